@@ -34,17 +34,13 @@ func (a Async) Create(path string, data []byte, mode CreateMode, answer func(nod
 }
 
 func (a Async) create(path string, data []byte, mode CreateMode, acl []ACL, answer func(string, error)) *call {
-	s := a.session
 	r := newRequest("create", path, createdIn, answer)
-	err := validateCreated(path, mode)
-	if err == nil {
-		err = mode.validate()
-	}
-	if err != nil {
+	o := Op{kind: opKindCreate, path: path, data: data, mode: mode, acl: acl}
+	if err := o.validate(); err != nil {
 		return r.refuse(a.session, err)
 	}
 	var w wire.Request
-	s.setCreate(&w, path, data, mode, acl)
+	a.session.fill(&w, &o)
 	if w.Op == wire.OpCreate2 {
 		w.Op = wire.OpCreate // the Stat is of no use
 	}
@@ -65,11 +61,11 @@ func (a Async) delete(path string, version int32, answer func(struct{}, error)) 
 
 // Get reads the data of a node.
 func (a Async) Get(path string, answer func(data []byte, stat *Stat, err error)) {
-	a.get(path, func(r dataResult, err error) { answer(r.data, r.stat, err) })
+	a.get(path, func(r Reading, err error) { answer(r.Data, r.Stat, err) })
 }
 
-func (a Async) get(path string, answer func(dataResult, error)) *call {
-	return onNode(a, "get", path, &wire.Request{Op: wire.OpGetData}, dataIn, answer)
+func (a Async) get(path string, answer func(Reading, error)) *call {
+	return onNode(a, "get", path, &wire.Request{Op: wire.OpGetData}, readingIn, answer)
 }
 
 // Set sets the data of a node that has the version, or any with [AnyVersion].
@@ -90,11 +86,11 @@ func (a Async) exists(path string, answer func(*Stat, error)) *call {
 
 // Children reads the names of a node's children, in no order.
 func (a Async) Children(path string, answer func(names []string, stat *Stat, err error)) {
-	a.children(path, func(r childrenResult, err error) { answer(r.names, r.stat, err) })
+	a.children(path, func(r Reading, err error) { answer(r.Names, r.Stat, err) })
 }
 
-func (a Async) children(path string, answer func(childrenResult, error)) *call {
-	return onNode(a, "children", path, &wire.Request{Op: wire.OpGetChildren2}, childrenIn, answer)
+func (a Async) children(path string, answer func(Reading, error)) *call {
+	return onNode(a, "children", path, &wire.Request{Op: wire.OpGetChildren2}, readingIn, answer)
 }
 
 // Sync brings the server that the session is connected to up to what the leader has
@@ -198,7 +194,7 @@ func (s *core) enqueue(c *call) error {
 // unsent answers a call that its epoch did not send: the next one may, if the call
 // belongs to none, and this epoch was never announced or the call is a read.
 func (s *core) unsent(c *call, why error) {
-	s.order.put(func() {
+	s.order.Put(func() {
 		e := c.epoch.Load()
 		if free := c.number == 0 && (!c.write || !e.announced.Load()); free && errors.Is(why, ErrExpired) {
 			e.ephemerals.release(c.ephemeral)
@@ -208,7 +204,7 @@ func (s *core) unsent(c *call, why error) {
 			c.ephemeral = 0
 		}
 		c.err = why
-		c.run()
+		c.Run()
 	})
 }
 

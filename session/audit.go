@@ -9,7 +9,7 @@ func (e *epoch) audit() {
 	}
 }
 
-// look reads the nodes at the paths, some at a time.
+// look reads the nodes at the paths, some at a time. It is a function of its own because audit allocates nothing.
 func (e *epoch) look(paths []string) {
 	const window = 64
 	under := min(window, len(paths))

@@ -6,6 +6,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/zkactors/zkactors/session/internal/lease"
 	"github.com/zkactors/zkactors/session/internal/wire"
 )
 
@@ -86,8 +87,8 @@ func (c *call) abandon() bool {
 	return true
 }
 
-// run gives the answer. It is a step of the session's order.
-func (c *call) run() {
+// Run gives the answer. It is a step of the session's order.
+func (c *call) Run() {
 	e := c.epoch.Load()
 	e.ephemerals.release(c.ephemeral)
 	c.give(e.session)
@@ -98,7 +99,7 @@ func (c *call) refuse(s *core, why error) *call {
 	if c.err = why; c.began == 0 {
 		c.began = s.clock.now()
 	}
-	s.order.put(func() { c.give(s) })
+	s.order.Put(func() { c.give(s) })
 	return c
 }
 
@@ -133,7 +134,7 @@ func (c *call) settle(h wire.Header, rest []byte, reply *wire.Reply) error {
 		c.epoch.Load().ephemerals.disown(c.target)
 	}
 	switch {
-	case h.Code == codeTooLarge && c.write:
+	case h.Code == wire.CodeTooLarge && c.write:
 		c.err = fmt.Errorf("%w: reply: %w", ErrUnknownOutcome, ErrTooLarge)
 	case h.Code == wire.CodeNoNode && c.absent:
 	case h.Code != wire.CodeOK:
@@ -161,17 +162,17 @@ func (c *call) lost(why error) error {
 }
 
 // vouches returns the part of the ensemble that the reply rests on.
-func (c *call) vouches(code wire.Code) vouch {
+func (c *call) vouches(code wire.Code) lease.Vouch {
 	if c.opcode == wire.OpSync && code == wire.CodeOK {
-		return byLeader
+		return lease.ByLeader
 	}
 	if isWrite(c.opcode) {
 		switch code { //nolint:exhaustive // the others may be the server's alone
 		case wire.CodeOK, wire.CodeNoNode, wire.CodeBadVersion, wire.CodeNoChildrenForEphemerals, wire.CodeNodeExists, wire.CodeNotEmpty:
-			return byQuorum // a transaction that fails is proposed, too
+			return lease.ByQuorum // a transaction that fails is proposed, too
 		}
 	}
-	return byServer
+	return lease.ByServer
 }
 
 func isWrite(op wire.Op) bool {

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/zkactors/zkactors/internal/znode"
+	"github.com/zkactors/zkactors/session/internal/fifo"
 	"github.com/zkactors/zkactors/session/internal/wire"
 )
 
@@ -26,7 +27,7 @@ type coalescer struct {
 	limits shareLimits
 
 	// Calls that may share, the oldest first; none while there is room for another transaction.
-	waiting fifo[*call]
+	waiting fifo.Queue[*call]
 
 	// Of those that wait and create a node: the call, by the parent of the node.
 	creating map[string]*call
@@ -54,7 +55,7 @@ func (q *coalescer) join(c *call) (before *call, alone bool) {
 	if q.broken >= maxBroken {
 		return nil, true
 	}
-	if q.waiting.len() == 0 && q.inFlight < maxShared {
+	if q.waiting.Len() == 0 && q.inFlight < maxShared {
 		q.inFlight++
 		c.counted = true
 		return nil, true
@@ -65,7 +66,7 @@ func (q *coalescer) join(c *call) (before *call, alone bool) {
 			return rival, true
 		}
 	}
-	q.waiting.push(c)
+	q.waiting.Push(c)
 	q.note(c)
 	return nil, false
 }
@@ -73,7 +74,7 @@ func (q *coalescer) join(c *call) (before *call, alone bool) {
 // next returns how many of the calls that wait, the oldest, go out as one transaction now. It is
 // in flight then, and [coalescer.take] is to follow.
 func (q *coalescer) next() (n int) {
-	waiting := q.waiting.all()
+	waiting := q.waiting.All()
 	if len(waiting) == 0 || q.inFlight == maxShared {
 		return 0
 	}
@@ -92,7 +93,7 @@ func (q *coalescer) next() (n int) {
 
 // take returns the oldest call that waits, which does not wait any more.
 func (q *coalescer) take() *call {
-	c := q.waiting.pop()
+	c := q.waiting.Pop()
 	q.forget(c)
 	return c
 }
@@ -118,7 +119,7 @@ func (q *coalescer) failed(members []*call, culprit int) (alone []*call) {
 		q.note(c)
 	}
 	if len(again) > 0 {
-		q.waiting.set(append(again, q.waiting.all()...))
+		q.waiting.Set(append(again, q.waiting.All()...))
 	}
 	return alone
 }
@@ -126,8 +127,8 @@ func (q *coalescer) failed(members []*call, culprit int) (alone []*call) {
 // reset returns the calls that wait, when the connection has failed. Shared reports whether a
 // transaction of several calls was lost with it.
 func (q *coalescer) reset(shared bool) (waiting []*call) {
-	waiting = slices.Clone(q.waiting.all())
-	q.waiting.set(nil)
+	waiting = slices.Clone(q.waiting.All())
+	q.waiting.Set(nil)
 	clear(q.creating)
 	q.inFlight = 0
 	if shared {
@@ -153,7 +154,7 @@ func (q *coalescer) forget(c *call) {
 
 func (q *coalescer) remove(c *call) {
 	q.forget(c)
-	q.waiting.set(slices.DeleteFunc(q.waiting.all(), func(o *call) bool { return o == c }))
+	q.waiting.Set(slices.DeleteFunc(q.waiting.All(), func(o *call) bool { return o == c }))
 }
 
 // width returns the number of operations that a call adds to a transaction.
@@ -230,11 +231,11 @@ func settleShared(t *call, h wire.Header, rest []byte, reply *wire.Reply) (culpr
 // operations. It reports whether it has done so.
 func refusedShared(t *call, h wire.Header) bool {
 	err := errOf(h.Code)
-	if h.Code == codeTooLarge {
+	if h.Code == wire.CodeTooLarge {
 		err = fmt.Errorf("%w: reply: %w", ErrUnknownOutcome, ErrTooLarge)
 	}
 	switch h.Code { //nolint:exhaustive // the others may be about one operation
-	case codeTooLarge, wire.CodeSessionMoved, wire.CodeSessionExpired, wire.CodeAuthFailed, wire.CodeNotReadOnly, wire.CodeSessionClosedRequireSASLAuth:
+	case wire.CodeTooLarge, wire.CodeSessionMoved, wire.CodeSessionExpired, wire.CodeAuthFailed, wire.CodeNotReadOnly, wire.CodeSessionClosedRequireSASLAuth:
 	default:
 		if !errors.Is(err, ErrBusy) {
 			return false

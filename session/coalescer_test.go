@@ -13,6 +13,8 @@ import (
 	"github.com/zkactors/zkactors/internal/check"
 	"github.com/zkactors/zkactors/internal/hasten"
 	"github.com/zkactors/zkactors/internal/znode"
+	"github.com/zkactors/zkactors/session/internal/fifo"
+	"github.com/zkactors/zkactors/session/internal/order"
 	"github.com/zkactors/zkactors/session/internal/wire"
 )
 
@@ -63,7 +65,7 @@ func newBench(t *testing.T, seed uint64) *bench {
 	t.Helper()
 	opts := &Options{MaxRequest: 1 << 20, MaxReply: 1 << 20, Timeout: time.Second}
 	s := newCore([]string{"localhost:1"}, opts.withDefaults())
-	s.order, s.tell = newOrder(func() {}), func(input) {}
+	s.order, s.tell = order.New(func() {}), func(input) {}
 	b := &bench{t: t, rand: rand.New(rand.NewPCG(seed, 14)), s: &Session{core: s}, wasted: map[string]int{}, blamed: map[string]int{}}
 	b.e = newEpoch(s, 1)
 	b.e.retire = func() {}
@@ -139,7 +141,7 @@ func (b *bench) submit() {
 // check looks at what is in flight.
 func (b *bench) check() {
 	inFlight := 0
-	for _, c := range b.l.pending.all() {
+	for _, c := range b.l.pending.All() {
 		if c.counted || c.members != nil {
 			inFlight++
 		}
@@ -161,14 +163,14 @@ func (b *bench) check() {
 	}
 	b.most = max(b.most, inFlight)
 	q := &b.e.coalescer
-	if inFlight > maxShared || q.inFlight != inFlight || q.waiting.len() > 0 && inFlight < maxShared {
-		b.t.Fatalf("%d in flight, counted as %d, and %d wait", inFlight, q.inFlight, q.waiting.len())
+	if inFlight > maxShared || q.inFlight != inFlight || q.waiting.Len() > 0 && inFlight < maxShared {
+		b.t.Fatalf("%d in flight, counted as %d, and %d wait", inFlight, q.inFlight, q.waiting.Len())
 	}
 }
 
 // execute has the server do the oldest request that it has not done.
 func (b *bench) execute() {
-	pending := b.l.pending.all()
+	pending := b.l.pending.All()
 	if b.next == len(pending) {
 		return
 	}
@@ -253,12 +255,12 @@ func (b *bench) deliver() {
 	b.replies, b.next = b.replies[1:], b.next-1
 	b.l.unwritten, b.l.out = 0, nil
 	check.Must(b.t, b.l.receive(frame[4:]))
-	b.s.order.run()
+	b.s.order.Run()
 }
 
 // cut has the connection fail. Some of what was not executed was not written either.
 func (b *bench) cut() {
-	b.l.unwritten = b.rand.IntN(b.l.pending.len() - b.next + 1)
+	b.l.unwritten = b.rand.IntN(b.l.pending.Len() - b.next + 1)
 	b.l.fail(errSilent)
 	b.e.severed(b.l)
 	b.connect()
@@ -296,9 +298,9 @@ func (b *bench) end() {
 		}
 	}
 	b.e.end(ErrExpired)
-	b.l.unwritten = b.rand.IntN(b.l.pending.len() - b.next + 1)
+	b.l.unwritten = b.rand.IntN(b.l.pending.Len() - b.next + 1)
 	b.e.severed(b.l)
-	b.s.order.run()
+	b.s.order.Run()
 }
 
 // TestCoalescer plays schedules of callers, a server, and connections that are cut: every request is
@@ -341,14 +343,14 @@ func (b *bench) play() {
 				b.leave()
 			}
 		}
-		b.s.order.run()
+		b.s.order.Run()
 		b.check()
 	}
 	if b.healed = true; !b.calm && b.rand.IntN(4) == 0 {
 		b.end()
 		return
 	}
-	for b.l.pending.len() > 0 {
+	for b.l.pending.Len() > 0 {
 		b.execute()
 		b.deliver()
 		b.check()
@@ -388,8 +390,8 @@ func (b *bench) verify() {
 	if lanes := b.lanes; slices.ContainsFunc(lanes, func(c *caller) bool { return c.lane.write != nil }) {
 		b.t.Error("a lane is not empty")
 	}
-	if q := &b.e.coalescer; q.inFlight != 0 || q.waiting.len() != 0 || len(q.creating) != 0 || b.e.queue.len() != 0 {
-		b.t.Errorf("left: %+v, and %d in the queue", q, b.e.queue.len())
+	if q := &b.e.coalescer; q.inFlight != 0 || q.waiting.Len() != 0 || len(q.creating) != 0 || b.e.queue.Len() != 0 {
+		b.t.Errorf("left: %+v, and %d in the queue", q, b.e.queue.Len())
 	}
 	if reserved := b.e.ephemerals.reserved; reserved != 0 {
 		b.t.Errorf("%d bytes are reserved for ephemeral nodes", reserved)
@@ -421,7 +423,7 @@ func TestRivals(t *testing.T) {
 	b.s.Async(1).In(waits).Children("/read/waits_2", func([]string, *Stat, error) {})
 	create(comes, "/rivals/comes_1-")
 	create(new(Lane), "/rivals/third_1-")
-	for b.l.pending.len() > 0 {
+	for b.l.pending.Len() > 0 {
 		b.check()
 		b.execute()
 		b.deliver()
@@ -453,7 +455,7 @@ func TestGivenUp(t *testing.T) {
 		}
 	}
 	for range 2 {
-		for b.l.pending.len() > 0 {
+		for b.l.pending.Len() > 0 {
 			b.execute()
 			b.deliver()
 			b.check()
@@ -489,7 +491,7 @@ func TestShareLimits(t *testing.T) {
 			} {
 				q := coalescer{limits: shareLimitsOf(&o)}
 				for range maxSharedOps + 1 {
-					q.waiting.push(c)
+					q.waiting.Push(c)
 				}
 				n := q.next()
 				s := newShared(slices.Repeat([]*call{c}, n))
@@ -536,7 +538,7 @@ func (b *bench) crowd(name string, waiting int) (all []*[]error) {
 
 // drain has the server do everything.
 func (b *bench) drain() {
-	for b.l.pending.len() > 0 {
+	for b.l.pending.Len() > 0 {
 		b.check()
 		b.execute()
 		b.deliver()
@@ -575,14 +577,14 @@ func TestRefusedTogether(t *testing.T) {
 		for _, name := range names {
 			all = append(all, b.share("/"+name+"/"+name+"_1-"))
 		}
-		for b.l.pending.all()[0].members == nil {
+		for b.l.pending.All()[0].members == nil {
 			b.execute()
 			b.deliver()
 		}
 		for i := range maxShared + 1 { // the last two wait
 			b.share(fmt.Sprintf("/late%d/late_%d-", i, i))
 		}
-		last := b.l.pending.all()[0]
+		last := b.l.pending.All()[0]
 		reply := wire.Reply{Results: make([]wire.Result, len(last.ops))}
 		for i := range reply.Results {
 			reply.Results[i] = wire.Result{Op: wire.OpError, Code: wire.CodeRuntimeInconsistency}
@@ -591,7 +593,7 @@ func TestRefusedTogether(t *testing.T) {
 		b.next++
 		b.reply(wire.Header{Xid: last.xid, Zxid: b.zxid, Code: code}, wire.OpMulti, &reply)
 		b.deliver()
-		for _, c := range b.l.pending.all() {
+		for _, c := range b.l.pending.All() {
 			if c.members != nil && code != wire.CodeOK && slices.ContainsFunc(c.members, func(m *call) bool { return m.spoilt > 0 }) {
 				t.Errorf("%v: some go together again", code)
 			}
@@ -611,12 +613,12 @@ func TestReplyTooLarge(t *testing.T) {
 	b := newBench(t, 0)
 	b.calm = true
 	all := b.crowd("crowd", 3)
-	for b.l.pending.all()[0].members == nil {
+	for b.l.pending.All()[0].members == nil {
 		b.execute()
 		b.deliver()
 	}
 	b.next++
-	b.reply(wire.Header{Xid: b.l.pending.all()[0].xid, Zxid: b.zxid, Code: codeTooLarge}, wire.OpMulti, nil)
+	b.reply(wire.Header{Xid: b.l.pending.All()[0].xid, Zxid: b.zxid, Code: wire.CodeTooLarge}, wire.OpMulti, nil)
 	b.deliver()
 	for _, answers := range all {
 		if len(*answers) != 1 || !InDoubt((*answers)[0]) || !errors.Is((*answers)[0], ErrTooLarge) {
@@ -635,7 +637,7 @@ func TestBreaksConnections(t *testing.T) {
 		b.crowd("crowd", 3)
 		b.execute()
 		b.deliver()
-		return slices.ContainsFunc(b.l.pending.all(), func(c *call) bool { return c.members != nil })
+		return slices.ContainsFunc(b.l.pending.All(), func(c *call) bool { return c.members != nil })
 	}
 	cut := func() {
 		b.l.unwritten, b.l.out = 0, nil
@@ -647,8 +649,8 @@ func TestBreaksConnections(t *testing.T) {
 		b.drain()
 		b.e.id, b.e.timeout = 1, time.Minute
 		b.l.asked = b.s.clock.now()
-		check.Have(b.l.check(b.l.made + b.l.terms().heartbeat))(t)
-		b.l.pending, b.replies, b.next = fifo[*call]{}, nil, 0 // heartbeats
+		check.Have(b.l.check(b.l.made + b.l.terms().Heartbeat))(t)
+		b.l.pending, b.replies, b.next = fifo.Queue[*call]{}, nil, 0 // heartbeats
 	}
 	expect := func(want bool, when string) {
 		t.Helper()
@@ -669,11 +671,11 @@ func TestBreaksConnections(t *testing.T) {
 	expect(false, "when a third has")
 	lasts()
 	expect(true, "when a connection has lasted")
-	for b.l.pending.all()[0].members == nil {
+	for b.l.pending.All()[0].members == nil {
 		b.execute()
 		b.deliver()
 	}
-	b.reply(wire.Header{Xid: b.l.pending.all()[0].xid, Zxid: b.zxid}, wire.OpMulti, &wire.Reply{})
+	b.reply(wire.Header{Xid: b.l.pending.All()[0].xid, Zxid: b.zxid}, wire.OpMulti, &wire.Reply{})
 	b.l.unwritten = 0
 	if err := b.l.receive(b.replies[0][4:]); err == nil {
 		t.Error("a reply without results is no error")
@@ -693,7 +695,7 @@ func TestGivenUpBeforeACut(t *testing.T) {
 	if c.lane.write != c || !c.abandon() {
 		t.Error("it was sent")
 	}
-	b.l.unwritten = b.l.pending.len()
+	b.l.unwritten = b.l.pending.Len()
 	b.l.fail(errSilent)
 	b.e.severed(b.l)
 	b.connect()

@@ -8,6 +8,9 @@ import (
 	"slices"
 	"time"
 
+	"github.com/zkactors/zkactors/session/internal/direct"
+	"github.com/zkactors/zkactors/session/internal/fifo"
+	"github.com/zkactors/zkactors/session/internal/lease"
 	"github.com/zkactors/zkactors/session/internal/wire"
 )
 
@@ -23,7 +26,7 @@ type connection struct {
 	epoch  *epoch
 	server string
 	socket net.Conn
-	direct func(frame []byte) (n int, err error) // see directly; nil if the socket is not the kernel's
+	direct func(frame []byte) (n int, err error) // see [direct.Writer]; nil if the socket is not the kernel's
 	made   time.Duration
 	wake   chan struct{} // holds a value while there is something to write
 	failed chan struct{} // closed when the connection has failed
@@ -34,24 +37,24 @@ type connection struct {
 	proven    bool          // it was open for a while
 	why       error         // it failed
 	greeted   time.Duration // when the connect request was sent; -1 before
-	lease     lease
-	xid       int32         // the newest that was used
-	pending   fifo[*call]   // sent, and not answered
-	unwritten int           // how many of pending, the newest, are in out
-	out       [][]byte      // frames that are still to be written
-	writing   bool          // a goroutine is writing, or the socket is reserved for one
-	synced    bool          // the first sync was answered: newest is what all had done before, and writes may go out
-	missing   int           // watches and credentials without an answer: it opens when there is none
-	restored  time.Duration // when such an answer came last
-	parting   bool          // the request to close the session has gone out
-	readOnly  bool          // set by the handshake of a server without a quorum, see readonly.go
-	timeout   time.Duration // that such a server grants
-	leaving   bool          // set when the session moves to another server: no call goes out any more
-	asked     time.Duration // when the newest request was sent that keeps the session alive
-	commits   bool          // the newest heartbeat is a transaction
+	lease     lease.Lease
+	xid       int32             // the newest that was used
+	pending   fifo.Queue[*call] // sent, and not answered
+	unwritten int               // how many of pending, the newest, are in out
+	out       [][]byte          // frames that are still to be written
+	writing   bool              // a goroutine is writing, or the socket is reserved for one
+	synced    bool              // the first sync was answered: newest is what all had done before, and writes may go out
+	missing   int               // watches and credentials without an answer: it opens when there is none
+	restored  time.Duration     // when such an answer came last
+	parting   bool              // the request to close the session has gone out
+	readOnly  bool              // set by the handshake of a server without a quorum, see readonly.go
+	timeout   time.Duration     // that such a server grants
+	leaving   bool              // set when the session moves to another server: no call goes out any more
+	asked     time.Duration     // when the newest request was sent that keeps the session alive
+	commits   bool              // the newest heartbeat is a transaction
 
 	// These belong to the goroutine that reads.
-	reader  frameReader
+	reader  wire.Reader
 	drained bool // set when the connection is leaving and every call is answered
 	reply   wire.Reply
 	results []wire.Result // memory for those of the next reply
@@ -69,9 +72,9 @@ const (
 
 func newConnection(e *epoch, server string, socket net.Conn) *connection {
 	return &connection{
-		epoch: e, server: server, socket: socket, direct: directly(socket), made: e.session.clock.now(), greeted: -1,
+		epoch: e, server: server, socket: socket, direct: direct.Writer(socket), made: e.session.clock.now(), greeted: -1,
 		wake: make(chan struct{}, 1), failed: make(chan struct{}), told: make(chan struct{}),
-		reader: frameReader{socket: socket, limit: e.session.opts.MaxReply},
+		reader: wire.Reader{Socket: socket, Limit: e.session.opts.MaxReply},
 	}
 }
 
@@ -104,7 +107,7 @@ const (
 // reserve reserves the socket for the calling goroutine, which is about to submit a call, and is
 // to ask for it with lone then. It reports whether it has. Locked.
 func (l *connection) reserve() bool {
-	if l == nil || l.direct == nil || l.phase != phaseOpen || l.writing || l.pending.len() >= directCalls {
+	if l == nil || l.direct == nil || l.phase != phaseOpen || l.writing || l.pending.Len() >= directCalls {
 		return false
 	}
 	l.writing = true
@@ -152,7 +155,7 @@ func (l *connection) send(c *call) {
 	}
 	c.xid, c.sent, c.since = l.xid, l.epoch.session.clock.now(), l.epoch.newest
 	wire.SetXid(c.frame, c.xid)
-	l.pending.push(c)
+	l.pending.Push(c)
 	l.unwritten++
 	l.write(c.frame)
 }
@@ -203,11 +206,11 @@ func (l *connection) writeAll() {
 func (l *connection) flush(frames [][]byte, buffer []byte) (_ []byte, err error) {
 	for i, frame := range frames {
 		switch {
-		case len(frames) == 1 || len(frame) > largeBuffer/2 && len(buffer) == 0:
+		case len(frames) == 1 || len(frame) > wire.LargeBuffer/2 && len(buffer) == 0:
 			_, err = l.socket.Write(frame)
 		default:
 			buffer = append(buffer, frame...)
-			if len(buffer) >= largeBuffer/2 || i == len(frames)-1 || len(frames[i+1]) > largeBuffer/2 {
+			if len(buffer) >= wire.LargeBuffer/2 || i == len(frames)-1 || len(frames[i+1]) > wire.LargeBuffer/2 {
 				_, err = l.socket.Write(buffer)
 				buffer = buffer[:0]
 			}
@@ -216,7 +219,7 @@ func (l *connection) flush(frames [][]byte, buffer []byte) (_ []byte, err error)
 			return buffer, err
 		}
 	}
-	if cap(buffer) > largeBuffer {
+	if cap(buffer) > wire.LargeBuffer {
 		buffer = nil
 	}
 	return buffer, nil
@@ -319,14 +322,14 @@ func (l *connection) part() {
 // lost. It reports whether it can fail at once. Locked.
 func (l *connection) leave() (now bool) {
 	l.leaving = true
-	return l.phase != phaseOpen || l.pending.len() == 0
+	return l.phase != phaseOpen || l.pending.Len() == 0
 }
 
 // serve reads and handles frames until the connection fails.
 func (l *connection) serve() {
 	order := l.epoch.session.order
 	for {
-		frame, err := l.reader.next()
+		frame, err := l.reader.Next()
 		if err == nil {
 			err = l.receive(frame)
 		}
@@ -337,8 +340,8 @@ func (l *connection) serve() {
 			l.fail(err)
 			return
 		}
-		if !l.reader.more() {
-			order.run()
+		if !l.reader.More() {
+			order.Run()
 		}
 	}
 }
@@ -385,7 +388,7 @@ func (l *connection) receive(frame []byte) error {
 		err = l.epoch.shared(c, h, rest, &l.reply)
 	default:
 		err = c.settle(h, rest, &l.reply)
-		l.epoch.session.order.add(c)
+		l.epoch.session.order.Add(c)
 	}
 	if l.reply.Results != nil {
 		l.results = l.reply.Results
@@ -410,12 +413,12 @@ func (l *connection) answered(h wire.Header) (*call, error) {
 	if l.phase == phaseFailed {
 		return nil, net.ErrClosed
 	}
-	if l.pending.len() == l.unwritten || l.pending.all()[0].xid != h.Xid {
+	if l.pending.Len() == l.unwritten || l.pending.All()[0].xid != h.Xid {
 		return nil, wire.ErrMalformed // replies come in the order of requests
 	}
-	c := l.pending.pop()
+	c := l.pending.Pop()
 	c.frame = nil
-	l.drained = l.leaving && l.pending.len() == 0
+	l.drained = l.leaving && l.pending.Len() == 0
 	if l.readOnly {
 		c.target = "" // what the server does not know may be there all the same
 		return c, nil // it proves nothing
@@ -434,10 +437,10 @@ func (l *connection) answered(h wire.Header) (*call, error) {
 		}
 	}
 	by := c.vouches(h.Code)
-	if by != byServer && (by == byQuorum || !e.session.strict()) {
+	if by != lease.ByServer && (by == lease.ByQuorum || !e.session.strict()) {
 		l.asked = max(l.asked, c.sent)
 	}
-	l.lease.answered(c.sent, now, by)
+	l.lease.Answered(c.sent, now, by)
 	if l.phase == phaseOpen {
 		e.prove(l)
 	}
@@ -449,35 +452,35 @@ func (l *connection) answered(h wire.Header) (*call, error) {
 // when one is due, and returns when to check again. Locked.
 func (l *connection) check(now time.Duration) (next time.Duration, silent error) {
 	if l.phase == phaseGreeting {
-		left := l.made + l.epoch.session.servers.patience() - now
+		left := l.made + l.epoch.session.servers.Patience() - now
 		if left <= 0 {
 			return 0, errUnanswered
 		}
 		return left, nil
 	}
 	terms := l.terms()
-	next = terms.silence
-	if l.pending.len() > 0 {
-		next = l.pending.all()[0].sent + terms.silence - now
+	next = terms.Silence
+	if l.pending.Len() > 0 {
+		next = l.pending.All()[0].sent + terms.Silence - now
 	}
-	if next <= 0 || l.phase == phaseRestoring && now-l.restored > 2*terms.silence {
+	if next <= 0 || l.phase == phaseRestoring && now-l.restored > 2*terms.Silence {
 		return 0, errSilent
 	}
-	if !l.proven && l.phase == phaseOpen && now-l.made > terms.heartbeat/2 {
+	if !l.proven && l.phase == phaseOpen && now-l.made > terms.Heartbeat/2 {
 		l.proven = true
 		l.epoch.coalescer.broken = 0
-		l.epoch.session.servers.succeeded(l.server)
+		l.epoch.session.servers.Succeeded(l.server)
 	}
-	if l.asked+terms.heartbeat <= now {
+	if l.asked+terms.Heartbeat <= now {
 		l.heartbeat()
 	}
-	return min(next, l.asked+terms.heartbeat-now), nil
+	return min(next, l.asked+terms.Heartbeat-now), nil
 }
 
 // terms are those of the epoch, or of the server's own if that is read-only. Locked.
-func (l *connection) terms() terms {
+func (l *connection) terms() lease.Terms {
 	if l.readOnly {
-		return termsOf(l.timeout, 0)
+		return lease.TermsOf(l.timeout, 0)
 	}
 	return l.epoch.terms()
 }

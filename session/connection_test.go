@@ -111,11 +111,11 @@ func TestLoneCall(t *testing.T) {
 			return len(frame) / 2, nil
 		}
 		request(20)
-		first, last := b.l.pending.all()[0].frame, b.l.pending.all()[1].frame
+		first, last := b.l.pending.All()[0].frame, b.l.pending.All()[1].frame
 		if len(b.l.out) != 2 || !bytes.Equal(b.l.out[0], first[len(first)/2:]) || !bytes.Equal(b.l.out[1], last) || !woken(b) {
 			t.Errorf("%x are left of %x and %x", b.l.out, first, last)
 		}
-		if b.e.severed(b.l); b.e.queue.len() != 1 {
+		if b.e.severed(b.l); b.e.queue.Len() != 1 {
 			t.Error("only the second is sent again")
 		}
 	})
@@ -184,7 +184,7 @@ func TestLoneCall(t *testing.T) {
 		if len(socket.xids) > 0 {
 			t.Error("it is written")
 		}
-		if b.e.severed(b.l); b.e.queue.len() != 1 {
+		if b.e.severed(b.l); b.e.queue.Len() != 1 {
 			t.Error("it is not sent again")
 		}
 	})
@@ -210,8 +210,8 @@ func TestCallersAndWriter(t *testing.T) {
 	socket.written = func() {
 		b.e.mu.Lock()
 		defer b.e.mu.Unlock()
-		for b.l.pending.len() > b.l.unwritten { // they are answered
-			b.l.pending.pop()
+		for b.l.pending.Len() > b.l.unwritten { // they are answered
+			b.l.pending.Pop()
 		}
 		b.e.advance()
 		if len(socket.xids) == callers*each {

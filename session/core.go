@@ -4,19 +4,22 @@ import (
 	"context"
 	"sync"
 	"sync/atomic"
+	"time"
 
-	"github.com/zkactors/zkactors/session/internal/wire"
+	"github.com/cenkalti/backoff/v4"
+
+	"github.com/zkactors/zkactors/session/internal/order"
+	"github.com/zkactors/zkactors/session/internal/servers"
 )
 
 // A core is what the requests, the watches and the epochs of a session share: they see no more of
 // it. The session embeds it.
 type core struct {
 	opts    Options
-	chroot  // converts paths
-	servers *servers
-	acl     []wire.ACL // of the nodes that it creates
+	encoder // of requests, which converts paths
+	servers *servers.List
 	clock   *clock
-	order   *order // of everything that the session tells
+	order   *order.Order // of everything that the session tells
 	workers sync.WaitGroup
 
 	tell     func(input) // hands an input to the machine of the session, in its turn
@@ -42,11 +45,14 @@ type core struct {
 // newCore returns a core. Its order, and what tells the session, are for the session to set.
 func newCore(addresses []string, o Options) *core {
 	s := &core{
-		opts: o, chroot: chroot(o.Chroot), acl: wireACL(o.ACL), clock: newClock(),
+		opts: o, encoder: encoder{chroot(o.Chroot), wireACL(o.ACL), o.MaxRequest}, clock: newClock(),
 		closing: make(chan struct{}), wake: make(chan struct{}, 1), refused: make(chan struct{}),
 		watches: newWatchTable(),
 	}
-	s.servers = newServers(addresses, &s.opts)
+	s.servers = servers.New(addresses, servers.Options{
+		Timeout: o.Timeout, Dialer: o.Dialer, TLS: o.TLS,
+		Warn: func(message string, args ...any) { s.opts.Logger.Warn(message, args...) },
+	})
 	return s
 }
 
@@ -103,4 +109,22 @@ func (s *core) until(ended <-chan struct{}) (context.Context, context.CancelFunc
 func (s *core) refuseAuth() {
 	s.opts.Logger.Error("the server refused the credentials in Options.Auth or Options.SASL")
 	s.refuse.Do(func() { close(s.refused) })
+}
+
+// later does what has failed again, in the session's order, after the next pause. Pauses are nil
+// at first, and returned for the next time. Nothing is done again when the session is being closed.
+func (s *core) later(pauses *backoff.ExponentialBackOff, path string, why error, do func()) *backoff.ExponentialBackOff {
+	s.opts.Logger.Warn("trying again", "path", path, "reason", why)
+	if pauses == nil {
+		pauses = newPauses(20*time.Millisecond, 5*time.Second)
+	}
+	pause := pauses.NextBackOff()
+	s.workers.Go(func() {
+		select {
+		case <-time.After(pause):
+			s.order.Put(do)
+		case <-s.closing:
+		}
+	})
+	return pauses
 }

@@ -31,16 +31,16 @@ func TestFullSocket(t *testing.T) {
 	sent := 0
 	for ; len(b.l.out) == 0; sent++ {
 		request(directBytes - 100)
-		b.l.pending.pop() // as if it were answered
+		b.l.pending.Pop() // as if it were answered
 	}
 	if b.l.phase == phaseFailed {
 		t.Fatal("a caller has waited for the server")
 	}
 	defer b.l.fail(net.ErrClosed)
 	b.s.workers.Go(b.l.writeAll)
-	reader := frameReader{socket: far, limit: directBytes}
+	reader := wire.Reader{Socket: far, Limit: directBytes}
 	for xid := range int32(sent) {
-		frame := check.Have(reader.next())(t)
+		frame := check.Have(reader.Next())(t)
 		if got, _, err := wire.ParseRequestHeader(frame); got != xid+1 || err != nil {
 			t.Fatalf("request %d: xid %d, %v", xid+1, got, err)
 		}

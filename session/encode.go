@@ -6,18 +6,25 @@ import (
 	"github.com/zkactors/zkactors/session/internal/wire"
 )
 
+// An encoder turns requests into frames.
+type encoder struct {
+	chroot
+	acl   []wire.ACL // of nodes without one of their own
+	limit int        // of a request: Options.MaxRequest
+}
+
 // target returns the path on the server of a node, or why there cannot be such a node.
-func (s *core) target(path string) (string, error) {
+func (e *encoder) target(path string) (string, error) {
 	if err := ValidatePath(path); err != nil {
 		return "", err
 	}
-	return s.absolute(path), nil
+	return e.absolute(path), nil
 }
 
 // fits reports why a request of so many bytes cannot be sent.
-func (s *core) fits(bytes int) error {
-	if limit := s.opts.MaxRequest; bytes > limit {
-		return fmt.Errorf("%w: the request has %d bytes with data, paths and ACLs, the limit is %d (session.Options.MaxRequest)", ErrTooLarge, bytes, limit)
+func (e *encoder) fits(bytes int) error {
+	if bytes > e.limit {
+		return fmt.Errorf("%w: the request has %d bytes with data, paths and ACLs, the limit is %d (session.Options.MaxRequest)", ErrTooLarge, bytes, e.limit)
 	}
 	return nil
 }
@@ -38,52 +45,52 @@ func recordSize(bytes int, acl []wire.ACL) int {
 	return n
 }
 
-// aclOf returns the ACL of a node as it goes out: that of the session if acl is nil.
-func (s *core) aclOf(acl []ACL) []wire.ACL {
+// aclOf returns the ACL of a node as it goes out.
+func (e *encoder) aclOf(acl []ACL) []wire.ACL {
 	if acl == nil {
-		return s.acl
+		return e.acl
 	}
 	return wireACL(acl)
 }
 
 // absoluteNew returns the path on the server of a node that is to be created. The name
 // of a sequential one may be nothing but the number.
-func (s *core) absoluteNew(path string, mode CreateMode) string {
+func (e *encoder) absoluteNew(path string, mode CreateMode) string {
 	if path == "/" && mode.IsSequential() {
-		return string(s.chroot) + path
+		return string(e.chroot) + path
 	}
-	return s.absolute(path)
+	return e.absolute(path)
 }
 
-// setCreate sets the fields of a request that creates a node. The path and the mode are valid.
-func (s *core) setCreate(w *wire.Request, path string, data []byte, mode CreateMode, acl []ACL) {
-	w.Op, w.Path, w.Data, w.ACL, w.Flags = createOpcode(mode), s.absoluteNew(path, mode), data, s.aclOf(acl), int32(mode.kind())
+// fill sets the fields of the request for an operation, which is valid.
+func (e *encoder) fill(w *wire.Request, o *Op) {
+	w.Op, w.Data = o.opcode(), o.data
+	if o.kind != opKindCreate {
+		w.Path, w.Version = e.absolute(o.path), o.version
+		return
+	}
+	w.Path, w.ACL, w.Flags = e.absoluteNew(o.path, o.mode), e.aclOf(o.acl), int32(o.mode.kind())
 	if w.Op == wire.OpCreateTTL {
-		w.TTL = mode.ttl().Milliseconds()
+		w.TTL = o.mode.ttl().Milliseconds()
 	}
 }
 
 // appendMulti appends the frame of a transaction to nothing.
-func (s *core) appendMulti(b []byte, ops []Op) []byte {
+func (e *encoder) appendMulti(b []byte, ops []Op) []byte {
 	var w wire.Request
 	b = wire.BeginMulti(b, 0)
 	for i := range ops {
-		o := &ops[i]
-		if o.kind == opKindCreate {
-			s.setCreate(&w, o.path, o.data, o.mode, o.acl)
-		} else {
-			w.Op, w.Path, w.Data, w.Version = o.opcode(), s.absolute(o.path), o.data, o.version
-		}
+		e.fill(&w, &ops[i])
 		b = wire.AppendPart(b, &w)
 	}
 	return wire.EndMulti(b)
 }
 
 // multiSize is at least the size of the frame of a transaction.
-func (s *core) multiSize(ops []Op) int {
+func (e *encoder) multiSize(ops []Op) int {
 	n := recordSize(0, nil)
 	for i := range ops {
-		n += recordSize(len(s.chroot)+len(ops[i].path)+len(ops[i].data), s.aclOf(ops[i].acl))
+		n += recordSize(len(e.chroot)+len(ops[i].path)+len(ops[i].data), e.aclOf(ops[i].acl))
 	}
 	return n
 }

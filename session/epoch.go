@@ -7,6 +7,9 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/zkactors/zkactors/session/internal/fifo"
+	"github.com/zkactors/zkactors/session/internal/lease"
+	"github.com/zkactors/zkactors/session/internal/order"
 	"github.com/zkactors/zkactors/session/internal/wire"
 )
 
@@ -26,7 +29,7 @@ type epoch struct {
 	ephemerals ephemerals
 
 	mu        sync.Mutex
-	queue     fifo[*call]
+	queue     fifo.Queue[*call]
 	coalescer coalescer
 	abandoned int         // at least so many of them
 	current   *connection // the newest
@@ -57,6 +60,10 @@ func newEpoch(s *core, number int) *epoch {
 		parted:    parted, gone: sync.OnceFunc(func() { close(parted) }),
 	}
 }
+
+// maxInFlight bounds the unanswered requests of one session, well below the
+// thousand at which a server stops reading.
+const maxInFlight = 512
 
 // submit queues a call, and writes it if it can go out at once and alone. It returns why it cannot.
 func (e *epoch) submit(c *call) error {
@@ -89,7 +96,7 @@ func (e *epoch) enqueue(c *call) error {
 	if e.reading != nil && c.blocking {
 		return e.submitReadOnly(c)
 	}
-	e.queue.push(c)
+	e.queue.Push(c)
 	e.advance()
 	return nil
 }
@@ -99,8 +106,8 @@ func (e *epoch) enqueue(c *call) error {
 // all that wait are there. The epoch is locked.
 func (e *epoch) advance() {
 	for e.open != nil && !e.open.leaving && e.over == nil {
-		if e.queue.len() > 0 && e.open.pending.len() < maxInFlight && (e.open.synced || !e.queue.all()[0].write) {
-			e.route(e.queue.pop())
+		if e.queue.Len() > 0 && e.open.pending.Len() < maxInFlight && (e.open.synced || !e.queue.All()[0].write) {
+			e.route(e.queue.Pop())
 			continue
 		}
 		n := e.coalescer.next()
@@ -115,11 +122,11 @@ func (e *epoch) advance() {
 func (e *epoch) sweep() {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if e.abandoned++; e.abandoned <= e.queue.len()/2 {
+	if e.abandoned++; e.abandoned <= e.queue.Len()/2 {
 		return
 	}
 	e.abandoned = 0
-	e.queue.set(slices.DeleteFunc(e.queue.all(), func(c *call) bool {
+	e.queue.Set(slices.DeleteFunc(e.queue.All(), func(c *call) bool {
 		if c.state.Load() != callAbandoned {
 			return false
 		}
@@ -130,11 +137,11 @@ func (e *epoch) sweep() {
 
 // What follows is called with the epoch locked, unless it says otherwise.
 
-func (e *epoch) terms() terms { return termsOf(e.timeout, e.session.opts.ServerTick) }
+func (e *epoch) terms() lease.Terms { return lease.TermsOf(e.timeout, e.session.opts.ServerTick) }
 
 // prove counts what a connection has proved.
 func (e *epoch) prove(l *connection) {
-	trusted, proved := max(e.trusted, l.lease.since(true)), max(e.proved, l.lease.since(false))
+	trusted, proved := max(e.trusted, l.lease.Since(true)), max(e.proved, l.lease.Since(false))
 	if trusted != e.trusted || proved != e.proved {
 		e.trusted, e.proved = trusted, proved
 		e.settle()
@@ -158,7 +165,7 @@ func (e *epoch) settle() {
 	if e.session.strict() {
 		since = e.proved
 	}
-	until := int64(since + e.terms().timeout)
+	until := int64(since + e.terms().Timeout)
 	if before := e.deadline.Swap(until); before == 0 || until < before {
 		e.session.poke()
 	}
@@ -238,7 +245,7 @@ func (e *epoch) share(n int) {
 // requeue lets calls go out next.
 func (e *epoch) requeue(calls []*call) {
 	if len(calls) > 0 {
-		e.queue.set(append(calls, e.queue.all()...))
+		e.queue.Set(append(calls, e.queue.All()...))
 	}
 }
 
@@ -258,7 +265,7 @@ func (e *epoch) shared(t *call, h wire.Header, rest []byte, reply *wire.Reply) e
 		e.coalescer.inFlight--
 		e.requeue(laggards(t.members))
 		for _, c := range t.members {
-			e.session.order.add(c)
+			e.session.order.Add(c)
 		}
 	}
 	if e.coalescer.broken = 0; err != nil {
@@ -278,7 +285,7 @@ func (e *epoch) submitReadOnly(c *call) error {
 	}
 	switch {
 	case e.reading.leaving:
-		e.queue.push(c)
+		e.queue.Push(c)
 	case c.state.CompareAndSwap(callQueued, callSent):
 		e.reading.send(c)
 	}
@@ -292,5 +299,5 @@ func (e *epoch) notified(ev wire.Event) {
 		delete(e.watches, watchKey{ev.Path, kind})
 	}
 	e.mu.Unlock()
-	e.session.order.add(function(func() { e.session.notified(e, ev) }))
+	e.session.order.Add(order.Func(func() { e.session.notified(e, ev) }))
 }

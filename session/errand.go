@@ -10,17 +10,16 @@ import (
 	"github.com/zkactors/zkactors/session/internal/wire"
 )
 
-// An errand is a task that the session repeats until it succeeds: a removal, whose desk it is, or
-// a read.
+// An errand is the [Desk] of a removal: it makes the requests of the session until the removal succeeds.
 type errand struct {
 	requests Async
 	answer   func(error)
 	settled  func()                      // called in the place of answer, if it is not nil
 	ended    bool                        // answer or settled was called
 	until    time.Duration               // by the clock of the session: answer then, unless it is impatient
-	pause    *backoff.ExponentialBackOff // nil until it is tried again
+	pauses   *backoff.ExponentialBackOff // nil until it is tried again
 
-	impatient bool // of a removal: the answer ends it
+	impatient bool // the answer ends the removal
 	joins     bool // a deletion of any node may share a transaction
 
 	mu        sync.Mutex
@@ -61,7 +60,7 @@ func (e *errand) Exists(path string, answer func(*Stat, error)) {
 // Get implements [Desk].
 func (e *errand) Get(path string, answer func(data []byte, stat *Stat, err error)) {
 	e.ask(func() *call {
-		return e.requests.get(path, func(r dataResult, err error) { answer(r.data, r.stat, err) })
+		return e.requests.get(path, func(r Reading, err error) { answer(r.Data, r.Stat, err) })
 	})
 }
 
@@ -78,7 +77,7 @@ func (e *errand) Multi(ops []Op, answer func([]OpResult, error)) {
 // List implements [Desk].
 func (e *errand) List(path, _ string, answer func(names []string, err error)) {
 	e.ask(func() *call {
-		return e.requests.children(path, func(r childrenResult, err error) { answer(r.names, err) })
+		return e.requests.children(path, func(r Reading, err error) { answer(r.Names, err) })
 	})
 }
 
@@ -124,29 +123,14 @@ func (e *errand) Done(err error) {
 // Later implements [Desk]. Nothing is tried again when the session is being closed.
 func (e *errand) Later(path string, why error, do func()) {
 	s := e.requests.session
-	s.opts.Logger.Warn("trying again", "path", path, "reason", why)
 	e.mu.Lock()
 	cancelled := e.cancelled
 	e.mu.Unlock()
-	switch {
-	case cancelled:
+	if cancelled {
 		return
-	case s.clock.now() > e.until && !e.impatient:
+	}
+	if s.clock.now() > e.until && !e.impatient {
 		e.Done(why)
 	}
-	if e.pause == nil {
-		e.pause = backoff.NewExponentialBackOff(
-			backoff.WithInitialInterval(20*time.Millisecond),
-			backoff.WithMaxInterval(5*time.Second),
-			backoff.WithMaxElapsedTime(0),
-		)
-	}
-	pause := e.pause.NextBackOff()
-	s.workers.Go(func() {
-		select {
-		case <-time.After(pause):
-			s.order.put(do)
-		case <-s.closing:
-		}
-	})
+	e.pauses = s.later(e.pauses, path, why, do)
 }

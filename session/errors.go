@@ -145,9 +145,6 @@ func abbreviated(path string) string {
 	return strings.ToValidUTF8(path[:shown/2], "") + "…" + strings.ToValidUTF8(path[len(path)-shown/2:], "")
 }
 
-// codeTooLarge is not ZooKeeper's: the reply is over the limit.
-const codeTooLarge wire.Code = -9002
-
 // errOf returns the sentinel for an error code.
 func errOf(code wire.Code) error {
 	switch code { //nolint:exhaustive // the others have no sentinel
@@ -179,7 +176,7 @@ func errOf(code wire.Code) error {
 		return ErrReadOnly
 	case wire.CodeSessionMoved:
 		return ErrDisconnected
-	case codeTooLarge:
+	case wire.CodeTooLarge:
 		return ErrTooLarge
 	}
 	return &ServerError{Code: int32(code)}

@@ -30,7 +30,7 @@ func (a Async) Watch(path string, answer, changed func(data []byte, stat *Stat, 
 // There is one watch on each aspect of a node, and one read for each change, however many
 // follow it. The first reading may be older than the call, but is still true.
 func (a Async) Follow(path string, aspect Aspect, lasting bool, tell func(Reading, error)) *Subscription {
-	return a.follow(path, aspect, &Subscription{session: a.session, tell: tell, lasting: lasting}, Reading{})
+	return a.follow(path, aspect, &Subscription{tell: tell, lasting: lasting}, Reading{})
 }
 
 // follow is Follow of a node of which that reading is known, if it has a Stat.
@@ -52,7 +52,7 @@ func (a Async) follow(path string, aspect Aspect, sub *Subscription, known Readi
 
 // deny ends a subscription that has not begun.
 func (s *core) deny(sub *Subscription, path string, err error) {
-	s.order.put(func() { sub.end(Reading{}, &OpError{Op: "watch", Path: path, Err: err}) })
+	s.order.Put(func() { sub.end(Reading{}, &OpError{Op: "watch", Path: path, Err: err}) })
 }
 
 // enlist follows in the epoch of a. Only while the table is locked it is certain that this
@@ -61,10 +61,13 @@ func (s *core) enlist(a Async, key watchKey, sub *Subscription, known Reading) e
 	s.watches.mu.Lock()
 	defer s.watches.mu.Unlock()
 	e, err := a.present()
-	if err == nil {
-		s.follow(e, key, sub, known)
+	if err != nil {
+		return err
 	}
-	return err
+	if created := s.follow(e, key, sub, known); created != nil {
+		s.plant(created)
+	}
+	return nil
 }
 
 // present returns the epoch that requests are for.
@@ -79,40 +82,4 @@ func (a Async) present() (*epoch, error) {
 		return nil, ErrExpired
 	}
 	return s.newest, nil
-}
-
-// follow begins with what is known, or with a read, which goes out before whatever the
-// caller asks for next. The table is locked.
-func (s *core) follow(epoch *epoch, key watchKey, sub *Subscription, known Reading) {
-	e := s.watches.entries[key]
-	fresh := e == nil || e.epoch != epoch
-	if fresh {
-		e = s.enter(epoch, key)
-	}
-	sub.entry = e
-	e.subs = append(e.subs, sub)
-	switch {
-	case fresh && known.Stat != nil:
-		s.plant(e, known)
-	case fresh:
-		s.arm(e)
-	case e.reading.Stat == unread && e.planting:
-		e.stale = true // it is to be read
-	case e.reading.Stat == unread && e.armed:
-		s.arm(e)
-	case !e.armed: // the read under way tells
-	case e.reading.Stat == nil && !sub.lasting:
-		// The node may have been created just now, by the request before this one.
-		e.absent = false
-		s.arm(e)
-	default:
-		s.order.put(func() {
-			s.watches.mu.Lock()
-			r, armed := e.reading, e.armed
-			s.watches.mu.Unlock()
-			if armed && sub.told == 0 {
-				sub.read(r)
-			}
-		})
-	}
 }

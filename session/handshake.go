@@ -6,12 +6,13 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/zkactors/zkactors/session/internal/lease"
 	"github.com/zkactors/zkactors/session/internal/wire"
 )
 
 // greet handles the server's answer to the connect request.
 func (l *connection) greet() error {
-	frame, err := l.reader.next()
+	frame, err := l.reader.Next()
 	if err != nil {
 		return err
 	}
@@ -51,7 +52,7 @@ func (l *connection) authenticate() error {
 	}
 	ctx, cancel := s.until(l.failed)
 	defer cancel()
-	ctx, cancel = context.WithTimeout(ctx, 2*s.servers.patience())
+	ctx, cancel = context.WithTimeout(ctx, 2*s.servers.Patience())
 	defer cancel()
 	exchange, token, err := s.opts.SASL.Start(ctx, l.server)
 	for done := false; err == nil && !done; {
@@ -76,7 +77,7 @@ func (l *connection) present(token []byte) ([]byte, error) {
 	xid := l.xid
 	l.write(wire.AppendRequest(nil, xid, &wire.Request{Op: wire.OpSASL, Data: token}))
 	l.epoch.mu.Unlock()
-	frame, err := l.reader.next()
+	frame, err := l.reader.Next()
 	if err != nil {
 		return nil, err
 	}
@@ -136,10 +137,10 @@ func (e *epoch) accept(l *connection, h *wire.ConnectResponse) error {
 	before := e.terms()
 	e.timeout = min(e.timeout, timeout)
 	terms := e.terms()
-	if shorter := before.timeout - terms.timeout; shorter > 0 {
+	if shorter := before.Timeout - terms.Timeout; shorter > 0 {
 		e.trusted, e.proved = min(e.trusted+shorter, l.greeted), min(e.proved+shorter, l.greeted)
 	}
-	l.lease = newLease(terms.report, terms.heartbeat/16, l.greeted, created)
+	l.lease = lease.New(terms.Report, terms.Heartbeat/16, l.greeted, created)
 	if created {
 		e.prove(l)
 	}

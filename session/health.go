@@ -23,6 +23,13 @@ type UnhealthyError struct {
 	Failures []Failure
 }
 
+// A Failure is the end of a connection to a server, or of an attempt to make one.
+type Failure struct {
+	Server string // host:port; "Options.Resolve" if there was no list of servers
+	Err    error
+	At     time.Time
+}
+
 // Error implements error.
 func (e *UnhealthyError) Error() string {
 	var b strings.Builder
@@ -61,7 +68,11 @@ func (s *Session) Healthy(ctx context.Context) error {
 	if now.lost.IsZero() {
 		return nil
 	}
-	return &UnhealthyError{Err: s.unhealthy(now.event), Since: now.lost, Failures: s.servers.newestFailures()}
+	unhealthy := &UnhealthyError{Err: s.unhealthy(now.event), Since: now.lost}
+	for _, f := range s.servers.Failures() {
+		unhealthy.Failures = append(unhealthy.Failures, Failure(f))
+	}
+	return unhealthy
 }
 
 // unhealthy returns why the session is not connected to a quorum.

@@ -167,22 +167,6 @@ func TestMachineRows(t *testing.T) {
 	}
 }
 
-func TestTerms(t *testing.T) {
-	for _, row := range []struct{ timeout, tick, heartbeat, silence time.Duration }{
-		{18 * time.Second, 0, 2 * time.Second, 3875 * time.Millisecond},
-		{18 * time.Second, 200 * time.Millisecond, 2 * time.Second, 5875 * time.Millisecond},
-		{1800 * time.Millisecond, 0, 200 * time.Millisecond, 377500 * time.Microsecond},
-		{1800 * time.Millisecond, time.Hour, 200 * time.Millisecond, 377500 * time.Microsecond},
-		{36 * time.Second, 2 * time.Second, 4 * time.Second, 11875 * time.Millisecond},
-		{90 * time.Millisecond, 0, 10 * time.Millisecond, 15 * time.Millisecond},
-	} {
-		got := termsOf(row.timeout, row.tick)
-		if got.heartbeat != row.heartbeat || got.silence != row.silence || got.timeout >= row.timeout {
-			t.Errorf("termsOf(%v, %v) = %+v", row.timeout, row.tick, got)
-		}
-	}
-}
-
 // after is Step with effects of its own.
 func (m machine) after(in input) (machine, effects) {
 	var out effects

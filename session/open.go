@@ -98,5 +98,5 @@ func (s *Session) reach(ctx context.Context) error {
 	case <-ctx.Done():
 		err = context.Cause(ctx)
 	}
-	return fmt.Errorf("%w (%s)", err, s.servers.troubles())
+	return fmt.Errorf("%w (%s)", err, s.servers.Troubles())
 }

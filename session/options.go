@@ -116,14 +116,6 @@ type Options struct {
 	Observer Observer
 }
 
-const (
-	defaultTimeout      = 10 * time.Second
-	defaultCloseTimeout = 2 * time.Second
-	defaultResolveEvery = 30 * time.Second
-	defaultMaxRequest   = 1<<20 - 1
-	defaultMaxReply     = 4 << 20
-)
-
 // A Lease says which answers of the servers extend the lease of a session.
 type Lease int
 
@@ -145,11 +137,11 @@ func (o *Options) withDefaults() Options {
 	if o != nil {
 		v = *o
 	}
-	v.Timeout = cmp.Or(v.Timeout, defaultTimeout)
-	v.CloseTimeout = cmp.Or(v.CloseTimeout, defaultCloseTimeout)
-	v.ResolveEvery = cmp.Or(v.ResolveEvery, defaultResolveEvery)
-	v.MaxRequest = cmp.Or(v.MaxRequest, defaultMaxRequest)
-	v.MaxReply = cmp.Or(v.MaxReply, defaultMaxReply)
+	v.Timeout = cmp.Or(v.Timeout, 10*time.Second)
+	v.CloseTimeout = cmp.Or(v.CloseTimeout, 2*time.Second)
+	v.ResolveEvery = cmp.Or(v.ResolveEvery, 30*time.Second)
+	v.MaxRequest = cmp.Or(v.MaxRequest, 1<<20-1)
+	v.MaxReply = cmp.Or(v.MaxReply, 4<<20)
 	v.Auth = slices.Clone(v.Auth)
 	v.ACL = slices.Clone(v.ACL)
 	if len(v.ACL) == 0 {
@@ -180,17 +172,15 @@ func (o *Options) validate() error {
 	} else if o.Timeout < time.Millisecond {
 		refuse("Timeout", o.Timeout, "must be at least a millisecond")
 	}
-	if o.ServerTick < 0 {
-		refuse("ServerTick", o.ServerTick, "must not be negative")
-	}
-	if o.RequestTimeout < 0 {
-		refuse("RequestTimeout", o.RequestTimeout, "must not be negative")
-	}
-	if o.CloseTimeout < 0 {
-		refuse("CloseTimeout", o.CloseTimeout, "must not be negative")
-	}
-	if o.ResolveEvery < 0 {
-		refuse("ResolveEvery", o.ResolveEvery, "must not be negative")
+	for _, of := range []struct {
+		name string
+		time time.Duration
+	}{
+		{"ServerTick", o.ServerTick}, {"RequestTimeout", o.RequestTimeout}, {"CloseTimeout", o.CloseTimeout}, {"ResolveEvery", o.ResolveEvery},
+	} {
+		if of.time < 0 {
+			refuse(of.name, of.time, "must not be negative")
+		}
 	}
 	if o.Lease != LeaseCommitted && o.Lease != LeaseAnswered {
 		refuse("Lease", int(o.Lease), "is none of LeaseCommitted and LeaseAnswered")

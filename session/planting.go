@@ -31,8 +31,7 @@ func (s *core) readsOwn() bool {
 // What follows is called with the table locked, unless it says otherwise.
 
 // plant plants the watch on a node that is known, but for its owner.
-func (s *core) plant(e *watchEntry, known Reading) {
-	e.reading = known
+func (s *core) plant(e *watchEntry) {
 	s.watches.planter.waiting = append(s.watches.planter.waiting, e)
 	s.plantNext()
 }
@@ -48,7 +47,7 @@ func (s *core) plantNext() {
 			switch {
 			case e.dead:
 			case len(e.subs) == 0:
-				s.drop(e)
+				s.watches.drop(e)
 			case e.epoch == oldest.epoch && e.reading.Stat.Czxid == oldest.reading.Stat.Czxid:
 				now = append(now, e)
 			default:

@@ -2,7 +2,6 @@ package session
 
 import (
 	"errors"
-	"slices"
 	"time"
 
 	"github.com/zkactors/zkactors/session/internal/wire"
@@ -37,30 +36,22 @@ func (e *epoch) acceptReadOnly(l *connection, h *wire.ConnectResponse) error {
 func (e *epoch) openedReadOnly(l *connection) {
 	s := e.session
 	e.reading, e.refused = l, nil
-	waiting := e.queue.all()
-	blocking := func(c *call) bool { return c.blocking }
-	reads := slices.Collect(filter(waiting, blocking))
-	e.queue.set(slices.DeleteFunc(slices.Clone(waiting), blocking))
-	for _, c := range reads {
+	waiting := e.queue.All()
+	e.queue.Set(nil)
+	for _, c := range waiting {
+		if !c.blocking {
+			e.queue.Push(c)
+			continue
+		}
 		if err := e.submitReadOnly(c); err != nil {
 			e.ephemerals.release(c.ephemeral)
 			c.ephemeral, c.err = 0, err
-			s.order.put(c.run)
+			s.order.Put(c.Run)
 		}
 	}
 	s.opts.Logger.Info("reads are answered by a read-only server", "server", l.server, "epoch", e.number)
 	s.workers.Go(func() { e.seekQuorum(l) })
-	s.order.put(s.readable)
-}
-
-func filter[T any](all []T, keep func(T) bool) func(yield func(T) bool) {
-	return func(yield func(T) bool) {
-		for _, v := range all {
-			if keep(v) && !yield(v) {
-				return
-			}
-		}
-	}
+	s.order.Put(s.readable)
 }
 
 // seekQuorum asks the servers, with longer and longer pauses, until one of them has a quorum. Then
@@ -76,11 +67,11 @@ func (e *epoch) seekQuorum(l *connection) {
 		case <-ctx.Done():
 			return
 		}
-		for _, server := range s.servers.list() {
-			if !s.servers.leads(ctx, server) || ctx.Err() != nil {
+		for _, server := range s.servers.All() {
+			if !s.servers.Leads(ctx, server) || ctx.Err() != nil {
 				continue
 			}
-			s.servers.prefer(server)
+			s.servers.Prefer(server)
 			e.mu.Lock()
 			now := l.leave()
 			e.mu.Unlock()

@@ -73,13 +73,13 @@ func (forRecipes) FollowCreated(a Async, path string, data []byte, created, pare
 	if created.company < 2 || parent.Stat == nil || !s.readsOwn() {
 		return a.Follow(path, AspectData, false, tell)
 	}
-	return a.follow(path, AspectData, &Subscription{session: s, tell: tell}, Reading{Data: data, Stat: statCreated(data, parent)})
+	return a.follow(path, AspectData, &Subscription{tell: tell}, Reading{Data: data, Stat: statCreated(data, parent)})
 }
 
 // FollowOnce is [Async.Follow] of the data of a node until it changes: then it ends, with a Reading without
 // a Stat and no error, and the node is not read again. A deletion is told as by Follow.
 func (forRecipes) FollowOnce(a Async, path string, tell func(Reading, error)) *Subscription {
-	return a.follow(path, AspectData, &Subscription{session: a.session, tell: tell, once: true}, Reading{})
+	return a.follow(path, AspectData, &Subscription{tell: tell, once: true}, Reading{})
 }
 
 // other is a node that is watched together with one that was created. The type has no name, so that
@@ -107,7 +107,7 @@ func (forRecipes) FollowTogether(a Async, path string, data []byte, parent OpRes
 	var entries []*watchEntry
 	size := 0
 	follow := func(path string, tell func(Reading, error), known Reading) *Subscription {
-		sub := &Subscription{session: s, tell: tell}
+		sub := &Subscription{tell: tell}
 		full, err := s.target(path)
 		if err == nil {
 			err = over
@@ -116,15 +116,12 @@ func (forRecipes) FollowTogether(a Async, path string, data []byte, parent OpRes
 			s.deny(sub, path, err)
 			return sub
 		}
-		key := watchKey{full, watchData}
-		size += 4 + len(full)
-		if e := s.watches.entries[key]; e != nil && e.epoch == epoch || size > maxWatches {
-			s.follow(epoch, key, sub, Reading{})
-			return sub
+		if size += 4 + len(full); size > maxWatches {
+			known = Reading{} // it is read
 		}
-		e := s.enter(epoch, key)
-		sub.entry, e.subs, e.reading = e, []*Subscription{sub}, known
-		entries = append(entries, e)
+		if e := s.follow(epoch, watchKey{full, watchData}, sub, known); e != nil {
+			entries = append(entries, e)
+		}
 		return sub
 	}
 	sub = follow(path, tell, Reading{Data: data, Stat: statCreated(data, parent)})
@@ -214,7 +211,7 @@ func (forRecipes) Sibling(s *Session) (*Session, error) {
 	o := s.opts
 	o.Observer = requestObserver{Observer: o.Observer}
 	o.Resolve = nil // this session tells its siblings
-	sibling := newSession(s.servers.list(), o)
+	sibling := newSession(s.servers.All(), o)
 	sibling.parent = s
 	if s.beside == nil {
 		s.beside = make(map[*Session]struct{})
@@ -223,10 +220,3 @@ func (forRecipes) Sibling(s *Session) (*Session, error) {
 	go sibling.loop()
 	return sibling, nil
 }
-
-// Warm reports whether the session has seen that the node at path exists and
-// carries no data: a hint for recipes, whose parents do neither come nor go often.
-func (forRecipes) Warm(s *Session, path string) bool { return s.warmth.has(path) }
-
-// SetWarm sets or clears the hint that Warm returns.
-func (forRecipes) SetWarm(s *Session, path string, warm bool) { s.warmth.set(path, warm) }

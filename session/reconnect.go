@@ -7,6 +7,8 @@ import (
 	"math/rand/v2"
 	"slices"
 	"time"
+
+	"github.com/zkactors/zkactors/session/internal/order"
 )
 
 // dial returns a connection to some server, or nil once the epoch is retired. Until then
@@ -20,13 +22,13 @@ func (e *epoch) dial(ctx context.Context) *connection {
 		<-last.told
 	}
 	for ctx.Err() == nil {
-		server, socket := e.session.servers.dial(ctx, again)
+		server, socket := e.session.servers.Dial(ctx, again)
 		if socket == nil {
 			return nil
 		}
 		l := newConnection(e, server, socket)
 		e.mu.Lock()
-		usable := ctx.Err() == nil && e.session.servers.has(server) // the list may have changed meanwhile
+		usable := ctx.Err() == nil && e.session.servers.Has(server) // the list may have changed meanwhile
 		if usable {
 			e.current = l
 		}
@@ -50,7 +52,7 @@ func (e *epoch) setServers(addresses []string) {
 		current = l.server
 	}
 	now := false
-	if e.session.servers.replace(addresses, current, rand.Float64) {
+	if e.session.servers.Replace(addresses, current, rand.Float64) {
 		now = l.leave()
 	}
 	e.mu.Unlock()
@@ -99,20 +101,16 @@ func (e *epoch) severed(l *connection) {
 		e.reading = nil
 	}
 	lost, unsent := e.salvage(l)
-	var refused []*call
+	waiting := append(unsent, e.queue.All()...)
+	var refused, dropped []*call
 	switch {
-	case errors.Is(why, ErrAuthFailed) && over == nil:
+	case over != nil: // what waited for a reply that came since the end is in the queue
+		refused, waiting = waiting, nil
+	case errors.Is(why, ErrAuthFailed):
 		e.refused = ErrAuthFailed
-		refused = append(unsent, e.queue.all()...)
-		e.queue.set(nil)
-	case over == nil:
-		e.queue.set(append(unsent, e.queue.all()...))
-	default: // what waited for a reply that came since the end is in the queue
-		refused = append(unsent, e.queue.all()...)
-		e.queue.set(nil)
+		refused, waiting = waiting, nil
 	}
-	var dropped []*call
-	e.queue.set(slices.DeleteFunc(e.queue.all(), func(c *call) bool {
+	e.queue.Set(slices.DeleteFunc(waiting, func(c *call) bool {
 		if c.fleeting {
 			dropped = append(dropped, c)
 		}
@@ -123,25 +121,25 @@ func (e *epoch) severed(l *connection) {
 	switch {
 	case errors.Is(why, errLeaving), parting: // as it was asked to
 	case !l.proven:
-		s.servers.failed(l.server, why)
+		s.servers.Failed(l.server, why)
 	case over == nil:
-		s.servers.note(l.server, why)
+		s.servers.Note(l.server, why)
 	}
 	s.opts.Logger.Info("connection lost", "server", l.server, "epoch", e.number, "reason", why)
 	for _, c := range lost {
 		if c.err = c.lost(over); len(lost) == 1 && over == nil {
 			c.err = blamedError{c.err}
 		}
-		s.order.add(c)
+		s.order.Add(c)
 	}
 	for _, c := range dropped {
 		c.err = ErrDisconnected
-		s.order.add(c)
+		s.order.Add(c)
 	}
 	for _, c := range refused {
 		if over == nil {
 			c.err = ErrAuthFailed
-			s.order.add(c)
+			s.order.Add(c)
 		} else {
 			s.unsent(c, over)
 		}
@@ -149,14 +147,14 @@ func (e *epoch) severed(l *connection) {
 	if errors.Is(why, ErrAuthFailed) {
 		s.refuseAuth()
 	}
-	s.order.add(function(func() { close(l.told) }))
-	s.order.run()
+	s.order.Add(order.Func(func() { close(l.told) }))
+	s.order.Run()
 }
 
 // salvage returns the calls that were sent on the connection, and those that were to be. The epoch
 // is locked.
 func (e *epoch) salvage(l *connection) (lost, unsent []*call) {
-	pending := l.pending.all()
+	pending := l.pending.All()
 	lost, unsent = pending[:len(pending)-l.unwritten], pending[len(pending)-l.unwritten:]
 	l.out = nil // the writer must not find what is queued again
 	inCompany := slices.ContainsFunc(lost, func(c *call) bool { return c.members != nil })
@@ -183,8 +181,8 @@ func (e *epoch) end(why error) {
 	e.retire()
 	e.mu.Lock()
 	e.over, e.open, e.reading = why, nil, nil
-	l, queue := e.current, e.queue.all()
-	e.queue.set(nil)
+	l, queue := e.current, e.queue.All()
+	e.queue.Set(nil)
 	e.mu.Unlock()
 	e.gone()
 	for _, c := range queue {

@@ -38,7 +38,7 @@ func awaitAnswer[T any](ctx context.Context, s *core, op, path string, start fun
 	case c.abandon():
 		err := &OpError{Op: op, Path: path, Err: s.waitedInVain(why)}
 		took := s.clock.now() - c.began
-		s.order.put(func() { s.opts.Observer.Request(op, took, err) })
+		s.order.Put(func() { s.opts.Observer.Request(op, took, err) })
 		return none, err
 	case c.write:
 		select {
@@ -95,7 +95,7 @@ func (s *core) waitedInVain(why error) error {
 	if connected {
 		return why
 	}
-	return fmt.Errorf("%w (not connected: %s)", why, s.servers.troubles())
+	return fmt.Errorf("%w (not connected: %s)", why, s.servers.Troubles())
 }
 
 // repeatPassing repeats what does no harm when repeated, until it succeeds, fails for a
@@ -114,11 +114,7 @@ func repeatPassing[T any](ctx context.Context, of Async, try func() (T, error)) 
 			return result, fmt.Errorf("%w; %w", err, errHopeless)
 		}
 		if pause == nil {
-			pause = backoff.NewExponentialBackOff(
-				backoff.WithInitialInterval(5*time.Millisecond),
-				backoff.WithMaxInterval(time.Second),
-				backoff.WithMaxElapsedTime(0),
-			)
+			pause = newPauses(5*time.Millisecond, time.Second)
 		}
 		if !Passing(err) || of.over(err) || ctx.Err() != nil {
 			return result, err
@@ -145,9 +141,7 @@ func requestOnce[T any](ctx context.Context, of Async, op, path string, start st
 func requestRepeatedly[T any](ctx context.Context, of Async, op, path string, start starter[T]) (T, error) {
 	ctx, cancel := of.session.bounded(ctx)
 	defer cancel()
-	return repeatPassing(ctx, of, func() (T, error) {
-		return awaitAnswer(ctx, of.session, op, path, func(answer func(T, error)) *call { return start(of, path, answer) })
-	})
+	return repeatPassing(ctx, of, func() (T, error) { return requestOnce(ctx, of, op, path, start) })
 }
 
 // Async returns the asynchronous requests of one epoch, which [Connected] names. In
@@ -242,7 +236,7 @@ func (s *Session) createSequential(ctx context.Context, path string, data []byte
 // with makes it see what an earlier one has done.
 func (s *Session) find(ctx context.Context, of Async, dir, guid string) (string, error) {
 	children, err := requestRepeatedly(ctx, of, "children", dir, Async.children)
-	for _, name := range children.names {
+	for _, name := range children.Names {
 		if znode.HasGUID(name, guid) {
 			return znode.Join(dir, name), nil
 		}
@@ -302,7 +296,7 @@ func (a Async) removeMade(c *call) {
 // Get returns the data of a node. A missing node is [ErrNoNode].
 func (s *Session) Get(ctx context.Context, path string) ([]byte, *Stat, error) {
 	r, err := requestRepeatedly(ctx, s.anyEpoch(), "get", path, Async.get)
-	return r.data, r.stat, err
+	return r.Data, r.Stat, err
 }
 
 // Set sets the data of a node that has the version, or any with [AnyVersion], and
@@ -316,7 +310,7 @@ func (s *Session) Set(ctx context.Context, path string, data []byte, version int
 // Children returns the names of a node's children, in no order.
 func (s *Session) Children(ctx context.Context, path string) ([]string, *Stat, error) {
 	r, err := requestRepeatedly(ctx, s.anyEpoch(), "children", path, Async.children)
-	return r.names, r.stat, err
+	return r.Names, r.Stat, err
 }
 
 // Exists returns the Stat of a node, nil if there is none.

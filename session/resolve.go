@@ -42,12 +42,12 @@ func (s *Session) resolve() {
 	for ctx.Err() == nil {
 		wait := s.opts.ResolveEvery
 		if err := s.resolveOnce(ctx); err != nil && ctx.Err() == nil {
-			s.servers.unresolved(err)
+			s.servers.Unresolved(err)
 			wait = min(wait, time.Second)
 		}
 		select {
 		case <-time.After(wait):
-		case <-s.servers.exhaust:
+		case <-s.servers.Exhausted():
 		case <-ctx.Done():
 		}
 	}

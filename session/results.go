@@ -12,12 +12,8 @@ func nothing(*call, *wire.Reply) (struct{}, error) { return struct{}{}, nil }
 
 func statIn(_ *call, r *wire.Reply) (*Stat, error) { return statOf(&r.Stat), nil }
 
-func dataIn(_ *call, r *wire.Reply) (dataResult, error) {
-	return dataResult{bytes.Clone(r.Data), statOf(&r.Stat)}, nil
-}
-
-func childrenIn(_ *call, r *wire.Reply) (childrenResult, error) {
-	return childrenResult{r.Names, statOf(&r.Stat)}, nil
+func readingIn(c *call, r *wire.Reply) (Reading, error) {
+	return Reading{Zxid: c.zxid, Stat: statOf(&r.Stat), Data: bytes.Clone(r.Data), Names: r.Names}, nil
 }
 
 func createdIn(c *call, r *wire.Reply) (string, error) {
@@ -31,16 +27,6 @@ func createdIn(c *call, r *wire.Reply) (string, error) {
 func deletedIn(c *call, _ *wire.Reply) (struct{}, error) {
 	c.epoch.Load().ephemerals.disown(c.target)
 	return struct{}{}, nil
-}
-
-type dataResult struct {
-	data []byte
-	stat *Stat
-}
-
-type childrenResult struct {
-	names []string
-	stat  *Stat
 }
 
 type aclResult struct {

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/zkactors/zkactors/actors"
+	"github.com/zkactors/zkactors/session/internal/order"
 )
 
 // A Session talks to ZooKeeper through one session after another: when one is
@@ -28,8 +29,6 @@ type Session struct {
 	since       Event // connected
 	subscribers map[*subscriber]struct{}
 
-	warmth warmth
-
 	localMu sync.Mutex
 	locals  map[any]any // what recipes keep, see Local
 }
@@ -48,8 +47,8 @@ type subscriber struct {
 	over bool
 }
 
-func (sub *subscriber) begin()  { sub.session.order.putStep((*subscribing)(sub)) }
-func (sub *subscriber) cancel() { sub.session.order.putStep((*unsubscribing)(sub)) }
+func (sub *subscriber) begin()  { sub.session.order.PutStep((*subscribing)(sub)) }
+func (sub *subscriber) cancel() { sub.session.order.PutStep((*unsubscribing)(sub)) }
 
 // The steps with which a subscriber begins and ends.
 type (
@@ -57,8 +56,8 @@ type (
 	unsubscribing subscriber
 )
 
-func (s *subscribing) run()   { s.session.subscribe((*subscriber)(s)) }
-func (s *unsubscribing) run() { s.session.unsubscribe((*subscriber)(s)) }
+func (s *subscribing) Run()   { s.session.subscribe((*subscriber)(s)) }
+func (s *unsubscribing) Run() { s.session.unsubscribe((*subscriber)(s)) }
 
 // newSession begins to dial. The loop is not started.
 func newSession(addresses []string, o Options) *Session {
@@ -66,8 +65,8 @@ func newSession(addresses []string, o Options) *Session {
 		core: newCore(addresses, o), gone: make(chan struct{}),
 		subscribers: make(map[*subscriber]struct{}), machine: machine{epoch: 1},
 	}
-	s.order = newOrder(s.checkDeadline) // nothing is told after the deadline as if it were before
-	s.tell = func(in input) { s.order.put(func() { s.step(in) }) }
+	s.order = order.New(s.checkDeadline) // nothing is told after the deadline as if it were before
+	s.tell = func(in input) { s.order.Put(func() { s.step(in) }) }
 	s.readable = s.announceReadable
 	s.opts.Logger = s.identify(o.Logger)
 	s.present.Store(&present{lost: time.Now()})
@@ -189,14 +188,14 @@ func (s *Session) loop() {
 	defer timer.Stop()
 	for !s.stopped.Load() {
 		select {
-		case <-s.order.ready:
-			s.order.run()
+		case <-s.order.Ready():
+			s.order.Run()
 		case <-s.wake:
 		case <-timer.C:
 		}
 		timer.Reset(max(s.tend(), time.Millisecond))
 	}
-	s.order.end()
+	s.order.End()
 }
 
 // tend looks after the deadline and the connection, and returns for how long they can
@@ -210,7 +209,7 @@ func (s *Session) tend() time.Duration {
 	now := s.clock.now()
 	if deadline := time.Duration(e.deadline.Load()); deadline != 0 {
 		if next = deadline - now; next <= 0 {
-			s.order.put(func() {}) // which looks at the deadline
+			s.order.Put(func() {}) // which looks at the deadline
 			return time.Hour
 		}
 	}
@@ -218,7 +217,7 @@ func (s *Session) tend() time.Duration {
 	l := e.current
 	silent := error(nil)
 	if e.id != 0 {
-		next = min(next, e.terms().heartbeat) // timers stand still while the machine sleeps
+		next = min(next, e.terms().Heartbeat) // timers stand still while the machine sleeps
 	}
 	if l != nil && l.phase != phaseFailed {
 		var left time.Duration
@@ -288,7 +287,7 @@ func (s *Session) retire() (tell func()) {
 	if s.machine.Ended() {
 		go func() {
 			s.workers.Wait()
-			s.order.put(s.stop)
+			s.order.Put(s.stop)
 		}()
 	}
 	return tell

@@ -1,7 +1,6 @@
 package session
 
 import (
-	"bytes"
 	"errors"
 	"slices"
 
@@ -9,6 +8,44 @@ import (
 )
 
 // What follows is called with the table locked, unless it says otherwise.
+
+// follow begins with a read, which goes out before whatever the caller asks for next. If the node
+// is known, and not watched yet, it returns the entry, which is to be planted.
+func (s *core) follow(epoch *epoch, key watchKey, sub *Subscription, known Reading) (unplanted *watchEntry) {
+	e := s.watches.entries[key]
+	fresh := e == nil || e.epoch != epoch
+	if fresh {
+		e = s.watches.enter(epoch, key)
+	}
+	sub.entry = e
+	e.subs = append(e.subs, sub)
+	switch {
+	case fresh && known.Stat != nil:
+		e.reading = known
+		return e
+	case fresh:
+		s.arm(e)
+	case e.reading.Stat == unread && e.planting:
+		e.stale = true // it is to be read
+	case e.reading.Stat == unread && e.armed:
+		s.arm(e)
+	case !e.armed: // the read under way tells
+	case e.reading.Stat == nil && !sub.lasting:
+		// The node may have been created just now, by the request before this one.
+		e.absent = false
+		s.arm(e)
+	default:
+		s.order.Put(func() {
+			s.watches.mu.Lock()
+			r, armed := e.reading, e.armed
+			s.watches.mu.Unlock()
+			if armed && sub.told == 0 {
+				sub.read(r)
+			}
+		})
+	}
+	return nil
+}
 
 // arm reads a node, which plants the watch.
 func (s *core) arm(e *watchEntry) {
@@ -35,9 +72,9 @@ type watchRead struct {
 	found   Reading
 }
 
-func (r *watchRead) take(reply *wire.Reply) error {
-	r.found = Reading{Stat: statOf(&reply.Stat), Data: bytes.Clone(reply.Data), Names: reply.Names}
-	return nil
+func (r *watchRead) take(reply *wire.Reply) (err error) {
+	r.found, err = readingIn(&r.call, reply)
+	return err
 }
 
 func (r *watchRead) answer(err error) {
@@ -62,15 +99,11 @@ func (s *core) answered(e *watchEntry, r Reading, probing bool, err error) {
 	case err == nil:
 		n = s.found(e, r)
 	case lasting || e.blames(err) || len(e.subs) == 0:
-		n = news{ended: s.drop(e), why: err}
+		n = news{ended: s.watches.drop(e), why: err}
 	case isAny(err, ErrDisconnected):
 		s.arm(e)
 	default:
-		if e.pause == nil {
-			pause := s.requests(e.epoch.number).newErrand(func(error) {})
-			e.pause = &pause
-		}
-		e.pause.Later(s.relative(e.key.path), err, func() {
+		e.pauses = s.later(e.pauses, s.relative(e.key.path), err, func() {
 			s.watches.mu.Lock()
 			defer s.watches.mu.Unlock()
 			if !e.dead {
@@ -92,10 +125,10 @@ func (e *watchEntry) blames(err error) bool {
 
 // found returns what a read has found.
 func (s *core) found(e *watchEntry, r Reading) news {
-	e.armed, e.absent, e.reading, e.pause, e.blamed = true, false, r, nil, 0
+	e.armed, e.absent, e.reading, e.pauses, e.blamed = true, false, r, nil, 0
 	if origin := e.origin; origin != nil {
 		e.origin = nil
-		s.unfollow(origin)
+		s.watches.unfollow(origin)
 	}
 	if e.key.kind == watchData && r.Stat.EphemeralOwner == s.connected.ID {
 		e.epoch.ephemerals.own(e.key.path, r.Stat.Czxid, nil)
@@ -107,7 +140,7 @@ func (s *core) found(e *watchEntry, r Reading) news {
 
 // settled adds the newest reading to the news, for every subscriber.
 func (s *core) settled(e *watchEntry, n news) news {
-	s.park(e)
+	s.watches.park(e)
 	n.subs, n.reading = e.subs, e.reading
 	return n
 }
@@ -135,13 +168,13 @@ func (n *news) tell() {
 // node that does not exist.
 func (s *core) missing(e *watchEntry, zxid int64, watched bool) news {
 	n := s.abandon(e, Reading{Zxid: zxid}, anySubscription)
-	e.pause = nil
+	e.pauses = nil
 	switch {
 	case watched:
 		e.armed, e.reading = true, Reading{Zxid: zxid}
 		return s.settled(e, n)
 	case len(e.subs) == 0:
-		s.drop(e)
+		s.watches.drop(e)
 	case e.key.kind == watchChildren:
 		s.awaitOrigin(e)
 	default:
@@ -180,12 +213,12 @@ func (s *core) awaitOrigin(e *watchEntry) {
 		e.armed = e.reading.Stat == nil // as before
 		return
 	}
-	origin := &Subscription{session: s, lasting: true}
+	origin := &Subscription{lasting: true}
 	origin.tell = func(r Reading, err error) { s.originTold(e, origin, r, err) }
 	e.origin = origin
 	key := watchKey{e.key.path, watchData}
 	if at := s.watches.entries[key]; at == nil || at.epoch != e.epoch {
-		at = s.enter(e.epoch, key)
+		at = s.watches.enter(e.epoch, key)
 		at.absent = true // there is no need to try to read it first
 		s.arm(at)
 	}
@@ -199,10 +232,10 @@ func (s *core) originTold(e *watchEntry, origin *Subscription, r Reading, err er
 	switch {
 	case e.origin != origin || e.dead: // too late
 	case err != nil:
-		n = news{ended: s.drop(e), why: err}
+		n = news{ended: s.watches.drop(e), why: err}
 	case r.Stat != nil:
 		e.origin = nil
-		s.unfollow(origin)
+		s.watches.unfollow(origin)
 		s.arm(e)
 	default:
 		e.armed, e.reading = true, r
@@ -253,7 +286,7 @@ func (s *core) fired(epoch *epoch, key watchKey, gone bool) (n news) {
 	}
 	switch {
 	case len(e.subs) == 0:
-		s.drop(e)
+		s.watches.drop(e)
 	case gone && key.kind == watchChildren:
 		e.armed = false
 		s.awaitOrigin(e)
@@ -262,6 +295,25 @@ func (s *core) fired(epoch *epoch, key watchKey, gone bool) (n news) {
 		s.arm(e)
 	}
 	return n
+}
+
+// unwatch ends a watch on the server, in the order of requests. The epoch must not be
+// locked.
+func (e *epoch) unwatch(key watchKey) {
+	const children, data = 1, 2
+	kind := int32(data)
+	e.mu.Lock()
+	delete(e.watches, key)
+	if key.kind == watchChildren {
+		kind = children
+	} else {
+		delete(e.watches, watchKey{key.path, watchAbsent})
+	}
+	e.mu.Unlock()
+	s := e.session
+	// A watch that is gone, or a server that cannot: there is nothing to be done.
+	r := newRequest("unwatch", s.relative(key.path), nothing, func(struct{}, error) {})
+	issue(s.requests(e.number), &r.call, &wire.Request{Op: wire.OpRemoveWatches, Path: key.path, Kind: kind})
 }
 
 // forgetWatches drops every watch of an epoch, and returns what tells their subscribers. It

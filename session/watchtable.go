@@ -5,7 +5,7 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"github.com/zkactors/zkactors/session/internal/wire"
+	"github.com/cenkalti/backoff/v4"
 )
 
 // A Reading is the result of one read of a node. Data and Names belong to all
@@ -32,9 +32,16 @@ const (
 // A watchTable holds the watches of one epoch after the other, one on each aspect of each
 // node, for all subscribers. It notifies them in the session's order, when it is not locked.
 type watchTable struct {
-	mu      sync.Mutex
+	mu sync.Mutex
+
+	// entries has at most one entry for a key. That of an earlier epoch stands until the epoch is
+	// retired, or until the node is watched in the next one.
 	entries map[watchKey]*watchEntry
-	parked  []*watchEntry // the oldest first; some are in use again, or gone
+
+	// parked are entries without subscribers, the one that was parked first in front, and no more
+	// than maxParked. Some are in use again, or dead.
+	parked []*watchEntry
+
 	planter planter
 }
 
@@ -44,30 +51,62 @@ func newWatchTable() *watchTable { return &watchTable{entries: make(map[watchKey
 // that delivers arms it. While armed it may stand without subscribers: parked, to be used
 // again without a request.
 type watchEntry struct {
-	key      watchKey // of data or children
-	epoch    *epoch
-	reading  Reading
-	armed    bool            // else a read is under way, or it is to be planted
-	planting bool            // set while a request plants it
-	stale    bool            // something has become of the node meanwhile
-	absent   bool            // as far as is known: a read with an exists watch is what to try
-	parked   bool            // it is in the list of those that are
-	dead     bool            // it is not in the table any more
-	subs     []*Subscription // news share their memory: an item of it is set once
-	origin   *Subscription   // to the data of a node that has no children because there is none
-	pause    *errand         // between reads that fail for no passing reason; nil at first
-	blamed   int             // how many connections in a row its reads have broken
+	key   watchKey // of data or children
+	epoch *epoch
+
+	// reading is what was read last, or is known of a node that the session has created; or its
+	// Stat is unread. While armed is set, no event has said that the node has changed since.
+	reading Reading
+
+	// armed is set with an answer, when a watch stands on the server. It is cleared when the watch
+	// has fired, and by arm. While it is not set, a read is under way, or the entry is to be
+	// planted.
+	armed bool
+
+	// planting is set while a request plants the watch, and cleared by its answer. Meanwhile no
+	// read is sent.
+	planting bool
+
+	// stale is set while planting is, when an event or a subscriber asks for a read. The answer
+	// clears it, and reads.
+	stale bool
+
+	// absent is set when there is no node, as far as is known: a read with an exists watch is what
+	// to try then. It is cleared when the node is found, and by a subscriber that does not last.
+	absent bool
+
+	// parked is set while the entry is in the list of those that are, also if it is in use again.
+	parked bool
+
+	// dead is set when the entry leaves the table, and never cleared. It has no subscribers then.
+	dead bool
+
+	// subs are those that are told. News share their memory: an item of it is set once.
+	subs []*Subscription
+
+	// origin is a subscription to the data of a node that has no children because there is none.
+	// It is nil unless the key is of children, and ends when the node is found.
+	origin *Subscription
+
+	pauses *backoff.ExponentialBackOff // between reads that fail for no passing reason; nil after an answer
+	blamed int                         // how many connections in a row its reads have broken
 }
+
+func (e *watchEntry) table() *watchTable { return e.epoch.session.watches }
 
 // A Subscription is to one aspect of one node. See [Async.Follow].
 type Subscription struct {
-	session *core
 	entry   *watchEntry // nil if it was refused
 	tell    func(Reading, error)
-	lasting bool        // goes on while there is no node
-	once    bool        // ends with the first change that follows a reading
-	told    int64       // Czxid of the node in the newest reading that it received; -1 if there was none, 0 at first. This belongs to the order.
-	over    atomic.Bool // told for the last time, or cancelled
+	lasting bool // goes on while there is no node
+	once    bool // ends with the first change that follows a reading
+
+	// told is the Czxid of the node in the newest reading that it received: 0 before the first, -1
+	// if there was no node. It belongs to the order.
+	told int64
+
+	// over is set when it is cancelled, or told for the last time, and never cleared.
+	over atomic.Bool
 }
 
 // Cancel ends the subscription. One more call may be on its way.
@@ -75,10 +114,10 @@ func (sub *Subscription) Cancel() {
 	if sub.entry == nil {
 		return
 	}
-	t := sub.session.watches
+	t := sub.entry.table()
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	sub.session.unfollow(sub)
+	t.unfollow(sub)
 }
 
 // Over reports whether no more readings will be delivered.
@@ -90,7 +129,7 @@ func (sub *Subscription) Unsettled() bool {
 	if sub.entry == nil || sub.Over() {
 		return false
 	}
-	t := sub.session.watches
+	t := sub.entry.table()
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return !sub.entry.armed
@@ -113,18 +152,21 @@ func (sub *Subscription) end(r Reading, err error) {
 
 // What follows is called with the table locked, unless it says otherwise.
 
-func (s *core) enter(epoch *epoch, key watchKey) *watchEntry {
+// enter makes the entry for a key, which has none of the epoch. It is neither armed nor read yet.
+func (t *watchTable) enter(epoch *epoch, key watchKey) *watchEntry {
 	e := &watchEntry{key: key, epoch: epoch}
-	s.watches.entries[key] = e
+	t.entries[key] = e
 	return e
 }
 
-func (s *core) unfollow(sub *Subscription) {
+// unfollow ends a subscription without telling it. The watch is kept for the next one, if that is
+// worth while: see park.
+func (t *watchTable) unfollow(sub *Subscription) {
 	e := sub.entry
 	sub.over.Store(true)
 	if i := slices.Index(e.subs, sub); i >= 0 {
 		e.subs = butOne(e.subs, i)
-		s.park(e)
+		t.park(e)
 	}
 }
 
@@ -146,20 +188,19 @@ const (
 
 // park keeps a watch without subscribers, instead of the one that has been
 // kept for longest.
-func (s *core) park(e *watchEntry) {
+func (t *watchTable) park(e *watchEntry) {
 	switch {
 	case len(e.subs) > 0 || e.dead:
 		return
 	case e.origin != nil:
-		s.drop(e)
+		t.drop(e)
 		return
 	case !e.armed || e.parked:
 		return
 	case len(e.reading.Data) > maxParkedBytes || len(e.reading.Names) > maxParkedNames:
-		s.unwatch(e)
+		t.unwatch(e)
 		return
 	}
-	t := s.watches
 	e.parked = true
 	t.parked = append(t.parked, e)
 	if len(t.parked) <= maxParked {
@@ -170,53 +211,36 @@ func (s *core) park(e *watchEntry) {
 	t.parked = t.parked[1:]
 	oldest.parked = false
 	if len(oldest.subs) == 0 && oldest.armed {
-		s.unwatch(oldest)
+		t.unwatch(oldest)
 	}
 }
 
 // unwatch ends a watch that stands.
-func (s *core) unwatch(e *watchEntry) {
+func (t *watchTable) unwatch(e *watchEntry) {
 	if !e.dead {
-		s.drop(e)
+		t.drop(e)
 		e.epoch.unwatch(e.key)
 	}
 }
 
-// drop forgets an entry, and returns the subscriptions to end.
-func (s *core) drop(e *watchEntry) []*Subscription {
+// drop forgets an entry, and returns the subscriptions to end. The watch on the server stands
+// until it fires: its event finds no entry.
+func (t *watchTable) drop(e *watchEntry) []*Subscription {
 	e.armed, e.dead = false, true
-	if s.watches.entries[e.key] == e {
-		delete(s.watches.entries, e.key)
+	if t.entries[e.key] == e {
+		delete(t.entries, e.key)
 	}
 	if origin := e.origin; origin != nil {
 		e.origin = nil
-		s.unfollow(origin)
+		t.unfollow(origin)
 	}
 	subs := e.subs
 	e.subs = nil
 	return subs
 }
 
-// unwatch ends a watch on the server, in the order of requests. The epoch must not be
-// locked.
-func (e *epoch) unwatch(key watchKey) {
-	const children, data = 1, 2
-	kind := int32(data)
-	e.mu.Lock()
-	delete(e.watches, key)
-	if key.kind == watchChildren {
-		kind = children
-	} else {
-		delete(e.watches, watchKey{key.path, watchAbsent})
-	}
-	e.mu.Unlock()
-	s := e.session
-	// A watch that is gone, or a server that cannot: there is nothing to be done.
-	r := newRequest("unwatch", s.relative(key.path), nothing, func(struct{}, error) {})
-	issue(s.requests(e.number), &r.call, &wire.Request{Op: wire.OpRemoveWatches, Path: key.path, Kind: kind})
-}
-
-// A planter decides which watches are planted together. The lock of the table guards it.
+// A planter decides which watches are planted together. The lock of the table guards it. While an
+// entry waits here it is not armed, and nothing is read for it.
 type planter struct {
 	waiting  []*watchEntry // to be planted, the oldest first
 	inFlight int           // requests without an answer

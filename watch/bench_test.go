@@ -17,6 +17,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/zkactors/zkactors/internal/check"
 	"github.com/zkactors/zkactors/session"
 	"github.com/zkactors/zkactors/session/zktest"
 	"github.com/zkactors/zkactors/watch"
@@ -30,10 +31,7 @@ func TestServerProcess(t *testing.T) {
 	if os.Getenv(serverVariable) == "" {
 		t.Skip("there is nobody to serve")
 	}
-	srv, err := zktest.NewServer(zktest.Config{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	srv := check.Have(zktest.NewServer(zktest.Config{}))(t)
 	defer srv.Close()
 	fmt.Println(srv.Addrs()[0])
 	_, _ = io.Copy(io.Discard, os.Stdin) // until the parent is gone
@@ -44,34 +42,20 @@ func startServer(tb testing.TB) string {
 	tb.Helper()
 	cmd := exec.Command(os.Args[0], "-test.run=^TestServerProcess$")
 	cmd.Env = append(os.Environ(), serverVariable+"=1")
-	in, err := cmd.StdinPipe()
-	if err != nil {
-		tb.Fatal(err)
-	}
-	out, err := cmd.StdoutPipe()
-	if err != nil {
-		tb.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		tb.Fatal(err)
-	}
+	in := check.Have(cmd.StdinPipe())(tb)
+	out := check.Have(cmd.StdoutPipe())(tb)
+	check.Must(tb, cmd.Start())
 	tb.Cleanup(func() {
 		_ = in.Close()
 		_ = cmd.Wait() // whatever it says then
 	})
-	addr, err := bufio.NewReader(out).ReadString('\n')
-	if err != nil {
-		tb.Fatal(err)
-	}
+	addr := check.Have(bufio.NewReader(out).ReadString('\n'))(tb)
 	return strings.TrimSpace(addr)
 }
 
 func openAt(tb testing.TB, addr string) *session.Session {
 	tb.Helper()
-	s, err := session.Open(context.Background(), []string{addr}, nil)
-	if err != nil {
-		tb.Fatal(err)
-	}
+	s := check.Have(session.Open(context.Background(), []string{addr}, nil))(tb)
 	tb.Cleanup(s.Close)
 	return s
 }
@@ -82,9 +66,7 @@ const pathBytes, dataBytes = len("/bench/d00/n0000000"), 16
 func plant(tb testing.TB, s *session.Session, n int) {
 	tb.Helper()
 	dir := func(path string) {
-		if _, err := s.Create(context.Background(), path, nil, session.Persistent); err != nil {
-			tb.Fatal(err)
-		}
+		check.Have(s.Create(context.Background(), path, nil, session.Persistent))(tb)
 	}
 	dir("/bench")
 	for i := 0; n > 0; i++ {
@@ -112,16 +94,11 @@ func loadTree(tb testing.TB, n int) (took time.Duration, perNode float64, gorout
 	plant(tb, other, n)
 	before, running := liveBytes(), runtime.NumGoroutine()
 	begun := time.Now()
-	c, err := watch.Tree(s, "/bench", nil)
-	if err != nil {
-		tb.Fatal(err)
-	}
+	c := check.Have(watch.Tree(s, "/bench", nil))(tb)
 	defer c.Close()
 	<-c.Synced()
 	took = time.Since(begun)
-	if c.Len() < n {
-		tb.Fatalf("%d nodes of %d", c.Len(), n)
-	}
+	check.Require(tb, c.Len() >= n, "%d nodes of %d", c.Len(), n)
 	goroutines = runtime.NumGoroutine() - running
 	perNode = float64(liveBytes()-before)/float64(c.Len()) - float64(pathBytes+dataBytes)
 	return took, perNode, goroutines
@@ -178,10 +155,6 @@ func TestCostOfTrees(t *testing.T) {
 		t.Skip("reads 100,000 nodes")
 	}
 	_, perNode, goroutines := loadTree(t, 100_000)
-	if perNode > 1.2*1024 {
-		t.Errorf("%.0f bytes for each node, beside its path and data", perNode)
-	}
-	if goroutines > 50 {
-		t.Errorf("%d goroutines", goroutines)
-	}
+	check.True(t, perNode <= 1.2*1024, "%.0f bytes for each node, beside its path and data", perNode)
+	check.AtMost(t, goroutines, 50, "goroutines")
 }

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/zkactors/zkactors/actors"
+	"github.com/zkactors/zkactors/internal/check"
 	"github.com/zkactors/zkactors/session"
 )
 
@@ -73,9 +74,8 @@ func TestRows(t *testing.T) {
 			for _, in := range row.in {
 				m, out = m.after(in)
 			}
-			if got := describe(out); got != row.want || m.Ended() != row.over {
-				t.Errorf("%q, %v", got, m)
-			}
+			got := describe(out)
+			check.True(t, got == row.want && m.Ended() == row.over, "%q, %v", got, m)
 		})
 	}
 }

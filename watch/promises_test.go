@@ -18,43 +18,36 @@ import (
 // again, is watched as before, whatever became of the connection meanwhile.
 func TestReapedContainer(t *testing.T) {
 	for name, trouble := range troubles {
-		t.Run(name, func(t *testing.T) {
-			inBubble(t, func(t *testing.T, srv *zktest.Server, s, other *session.Session) {
-				container := func(child string) {
-					t.Helper()
-					check.Must(t, other.EnsurePath(t.Context(), "/c"))
-					create(t, other, "/c/"+child, "")
-				}
-				container("x")
-				children := check.Have(watch.Children(s, "/c", nil))(t)
-				defer children.Close()
-				node := check.Have(watch.Node(s, "/c", nil))(t)
-				defer node.Close()
-				c := check.Have(watch.Tree(s, "/c", nil))(t)
-				defer c.Close()
-				calm()
-				settled(t, children)
-				first := settled(t, node)
-				reap := func() {
-					t.Helper()
-					drop(t, other, "/c/x")
-					srv.Reap()
-					if stat, err := other.Exists(t.Context(), "/c"); stat != nil || err != nil {
-						t.Fatalf("%v, %v: it is not reaped", stat, err)
-					}
-				}
-				trouble(srv, s, func() { reap(); container("y") })
-				calm()
-				if state := settled(t, children); !slices.Equal(state.Names, []string{"y"}) || !slices.Equal(state.Removed, []string{"x"}) {
-					t.Error(state)
-				}
-				if state := settled(t, node); !state.Exists || state.Stat.Czxid <= first.Stat.Czxid {
-					t.Errorf("%v after %v", state, first)
-				}
-				if got, want := inCache(c), onServer(t, other, "/c"); !slices.Equal(got, want) || len(got) != 2 {
-					t.Errorf("the cache has %q, the server %q", got, want)
-				}
-			})
+		runInBubble(t, name, func(t *testing.T, srv *zktest.Server, s, other *session.Session) {
+			container := func(child string) {
+				t.Helper()
+				check.Must(t, other.EnsurePath(t.Context(), "/c"))
+				create(t, other, "/c/"+child, "")
+			}
+			container("x")
+			children := check.Open(watch.Children(s, "/c", nil))(t)
+			node := check.Open(watch.Node(s, "/c", nil))(t)
+			c := check.Open(watch.Tree(s, "/c", nil))(t)
+			calm()
+			settled(t, children)
+			first := settled(t, node)
+			reap := func() {
+				t.Helper()
+				drop(t, other, "/c/x")
+				srv.Reap()
+				stat, err := other.Exists(t.Context(), "/c")
+				check.Require(t, stat == nil && err == nil, "%v, %v: it is not reaped", stat, err)
+			}
+			trouble(srv, s, func() { reap(); container("y") })
+			calm()
+			if state := settled(t, children); !slices.Equal(state.Names, []string{"y"}) || !slices.Equal(state.Removed, []string{"x"}) {
+				t.Error(state)
+			}
+			if state := settled(t, node); !state.Exists || state.Stat.Czxid <= first.Stat.Czxid {
+				t.Errorf("%v after %v", state, first)
+			}
+			got, want := inCache(c), onServer(t, other, "/c")
+			check.True(t, slices.Equal(got, want) && len(got) == 2, "the cache has %q, the server %q", got, want)
 		})
 	}
 }
@@ -63,8 +56,7 @@ func TestReapedContainer(t *testing.T) {
 // the server is an hour behind, and busy; without, it may be as old as the server.
 func TestSyncedFirstState(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		srv := check.Have(zktest.NewServer(zktest.Config{InProcess: true, Replicas: 2}))(t)
-		defer srv.Close()
+		srv := check.Open(zktest.NewServer(zktest.Config{InProcess: true, Replicas: 2}))(t)
 		open := func(addrs []string) *session.Session {
 			return check.Have(session.Open(t.Context(), addrs, &session.Options{Timeout: 10 * time.Second, Dialer: srv.DialContext}))(t)
 		}
@@ -86,31 +78,20 @@ func TestSyncedFirstState(t *testing.T) {
 				}
 			}
 			opts := &watch.Options{Sync: sync}
-			node := check.Have(watch.Node(s, "/a", opts))(t)
-			defer node.Close()
-			value := check.Have(watch.Value(s, "/a", watch.Text, opts))(t)
-			defer value.Close()
-			children := check.Have(watch.Children(s, "/a", opts))(t)
-			defer children.Close()
-			c := check.Have(watch.Tree(s, "/a", &watch.TreeOptions{Sync: sync}))(t)
-			defer c.Close()
+			node := check.Open(watch.Node(s, "/a", opts))(t)
+			value := check.Open(watch.Value(s, "/a", watch.Text, opts))(t)
+			children := check.Open(watch.Children(s, "/a", opts))(t)
+			c := check.Open(watch.Tree(s, "/a", &watch.TreeOptions{Sync: sync}))(t)
 			<-c.Synced()
 			want, names := "0", 1
 			if sync {
 				want, names = strconv.Itoa(last), last+1
 			}
-			if state := <-node.Changes(); string(state.Data) != want {
-				t.Errorf("sync=%v: %v", sync, state)
-			}
-			if state := <-value.Changes(); state.Value != want {
-				t.Errorf("sync=%v: %+v", sync, state)
-			}
-			if state := <-children.Changes(); len(state.Names) != names {
-				t.Errorf("sync=%v: %v", sync, state)
-			}
-			if state := c.Get("/a"); string(state.Data) != want || len(c.Children("/a")) != names {
-				t.Errorf("sync=%v: %v %v", sync, state, c.Children("/a"))
-			}
+			check.Equal(t, string((<-node.Changes()).Data), want, "sync", sync)
+			check.Equal(t, (<-value.Changes()).Value, want, "sync", sync)
+			check.Equal(t, len((<-children.Changes()).Names), names, "sync", sync)
+			state := c.Get("/a")
+			check.True(t, string(state.Data) == want && len(c.Children("/a")) == names, "sync=%v: %v %v", sync, state, c.Children("/a"))
 			<-time.After(time.Millisecond)
 		}
 	})
@@ -120,8 +101,7 @@ func TestSyncedFirstState(t *testing.T) {
 // with one after the other.
 func TestTreeIsPipelined(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		srv := check.Have(zktest.NewServer(zktest.Config{InProcess: true, Latency: oneWay, Tick: 10 * time.Second}))(t)
-		defer srv.Close()
+		srv := check.Open(zktest.NewServer(zktest.Config{InProcess: true, Latency: oneWay, Tick: 10 * time.Second}))(t)
 		open := func() *session.Session {
 			return check.Have(session.Open(t.Context(), srv.Addrs(), &session.Options{Timeout: 100 * time.Second, Dialer: srv.DialContext}))(t)
 		}
@@ -132,8 +112,7 @@ func TestTreeIsPipelined(t *testing.T) {
 		grow(t, other, "/a", 5000, nil)
 		srv.ResetRequests()
 		begun := time.Now()
-		c := check.Have(watch.Tree(s, "/a", nil))(t)
-		defer c.Close()
+		c := check.Open(watch.Tree(s, "/a", nil))(t)
 		<-c.Synced()
 		reads := 0
 		for op, n := range srv.Requests() {
@@ -143,8 +122,6 @@ func TestTreeIsPipelined(t *testing.T) {
 		}
 		trips := float64(time.Since(begun)) / float64(roundTrip)
 		t.Logf("%d nodes, %d reads in %.1f round trips", c.Len(), reads, trips)
-		if c.Len() != 5001 || reads != 2*5001 || trips > 30 {
-			t.Errorf("%d nodes took %d reads and %.1f round trips", c.Len(), reads, trips)
-		}
+		check.True(t, c.Len() == 5001 && reads == 2*5001 && trips <= 30, "%d nodes took %d reads and %.1f round trips", c.Len(), reads, trips)
 	})
 }

@@ -23,13 +23,10 @@ func TestRealTree(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	proxy := zktest.NewProxy(t, ens.Addrs()...)
-	s := check.Have(session.Open(ctx, proxy.Addrs(), &session.Options{Timeout: 4 * time.Second, Chroot: "/chroot"}))(t)
-	defer s.Close()
-	other := check.Have(session.Open(ctx, ens.Addrs(), nil))(t)
-	defer other.Close()
+	s := check.Open(session.Open(ctx, proxy.Addrs(), &session.Options{Timeout: 4 * time.Second, Chroot: "/chroot"}))(t)
+	other := check.Open(session.Open(ctx, ens.Addrs(), nil))(t)
 	create(t, other, "/chroot", "")
-	c := check.Have(watch.Tree(s, "/r", nil))(t)
-	defer c.Close()
+	c := check.Open(watch.Tree(s, "/r", nil))(t)
 	done := make(chan struct{})
 	f := &follower{t, map[string]watch.TreeNode{}}
 	changes := c.Changes()
@@ -78,17 +75,14 @@ func TestRealTree(t *testing.T) {
 	}
 	c.Close()
 	<-done
-	if len(f.nodes) > len(want) {
-		t.Errorf("the reader knows %d nodes of %d", len(f.nodes), len(want))
-	}
+	check.AtMost(t, len(f.nodes), len(want), "nodes that the reader knows")
 }
 
 // TestRealWatchCount: what is parked is bounded, on the server too.
 func TestRealWatchCount(t *testing.T) {
 	t.Parallel()
 	ens := zktest.StartEnsemble(t, 1, zktest.NoSync())
-	s := check.Have(session.Open(t.Context(), ens.Addrs(), nil))(t)
-	defer s.Close()
+	s := check.Open(session.Open(t.Context(), ens.Addrs(), nil))(t)
 	for i := range 1100 {
 		w := check.Have(watch.Node(s, fmt.Sprintf("/n%d", i), nil))(t)
 		<-w.Changes()
@@ -97,11 +91,8 @@ func TestRealWatchCount(t *testing.T) {
 	if err := s.Sync(t.Context(), "/"); err != nil { // behind the last removal
 		t.Fatal(err)
 	}
-	if n := ens.Mntr(0)["zk_watch_count"]; n != "1024" {
-		t.Errorf("%s watches", n)
-	}
-	c := check.Have(watch.Children(s, "/n0", nil))(t)
-	defer c.Close()
+	check.Equal(t, ens.Mntr(0)["zk_watch_count"], "1024", "watches")
+	c := check.Open(watch.Children(s, "/n0", nil))(t)
 	<-c.Changes()
 	create(t, s, "/n0", "")
 	create(t, s, "/n0/x", "")

@@ -28,14 +28,6 @@ type TreeOptions struct {
 	Filter func(path string) bool
 }
 
-// withDefaults returns a copy of the options; the defaults are zero values.
-func (o *TreeOptions) withDefaults() TreeOptions {
-	if o == nil {
-		return TreeOptions{}
-	}
-	return *o
-}
-
 // A Cache is a copy of a tree of nodes that follows the servers. Create one with [Tree].
 // It is safe for concurrent use, and must be closed.
 type Cache struct {
@@ -65,7 +57,7 @@ type Cache struct {
 // If opts is nil, the default options are used. An argument that is refused is named by
 // the error. A later failure ends the watch, and [Cache.Err] returns it.
 func Tree(s *session.Session, path string, opts *TreeOptions) (*Cache, error) {
-	o := opts.withDefaults()
+	o := client.Options(opts)
 	err := validate(s, path)
 	if o.Depth < 0 {
 		err = errors.Join(err, fmt.Errorf("watch: %w: TreeOptions.Depth %d: must not be negative", session.ErrInvalidArgument, o.Depth))

@@ -64,9 +64,7 @@ func (f *follower) take(state watch.TreeState) {
 	}
 	for _, n := range state.Changed {
 		old, ok := f.nodes[n.Path]
-		if !ok || n.Stat.Mzxid < old.Stat.Mzxid {
-			f.t.Fatalf("%s is changed from %v to %v", n.Path, old.Stat, n.Stat)
-		}
+		check.Require(f.t, ok && n.Stat.Mzxid >= old.Stat.Mzxid, "%s is changed from %v to %v", n.Path, old.Stat, n.Stat)
 		f.nodes[n.Path] = n
 	}
 	for _, n := range state.Added {
@@ -98,55 +96,44 @@ func (f *follower) all() []string {
 
 func TestTree(t *testing.T) {
 	for name, trouble := range troubles {
-		t.Run(name, func(t *testing.T) {
-			inBubble(t, func(t *testing.T, srv *zktest.Server, s, other *session.Session) {
-				c := check.Have(watch.Tree(s, "/b", nil))(t)
-				defer c.Close()
-				f := &follower{t, map[string]watch.TreeNode{}}
-				<-c.Synced()
-				compare := func(paths ...string) {
-					t.Helper()
-					calm()
-					f.drain(c)
-					want := onServer(t, other, "/b")
-					if got := inCache(c); !slices.Equal(got, want) || len(want) != len(paths) || c.Len() != len(paths) {
-						t.Errorf("the cache has %v\nthe server %v\nwant %v", got, want, paths)
-					}
-					if got := f.all(); !slices.Equal(got, want) {
-						t.Errorf("the reader knows %v\nthe server %v", got, want)
-					}
-				}
-				compare()
-				trouble(srv, s, func() { create(t, other, "/b", "") })
-				compare("/b")
-				trouble(srv, s, func() { create(t, other, "/b/x", "1"); create(t, other, "/b/x/y", "2") })
-				compare("/b", "/b/x", "/b/x/y")
-				trouble(srv, s, func() { set(t, other, "/b/x/y", "3") })
-				compare("/b", "/b/x", "/b/x/y")
-				if state := c.Get("/b/x/y"); string(state.Data) != "3" {
-					t.Error(state)
-				}
-				trouble(srv, s, func() { drop(t, other, "/b/x/y"); drop(t, other, "/b/x"); create(t, other, "/b/x", "4") })
-				compare("/b", "/b/x")
-				trouble(srv, s, func() { create(t, other, "/b/x/z", "5") })
-				compare("/b", "/b/x", "/b/x/z")
-				if names := c.Children("/b/x"); !slices.Equal(names, []string{"z"}) {
-					t.Error(names)
-				}
-				trouble(srv, s, func() {
-					drop(t, other, "/b/x/z")
-					drop(t, other, "/b/x")
-					drop(t, other, "/b")
-					create(t, other, "/b", "6")
-					create(t, other, "/b/x", "7")
-				})
-				compare("/b", "/b/x")
-				trouble(srv, s, func() { drop(t, other, "/b/x"); drop(t, other, "/b") })
-				compare()
-				if state := c.Get("/b"); state.Exists {
-					t.Error(state)
-				}
+		runInBubble(t, name, func(t *testing.T, srv *zktest.Server, s, other *session.Session) {
+			c := check.Open(watch.Tree(s, "/b", nil))(t)
+			f := &follower{t, map[string]watch.TreeNode{}}
+			<-c.Synced()
+			compare := func(paths ...string) {
+				t.Helper()
+				calm()
+				f.drain(c)
+				want := onServer(t, other, "/b")
+				got := inCache(c)
+				check.True(t, slices.Equal(got, want) && len(want) == len(paths) && c.Len() == len(paths), "the cache has %v\nthe server %v\nwant %v", got, want, paths)
+				check.EqualSlices(t, f.all(), want, "the nodes that the reader knows")
+			}
+			compare()
+			trouble(srv, s, func() { create(t, other, "/b", "") })
+			compare("/b")
+			trouble(srv, s, func() { create(t, other, "/b/x", "1"); create(t, other, "/b/x/y", "2") })
+			compare("/b", "/b/x", "/b/x/y")
+			trouble(srv, s, func() { set(t, other, "/b/x/y", "3") })
+			compare("/b", "/b/x", "/b/x/y")
+			check.Equal(t, string(c.Get("/b/x/y").Data), "3")
+			trouble(srv, s, func() { drop(t, other, "/b/x/y"); drop(t, other, "/b/x"); create(t, other, "/b/x", "4") })
+			compare("/b", "/b/x")
+			trouble(srv, s, func() { create(t, other, "/b/x/z", "5") })
+			compare("/b", "/b/x", "/b/x/z")
+			check.EqualSlices(t, c.Children("/b/x"), []string{"z"})
+			trouble(srv, s, func() {
+				drop(t, other, "/b/x/z")
+				drop(t, other, "/b/x")
+				drop(t, other, "/b")
+				create(t, other, "/b", "6")
+				create(t, other, "/b/x", "7")
 			})
+			compare("/b", "/b/x")
+			trouble(srv, s, func() { drop(t, other, "/b/x"); drop(t, other, "/b") })
+			compare()
+			state := c.Get("/b")
+			check.False(t, state.Exists, "%v", state)
 		})
 	}
 }
@@ -172,9 +159,7 @@ func TestTreeOptions(t *testing.T) {
 			"/a /a/skip /a/skip/q /a/x /a/x/y": {Depth: 2},
 			"/a /a/x /a/x/y /a/x/y/z":          {Filter: func(path string) bool { return !strings.HasSuffix(path, "/skip") }},
 		} {
-			if got := paths(opts); got != want {
-				t.Errorf("%+v: %s, want %s", opts, got, want)
-			}
+			check.Equal(t, paths(opts), want, opts)
 		}
 		check.Fails(watch.Tree(s, "/a", &watch.TreeOptions{Depth: -1}))(t, session.ErrInvalidArgument)
 		check.Fails(watch.Tree(nil, "/a", nil))(t, session.ErrInvalidArgument)
@@ -189,12 +174,10 @@ func TestTreeCosts(t *testing.T) {
 			create(t, other, fmt.Sprintf("/a/%d", i), "")
 		}
 		srv.ResetRequests()
-		c := check.Have(watch.Tree(s, "/a", nil))(t)
-		defer c.Close()
+		c := check.Open(watch.Tree(s, "/a", nil))(t)
 		<-c.Synced()
-		if counts := srv.Requests(); counts[zktest.OpGetData] != 51 || counts[zktest.OpGetChildren2] != 51 {
-			t.Errorf("to read 51 nodes: %v", counts)
-		}
+		counts := srv.Requests()
+		check.True(t, counts[zktest.OpGetData] == 51 && counts[zktest.OpGetChildren2] == 51, "to read 51 nodes: %v", counts)
 		cost := func(what string, reads zktest.Counts, change func()) {
 			t.Helper()
 			srv.ResetRequests()
@@ -202,9 +185,7 @@ func TestTreeCosts(t *testing.T) {
 			synctest.Wait()
 			got := srv.Requests()
 			for _, op := range []zktest.Op{zktest.OpGetData, zktest.OpGetChildren2, zktest.OpExists} {
-				if got[op] != reads[op] {
-					t.Errorf("%s: %v", what, got)
-				}
+				check.Equal(t, got[op], reads[op], what, got)
 			}
 		}
 		cost("a change of data", zktest.Counts{zktest.OpGetData: 1}, func() { set(t, other, "/a/7", "x") })
@@ -221,13 +202,9 @@ func TestTreeEnds(t *testing.T) {
 		changes := c.Changes()
 		s.Close()
 		<-c.Done()
-		if !errors.Is(c.Err(), session.ErrClosed) || !c.Get("/a").Exists {
-			t.Errorf("%v, %v", c.Err(), c.Get("/a"))
-		}
+		check.True(t, errors.Is(c.Err(), session.ErrClosed) && c.Get("/a").Exists, "%v, %v", c.Err(), c.Get("/a"))
 		for state := range changes {
-			if len(state.Added) < 2 || !state.Synced {
-				t.Error(state)
-			}
+			check.True(t, len(state.Added) >= 2 && state.Synced, "%v", state)
 		}
 		c.Close()
 		c.Close()
@@ -262,12 +239,8 @@ func TestLargeTree(t *testing.T) {
 			calm()
 			f.drain(c)
 			want := onServer(t, other, "/a")
-			if got := inCache(c); !slices.Equal(got, want) {
-				t.Errorf("%d nodes in the cache, %d on the server", len(got), len(want))
-			}
-			if got := f.all(); !slices.Equal(got, want) {
-				t.Errorf("the reader knows %d of %d nodes", len(got), len(want))
-			}
+			check.EqualSlices(t, inCache(c), want, "the nodes in the cache")
+			check.EqualSlices(t, f.all(), want, "the nodes that the reader knows")
 		}
 		compare()
 		for i := range 100 {
@@ -347,9 +320,7 @@ func randomTree(t *testing.T, r *rand.Rand) {
 		synctest.Wait()
 		for len(node.Changes()) > 0 {
 			if state := <-node.Changes(); state.Exists {
-				if state.Stat.Mzxid < newest {
-					t.Errorf("from %d back to %d", newest, state.Stat.Mzxid)
-				}
+				check.AtLeast(t, state.Stat.Mzxid, newest, "it went back to")
 				newest = state.Stat.Mzxid
 			}
 			synctest.Wait()
@@ -408,18 +379,12 @@ func randomTree(t *testing.T, r *rand.Rand) {
 	<-time.After(time.Minute)
 	look()
 	want := onServer(t, other, "/r")
-	if got := inCache(c); !slices.Equal(got, want) {
-		t.Errorf("the cache has %q\nthe server %q", got, want)
-	}
-	if got := f.all(); !slices.Equal(got, want) {
-		t.Errorf("the reader knows %q\nthe server %q", got, want)
-	}
+	check.EqualSlices(t, inCache(c), want, "the nodes in the cache")
+	check.EqualSlices(t, f.all(), want, "the nodes that the reader knows")
 	if stat, err := other.Exists(ctx, "/r/1"); err != nil || stat != nil && stat.Mzxid != newest {
 		t.Errorf("/r/1 is of %d, want %v, %v", newest, stat, err)
 	}
 	names, _, _ := other.Children(ctx, "/r")
 	slices.Sort(names)
-	if state := settled(t, children); !slices.Equal(state.Names, names) {
-		t.Errorf("the children are %v, want %v", state, names)
-	}
+	check.EqualSlices(t, settled(t, children).Names, names, "the children")
 }

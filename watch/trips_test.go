@@ -192,9 +192,7 @@ func TestTwoRoundTrips(t *testing.T) {
 						"disconnected": {zktest.OpGetData: 2, zktest.OpGetChildren2: 2, zktest.OpSetWatches: 1},
 					}[name]
 					delete(got, zktest.OpSync)
-					if counted && !maps.Equal(got, want) {
-						t.Errorf("to read a change of /a and of its children, and a new node: %v", got)
-					}
+					check.False(t, counted && !maps.Equal(got, want), "to read a change of /a and of its children, and a new node: %v", got)
 				})
 			})
 		}
@@ -220,18 +218,15 @@ func twoRoundTrips(t *testing.T, trouble trial, again bool) zktest.Counts {
 	defer end()
 	<-time.After(time.Minute)
 	synctest.Wait()
-	if len(log.times) > 0 {
-		t.Fatalf("it is new before it is made: %v", log.times)
-	}
+	check.Require(t, len(log.times) == 0, "it is new before it is made: %v", log.times)
 	ops := []session.Op{session.DeleteOp("/a/old", 0), session.SetOp("/a", []byte("new"), 0), session.CreateOp("/a/new", nil, session.Persistent)}
 	if again {
 		ops = []session.Op{ops[0], session.DeleteOp("/a", 0), session.CreateOp("/a", []byte("new"), session.Persistent), ops[2]}
 	}
 	srv.ResetRequests()
 	over := trouble(srv, s, d, func() {
-		if _, err := other.Multi(t.Context(), ops...); err != nil {
-			t.Error(err)
-		}
+		_, err := other.Multi(t.Context(), ops...)
+		check.OK(t, err)
 	})
 	<-time.After(5 * time.Minute)
 	synctest.Wait()
@@ -239,9 +234,8 @@ func twoRoundTrips(t *testing.T, trouble trial, again bool) zktest.Counts {
 	defer log.mu.Unlock()
 	for view, trips := range map[string]int{"node": 2, "value": 2, "children": 2, "tree": 2, "branch of a tree": 3} {
 		at, told := log.times[view]
-		if took := at.Sub(over()); !told || took > time.Duration(trips)*roundTrip {
-			t.Errorf("%s: told %v, after %.2f round trips, want %d", view, told, took.Seconds()/roundTrip.Seconds(), trips)
-		}
+		took := at.Sub(over())
+		check.True(t, told && took <= time.Duration(trips)*roundTrip, "%s: told %v, after %.2f round trips, want %d", view, told, took.Seconds()/roundTrip.Seconds(), trips)
 	}
 	for _, view := range slices.Sorted(maps.Keys(log.times)) {
 		t.Logf("%-17s %.2f round trips", view, log.times[view].Sub(over()).Seconds()/roundTrip.Seconds())

@@ -24,6 +24,12 @@ func inBubble(t *testing.T, f func(t *testing.T, srv *zktest.Server, s, other *s
 	})
 }
 
+// runInBubble is inBubble in a subtest.
+func runInBubble(t *testing.T, name string, f func(t *testing.T, srv *zktest.Server, s, other *session.Session)) {
+	t.Helper()
+	t.Run(name, func(t *testing.T) { inBubble(t, f) })
+}
+
 func remove(t *testing.T, s *session.Session) {
 	t.Helper()
 	check.Must(t, s.Delete(t.Context(), "/a", session.AnyVersion))
@@ -63,24 +69,19 @@ func TestUntilGone(t *testing.T) {
 			srv.Refuse(false)
 		},
 	} {
-		t.Run(name, func(t *testing.T) {
-			inBubble(t, func(t *testing.T, srv *zktest.Server, s, other *session.Session) {
-				var wg sync.WaitGroup
-				for range 10 {
-					wg.Go(func() {
-						check.OK(t, watch.UntilGone(t.Context(), s, "/a"))
-						if stat, err := other.Exists(t.Context(), "/a"); stat != nil || err != nil {
-							t.Errorf("the node is there: %v", err)
-						}
-					})
-				}
-				synctest.Wait()
-				happen(t, srv, s, other)
-				wg.Wait()
-				if n := srv.Watches(); n != 0 {
-					t.Errorf("%d watches are left on the server", n)
-				}
-			})
+		runInBubble(t, name, func(t *testing.T, srv *zktest.Server, s, other *session.Session) {
+			var wg sync.WaitGroup
+			for range 10 {
+				wg.Go(func() {
+					check.OK(t, watch.UntilGone(t.Context(), s, "/a"))
+					stat, err := other.Exists(t.Context(), "/a")
+					check.True(t, stat == nil && err == nil, "the node is there: %v", err)
+				})
+			}
+			synctest.Wait()
+			happen(t, srv, s, other)
+			wg.Wait()
+			check.Equal(t, srv.Watches(), 0, "watches are left on the server")
 		})
 	}
 }
@@ -90,9 +91,7 @@ func TestUntilGoneOfNothing(t *testing.T) {
 		for range 100 {
 			check.Must(t, watch.UntilGone(t.Context(), s, "/never"))
 		}
-		if n := srv.Watches(); n != 0 {
-			t.Errorf("%d watches stand on a node that does not exist", n)
-		}
+		check.Equal(t, srv.Watches(), 0, "watches stand on a node that does not exist")
 	})
 }
 
@@ -102,14 +101,12 @@ func TestUntilGoneIsAbandoned(t *testing.T) {
 		srv.ResetRequests()
 		for range 100 {
 			ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
-			if err := watch.UntilGone(ctx, s, "/a"); !errors.Is(err, context.DeadlineExceeded) {
-				t.Fatal(err)
-			}
+			err := watch.UntilGone(ctx, s, "/a")
+			check.Require(t, errors.Is(err, context.DeadlineExceeded), "%v", err)
 			cancel()
 		}
-		if n, reads := srv.Watches(), srv.Requests()[zktest.OpGetData]; n != 1 || reads != 1 {
-			t.Errorf("%d watches, %d reads, want one of each", n, reads)
-		}
+		n, reads := srv.Watches(), srv.Requests()[zktest.OpGetData]
+		check.True(t, n == 1 && reads == 1, "%d watches, %d reads, want one of each", n, reads)
 	})
 }
 
@@ -117,13 +114,9 @@ func TestUntilGoneRefuses(t *testing.T) {
 	inBubble(t, func(t *testing.T, _ *zktest.Server, s, _ *session.Session) {
 		check.Is(t, watch.UntilGone(t.Context(), nil, "/a"), session.ErrInvalidArgument) // no session
 		for _, path := range []string{"", "a", "/a/", "/a//b"} {
-			if err := watch.UntilGone(t.Context(), s, path); !errors.Is(err, session.ErrInvalidPath) {
-				t.Errorf("%q: %v", path, err)
-			}
+			check.Is(t, watch.UntilGone(t.Context(), s, path), session.ErrInvalidPath, path)
 		}
-		waiting := make(chan error)
-		go func() { waiting <- watch.UntilGone(t.Context(), s, "/a") }()
-		synctest.Wait()
+		waiting := bubble.Begin(func() error { return watch.UntilGone(t.Context(), s, "/a") })
 		s.Close()
 		check.Is(t, <-waiting, session.ErrClosed)                             // closed while waiting
 		check.Is(t, watch.UntilGone(t.Context(), s, "/a"), session.ErrClosed) // a closed session

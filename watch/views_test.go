@@ -11,6 +11,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/zkactors/zkactors/internal/bubble"
 	"github.com/zkactors/zkactors/internal/check"
 	"github.com/zkactors/zkactors/internal/hasten"
 	"github.com/zkactors/zkactors/session"
@@ -42,18 +43,14 @@ func settled[S any](t *testing.T, w *watch.Watch[S]) S {
 	for {
 		select {
 		case state, open := <-w.Changes():
-			if !open {
-				t.Fatalf("the watch has ended: %v", w.Err())
-			}
+			check.Require(t, open, "the watch has ended: %v", w.Err())
 			last, some = state, true
 		default:
 			synctest.Wait() // the actor may have had one more
 			if len(w.Changes()) > 0 {
 				continue
 			}
-			if !some {
-				t.Fatal("there is no new state")
-			}
+			check.Require(t, some, "there is no new state")
 			return last
 		}
 	}
@@ -64,11 +61,7 @@ func quiet[S any](t *testing.T, w *watch.Watch[S]) {
 	t.Helper()
 	w.Changes()
 	synctest.Wait()
-	select {
-	case state := <-w.Changes():
-		t.Errorf("an unexpected state: %v", state)
-	default:
-	}
+	check.None(t, w.Changes(), "an unexpected state")
 }
 
 // trouble is what can happen to a session while a node changes.
@@ -96,80 +89,71 @@ func calm() {
 
 func TestNode(t *testing.T) {
 	for name, trouble := range troubles {
-		t.Run(name, func(t *testing.T) {
-			inBubble(t, func(t *testing.T, srv *zktest.Server, s, other *session.Session) {
-				w := check.Have(watch.Node(s, "/b", nil))(t)
-				defer w.Close()
-				expect := func(want string) watch.NodeState {
-					t.Helper()
-					calm()
-					state := settled(t, w)
-					if got := string(state.Data); state.Exists != (want != "") || got != want || state.Exists != (state.Stat != nil) {
-						t.Errorf("%v, want %q", state, want)
-					}
-					return state
-				}
-				expect("")
-				trouble(srv, s, func() { create(t, other, "/b", "1") })
-				first := expect("1")
-				trouble(srv, s, func() { set(t, other, "/b", "2") })
-				expect("2")
-				trouble(srv, s, func() { drop(t, other, "/b"); create(t, other, "/b", "3") })
-				if again := expect("3"); again.Stat.Czxid <= first.Stat.Mzxid {
-					t.Errorf("made again at %d, after %d", again.Stat.Czxid, first.Stat.Mzxid)
-				}
-				trouble(srv, s, func() { drop(t, other, "/b") })
-				expect("")
-				trouble(srv, s, func() {})
+		runInBubble(t, name, func(t *testing.T, srv *zktest.Server, s, other *session.Session) {
+			w := check.Open(watch.Node(s, "/b", nil))(t)
+			expect := func(want string) watch.NodeState {
+				t.Helper()
 				calm()
-				quiet(t, w)
-			})
+				state := settled(t, w)
+				got := string(state.Data)
+				check.True(t, state.Exists == (want != "") && got == want && state.Exists == (state.Stat != nil), "%v, want %q", state, want)
+				return state
+			}
+			expect("")
+			trouble(srv, s, func() { create(t, other, "/b", "1") })
+			first := expect("1")
+			trouble(srv, s, func() { set(t, other, "/b", "2") })
+			expect("2")
+			trouble(srv, s, func() { drop(t, other, "/b"); create(t, other, "/b", "3") })
+			again := expect("3")
+			check.True(t, again.Stat.Czxid > first.Stat.Mzxid, "made again at %d, after %d", again.Stat.Czxid, first.Stat.Mzxid)
+			trouble(srv, s, func() { drop(t, other, "/b") })
+			expect("")
+			trouble(srv, s, func() {})
+			calm()
+			quiet(t, w)
 		})
 	}
 }
 
 func TestChildren(t *testing.T) {
 	for name, trouble := range troubles {
-		t.Run(name, func(t *testing.T) {
-			inBubble(t, func(t *testing.T, srv *zktest.Server, s, other *session.Session) {
-				w := check.Have(watch.Children(s, "/b", nil))(t)
-				defer w.Close()
-				expect := func(names, added, removed string) watch.ChildrenState {
-					t.Helper()
-					calm()
-					state := settled(t, w)
-					if got, want := fmt.Sprint(state.Names, state.Added, state.Removed), fmt.Sprintf("[%s] [%s] [%s]", names, added, removed); got != want {
-						t.Errorf("%s, want %s", got, want)
-					}
-					return state
-				}
-				if state := expect("", "", ""); state.Stat != nil {
-					t.Error(state)
-				}
-				trouble(srv, s, func() { create(t, other, "/b", "") })
-				if state := expect("", "", ""); state.Stat == nil {
-					t.Error(state)
-				}
-				trouble(srv, s, func() { create(t, other, "/b/x", ""); create(t, other, "/b/y", "") })
-				if name == "none" {
-					settled(t, w)
-				} else {
-					expect("x y", "x y", "")
-				}
-				trouble(srv, s, func() { drop(t, other, "/b/x"); create(t, other, "/b/z", ""); drop(t, other, "/b/y") })
-				expect("z", "z", "x y")
-				trouble(srv, s, func() { drop(t, other, "/b/z"); drop(t, other, "/b"); create(t, other, "/b", "") })
-				expect("", "", "z")
-				trouble(srv, s, func() { create(t, other, "/b/u", "") })
-				expect("u", "u", "")
-				trouble(srv, s, func() { drop(t, other, "/b/u"); drop(t, other, "/b") })
-				if state := expect("", "", "u"); state.Stat != nil {
-					t.Error(state)
-				}
-				trouble(srv, s, func() {})
+		runInBubble(t, name, func(t *testing.T, srv *zktest.Server, s, other *session.Session) {
+			w := check.Open(watch.Children(s, "/b", nil))(t)
+			expect := func(names, added, removed string) watch.ChildrenState {
+				t.Helper()
 				calm()
-				quiet(t, w)
-			})
+				state := settled(t, w)
+				got, want := fmt.Sprint(state.Names, state.Added, state.Removed), fmt.Sprintf("[%s] [%s] [%s]", names, added, removed)
+				check.Equal(t, got, want)
+				return state
+			}
+			if state := expect("", "", ""); state.Stat != nil {
+				t.Error(state)
+			}
+			trouble(srv, s, func() { create(t, other, "/b", "") })
+			if state := expect("", "", ""); state.Stat == nil {
+				t.Error(state)
+			}
+			trouble(srv, s, func() { create(t, other, "/b/x", ""); create(t, other, "/b/y", "") })
+			if name == "none" {
+				settled(t, w)
+			} else {
+				expect("x y", "x y", "")
+			}
+			trouble(srv, s, func() { drop(t, other, "/b/x"); create(t, other, "/b/z", ""); drop(t, other, "/b/y") })
+			expect("z", "z", "x y")
+			trouble(srv, s, func() { drop(t, other, "/b/z"); drop(t, other, "/b"); create(t, other, "/b", "") })
+			expect("", "", "z")
+			trouble(srv, s, func() { create(t, other, "/b/u", "") })
+			expect("u", "u", "")
+			trouble(srv, s, func() { drop(t, other, "/b/u"); drop(t, other, "/b") })
+			if state := expect("", "", "u"); state.Stat != nil {
+				t.Error(state)
+			}
+			trouble(srv, s, func() {})
+			calm()
+			quiet(t, w)
 		})
 	}
 }
@@ -178,13 +162,11 @@ type limits struct{ Max int }
 
 func TestValue(t *testing.T) {
 	inBubble(t, func(t *testing.T, srv *zktest.Server, s, other *session.Session) {
-		w := check.Have(watch.Value(s, "/b", watch.JSON[limits], nil))(t)
-		defer w.Close()
+		w := check.Open(watch.Value(s, "/b", watch.JSON[limits], nil))(t)
 		expect := func(exists bool, limit int, version int32, ok bool) {
 			t.Helper()
-			if got := settled(t, w); got.Exists != exists || got.Value.Max != limit || got.Version != version || (got.Err == nil) != ok {
-				t.Errorf("%+v", got)
-			}
+			got := settled(t, w)
+			check.True(t, got.Exists == exists && got.Value.Max == limit && got.Version == version && (got.Err == nil) == ok, "%+v", got)
 		}
 		expect(false, 0, 0, true)
 		create(t, other, "/b", `{"Max":3}`)
@@ -219,8 +201,7 @@ func (touchy) Decode(data []byte) (int, error) {
 
 func TestCodecs(t *testing.T) {
 	inBubble(t, func(t *testing.T, srv *zktest.Server, s, other *session.Session) {
-		w := check.Have(watch.Value(s, "/a", newTouchy, &watch.Options{Sync: true}))(t)
-		defer w.Close()
+		w := check.Open(watch.Value(s, "/a", newTouchy, &watch.Options{Sync: true}))(t)
 		check.Is(t, settled(t, w).Err, strconv.ErrSyntax)
 		set(t, other, "/a", "7")
 		settled(t, w)
@@ -240,9 +221,8 @@ func TestCodecs(t *testing.T) {
 		text, raw := check.Have(watch.Value(s, "/a", watch.Text, nil))(t), check.Have(watch.Value(s, "/a", watch.Bytes, nil))(t)
 		defer text.Close()
 		defer raw.Close()
-		if a, b := settled(t, text), settled(t, raw); a.Value != "panic" || string(b.Value) != "panic" {
-			t.Error(a, b)
-		}
+		a, b := settled(t, text), settled(t, raw)
+		check.True(t, a.Value == "panic" && string(b.Value) == "panic", "%v %v", a, b)
 	})
 	if data, err := watch.Encode(watch.JSON[limits](), limits{3}); string(data) != `{"Max":3}` || err != nil {
 		t.Errorf("%s, %v", data, err)
@@ -263,9 +243,7 @@ func TestRefusals(t *testing.T) {
 		refused := func(s *session.Session, path string, want error) {
 			t.Helper()
 			for _, err := range begin(s, path) {
-				if !errors.Is(err, want) {
-					t.Errorf("%q: %v", path, err)
-				}
+				check.Is(t, err, want, path)
 			}
 		}
 		refused(nil, "/a", session.ErrInvalidArgument)
@@ -336,28 +314,23 @@ func TestForbiddenNode(t *testing.T) {
 		w := check.Have(watch.Node(s, "/a", nil))(t)
 		<-w.Done()
 		check.Is(t, w.Err(), session.ErrNoAuth)
-		again := check.Have(watch.Node(s, "/a", nil))(t)
-		defer again.Close()
+		again := check.Open(watch.Node(s, "/a", nil))(t)
 		settled(t, again)
 	})
 }
 
 func TestUntilExists(t *testing.T) {
 	for name, trouble := range troubles {
-		t.Run(name, func(t *testing.T) {
-			inBubble(t, func(t *testing.T, srv *zktest.Server, s, other *session.Session) {
-				check.Must(t, watch.UntilExists(t.Context(), s, "/a"))
-				found := make(chan error)
-				go func() { found <- watch.UntilExists(t.Context(), s, "/b") }()
-				synctest.Wait()
-				select {
-				case err := <-found:
-					t.Fatalf("too early: %v", err)
-				default:
-				}
-				trouble(srv, s, func() { create(t, other, "/b", "") })
-				check.OK(t, <-found)
-			})
+		runInBubble(t, name, func(t *testing.T, srv *zktest.Server, s, other *session.Session) {
+			check.Must(t, watch.UntilExists(t.Context(), s, "/a"))
+			found := bubble.Begin(func() error { return watch.UntilExists(t.Context(), s, "/b") })
+			select {
+			case err := <-found:
+				t.Fatalf("too early: %v", err)
+			default:
+			}
+			trouble(srv, s, func() { create(t, other, "/b", "") })
+			check.OK(t, <-found)
 		})
 	}
 	inBubble(t, func(t *testing.T, srv *zktest.Server, s, other *session.Session) {
@@ -375,8 +348,7 @@ func TestManySubscribers(t *testing.T) {
 		nodes := make([]*watch.Watch[watch.NodeState], subscribers)
 		srv.ResetRequests()
 		for i := range nodes {
-			nodes[i] = check.Have(watch.Node(s, "/a", nil))(t)
-			defer nodes[i].Close()
+			nodes[i] = check.Open(watch.Node(s, "/a", nil))(t)
 		}
 		synctest.Wait()
 		const changes = 5
@@ -385,14 +357,11 @@ func TestManySubscribers(t *testing.T) {
 			synctest.Wait()
 		}
 		for _, w := range nodes {
-			if state := <-w.Changes(); string(state.Data) != strconv.Itoa(changes-1) {
-				t.Fatal(state)
-			}
+			state := <-w.Changes()
+			check.Require(t, string(state.Data) == strconv.Itoa(changes-1), "%v", state)
 		}
 		counts := srv.Requests()
-		if counts[zktest.OpGetData] != changes+1 || counts[zktest.OpExists] != 0 || srv.Watches() != 1 {
-			t.Errorf("%v, %d watches", counts, srv.Watches())
-		}
+		check.True(t, counts[zktest.OpGetData] == changes+1 && counts[zktest.OpExists] == 0 && srv.Watches() == 1, "%v, %d watches", counts, srv.Watches())
 	})
 }
 
@@ -420,12 +389,10 @@ func TestNothingIsLeft(t *testing.T) {
 			once()
 		}
 		synctest.Wait()
-		if got := srv.Watches(); got != watches || got > 3 {
-			t.Errorf("%d watches, before %d", got, watches)
-		}
-		if grown := heapInUse() - heap; grown > 1<<20 && !raceEnabled {
-			t.Errorf("the heap has grown by %d bytes", grown)
-		}
+		got := srv.Watches()
+		check.True(t, got == watches && got <= 3, "%d watches, before %d", got, watches)
+		grown := heapInUse() - heap
+		check.False(t, grown > 1<<20 && !raceEnabled, "the heap has grown by %d bytes", grown)
 	})
 }
 
@@ -438,23 +405,18 @@ func TestParkedWatchesAreBounded(t *testing.T) {
 			w.Close()
 		}
 		synctest.Wait()
-		if n := srv.Watches(); n != 1024 {
-			t.Errorf("%d watches are parked", n)
-		}
+		check.Equal(t, srv.Watches(), 1024, "watches are parked")
 		srv.Disconnect(s.ID())
 		calm()
-		if n := srv.Watches(); n != 1024 {
-			t.Errorf("%d watches are set again", n)
-		}
+		check.Equal(t, srv.Watches(), 1024, "watches are set again")
 		// They work as before, and what was let go is not missed.
 		for _, i := range []int{0, 2499, 1} {
 			path := fmt.Sprintf("/many-%d", i)
 			w := check.Have(watch.Node(s, path, nil))(t)
 			settled(t, w)
 			create(t, other, path, "x")
-			if state := settled(t, w); !state.Exists {
-				t.Errorf("%s: %v", path, state)
-			}
+			state := settled(t, w)
+			check.True(t, state.Exists, "%s: %v", path, state)
 			w.Close()
 		}
 	})
@@ -464,21 +426,16 @@ func TestParkedWatchesAreBounded(t *testing.T) {
 // it to go.
 func TestUntilGoneBesideAWatch(t *testing.T) {
 	inBubble(t, func(t *testing.T, srv *zktest.Server, s, other *session.Session) {
-		w := check.Have(watch.Node(s, "/b", nil))(t)
-		defer w.Close()
+		w := check.Open(watch.Node(s, "/b", nil))(t)
 		settled(t, w)
 		check.OK(t, watch.UntilGone(t.Context(), s, "/b"))
 		create(t, other, "/b", "")
 		settled(t, w)
-		gone := make(chan error)
-		go func() { gone <- watch.UntilGone(t.Context(), s, "/b") }()
-		synctest.Wait()
+		gone := bubble.Begin(func() error { return watch.UntilGone(t.Context(), s, "/b") })
 		drop(t, other, "/b")
 		check.OK(t, <-gone)
 		create(t, other, "/b", "again")
-		if state := settled(t, w); string(state.Data) != "again" {
-			t.Error(state)
-		}
+		check.Equal(t, string(settled(t, w).Data), "again")
 	})
 }
 
@@ -489,23 +446,18 @@ func TestRestoringIsCutShort(t *testing.T) {
 		"request": (*zktest.Server).DropRequest,
 		"reply":   (*zktest.Server).DropReply,
 	} {
-		t.Run(name, func(t *testing.T) {
-			inBubble(t, func(t *testing.T, srv *zktest.Server, s, other *session.Session) {
-				w := check.Have(watch.Node(s, "/a", nil))(t)
-				defer w.Close()
-				settled(t, w)
-				srv.Refuse(true)
-				srv.Disconnect(s.ID())
-				set(t, other, "/a", "new")
-				for range 3 {
-					cut(srv, zktest.Match{Op: zktest.OpSetWatches})
-				}
-				srv.Refuse(false)
-				calm()
-				if state := settled(t, w); string(state.Data) != "new" {
-					t.Error(state)
-				}
-			})
+		runInBubble(t, name, func(t *testing.T, srv *zktest.Server, s, other *session.Session) {
+			w := check.Open(watch.Node(s, "/a", nil))(t)
+			settled(t, w)
+			srv.Refuse(true)
+			srv.Disconnect(s.ID())
+			set(t, other, "/a", "new")
+			for range 3 {
+				cut(srv, zktest.Match{Op: zktest.OpSetWatches})
+			}
+			srv.Refuse(false)
+			calm()
+			check.Equal(t, string(settled(t, w).Data), "new")
 		})
 	}
 }
@@ -522,8 +474,7 @@ func heapInUse() int64 {
 func TestRecreation(t *testing.T) {
 	rounds := hasten.Sized(10_000, 100)
 	inBubble(t, func(t *testing.T, srv *zktest.Server, s, other *session.Session) {
-		w := check.Have(watch.Node(s, "/b", nil))(t)
-		defer w.Close()
+		w := check.Open(watch.Node(s, "/b", nil))(t)
 		w.Changes()
 		var last int64
 		done := make(chan error)
@@ -531,9 +482,7 @@ func TestRecreation(t *testing.T) {
 		follow := func(state watch.NodeState) {
 			states++
 			if state.Exists {
-				if state.Stat.Mzxid <= last {
-					t.Errorf("%d after %d", state.Stat.Mzxid, last)
-				}
+				check.True(t, state.Stat.Mzxid > last, "%d after %d", state.Stat.Mzxid, last)
 				last = state.Stat.Mzxid
 			}
 		}
@@ -564,9 +513,7 @@ func TestRecreation(t *testing.T) {
 			synctest.Wait()
 		}
 		stat, err := other.Exists(t.Context(), "/b")
-		if err != nil || stat.Mzxid != last {
-			t.Errorf("the last state is of %d, want %v, %v", last, stat, err)
-		}
+		check.True(t, err == nil && stat.Mzxid == last, "the last state is of %d, want %v, %v", last, stat, err)
 		t.Logf("%d states of %d nodes", states, rounds)
 	})
 }
@@ -574,30 +521,22 @@ func TestRecreation(t *testing.T) {
 // TestSlowReader: what one reader sees of the children adds up, whenever it looks.
 func TestSlowReader(t *testing.T) {
 	inBubble(t, func(t *testing.T, srv *zktest.Server, s, other *session.Session) {
-		w := check.Have(watch.Children(s, "/a", nil))(t)
-		defer w.Close()
-		fast := check.Have(watch.Children(s, "/a", nil))(t)
-		defer fast.Close()
+		w := check.Open(watch.Children(s, "/a", nil))(t)
+		fast := check.Open(watch.Children(s, "/a", nil))(t)
 		var seen []string
 		look := func() {
 			state := settled(t, w)
 			for _, name := range state.Removed {
 				i := slices.Index(seen, name)
-				if i < 0 {
-					t.Fatalf("%s was not there", name)
-				}
+				check.Require(t, i >= 0, "%s was not there", name)
 				seen = slices.Delete(seen, i, i+1)
 			}
 			for _, name := range state.Added {
-				if slices.Contains(seen, name) {
-					t.Fatalf("%s was there", name)
-				}
+				check.Require(t, !slices.Contains(seen, name), "%s was there", name)
 				seen = append(seen, name)
 			}
 			slices.Sort(seen)
-			if !slices.Equal(seen, state.Names) {
-				t.Fatalf("%v adds up to %v", state, seen)
-			}
+			check.Require(t, slices.Equal(seen, state.Names), "%v adds up to %v", state, seen)
 		}
 		look()
 		there := map[int]bool{}

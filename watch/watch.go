@@ -3,10 +3,10 @@ package watch
 import (
 	"errors"
 	"fmt"
-	"sync"
 	"time"
 
 	"github.com/zkactors/zkactors/actors"
+	"github.com/zkactors/zkactors/internal/client"
 	"github.com/zkactors/zkactors/session"
 )
 
@@ -19,22 +19,13 @@ type Options struct {
 	Sync bool
 }
 
-func (o *Options) withDefaults() Options {
-	if o == nil {
-		return Options{}
-	}
-	return *o
-}
-
 // A Watch is a view that stays true of a node, its children or its value: see [Node],
 // [Children] and [Value]. It is safe for concurrent use, and must be closed.
 type Watch[S any] struct {
-	name  string
-	actor *actors.Actor[input, S]
-	sub   *session.Subscription // belongs to the actor
-
-	mu  sync.Mutex
-	err error
+	name   string
+	actor  *actors.Actor[input, S]
+	sub    *session.Subscription // belongs to the actor
+	reason client.Reason
 }
 
 // Changes returns the channel of states, which is always the same one. It begins with the present
@@ -49,11 +40,7 @@ func (w *Watch[S]) Done() <-chan struct{} { return w.actor.Ended() }
 // Err returns why the watch has ended: [session.ErrClosed], or the error that keeps the
 // node from being read, such as [session.ErrNoAuth]. It returns nil while the watch
 // goes on, and after Close.
-func (w *Watch[S]) Err() error {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.err
-}
+func (w *Watch[S]) Err() error { return w.reason.Err() }
 
 // Close ends the watch. States that have not been received are discarded, but for the
 // last one. It may be called any number of times.
@@ -61,17 +48,12 @@ func (w *Watch[S]) Close() { w.actor.Close() }
 
 // validate refuses what cannot be watched, before any I/O.
 func validate(s *session.Session, path string) error {
-	if s == nil {
-		return fmt.Errorf("watch: %w: session is nil", session.ErrInvalidArgument)
-	}
-	var errs []error
-	if err := session.ValidatePath(path); err != nil {
-		errs = append(errs, fmt.Errorf("watch: path: %w", err))
-	}
-	if _, closed := s.State().(session.Closed); closed {
-		errs = append(errs, fmt.Errorf("watch: %w", session.ErrClosed))
-	}
-	return errors.Join(errs...)
+	return client.Validate("watch", s, func() error {
+		if err := session.ValidatePath(path); err != nil {
+			return fmt.Errorf("watch: path: %w", err)
+		}
+		return nil
+	})
 }
 
 // A kind turns readings of one aspect of a node into states.
@@ -88,7 +70,7 @@ func begin[S any](s *session.Session, path string, opts *Options, k kind[S]) (*W
 		return nil, err
 	}
 	w := &Watch[S]{name: k.name + " " + path}
-	m, first := newMachine(opts.withDefaults().Sync, k.next)
+	m, first := newMachine(client.Options(opts).Sync, k.next)
 	w.actor = actors.Start(m, actors.Role[machine[S], input, effect, S]{
 		Name:  w.name,
 		Begin: first,
@@ -105,9 +87,7 @@ func begin[S any](s *session.Session, path string, opts *Options, k kind[S]) (*W
 // observe keeps what the accessors return up to date with the machine.
 func (w *Watch[S]) observe(m machine[S], _ []S) {
 	if m.Ended() && m.err != nil {
-		w.mu.Lock()
-		defer w.mu.Unlock()
-		w.err = fmt.Errorf("watch %s: %w", w.name, m.err)
+		w.reason.Set(fmt.Errorf("watch %s: %w", w.name, m.err))
 	}
 }
 

@@ -1,32 +1,37 @@
-// Package check says in one line what tests expect of an error.
+// Package check says in one line what tests expect. What an expectation is about may follow it: it stands in
+// front of the failure.
 package check
 
 import (
+	"cmp"
 	"errors"
+	"fmt"
+	"maps"
+	"slices"
 	"testing"
 )
 
 // Must ends the test unless err is nil. It is called on the test's goroutine, as [testing.TB.Fatal].
-func Must(tb testing.TB, err error) {
+func Must(tb testing.TB, err error, about ...any) {
 	if err != nil {
 		tb.Helper()
-		tb.Fatal(err)
+		tb.Fatalf("%s%v", of(about), err)
 	}
 }
 
 // OK fails the test unless err is nil.
-func OK(tb testing.TB, err error) {
+func OK(tb testing.TB, err error, about ...any) {
 	if err != nil {
 		tb.Helper()
-		tb.Error(err)
+		tb.Errorf("%s%v", of(about), err)
 	}
 }
 
 // Is fails the test unless err wraps want.
-func Is(tb testing.TB, err, want error) {
+func Is(tb testing.TB, err, want error, about ...any) {
 	if !errors.Is(err, want) {
 		tb.Helper()
-		tb.Errorf("%v, want %v", err, want)
+		tb.Errorf("%s%v, want %v", of(about), err, want)
 	}
 }
 
@@ -40,6 +45,27 @@ func Have[T any](v T, err error) func(tb testing.TB) T {
 	}
 }
 
+// Open is Have for a value that is closed at the end of the test.
+func Open[T interface{ Close() }](v T, err error) func(tb testing.TB) T {
+	return func(tb testing.TB) T {
+		tb.Helper()
+		Must(tb, err)
+		tb.Cleanup(v.Close)
+		return v
+	}
+}
+
+// Reads is for calls that return data, more, and an error: Reads(f())(t, want) fails the test unless the data
+// is want.
+func Reads[M any](data []byte, _ M, err error) func(tb testing.TB, want string, about ...any) {
+	return func(tb testing.TB, want string, about ...any) {
+		if err != nil || string(data) != want {
+			tb.Helper()
+			tb.Errorf("%s%q, %v, want %q", of(about), data, err, want)
+		}
+	}
+}
+
 // Fails is for calls that return a value and an error: Fails(f())(t, want) fails the test unless the
 // error wraps want.
 func Fails[T any](_ T, err error) func(tb testing.TB, want error) {
@@ -49,4 +75,103 @@ func Fails[T any](_ T, err error) func(tb testing.TB, want error) {
 			tb.Errorf("%v, want %v", err, want)
 		}
 	}
+}
+
+// Require ends the test unless something is so, as Must does.
+func Require(tb testing.TB, is bool, format string, args ...any) {
+	if !is {
+		tb.Helper()
+		tb.Fatalf(format, args...)
+	}
+}
+
+// True fails the test unless something is so.
+func True(tb testing.TB, is bool, format string, args ...any) {
+	if !is {
+		tb.Helper()
+		tb.Errorf(format, args...)
+	}
+}
+
+// False fails the test if something is so.
+func False(tb testing.TB, is bool, format string, args ...any) {
+	if is {
+		tb.Helper()
+		tb.Errorf(format, args...)
+	}
+}
+
+// Equal fails the test unless got is want.
+func Equal[T comparable](tb testing.TB, got, want T, about ...any) {
+	if got != want {
+		tb.Helper()
+		tb.Errorf("%s%v, want %v", of(about), got, want)
+	}
+}
+
+// EqualSlices fails the test unless got has the elements of want.
+func EqualSlices[S ~[]E, E comparable](tb testing.TB, got, want S, about ...any) {
+	if !slices.Equal(got, want) {
+		tb.Helper()
+		tb.Errorf("%s%v, want %v", of(about), got, want)
+	}
+}
+
+// EqualMaps fails the test unless got has the elements of want.
+func EqualMaps[M ~map[K]V, K, V comparable](tb testing.TB, got, want M, about ...any) {
+	if !maps.Equal(got, want) {
+		tb.Helper()
+		tb.Errorf("%s%v, want %v", of(about), got, want)
+	}
+}
+
+// Len fails the test unless got has n elements.
+func Len[S ~[]E, E any](tb testing.TB, got S, n int, about ...any) {
+	if len(got) != n {
+		tb.Helper()
+		tb.Errorf("%s%d, want %d: %+v", of(about), len(got), n, got)
+	}
+}
+
+// AtMost fails the test if got is more than most.
+func AtMost[T cmp.Ordered](tb testing.TB, got, most T, about ...any) {
+	if got > most {
+		tb.Helper()
+		tb.Errorf("%s%v, want %v at most", of(about), got, most)
+	}
+}
+
+// AtLeast fails the test if got is less than least.
+func AtLeast[T cmp.Ordered](tb testing.TB, got, least T, about ...any) {
+	if got < least {
+		tb.Helper()
+		tb.Errorf("%s%v, want %v at least", of(about), got, least)
+	}
+}
+
+// Within fails the test unless got is from least to most.
+func Within[T cmp.Ordered](tb testing.TB, got, least, most T, about ...any) {
+	if got < least || got > most {
+		tb.Helper()
+		tb.Errorf("%s%v, want %v to %v", of(about), got, least, most)
+	}
+}
+
+// None fails the test if something can be received, or the channel is closed.
+func None[T any](tb testing.TB, ch <-chan T, about ...any) {
+	select {
+	case v := <-ch:
+		tb.Helper()
+		tb.Errorf("%sreceived %v", of(about), v)
+	default:
+	}
+}
+
+// of is the beginning of a failure.
+func of(about []any) string {
+	if len(about) == 0 {
+		return ""
+	}
+	line := fmt.Sprintln(about...)
+	return line[:len(line)-1] + ": "
 }

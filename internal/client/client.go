@@ -22,6 +22,9 @@ type Session interface {
 	Sharing(epoch int) Async
 	Subscribe(tell func(session.Event) (settled <-chan struct{})) (cancel func())
 	Local(key any, create func() any) any
+
+	// Warm reports whether the session has seen that the node at path exists and carries no
+	// data. SetWarm sets or clears the hint.
 	Warm(path string) bool
 	SetWarm(path string, warm bool)
 	Fits(ops ...session.Op) error
@@ -91,11 +94,9 @@ type hidden interface {
 	Logger(s *session.Session) *slog.Logger
 	Observer(s *session.Session) session.Observer
 	Rely(s *session.Session) (release func())
-	SetWarm(s *session.Session, path string, warm bool)
 	Share(a session.Async, ops []session.Op, answer func([]session.OpResult, error))
 	Sharing(s *session.Session, epoch int) *session.Async
 	Sibling(s *session.Session) (*session.Session, error)
-	Warm(s *session.Session, path string) bool
 }
 
 func behind() hidden { return session.ForRecipes().(hidden) }
@@ -134,10 +135,8 @@ func (l live) Local(key any, create func() any) any { return behind().Local(l.Se
 func (l live) Logger() *slog.Logger                 { return behind().Logger(l.Session) }
 func (l live) Observer() session.Observer           { return behind().Observer(l.Session) }
 func (l live) Rely() (release func())               { return behind().Rely(l.Session) }
-func (l live) SetWarm(path string, warm bool)       { behind().SetWarm(l.Session, path, warm) }
 
 func (l live) Sharing(epoch int) Async                     { return requests{behind().Sharing(l.Session, epoch)} }
-func (l live) Warm(path string) bool                       { return behind().Warm(l.Session, path) }
 func (live) After(d time.Duration, f func()) (stop func()) { return actors.After(d, f) }
 func (live) Deadline(after time.Duration) time.Time        { return actors.Deadline(after) }
 

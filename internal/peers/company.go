@@ -8,7 +8,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/zkactors/zkactors/internal/check"
 	"github.com/zkactors/zkactors/session"
+	"github.com/zkactors/zkactors/session/zktest"
 )
 
 // A Company is the libraries that a test contends with. It is safe for concurrent use,
@@ -34,15 +36,26 @@ func NewCompany(tb testing.TB, servers []string) *Company {
 func (c *Company) Peer(tb testing.TB, library Library) *Peer {
 	tb.Helper()
 	m := c.members[library]
-	if m == nil {
-		tb.Fatalf("peers: unknown library %q", library)
-	}
+	check.Require(tb, m != nil, "peers: unknown library %q", library)
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.peer == nil {
 		m.peer = start(tb, c.tb, library, c.servers, nil)
 	}
 	return m.peer
+}
+
+// Meet has one server and the other libraries for all plays in which contenders of theirs meet ours, side by side.
+func Meet(t *testing.T, plays map[string]func(*testing.T, *zktest.Ensemble, *Company)) {
+	t.Parallel()
+	ens := zktest.StartEnsemble(t, 1, zktest.NoSync())
+	company := NewCompany(t, ens.Addrs())
+	for name, play := range plays {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			play(t, ens, company)
+		})
+	}
 }
 
 // A Row of a table of tests says who stand in one line.
@@ -83,9 +96,8 @@ func (c *Company) Contend(t *testing.T, s *session.Session, path string, grants 
 			turns[row.side(pair[0])+" "+row.side(pair[1])] += n
 		}
 		// Neither side can do more in a row than catch up and then take the lead.
-		if least := rounds/(2*lead) - 1; turns["we they"] < least || turns["they we"] < least {
-			t.Errorf("the order of the turns: %v", turns)
-		}
+		least := rounds/(2*lead) - 1
+		check.True(t, turns["we they"] >= least && turns["they we"] >= least, "the order of the turns: %v", turns)
 		t.Logf("the order of the turns: %v; at once, at most: %d", turns, room.Most())
 	})
 }

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/zkactors/zkactors/internal/check"
 	"github.com/zkactors/zkactors/session"
 )
 
@@ -211,9 +212,8 @@ func Mix(tb testing.TB, s *session.Session, path string, rounds int, contenders 
 // subtests.
 func Pairs(t *testing.T, s *session.Session, dir string, holders, triers []Contender) {
 	t.Helper()
-	if _, err := s.Create(t.Context(), dir, nil, session.Persistent); err != nil {
-		t.Fatal(err)
-	}
+	_, err := s.Create(t.Context(), dir, nil, session.Persistent)
+	check.Must(t, err)
 	for i, holder := range holders {
 		for j, trier := range triers {
 			t.Run(holder.Name+" holds, "+trier.Name+" tries", func(t *testing.T) {
@@ -269,9 +269,7 @@ func (p *pair) oneAfterTheOther() {
 	})
 	awaitLine(p.ctx, p.t, p.s, p.line(), tried, func(n int) bool { return n > alone })
 	<-tried
-	if !errors.Is(err, context.DeadlineExceeded) {
-		p.t.Fatalf("a try does not end for want of time: %v", err)
-	}
+	check.Require(p.t, errors.Is(err, context.DeadlineExceeded), "a try does not end for want of time: %v", err)
 	awaitLine(p.ctx, p.t, p.s, p.line(), nil, func(n int) bool { return n == alone })
 
 	// One that waits is in line, and holds when the other has released.
@@ -284,9 +282,7 @@ func (p *pair) oneAfterTheOther() {
 	awaitLine(p.ctx, p.t, p.s, p.line(), waited, func(n int) bool { return n > alone })
 	p.leave(first, "holder")
 	<-waited
-	if err != nil {
-		p.t.Fatal(err)
-	}
+	check.Must(p.t, err)
 	p.leave(second, "trier")
 }
 
@@ -296,18 +292,14 @@ func (p *pair) join(c Contender, who string) Tenancy {
 	if err == nil {
 		err = p.room.Enter(who, c.Shared)
 	}
-	if err != nil {
-		p.t.Fatal(err)
-	}
+	check.Must(p.t, err)
 	return tenancy
 }
 
 func (p *pair) leave(tenancy Tenancy, who string) {
 	p.t.Helper()
 	p.room.Leave(who)
-	if err := tenancy.Release(p.ctx); err != nil {
-		p.t.Fatal(err)
-	}
+	check.Must(p.t, tenancy.Release(p.ctx))
 }
 
 // meanwhile calls f and returns a channel that is closed when f has returned, which the
@@ -326,9 +318,7 @@ func (p *pair) meanwhile(f func()) <-chan struct{} {
 // inLine returns how many nodes there are below path.
 func inLine(ctx context.Context, tb testing.TB, s *session.Session, path string) int {
 	tb.Helper()
-	if err := s.Sync(ctx, path); err != nil {
-		tb.Fatal(err)
-	}
+	check.Must(tb, s.Sync(ctx, path))
 	names, _, err := s.Children(ctx, path)
 	if err != nil && !errors.Is(err, session.ErrNoNode) {
 		tb.Fatal(err)

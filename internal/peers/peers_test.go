@@ -29,8 +29,7 @@ func newStage(t *testing.T) stage {
 	ens := zktest.StartEnsemble(t, 1, zktest.NoSync())
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	t.Cleanup(cancel)
-	s := check.Have(session.Open(ctx, ens.Addrs(), &session.Options{Timeout: 20 * time.Second, ServerTick: 100 * time.Millisecond}))(t)
-	t.Cleanup(s.Close)
+	s := check.Open(session.Open(ctx, ens.Addrs(), &session.Options{Timeout: 20 * time.Second, ServerTick: 100 * time.Millisecond}))(t)
 	return stage{ens, s, NewCompany(t, ens.Addrs())}
 }
 
@@ -52,8 +51,7 @@ func patient(t *testing.T) context.Context {
 
 func acquire(t *testing.T, p *Peer, kind Kind, path string) *Claim {
 	t.Helper()
-	c := check.Have(p.Acquire(patient(t), kind, path))(t)
-	return c
+	return check.Have(p.Acquire(patient(t), kind, path))(t)
 }
 
 func release(t *testing.T, c *Claim) {
@@ -129,9 +127,7 @@ func overlap(t *testing.T, st stage) {
 	kazoo := acquire(t, st.company.Peer(t, Kazoo), KazooLock, "/broken")
 	var room Room
 	check.OK(t, room.Enter("Curator", false))
-	if err := room.Enter("kazoo", false); err == nil {
-		t.Error("the room does not see two holders")
-	}
+	check.False(t, room.Enter("kazoo", false) == nil, "the room does not see two holders")
 	release(t, kazoo)
 	release(t, curator)
 }
@@ -187,28 +183,19 @@ func TestRoom(t *testing.T) {
 		{enter: "e"},
 	} {
 		room.Leave(step.leave)
-		if err := room.Enter(step.enter, step.shared); (err == nil) != step.ok {
-			t.Errorf("%+v: %v", step, err)
-		}
+		check.Equal(t, room.Enter(step.enter, step.shared) == nil, step.ok, step)
 	}
 	few := Room{limit: 2}
 	for i, who := range []string{"a", "b", "c"} {
-		if err := few.Enter(who, true); (err == nil) != (i < 2) {
-			t.Errorf("number %d of 2: %v", i+1, err)
-		}
+		check.Equal(t, few.Enter(who, true) == nil, i < 2, "number", i+1, "of 2")
 	}
-	if n := room.Most(); n != 3 {
-		t.Errorf("%d at most", n)
-	}
-	if n := room.Handovers(); n[[2]string{"a", "b"}] != 1 || len(n) != 4 {
-		t.Error(n)
-	}
+	check.Equal(t, room.Most(), 3, "at most")
+	n := room.Handovers()
+	check.True(t, n[[2]string{"a", "b"}] == 1 && len(n) == 4, "%v", n)
 	for _, version := range []int{1, 2} {
 		check.OK(t, room.visited(version))
 	}
-	if room.visited(4) == nil {
-		t.Error("the room does not see that it was written")
-	}
+	check.True(t, room.visited(4) != nil, "the room does not see that it was written")
 }
 
 // claims: what one peer can be asked to do, but for holding in turn.
@@ -248,15 +235,12 @@ func claims(t *testing.T, st stage) {
 			waiter, err := peer.Join(row.lock, dir+"/lock", 0)
 			check.Must(t, err)
 			for line := []string(nil); len(line) != 2; {
-				if line, err = peer.Line(ctx, row.lock, dir+"/lock"); err != nil {
-					t.Fatal(err)
-				}
+				line, err = peer.Line(ctx, row.lock, dir+"/lock")
+				check.Must(t, err)
 			}
 			release(t, waiter)
 			await(t, "the end", waiter.Ended())
-			if waiter.Err() != nil {
-				t.Error(waiter.Err())
-			}
+			check.OK(t, waiter.Err())
 			// A caller that leaves.
 			hasty, cancel := context.WithTimeout(ctx, 50*time.Millisecond)
 			defer cancel()
@@ -316,11 +300,7 @@ func revocation(t *testing.T, st stage) {
 	check.Must(t, peer.Revoke(patient(t), c.Node()))
 	await(t, "the request to release", c.Revoked())
 	release(t, c)
-	select {
-	case <-other.Revoked():
-		t.Error("the other was asked too")
-	default:
-	}
+	check.None(t, other.Revoked(), "the other was asked too")
 	release(t, other)
 }
 
@@ -419,9 +399,8 @@ func limits(t *testing.T, st stage) {
 	ctx, peer, kind := patient(t), st.company.Peer(t, Kazoo), KazooSemaphore.Of(2)
 	first, second := acquire(t, peer, kind, "/limits"), acquire(t, peer, kind, "/limits")
 	check.Fails(peer.acquire(ctx, kind, "/limits", trial))(t, context.DeadlineExceeded) // the third of two
-	if stat, err := st.s.Exists(ctx, first.Node()); err != nil || stat == nil {
-		t.Errorf("%s: %v, %v", first.Node(), stat, err)
-	}
+	stat, err := st.s.Exists(ctx, first.Node())
+	check.True(t, err == nil && stat != nil, "%s: %v, %v", first.Node(), stat, err)
 	release(t, first)
 	release(t, acquire(t, peer, kind, "/limits"))
 	release(t, second)

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"sync"
 
 	"github.com/zkactors/zkactors/actors"
 	"github.com/zkactors/zkactors/internal/client"
@@ -20,9 +19,7 @@ type Barrier struct {
 	path    string
 	viewer  *viewer
 	actor   *actors.Actor[viewInput, Event]
-
-	mu  sync.Mutex
-	err error
+	reason  client.Reason
 }
 
 // New begins to watch the barrier at path, and returns at once: [Barrier.Events] reports
@@ -34,12 +31,8 @@ func New(s *session.Session, path string, opts *Options) (*Barrier, error) {
 	if err := validate(s, path); err != nil {
 		return nil, err
 	}
-	var o Options
-	if opts != nil {
-		o = *opts
-	}
 	b := &Barrier{session: s, path: path, viewer: &viewer{session: client.Of(s), path: path}}
-	b.actor = actors.Start(view{sync: o.Sync}, actors.Role[view, viewInput, viewEffect, Event]{
+	b.actor = actors.Start(view{sync: client.Options(opts).Sync}, actors.Role[view, viewInput, viewEffect, Event]{
 		Name:    "barrier " + path,
 		Perform: b.viewer.perform,
 		Observe: b.observe,
@@ -61,9 +54,7 @@ func (b *Barrier) observe(v view, events []Event) {
 		}
 	}
 	if v.over {
-		b.mu.Lock()
-		b.err = v.err
-		b.mu.Unlock()
+		b.reason.Set(v.err)
 		b.viewer.owned.End()
 	}
 }
@@ -102,7 +93,7 @@ func (b *Barrier) Wait(ctx context.Context) error {
 	case err == nil:
 		err = outcome
 	case errors.Is(err, actors.ErrEnded):
-		err = closedBy(b.Err())
+		err = client.Because(ErrClosed, b.Err())
 	default:
 		_ = b.actor.Tell(give{asked}) // an ended machine keeps nothing
 	}
@@ -113,18 +104,10 @@ func (b *Barrier) Wait(ctx context.Context) error {
 func (b *Barrier) refusal(ctx context.Context) error {
 	select {
 	case <-b.Done():
-		return closedBy(b.Err())
+		return client.Because(ErrClosed, b.Err())
 	default:
-		return usable(ctx)
+		return client.Usable(ctx)
 	}
-}
-
-// usable returns why nothing can be done with a context; nil if there is no reason.
-func usable(ctx context.Context) error {
-	if err := client.CheckContext(ctx); err != nil {
-		return err
-	}
-	return context.Cause(ctx)
 }
 
 // Events returns the channel of events, which is always the same one:
@@ -141,20 +124,13 @@ func (b *Barrier) Done() <-chan struct{} { return b.actor.Ended() }
 
 // Err returns why the handle has ended: [session.ErrClosed], or the error that keeps the
 // node from being read. It returns nil while it has not, and after Close.
-func (b *Barrier) Err() error {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.err
-}
+func (b *Barrier) Err() error { return b.reason.Err() }
 
 // Close ends the handle. The barrier stays as it is. It may be called any number of times.
 func (b *Barrier) Close() { b.actor.Close() }
 
 func (b *Barrier) explain(op string, err error) error {
-	if err == nil {
-		return nil
-	}
-	return fmt.Errorf("barrier %s: %s: %w", b.path, op, client.Of(b.session).Explain(err))
+	return client.Wrap(b.viewer.session, err, "barrier ", b.path, ": ", op)
 }
 
 // A viewer performs the effects of a view.

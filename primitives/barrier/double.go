@@ -8,7 +8,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 
 	"github.com/zkactors/zkactors/actors"
 	"github.com/zkactors/zkactors/internal/client"
@@ -21,12 +20,10 @@ import (
 // A Double is one party of a double barrier: it enters rounds and leaves them. It is safe for
 // concurrent use, and must be closed.
 type Double struct {
-	path  string
-	party *performer
-	actor *actors.Actor[input, DoubleEvent]
-
-	mu  sync.Mutex
-	err error
+	path   string
+	party  *performer
+	actor  *actors.Actor[input, DoubleEvent]
+	reason client.Reason
 }
 
 // NewDouble returns a handle of the double barrier at path, whose rounds have so many parties. It
@@ -35,10 +32,7 @@ type Double struct {
 // If opts is nil, the default options are used. The error names what is wrong with the
 // arguments.
 func NewDouble(s *session.Session, path string, parties int, opts *DoubleOptions) (*Double, error) {
-	var o DoubleOptions
-	if opts != nil {
-		o = *opts
-	}
+	o := client.Options(opts)
 	id := znode.NewGUID()
 	err := validate(s, path)
 	if parties < 1 {
@@ -78,7 +72,7 @@ func NewDouble(s *session.Session, path string, parties int, opts *DoubleOptions
 // removed. Of a foreign node only the party is told with which the round would begin. It withdraws, and
 // the others wait for another party.
 func (d *Double) Enter(ctx context.Context) error {
-	if err := usable(ctx); err != nil {
+	if err := client.Usable(ctx); err != nil {
 		return d.explain("enter", err)
 	}
 	var asked actors.Reply[error]
@@ -111,11 +105,8 @@ func (d *Double) Leave(ctx context.Context) error {
 	if err := client.CheckContext(ctx); err != nil {
 		return d.explain("leave", err)
 	}
-	outcome, err := actors.Ask(ctx, d.actor, func(reply actors.Reply[error]) input { return leave{reply} })
-	switch {
-	case err == nil:
-		return d.explain("leave", outcome)
-	case errors.Is(err, actors.ErrEnded):
+	err := client.Ask(ctx, d.actor, func(reply actors.Reply[error]) input { return leave{reply} })
+	if errors.Is(err, actors.ErrEnded) {
 		return d.gone("leave")
 	}
 	return d.explain("leave", err)
@@ -135,11 +126,7 @@ func (d *Double) Done() <-chan struct{} { return d.actor.Ended() }
 
 // Err returns [session.ErrClosed] if the handle has ended with its session. It returns nil
 // while it has not, and after Close.
-func (d *Double) Err() error {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	return d.err
-}
+func (d *Double) Err() error { return d.reason.Err() }
 
 // Close deletes the node of the handle if there is one, and waits until it is gone, at most
 // until the session's deadline has passed. It does not wait for other parties. It may be
@@ -147,18 +134,10 @@ func (d *Double) Err() error {
 func (d *Double) Close() { d.actor.Close() }
 
 func (d *Double) explain(op string, err error) error {
-	if err == nil {
-		return nil
-	}
-	return fmt.Errorf("barrier %s: %s: %w", d.path, op, d.party.session.Explain(err))
+	return client.Wrap(d.party.session, err, "barrier ", d.path, ": ", op)
 }
 
-func (d *Double) gone(op string) error {
-	if err := d.Err(); err != nil {
-		return fmt.Errorf("%w: %w", d.explain(op, ErrClosed), err)
-	}
-	return d.explain(op, ErrClosed)
-}
+func (d *Double) gone(op string) error { return client.Because(d.explain(op, ErrClosed), d.Err()) }
 
 func (d *Double) observe(m machine, events []DoubleEvent) {
 	for _, ev := range events {
@@ -174,9 +153,7 @@ func (d *Double) observe(m machine, events []DoubleEvent) {
 	}
 	d.party.rely(m.relies())
 	if m.Ended() {
-		d.mu.Lock()
-		d.err = m.err
-		d.mu.Unlock()
+		d.reason.Set(m.err)
 		d.party.owned.End()
 	}
 }

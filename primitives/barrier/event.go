@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+
+	"github.com/zkactors/zkactors/internal/client"
 )
 
 // The errors that callers can act on, beside those of package session.
@@ -138,23 +140,13 @@ func (e Leaving) String() string { return fmt.Sprintf("leaving remaining=%d", e.
 func (e Left) String() string    { return fmt.Sprintf("left round=%d", e.Round) }
 func (e Lost) String() string    { return fmt.Sprintf("lost: %v", e.Err) }
 
-func (e Withdrawn) String() string {
-	if e.Err == nil {
-		return "withdrawn"
-	}
-	return fmt.Sprintf("withdrawn: %v", e.Err)
-}
+func (e Withdrawn) String() string { return client.Told("withdrawn", e.Err) }
 
 func (e Raised) String() string { return fmt.Sprintf("raised token=%d", e.Token) }
 
 func (Released) String() string { return "released" }
 
-func (e Closed) String() string {
-	if e.Err == nil {
-		return "closed"
-	}
-	return fmt.Sprintf("closed: %v", e.Err)
-}
+func (e Closed) String() string { return client.Told("closed", e.Err) }
 
 // merge keeps the newest: all of them are levels.
 func merge(_, next Event) (Event, bool) { return next, true }

@@ -1171,7 +1171,7 @@ func (e *encoder) machine(m *machine) {
 	s := m.sight
 	e.to.Numbers(int(m.stage), int(m.step), m.newest, m.since, m.node, int(m.root), m.round, m.awaited, int(m.known))
 	e.to.Flags(m.epoch != 0, m.halted, m.following, m.synced, m.sure, m.doubted, m.again)
-	e.to.Flags(m.aside, m.duty, m.retire, m.failure != nil, m.exited, m.look, m.err != nil)
+	e.to.Flags(m.aside, m.duty, m.retire, m.failure != nil, m.look, m.err != nil)
 	e.to.Flags(len(m.acks) > 0, s.n > 0, s.n == m.stale, s.n == m.inspected, s.n == m.based, s.fresh, s.crowded())
 	e.to.Flags(m.name != "", m.name != "" && slices.Contains(s.book.Members, m.name))
 	e.to.Numbers(int(s.zxid), int(s.czxid), int(s.version), s.book.Round)

@@ -47,7 +47,7 @@ func (b *Barrier) TryRaise(ctx context.Context) (*Gate, error) {
 		Stop:    stop{},
 	})
 	g.keeper.begin(g.tell, g.actor.Ended())
-	err := g.ask(ctx, func(reply actors.Reply[error]) gateInput { return try{reply} })
+	err := client.Ask(ctx, g.actor, func(reply actors.Reply[error]) gateInput { return try{reply} })
 	if err != nil {
 		g.tell(lift{}) // also when it is just being raised
 		return nil, b.explain("try to raise", err)
@@ -57,15 +57,6 @@ func (b *Barrier) TryRaise(ctx context.Context) (*Gate, error) {
 
 // tell gives the machine an input; when it has ended it needs none.
 func (g *Gate) tell(in gateInput) { _ = g.actor.Tell(in) }
-
-// ask returns the answer to a command.
-func (g *Gate) ask(ctx context.Context, command func(actors.Reply[error]) gateInput) error {
-	outcome, err := actors.Ask(ctx, g.actor, command)
-	if err == nil {
-		err = outcome
-	}
-	return err
-}
 
 func (g *Gate) observe(m gate, events []GateEvent) {
 	for _, ev := range events {
@@ -131,7 +122,7 @@ func (g *Gate) Lift(ctx context.Context) error {
 	if err := client.CheckContext(ctx); err != nil {
 		return g.barrier.explain("lift", err)
 	}
-	err := g.ask(ctx, func(reply actors.Reply[error]) gateInput { return lift{reply} })
+	err := client.Ask(ctx, g.actor, func(reply actors.Reply[error]) gateInput { return lift{reply} })
 	if errors.Is(err, actors.ErrEnded) {
 		return nil
 	}
@@ -190,17 +181,14 @@ func (h *holders) leave(id string) {
 func (p *gatekeeper) perform(e gateEffect, tell func(gateInput)) {
 	switch e := e.(type) {
 	case ply:
-		p.ply(e, func(in replied) {
-			in.turn = e.turn
-			owned.Tell[gateInput](&p.owned, in.err, tell, in)
-		})
+		p.ply(e, func(in replied) { owned.Tell[gateInput](&p.owned, in.err, tell, in) })
 	case mind:
 		p.owned.Keep(mind{}, p.session.Async(e.epoch).Follow(p.path, session.AspectData, false, func(r session.Reading, err error) {
 			if err != nil {
-				tell(unminded{e.epoch, err})
+				tell(unminded{err})
 				return
 			}
-			tell(minded{e.epoch, r.Stat.Czxid})
+			tell(minded{r.Stat.Czxid})
 		}))
 	case raze:
 		// Other gates have the same version.

@@ -60,20 +60,13 @@ type (
 		reply actors.Reply[error]
 	}
 	replied struct { // answers ply
-		turn
 		err   error
 		token int64 // of the node, after raising and peering
 		mine  bool  // after peering: a gate of the session has made the node, and no other has it
 	}
-	minded struct { // answers mind, any number of times: a node stands
-		epoch int
-		token int64
-	}
-	unminded struct { // the last answer to mind
-		epoch int
-		err   error
-	}
-	removed struct{ err error } // answers raze
+	minded   struct{ token int64 } // answers mind, any number of times: a node stands
+	unminded struct{ err error }   // the last answer to mind
+	removed  struct{ err error }   // answers raze
 )
 
 func (stop) gateInput()     {}
@@ -92,7 +85,7 @@ type gateEffect interface{ gateEffect() }
 
 type (
 	ply struct { // make the request of the step
-		turn
+		epoch   int
 		step    gateStep
 		id      string
 		session int64
@@ -129,24 +122,22 @@ const gatePrefix = "gate-"
 type gate struct {
 	id      string // the data of the node; unique, and constant
 	stage   gateStage
-	epoch   int      // set by the first session that is heard of; a gate has no other
-	session int64    // the id of that session; set with epoch
-	step    gateStep // means something in trying only
-	turns   int      // counts the requests
-	waiting bool     // set while a request is under way; there is at most one
-	halted  bool     // set when an answer says that the session is over, whose end follows; then nothing is requested
-	doubted bool     // set when our node may stand, as the reply to its creation was lost or given up; false after the session
-	token   int64    // set when the node is known to be ours; 0 before that
-	asked   bool     // set by try; before that nothing is requested, as the answer would be lost
-	severed error    // set when the session ends before try, which gets it as answer
-	asker   actors.Reply[error]
-	lifters []actors.Reply[error] // answered when the node is removed, or gone
-	silent  bool                  // set before Raised and after the last event: then no event follows
-	err     error                 // set when the gate was lost: why
+	epoch   int                   // set by the first session that is heard of; a gate has no other
+	session int64                 // the id of that session; set with epoch
+	step    gateStep              // set by the answer to the step before: the request that is next, or under way; means something in trying only
+	waiting bool                  // set with ply, cleared by its answer. While set, a request is under way, and no other begins
+	halted  bool                  // set when an answer says that the session is over, whose end follows; then nothing is requested
+	doubted bool                  // set when our node may stand, as the reply to its creation was lost or given up; false after the session
+	token   int64                 // set when the node is known to be ours; 0 before that
+	asked   bool                  // set by try; before that nothing is requested, as the answer would be lost
+	severed error                 // set when the session ends before try, which gets it as answer
+	asker   actors.Reply[error]   // set by try, answered once: when the gate stands, or TryRaise fails
+	lifters []actors.Reply[error] // set by each lift; answered and cleared when the node is removed, or gone
+	err     error                 // set when the gate is lost: why. In falling, the last event was emitted then
 }
 
 // newGate returns a gate that is not held.
-func newGate(id string) gate { return gate{id: gatePrefix + id, silent: true} }
+func newGate(id string) gate { return gate{id: gatePrefix + id} }
 
 // Ended implements [actors.Machine]. Every command has its answer then.
 func (g gate) Ended() bool { return g.stage == fallen }
@@ -181,8 +172,7 @@ func (g gate) Step(in gateInput, out *gateEffects) gate {
 func (g *gating) do(e gateEffect)   { g.out.Do = append(g.out.Do, e) }
 func (g *gating) emit(ev GateEvent) { g.out.Emit = append(g.out.Emit, ev) }
 
-// take enters an input. An answer counts only in the stage that waits for it, and for the
-// newest request.
+// take enters an input. An answer counts only in the stage that waits for it.
 func (g *gating) take(in gateInput) {
 	switch in := in.(type) {
 	case try:
@@ -198,16 +188,16 @@ func (g *gating) take(in gateInput) {
 	case became:
 		g.became(in.Event)
 	case replied:
-		if g.stage == trying && in.turn == (turn{g.epoch, g.turns}) && g.waiting {
+		if g.stage == trying && g.waiting {
 			g.waiting = false
 			g.replied(in)
 		}
 	case minded:
-		if g.stage == standing && in.epoch == g.epoch && in.token > g.token {
+		if g.stage == standing && in.token > g.token {
 			g.lose(ErrNodeGone) // a younger node stands at the path: ours is gone
 		}
 	case unminded:
-		if g.stage == standing && in.epoch == g.epoch {
+		if g.stage == standing {
 			g.unminded(in.err)
 		}
 	case removed:
@@ -220,9 +210,8 @@ func (g *gating) take(in gateInput) {
 // advance makes the next request, if none is under way. Only TryRaise makes requests.
 func (g *gating) advance() {
 	if g.stage == trying && g.asked && g.epoch != 0 && !g.waiting && !g.halted {
-		g.turns++
 		g.waiting = true
-		g.do(ply{turn{g.epoch, g.turns}, g.step, g.id, g.session})
+		g.do(ply{g.epoch, g.step, g.id, g.session})
 	}
 }
 
@@ -275,7 +264,7 @@ func (g *gating) replied(in replied) {
 
 // stand begins to hold the gate, and to watch its node.
 func (g *gating) stand(token int64) {
-	g.stage, g.token, g.silent = standing, token, false
+	g.stage, g.token = standing, token
 	g.do(reply{g.asker, nil})
 	g.do(mind{g.epoch})
 	g.emit(Raised{token})
@@ -319,7 +308,7 @@ func (g *gating) unminded(err error) {
 	case session.Passing(err):
 		g.do(mind{g.epoch})
 	default: // a node that cannot be watched may be replaced unnoticed
-		g.silent, g.err = true, err
+		g.err = err
 		g.emit(Lost{err})
 		g.raze()
 	}
@@ -327,8 +316,8 @@ func (g *gating) unminded(err error) {
 
 // lose ends a gate whose node is gone.
 func (g *gating) lose(err error) {
-	g.err = err
 	g.fall(err)
+	g.err = err
 }
 
 // sever ends the gate with its session. The server deletes the node.
@@ -358,11 +347,10 @@ func (g *gating) fall(err error) {
 	}
 	g.lifters = nil
 	switch {
-	case g.silent: // the last event was emitted, or there is none
+	case g.token == 0 || g.err != nil: // there is no event, or the last was emitted
 	case err != nil:
 		g.emit(Lost{err})
 	default:
 		g.emit(Released{})
 	}
-	g.silent = true
 }

@@ -304,6 +304,14 @@ type sight struct {
 // another recipe may be among them.
 func (s sight) crowded() bool { return s.nodes > 2 || s.fresh && s.nodes > 0 }
 
+// unfit returns why the record is not for so many parties; nil if it is, or if there is none.
+func (s sight) unfit(parties int) error {
+	if s.bad == nil && s.czxid != 0 && !s.fresh && s.book.Parties != parties {
+		return fmt.Errorf("%w: it is for %d, not %d", ErrParties, s.book.Parties, parties)
+	}
+	return s.bad
+}
+
 // A machine is one handle. After every step:
 //
 //   - In the stage inside, our node is in the directory of round, as far as is known.
@@ -324,8 +332,7 @@ type machine struct {
 	timeout time.Duration // set with epoch
 	halted  bool          // set when an answer says that the session is over; cleared when its end is heard. While set, nothing is requested
 	step    step          // set by ask; idle again with the answer, and with the end of the session
-	turns   int           // counts the requests; never goes back
-	asked   request       // the newest request
+	asked   request       // set by ask: the newest request. Its number never goes back
 	based   int           // the number of the sight on which it is based
 
 	// The record. A sight is never based on an older session.
@@ -340,7 +347,7 @@ type machine struct {
 	entries int    // counts the names, so that none is used twice
 	name    string // set when it is created first; "" before that
 	since   int    // set with the first name of an Enter, and kept by the next: the round for which the party came
-	node    int    // the round in whose directory it may stand; 0 while it cannot
+	node    int    // set with the request that creates it: the round in whose directory it may stand; 0 while it cannot. In leaving, its deletion was confirmed then
 	root    int64  // the Czxid of the record then: in another record it means nothing
 	sure    bool   // set when it is known to stand; cleared when it is known to be gone
 	doubted bool   // set when it may stand, or be listed, and that is not known; excludes sure
@@ -354,7 +361,6 @@ type machine struct {
 
 	// The round.
 	round   int   // set when the record lists us, 0 when the round is left or lost
-	exited  bool  // set in leaving, when our node is gone
 	awaited int   // the round whose end is awaited; 0 if none is
 	known   int64 // a zxid at which the directory of round, or awaited, stood: a younger one is of another record
 	look    bool  // set when the directory of awaited is to be listed; cleared by that request
@@ -535,17 +541,13 @@ func (m *turning) leave(reply actors.Reply[error]) {
 	switch m.stage {
 	case inside:
 		// Our node goes by our own request from now on.
-		m.stage, m.exited = leaving, false
+		m.stage = leaving
 		m.do(unguard{})
 		fallthrough
 	case leaving:
 		m.leavers = append(slices.Clip(m.leavers), reply)
 	case resting, gathering, closing, ended:
-		err := m.refusal(ErrNotEntered)
-		if m.why != nil {
-			err = fmt.Errorf("%w: %w", err, m.why)
-		}
-		m.do(answer{reply, err})
+		m.do(answer{reply, client.Because(m.refusal(ErrNotEntered), m.why)})
 	}
 }
 
@@ -583,9 +585,7 @@ func (m *turning) expired(why error) {
 	switch m.stage {
 	case inside:
 		m.drop(why)
-	case leaving:
-		m.exited = true
-	case resting, gathering, closing, ended:
+	case resting, gathering, leaving, closing, ended:
 	}
 }
 
@@ -658,14 +658,15 @@ func (m *turning) fail(err error) {
 
 // --- requests
 
-// ask enters a request as the one under way; send makes it.
-func (m *turning) ask(s step, round int) {
-	m.turns++
-	m.step, m.based = s, m.sight.n
-	m.asked = request{turn: turn{m.epoch, m.turns}, step: s, round: round, name: m.name, version: m.sight.version, again: m.again}
-}
+// ask makes a request, which is the one under way.
+func (m *turning) ask(s step, round int) { m.write(s, round, book{}) }
 
-func (m *turning) send() { m.do(m.asked) }
+// write is ask for a request that writes the record.
+func (m *turning) write(s step, round int, b book) {
+	m.step, m.based = s, m.sight.n
+	m.asked = request{turn: turn{m.epoch, m.asked.n + 1}, step: s, round: round, name: m.name, version: m.sight.version, book: b, again: m.again}
+	m.do(m.asked)
+}
 
 // outdated waits for a newer sight than that on which the request was based: the server
 // has shown that it is old.
@@ -694,7 +695,6 @@ func (m *turning) advance() {
 		m.advanceLeaving()
 	case closing:
 		m.ask(exiting, m.node)
-		m.send()
 	case resting, inside, ended:
 	}
 }
@@ -704,56 +704,31 @@ func (m *turning) advance() {
 // was to retire.
 func (m *turning) advanceGathering() {
 	r := m.sight
-	if m.retire && m.node == 0 {
-		m.withdraw()
-		return
-	}
-	if m.retire && !m.following { // the record cannot be read
-		m.ask(exiting, m.node)
-		m.send()
-		return
-	}
-	if r.n == 0 || m.stale == r.n { // a sight will come
-		return
-	}
-	if r.crowded() && m.inspected != r.n && !m.aside {
-		m.ask(inspecting, 0)
-		m.send()
-		return
-	}
-	if m.node != 0 {
-		switch {
-		case m.aside:
-			m.ask(exiting, m.node)
-			m.send()
-			return
-		case r.book.Round == m.node && slices.Contains(r.book.Members, m.name):
-			m.in()
-			return
-		case r.book.Round >= m.node: // a round has begun without us
-			m.ask(exiting, m.node)
-			m.send()
-			return
-		case m.retire, r.czxid != m.root: // the record is another
-			m.ask(retiring, m.node)
-			m.send()
-			return
-		}
-	}
 	next := r.book.Round + 1
+	unfit := r.unfit(m.parties)
 	switch {
+	case m.retire && m.node == 0:
+		m.withdraw()
+	case m.retire && !m.following: // the record cannot be read
+		m.ask(exiting, m.node)
+	case r.n == 0 || m.stale == r.n: // a sight will come
+	case r.crowded() && m.inspected != r.n && !m.aside:
+		m.ask(inspecting, 0)
+	case m.node != 0 && m.aside:
+		m.ask(exiting, m.node)
+	case m.node != 0 && r.book.Round == m.node && slices.Contains(r.book.Members, m.name):
+		m.in()
+	case m.node != 0 && r.book.Round >= m.node: // a round has begun without us
+		m.ask(exiting, m.node)
+	case m.node != 0 && (m.retire || r.czxid != m.root): // the record is another
+		m.ask(retiring, m.node)
 	case r.czxid == 0:
 		m.ask(ensuring, 0)
-	case !m.synced && (r.bad != nil || !r.fresh && r.book.Parties != m.parties):
+	case unfit != nil && !m.synced:
 		m.ask(syncing, 0) // the server may lag behind
-	case r.bad != nil:
-		m.fail(r.bad)
+	case unfit != nil:
+		m.fail(unfit)
 		m.advanceGathering()
-		return
-	case !r.fresh && r.book.Parties != m.parties:
-		m.fail(fmt.Errorf("%w: it is for %d, not %d", ErrParties, r.book.Parties, m.parties))
-		m.advanceGathering()
-		return
 	case r.fresh:
 		m.open()
 	case !m.sure:
@@ -771,10 +746,7 @@ func (m *turning) advanceGathering() {
 		m.ask(looking, m.awaited)
 	case m.duty && m.awaited == 0:
 		m.ask(listing, next)
-	default:
-		return
 	}
-	m.send()
 }
 
 // open makes the directory for the next round, and writes the first record. The server may
@@ -786,23 +758,19 @@ func (m *turning) open() {
 		last.Round = m.newest
 	}
 	last.Parties = m.parties
-	m.ask(opening, last.Round+1)
-	m.asked.book = last
+	m.write(opening, last.Round+1, last)
 }
 
 // advanceLeaving makes the next request of a Leave: delete our node, and then look at
 // times.
 func (m *turning) advanceLeaving() {
 	switch {
-	case !m.exited:
+	case m.node != 0:
 		m.ask(exiting, m.round)
 	case m.look:
 		m.look = false
 		m.ask(looking, m.awaited)
-	default:
-		return
 	}
-	m.send()
 }
 
 // answered goes on with the answer to the request. A handle that closes cares only
@@ -900,14 +868,13 @@ func (m *turning) opened(in answered) {
 	case session.Passing(in.err):
 	case errors.Is(in.err, session.ErrNotEmpty), errors.Is(in.err, session.ErrNodeExists) && (m.sight.fresh || in.at == other):
 		if !m.synced {
-			m.reread() // it may be another record
+			m.ask(syncing, 0) // it may be another record
 			return
 		}
 		m.fail(fmt.Errorf("%w: there is a node %d, or a node in it", ErrLayout, m.asked.round))
 	case in.at == directory && errors.Is(in.err, session.ErrNodeExists) && !again, in.at == directory && errors.Is(in.err, session.ErrNoNode) && again:
 		m.again = !again // the server has removed the directory only, or removed the rest since
 		m.open()
-		m.send()
 	default:
 		m.fail(in.err)
 	}
@@ -934,7 +901,6 @@ func (m *turning) entered(in answered) {
 	case errors.Is(in.err, session.ErrNoNode): // the server has removed the empty directory
 		m.node, m.doubted = 0, false
 		m.open()
-		m.send()
 	default:
 		m.fail(in.err)
 	}
@@ -944,12 +910,6 @@ func (m *turning) entered(in answered) {
 func (m *turning) stand(duty bool) {
 	m.sure, m.doubted, m.duty = true, false, duty
 	m.do(guard{m.epoch, m.node, m.name})
-}
-
-// reread follows the record anew, after the server is brought up to date.
-func (m *turning) reread() {
-	m.ask(syncing, 0)
-	m.send()
 }
 
 // listed follows the list of the entrants. With enough of them the round is begun, if the
@@ -965,7 +925,7 @@ func (m *turning) listed(in answered) {
 		m.fail(in.err)
 		return
 	case in.czxid > m.sight.zxid: // the directory is of another record
-		m.reread()
+		m.ask(syncing, 0)
 		return
 	}
 	names := present(in.names)
@@ -977,7 +937,7 @@ func (m *turning) listed(in answered) {
 	if m.retire || m.stale == m.sight.n || m.sight.book.Round+1 != m.node {
 		return
 	}
-	m.start(names)
+	m.write(starting, m.node, book{m.node, m.parties, names[:m.parties]}) // with the oldest
 }
 
 // present returns the newest name of each handle. An older one is of a session that the handle has lost.
@@ -991,13 +951,6 @@ func present(names []string) []string {
 		id, entry := nodes.PartyEntry(name)
 		return entry < newest[id]
 	})
-}
-
-// start begins the round with the oldest names.
-func (m *turning) start(names []string) {
-	m.ask(starting, m.node)
-	m.asked.book = book{m.node, m.parties, names[:m.parties]}
-	m.send()
 }
 
 // started follows the beginning of a round, by us or by another party. Only a sight of
@@ -1057,7 +1010,6 @@ func (m *turning) exitedWith(in answered) {
 	m.rename()
 	last := in.err == nil && in.count == 0
 	if m.stage == leaving {
-		m.exited = true
 		if !last {
 			if !gone {
 				m.emit(Leaving{in.count})
@@ -1068,7 +1020,6 @@ func (m *turning) exitedWith(in answered) {
 	}
 	if last {
 		m.ask(shutting, round)
-		m.send()
 	}
 }
 
@@ -1140,7 +1091,6 @@ func (m *turning) looked(in answered) {
 		m.blocked(in.foreign)
 	case in.count == 0:
 		m.ask(shutting, m.awaited)
-		m.send()
 	default:
 		if m.stage == leaving {
 			m.emit(Leaving{in.count})
@@ -1166,10 +1116,10 @@ func (m *turning) shut(in answered) {
 	mine := m.stage == leaving || m.awaited == round
 	switch {
 	case session.Passing(in.err) && mine:
-		m.shutAgain(round)
+		m.ask(shutting, round)
 	case in.at == directory && errors.Is(in.err, session.ErrNoNode) && !again:
 		m.again = true // the server has removed the directory, and perhaps the node above it
-		m.shutAgain(round)
+		m.ask(shutting, round)
 	case !mine:
 	case in.err == nil, errors.Is(in.err, session.ErrNoNode):
 		m.removed()
@@ -1180,12 +1130,6 @@ func (m *turning) shut(in answered) {
 	default:
 		m.rest()
 	}
-}
-
-// shutAgain repeats the removal.
-func (m *turning) shutAgain(round int) {
-	m.ask(shutting, round)
-	m.send()
 }
 
 // --- results
@@ -1267,10 +1211,7 @@ func (m *turning) close(err error) {
 		return
 	}
 	m.err = err
-	refused := ErrClosed
-	if err != nil {
-		refused = fmt.Errorf("%w: %w", ErrClosed, err)
-	}
+	refused := client.Because(ErrClosed, err)
 	if m.stage == gathering {
 		m.settle(refused)
 	}

@@ -215,7 +215,7 @@ func (w *world) told(c *member, in input, before machine, did effects) {
 			}
 		case Left:
 			for _, o := range w.all {
-				if o.M.round == ev.Round && (o.M.stage == inside || o.M.stage == leaving && !o.M.exited) && !w.doomed(o) {
+				if o.M.round == ev.Round && (o.M.stage == inside || o.M.stage == leaving && o.M.node != 0) && !w.doomed(o) {
 					zkmodel.Violate("%d has left round %d, and %d is inside", c.n, ev.Round, o.n)
 				}
 			}

@@ -212,7 +212,7 @@ func gateMutants() map[string]gateMutant {
 		}},
 		"what stands is the own": {input: func(in gateInput) gateInput {
 			if in, is := in.(replied); is && errors.Is(in.err, session.ErrNodeExists) {
-				return replied{turn: in.turn, token: 1}
+				return replied{token: 1}
 			}
 			return in
 		}},

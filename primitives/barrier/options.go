@@ -1,9 +1,6 @@
 package barrier
 
 import (
-	"errors"
-	"fmt"
-
 	"github.com/zkactors/zkactors/internal/client"
 	"github.com/zkactors/zkactors/session"
 )
@@ -25,18 +22,5 @@ type Options struct {
 }
 
 func validate(s *session.Session, path string) error {
-	if s == nil {
-		return fmt.Errorf("barrier: %w: session is nil", session.ErrInvalidArgument)
-	}
-	var errs []error
-	switch err := client.CheckPath(s, path); {
-	case err != nil:
-		errs = append(errs, fmt.Errorf("barrier: path: %w", err))
-	case path == "/":
-		errs = append(errs, fmt.Errorf("barrier: path: %w %q: the root cannot be a barrier", session.ErrInvalidPath, path))
-	}
-	if _, closed := s.State().(session.Closed); closed {
-		errs = append(errs, fmt.Errorf("barrier: %w", session.ErrClosed))
-	}
-	return errors.Join(errs...)
+	return client.Validate(recipe, s, func() error { return client.CheckPlace(s, "barrier: path", path, "a barrier") })
 }

@@ -29,6 +29,8 @@ const (
 	expiredUndone question = "session expired, not done"
 	expiredDone   question = "session expired, done"
 	nodesGone     question = "nodes gone"
+	busy          question = "refused: busy"
+	forbidden     question = "refused: no right"
 )
 
 // A scene is what a command is called in: the first session calls, and others are elsewhere.
@@ -121,7 +123,7 @@ func TestFourQuestions(t *testing.T) {
 			for op, n := range counts {
 				made = append(made, fmt.Sprintf("%v:%d", op, n))
 				for k := range n {
-					for _, q := range []question{replyLost, requestLost, contextEnded, expiredUndone, expiredDone, nodesGone} {
+					for _, q := range []question{replyLost, requestLost, contextEnded, expiredUndone, expiredDone, nodesGone, busy, forbidden} {
 						if !chosen() {
 							continue
 						}
@@ -177,6 +179,10 @@ func (cmd command) ask(c *scene, cell string, q question, at zktest.Match) {
 	case expiredDone:
 		c.srv.Refuse(true)
 		c.srv.DropReply(at)
+	case busy:
+		c.srv.AnswerError(at, -127)
+	case forbidden:
+		c.srv.AnswerError(at, -102)
 	}
 	call := begin(func() error { return cmd.call(ctx, c) })
 	meddled := false
@@ -194,7 +200,7 @@ func (cmd command) ask(c *scene, cell string, q question, at zktest.Match) {
 			c.srv.Refuse(false)
 		case nodesGone:
 			raze(c.T, c.s[1], "/barriers")
-		case replyLost, requestLost:
+		case replyLost, requestLost, busy, forbidden:
 		}
 		pass(time.Second)
 	}
@@ -208,7 +214,7 @@ func (cmd command) ask(c *scene, cell string, q question, at zktest.Match) {
 	if !meddled {
 		c.Errorf("%s: the request was not made", cell)
 	}
-	if len(call) == 0 && cmd.double && q != replyLost && q != requestLost {
+	if len(call) == 0 && cmd.double && (q == contextEnded || q == expiredUndone || q == expiredDone || q == nodesGone) {
 		// The round may have begun when the session expired, or the nodes went: the other is in it.
 		ok(c.T, settled(c.T, cell+": the other", c.calls[0]))
 		if err := c.d[1].Leave(c.Context()); q != nodesGone || !errors.Is(err, barrier.ErrNotEntered) {
@@ -225,6 +231,7 @@ func (cmd command) ask(c *scene, cell string, q question, at zktest.Match) {
 	switch cancelled := q == contextEnded && errors.Is(err, context.Canceled); {
 	case errors.Is(err, cmd.want), cancelled:
 	case (q == expiredDone || q == expiredUndone) && cmd.expired != nil && errors.Is(err, cmd.expired):
+	case q == forbidden && errors.Is(err, session.ErrNoAuth):
 	case q == nodesGone && slices.ContainsFunc(cmd.gone, func(target error) bool { return errors.Is(err, target) }):
 	default:
 		c.Errorf("%s: %v", cell, err)
@@ -244,7 +251,7 @@ func (cmd command) look(c *scene, cell string, q question, err error) {
 	switch {
 	case errors.Is(err, session.ErrUnknownOutcome) || q == nodesGone:
 	case err == nil && c.gate != nil && cmd.stands && !stands: // it was raised, and lost after that
-		if <-c.gate.Done(); !errors.Is(c.gate.Err(), session.ErrExpired) || cmd.expired == nil {
+		if <-c.gate.Done(); (!errors.Is(c.gate.Err(), session.ErrExpired) || cmd.expired == nil) && (q != forbidden || !errors.Is(c.gate.Err(), session.ErrNoAuth)) {
 			c.Errorf("%s: the gate is lost: %v", cell, c.gate.Err())
 		}
 	case errors.Is(err, cmd.want):
@@ -274,6 +281,16 @@ func (cmd command) goOn(c *scene, cell string, q question, err error) {
 		calls = nil
 	}
 	lost := q == nodesGone || q == expiredDone || q == expiredUndone
+	switch {
+	case q != forbidden || err == nil:
+	case cmd.leaves: // it is still in, or cannot see how the round ends
+		lost = true
+		calls = append(calls, begin(func() error { return c.d[0].Leave(c.Context()) }))
+	case len(calls[0]) > 0: // the round has begun, and the record that lists both could not be read
+		ok(c.T, settled(c.T, cell+": the other", calls[0]))
+		ok(c.T, c.d[1].Leave(c.Context()))
+		calls = []<-chan error{begin(func() error { return c.d[1].Enter(c.Context()) })}
+	}
 	if !cmd.leaves {
 		if err != nil {
 			for _, node := range parties(c.srv) {

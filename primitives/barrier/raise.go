@@ -11,6 +11,14 @@ import (
 
 // This file is the protocol of Raise, as a pure function, and its performer.
 //
+//	          created, or refused for good
+//	node ──────────────────────────────────► done
+//	 ▲ │ ▲ │ it stands                        ▲
+//	 │ │ │ └───────► check ───────────────────┤ it stood, or is of another recipe
+//	 │ │ └── passing ──┘                      │
+//	 │ └───────► parent ──────────────────────┘ refused for good
+//	 └─ made, or passing ─┘
+//
 // The state is the request that is next. It follows from the answer to the one before alone: nothing that was read
 // is used twice, and no request has a version. So a lost reply needs no memory: Raise begins anew with the
 // creation, which the server refuses if the barrier stands, whichever client has raised it. The answer is nil only

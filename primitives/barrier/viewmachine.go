@@ -243,16 +243,8 @@ func (v *viewing) release() {
 // end answers every waiter, and emits the last event.
 func (v *viewing) end(err error) {
 	for i := range slices.Backward(v.waiters) {
-		v.answer(i, closedBy(err))
+		v.answer(i, client.Because(ErrClosed, err))
 	}
 	v.over, v.err = true, err
 	v.out.Emit = append(v.out.Emit, Closed{err})
-}
-
-// closedBy returns the error for commands of a handle that has ended.
-func closedBy(why error) error {
-	if why == nil {
-		return ErrClosed
-	}
-	return fmt.Errorf("%w: %w", ErrClosed, why)
 }

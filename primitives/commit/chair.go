@@ -20,7 +20,6 @@ type chair struct {
 	seen  []bool // set when the presence of the site was seen. While set, its end is a death.
 	dead  []bool // set when the presence of the site, which had not voted, was gone
 	late  bool   // set when the deadline passed
-	given bool   // set when the caller of Begin gave up
 	knows bool   // set by a list of the ballots, cleared by a death. Until it is set nothing else is decided.
 }
 
@@ -37,7 +36,7 @@ func (c chair) describe(r *record) string {
 			s.WriteString(" " + site + ":" + c.votes[i].String() + flagged("+", c.seen[i]) + flagged("-", c.dead[i]))
 		}
 	}
-	return s.String() + flagged(" late", c.late) + flagged(" given", c.given) + flagged(" knows", c.knows)
+	return s.String() + flagged(" late", c.late) + flagged(" knows", c.knows)
 }
 
 // count takes the votes from a list of the ballots.
@@ -68,9 +67,6 @@ func (c chair) attend(r *record, sites []string) (_ chair, died bool) {
 
 // verdict returns the outcome to record, if the rule has one.
 func (c chair) verdict(r *record, by string) (Outcome, bool) {
-	if c.given {
-		return Outcome{Reason: Withdrawn, By: by}, true
-	}
 	if !c.knows {
 		return Outcome{}, false
 	}

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/zkactors/zkactors/internal/client"
 	"github.com/zkactors/zkactors/session"
 )
 
@@ -168,12 +169,7 @@ func (e Aborted) String() string {
 
 func (e Forgotten) String() string { return "forgotten " + e.Tx }
 
-func (e Left) String() string {
-	if e.Err == nil {
-		return "left"
-	}
-	return fmt.Sprintf("left: %v", e.Err)
-}
+func (e Left) String() string { return client.Told("left", e.Err) }
 
 // Guard returns the operation that fails a ZooKeeper transaction, with [ErrFinished], unless the
 // outcome is Commit and this site has not finished. A coordinator's event has none, which fails.

@@ -445,28 +445,28 @@ func (w *world) execute(r any, party, base, by int8) any {
 	case remove:
 		return removed{w.remove(gone)}
 	case check:
-		return siteChecked{r.name, w.names(true), gone}
+		return siteAnswered{name: r.name, task: checking, names: w.names(true), err: gone}
 	case cast:
 		at := &w.ballots[party-1]
 		if *at != pending {
-			return castDone{r.name, session.ErrNoNode}
+			return siteAnswered{name: r.name, task: voting, err: session.ErrNoNode}
 		}
 		*at, w.yes[party-1] = int8(r.vote), r.vote == Yes
-		return castDone{name: r.name}
+		return siteAnswered{name: r.name, task: voting}
 	case propose:
-		return siteRecorded{thisName, w.decide(gone, r.Outcome)}
+		return siteAnswered{name: thisName, task: deciding, err: w.decide(gone, r.Outcome)}
 	case conclude:
 		at := &w.ballots[party-1]
 		switch {
 		case *at != int8(r.vote):
-			return finished{r.name, 0, session.ErrNoNode}
+			return siteAnswered{name: r.name, task: finishing, err: session.ErrNoNode}
 		case w.decided == nil:
 			violate("%d finishes undecided", party)
 		}
 		*at = absent
-		return finished{name: r.name, left: w.count()}
+		return siteAnswered{name: r.name, task: finishing, left: w.count()}
 	case clearUp:
-		return cleared{thisName, w.remove(gone)}
+		return siteAnswered{name: thisName, task: clearing, err: w.remove(gone)}
 	}
 	panic(fmt.Sprintf("unknown request %T", r))
 }
@@ -487,15 +487,15 @@ func failed(r any, err error) any {
 	case remove:
 		return removed{err}
 	case check:
-		return siteChecked{thisName, nil, err}
+		return siteAnswered{name: thisName, task: checking, err: err}
 	case cast:
-		return castDone{thisName, err}
+		return siteAnswered{name: thisName, task: voting, err: err}
 	case propose:
-		return siteRecorded{thisName, err}
+		return siteAnswered{name: thisName, task: deciding, err: err}
 	case conclude:
-		return finished{thisName, 0, err}
+		return siteAnswered{name: thisName, task: finishing, err: err}
 	case clearUp:
-		return cleared{thisName, err}
+		return siteAnswered{name: thisName, task: clearing, err: err}
 	}
 	panic(fmt.Sprintf("unknown request %T", r))
 }
@@ -1338,7 +1338,7 @@ func (e *encoder) chair(c *chair) {
 			e.to.Flags(c.seen[i], c.dead[i])
 		}
 	}
-	e.to.Flags(c.late, c.given, c.knows)
+	e.to.Flags(c.late, c.knows)
 }
 
 // coordinator leaves out what is not looked at any more when the outcome is known. No operator touches the nodes: void is set
@@ -1360,7 +1360,7 @@ func (e *encoder) site(m *sitemachine) {
 	e.to.Flags(m.began, m.over)
 	for i := range m.parts {
 		p := &m.parts[i]
-		e.to.Flags(p.rec != nil, p.gone, p.next, p.look, p.vote, p.asked, p.told, p.sure, p.pledge, p.finish, p.done, p.clear)
+		e.to.Flags(p.rec != nil, p.gone, p.next, p.look, p.vote, p.asked, p.told, p.sure, p.pledge, p.finishes(), p.done, p.clear)
 		e.to.Numbers(int(p.task))
 		e.to.Numbers(int(p.ballot.vote))
 		e.to.Numbers(len(p.finishers))

@@ -340,8 +340,12 @@ func (m *turn) take(in input) {
 			m.retired(in)
 		}
 	case removed:
-		if m.in(removing) {
-			m.retryOr(in.err, remove{m.outcome}, m.end)
+		switch {
+		case !m.in(removing): // ended with its session
+		case session.Passing(in.err):
+			m.do(remove{m.outcome})
+		default:
+			m.end()
 		}
 	}
 }
@@ -427,7 +431,7 @@ func (m *turn) begun(err error) {
 	case session.Passing(err):
 		m.begin()
 	default:
-		m.fail(err)
+		m.leave(err)
 	}
 }
 
@@ -439,7 +443,7 @@ func (m *turn) ensured(err error) {
 	case session.Passing(err):
 		m.do(ensure{})
 	default:
-		m.fail(err)
+		m.leave(err)
 	}
 }
 
@@ -463,9 +467,9 @@ func (m *turn) looked(in looked) {
 		}
 	case errors.Is(in.err, errForeign) && m.in(beginning):
 		m.doubt = m.doubt && m.stood != m.epoch
-		m.fail(fmt.Errorf("%w: %w", ErrExists, in.err))
+		m.leave(fmt.Errorf("%w: %w", ErrExists, in.err))
 	case in.err != nil:
-		m.fail(in.err)
+		m.leave(in.err)
 	case m.in(beginning):
 		m.doubt = m.doubt && m.stood != m.epoch // our ballot would have kept the record
 		switch {
@@ -475,23 +479,23 @@ func (m *turn) looked(in looked) {
 			m.begin()
 		// With another session, the transaction may have come and gone.
 		case in.found == nil:
-			m.fail(fmt.Errorf("%w: %w", session.ErrUnknownOutcome, session.ErrExpired))
+			m.leave(fmt.Errorf("%w: %w", session.ErrUnknownOutcome, session.ErrExpired))
 		case in.found.GUID == m.rec.GUID:
 			m.there()
 		default:
-			m.fail(ErrExists)
+			m.leave(ErrExists)
 		}
 	case !m.in(open): // an answer from before the end
 	case in.found == nil || in.found.GUID != m.rec.GUID:
 		if m.rec.Outcome == nil {
-			m.fail(ErrForgotten)
+			m.leave(ErrForgotten)
 		} else {
 			m.settle(*m.rec.Outcome) // it was resumed after the decision
 		}
 	case in.found.Outcome != nil:
 		m.settle(*in.found.Outcome)
 	case m.void:
-		m.fail(ErrForgotten)
+		m.leave(ErrForgotten)
 	}
 }
 
@@ -507,7 +511,7 @@ func (m *turn) counted(in counted) {
 		case session.Passing(in.err):
 			m.do(followBallots{})
 		default:
-			m.fail(in.err)
+			m.leave(in.err)
 		}
 		return
 	}
@@ -544,7 +548,7 @@ func (m *turn) voteRead(in voteRead) {
 		case in.err != nil && session.Passing(in.err):
 			m.do(readVote{site, in.vote})
 		case in.err != nil:
-			m.fail(in.err)
+			m.leave(in.err)
 		default:
 			m.emit(Voted{Site: site, Vote: in.vote, Data: in.data})
 			m.reading = append([]bool(nil), m.reading...)
@@ -565,7 +569,7 @@ func (m *turn) attended(in attended) {
 	case session.Passing(in.err):
 		m.do(followSites{})
 	default:
-		m.fail(in.err)
+		m.leave(in.err)
 	}
 }
 
@@ -577,12 +581,17 @@ func (m *turn) advance() {
 	if !m.in(open) || m.asked || m.stood == 0 {
 		return
 	}
-	m.chair.given = m.chair.given || m.gave
-	switch o, ok := m.chair.verdict(m.rec, "coordinator"); {
+	o, ok := m.chair.verdict(m.rec, "coordinator")
+	// Without a caller no vote is waited for. The sites may still have recorded another outcome: decide fails then, and a
+	// look finds it.
+	if m.gave {
+		o, ok = Outcome{Reason: Withdrawn, By: "coordinator"}, true
+	}
+	switch {
 	case m.moot:
 		m.asked, m.moot = true, false
 		m.do(look{})
-	case ok && (m.chair.given || !slices.Contains(m.reading, true)): // a verdict waits for the votes whose data is being read
+	case ok && (m.gave || !slices.Contains(m.reading, true)): // a verdict waits for the votes whose data is being read
 		m.asked, m.outcome = true, o
 		m.do(unfollow{}, decide{o}) // nothing that is followed could change it
 	}
@@ -600,7 +609,7 @@ func (m *turn) recorded(err error) {
 	case errors.Is(err, session.ErrBadVersion), errors.Is(err, session.ErrNoNode):
 		m.moot, m.void = true, true
 	default:
-		m.fail(err)
+		m.leave(err)
 	}
 }
 
@@ -672,18 +681,6 @@ func (m *turn) leave(why error) {
 		m.end()
 	case retiring, removing, ended:
 	}
-}
-
-// fail ends because of an error that does not pass.
-func (m *turn) fail(err error) { m.leave(err) }
-
-// retryOr asks again after an error that passes, and goes on after any other answer.
-func (m *turn) retryOr(err error, again effect, then func()) {
-	if session.Passing(err) {
-		m.do(again)
-		return
-	}
-	then()
 }
 
 // end ends the machine. The handle ends with it, and what it still follows.

@@ -242,18 +242,18 @@ func TestSiteGrammar(t *testing.T) {
 				siteRead{id: "t", rec: r},
 				siteRead{id: "t", rec: &decided},
 				siteRead{id: "t", err: errLost},
-				siteChecked{n, []string{"s-a", "y-b", "c-x"}, err},
-				siteChecked{n, []string{"y-a", "y-b"}, nil},
-				siteChecked{n, []string{"n-b"}, nil},
+				siteAnswered{name: n, task: checking, names: []string{"s-a", "y-b", "c-x"}, err: err},
+				siteAnswered{name: n, task: checking, names: []string{"y-a", "y-b"}},
+				siteAnswered{name: n, task: checking, names: []string{"n-b"}},
 				siteCounted{n, []string{"s-a", "n-b"}, err},
 				siteAttended{[]string{"a"}, err},
 				sitePassed{n, timer(random.IntN(2))},
 				castVote{id: "t", vote: Vote(1 + random.IntN(2))},
-				castDone{n, err},
-				siteRecorded{n, err},
+				siteAnswered{name: n, task: voting, err: err},
+				siteAnswered{name: n, task: deciding, err: err},
 				finish{id: "t"},
-				finished{n, random.IntN(2), err},
-				cleared{n, err},
+				siteAnswered{name: n, task: finishing, left: random.IntN(2), err: err},
+				siteAnswered{name: n, task: clearing, err: err},
 				siteHeard{session.Suspended{}},
 				siteRead{id: "t", err: session.ErrNoNode},
 			}
@@ -303,4 +303,36 @@ func (m sitemachine) after(in siteInput) (sitemachine, siteEffects) {
 	var out siteEffects
 	m = m.Step(in, &out)
 	return m, out
+}
+
+// TestResumedDecided: a coordinator that resumes a decided transaction first looks whether it is there yet. It records nothing,
+// and waits for no vote.
+func TestResumedDecided(t *testing.T) {
+	decided := &record{ID: "t", GUID: "g", Sites: []string{"a"}, Outcome: &Outcome{Reason: TimedOut, Site: "a", By: "b"}}
+	m, did := resumed(decided).after(heard{session.Connected{Epoch: 1}})
+	if want := []effect{appear{1}, look{}}; !slices.Equal(did.Do, want) {
+		t.Errorf("it does %v, want %v", did.Do, want)
+	}
+	if _, did = m.after(looked{found: decided}); len(did.Emit) != 1 || did.Emit[0].String() != "t "+decided.Outcome.String() {
+		t.Errorf("it emits %v", did.Emit)
+	}
+}
+
+// TestSiteThatMayNotRead: a site that may not list the transactions, read a record or list the ballots leaves with the error.
+func TestSiteThatMayNotRead(t *testing.T) {
+	for _, in := range []siteInput{
+		siteListed{err: session.ErrNoAuth},
+		siteRead{id: "t", err: session.ErrNoAuth},
+		siteAnswered{name: name{"t", "g"}, task: checking, err: session.ErrNoAuth},
+	} {
+		m, _ := sitemachine{site: "a"}.after(siteListed{names: []string{"t"}})
+		m, did := m.after(siteRead{id: "t", rec: &record{ID: "t", GUID: "g", Sites: []string{"a"}}})
+		if want := siteEffect(check{name{"t", "g"}}); !slices.Contains(did.Do, want) {
+			t.Fatalf("it does %v, want %v", did.Do, want)
+		}
+		m, did = m.after(in)
+		if left, is := slices.Concat(did.Emit, []Event{nil})[0].(Left); !is || !errors.Is(left.Err, session.ErrNoAuth) || !m.Ended() {
+			t.Errorf("%T: it emits %v", in, did.Emit)
+		}
+	}
 }

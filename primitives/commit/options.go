@@ -79,16 +79,6 @@ func invalid(format string, args ...any) error {
 	return fmt.Errorf("commit: %w: %w", session.ErrInvalidArgument, fmt.Errorf(format, args...))
 }
 
-func validateSession(s *session.Session) error {
-	if s == nil {
-		return invalid("session is nil")
-	}
-	if _, closed := s.State().(session.Closed); closed {
-		return fmt.Errorf("commit: %w", session.ErrClosed)
-	}
-	return nil
-}
-
 func validateParent(s *session.Session, parent string) error {
 	if err := client.CheckPath(s, parent); err != nil {
 		return fmt.Errorf("commit: parent: %w", err)
@@ -112,9 +102,6 @@ func validateSite(argument, site string) error {
 
 // validate refuses what cannot be done, before any I/O.
 func (o Options) validate(s *session.Session, path string) error {
-	if err := validateSession(s); err != nil {
-		return err
-	}
 	var errs []error
 	if err := client.CheckPath(s, path); err != nil {
 		errs = append(errs, fmt.Errorf("commit: path: %w", err))

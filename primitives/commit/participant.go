@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"log/slog"
 	"slices"
-	"sync"
 
 	"github.com/zkactors/zkactors/actors"
 	"github.com/zkactors/zkactors/internal/client"
@@ -26,9 +25,7 @@ type Participant struct {
 	kept         *presence.Kept[presence.Input, presence.Event]
 	gone         <-chan struct{} // closed when nothing more is told of the presence
 	owned        owned.Set
-
-	mu  sync.Mutex
-	err error
+	reason       client.Reason
 }
 
 // Join acts for the site in the transactions below parent, also in those that were begun before,
@@ -39,27 +36,23 @@ type Participant struct {
 // that this session acts for the site already. If another process acts for the site, the
 // handle ends, and [Participant.Err] says so.
 func Join(s *session.Session, parent, site string, opts *JoinOptions) (*Participant, error) {
-	o := JoinOptions{}
-	if opts != nil {
-		o = *opts
-	}
-	if err := validateSession(s); err != nil {
-		return nil, err
-	}
-	errs := []error{validateParent(s, parent), validateSite("site", site)}
-	if o.ConflictAfter < 0 {
-		errs = append(errs, invalid("JoinOptions.ConflictAfter %v: must not be negative", o.ConflictAfter))
-	}
-	if err := errors.Join(errs...); err != nil {
+	o := client.Options(opts)
+	if err := client.Validate(recipe, s, func() error {
+		errs := []error{validateParent(s, parent), validateSite("site", site)}
+		if o.ConflictAfter < 0 {
+			errs = append(errs, invalid("JoinOptions.ConflictAfter %v: must not be negative", o.ConflictAfter))
+		}
+		return errors.Join(errs...)
+	}); err != nil {
 		return nil, err
 	}
 	p := &Participant{session: client.Of(s), parent: parent, site: site}
 	node := presenceNode(parent, site)
-	kept, err := presence.Keep(s, node, nil, presence.Config{ConflictAfter: o.ConflictAfter}, presence.Role[keeper, presence.Input, presence.Event]{
+	kept, err := presence.Keep(s, node, nil, presence.Config{ConflictAfter: o.ConflictAfter}, presence.Role[presence.Machine, presence.Input, presence.Event]{
 		Recipe:  recipe,
 		Path:    parent,
 		Name:    "presence " + node,
-		Machine: func(node presence.Machine) keeper { return keeper{node} },
+		Machine: func(node presence.Machine) presence.Machine { return node },
 		Input:   func(in presence.Input) presence.Input { return in },
 	})
 	if err != nil {
@@ -131,18 +124,13 @@ func (p *Participant) Finish(ctx context.Context, tx string) error {
 }
 
 func (p *Participant) ask(ctx context.Context, op, tx string, command func(actors.Reply[error]) siteInput) error {
-	if err := client.CheckContext(ctx); err != nil {
+	if err := client.Usable(ctx); err != nil {
 		return p.explain(op, tx, err)
-	}
-	if ctx.Err() != nil {
-		return p.explain(op, tx, context.Cause(ctx))
 	}
 	outcome, err := actors.Ask(ctx, p.actor, command)
 	switch {
 	case errors.Is(err, actors.ErrEnded):
-		p.mu.Lock()
-		outcome = refusal(p.err)
-		p.mu.Unlock()
+		outcome = refusal(p.reason.Err())
 	case err != nil:
 		outcome = fmt.Errorf("%w: %w", session.ErrUnknownOutcome, err)
 	}
@@ -150,10 +138,7 @@ func (p *Participant) ask(ctx context.Context, op, tx string, command func(actor
 }
 
 func (p *Participant) explain(op, tx string, err error) error {
-	if err == nil {
-		return nil
-	}
-	return fmt.Errorf("commit: %s %s as %s: %w", op, znode.Join(p.parent, tx), p.site, p.session.Explain(err))
+	return client.Wrap(p.session, err, "commit: ", op, " ", znode.Join(p.parent, tx), " as ", p.site)
 }
 
 // Done returns a channel that is closed when the handle has ended.
@@ -161,12 +146,11 @@ func (p *Participant) Done() <-chan struct{} { return p.actor.Ended() }
 
 // Err returns why the handle has ended. It returns nil before that, and after Close.
 func (p *Participant) Err() error {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.err == nil {
+	err := p.reason.Err()
+	if err == nil {
 		return nil
 	}
-	return fmt.Errorf("commit: %s as %s: %w", p.parent, p.site, p.err)
+	return fmt.Errorf("commit: %s as %s: %w", p.parent, p.site, err)
 }
 
 // Close stops acting for the site, and waits until its presence is gone, at most until the
@@ -200,9 +184,7 @@ func (p *Participant) observe(m sitemachine, events []Event) {
 	if !m.Ended() {
 		return
 	}
-	p.mu.Lock()
-	p.err = events[len(events)-1].(Left).Err
-	p.mu.Unlock()
+	p.reason.Set(events[len(events)-1].(Left).Err)
 	p.owned.End()
 }
 
@@ -223,6 +205,9 @@ func (p *Participant) place(n name) place { return place{p.parent, n.id, n.guid}
 func (p *Participant) perform(e siteEffect, tell func(siteInput)) {
 	a := p.session.Async(0)
 	answer := func(err error, in siteInput) { p.owned.Answer(err, func() { tell(in) }) }
+	write := func(n name, t task, ops []session.Op) {
+		a.Multi(ops, func(_ []session.OpResult, err error) { answer(err, siteAnswered{name: n, task: t, err: err}) })
+	}
 	switch e := e.(type) {
 	case followParent:
 		p.owned.Keep(parentKey{}, a.Follow(p.parent, session.AspectChildren, true, func(r session.Reading, err error) {
@@ -239,7 +224,7 @@ func (p *Participant) perform(e siteEffect, tell func(siteInput)) {
 		}))
 	case check:
 		a.Children(p.place(e.name).dir(), func(names []string, _ *session.Stat, err error) {
-			answer(err, siteChecked{e.name, names, err})
+			answer(err, siteAnswered{name: e.name, task: checking, names: names, err: err})
 		})
 	case watchBallots:
 		p.owned.Keep(siteBallotsKey(e), a.Follow(p.place(e.name).dir(), session.AspectChildren, false, func(r session.Reading, err error) {
@@ -259,21 +244,17 @@ func (p *Participant) perform(e siteEffect, tell func(siteInput)) {
 		p.owned.Cancel(timerKey{e.name, deadline})
 		p.owned.Cancel(timerKey{e.name, patrol})
 	case cast:
-		a.Multi(p.place(e.name).voteOps(p.site, e.ballot, []byte(e.data)), func(_ []session.OpResult, err error) {
-			answer(err, castDone{e.name, err})
-		})
+		write(e.name, voting, p.place(e.name).voteOps(p.site, e.ballot, []byte(e.data)))
 	case propose:
 		n := name{e.rec.ID, e.rec.GUID}
-		a.Multi(p.place(n).decideOps(e.rec, e.Outcome), func(_ []session.OpResult, err error) {
-			answer(err, siteRecorded{n, err})
-		})
+		write(n, deciding, p.place(n).decideOps(e.rec, e.Outcome))
 	case conclude:
 		a.Multi(p.place(e.name).finishOps(e.ballot.name(p.site)), func(results []session.OpResult, err error) {
-			answer(err, finished{e.name, left(results, err), err})
+			answer(err, siteAnswered{name: e.name, task: finishing, left: left(results, err), err: err})
 		})
 	case clearUp:
 		n := name{e.rec.ID, e.rec.GUID}
-		clearOut(a, p.place(n), e.rec, func(err error) { answer(err, cleared{n, err}) })
+		clearOut(a, p.place(n), e.rec, func(err error) { answer(err, siteAnswered{name: n, task: clearing, err: err}) })
 	case respond:
 		e.reply.Give(e.err)
 	}

@@ -84,10 +84,7 @@ func (m survey) run(ctx context.Context, s *session.Session, op, parent string) 
 	if err := client.CheckContext(ctx); err != nil {
 		return surveyed{}, fmt.Errorf("commit: %w", err)
 	}
-	if err := validateSession(s); err != nil {
-		return surveyed{}, err
-	}
-	if err := validateParent(s, parent); err != nil {
+	if err := client.Validate(recipe, s, func() error { return validateParent(s, parent) }); err != nil {
 		return surveyed{}, err
 	}
 	if ctx.Err() != nil {

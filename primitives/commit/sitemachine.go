@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/zkactors/zkactors/actors"
+	"github.com/zkactors/zkactors/internal/client"
 	"github.com/zkactors/zkactors/session"
 )
 
@@ -93,9 +94,11 @@ type (
 		zxid int64 // of the read; 0 if a watch reported the deletion
 		err  error // its last answer; [session.ErrNoNode] if there is no record any more
 	}
-	siteChecked struct { // answers check
+	siteAnswered struct { // answers check, cast, propose, conclude and clearUp
 		name
-		names []string
+		task
+		names []string // of the ballots, after checking
+		left  int      // how many ballots are left, after finishing
 		err   error
 	}
 	siteCounted struct { // answers watchBallots, any number of times
@@ -117,26 +120,9 @@ type (
 		data  string
 		reply actors.Reply[error]
 	}
-	castDone struct { // answers cast
-		name
-		err error
-	}
-	siteRecorded struct { // answers propose
-		name
-		err error
-	}
 	finish struct { // commanded; its reply gets one answer
 		id    string
 		reply actors.Reply[error]
-	}
-	finished struct { // answers conclude
-		name
-		left int // ballots
-		err  error
-	}
-	cleared struct { // answers clearUp
-		name
-		err error
 	}
 )
 
@@ -145,16 +131,12 @@ func (siteHeard) siteInput()    {}
 func (displaced) siteInput()    {}
 func (siteListed) siteInput()   {}
 func (siteRead) siteInput()     {}
-func (siteChecked) siteInput()  {}
+func (siteAnswered) siteInput() {}
 func (siteCounted) siteInput()  {}
 func (siteAttended) siteInput() {}
 func (sitePassed) siteInput()   {}
 func (castVote) siteInput()     {}
-func (castDone) siteInput()     {}
-func (siteRecorded) siteInput() {}
 func (finish) siteInput()       {}
-func (finished) siteInput()     {}
-func (cleared) siteInput()      {}
 
 // A siteEffect asks the performer for one thing. unwatch, forget and respond are not
 // answered.
@@ -287,9 +269,8 @@ type part struct {
 	// outcome is set by a read of the record. It is never a guess.
 	outcome *Outcome
 
-	// finish is set by the command to finish, and cleared when that is confirmed or refused. Then all finishers are answered:
-	// the replies of all these commands. The slice is replaced, not modified.
-	finish    bool
+	// finishers are the replies of all commands to finish. They are set by these, and cleared when finishing is confirmed or
+	// refused: then all are answered. While there are any, the site finishes. The slice is replaced, not modified.
 	finishers []actors.Reply[error]
 
 	// done is set when our ballot is gone: confirmed by a reply, or shown by a list. The record has an outcome then.
@@ -310,6 +291,9 @@ func (p part) guid() string {
 	}
 	return p.rec.GUID
 }
+
+// finishes reports whether the site is commanded to finish.
+func (p part) finishes() bool { return len(p.finishers) > 0 }
 
 // A sitemachine is the state of a site.
 type sitemachine struct {
@@ -357,7 +341,7 @@ func (p part) describe(site string) string {
 	return s + flagged(" "+p.task.String(), p.task != idle) + flagged(" gone", p.gone) + flagged(" next", p.next) + flagged(" look", p.look) +
 		flagged(" vote"+p.data, p.vote) + flagged(" pledge", p.pledge) + flagged(" asked", p.asked) + flagged(" told", p.told) + flagged(" sure", p.sure) +
 		flagged(" patrols", p.patrols) + flagged(" alone "+strconv.Itoa(p.alone), p.alone > 0) + flagged(" presides", p.presides) + flagged(" beaten", p.beaten) +
-		flagged(" finish", p.finish) + flagged(" done", p.done) + flagged(" clear", p.clear)
+		flagged(" finish", p.finishes()) + flagged(" done", p.done) + flagged(" clear", p.clear)
 }
 
 // Ended implements [actors.Machine].
@@ -404,8 +388,8 @@ func (m *siteTurn) take(in siteInput) {
 		m.listed(in)
 	case siteRead:
 		m.on(in.id, nil, func(p *part) { m.read(p, in) })
-	case siteChecked:
-		m.answered(in.name, checking, func(p *part) { m.checked(p, in) })
+	case siteAnswered:
+		m.on(in.id, &in.guid, func(p *part) { m.answered(p, in) })
 	case siteCounted:
 		m.on(in.id, &in.guid, func(p *part) { m.counted(p, in) })
 	case siteAttended:
@@ -414,16 +398,8 @@ func (m *siteTurn) take(in siteInput) {
 		m.on(in.id, &in.guid, func(p *part) { m.passed(p, in.timer) })
 	case castVote:
 		m.castVote(in)
-	case castDone:
-		m.answered(in.name, voting, func(p *part) { m.castDone(p, in.err) })
-	case siteRecorded:
-		m.answered(in.name, deciding, func(p *part) { m.recorded(p, in.err) })
 	case finish:
 		m.finish(in)
-	case finished:
-		m.answered(in.name, finishing, func(p *part) { m.finished(p, in) })
-	case cleared:
-		m.answered(in.name, clearing, func(p *part) { p.clear = session.Passing(in.err) })
 	}
 }
 
@@ -446,15 +422,26 @@ func (m *siteTurn) on(id string, guid *string, change func(*part)) {
 	}
 }
 
-// answered is on for the answer to a task. An answer after the task was ended otherwise
+// answered follows the answer to a task. An answer after the task was ended otherwise
 // is ignored.
-func (m *siteTurn) answered(n name, t task, change func(*part)) {
-	m.on(n.id, &n.guid, func(p *part) {
-		if p.task == t {
-			p.task = idle
-			change(p)
-		}
-	})
+func (m *siteTurn) answered(p *part, in siteAnswered) {
+	if p.task != in.task {
+		return
+	}
+	p.task = idle
+	switch in.task {
+	case checking:
+		m.checked(p, in)
+	case voting:
+		m.castDone(p, in.err)
+	case deciding: // only a read of the record says which outcome counts
+		p.beaten = p.beaten || !session.Passing(in.err)
+	case finishing:
+		m.finished(p, in)
+	case clearing:
+		p.clear = session.Passing(in.err)
+	case idle:
+	}
 }
 
 // --- which transactions exist
@@ -624,7 +611,7 @@ func (m *siteTurn) tell(p *part) {
 		}
 		m.emit(eventOf(p.rec, *p.outcome, m.node(p)))
 	}
-	if p.finish {
+	if p.finishes() {
 		p.task = finishing
 		m.do(conclude{p.name(), p.ballot})
 	}
@@ -654,7 +641,7 @@ func (m *siteTurn) lament(p *part) {
 	}
 	forgotten := !p.told && p.outcome == nil && p.pledge
 	unknown := !p.told && !p.asked && !p.pledge // the user has received no event
-	if p.told = true; p.finish || unknown || forgotten {
+	if p.told = true; p.finishes() || unknown || forgotten {
 		m.drop(p)
 	}
 }
@@ -721,7 +708,7 @@ func (m *siteTurn) castDone(p *part, err error) {
 
 // checked follows the list of the ballots. It settles what became of our own, and counts
 // the looks without a coordinator.
-func (m *siteTurn) checked(p *part, in siteChecked) {
+func (m *siteTurn) checked(p *part, in siteAnswered) {
 	switch {
 	case session.Passing(in.err):
 		p.look = true
@@ -851,14 +838,6 @@ func (m *siteTurn) passed(p *part, t timer) {
 	m.preside(p)
 }
 
-// recorded follows the attempt to record an outcome. Only a read of the record says which
-// outcome counts.
-func (m *siteTurn) recorded(p *part, err error) {
-	if !session.Passing(err) {
-		p.beaten = true // there is an outcome: the record is followed
-	}
-}
-
 // --- the end of a part
 
 // finish follows the command to finish, which may come again while the first is under
@@ -872,7 +851,7 @@ func (m *siteTurn) finish(in finish) {
 	case !p.told:
 		m.respond(in.reply, ErrUndecided)
 	default:
-		p.finish, p.finishers = true, append(slices.Clip(p.finishers), in.reply)
+		p.finishers = append(slices.Clip(p.finishers), in.reply)
 		m.advance(p)
 	}
 }
@@ -882,12 +861,12 @@ func (m *siteTurn) settleFinish(p *part, err error) {
 	for _, reply := range p.finishers {
 		m.respond(reply, err)
 	}
-	p.finish, p.finishers = false, nil
+	p.finishers = nil
 }
 
 // finished follows the deletion of our ballot. If the ballot was missing, a list shows
 // whether we have finished.
-func (m *siteTurn) finished(p *part, in finished) {
+func (m *siteTurn) finished(p *part, in siteAnswered) {
 	switch {
 	case in.err == nil:
 		p.done, p.clear = true, in.left == 0
@@ -920,9 +899,4 @@ func (m *siteTurn) end(why error) {
 }
 
 // refusal returns the error of commands after the end.
-func refusal(why error) error {
-	if why == nil {
-		return ErrClosed
-	}
-	return fmt.Errorf("%w: %w", ErrClosed, why)
-}
+func refusal(why error) error { return client.Because(ErrClosed, why) }

@@ -19,7 +19,19 @@ import (
 // that vanishes meanwhile, or is not a transaction, is left out. An error that does not pass
 // ends the survey with what was found so far.
 
-// A surveyInput is an event that the machine reacts to. Each answer names the node that it is about.
+// A surveyStep is a step in the picture above.
+type surveyStep int
+
+const (
+	surveySync    surveyStep = iota // so that the list has what was committed before the survey
+	surveyParent                    // list the transactions
+	surveySites                     // list the present sites
+	surveyRecord                    // read a record
+	surveyBallots                   // list the ballots of a transaction
+	surveyVote                      // read the data of a vote
+)
+
+// A surveyInput is an event that the machine reacts to.
 //
 //sumtype:decl
 type surveyInput interface{ surveyInput() }
@@ -29,57 +41,30 @@ type (
 	surveyBegin struct { // commanded; its reply gets one answer
 		reply actors.Reply[surveyed]
 	}
-	surveySynced struct{ err error } // answers surveySync
-	surveyListed struct {            // answers surveyParent
-		names []string // of the transactions, among others
+	surveyAnswer struct { // answers a request
+		of    surveyRequest
+		names []string // of the children
+		data  []byte   // of the node
 		err   error
-	}
-	surveyAttended struct { // answers surveySites
-		names []string // of the sites that are present
-		err   error
-	}
-	surveyRead struct { // answers surveyRecord
-		id  string
-		rec *record
-		err error // errForeign if the node is not a transaction
-	}
-	surveyCounted struct { // answers surveyBallots
-		rec   *record
-		names []string // of the ballots
-		err   error
-	}
-	surveyVoteRead struct { // answers surveyVote
-		of   surveyVote
-		data []byte
-		err  error
 	}
 )
 
-func (surveyLeave) surveyInput()    {}
-func (surveyBegin) surveyInput()    {}
-func (surveySynced) surveyInput()   {}
-func (surveyListed) surveyInput()   {}
-func (surveyAttended) surveyInput() {}
-func (surveyRead) surveyInput()     {}
-func (surveyCounted) surveyInput()  {}
-func (surveyVoteRead) surveyInput() {}
+func (surveyLeave) surveyInput()  {}
+func (surveyBegin) surveyInput()  {}
+func (surveyAnswer) surveyInput() {}
 
-// A surveyEffect asks the performer for one thing. All but surveyRespond are requests,
-// answered by one input each.
+// A surveyEffect asks the performer for one thing. A request is answered by one input, surveyRespond is not.
 //
 //sumtype:decl
 type surveyEffect interface{ surveyEffect() }
 
 type (
-	surveySync    struct{}              // so that the list has what was committed before the survey
-	surveyParent  struct{}              // list the transactions
-	surveySites   struct{}              // list the present sites
-	surveyRecord  struct{ id string }   // read a record
-	surveyBallots struct{ rec *record } // list the ballots of a transaction
-	surveyVote    struct {              // read the data of a vote
-		rec  *record
-		node string
-		site int // its index in the record
+	surveyRequest struct {
+		step   surveyStep
+		id     string  // of the transaction, in surveyRecord
+		rec    *record // of the transaction, in surveyBallots and surveyVote
+		ballot string  // the name of the node, in surveyVote
+		site   int     // its index in the record, in surveyVote
 	}
 	surveyRespond struct { // give the command its reply
 		reply actors.Reply[surveyed]
@@ -87,12 +72,7 @@ type (
 	}
 )
 
-func (surveySync) surveyEffect()    {}
-func (surveyParent) surveyEffect()  {}
-func (surveySites) surveyEffect()   {}
-func (surveyRecord) surveyEffect()  {}
-func (surveyBallots) surveyEffect() {}
-func (surveyVote) surveyEffect()    {}
+func (surveyRequest) surveyEffect() {}
 func (surveyRespond) surveyEffect() {}
 
 // A surveyed is the result of a survey. It has records only, unless ballots were read.
@@ -131,8 +111,8 @@ func (m survey) Step(in surveyInput, out *surveyEffects) survey {
 		t.over = true // no caller waits any more
 	case surveyBegin:
 		t.reply = in.reply
-		t.ask(surveySync{})
-	case surveySynced, surveyListed, surveyAttended, surveyRead, surveyCounted, surveyVoteRead:
+		t.ask(surveyRequest{step: surveySync})
+	case surveyAnswer:
 		t.open-- // before the answer may open others
 		t.answered(in)
 	}
@@ -149,96 +129,71 @@ type surveyTurn struct {
 }
 
 // ask starts a request. The survey goes on until each has its answer.
-func (t *surveyTurn) ask(e surveyEffect) {
+func (t *surveyTurn) ask(e surveyRequest) {
 	t.open++
 	t.out.Do = append(t.out.Do, e)
 }
 
-// failed handles the error of an answer, and reports whether there was one. It asks again
-// after an error that passes, and ends the survey after any other. A node that is gone is
-// left out.
-func (t *surveyTurn) failed(err error, again surveyEffect) bool {
+// answered enters an answer. A request whose error passes is made again, and any other error
+// ends the survey. A node that is gone is left out; where it was a vote, the site has finished meanwhile.
+func (t *surveyTurn) answered(in surveyAnswer) {
+	gone := errors.Is(in.err, session.ErrNoNode)
 	switch {
-	case err == nil:
-		return false
-	case errors.Is(err, session.ErrNoNode):
-	case session.Passing(err):
-		t.ask(again)
+	case in.err == nil, gone && in.of.step == surveyVote:
+		t.found(in, gone)
+	case gone:
+	case session.Passing(in.err):
+		t.ask(in.of)
 	default:
-		t.end(err)
+		t.end(in.err)
 	}
-	return true
 }
 
-// answered enters an answer, and asks what follows from it, as the picture above shows.
-func (t *surveyTurn) answered(in surveyInput) {
-	switch in := in.(type) {
-	case surveySynced:
-		if t.failed(in.err, surveySync{}) {
-			return
+// found enters what was read, and asks what follows from it, as the picture above shows.
+func (t *surveyTurn) found(in surveyAnswer, gone bool) {
+	switch in.of.step {
+	case surveySync:
+		if t.ask(surveyRequest{step: surveyParent}); t.ballots {
+			t.ask(surveyRequest{step: surveySites})
 		}
-		if t.ask(surveyParent{}); t.ballots {
-			t.ask(surveySites{})
-		}
-	case surveyListed:
-		if t.failed(in.err, surveyParent{}) {
-			return
-		}
+	case surveyParent:
 		for _, id := range transactions(in.names) {
-			t.ask(surveyRecord{id})
+			t.ask(surveyRequest{step: surveyRecord, id: id})
 		}
-	case surveyAttended:
-		if !t.failed(in.err, surveySites{}) {
-			t.present = in.names
-		}
-	case surveyRead:
-		// A node that is not a transaction is none of ours.
-		if errors.Is(in.err, errForeign) || t.failed(in.err, surveyRecord{in.id}) {
+	case surveySites:
+		t.present = in.names
+	case surveyRecord:
+		r, err := decode(in.of.id, in.data)
+		if err != nil { // a node that is not a transaction is none of ours
 			return
 		}
 		// Every record is read once: the list has each id once.
-		if t.records = append(slices.Clip(t.records), in.rec); t.ballots {
-			t.ask(surveyBallots{in.rec})
+		if t.records = append(slices.Clip(t.records), r); t.ballots {
+			t.ask(surveyRequest{step: surveyBallots, rec: r})
 		}
-	case surveyCounted:
-		if !t.failed(in.err, surveyBallots{in.rec}) {
-			t.show(in)
-		}
-	case surveyVoteRead:
-		t.voteRead(in)
-	case surveyLeave, surveyBegin:
+	case surveyBallots:
+		t.show(in.of.rec, parse(in.names))
+	case surveyVote:
+		t.shown = slices.Clone(t.shown)
+		at := slices.IndexFunc(t.shown, func(s Status) bool { return s.ID == in.of.rec.ID })
+		s := &t.shown[at]
+		s.Sites = slices.Clone(s.Sites) // an earlier machine shares the slices
+		s.Sites[in.of.site].Data, s.Sites[in.of.site].Finished = in.data, gone
 	}
 }
 
 // show enters the ballots of a transaction, and asks for the data of its votes.
-func (t *surveyTurn) show(in surveyCounted) {
-	b := parse(in.names)
-	s := Status{ID: in.rec.ID, Mode: in.rec.Mode, Payload: in.rec.Payload, Outcome: in.rec.Outcome, Coordinated: b.coordinators > 0}
-	for i, site := range in.rec.Sites {
+func (t *surveyTurn) show(r *record, b ballots) {
+	s := Status{ID: r.ID, Mode: r.Mode, Payload: r.Payload, Outcome: r.Outcome, Coordinated: b.coordinators > 0}
+	for i, site := range r.Sites {
 		// A site without a ballot has finished.
 		ours, there := b.of[site]
 		s.Sites = append(s.Sites, SiteStatus{Site: site, Vote: ours.vote, Finished: !there})
 		if ours.data {
-			t.ask(surveyVote{in.rec, ours.name(site), i})
+			t.ask(surveyRequest{step: surveyVote, rec: r, ballot: ours.name(site), site: i})
 		}
 	}
 	t.shown = append(slices.Clip(t.shown), s)
-}
-
-// voteRead enters the data of a vote. If the vote is gone, the site has finished
-// meanwhile.
-func (t *surveyTurn) voteRead(in surveyVoteRead) {
-	if !errors.Is(in.err, session.ErrNoNode) && t.failed(in.err, in.of) {
-		return
-	}
-	t.shown = slices.Clone(t.shown)
-	for i := range t.shown {
-		if s := &t.shown[i]; s.ID == in.of.rec.ID {
-			// An earlier machine shares the slices.
-			s.Sites = slices.Clone(s.Sites)
-			s.Sites[in.of.site].Data, s.Sites[in.of.site].Finished = in.data, in.err != nil
-		}
-	}
 }
 
 // end gives the reply, in the order of the ids, with the presence of each site.

@@ -26,34 +26,37 @@ func (v *surveyor) observe(m survey, _ []struct{}) {
 // perform starts one effect. Requests are not bound to an epoch: a survey goes on in the
 // next session.
 func (v *surveyor) perform(e surveyEffect, tell func(surveyInput)) {
-	a := v.session.Async(0)
-	answer := func(err error, in surveyInput) { v.owned.Answer(err, func() { tell(in) }) }
 	switch e := e.(type) {
-	case surveySync:
-		a.Sync(v.parent, func(err error) { answer(err, surveySynced{err}) })
-	case surveyParent:
-		a.Children(v.parent, func(names []string, _ *session.Stat, err error) { answer(err, surveyListed{names, err}) })
-	case surveySites:
-		a.Children(znode.Join(v.parent, nodes.Sites), func(names []string, _ *session.Stat, err error) {
-			answer(err, surveyAttended{names, err})
-		})
-	case surveyRecord:
-		a.Get(znode.Join(v.parent, e.id), func(data []byte, _ *session.Stat, err error) {
-			in := surveyRead{id: e.id, err: err}
-			if err == nil {
-				in.rec, in.err = decode(e.id, data)
-			}
-			answer(err, in)
-		})
-	case surveyBallots:
-		a.Children(place{v.parent, e.rec.ID, e.rec.GUID}.dir(), func(names []string, _ *session.Stat, err error) {
-			answer(err, surveyCounted{e.rec, names, err})
-		})
-	case surveyVote:
-		a.Get(place{v.parent, e.rec.ID, e.rec.GUID}.ballot(e.node), func(data []byte, _ *session.Stat, err error) {
-			answer(err, surveyVoteRead{e, data, err})
+	case surveyRequest:
+		v.request(v.session.Async(0), e, func(in surveyAnswer) {
+			in.of = e
+			v.owned.Answer(in.err, func() { tell(in) })
 		})
 	case surveyRespond:
 		e.reply.Give(e.surveyed)
+	}
+}
+
+// request makes a request, and answers once.
+func (v *surveyor) request(a client.Async, e surveyRequest, answer func(surveyAnswer)) {
+	list := func(node string) {
+		a.Children(node, func(names []string, _ *session.Stat, err error) { answer(surveyAnswer{names: names, err: err}) })
+	}
+	read := func(node string) {
+		a.Get(node, func(data []byte, _ *session.Stat, err error) { answer(surveyAnswer{data: data, err: err}) })
+	}
+	switch e.step {
+	case surveySync:
+		a.Sync(v.parent, func(err error) { answer(surveyAnswer{err: err}) })
+	case surveyParent:
+		list(v.parent)
+	case surveySites:
+		list(znode.Join(v.parent, nodes.Sites))
+	case surveyRecord:
+		read(znode.Join(v.parent, e.id))
+	case surveyBallots:
+		list(place{v.parent, e.rec.ID, e.rec.GUID}.dir())
+	case surveyVote:
+		read(place{v.parent, e.rec.ID, e.rec.GUID}.ballot(e.ballot))
 	}
 }

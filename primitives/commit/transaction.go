@@ -46,12 +46,8 @@ func Begin(ctx context.Context, s *session.Session, path string, opts *Options) 
 	if err := client.CheckContext(ctx); err != nil {
 		return nil, fmt.Errorf("commit: %w", err)
 	}
-	o := Options{}
-	if opts != nil {
-		o = *opts
-	}
-	o = o.withDefaults()
-	if err := o.validate(s, path); err != nil {
+	o := client.Options(opts).withDefaults()
+	if err := client.Validate(recipe, s, func() error { return o.validate(s, path) }); err != nil {
 		return nil, err
 	}
 	parent, id := znode.Split(path)
@@ -113,10 +109,7 @@ func (t *Transaction) fits() error {
 }
 
 func (t *Transaction) explain(op string, err error) error {
-	if err == nil {
-		return nil
-	}
-	return fmt.Errorf("commit: %s %s: %w", op, t.place.record(), t.session.Explain(err))
+	return client.Wrap(t.session, err, "commit: ", op, " ", t.place.record())
 }
 
 // ID returns the id of the transaction.

@@ -225,7 +225,7 @@ func siteStoryInput(r *record, d *datadriven.TestData) siteInput {
 		}
 		return in
 	case "checked":
-		return siteChecked{n, words, err}
+		return siteAnswered{name: n, task: checking, names: words, err: err}
 	case "counted":
 		return siteCounted{n, words, err}
 	case "attended":
@@ -241,15 +241,15 @@ func siteStoryInput(r *record, d *datadriven.TestData) siteInput {
 		}
 		return castVote{id: "t", vote: map[string]Vote{"yes": Yes, "no": No}[words[0]], data: data}
 	case "cast":
-		return castDone{n, err}
+		return siteAnswered{name: n, task: voting, err: err}
 	case "recorded":
-		return siteRecorded{n, err}
+		return siteAnswered{name: n, task: deciding, err: err}
 	case "finish":
 		return finish{id: "t"}
 	case "finished":
-		return finished{n, left, err}
+		return siteAnswered{name: n, task: finishing, left: left, err: err}
 	case "cleared":
-		return cleared{n, err}
+		return siteAnswered{name: n, task: clearing, err: err}
 	}
 	return nil
 }

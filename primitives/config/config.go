@@ -30,12 +30,10 @@ type Value[T any] struct {
 
 	owned owned.Set
 
-	mu      sync.Mutex
-	good    bool
-	value   T
-	version int32
-	err     error
-	ended   bool // the machine has
+	mu    sync.Mutex
+	view  view[T] // of the newest machine
+	err   error
+	ended bool // the machine has
 }
 
 // Open begins to watch the value at path, and returns at once: [Value.Events] tells
@@ -105,7 +103,7 @@ func (v *Value[T]) fetch(ctx context.Context) (value T, version int32, err error
 func (v *Value[T]) Last() (value T, version int32, ok bool) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	return v.value, v.version, v.good
+	return v.view.value, v.view.version, v.view.good
 }
 
 // Set sets the value, whatever it was: the last one wins. If there is no node, it is made,
@@ -160,11 +158,8 @@ func (v *Value[T]) write(ctx context.Context, value T, w write) (err error) {
 	if err := v.client.Fits(v.ops(put{attempt: at, write: write{data: w.data, create: true}})...); err != nil {
 		return v.explain(fmt.Errorf("value: %w", err))
 	}
-	if err := client.CheckContext(ctx); err != nil {
+	if err := client.Usable(ctx); err != nil {
 		return v.explain(err)
-	}
-	if ctx.Err() != nil {
-		return v.explain(context.Cause(ctx))
 	}
 	outcome, err := actors.Ask(ctx, v.actor, func(reply actors.Reply[error]) input {
 		w.reply = reply
@@ -194,10 +189,7 @@ func (v *Value[T]) write(ctx context.Context, value T, w write) (err error) {
 const maxNumber = math.MaxInt
 
 func (v *Value[T]) explain(err error) error {
-	if err == nil {
-		return nil
-	}
-	return fmt.Errorf("config %s: %w", v.path, v.client.Explain(err))
+	return client.Wrap(v.client, err, "config ", v.path)
 }
 
 // usable returns an error if the handle has ended.
@@ -249,7 +241,7 @@ func (v *Value[T]) Close() { v.actor.Close() }
 // observe keeps what the accessors return up to date with the machine.
 func (v *Value[T]) observe(m machine[T], _ []Event) {
 	v.mu.Lock()
-	v.good, v.value, v.version = m.good, m.value, m.version
+	v.view = m.view
 	if m.Ended() {
 		v.ended = true
 		v.err = v.explain(m.err)
@@ -275,17 +267,17 @@ func (v *Value[T]) perform(e effect, tell func(input)) {
 		v.sub.Cancel()
 	case mark:
 		v.client.Async(e.epoch).Create(v.marker(e.epoch), []byte("0"), session.Ephemeral, func(_ string, err error) {
-			v.owned.Answer(err, func() { tell(marked{e.attempt, err}) })
+			v.owned.Answer(err, func() { tell(answered{attempt: e.attempt, step: marking, err: err}) })
 		})
 	case put:
 		v.put(e, tell)
 	case look:
 		v.client.Async(e.epoch).Get(v.marker(e.epoch), func(data []byte, stat *session.Stat, err error) {
-			in := looked{attempt: e.attempt, err: err}
+			in := answered{attempt: e.attempt, step: looking, err: err}
 			switch {
 			case err == nil:
 				in.exists, in.seen = true, stat.Version
-				in.n, _ = strconv.Atoi(string(data)) // data that is not a number is not ours: 0
+				in.tells, _ = strconv.Atoi(string(data)) // data that is not a number is not ours: 0
 			case errors.Is(err, session.ErrNoNode):
 				in.err = nil
 			}
@@ -297,7 +289,7 @@ func (v *Value[T]) perform(e effect, tell func(input)) {
 			dir, _ = znode.Split(v.path)
 		}
 		v.client.Async(e.epoch).EnsurePath(dir, func(_ bool, err error) {
-			v.owned.Answer(err, func() { tell(ensured{e.attempt, err}) })
+			v.owned.Answer(err, func() { tell(answered{attempt: e.attempt, step: ensuring, err: err}) })
 		})
 	case withdraw:
 		v.client.Async(e.epoch).Withdraw(v.marker(e.epoch), func() { tell(withdrawn(e)) })
@@ -331,7 +323,7 @@ func (v *Value[T]) ops(e put) []session.Op {
 func (v *Value[T]) put(e put, tell func(input)) {
 	ops := v.ops(e)
 	v.client.Async(e.epoch).Multi(ops, func(results []session.OpResult, err error) {
-		in := wrote{attempt: e.attempt, err: err}
+		in := answered{attempt: e.attempt, step: writing, err: err}
 		if err == nil {
 			in.seen = results[0].Stat.Version
 		} else {

@@ -13,9 +13,6 @@ func TestConformance(t *testing.T) {
 		Open: func(s *session.Session) (conformance.Handle[config.Event], error) {
 			return config.Open(s, "/config/a", config.Text, nil)
 		},
-		Last: func(ev config.Event) bool {
-			_, last := ev.(config.Closed)
-			return last
-		},
+		Last: conformance.Is[config.Closed, config.Event],
 	})
 }

@@ -57,14 +57,10 @@ func TestCounterUnderLostReplies(t *testing.T) {
 			}
 		})
 		srv.ClearFaults()
-		if confirmed != 1000 || unknown != 0 {
-			t.Errorf("%d confirmed, %d unknown, of 1,000", confirmed, unknown)
-		}
+		check.True(t, confirmed == 1000 && unknown == 0, "%d confirmed, %d unknown, of 1,000", confirmed, unknown)
 		noMarkers(t, srv)
 		got, _, err := counter(t, s[0]).Get(t.Context())
-		if err != nil || got != 1000 {
-			t.Errorf("counted to %d (%v), want exactly 1,000", got, err)
-		}
+		check.True(t, err == nil && got == 1000, "counted to %d (%v), want exactly 1,000", got, err)
 	})
 }
 
@@ -90,13 +86,9 @@ func TestCounterUnderExpiries(t *testing.T) {
 		srv.ClearFaults()
 		srv.Thaw(0)
 		t.Logf("%d confirmed, %d unknown", confirmed, unknown)
-		if confirmed+unknown != 400 || unknown == 0 || confirmed < 200 {
-			t.Errorf("%d confirmed, %d unknown, of 400", confirmed, unknown)
-		}
+		check.True(t, confirmed+unknown == 400 && unknown != 0 && confirmed >= 200, "%d confirmed, %d unknown, of 400", confirmed, unknown)
 		got, _, err := counter(t, s[0]).Get(t.Context())
-		if err != nil || got < confirmed || got > confirmed+unknown {
-			t.Errorf("counted to %d (%v), want between %d and %d", got, err, confirmed, confirmed+unknown)
-		}
+		check.True(t, err == nil && got >= confirmed && got <= confirmed+unknown, "counted to %d (%v), want between %d and %d", got, err, confirmed, confirmed+unknown)
 		bubble.Pass(time.Minute)
 		noMarkers(t, srv)
 	})
@@ -115,9 +107,8 @@ func TestUnknownWhenTheSessionIsGone(t *testing.T) {
 		synctest.Wait()
 		srv.Expire(id)
 		srv.Refuse(false)
-		if err := <-done; !errors.Is(err, session.ErrUnknownOutcome) || !errors.Is(err, session.ErrExpired) {
-			t.Errorf("%v, want an unknown outcome", err)
-		}
+		err := <-done
+		check.True(t, errors.Is(err, session.ErrUnknownOutcome) && errors.Is(err, session.ErrExpired), "%v, want an unknown outcome", err)
 		value(t, other, 2, 1)
 		check.Must(t, v.Update(t.Context(), increment)) // in the next session
 		value(t, other, 3, 2)
@@ -138,9 +129,7 @@ func TestSetIsNotRepeated(t *testing.T) {
 			check.Must(t, other.Set(t.Context(), 20))
 			check.Must(t, <-done)
 			got, _, err := other.Get(t.Context())
-			if err != nil || got != 20 {
-				t.Fatalf("round %d: %d (%v), want the last one, 20", round, got, err)
-			}
+			check.Require(t, err == nil && got == 20, "round %d: %d (%v), want the last one, 20", round, got, err)
 			check.Must(t, srv.AwaitFault(time.Second))
 		}
 	})

@@ -3,6 +3,8 @@ package config
 import (
 	"errors"
 	"fmt"
+
+	"github.com/zkactors/zkactors/internal/client"
 )
 
 // The errors that callers can act on, beside those of package session. A value that is not
@@ -61,12 +63,7 @@ func (e Changed[T]) String() string { return fmt.Sprintf("changed version=%d", e
 func (Deleted) String() string      { return "deleted" }
 func (e Invalid) String() string    { return fmt.Sprintf("invalid version=%d: %v", e.Version, e.Err) }
 
-func (e Closed) String() string {
-	if e.Err == nil {
-		return "closed"
-	}
-	return fmt.Sprintf("closed: %v", e.Err)
-}
+func (e Closed) String() string { return client.Told("closed", e.Err) }
 
 // merge keeps the newest: all of them are levels.
 func merge(_, next Event) (Event, bool) { return next, true }

@@ -28,9 +28,7 @@ func inBubbleOn(t *testing.T, config zktest.Config, n int, f func(t *testing.T, 
 
 func open[T any](t *testing.T, s *session.Session, path string, codec func() config.Codec[T], opts *config.Options) *config.Value[T] {
 	t.Helper()
-	v := check.Have(config.Open(s, path, codec, opts))(t)
-	t.Cleanup(v.Close)
-	return v
+	return check.Open(config.Open(s, path, codec, opts))(t)
 }
 
 // counter opens a number.
@@ -48,12 +46,8 @@ func expect[T any](t *testing.T, v *config.Value[T], want string) config.Event {
 	bubble.Pass(10 * time.Second)
 	select {
 	case ev, open := <-v.Events():
-		if !open {
-			t.Fatalf("the handle has ended: %v", v.Err())
-		}
-		if ev.String() != want {
-			t.Fatalf("%v, want %s", ev, want)
-		}
+		check.Require(t, open, "the handle has ended: %v", v.Err())
+		check.Require(t, ev.String() == want, "%v, want %s", ev, want)
 		return ev
 	default:
 		t.Fatalf("no event, want %s", want)
@@ -65,9 +59,7 @@ func expect[T any](t *testing.T, v *config.Value[T], want string) config.Event {
 func value[T comparable](t *testing.T, v *config.Value[T], want T, version int32) {
 	t.Helper()
 	got, at, err := v.Get(t.Context())
-	if err != nil || got != want || at != version {
-		t.Fatalf("%v version %d, %v; want %v version %d", got, at, err, want, version)
-	}
+	check.Require(t, err == nil && got == want && at == version, "%v version %d, %v; want %v version %d", got, at, err, want, version)
 }
 
 // markers returns the nodes that are markers.
@@ -78,7 +70,5 @@ func markers(srv *zktest.Server) []string {
 // noMarkers fails the test if there is a ghost.
 func noMarkers(t *testing.T, srv *zktest.Server) {
 	t.Helper()
-	if left := markers(srv); len(left) > 0 {
-		t.Errorf("left behind: %q", left)
-	}
+	check.Len(t, markers(srv), 0, "left behind")
 }

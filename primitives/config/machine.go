@@ -97,26 +97,14 @@ type (
 		what  actors.Reply[error] // the reply of the write, which identifies it
 		reply actors.Reply[bool]  // gets true if the write was taken back
 	}
-	marked struct { // answers mark
+	answered struct { // answers mark, put, look and ensure
 		attempt
-		err error
-	}
-	wrote struct { // answers put
-		attempt
+		step
 		err    error
-		marker bool  // set if the server refused the operation on the marker
-		seen   int32 // the version of the marker, after a success
-	}
-	looked struct { // answers look
-		attempt
-		err    error
-		exists bool
-		n      int // the number of the write that the marker tells; 0 if it is none of ours
-		seen   int32
-	}
-	ensured struct { // answers ensure
-		attempt
-		err error
+		marker bool  // after writing: set if the server refused the operation on the marker
+		exists bool  // after looking: whether the marker does
+		tells  int   // after looking: the number of the write that the marker tells; 0 if it is none of ours
+		seen   int32 // after writing and looking: the version of the marker
 	}
 	withdrawn struct{ epoch int } // answers withdraw
 )
@@ -127,10 +115,7 @@ func (read) input()       {}
 func (unfollowed) input() {}
 func (submit) input()     {}
 func (forget) input()     {}
-func (marked) input()     {}
-func (wrote) input()      {}
-func (looked) input()     {}
-func (ensured) input()    {}
+func (answered) input()   {}
 func (withdrawn) input()  {}
 
 // An effect asks the performer for one thing. Those that name an attempt are answered by
@@ -185,10 +170,9 @@ var (
 
 // A view is the handle's knowledge of the node, and its last event.
 type view[T any] struct {
-	zxid   int64 // of the newest reading; it never goes back
-	told   bool  // set by the first reading; while clear, no event was emitted
-	exists bool  // set by a reading that found the node, cleared by one that did not
-	mzxid  int64 // of the newest value that was emitted, or was invalid; 0 while the node does not exist
+	zxid  int64 // of the newest reading; it never goes back
+	told  bool  // set by the first reading; while clear, no event was emitted
+	mzxid int64 // of the newest value that was emitted, or was invalid; 0 while the node does not exist
 
 	good    bool  // set by the first value that decodes; never cleared
 	value   T     // the newest value that has decoded; set with good
@@ -246,7 +230,7 @@ func (m machine[T]) String() string {
 		}
 	}
 	if m.told {
-		s += fmt.Sprintf(" zxid=%d exists=%v mzxid=%d", m.zxid, m.exists, m.mzxid)
+		s += fmt.Sprintf(" zxid=%d exists=%v mzxid=%d", m.zxid, m.mzxid != 0, m.mzxid)
 	}
 	if m.good {
 		s += fmt.Sprintf(" good=%d", m.version)
@@ -316,21 +300,10 @@ func (m *turn[T]) take(in input) {
 		m.queue = append(slices.Clip(m.queue), in.write)
 	case forget:
 		m.forget(in)
-	case marked:
-		if m.awaits(marking, in.attempt) {
-			m.marked(in)
-		}
-	case wrote:
-		if m.awaits(writing, in.attempt) {
-			m.wrote(in)
-		}
-	case looked:
-		if m.awaits(looking, in.attempt) {
-			m.looked(in)
-		}
-	case ensured:
-		if m.awaits(ensuring, in.attempt) {
-			m.ensured(in.err)
+	case answered:
+		// Its session may be over by now. The queue stands still until the answer comes, so that no write overtakes another.
+		if m.step == in.step && m.asked == in.attempt {
+			m.answered(in)
 		}
 	case withdrawn:
 		if m.phase == leaving {
@@ -369,12 +342,6 @@ func (m *turn[T]) enter(epoch int) {
 // do asks for an effect, after those of the same step.
 func (m *turn[T]) do(e effect) { m.out.Do = append(m.out.Do, e) }
 
-// awaits reports whether an answer is that to the open question. Its session may be over
-// by then: the queue stands still until it comes, so that no write overtakes another.
-func (m *turn[T]) awaits(s step, a attempt) bool {
-	return m.step == s && m.asked == a
-}
-
 // --- the view
 
 // read enters a reading of the node, unless an older one follows a newer. It compares
@@ -384,20 +351,18 @@ func (m *turn[T]) read(r session.Reading) {
 		return
 	}
 	m.zxid = r.Zxid
-	told, existed := m.told, m.exists
-	m.told, m.exists = true, r.Stat != nil
+	mzxid := int64(0)
+	if r.Stat != nil {
+		mzxid = r.Stat.Mzxid
+	}
+	if m.told && mzxid == m.mzxid { // the same value was read again, or there is still none
+		return
+	}
+	m.told, m.mzxid = true, mzxid
 	if r.Stat == nil {
-		if !told || existed {
-			m.emit(Deleted{}) // also if there was never a node, so that a reader knows that
-		}
-		m.mzxid = 0
+		m.emit(Deleted{}) // also if there was never a node, so that a reader knows that
 		return
 	}
-	// The same value was read again.
-	if existed && m.mzxid == r.Stat.Mzxid {
-		return
-	}
-	m.mzxid = r.Stat.Mzxid
 	value, err := decode(m.codec, r.Data)
 	if err != nil {
 		m.emit(Invalid{err, r.Stat.Version})
@@ -477,9 +442,24 @@ func (m *turn[T]) give(at attempt, err error) {
 	}
 }
 
+// answered follows the answer to the open question.
+func (m *turn[T]) answered(in answered) {
+	switch in.step {
+	case marking:
+		m.marked(in)
+	case writing:
+		m.wrote(in)
+	case looking:
+		m.looked(in)
+	case ensuring:
+		m.ensured(in.err)
+	case idle:
+	}
+}
+
 // marked follows the creation of our marker. A write is sent only once the marker is
 // known to stand: else a missing marker would not prove that the write was not done.
-func (m *turn[T]) marked(in marked) {
+func (m *turn[T]) marked(in answered) {
 	present := in.epoch == m.epoch
 	switch err := in.err; {
 	case err == nil, errors.Is(err, session.ErrNodeExists): // created by an earlier attempt, whose reply was lost
@@ -500,7 +480,7 @@ func (m *turn[T]) marked(in marked) {
 
 // wrote follows the answer to a transaction. A refusal says which operation: that on the
 // marker, or that on the value.
-func (m *turn[T]) wrote(in wrote) {
+func (m *turn[T]) wrote(in answered) {
 	w := m.queue[0]
 	if in.epoch == m.epoch && in.err == nil {
 		m.seen = in.seen
@@ -536,7 +516,7 @@ func (m *turn[T]) wrote(in wrote) {
 // moved follows a transaction that was refused because of our marker. If no reply was
 // lost before, the write was not done. Otherwise an attempt in doubt may have changed the
 // marker.
-func (m *turn[T]) moved(in wrote) {
+func (m *turn[T]) moved(in answered) {
 	switch {
 	case in.epoch != m.epoch && !m.doubted:
 		m.again() // the marker went with its session
@@ -566,9 +546,9 @@ func (m *turn[T]) doubt(at attempt, err error) {
 // was done, and an unchanged marker that it was not: the transaction that is sent again
 // excludes the earlier one. A marker that is gone, or that another client has changed,
 // proves nothing.
-func (m *turn[T]) looked(in looked) {
+func (m *turn[T]) looked(in answered) {
 	switch {
-	case in.err == nil && in.exists && in.n == in.attempt.n: // done
+	case in.err == nil && in.exists && in.tells == in.n: // done
 		if in.epoch == m.epoch {
 			m.seen = in.seen
 		}
@@ -634,12 +614,7 @@ func (m *turn[T]) refuse() {
 }
 
 // refusal returns the error of a write that comes too late.
-func (m *turn[T]) refusal() error {
-	if m.err == nil {
-		return ErrClosed
-	}
-	return fmt.Errorf("%w: %w", ErrClosed, m.err)
-}
+func (m *turn[T]) refusal() error { return client.Because(ErrClosed, m.err) }
 
 // finish emits the last event.
 func (m *turn[T]) finish() {

@@ -11,6 +11,7 @@ import (
 	"github.com/anishathalye/porcupine"
 
 	"github.com/zkactors/zkactors/actors"
+	"github.com/zkactors/zkactors/internal/check"
 	"github.com/zkactors/zkactors/primitives/internal/exploration"
 	"github.com/zkactors/zkactors/primitives/internal/zkmodel"
 	"github.com/zkactors/zkactors/session"
@@ -403,7 +404,5 @@ func TestOnceOrNotAtAll(t *testing.T) {
 				})
 		})
 	}
-	if outcomes[confirmed] == 0 || outcomes[unknown] == 0 || outcomes[denied] == 0 {
-		t.Errorf("outcomes %v", outcomes)
-	}
+	check.True(t, outcomes[confirmed] != 0 && outcomes[unknown] != 0 && outcomes[denied] != 0, "outcomes %v", outcomes)
 }

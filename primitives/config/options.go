@@ -27,10 +27,7 @@ type Options struct {
 }
 
 func (o *Options) withDefaults(path string) Options {
-	var v Options
-	if o != nil {
-		v = *o
-	}
+	v := client.Options(o)
 	if v.Markers == "" {
 		dir, _ := znode.Split(path)
 		v.Markers = znode.Join(dir, nodes.ConfigMarkers)
@@ -40,25 +37,17 @@ func (o *Options) withDefaults(path string) Options {
 
 // validate refuses what cannot be done, before any I/O.
 func validate(s *session.Session, path string, opts *Options) error {
-	if s == nil {
-		return fmt.Errorf("config: %w: session is nil", session.ErrInvalidArgument)
-	}
-	var errs []error
-	switch err := client.CheckPath(s, path); {
-	case err != nil:
-		errs = append(errs, fmt.Errorf("config: path: %w", err))
-	case path == "/":
-		errs = append(errs, fmt.Errorf("config: path: %w %q: the root cannot be a value", session.ErrInvalidPath, path))
-	}
-	if opts != nil && opts.Markers != "" {
-		if err := client.CheckPath(s, opts.Markers); err != nil {
-			errs = append(errs, fmt.Errorf("config: Options.Markers: %w", err))
-		} else if strings.HasPrefix(opts.Markers+"/", path+"/") {
-			errs = append(errs, fmt.Errorf("config: Options.Markers: %w %q: it must not be the value, or below it", session.ErrInvalidPath, opts.Markers))
+	return client.Validate("config", s, func() error {
+		err := client.CheckPlace(s, "config: path", path, "a value")
+		if opts == nil || opts.Markers == "" {
+			return err
 		}
-	}
-	if _, closed := s.State().(session.Closed); closed {
-		errs = append(errs, fmt.Errorf("config: %w", session.ErrClosed))
-	}
-	return errors.Join(errs...)
+		if refused := client.CheckPath(s, opts.Markers); refused != nil {
+			return errors.Join(err, fmt.Errorf("config: Options.Markers: %w", refused))
+		}
+		if strings.HasPrefix(opts.Markers+"/", path+"/") {
+			return errors.Join(err, fmt.Errorf("config: Options.Markers: %w %q: it must not be the value, or below it", session.ErrInvalidPath, opts.Markers))
+		}
+		return err
+	})
 }

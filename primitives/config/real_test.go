@@ -22,8 +22,7 @@ func TestRealCounter(t *testing.T) {
 	for range 5 {
 		ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 		defer cancel()
-		s := check.Have(session.Open(ctx, proxy.Addrs(), &session.Options{Timeout: 20 * time.Second, ServerTick: 100 * time.Millisecond}))(t)
-		defer s.Close()
+		s := check.Open(session.Open(ctx, proxy.Addrs(), &session.Options{Timeout: 20 * time.Second, ServerTick: 100 * time.Millisecond}))(t)
 		sessions = append(sessions, s)
 	}
 	var killed atomic.Bool
@@ -41,12 +40,8 @@ func TestRealCounter(t *testing.T) {
 			proxy.Disconnect(0)
 		}
 	})
-	if confirmed != 100 || unknown != 0 || !killed.Load() {
-		t.Errorf("%d confirmed, %d unknown, of 100", confirmed, unknown)
-	}
-	v := check.Have(config.Open(sessions[0], "/app/counter", config.JSON[int], &config.Options{Sync: true}))(t)
-	defer v.Close()
-	if n, _, err := v.Get(t.Context()); err != nil || n != 100 {
-		t.Errorf("the counter says %d, %v", n, err)
-	}
+	check.True(t, confirmed == 100 && unknown == 0 && killed.Load(), "%d confirmed, %d unknown, of 100", confirmed, unknown)
+	v := check.Open(config.Open(sessions[0], "/app/counter", config.JSON[int], &config.Options{Sync: true}))(t)
+	n, _, err := v.Get(t.Context())
+	check.True(t, err == nil && n == 100, "the counter says %d, %v", n, err)
 }

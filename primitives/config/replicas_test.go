@@ -40,16 +40,11 @@ func TestCounterOnLaggingReplicas(t *testing.T) {
 			}
 		})
 		srv.ClearFaults()
-		if confirmed != 300 || unknown != 0 {
-			t.Errorf("%d confirmed, %d unknown, of 300", confirmed, unknown)
-		}
+		check.True(t, confirmed == 300 && unknown == 0, "%d confirmed, %d unknown, of 300", confirmed, unknown)
 		v := open(t, s[0], "/app/counter", config.JSON[int], &config.Options{Sync: true})
-		if got, _, err := v.Get(t.Context()); err != nil || got != 300 {
-			t.Errorf("counted to %d (%v), want exactly 300", got, err)
-		}
-		if len(served) < 2 {
-			t.Errorf("the sessions are served by %v", served)
-		}
+		got, _, err := v.Get(t.Context())
+		check.True(t, err == nil && got == 300, "counted to %d (%v), want exactly 300", got, err)
+		check.AtLeast(t, len(served), 2, "servers of the sessions")
 		t.Logf("sessions by replica: %v", served)
 	})
 }
@@ -83,9 +78,7 @@ func TestNoViewGoesBack(t *testing.T) {
 						t.Errorf("%v after %d", ev, told)
 					}
 				}
-				if told != 400 {
-					t.Errorf("the last that was told is %d", told)
-				}
+				check.Equal(t, told, 400, "the last that was told is")
 			})
 			readers.Go(func() { // what is read, which is at least what Last had before
 				read := -1

@@ -102,13 +102,13 @@ func parseInput(t *testing.T, m machine[string], d *datadriven.TestData) input {
 	case "forget":
 		return forget{}
 	case "marked":
-		return marked{at, err}
+		return answered{attempt: at, step: marking, err: err}
 	case "wrote":
-		return wrote{attempt: at, err: err, marker: word["marker"], seen: seen}
+		return answered{step: writing, attempt: at, err: err, marker: word["marker"], seen: seen}
 	case "looked":
-		return looked{attempt: at, err: err, exists: err == nil && !word["absent"], n: int(val["n"]), seen: seen}
+		return answered{step: looking, attempt: at, err: err, exists: err == nil && !word["absent"], tells: int(val["n"]), seen: seen}
 	case "ensured":
-		return ensured{at, err}
+		return answered{attempt: at, step: ensuring, err: err}
 	case "withdrawn":
 		return withdrawn{at.epoch}
 	}

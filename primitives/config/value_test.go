@@ -28,31 +28,24 @@ type limits struct {
 func TestCallSites(t *testing.T) {
 	inBubble(t, 1, func(t *testing.T, _ *zktest.Server, all ...*session.Session) {
 		ctx, s := t.Context(), all[0]
-		v := check.Have(config.Open(s, "/config/limits", config.JSON[limits], nil))(t)
-		defer v.Close()
+		v := check.Open(config.Open(s, "/config/limits", config.JSON[limits], nil))(t)
 		check.Must(t, v.Set(ctx, limits{Rate: 1}))
 		check.Must(t, v.Update(ctx, func(old limits) (limits, error) { old.Burst = old.Rate * 10; return old, nil }))
 		got, version, err := v.Get(ctx)
-		if err != nil || got != (limits{1, 10}) || version != 1 {
-			t.Errorf("%v %d %v", got, version, err)
-		}
+		check.True(t, err == nil && got == (limits{1, 10}) && version == 1, "%v %d %v", got, version, err)
 		go func() { bubble.Pass(time.Second); v.Close() }()
 		var last config.Event
 		for ev := range v.Events() {
 			switch ev := ev.(type) {
 			case config.Changed[limits]:
-				if ev.Value != (limits{1, 10}) || ev.Version != 1 {
-					t.Errorf("%+v", ev)
-				}
+				check.True(t, ev.Value == (limits{1, 10}) && ev.Version == 1, "%+v", ev)
 			case config.Deleted, config.Invalid:
 				t.Error(ev)
 			case config.Closed:
 			}
 			last = ev
 		}
-		if last != (config.Closed{}) || v.Err() != nil {
-			t.Errorf("the last event is %v, and the reason %v", last, v.Err())
-		}
+		check.True(t, last == (config.Closed{}) && v.Err() == nil, "the last event is %v, and the reason %v", last, v.Err())
 		<-v.Done()
 	})
 }
@@ -70,15 +63,12 @@ func TestEvents(t *testing.T) {
 			t.Errorf("Get without a node: %v", err)
 		}
 		check.Must(t, other.Set(ctx, 5))
-		if ev := expect(t, v, "changed version=0"); ev != (config.Changed[int]{Value: 5}) {
-			t.Errorf("%#v", ev)
-		}
+		check.Equal[config.Event](t, expect(t, v, "changed version=0"), config.Changed[int]{Value: 5})
 		_, err := s[1].Set(ctx, "/app/counter", []byte("{"), 0)
 		check.Must(t, err)
 		ev := expect(t, v, "invalid version=1: value does not decode: unexpected end of JSON input")
-		if invalid := ev.(config.Invalid); !errors.Is(invalid.Err, config.ErrInvalid) {
-			t.Errorf("%v", invalid.Err)
-		}
+		invalid := ev.(config.Invalid)
+		check.Is(t, invalid.Err, config.ErrInvalid)
 		if last, version, has := v.Last(); last != 5 || version != 0 || !has {
 			t.Errorf("the last good value is %d version %d", last, version)
 		}
@@ -134,9 +124,8 @@ func TestLiveReload(t *testing.T) {
 			bubble.Pass(20 * time.Second)
 			select {
 			case ev := <-v.Events():
-				if changed, is := ev.(config.Changed[int]); !is || changed.Value != want {
-					t.Fatalf("round %d: %#v, want %d", i, ev, want)
-				}
+				changed, is := ev.(config.Changed[int])
+				check.Require(t, is && changed.Value == want, "round %d: %#v, want %d", i, ev, want)
 			default:
 				t.Fatalf("round %d: no event, want %d", i, want)
 			}
@@ -156,17 +145,10 @@ func TestSlowReader(t *testing.T) {
 			}
 		}
 		synctest.Wait()
-		if ev, is := (<-slow.Events()).(config.Changed[int]); !is || ev.Value != 499 {
-			t.Errorf("%#v, want the newest value, 499", ev)
-		}
-		select {
-		case ev := <-slow.Events():
-			t.Errorf("one more event: %v", ev)
-		default:
-		}
-		if n := len(markers(srv)); n != 1 {
-			t.Errorf("%d markers, want that of the writer", n)
-		}
+		ev, is := (<-slow.Events()).(config.Changed[int])
+		check.True(t, is && ev.Value == 499, "%#v, want the newest value, 499", ev)
+		check.None(t, slow.Events(), "one more event")
+		check.Len(t, markers(srv), 1, "that of the writer")
 	})
 }
 
@@ -178,16 +160,12 @@ func TestUpdateIsAborted(t *testing.T) {
 		check.Is(t, v.Update(t.Context(), func(int) (int, error) { return 1, stop }), stop)
 		func() {
 			defer func() {
-				if recover() == nil {
-					t.Error("the panic of f is gone")
-				}
+				check.True(t, recover() != nil, "the panic of f is gone")
 			}()
 			_ = v.Update(t.Context(), func(int) (int, error) { panic("f") })
 		}()
 		check.Is(t, v.Update(t.Context(), nil), session.ErrInvalidArgument)
-		if paths := srv.Paths(); len(paths) > 0 {
-			t.Errorf("written: %q", paths)
-		}
+		check.Len(t, srv.Paths(), 0, "written")
 		check.Must(t, v.Update(t.Context(), increment))
 		value(t, v, 1, 0)
 	})
@@ -214,9 +192,7 @@ func TestCost(t *testing.T) {
 		synctest.Wait()
 		counts := srv.RequestsOf(s[0].ID())
 		// Half of the reads are those of the view, one for each change.
-		if counts[zktest.OpMulti] != 10 || counts[zktest.OpGetData] > 20 || srv.Proposals() != 10 {
-			t.Errorf("ten updates cost %v, and %d proposals", counts, srv.Proposals())
-		}
+		check.True(t, counts[zktest.OpMulti] == 10 && counts[zktest.OpGetData] <= 20 && srv.Proposals() == 10, "ten updates cost %v, and %d proposals", counts, srv.Proposals())
 	})
 }
 
@@ -282,9 +258,7 @@ func TestNoGhosts(t *testing.T) {
 					}
 					begun := time.Now()
 					v.Close()
-					if took := time.Since(begun); took > 12*time.Second {
-						t.Errorf("Close took %v", took)
-					}
+					check.AtMost(t, time.Since(begun), 12*time.Second, "Close took")
 					if !wait {
 						tally()
 					}
@@ -380,9 +354,7 @@ func TestBytesAreCopied(t *testing.T) {
 		copy(buffer, "bad")
 		srv.Refuse(false)
 		bubble.Pass(time.Minute)
-		if got, _, err := other.Get(t.Context()); err != nil || string(got) != "new" {
-			t.Errorf("the server has %q, %v", got, err)
-		}
+		check.Reads(other.Get(t.Context()))(t, "new", "the server has")
 	})
 }
 
@@ -393,9 +365,8 @@ func TestContextEndsBeforeTheMarker(t *testing.T) {
 		srv.Delay(zktest.Match{Op: zktest.OpCreate}, 3*time.Second)
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
-		if err := v.Set(ctx, 1); !errors.Is(err, context.DeadlineExceeded) || errors.Is(err, session.ErrUnknownOutcome) {
-			t.Errorf("it was never sent: %v", err)
-		}
+		err := v.Set(ctx, 1)
+		check.True(t, errors.Is(err, context.DeadlineExceeded) && !errors.Is(err, session.ErrUnknownOutcome), "it was never sent: %v", err)
 		check.Must(t, v.Update(t.Context(), increment))
 		value(t, v, 1, 0)
 		v.Close()
@@ -430,9 +401,7 @@ func TestContextEndsWithTheAnswer(t *testing.T) {
 	inBubble(t, 1, func(t *testing.T, _ *zktest.Server, s ...*session.Session) {
 		v := counter(t, s[0])
 		for i := range 50 {
-			if err := v.Set(&lateCtx{Context: context.Background()}, i); err != nil {
-				t.Fatalf("round %d: it was answered in time, and the error is %v", i, err)
-			}
+			check.Must(t, v.Set(&lateCtx{Context: context.Background()}, i), "round", i, "it was answered in time")
 		}
 		value(t, v, 49, 49)
 	})
@@ -445,19 +414,14 @@ func TestSessionIsClosed(t *testing.T) {
 		check.Must(t, v.Set(t.Context(), 1))
 		s[0].Close()
 		<-v.Done()
-		if !errors.Is(v.Err(), session.ErrClosed) {
-			t.Errorf("the reason is %v", v.Err())
-		}
+		check.Is(t, v.Err(), session.ErrClosed, "the reason is")
 		var last config.Event
 		for last = range v.Events() {
 		}
-		if ev, is := last.(config.Closed); !is || !errors.Is(ev.Err, session.ErrClosed) {
-			t.Errorf("the last event is %v", last)
-		}
+		ev, is := last.(config.Closed)
+		check.True(t, is && errors.Is(ev.Err, session.ErrClosed), "the last event is %v", last)
 		for name, err := range map[string]error{"Set": v.Set(t.Context(), 1), "Update": v.Update(t.Context(), increment)} {
-			if !errors.Is(err, config.ErrClosed) || !errors.Is(err, session.ErrClosed) {
-				t.Errorf("%s: %v", name, err)
-			}
+			check.True(t, errors.Is(err, config.ErrClosed) && errors.Is(err, session.ErrClosed), "%s: %v", name, err)
 		}
 		noMarkers(t, srv)
 		check.Fails(config.Open(s[0], "/app/counter", config.JSON[int], nil))(t, session.ErrClosed) // Open on a closed session
@@ -472,9 +436,7 @@ func TestMarkerIsDeleted(t *testing.T) {
 		remove := func() {
 			t.Helper()
 			all := markers(srv)
-			if len(all) != 1 || !strings.HasPrefix(all[0], "/else/where/_c_") {
-				t.Fatalf("markers: %q", all)
-			}
+			check.Require(t, len(all) == 1 && strings.HasPrefix(all[0], "/else/where/_c_"), "markers: %q", all)
 			check.Must(t, s[1].Delete(t.Context(), all[0], session.AnyVersion))
 		}
 		remove()
@@ -486,9 +448,7 @@ func TestMarkerIsDeleted(t *testing.T) {
 		go func() { done <- v.Update(t.Context(), increment) }()
 		bubble.Pass(900 * time.Millisecond)
 		remove()
-		if err := <-done; !errors.Is(err, session.ErrUnknownOutcome) {
-			t.Errorf("%v, want an unknown outcome", err)
-		}
+		check.Is(t, <-done, session.ErrUnknownOutcome)
 		check.Must(t, v.Update(t.Context(), increment))
 		value(t, v, 4, 3)
 	})
@@ -508,9 +468,7 @@ func TestMarkerOfTheFirstWriteIsDeleted(t *testing.T) {
 		for _, path := range markers(srv) {
 			check.Must(t, s[1].Delete(t.Context(), path, session.AnyVersion))
 		}
-		if err := <-done; !errors.Is(err, session.ErrUnknownOutcome) {
-			t.Errorf("%v, want an unknown outcome", err)
-		}
+		check.Is(t, <-done, session.ErrUnknownOutcome)
 		check.Must(t, srv.AwaitFault(time.Second))
 		value(t, v, 1, 1)
 		check.Must(t, v.Update(t.Context(), increment))
@@ -531,9 +489,7 @@ func TestMarkerIsChanged(t *testing.T) {
 		for _, path := range markers(srv) {
 			check.Have(s[1].Set(t.Context(), path, []byte("1"), session.AnyVersion))(t)
 		}
-		if err := <-done; !errors.Is(err, session.ErrUnknownOutcome) {
-			t.Errorf("%v, want an unknown outcome", err)
-		}
+		check.Is(t, <-done, session.ErrUnknownOutcome)
 		value(t, v, 2, 1)
 		check.Must(t, v.Update(t.Context(), increment))
 		value(t, v, 3, 2)
@@ -568,13 +524,9 @@ func TestSickCodec(t *testing.T) {
 			inBubble(t, 1, func(t *testing.T, srv *zktest.Server, s ...*session.Session) {
 				mute := open(t, s[0], "/sick", func() config.Codec[int] { return sick{row.f, healthy} }, nil)
 				for name, err := range map[string]error{"Set": mute.Set(t.Context(), 1), "Update": mute.Update(t.Context(), increment)} {
-					if !errors.Is(err, watch.ErrCodec) || errors.Is(err, session.ErrUnknownOutcome) {
-						t.Errorf("%s: %v", name, err)
-					}
+					check.True(t, errors.Is(err, watch.ErrCodec) && !errors.Is(err, session.ErrUnknownOutcome), "%s: %v", name, err)
 				}
-				if paths := srv.Paths(); len(paths) > 0 {
-					t.Errorf("written: %q", paths)
-				}
+				check.Len(t, srv.Paths(), 0, "written")
 				blind := open(t, s[0], "/sick", func() config.Codec[int] { return sick{healthy, row.f} }, nil)
 				check.Must(t, blind.Set(t.Context(), 1))
 				expect(t, blind, "invalid version=0: value does not decode: "+row.want)
@@ -627,20 +579,16 @@ func TestBadInput(t *testing.T) {
 			"markers below the value": {s[0], "/a", config.JSON[int], &config.Options{Markers: "/a/m"}, session.ErrInvalidPath},
 			"markers in the value":    {s[0], "/a", config.JSON[int], &config.Options{Markers: "/a"}, session.ErrInvalidPath},
 		} {
-			if v, err := config.Open(row.s, row.path, row.codec, row.opts); !errors.Is(err, row.want) || v != nil {
-				t.Errorf("%s: %v, want %v", name, err, row.want)
-			}
+			v, err := config.Open(row.s, row.path, row.codec, row.opts)
+			check.True(t, errors.Is(err, row.want) && v == nil, "%s: %v, want %v", name, err, row.want)
 		}
-		if counts := srv.Requests(); counts[zktest.OpGetData] > 0 || counts[zktest.OpExists] > 0 {
-			t.Errorf("I/O before the refusal: %v", counts)
-		}
+		counts := srv.Requests()
+		check.True(t, counts[zktest.OpGetData] == 0 && counts[zktest.OpExists] == 0, "I/O before the refusal: %v", counts)
 
 		large := open(t, s[0], "/large", config.Bytes, nil)
 		srv.ResetRequests()
 		check.Is(t, large.Set(t.Context(), bytes.Repeat([]byte("x"), 2<<20)), session.ErrTooLarge)
-		if n := srv.Requests()[zktest.OpMulti]; n > 0 {
-			t.Errorf("%d transactions were sent", n)
-		}
+		check.Equal(t, srv.Requests()[zktest.OpMulti], 0, "transactions were sent")
 		text := open(t, s[0], "/text", config.Text, nil)
 		check.Must(t, text.Set(t.Context(), "größer"))
 		value(t, text, "größer", 0)
@@ -656,17 +604,14 @@ func TestForbidden(t *testing.T) {
 		v := counter(t, s[0])
 		check.Must(t, v.Set(t.Context(), 1))
 		srv.AnswerError(zktest.Match{Op: zktest.OpMulti}, noAuth)
-		if err := v.Set(t.Context(), 2); !errors.Is(err, session.ErrNoAuth) || errors.Is(err, session.ErrUnknownOutcome) {
-			t.Errorf("a write that is refused: %v", err)
-		}
+		err := v.Set(t.Context(), 2)
+		check.True(t, errors.Is(err, session.ErrNoAuth) && !errors.Is(err, session.ErrUnknownOutcome), "a write that is refused: %v", err)
 		check.Must(t, v.Set(t.Context(), 3))
 		synctest.Wait()
 		srv.AnswerError(zktest.Match{Op: zktest.OpGetData}, noAuth)
 		check.Have(s[0].Set(t.Context(), "/app/counter", []byte("4"), session.AnyVersion))(t)
 		<-v.Done()
-		if !errors.Is(v.Err(), session.ErrNoAuth) {
-			t.Errorf("the reason is %v", v.Err())
-		}
+		check.Is(t, v.Err(), session.ErrNoAuth, "the reason is")
 		noMarkers(t, srv)
 	})
 }
@@ -679,13 +624,9 @@ func TestMarkerOfThePast(t *testing.T) {
 		srv.KeepEphemerals(10 * time.Second)
 		srv.Expire(s[0].ID())
 		check.Must(t, v.Update(t.Context(), increment))
-		if all := markers(srv); len(all) != 2 {
-			t.Errorf("markers: %q, want that of the past beside the present one", all)
-		}
+		check.Len(t, markers(srv), 2, "that of the past beside the present one")
 		bubble.Pass(time.Minute)
-		if all := markers(srv); len(all) != 1 {
-			t.Errorf("markers: %q, want the present one", all)
-		}
+		check.Len(t, markers(srv), 1, "the present one")
 		value(t, v, 2, 1)
 		v.Close()
 		noMarkers(t, srv)
@@ -704,9 +645,7 @@ func TestClosedHandleReadsNothing(t *testing.T) {
 			check.Must(t, other.Set(t.Context(), i))
 			bubble.Pass(time.Second)
 		}
-		if n := srv.RequestsOf(s[0].ID())[zktest.OpGetData]; n > 0 {
-			t.Errorf("%d reads for nobody", n)
-		}
+		check.Equal(t, srv.RequestsOf(s[0].ID())[zktest.OpGetData], 0, "reads for nobody")
 	})
 }
 
@@ -716,9 +655,7 @@ func TestSessionIsClosedDuringAWrite(t *testing.T) {
 		v := counter(t, s[0])
 		check.Must(t, v.Set(t.Context(), 1))
 		srv.Delay(zktest.Match{Op: zktest.OpMulti}, 100*time.Millisecond)
-		done := make(chan error, 1)
-		go func() { done <- v.Set(t.Context(), 2) }()
-		synctest.Wait()
+		done := bubble.Begin(func() error { return v.Set(t.Context(), 2) })
 		s[0].Close()
 		check.OK(t, <-done)
 		noMarkers(t, srv)

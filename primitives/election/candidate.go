@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"sync"
 	"time"
 
@@ -12,6 +13,7 @@ import (
 	"github.com/zkactors/zkactors/internal/znode"
 	"github.com/zkactors/zkactors/primitives/internal/line"
 	"github.com/zkactors/zkactors/primitives/internal/owned"
+	"github.com/zkactors/zkactors/primitives/internal/recipe"
 	"github.com/zkactors/zkactors/session"
 )
 
@@ -80,8 +82,8 @@ func New(s *session.Session, path string, opts *Options) (*Candidate, error) {
 		Perform: c.perform,
 		Observe: c.observe,
 		Stop:    leave{},
-		Merge:   merge,
-		Cancel:  cancel,
+		Merge:   recipe.Newest[LeaderChanged, Event],
+		Cancel:  recipe.Undone[Suspended, Resumed, Event],
 	})
 	c.line.Begin(func(in line.Input) { c.tell(placed{in}) }, c.actor)
 	return c, nil
@@ -93,17 +95,17 @@ func newCandidate(s client.Session, path string, o Options, guid string) *Candid
 		stands: make(chan struct{}), session: s, opts: o, place: newPlace(o.Layout, path, string(o.Data)), begun: s.Age(),
 	}
 	c.follow = follower{place: c.place, owned: &c.owned}
-	recipe := c.place.recipe()
+	place := c.place.recipe()
 	observes := always
 	if o.IgnoreLeader {
-		recipe.Touched = func(epoch int) { c.tell(touched{epoch}) }
+		place.Touched = func(epoch int) { c.tell(touched{epoch}) }
 		if observes = leading; o.Layout != Standard {
 			observes = never
 		}
 	}
-	c.line = line.NewPerformer(s, recipe)
+	c.line = line.NewPerformer(s, place)
 	c.now = machine{
-		place: line.New(guid, recipe.Rule, s.Warm(recipe.Dir), false),
+		place: line.New(guid, place.Rule, s.Warm(place.Dir), false),
 		view:  view{dir: c.place.dir}, data: c.place.data, observes: observes,
 	}
 	return c
@@ -335,11 +337,9 @@ func (c *Candidate) perform(e effect, _ func(input)) {
 	case glance:
 		c.glance(e)
 	case note:
-		r := record{node: e.node, acknowledged: true, data: c.place.data}
-		c.place.write(c.session.Async(e.epoch), nil, r, func(zxid int64, _ int, err error) { c.answer(err, noted{e, zxid, err}) })
+		c.place.write(c.session.Async(e.epoch), nil, record{Node: e.node, Acknowledged: true, Data: c.place.data}, func(zxid int64, _ int, err error) { c.answer(err, noted{e, zxid, err}) })
 	case restore:
-		r := record{node: e.node, acknowledged: e.acknowledged, data: c.place.data}
-		c.place.write(c.session.Async(e.epoch), nil, r, func(_ int64, _ int, err error) { c.answer(err, restored{e, err}) })
+		c.place.write(c.session.Async(e.epoch), nil, record{Node: e.node, Acknowledged: e.acknowledged, Data: c.place.data}, func(_ int64, _ int, err error) { c.answer(err, restored{e, err}) })
 	case seek:
 		c.seek(e)
 	case hand:
@@ -377,7 +377,7 @@ func (c *Candidate) hand(e hand, tells bool) {
 	if tells {
 		first = session.SetOp(node, []byte(e.toData), session.AnyVersion)
 	}
-	r := record{node: e.node, acknowledged: e.acknowledged, successor: e.to, data: c.place.data}
+	r := record{Node: e.node, Acknowledged: e.acknowledged, Successor: e.to, Data: c.place.data}
 	c.place.write(c.session.Async(e.epoch), []session.Op{first}, r, func(_ int64, failed int, err error) {
 		if tells && (errors.Is(err, session.ErrNoAuth) && failed == 0 || errors.Is(err, session.ErrTooLarge)) {
 			c.hand(e, false)
@@ -407,3 +407,9 @@ func (c *Candidate) expect(e expect) {
 	}
 	c.owned.Keep(expect{}, owned.Func(c.session.Async(e.epoch).Watch(znode.Join(c.place.dir, e.to), gone, gone)))
 }
+
+// String describes the candidate in one short line.
+func (c *Candidate) String() string { return "candidate of election " + c.place.path }
+
+// Format implements [fmt.Formatter]: every verb prints String, and reads no more than that.
+func (c *Candidate) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, c.String()) }

@@ -5,8 +5,9 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/zkactors/zkactors/internal/client"
 	"github.com/zkactors/zkactors/internal/znode"
+	"github.com/zkactors/zkactors/primitives/internal/nodes"
+	"github.com/zkactors/zkactors/primitives/internal/recipe"
 	"github.com/zkactors/zkactors/session"
 )
 
@@ -24,7 +25,7 @@ type Candidacy struct {
 //
 // If opts is nil, the default options are used.
 func Candidates(ctx context.Context, s *session.Session, path string, opts *ObserveOptions) ([]Candidacy, error) {
-	layout := opts.withDefaults().Layout
+	layout := recipe.Or(opts).Layout
 	if err := validate(s, path, Options{Layout: layout}); err != nil {
 		return nil, err
 	}
@@ -37,48 +38,34 @@ func Candidates(ctx context.Context, s *session.Session, path string, opts *Obse
 		return nil, fmt.Errorf("candidates: %w", err)
 	}
 	names = layout.first().Line(names)
-	type answer struct {
-		data []byte
-		stat *session.Stat
-		err  error
+	paths := make([]string, len(names), len(names)+1)
+	for i, name := range names {
+		paths[i] = znode.Join(p.dir, name)
 	}
-	answers := make([]chan answer, len(names)+1)
-	for i := range answers {
-		node := p.leader // as the last one
-		if i < len(names) {
-			node = znode.Join(p.dir, names[i])
-		} else if layout != Standard {
-			break
-		}
-		answers[i] = make(chan answer, 1)
-		s.Async(0).Get(node, func(data []byte, stat *session.Stat, err error) { answers[i] <- answer{data, stat, err} })
+	if layout == Standard {
+		paths = append(paths, p.leader) // after the candidates
+	}
+	read, err := recipe.Read(ctx, s, paths)
+	if err != nil {
+		return nil, fmt.Errorf("candidates of %s: %w", path, err)
 	}
 	var all []Candidacy
-	for i, ch := range answers {
-		if ch == nil { // the first leads
-			if len(all) > 0 {
-				all[0].Leading = true
-			}
-			break
-		}
-		var a answer
-		select {
-		case a = <-ch:
-		case <-ctx.Done():
-			return nil, fmt.Errorf("candidates of %s: %w", path, client.Of(s).Explain(context.Cause(ctx)))
-		}
+	for i, r := range read {
 		switch {
-		case errors.Is(a.err, session.ErrNoNode):
-		case a.err != nil:
-			return nil, fmt.Errorf("candidates: %w", a.err)
+		case errors.Is(r.Err, session.ErrNoNode):
+		case r.Err != nil:
+			return nil, fmt.Errorf("candidates: %w", r.Err)
 		case i < len(names):
-			all = append(all, Candidacy{Node: znode.Join(p.dir, names[i]), Data: a.data, Session: a.stat.EphemeralOwner})
+			all = append(all, Candidacy{Node: paths[i], Data: r.Data, Session: r.Stat.EphemeralOwner})
 		default:
-			r := parseRecord(a.data)
+			leader := nodes.ParseLeader(r.Data)
 			for j := range all {
-				all[j].Leading = r.successor == "" && all[j].Node == znode.Join(p.dir, r.node)
+				all[j].Leading = leader.Successor == "" && all[j].Node == znode.Join(p.dir, leader.Node)
 			}
 		}
+	}
+	if layout != Standard && len(all) > 0 {
+		all[0].Leading = true
 	}
 	return all, nil
 }

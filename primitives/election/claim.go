@@ -6,6 +6,7 @@ import (
 
 	"github.com/zkactors/zkactors/internal/znode"
 	"github.com/zkactors/zkactors/primitives/internal/claim"
+	"github.com/zkactors/zkactors/primitives/internal/nodes"
 	"github.com/zkactors/zkactors/session"
 )
 
@@ -43,14 +44,14 @@ const (
 // Take implements [claim.Spec]. The check is first: without our node there is no
 // claim. The set is last: its Stat has the zxid, which is the term.
 func (b bid) Take() []session.Op {
-	ops := []session.Op{session.CheckOp(znode.Join(b.dir, b.record.node), session.AnyVersion)}
+	ops := []session.Op{session.CheckOp(znode.Join(b.dir, b.record.Node), session.AnyVersion)}
 	if b.stands == yielded {
 		ops = append(ops, session.DeleteOp(znode.Join(b.dir, b.from), session.AnyVersion))
 	}
 	if b.stands != nothing {
 		ops = append(ops, session.DeleteOp(b.leader, b.version))
 	}
-	data := b.record.bytes()
+	data := b.record.Bytes()
 	return append(ops, session.CreateOp(b.leader, data, session.Ephemeral), session.SetOp(b.leader, data, 0))
 }
 
@@ -90,15 +91,15 @@ func (b bid) Judge(found []claim.Found) (bid, claim.Verdict) {
 	case f.Err != nil:
 		return b, claim.Verdict{Err: f.Err}
 	}
-	r := parseRecord(f.Data)
+	r := nodes.ParseLeader(f.Data)
 	switch {
 	case f.Stat.EphemeralOwner == 0:
 		b.stands, b.version = ownerless, f.Stat.Version
 		return b, claim.Verdict{Next: claim.Take}
-	case r.node == b.record.node:
+	case r.Node == b.record.Node:
 		return b, claim.Verdict{Zxid: f.Stat.Czxid, Version: f.Stat.Version}
-	case r.successor == b.record.node:
-		b.stands, b.from, b.version = yielded, r.node, f.Stat.Version
+	case r.Successor == b.record.Node:
+		b.stands, b.from, b.version = yielded, r.Node, f.Stat.Version
 		return b, claim.Verdict{Next: claim.Take}
 	}
 	return b, claim.Verdict{Taken: true}
@@ -134,7 +135,7 @@ func isClaim(c claim.Claim, stat *session.Stat) bool {
 }
 
 func saysClaim(c claim.Claim, node, prefix string, data []byte) bool {
-	leader := parseRecord(data).node
+	leader := nodes.ParseLeader(data).Node
 	switch {
 	case c.Zxid != 0:
 		return true

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/zkactors/zkactors/internal/check"
 	"github.com/zkactors/zkactors/primitives/internal/claim"
 	"github.com/zkactors/zkactors/session"
 )
@@ -13,7 +14,7 @@ var errUnknown = errors.Join(session.ErrUnknownOutcome, session.ErrDisconnected)
 
 // TestBids has rows for verdicts that are easy to get wrong.
 func TestBids(t *testing.T) {
-	first := bid{dir: "/e/candidates", leader: "/e/leader", record: record{node: "a", data: "data"}}
+	first := bid{dir: "/e/candidates", leader: "/e/leader", record: record{Node: "a", Data: "data"}}
 	heir, squatter := first, first
 	heir.stands, heir.from, heir.version = yielded, "b", 3
 	squatter.stands, squatter.version = ownerless, 4
@@ -42,21 +43,21 @@ func TestBids(t *testing.T) {
 			t.Errorf("%s: %+v", row.danger, v)
 		}
 	}
-	found := func(r record, stat session.Stat) claim.Found { return claim.Found{Data: r.bytes(), Stat: &stat} }
+	found := func(r record, stat session.Stat) claim.Found { return claim.Found{Data: r.Bytes(), Stat: &stat} }
 	for _, row := range []struct {
 		danger string
 		found  claim.Found
 		bid    bid
 		want   claim.Verdict
 	}{
-		{"an earlier claim was done", found(record{node: "a"}, session.Stat{EphemeralOwner: 1, Czxid: 7, Version: 2}), first, claim.Verdict{Zxid: 7, Version: 2}},
+		{"an earlier claim was done", found(record{Node: "a"}, session.Stat{EphemeralOwner: 1, Czxid: 7, Version: 2}), first, claim.Verdict{Zxid: 7, Version: 2}},
 		{"an earlier claim was not done", claim.Found{Err: session.ErrNoNode}, first, take},
 		{"a read is repeated", claim.Found{Err: session.ErrDisconnected}, first, look},
 		{"a read that is refused", claim.Found{Err: session.ErrNoAuth}, first, fails(session.ErrNoAuth)},
-		{"another leads", found(record{node: "b"}, session.Stat{EphemeralOwner: 1}), first, taken},
+		{"another leads", found(record{Node: "b"}, session.Stat{EphemeralOwner: 1}), first, taken},
 		{"another leads whose record nobody understands", claim.Found{Data: []byte("x"), Stat: &session.Stat{EphemeralOwner: 1}}, first, taken},
-		{"another hands over to us", found(record{node: "b", successor: "a"}, session.Stat{EphemeralOwner: 1, Version: 3}), heir, take},
-		{"another hands over to another", found(record{node: "b", successor: "c"}, session.Stat{EphemeralOwner: 1}), first, taken},
+		{"another hands over to us", found(record{Node: "b", Successor: "a"}, session.Stat{EphemeralOwner: 1, Version: 3}), heir, take},
+		{"another hands over to another", found(record{Node: "b", Successor: "c"}, session.Stat{EphemeralOwner: 1}), first, taken},
 		{"an ownerless node is in the way", claim.Found{Stat: &session.Stat{Version: 4}}, squatter, take},
 	} {
 		for _, before := range []bid{first, heir, squatter} { // what was seen earlier counts no more
@@ -65,14 +66,13 @@ func TestBids(t *testing.T) {
 			}
 		}
 	}
-	if own := session.CheckOp("/e/candidates/a", session.AnyVersion); !slices.ContainsFunc(squatter.Take(), func(o session.Op) bool { return o.Path() == own.Path() }) {
-		t.Error("a claim does not depend on the node of the candidate")
-	}
+	own := session.CheckOp("/e/candidates/a", session.AnyVersion)
+	check.True(t, slices.ContainsFunc(squatter.Take(), func(o session.Op) bool { return o.Path() == own.Path() }), "a claim does not depend on the node of the candidate")
 }
 
 // TestOurs has rows for which node of a leader is given up.
 func TestOurs(t *testing.T) {
-	says := func(node string) []byte { return record{node: node}.bytes() }
+	says := func(node string) []byte { return record{Node: node}.Bytes() }
 	for _, row := range []struct {
 		danger       string
 		node, prefix string

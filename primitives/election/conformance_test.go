@@ -15,10 +15,7 @@ func TestConformance(t *testing.T) {
 				Open: func(s *session.Session) (conformance.Handle[election.Event], error) {
 					return election.New(s, "/elections/a", &election.Options{Layout: layout})
 				},
-				Last: func(ev election.Event) bool {
-					_, last := ev.(election.Left)
-					return last
-				},
+				Last: conformance.Is[election.Left, election.Event],
 			})
 		})
 	}

@@ -30,18 +30,13 @@ func TestFirstLeads(t *testing.T) {
 		first, n := await[election.Elected](a, 0)
 		b := w.stand(w.open(1), &election.Options{Data: []byte("b")})
 		ev, _ := await[election.LeaderChanged](b, 0)
-		if string(ev.Leader.Data) != "a" || ev.Leader.Node != a.Node() || ev.Term != first.Term || ev.Acknowledged {
-			w.Errorf("b is told of %v", ev)
-		}
+		check.True(w, string(ev.Leader.Data) == "a" && ev.Leader.Node == a.Node() && ev.Term == first.Term && !ev.Acknowledged, "b is told of %v", ev)
 		if term, leading := a.Leading(); !leading || term != first.Term {
 			w.Error("a does not lead")
 		}
-		if _, leading := b.Leading(); leading {
-			w.Error("b leads")
-		}
-		if leader, known := b.Leader(); !known || leader.Node != a.Node() {
-			w.Error("b does not know who leads")
-		}
+		check.False(w, leads(b), "b leads")
+		leader, known := b.Leader()
+		check.True(w, known && leader.Node == a.Node(), "b does not know who leads")
 
 		check.Must(w, a.Acknowledge(w.soon()))
 		for ack, n := await[election.LeaderChanged](b, 0); !ack.Acknowledged; ack, n = await[election.LeaderChanged](b, n) {
@@ -49,38 +44,30 @@ func TestFirstLeads(t *testing.T) {
 		if ack, _ := await[election.LeaderChanged](a, n); !ack.Acknowledged || ack.Term != first.Term {
 			w.Errorf("a is told of %v", ack)
 		}
-		if err := a.Acknowledge(w.soon()); err != nil {
-			w.Error("again:", err)
-		}
+		check.OK(w, a.Acknowledge(w.soon()), "again")
 
 		check.Must(w, a.Resign(w.soon()))
 		if ev, _ := await[election.Deposed](a, n); !errors.Is(ev.Err, election.ErrResigned) {
 			w.Error(ev)
 		}
 		second, _ := await[election.Elected](b, 0)
-		if second.Term <= first.Term {
-			w.Errorf("term %d after %d", second.Term, first.Term)
-		}
+		check.True(w, second.Term > first.Term, "term %d after %d", second.Term, first.Term)
 		for _, err := range []error{a.Resign(w.soon()), a.Acknowledge(w.soon()), a.Transfer(w.soon(), b.Node())} {
 			check.Is(w, err, election.ErrNotLeading)
 		}
 		b.Close()
 		third, _ := await[election.Elected](a, n)
-		if third.Term <= second.Term {
-			w.Errorf("term %d after %d", third.Term, second.Term)
-		}
+		check.True(w, third.Term > second.Term, "term %d after %d", third.Term, second.Term)
 	})
 }
 
 func TestGuard(t *testing.T) {
 	inBubble(t, lagging, func(w *world) {
 		a, s := w.stand(w.open(0), nil), w.open(1)
-		defer s.Close()
 		await[election.Elected](a, 0)
 		guard := a.Guard()
-		if _, err := s.Multi(w.soon(), guard, session.CreateOp("/x", nil, session.Persistent)); err != nil {
-			w.Error(err)
-		}
+		_, err := s.Multi(w.soon(), guard, session.CreateOp("/x", nil, session.Persistent))
+		check.OK(w, err)
 		check.OK(w, a.Resign(w.soon()))
 		check.Fails(s.Multi(w.soon(), guard, session.CreateOp("/y", nil, session.Persistent)))(w, session.ErrNoNode)
 		a.Close()
@@ -105,29 +92,17 @@ func testTransfer(t *testing.T, told int) {
 			}
 		}
 		<-time.After(time.Second)
-		if err := all[0].Transfer(w.soon(), znode.Join(path, "candidates/_c_nobody-n_0000000007")); !errors.Is(err, election.ErrNoCandidate) {
-			w.Error("to nobody:", err)
-		}
-		if err := all[0].Transfer(w.soon(), "/elsewhere/n_0000000007"); !errors.Is(err, election.ErrNoCandidate) {
-			w.Error("to elsewhere:", err)
-		}
-		if err := all[0].Transfer(w.soon(), all[0].Node()); !errors.Is(err, session.ErrInvalidArgument) {
-			w.Error("to itself:", err)
-		}
-		if err := all[0].Transfer(w.soon(), "nonsense"); !errors.Is(err, session.ErrInvalidPath) {
-			w.Error("to nonsense:", err)
-		}
-		if count[election.Deposed](all[0]) > 0 {
-			w.Error("it was given up before")
-		}
+		check.Is(w, all[0].Transfer(w.soon(), znode.Join(path, "candidates/_c_nobody-n_0000000007")), election.ErrNoCandidate, "to nobody")
+		check.Is(w, all[0].Transfer(w.soon(), "/elsewhere/n_0000000007"), election.ErrNoCandidate, "to elsewhere")
+		check.Is(w, all[0].Transfer(w.soon(), all[0].Node()), session.ErrInvalidArgument, "to itself")
+		check.Is(w, all[0].Transfer(w.soon(), "nonsense"), session.ErrInvalidPath, "to nonsense")
+		check.Equal(w, count[election.Deposed](all[0]), 0, "it was given up before")
 		last := int64(0)
 		for i := range 40 { // to the one in the middle of the line, again and again
 			leader, term := w.leader(last)
 			last = term
 			line, err := election.Candidates(w.soon(), leader.session, path, nil)
-			if err != nil || len(line) != 5 {
-				w.Fatalf("%+v, %v", line, err)
-			}
+			check.Require(w, err == nil && len(line) == 5, "%+v, %v", line, err)
 			to := line[(i*7)%5]
 			if to.Leading {
 				to = line[(i*7+1)%5]
@@ -149,19 +124,14 @@ func TestTransferToNoCandidate(t *testing.T) {
 	for name, mode := range map[string]session.CreateMode{
 		"n_0000000007": session.Persistent, "else": session.Ephemeral,
 	} {
-		t.Run(name, func(t *testing.T) {
-			inBubble(t, lagging, func(w *world) {
-				s := w.open(0)
-				defer s.Close()
-				a := w.stand(w.open(0), nil)
-				await[election.Elected](a, 0)
-				w.stand(w.open(1), nil)
-				node := check.Have(s.Create(w.soon(), path+"/candidates/"+name, nil, mode))(w)
-				check.Is(w, a.Transfer(w.soon(), node), election.ErrNoCandidate)
-				if _, leading := a.Leading(); !leading {
-					w.Error("it was given up before")
-				}
-			})
+		runInBubble(t, name, lagging, func(w *world) {
+			s := w.open(0)
+			defer s.Close() // so that its nodes are gone when the world looks
+			a := w.elect(w.open(0), nil)
+			w.stand(w.open(1), nil)
+			node := check.Have(s.Create(w.soon(), path+"/candidates/"+name, nil, mode))(w)
+			check.Is(w, a.Transfer(w.soon(), node), election.ErrNoCandidate)
+			check.True(w, leads(a), "it was given up before")
 		})
 	}
 }
@@ -170,8 +140,7 @@ func TestTransferToNoCandidate(t *testing.T) {
 func TestTransferToOneThatVanishes(t *testing.T) {
 	for delay := range 12 {
 		inBubble(t, lagging, func(w *world) {
-			a := w.stand(w.open(0), nil)
-			await[election.Elected](a, 0)
+			a := w.elect(w.open(0), nil)
 			b, c := w.stand(w.open(1), nil), w.stand(w.open(2), nil)
 			<-time.After(time.Second)
 			w.Freeze(c.session.ID(), zktest.Both)
@@ -179,14 +148,11 @@ func TestTransferToOneThatVanishes(t *testing.T) {
 			w.readers.Go(func() { done <- a.Transfer(w.soon(), c.Node()) })
 			<-time.After(time.Duration(delay) * time.Millisecond)
 			w.Expire(c.session.ID())
-			if err := <-done; err != nil && !errors.Is(err, election.ErrNoCandidate) && !errors.Is(err, election.ErrNotTaken) {
-				w.Error(err)
-			}
+			err := <-done
+			check.False(w, err != nil && !errors.Is(err, election.ErrNoCandidate) && !errors.Is(err, election.ErrNotTaken), "%v", err)
 			w.leader(0)
 			synctest.Wait() // until its event is read
-			if count[election.Elected](b) == 0 && count[election.Deposed](a) > 0 {
-				w.Error("the first in line does not lead")
-			}
+			check.False(w, count[election.Elected](b) == 0 && count[election.Deposed](a) > 0, "the first in line does not lead")
 			w.Thaw(c.session.ID())
 		})
 	}
@@ -198,7 +164,6 @@ func TestHundred(t *testing.T) {
 	kills := candidates / 2
 	inBubble(t, lagging, func(w *world) {
 		observers := w.open(0)
-		defer observers.Close()
 		o := check.Have(election.Observe(observers, path, nil))(w)
 		var seen []int64
 		all := make(chan struct{})
@@ -237,9 +202,7 @@ func TestHundred(t *testing.T) {
 					w.Errorf("%d reads", reads)
 				}
 			}
-			if woken > 2 {
-				w.Errorf("%d candidates were woken", woken)
-			}
+			check.AtMost(w, woken, 2, "candidates were woken")
 			w.Thaw(0)
 			if i%10 == 9 { // from the middle of the line
 				check.OK(w, leader.Transfer(w.soon(), w.players[(i*7)%candidates].Node()))
@@ -253,12 +216,8 @@ func TestHundred(t *testing.T) {
 		for _, p := range w.players {
 			terms += count[election.Elected](p)
 		}
-		if terms != 1+kills+transfers {
-			w.Errorf("%d terms after %d kills and %d transfers", terms, kills, transfers)
-		}
-		if !slices.IsSorted(seen) {
-			w.Errorf("the observer was told of terms in the order %d", seen)
-		}
+		check.Equal(w, terms, 1+kills+transfers, "terms after", kills, "kills and", transfers, "transfers")
+		check.True(w, slices.IsSorted(seen), "the observer was told of terms in the order %d", seen)
 	})
 }
 
@@ -284,9 +243,7 @@ func TestReconnects(t *testing.T) {
 		w.Refuse(true)
 		w.Disconnect(leader.session.ID())
 		_, n = await[election.Suspended](leader, n)
-		if _, leading := leader.Leading(); leading {
-			w.Error("there may be work that needs leadership")
-		}
+		check.False(w, leads(leader), "there may be work that needs leadership")
 		w.Refuse(false)
 		await[election.Resumed](leader, n)
 		if now, leading := leader.Leading(); !leading || now != term {
@@ -307,15 +264,12 @@ func TestCutOff(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			for run := range hasten.Sized(20, 4) {
 				inBubble(t, lagging, func(w *world) {
-					a := w.stand(w.open(1), nil)
-					await[election.Elected](a, 0)
+					a := w.elect(w.open(1), nil)
 					b := w.stand(w.open(2), nil)
 					<-time.After(time.Second + time.Duration(run)*37*time.Millisecond)
 					happens(w.Server, a.session.ID())
 					await[election.Elected](b, 0)
-					if _, leading := a.Leading(); leading || count[election.Deposed](a) != 1 {
-						w.Error("two leaders")
-					}
+					check.True(w, !leads(a) && count[election.Deposed](a) == 1, "two leaders")
 					w.Thaw(0)
 					w.Heal(1)
 					<-time.After(20 * time.Second) // a stands again
@@ -350,31 +304,23 @@ func TestOperator(t *testing.T) {
 			return append(errs, s.Delete(w.soon(), path+"/leader", session.AnyVersion))
 		},
 	} {
-		t.Run(name, func(t *testing.T) {
-			inBubble(t, lagging, func(w *world) {
-				w.operated = true
-				s := w.open(0)
-				defer s.Close()
-				a := w.stand(w.open(0), nil)
-				await[election.Elected](a, 0)
-				w.stand(w.open(1), nil)
-				w.stand(w.open(2), nil)
-				<-time.After(time.Second)
-				for range 5 {
-					leader, term := w.leader(0)
-					n := count[election.Deposed](leader)
-					for _, err := range remove(w, s, leader) {
-						if err != nil && !errors.Is(err, session.ErrNoNode) {
-							w.Error(err)
-						}
-					}
-					w.leader(term)
-					<-time.After(time.Second)
-					if count[election.Deposed](leader) == n {
-						w.Error("the leader was not told")
-					}
+		runInBubble(t, name, lagging, func(w *world) {
+			w.operated = true
+			s := w.open(0)
+			w.elect(w.open(0), nil)
+			w.stand(w.open(1), nil)
+			w.stand(w.open(2), nil)
+			<-time.After(time.Second)
+			for range 5 {
+				leader, term := w.leader(0)
+				n := count[election.Deposed](leader)
+				for _, err := range remove(w, s, leader) {
+					check.False(w, err != nil && !errors.Is(err, session.ErrNoNode), "%v", err)
 				}
-			})
+				w.leader(term)
+				<-time.After(time.Second)
+				check.True(w, count[election.Deposed](leader) != n, "the leader was not told")
+			}
 		})
 	}
 }
@@ -383,7 +329,7 @@ func TestOperator(t *testing.T) {
 func TestSomebodysNode(t *testing.T) {
 	inBubble(t, lagging, func(w *world) {
 		s := w.open(0)
-		defer s.Close()
+		defer s.Close() // so that its nodes are gone when the world looks
 		check.Must(w, s.EnsurePath(w.soon(), path))
 		check.Have(s.Create(w.soon(), path+"/leader", []byte("somebody"), session.Persistent))(w)
 		a := w.stand(w.open(1), nil)
@@ -393,9 +339,7 @@ func TestSomebodysNode(t *testing.T) {
 		check.Have(s.Create(w.soon(), path+"/leader", []byte("somebody"), session.Ephemeral))(w)
 		b := w.stand(w.open(1), nil)
 		<-time.After(time.Second)
-		if _, leading := b.Leading(); leading {
-			w.Error("a node of a session was not respected")
-		}
+		check.False(w, leads(b), "a node of a session was not respected")
 		check.Must(w, s.Delete(w.soon(), path+"/leader", session.AnyVersion))
 		await[election.Elected](b, 0)
 		b.Close()
@@ -404,9 +348,8 @@ func TestSomebodysNode(t *testing.T) {
 			check.Have(s.Create(w.soon(), node, nil, session.Persistent))(w)
 		}
 		c := w.stand(w.open(1), nil)
-		if left, _ := await[election.Left](c, 0); !errors.Is(left.Err, election.ErrNotElection) || !errors.Is(c.Err(), election.ErrNotElection) {
-			w.Error(left.Err, c.Err())
-		}
+		left, _ := await[election.Left](c, 0)
+		check.True(w, errors.Is(left.Err, election.ErrNotElection) && errors.Is(c.Err(), election.ErrNotElection), "%v %v", left.Err, c.Err())
 	})
 }
 
@@ -423,8 +366,7 @@ func TestEveryReplyLost(t *testing.T) {
 					inBubble(t, lagging, func(w *world) {
 						sessions := []*session.Session{w.open(0), w.open(1)}
 						plan(w.Server, zktest.Match{Skip: skip, Session: sessions[who].ID()})
-						a := w.stand(sessions[0], nil)
-						await[election.Elected](a, 0)
+						a := w.elect(sessions[0], nil)
 						b := w.stand(sessions[1], nil)
 						<-time.After(time.Second)
 						check.OK(w, a.Acknowledge(w.soon()))
@@ -443,9 +385,7 @@ func TestEveryReplyLost(t *testing.T) {
 						w.ClearFaults()
 					})
 				}
-				if skip > 100 {
-					t.Fatal("there is no end to it")
-				}
+				check.Require(t, skip <= 100, "there is no end to it")
 			}
 		})
 	}
@@ -458,18 +398,14 @@ func TestOverwritten(t *testing.T) {
 		"close":  func(p *player) { p.Close() },
 		"resign": func(p *player) { _ = p.Resign(p.world.soon()) },
 	} {
-		t.Run(name, func(t *testing.T) {
-			inBubble(t, lagging, func(w *world) {
-				operator := w.open(0)
-				defer operator.Close()
-				a := w.stand(w.open(0), nil)
-				await[election.Elected](a, 0)
-				b := w.stand(w.open(1), nil)
-				<-time.After(time.Second)
-				check.Have(operator.Set(w.soon(), path+"/leader", []byte("me"), session.AnyVersion))(w)
-				leave(a)
-				await[election.Elected](b, 0)
-			})
+		runInBubble(t, name, lagging, func(w *world) {
+			operator := w.open(0)
+			a := w.elect(w.open(0), nil)
+			b := w.stand(w.open(1), nil)
+			<-time.After(time.Second)
+			check.Have(operator.Set(w.soon(), path+"/leader", []byte("me"), session.AnyVersion))(w)
+			leave(a)
+			await[election.Elected](b, 0)
 		})
 	}
 }
@@ -480,9 +416,7 @@ func TestZombie(t *testing.T) {
 	for delay := range 16 {
 		inBubble(t, lagging, func(w *world) {
 			operator := w.open(0)
-			defer operator.Close()
-			a := w.stand(w.open(0), nil)
-			await[election.Elected](a, 0)
+			a := w.elect(w.open(0), nil)
 			b := w.stand(w.open(1), nil)
 			<-time.After(time.Second)
 			zombie := b.Node()[:strings.LastIndex(b.Node(), "_")+1] + "0000000099"
@@ -497,9 +431,8 @@ func TestZombie(t *testing.T) {
 			<-time.After(time.Duration(delay) * time.Millisecond / 4)
 			b.Close()
 			<-time.After(time.Second)
-			if stat, err := operator.Exists(w.soon(), path+"/leader"); err != nil || stat != nil {
-				w.Errorf("the leader's node is left, %v", err)
-			}
+			stat, err := operator.Exists(w.soon(), path+"/leader")
+			check.True(w, err == nil && stat == nil, "the leader's node is left, %v", err)
 		})
 	}
 }
@@ -507,7 +440,6 @@ func TestZombie(t *testing.T) {
 func TestBadInput(t *testing.T) {
 	inBubble(t, zktest.Config{}, func(w *world) {
 		s := w.open(0)
-		defer s.Close()
 		for name, test := range map[string]struct {
 			s    *session.Session
 			path string
@@ -523,9 +455,8 @@ func TestBadInput(t *testing.T) {
 			"negative grace":   {s, path, election.Options{LeadGrace: -1}, session.ErrInvalidArgument},
 			"too much of data": {s, path, election.Options{Data: make([]byte, 600<<10)}, session.ErrTooLarge},
 		} {
-			if _, err := election.New(test.s, test.path, &test.opts); !errors.Is(err, test.want) {
-				w.Errorf("%s: %v", name, err)
-			}
+			_, err := election.New(test.s, test.path, &test.opts)
+			check.Is(w, err, test.want, name)
 		}
 		check.Fails(election.Observe(s, path, &election.ObserveOptions{Layout: 3}))(w, session.ErrInvalidArgument)
 		check.Fails(election.Observe(nil, path, nil))(w, session.ErrInvalidArgument)
@@ -537,11 +468,8 @@ func TestBadInput(t *testing.T) {
 func TestDataAtTheLimit(t *testing.T) {
 	inBubble(t, zktest.Config{}, func(w *world) {
 		for n := 512<<10 - 1500; ; n += 10 {
-			if n > 520<<10 {
-				w.Fatal("nothing is refused")
-			}
+			check.Require(w, n <= 520<<10, "nothing is refused")
 			s := w.open(0)
-			defer s.Close()
 			c, err := election.New(s, path, &election.Options{Data: make([]byte, n)})
 			if err != nil {
 				break
@@ -554,15 +482,11 @@ func TestDataAtTheLimit(t *testing.T) {
 // TestNodeAfterClose: a candidate that has left stands with no node, and knows no leader.
 func TestNodeAfterClose(t *testing.T) {
 	inBubble(t, zktest.Config{}, func(w *world) {
-		a := w.stand(w.open(0), nil)
-		await[election.Elected](a, 0)
+		a := w.elect(w.open(0), nil)
 		a.Close()
-		if node := a.Node(); node != "" {
-			w.Errorf("after Close it stands with %s", node)
-		}
-		if leader, known := a.Leader(); known {
-			w.Errorf("after Close it knows of %v", leader)
-		}
+		check.Equal(w, a.Node(), "", "the node after Close")
+		leader, known := a.Leader()
+		check.False(w, known, "after Close it knows of %v", leader)
 	})
 }
 
@@ -584,14 +508,12 @@ func TestFormerLeaderAcknowledges(t *testing.T) {
 		late.Go(func() { _ = c.Acknowledge(w.Context()) })
 		<-time.After(time.Second)
 		s := w.open(0)
-		defer s.Close()
 		check.Must(w, s.Delete(w.Context(), path+"/leader", session.AnyVersion))
 		await[election.Elected](b, 0)
 		late.Wait()
 		<-time.After(5 * time.Second)
-		if leader, known := a.Leader(); !known || leader.Node != b.Node() {
-			w.Errorf("%s leads, and others take %s for the leader", b.Node(), leader.Node)
-		}
+		leader, known := a.Leader()
+		check.True(w, known && leader.Node == b.Node(), "%s leads, and others take %s for the leader", b.Node(), leader.Node)
 		if data, _, err := s.Get(w.Context(), path+"/leader"); err != nil || !strings.Contains(string(data), b.Node()[len(path+"/candidates/"):]) || strings.Contains(string(data), "acknowledged") {
 			w.Errorf("it says %q, %v", data, err)
 		}
@@ -612,36 +534,31 @@ func TestOtherLayouts(t *testing.T) {
 		"/_c_01234567-89ab-4def-8123-456789abcdef-latch-0/":         election.Kazoo,
 		"/leader/": election.Kazoo,
 	} {
-		t.Run(node, func(t *testing.T) {
-			inBubble(t, zktest.Config{}, func(w *world) {
-				opts := &election.Options{Layout: layout}
-				s := w.open(0)
-				defer s.Close()
-				a := w.stand(w.open(0), opts)
-				await[election.Elected](a, 0)
-				b := w.stand(w.open(0), opts)
-				<-time.After(time.Second)
-				name, whole := strings.CutSuffix(node, "/")
-				mode := session.EphemeralSequential
-				if whole {
-					mode = session.Ephemeral
-				}
-				if strings.HasSuffix(name, "latch-0") {
-					name, mode = strings.TrimSuffix(name, "0"), session.EphemeralSequential
-				}
-				check.Have(s.Create(w.Context(), path+name, nil, mode))(w)
-				c := w.stand(w.open(0), opts)
-				if left, _ := await[election.Left](c, 0); !errors.Is(left.Err, election.ErrLayout) {
-					w.Errorf("a newcomer has left: %v", left.Err)
-				}
-				w.Disconnect(b.session.ID())
-				if left, _ := await[election.Left](b, 0); !errors.Is(left.Err, election.ErrLayout) {
-					w.Errorf("one that has waited has left: %v", left.Err)
-				}
-				if _, leading := a.Leading(); !leading {
-					w.Errorf("the leader does not lead: %v", a.Err())
-				}
-			})
+		runInBubble(t, node, zktest.Config{}, func(w *world) {
+			opts := &election.Options{Layout: layout}
+			s := w.open(0)
+			defer s.Close() // so that its node is gone when the world looks
+			a := w.elect(w.open(0), opts)
+			b := w.stand(w.open(0), opts)
+			<-time.After(time.Second)
+			name, whole := strings.CutSuffix(node, "/")
+			mode := session.EphemeralSequential
+			if whole {
+				mode = session.Ephemeral
+			}
+			if strings.HasSuffix(name, "latch-0") {
+				name, mode = strings.TrimSuffix(name, "0"), session.EphemeralSequential
+			}
+			check.Have(s.Create(w.Context(), path+name, nil, mode))(w)
+			c := w.stand(w.open(0), opts)
+			if left, _ := await[election.Left](c, 0); !errors.Is(left.Err, election.ErrLayout) {
+				w.Errorf("a newcomer has left: %v", left.Err)
+			}
+			w.Disconnect(b.session.ID())
+			if left, _ := await[election.Left](b, 0); !errors.Is(left.Err, election.ErrLayout) {
+				w.Errorf("one that has waited has left: %v", left.Err)
+			}
+			check.True(w, leads(a), "the leader does not lead: %v", a.Err())
 		})
 	}
 }
@@ -651,16 +568,15 @@ func TestOtherLayouts(t *testing.T) {
 func TestStand(t *testing.T) {
 	inBubble(t, zktest.Config{Latency: time.Millisecond}, func(w *world) {
 		s := w.open(0)
-		defer s.Close()
+		defer s.Close() // so that its nodes are gone when the world looks
 		a := check.Have(election.Stand(w.Context(), s, path, nil))(w)
 		b := w.stand(w.open(0), nil)
 		<-time.After(time.Second)
 		if line, err := election.Candidates(w.Context(), s, path, nil); err != nil || len(line) != 2 || line[0].Node != a.Node() || line[1].Node != b.Node() {
 			w.Errorf("%v, %v", line, err)
 		}
-		if ev, _ := await[election.Standing](b, 0); ev.Node != b.Node() {
-			w.Errorf("%v, and it stands with %s", ev, b.Node())
-		}
+		ev, _ := await[election.Standing](b, 0)
+		check.Equal(w, ev.Node, b.Node(), ev, "and it stands with")
 		a.Close()
 		await[election.Elected](b, 0)
 
@@ -696,21 +612,18 @@ func TestThrottled(t *testing.T) {
 		"look":  {Op: zktest.OpGetData, Path: path + "/leader"},
 	} {
 		for _, code := range []int32{-127, -7} {
-			t.Run(name, func(t *testing.T) {
-				inBubble(t, zktest.Config{}, func(w *world) {
-					a := w.stand(w.open(0), nil)
-					await[election.Elected](a, 0)
-					s := w.open(0)
-					m.Session = s.ID()
-					for range 3 {
-						w.AnswerError(m, code)
-					}
-					b := w.stand(s, nil)
-					<-time.After(time.Second)
-					a.Close()
-					await[election.Elected](b, 0)
-					w.ClearFaults()
-				})
+			runInBubble(t, name, zktest.Config{}, func(w *world) {
+				a := w.elect(w.open(0), nil)
+				s := w.open(0)
+				m.Session = s.ID()
+				for range 3 {
+					w.AnswerError(m, code)
+				}
+				b := w.stand(s, nil)
+				<-time.After(time.Second)
+				a.Close()
+				await[election.Elected](b, 0)
+				w.ClearFaults()
 			})
 		}
 	}
@@ -720,8 +633,7 @@ func TestThrottled(t *testing.T) {
 func TestThrottledCommands(t *testing.T) {
 	for _, op := range []zktest.Op{zktest.OpMulti, zktest.OpExists} {
 		inBubble(t, zktest.Config{}, func(w *world) {
-			a := w.stand(w.open(0), nil)
-			await[election.Elected](a, 0)
+			a := w.elect(w.open(0), nil)
 			b := w.stand(w.open(0), nil)
 			<-time.After(time.Second)
 			throttle := func() {
@@ -732,17 +644,11 @@ func TestThrottledCommands(t *testing.T) {
 			if op == zktest.OpMulti {
 				throttle()
 			}
-			if err := a.Acknowledge(w.Context()); err != nil {
-				w.Errorf("%v: acknowledge: %v", op, err)
-			}
+			check.OK(w, a.Acknowledge(w.Context()), op, "acknowledge")
 			throttle()
-			if err := a.Transfer(w.Context(), b.Node()); err != nil {
-				w.Errorf("%v: transfer: %v", op, err)
-			}
+			check.OK(w, a.Transfer(w.Context(), b.Node()), op, "transfer")
 			synctest.Wait() // it hears of it when the former leader does, or later
-			if _, leads := b.Leading(); !leads {
-				w.Errorf("%v: it does not lead", op)
-			}
+			check.True(w, leads(b), "%v: it does not lead", op)
 			w.ClearFaults()
 		})
 	}

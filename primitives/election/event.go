@@ -156,17 +156,3 @@ func (e Left) String() string {
 	}
 	return "left: " + e.Err.Error()
 }
-
-// merge folds a change of the leader into an undelivered older one.
-func merge(last, next Event) (Event, bool) {
-	_, a := last.(LeaderChanged)
-	_, b := next.(LeaderChanged)
-	return next, a && b
-}
-
-// cancel reports whether next undoes last.
-func cancel(last, next Event) bool {
-	_, a := last.(Suspended)
-	_, b := next.(Resumed)
-	return a && b
-}

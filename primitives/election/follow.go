@@ -3,6 +3,7 @@ package election
 import (
 	"github.com/zkactors/zkactors/internal/client"
 	"github.com/zkactors/zkactors/internal/znode"
+	"github.com/zkactors/zkactors/primitives/internal/nodes"
 	"github.com/zkactors/zkactors/primitives/internal/owned"
 	"github.com/zkactors/zkactors/session"
 )
@@ -18,7 +19,7 @@ type follower struct {
 // begin follows in another epoch: the last one has ended. tell is called in the session's
 // order.
 func (f *follower) begin(requests client.Async, tell func(sighting), fail func(error)) {
-	follow := f.followLeader
+	follow := func(_ client.Async, r session.Reading, tell func(sighting), _ func(error)) { tell(f.sight(r)) }
 	path, aspect := f.place.leader, session.AspectData
 	if f.place.layout != Standard {
 		follow, path, aspect = f.followLine, f.place.dir, session.AspectChildren
@@ -49,17 +50,13 @@ func (f *follower) end() {
 	f.owned.Cancel(foremost{})
 }
 
-func (f *follower) followLeader(_ client.Async, r session.Reading, tell func(sighting), _ func(error)) {
-	tell(f.sight(r))
-}
-
 // sight returns what the leader's node says. One that no session owns is not a leader's.
 func (f *follower) sight(r session.Reading) sighting {
 	s := sighting{at: r.Zxid}
 	if r.Stat != nil {
 		s.at = r.Stat.Mzxid
 		if r.Stat.EphemeralOwner != 0 {
-			s.term, s.record = r.Stat.Czxid, parseRecord(r.Data)
+			s.term, s.record = r.Stat.Czxid, nodes.ParseLeader(r.Data)
 		}
 		f.place.sighted(s.record, r.Stat.Version)
 	}
@@ -84,7 +81,7 @@ func (f *follower) followLine(requests client.Async, r session.Reading, tell fun
 	read := func(data []byte, stat *session.Stat, err error) {
 		switch {
 		case err == nil:
-			tell(sighting{at: stat.Czxid, term: stat.Czxid, record: record{node: first, data: string(data)}})
+			tell(sighting{at: stat.Czxid, term: stat.Czxid, record: record{Node: first, Data: string(data)}})
 		case session.Passing(err), client.Over(err), isNoNode(err): // the children tell more
 		default:
 			fail(err)

@@ -50,18 +50,29 @@ func inBubble(t *testing.T, config zktest.Config, play func(w *world)) {
 		w.readers.Wait()
 		<-time.After(30 * time.Second) // the sessions that were lost are over
 		for _, node := range w.Paths() {
-			if stat, err := observer.Exists(w.Context(), node); err != nil || stat != nil && stat.EphemeralOwner != 0 {
-				w.Errorf("%s is left, %v", node, err)
-			}
+			stat, err := observer.Exists(w.Context(), node)
+			check.False(w, err != nil || stat != nil && stat.EphemeralOwner != 0, "%s is left, %v", node, err)
 		}
 		w.audit()
 	})
+}
+
+// runInBubble is inBubble in a subtest.
+func runInBubble(t *testing.T, name string, config zktest.Config, play func(w *world)) {
+	t.Helper()
+	t.Run(name, func(t *testing.T) { inBubble(t, config, play) })
 }
 
 // open opens a session on one of the replicas.
 func (w *world) open(replica int) *session.Session {
 	w.Helper()
 	return w.OpenAt(replica%len(w.Addrs()), session.Options{Timeout: 6 * time.Second, ServerTick: 100 * time.Millisecond})
+}
+
+// leads reports whether a candidate leads.
+func leads(c interface{ Leading() (int64, bool) }) bool {
+	_, leading := c.Leading()
+	return leading
 }
 
 // A player is a candidate, whose events are read and written down.
@@ -80,6 +91,14 @@ type player struct {
 type told struct {
 	election.Event
 	at time.Time
+}
+
+// elect has a candidate stand, and be elected.
+func (w *world) elect(s *session.Session, opts *election.Options) *player {
+	w.Helper()
+	p := w.stand(s, opts)
+	await[election.Elected](p, 0)
+	return p
 }
 
 // stand has a new candidate stand through a session.
@@ -128,9 +147,8 @@ func (w *world) alone(newest *player, term int64) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for _, p := range w.players {
-		if older, leading := p.Leading(); leading && p != newest && older < term && !w.operated {
-			w.Errorf("%s leads in term %d, and %s in term %d", newest.Node(), term, p.Node(), older)
-		}
+		older, leading := p.Leading()
+		check.False(w, leading && p != newest && older < term && !w.operated, "%s leads in term %d, and %s in term %d", newest.Node(), term, p.Node(), older)
 	}
 }
 
@@ -198,15 +216,11 @@ func (w *world) audit() {
 	}
 	var reigns []reign
 	for _, p := range w.players {
-		if err := grammar(p.events(), p.closed); err != nil {
-			w.Errorf("%v: %v", err, p.events())
-		}
+		check.OK(w, grammar(p.events(), p.closed), p.events())
 		for i, e := range p.log {
 			switch ev := e.Event.(type) {
 			case election.Elected:
-				if other := terms[ev.Term]; other != nil {
-					w.Errorf("two leaders in term %d", ev.Term)
-				}
+				check.True(w, terms[ev.Term] == nil, "two leaders in term %d", ev.Term)
 				terms[ev.Term] = p
 				r := reign{ev.Term, e.at, time.Time{}}
 				for _, later := range p.log[i:] {
@@ -223,9 +237,7 @@ func (w *world) audit() {
 	slices.SortFunc(reigns, func(a, b reign) int { return a.begin.Compare(b.begin) })
 	for i := 1; i < len(reigns); i++ {
 		before, now := reigns[i-1], reigns[i]
-		if now.term <= before.term {
-			w.Errorf("term %d begins after term %d", now.term, before.term)
-		}
+		check.True(w, now.term > before.term, "term %d begins after term %d", now.term, before.term)
 		if !before.end.IsZero() && before.end.After(now.begin) && !w.operated {
 			w.Errorf("term %d ends %v after the beginning of term %d", before.term, before.end.Sub(now.begin), now.term)
 		}

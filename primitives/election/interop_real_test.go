@@ -29,15 +29,7 @@ var neighbours = []struct {
 
 // TestRealPeers has one server and the other libraries for all that meets them.
 func TestRealPeers(t *testing.T) {
-	t.Parallel()
-	ens := zktest.StartEnsemble(t, 1, zktest.NoSync())
-	company := peers.NewCompany(t, ens.Addrs())
-	for name, meet := range map[string]func(*testing.T, *zktest.Ensemble, *peers.Company){"neighbours": meetNeighbours, "strangers": meetStrangers} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			meet(t, ens, company)
-		})
-	}
+	peers.Meet(t, map[string]func(*testing.T, *zktest.Ensemble, *peers.Company){"neighbours": meetNeighbours, "strangers": meetStrangers})
 }
 
 func meetNeighbours(t *testing.T, ens *zktest.Ensemble, company *peers.Company) {
@@ -198,9 +190,7 @@ func seen(t *testing.T, peer *peers.Peer, s *session.Session, kind peers.Kind, l
 		if !known || !knows || mine.Node != node || other.Node != node || string(mine.Data) != id || string(other.Data) != id {
 			t.Errorf("%s as %s leads; the candidate knows %v, the observer %v", id, node, mine, other)
 		}
-		if told.Term != term || string(told.Leader.Data) != id {
-			t.Errorf("the candidate is told of %v, the observer of term %d", told, term)
-		}
+		check.True(t, told.Term == term && string(told.Leader.Data) == id, "the candidate is told of %v, the observer of term %d", told, term)
 		if stat, err := s.Exists(ctx, node); err != nil || stat == nil || stat.Czxid != term {
 			t.Errorf("term %d of %+v, %v", term, stat, err)
 		}
@@ -215,13 +205,9 @@ func seen(t *testing.T, peer *peers.Peer, s *session.Session, kind peers.Kind, l
 		var got []string
 		for i, who := range standing {
 			got = append(got, string(who.Data))
-			if who.Leading != (i == 0) {
-				t.Errorf("%s leads: %v", who.Data, who.Leading)
-			}
+			check.Equal(t, who.Leading, i == 0, who.Data, "leads")
 		}
-		if err != nil || !slices.Equal(got, want) {
-			t.Errorf("we see %q, %v, want %q", got, err, want)
-		}
+		check.True(t, err == nil && slices.Equal(got, want), "we see %q, %v, want %q", got, err, want)
 	}
 
 	inLine := func(n int) {
@@ -253,9 +239,8 @@ func seen(t *testing.T, peer *peers.Peer, s *session.Session, kind peers.Kind, l
 	case <-ctx.Done():
 		t.Fatal("they do not lead after us")
 	}
-	if after := leads(second.Node(), second.ID()); after <= won.Term {
-		t.Errorf("term %d after %d", after, won.Term)
-	}
+	after := leads(second.Node(), second.ID())
+	check.True(t, after > won.Term, "term %d after %d", after, won.Term)
 	inLine(2) // it stands again
 	line(second.ID(), ours)
 	check.OK(t, second.Release(ctx))
@@ -277,9 +262,8 @@ func gone(t *testing.T, ens *zktest.Ensemble, kind peers.Kind, layout election.L
 	}
 	check.Must(t, peer.Kill())
 	check.Have(elected(ctx, c))(t)
-	if stat, err := s.Exists(ctx, claim.Node()); err != nil || stat != nil {
-		t.Errorf("we lead, and there is still %s: %+v, %v", claim.Node(), stat, err)
-	}
+	stat, err := s.Exists(ctx, claim.Node())
+	check.True(t, err == nil && stat == nil, "we lead, and there is still %s: %+v, %v", claim.Node(), stat, err)
 }
 
 // cutOff: our leader is deposed before another leads.
@@ -293,19 +277,14 @@ func cutOff(t *testing.T, ens *zktest.Ensemble, peer *peers.Peer, kind peers.Kin
 	check.Must(t, err)
 	s := realOpen(t, ens.Addrs(), 20*time.Second)
 	for line := []election.Candidacy(nil); len(line) < 2; {
-		if line, err = election.Candidates(realContext(t), s, path, &election.ObserveOptions{Layout: layout}); err != nil {
-			t.Fatal(err)
-		}
+		line, err = election.Candidates(realContext(t), s, path, &election.ObserveOptions{Layout: layout})
+		check.Must(t, err)
 	}
 	proxy.Freeze(0, zktest.Both)
 	realAwait[election.Suspended](t, c)
 	realAwait[election.Deposed](t, c)
 	deposed := time.Now()
-	select {
-	case <-claim.Acquired():
-		t.Error("we are deposed, and another led already")
-	default:
-	}
+	check.None(t, claim.Acquired(), "we are deposed, and another led already")
 	select {
 	case <-claim.Acquired():
 	case <-realContext(t).Done():
@@ -361,9 +340,7 @@ func meetStrangers(t *testing.T, ens *zktest.Ensemble, company *peers.Company) {
 				their := company.Peer(t, theirs[i].kind.Library()).Contender(theirs[i].kind)
 				path := fmt.Sprintf("/strangers-%v-%d", layout, i)
 				got := theyCome(t, s, path, theirs[i].dir, layout, their, want[0] == 'l') + weCome(t, s, path+"-they", theirs[i].dir, layout, their)
-				if got != want {
-					t.Errorf("%s, want %s", got, want)
-				}
+				check.Equal(t, got, want)
 			})
 		}
 	}
@@ -377,46 +354,28 @@ func theyCome(t *testing.T, s *session.Session, path, dir string, layout electio
 	leader := check.Have(election.New(s, path, opts))(t)
 	defer leader.Close()
 	check.Have(elected(ctx, leader))(t)
-	waiter, err := election.Stand(ctx, s, path, opts)
-	check.Must(t, err)
-	defer waiter.Close()
-
-	var tenancy peers.Tenancy
-	var come sync.WaitGroup
-	led := make(chan struct{})
-	come.Go(func() {
-		defer close(led)
-		tenancy, err = their.Join(ctx, path+dir, 0)
-	})
-	defer func() {
-		leader.Close()
-		waiter.Close()
-		if come.Wait(); err != nil {
-			t.Errorf("they are not elected after us: %v", err)
-			return
-		}
-		check.OK(t, tenancy.Release(ctx))
-	}()
-	cell = "l"
-	var limit <-chan time.Time
-	if !expected {
-		limit = time.After(trial)
+	waiter := check.Have(election.Stand(ctx, s, path, opts))(t)
+	limit := trial
+	if expected {
+		limit = 0
 	}
-	select {
-	case <-led:
-	case <-limit:
+	their.Overtakes(ctx, t, path+dir, limit, func(led bool) {
+		defer waiter.Close()
 		cell = "w"
-	}
-	leader.Close()
-	switch _, left := elected(ctx, waiter); {
-	case left == nil:
-		return cell + "e"
-	case errors.Is(left, election.ErrLayout):
-		return cell + "r"
-	default:
-		t.Errorf("a waiter of ours has ended: %v", left)
-		return cell
-	}
+		if led {
+			cell = "l"
+		}
+		leader.Close()
+		switch _, left := elected(ctx, waiter); {
+		case left == nil:
+			cell += "e"
+		case errors.Is(left, election.ErrLayout):
+			cell += "r"
+		default:
+			t.Errorf("a waiter of ours has ended: %v", left)
+		}
+	})
+	return cell
 }
 
 // weCome has a candidate of ours come while theirs leads.
@@ -440,9 +399,7 @@ func weCome(t *testing.T, s *session.Session, path, dir string, layout election.
 					return "w"
 				}
 			case election.Left:
-				if !errors.Is(ev.Err, election.ErrLayout) {
-					t.Errorf("it has left: %v", ev.Err)
-				}
+				check.Is(t, ev.Err, election.ErrLayout, "it has left")
 				return "r"
 			case election.Standing, election.Suspended, election.Resumed, election.Deposed, election.Overrun:
 			}

@@ -19,33 +19,28 @@ var errWork = errors.New("there is no more to do")
 // TestLeadInTurn: each works once it is elected, until it has done its work.
 func TestLeadInTurn(t *testing.T) {
 	for name, result := range map[string]error{"nil": nil, "an error": errWork} {
-		t.Run(name, func(t *testing.T) {
-			inBubble(t, lagging, func(w *world) {
-				working, works := 0, 0
-				last := int64(0)
-				for i := range 5 {
-					c := w.stand(w.open(i), nil)
-					w.readers.Go(func() {
-						for range 3 {
-							err := c.Lead(w.soon(), func(ctx context.Context, term int64) error {
-								if working++; working != 1 || term <= last {
-									w.Errorf("%d at work, in term %d after %d", working, term, last)
-								}
-								last = term
-								works++
-								<-time.After(300 * time.Millisecond)
-								working--
-								return result
-							})
-							check.Is(w, err, result)
-						}
-					})
-				}
-				<-time.After(time.Minute / 2)
-				if works != 15 {
-					w.Errorf("%d works", works)
-				}
-			})
+		runInBubble(t, name, lagging, func(w *world) {
+			working, works := 0, 0
+			last := int64(0)
+			for i := range 5 {
+				c := w.stand(w.open(i), nil)
+				w.readers.Go(func() {
+					for range 3 {
+						err := c.Lead(w.soon(), func(ctx context.Context, term int64) error {
+							working++
+							check.True(w, working == 1 && term > last, "%d at work, in term %d after %d", working, term, last)
+							last = term
+							works++
+							<-time.After(300 * time.Millisecond)
+							working--
+							return result
+						})
+						check.Is(w, err, result)
+					}
+				})
+			}
+			<-time.After(time.Minute / 2)
+			check.Equal(w, works, 15, "works")
 		})
 	}
 }
@@ -81,54 +76,43 @@ func TestLeadAgain(t *testing.T) {
 			return operator.Delete(w.soon(), path+"/leader", session.AnyVersion)
 		},
 	} {
-		t.Run(name, func(t *testing.T) {
-			inBubble(t, lagging, func(w *world) {
-				operator := w.open(0)
-				defer operator.Close()
-				ctx, end := context.WithCancel(w.Context())
-				var working, works atomic.Int32
-				for i := range 2 {
-					c := w.stand(w.open(i), nil)
-					w.readers.Go(func() {
-						err := c.Lead(ctx, func(ctx context.Context, _ int64) error {
-							if n := working.Add(1); n != 1 {
-								w.Errorf("%d at work", n)
-							}
-							works.Add(1)
-							<-ctx.Done()
-							if err := context.Cause(ctx); !errors.Is(err, election.ErrDeposed) && !errors.Is(err, context.Canceled) {
-								w.Error(err)
-							}
-							<-time.After(3 * time.Second) // it needs some time to stop
-							working.Add(-1)
-							return ctx.Err()
-						})
-						check.Is(w, err, context.Canceled)
+		runInBubble(t, name, lagging, func(w *world) {
+			operator := w.open(0)
+			ctx, end := context.WithCancel(w.Context())
+			var working, works atomic.Int32
+			for i := range 2 {
+				c := w.stand(w.open(i), nil)
+				w.readers.Go(func() {
+					err := c.Lead(ctx, func(ctx context.Context, _ int64) error {
+						check.Equal(w, working.Add(1), 1, "at work")
+						works.Add(1)
+						<-ctx.Done()
+						if err := context.Cause(ctx); !errors.Is(err, election.ErrDeposed) && !errors.Is(err, context.Canceled) {
+							w.Error(err)
+						}
+						<-time.After(3 * time.Second) // it needs some time to stop
+						working.Add(-1)
+						return ctx.Err()
 					})
-				}
+					check.Is(w, err, context.Canceled)
+				})
+			}
+			<-time.After(time.Second)
+			last := int64(0)
+			for range 6 {
+				leader, term := w.leader(last)
+				last = term
 				<-time.After(time.Second)
-				last := int64(0)
-				for range 6 {
-					leader, term := w.leader(last)
-					last = term
-					<-time.After(time.Second)
-					check.OK(w, depose(w, operator, leader))
-					<-time.After(100 * time.Millisecond)
-					if _, leading := leader.Leading(); leading {
-						w.Error("still leading")
-					}
-					if n := working.Load(); n != 1 {
-						w.Errorf("%d at work", n)
-					}
-				}
-				w.leader(last)
-				<-time.After(time.Second) // it is at work
-				end()
-				<-time.After(20 * time.Second)
-				if works.Load() < 7 || working.Load() != 0 {
-					w.Errorf("%d works, %d at work", works.Load(), working.Load())
-				}
-			})
+				check.OK(w, depose(w, operator, leader))
+				<-time.After(100 * time.Millisecond)
+				check.False(w, leads(leader), "still leading")
+				check.Equal(w, working.Load(), 1, "at work")
+			}
+			w.leader(last)
+			<-time.After(time.Second) // it is at work
+			end()
+			<-time.After(20 * time.Second)
+			check.True(w, works.Load() >= 7 && working.Load() == 0, "%d works, %d at work", works.Load(), working.Load())
 		})
 	}
 }
@@ -151,28 +135,23 @@ func TestLeadExpired(t *testing.T) {
 		first := <-starts
 		w.Refuse(true)
 		w.Disconnect(0)
-		await[election.Suspended](a, 0)
-		if len(stops) > 0 {
-			w.Error("stopped while suspended")
-		}
+		suspended, _ := await[election.Suspended](a, 0)
+		check.True(w, suspended.Deadline.After(time.Now()), "suspended until %v", suspended.Deadline)
+		check.True(w, len(stops) == 0, "stopped while suspended")
 		w.Refuse(false)
 		await[election.Resumed](a, 0)
-		if len(stops) > 0 {
-			w.Error("stopped when resumed")
-		}
+		check.True(w, len(stops) == 0, "stopped when resumed")
 		b := w.stand(w.open(0), nil)
 		<-time.After(time.Second)
 		w.Freeze(a.session.ID(), zktest.Both)
-		if err := <-stops; !errors.Is(err, session.ErrExpired) || !errors.Is(err, election.ErrDeposed) {
-			w.Error(err)
-		}
+		err := <-stops
+		check.True(w, errors.Is(err, session.ErrExpired) && errors.Is(err, election.ErrDeposed), "%v", err)
 		await[election.Elected](b, 0)
 		w.Thaw(0)
 		<-time.After(10 * time.Second)
 		b.Close()
-		if second := <-starts; second <= first {
-			w.Errorf("term %d after %d", second, first)
-		}
+		second := <-starts
+		check.True(w, second > first, "term %d after %d", second, first)
 	})
 }
 
@@ -195,18 +174,14 @@ func TestLeadOverrun(t *testing.T) {
 		begun := time.Now()
 		check.Is(w, a.Resign(ctx), context.DeadlineExceeded)
 		overrun, _ := await[election.Overrun](a, n)
-		if overrun.Term != elected.Term || len(result) > 0 || count[election.Elected](b) > 0 {
-			w.Error("somebody else was elected before the work had ended")
-		}
+		check.True(w, overrun.Term == elected.Term && len(result) == 0 && count[election.Elected](b) <= 0, "somebody else was elected before the work had ended")
 		for _, e := range a.log {
-			if _, ok := e.Event.(election.Overrun); ok && e.at.Sub(begun) != 2*time.Second {
-				w.Errorf("reported after %v", e.at.Sub(begun))
-			}
+			_, ok := e.Event.(election.Overrun)
+			check.False(w, ok && e.at.Sub(begun) != 2*time.Second, "reported after %v", e.at.Sub(begun))
 		}
 		close(end)
-		if err := <-result; !errors.Is(err, election.ErrOverrun) || !errors.Is(err, errWork) {
-			w.Error(err)
-		}
+		err := <-result
+		check.True(w, errors.Is(err, election.ErrOverrun) && errors.Is(err, errWork), "%v", err)
 		await[election.Elected](b, 0)
 	})
 }
@@ -223,33 +198,28 @@ func TestCloseDuringLead(t *testing.T) {
 			"candidate": func(p *player) { p.Close() },
 			"session":   func(p *player) { p.session.Close() },
 		} {
-			t.Run(name+" "+test.work.String(), func(t *testing.T) {
-				inBubble(t, lagging, func(w *world) {
-					s := check.Have(session.Open(w.Context(), w.Addrs()[:1], &session.Options{
-						Timeout: 6 * time.Second, ServerTick: 100 * time.Millisecond, Dialer: w.DialContext, CloseTimeout: 5 * time.Second,
-					}))(w)
-					a := w.stand(s, &election.Options{LeadGrace: 3 * time.Second})
-					result := make(chan error, 1)
-					w.readers.Go(func() {
-						result <- a.Lead(w.Context(), func(ctx context.Context, _ int64) error {
-							<-ctx.Done()
-							<-time.After(test.work)
-							return nil
-						})
+			runInBubble(t, name+" "+test.work.String(), lagging, func(w *world) {
+				s := check.Have(session.Open(w.Context(), w.Addrs()[:1], &session.Options{
+					Timeout: 6 * time.Second, ServerTick: 100 * time.Millisecond, Dialer: w.DialContext, CloseTimeout: 5 * time.Second,
+				}))(w)
+				a := w.stand(s, &election.Options{LeadGrace: 3 * time.Second})
+				result := make(chan error, 1)
+				w.readers.Go(func() {
+					result <- a.Lead(w.Context(), func(ctx context.Context, _ int64) error {
+						<-ctx.Done()
+						<-time.After(test.work)
+						return nil
 					})
-					await[election.Elected](a, 0)
-					b := w.stand(w.open(1), nil)
-					<-time.After(time.Second)
-					begun := time.Now()
-					closing(a)
-					if took := time.Since(begun); took < test.want || took > test.want+200*time.Millisecond {
-						w.Errorf("it took %v", took)
-					}
-					await[election.Elected](b, 0)
-					if err := <-result; test.work == test.want && !errors.Is(err, election.ErrLeft) || test.work != test.want && !errors.Is(err, election.ErrOverrun) {
-						w.Error(err)
-					}
 				})
+				await[election.Elected](a, 0)
+				b := w.stand(w.open(1), nil)
+				<-time.After(time.Second)
+				begun := time.Now()
+				closing(a)
+				check.Within(w, time.Since(begun), test.want, test.want+200*time.Millisecond, "it took")
+				await[election.Elected](b, 0)
+				err := <-result
+				check.False(w, test.work == test.want && !errors.Is(err, election.ErrLeft) || test.work != test.want && !errors.Is(err, election.ErrOverrun), "%v", err)
 			})
 		}
 	}
@@ -258,8 +228,7 @@ func TestCloseDuringLead(t *testing.T) {
 func TestLeadRefusals(t *testing.T) {
 	inBubble(t, lagging, func(w *world) {
 		s := w.open(0)
-		a := w.stand(s, nil)
-		await[election.Elected](a, 0)
+		a := w.elect(s, nil)
 		b := w.stand(s, nil)
 		<-time.After(time.Second)
 		ctx, end := context.WithTimeout(w.Context(), time.Second)
@@ -307,16 +276,12 @@ func TestLeadGivenUpBesideAnother(t *testing.T) {
 		cancel()
 		for range 10 {
 			err := a.Lead(ended, func(context.Context, int64) error { return errWork })
-			if !errors.Is(err, context.Canceled) && !errors.Is(err, election.ErrBusy) {
-				w.Error(err)
-			}
+			check.False(w, !errors.Is(err, context.Canceled) && !errors.Is(err, election.ErrBusy), "%v", err)
 		}
 		ctx, over := context.WithTimeout(w.Context(), 5*time.Second)
 		defer over()
 		check.Is(w, a.Resign(ctx), context.DeadlineExceeded)
-		if count[election.Elected](b) > 0 {
-			w.Error("another was elected while the function of the last leader was running")
-		}
+		check.Equal(w, count[election.Elected](b), 0, "another was elected while the function of the last leader was running")
 		close(end)
 		await[election.Elected](b, 0)
 	})
@@ -332,9 +297,8 @@ func TestLeadEnds(t *testing.T) {
 				end()
 				return ctx.Err()
 			})
-			if _, leading := a.Leading(); leading || !errors.Is(err, context.Canceled) {
-				w.Errorf("leads: %v, %v", leading, err)
-			}
+			_, leading := a.Leading()
+			check.True(w, !leading && errors.Is(err, context.Canceled), "leads: %v, %v", leading, err)
 			a.Close()
 		}
 	})
@@ -352,21 +316,18 @@ func TestLeadNothing(t *testing.T) {
 // returned.
 func TestLeadPanic(t *testing.T) {
 	for name, f := range map[string]func(){"panic": func() { panic(errWork) }, "exit": runtime.Goexit} {
-		t.Run(name, func(t *testing.T) {
-			inBubble(t, lagging, func(w *world) {
-				a := w.stand(w.open(0), nil)
-				await[election.Elected](a, 0)
-				b := w.stand(w.open(1), nil)
-				<-time.After(time.Second)
-				w.readers.Go(func() {
-					defer func() { _ = recover() }()
-					_ = a.Lead(w.Context(), func(context.Context, int64) error {
-						f()
-						return nil
-					})
+		runInBubble(t, name, lagging, func(w *world) {
+			a := w.elect(w.open(0), nil)
+			b := w.stand(w.open(1), nil)
+			<-time.After(time.Second)
+			w.readers.Go(func() {
+				defer func() { _ = recover() }()
+				_ = a.Lead(w.Context(), func(context.Context, int64) error {
+					f()
+					return nil
 				})
-				await[election.Elected](b, 0)
 			})
+			await[election.Elected](b, 0)
 		})
 	}
 }
@@ -374,25 +335,23 @@ func TestLeadPanic(t *testing.T) {
 // TestLeadLate: when Lead returns for good, the candidate does not lead in a later term.
 func TestLeadLate(t *testing.T) {
 	for name, grace := range map[string]time.Duration{"in time": time.Hour, "overrun": time.Second} {
-		t.Run(name, func(t *testing.T) {
-			inBubble(t, lagging, func(w *world) {
-				a := w.stand(w.open(0), &election.Options{LeadGrace: grace})
-				end, result := make(chan struct{}), make(chan error, 1)
-				w.readers.Go(func() {
-					result <- a.Lead(w.Context(), func(context.Context, int64) error {
-						<-end
-						return errWork
-					})
+		runInBubble(t, name, lagging, func(w *world) {
+			a := w.stand(w.open(0), &election.Options{LeadGrace: grace})
+			end, result := make(chan struct{}), make(chan error, 1)
+			w.readers.Go(func() {
+				result <- a.Lead(w.Context(), func(context.Context, int64) error {
+					<-end
+					return errWork
 				})
-				_, n := await[election.Elected](a, 0)
-				w.Expire(a.session.ID())
-				await[election.Elected](a, n)
-				b := w.stand(w.open(1), nil)
-				<-time.After(5 * time.Second)
-				close(end)
-				check.Is(w, <-result, errWork)
-				await[election.Elected](b, 0)
 			})
+			_, n := await[election.Elected](a, 0)
+			w.Expire(a.session.ID())
+			await[election.Elected](a, n)
+			b := w.stand(w.open(1), nil)
+			<-time.After(5 * time.Second)
+			close(end)
+			check.Is(w, <-result, errWork)
+			await[election.Elected](b, 0)
 		})
 	}
 }

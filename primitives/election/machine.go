@@ -3,7 +3,6 @@ package election
 import (
 	"errors"
 	"fmt"
-	"strings"
 
 	"github.com/zkactors/zkactors/actors"
 	"github.com/zkactors/zkactors/internal/client"
@@ -82,31 +81,6 @@ type work struct {
 	term    int64       // set when it begins, cleared when it has returned; 0 if there is none
 	overdue bool        // set when it has been told that it takes too long, which is told once
 	then    line.Effect // set to the effect that waits until it has returned; nil if nothing
-}
-
-func (m machine) String() string {
-	var b strings.Builder
-	fmt.Fprintf(&b, "%v leader=%s/%d", m.place, m.view.leading().node, m.view.leading().term)
-	for _, f := range []struct {
-		set  bool
-		text string
-	}{
-		{m.term != 0, fmt.Sprintf("leading=%d", m.term)},
-		{m.acknowledged, "acknowledged"},
-		{m.suspended, "suspended"},
-		{m.handing.to != "", fmt.Sprintf("to=%s/%d", m.handing.to, m.handing.phase)},
-		{m.wanted, "wanted"},
-		{m.work.term != 0, fmt.Sprintf("work=%d", m.work.term)},
-		{m.work.overdue, "overdue"},
-		{m.work.then != nil, "then"},
-		{m.closing, "closing"},
-		{m.ended, "ended"},
-	} {
-		if f.set {
-			b.WriteString(" " + f.text)
-		}
-	}
-	return b.String()
 }
 
 // Ended implements [actors.Machine]. A machine that has ended has emitted Left. Its
@@ -266,7 +240,7 @@ func (t *turn) settle() {
 		t.do(hand{t.handing.tenure, t.handing.to, t.handing.data, t.acknowledged})
 	}
 	// It is handed over to us. One sighting is acted upon once: if another was faster, a newer one says so.
-	if t.view.successor != "" && t.view.successor == t.place.Node() && t.place.Waiting() && t.heard != t.view.at {
+	if t.view.Successor != "" && t.view.Successor == t.place.Node() && t.place.Waiting() && t.heard != t.view.at {
 		t.heard = t.view.at
 		t.advance(line.Take{})
 	}
@@ -326,7 +300,7 @@ func (t *turn) givenUp() {
 func (t *turn) elect(ev line.Acquired) {
 	t.tenure = tenure{t.place.Epoch(), ev.Token, ev.Node}
 	t.acknowledged = false
-	t.see(sighting{at: ev.Token, term: ev.Token, record: record{node: ev.Node, data: t.data}})
+	t.see(sighting{at: ev.Token, term: ev.Token, record: record{Node: ev.Node, Data: t.data}})
 	t.emit(Elected{ev.Token})
 }
 
@@ -356,7 +330,7 @@ func (t *turn) depose(why error) {
 // candidate was overwritten, and is written again. A term behind the one that we hand
 // over is the end of the transfer.
 func (t *turn) see(s sighting) {
-	if s.term != 0 && s.term == t.term && s.node != "" && s.node != t.node {
+	if s.term != 0 && s.term == t.term && s.Node != "" && s.Node != t.node {
 		// An operator has deleted the node of a former leader, which has acknowledged into ours.
 		t.do(restore{t.tenure, t.acknowledged})
 		return
@@ -368,7 +342,7 @@ func (t *turn) see(s sighting) {
 	// The transfer has come to an end: the successor leads, or another candidate was elected.
 	if h := t.handing; h.to != "" && h.phase >= ceasing && t.view.newest > h.term {
 		var err error
-		if t.view.node != h.to || t.view.term == 0 {
+		if t.view.Node != h.to || t.view.term == 0 {
 			err = ErrNotTaken
 		}
 		if h.reply != (actors.Reply[error]{}) {
@@ -448,7 +422,7 @@ func (t *turn) noted(in noted) {
 	case err == nil:
 		if ours {
 			t.acknowledged = true
-			t.see(sighting{at: in.zxid, term: in.of.term, record: record{node: in.of.node, data: t.data, acknowledged: true}})
+			t.see(sighting{at: in.zxid, term: in.of.term, record: record{Node: in.of.node, Data: t.data, Acknowledged: true}})
 		}
 	case !ours, client.Over(err), errors.Is(err, session.ErrNoNode):
 		err = ErrNotLeading

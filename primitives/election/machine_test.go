@@ -7,7 +7,9 @@ import (
 	"testing"
 
 	"github.com/zkactors/zkactors/actors"
+	"github.com/zkactors/zkactors/internal/check"
 	"github.com/zkactors/zkactors/primitives/internal/line"
+	"github.com/zkactors/zkactors/primitives/internal/nodes"
 	"github.com/zkactors/zkactors/session"
 )
 
@@ -30,11 +32,11 @@ func alphabet(m machine, asked []line.Effect) []input {
 	of, h := m.tenure, m.handing
 	ins = append(ins,
 		sighted{m.follow, sighting{at: newest + 1}},
-		sighted{m.follow, sighting{at: newest, term: newest, record: record{node: other}}},
-		sighted{m.follow, sighting{at: newest, term: m.term, record: record{node: other}}},
-		sighted{m.follow, sighting{at: newest + 1, term: newest + 1, record: record{node: other}}},
-		sighted{m.follow, sighting{at: newest + 1, term: newest + 1, record: record{node: other, successor: m.place.Node()}}},
-		sighted{m.follow + 1, sighting{at: newest + 1, term: newest + 1, record: record{node: other}}},
+		sighted{m.follow, sighting{at: newest, term: newest, record: record{Node: other}}},
+		sighted{m.follow, sighting{at: newest, term: m.term, record: record{Node: other}}},
+		sighted{m.follow, sighting{at: newest + 1, term: newest + 1, record: record{Node: other}}},
+		sighted{m.follow, sighting{at: newest + 1, term: newest + 1, record: record{Node: other, Successor: m.place.Node()}}},
+		sighted{m.follow + 1, sighting{at: newest + 1, term: newest + 1, record: record{Node: other}}},
 		touched{m.follow}, touched{m.follow + 1}, overlooked{glance{m.follow}, errUnknown}, overlooked{glance{m.follow}, session.ErrNoNode},
 		blinded{m.follow, session.ErrNoAuth}, blinded{m.follow, session.ErrExpired},
 		leave{}, resign{}, resign{term: m.term}, acknowledge{}, transfer{node: other}, transfer{node: m.node},
@@ -248,7 +250,7 @@ func TestRows(t *testing.T) {
 	blind := newMachine()
 	blind.observes = leading
 	heir := newMachine().tell(connects, joinsBehind)
-	successor := sighting{at: 50, term: 50, record: record{node: other, successor: heir.place.Node()}}
+	successor := sighting{at: 50, term: 50, record: record{Node: other, Successor: heir.place.Node()}}
 	handing, _ := script(leader, transfer{node: other}, sought{of: seek{own, other}, exists: true})
 	for _, row := range []struct {
 		danger string
@@ -278,19 +280,19 @@ func TestRows(t *testing.T) {
 		{"the successor is watched", handing, handed{of: hand{tenure: own, to: other}}, "election.expect ", "", nil},
 		{"a handover is repeated", handing, handed{of: hand{tenure: own, to: other}, err: errUnknown}, "election.hand ", "", nil},
 		{"the successor is gone", handing, refused{expect{own, other}}, "election.answer election.inPlace election.inPlace ", "", nil},
-		{"the successor leads", handing, sighted{1, sighting{at: 99, term: 99, record: record{node: other}}}, "", "election.LeaderChanged ", func(m machine) bool { return m.place.Holding() && m.term == 0 }},
-		{"an older leader", leader, sighted{1, sighting{at: 3, term: 3, record: record{node: other}}}, "", "", nil},
-		{"a leader of another epoch", leader, sighted{2, sighting{at: 99, term: 99, record: record{node: other}}}, "", "", nil},
+		{"the successor leads", handing, sighted{1, sighting{at: 99, term: 99, record: record{Node: other}}}, "", "election.LeaderChanged ", func(m machine) bool { return m.place.Holding() && m.term == 0 }},
+		{"an older leader", leader, sighted{1, sighting{at: 3, term: 3, record: record{Node: other}}}, "", "", nil},
+		{"a leader of another epoch", leader, sighted{2, sighting{at: 99, term: 99, record: record{Node: other}}}, "", "", nil},
 		{"an acknowledgement of unknown outcome is repeated", leader, noted{of: note{tenure: own}, err: errUnknown}, "election.note ", "", nil},
 		{"an acknowledgement that came too late", newMachine(), noted{of: note{tenure: own}, err: errUnknown}, "election.answer ", "", nil},
-		{"a newer leader", leader, sighted{1, sighting{at: 99, term: 99, record: record{node: other}}}, "", "election.Deposed election.LeaderChanged election.LeaderChanged ", func(m machine) bool { return m.term == 0 && m.view.node == other }},
+		{"a newer leader", leader, sighted{1, sighting{at: 99, term: 99, record: record{Node: other}}}, "", "election.Deposed election.LeaderChanged election.LeaderChanged ", func(m machine) bool { return m.term == 0 && m.view.Node == other }},
 		{"handed over while its own node was deleted", handing, handed{of: hand{tenure: own, to: other}, err: session.ErrNoNode, gone: true}, "", "", func(m machine) bool { return m.place.Holding() && m.handing.to == other }},
 		{"a leader that is deposed while it seeks", first(leader.after(transfer{node: other})), placed{told(claimGone)}, "election.answer election.inPlace election.inPlace ", "election.Deposed election.LeaderChanged ", func(m machine) bool { return m.handing.to == "" }},
 		{"a candidate that closes keeps nobody waiting for a term", first(newMachine().tell(connects, joinsBehind).after(lead{})), leave{}, "election.engage election.inPlace ", "", func(m machine) bool { return !m.wanted }},
 		{"it is handed over to us", heir, sighted{1, successor}, "election.inPlace election.inPlace ", "election.LeaderChanged ", nil},
 		{"and has been taken by another: once is enough", first(heir.after(sighted{1, successor})), placed{told(taken)}, "election.inPlace ", "", func(m machine) bool { return m.place.Waiting() }},
-		{"a former leader has written into our record", leader, sighted{1, sighting{at: own.term + 1, term: own.term, record: record{node: other, acknowledged: true}}}, "election.restore ", "", func(m machine) bool { return m.view.node == own.node && !m.acknowledged }},
-		{"a record of our own", leader, sighted{1, sighting{at: own.term + 1, term: own.term, record: record{node: own.node, acknowledged: true}}}, "", "election.LeaderChanged ", nil},
+		{"a former leader has written into our record", leader, sighted{1, sighting{at: own.term + 1, term: own.term, record: record{Node: other, Acknowledged: true}}}, "election.restore ", "", func(m machine) bool { return m.view.Node == own.node && !m.acknowledged }},
+		{"a record of our own", leader, sighted{1, sighting{at: own.term + 1, term: own.term, record: record{Node: own.node, Acknowledged: true}}}, "", "election.LeaderChanged ", nil},
 		{"what is restored is, once more if that was lost", leader, restored{restore{tenure: own}, errUnknown}, "election.restore ", "", nil},
 		{"acknowledged while it was restored", first(leader.after(noted{of: note{tenure: own}, zxid: 99})), restored{restore{tenure: own}, nil}, "election.restore ", "", nil},
 		{"restored", leader, restored{restore{tenure: own}, nil}, "", "", nil},
@@ -316,23 +318,17 @@ func first(m machine, _ effects) machine { return m }
 // TestRecords: what is written can be read, and what is not ours is not taken for it.
 func TestRecords(t *testing.T) {
 	for _, r := range []record{
-		{node: "n"},
-		{node: "n", acknowledged: true},
-		{node: "n", successor: "m", data: "\n\nleader 1\n"},
-		{node: "n", acknowledged: true, successor: "m", data: "acknowledged"},
+		{Node: "n"},
+		{Node: "n", Acknowledged: true},
+		{Node: "n", Successor: "m", Data: "\n\nleader 1\n"},
+		{Node: "n", Acknowledged: true, Successor: "m", Data: "acknowledged"},
 	} {
-		if got := parseRecord(r.bytes()); got != r {
-			t.Errorf("%+v is read as %+v", r, got)
-		}
+		check.Equal(t, nodes.ParseLeader(r.Bytes()), r)
 	}
 	for _, text := range []string{"", "leader 1", "leader 1\n\n", "leader 2\nnode n\n\n", "node n\n\n", "leader 1\nnode n"} {
-		if got := parseRecord([]byte(text)); got != (record{}) {
-			t.Errorf("%q is read as %+v", text, got)
-		}
+		check.Equal(t, nodes.ParseLeader([]byte(text)), (record{}), text, "is read as")
 	}
-	if got := parseRecord([]byte("leader 1\nnode n\nsince yesterday\n\nd")); got != (record{node: "n", data: "d"}) {
-		t.Errorf("a later version is read as %+v", got)
-	}
+	check.Equal(t, nodes.ParseLeader([]byte("leader 1\nnode n\nsince yesterday\n\nd")), (record{Node: "n", Data: "d"}), "a later version is read as")
 }
 
 var _ actors.Machine[machine, input, effect, Event] = machine{}

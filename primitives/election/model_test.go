@@ -11,6 +11,7 @@ import (
 	"github.com/zkactors/zkactors/primitives/internal/exploration"
 	"github.com/zkactors/zkactors/primitives/internal/line"
 	"github.com/zkactors/zkactors/primitives/internal/linemodel"
+	"github.com/zkactors/zkactors/primitives/internal/nodes"
 	"github.com/zkactors/zkactors/primitives/internal/zkmodel"
 )
 
@@ -151,13 +152,13 @@ func (w *electorate) Apply(a zkmodel.Action) {
 	}
 	_, r := w.leader()
 	for _, p := range w.all {
-		w.history.Doomed(p.n, p.asked || w.doomed(p) || p.M.term != 0 && r.node != p.M.node)
+		w.history.Doomed(p.n, p.asked || w.doomed(p) || p.M.term != 0 && r.Node != p.M.node)
 	}
 }
 
 func (w *electorate) leader() (n *zkmodel.Node, r record) {
 	if n = w.Node(znode.Join(campaignPath, leaderNode)); n != nil {
-		r = parseRecord([]byte(n.Data))
+		r = nodes.ParseLeader([]byte(n.Data))
 	}
 	return n, r
 }
@@ -194,7 +195,7 @@ func (w *electorate) told(p *party, _ machine, did effects) {
 			zkmodel.Violate("candidate %d: term %d after %d", p.n, elected.Term, w.newest)
 		}
 		w.newest = elected.Term
-		if n, r := w.leader(); n == nil || r.node != p.M.place.Node() || n.Czxid != elected.Term {
+		if n, r := w.leader(); n == nil || r.Node != p.M.place.Node() || n.Czxid != elected.Term {
 			zkmodel.Violate("candidate %d leads without a record", p.n)
 		}
 	}
@@ -210,7 +211,7 @@ func (w *electorate) Check() {
 		if leads >= 0 {
 			zkmodel.Violate("candidates %d and %d lead", leads, p.n)
 		}
-		if n, r := w.leader(); n == nil || r.node != p.M.node {
+		if n, r := w.leader(); n == nil || r.Node != p.M.node {
 			zkmodel.Violate("candidate %d leads, and %+v", p.n, r)
 		}
 		leads = p.n
@@ -238,9 +239,9 @@ func (w *electorate) checkQuiet(leads int) {
 			zkmodel.Violate("candidate %d has no node: %v", p.n, p.M)
 		case p.M.handing.to != "" && p.M.handing.phase != settled:
 			zkmodel.Violate("candidate %d hands over for ever: %v", p.n, p.M)
-		case leader != nil && p.M.observes == always && p.M.view.leading().node != r.node && r.successor == "":
+		case leader != nil && p.M.observes == always && p.M.view.leading().Node != r.Node && r.Successor == "":
 			zkmodel.Violate("candidate %d does not know who leads: %v, %+v", p.n, p.M, r)
-		case p.n == leads && p.M.acknowledged != r.acknowledged:
+		case p.n == leads && p.M.acknowledged != r.Acknowledged:
 			zkmodel.Violate("candidate %d: what it has acknowledged is not written: %+v", p.n, r)
 		}
 	}
@@ -253,7 +254,7 @@ func (w *electorate) checkQuiet(leads int) {
 		}
 		if !slices.ContainsFunc(w.all, func(p *party) bool {
 			guid := linemodel.GUID(p.M.place.Node())
-			return !p.Ended() && guid != "" && (strings.Contains(n.Path, guid) || n.Path == leader.Path && r.node == p.M.place.Node())
+			return !p.Ended() && guid != "" && (strings.Contains(n.Path, guid) || n.Path == leader.Path && r.Node == p.M.place.Node())
 		}) {
 			zkmodel.Violate("%s is a ghost: %q", n.Path, n.Data)
 		}

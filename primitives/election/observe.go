@@ -2,11 +2,13 @@ package election
 
 import (
 	"fmt"
+	"io"
 	"sync"
 
 	"github.com/zkactors/zkactors/actors"
 	"github.com/zkactors/zkactors/internal/client"
 	"github.com/zkactors/zkactors/primitives/internal/owned"
+	"github.com/zkactors/zkactors/primitives/internal/recipe"
 	"github.com/zkactors/zkactors/session"
 )
 
@@ -31,7 +33,7 @@ type Observer struct {
 // If opts is nil, the default options are used. An argument that is refused is named by
 // the error. A later failure ends the observer, and [Observer.Err] returns it.
 func Observe(s *session.Session, path string, opts *ObserveOptions) (*Observer, error) {
-	layout := opts.withDefaults().Layout
+	layout := recipe.Or(opts).Layout
 	if err := validate(s, path, Options{Layout: layout}); err != nil {
 		return nil, err
 	}
@@ -104,10 +106,16 @@ func (o *Observer) observe(now watcher, events []LeaderChanged) {
 }
 
 // A watcher is an observer as a pure function. It emits each change of the leader that a
-// sighting of the present epoch shows.
+// sighting of the present epoch shows:
+//
+//	no session ── connected ► following ── sighting of this epoch ► the view, and an event if it is news
+//	     ▲                     │  │  ▲                                   │
+//	     │ connected anew      │  │  └───────────────────────────────────┘
+//	     └─────────────────────┘  │
+//	                              └── leave, closed, or the leader cannot be read ► ended
 type watcher struct {
-	view  view  // what was emitted; survives the session
-	epoch int   // of the newest session; sightings of another may be old
+	view  view  // set by each sighting that is not older; never cleared, so that a new session begins with what was emitted
+	epoch int   // set by Connected, never cleared; while set, a sighting of another epoch is late and means nothing
 	ended bool  // set by leave, the end of the sessions, or a leader that cannot be read; then inputs are ignored
 	err   error // set with ended: why; nil after leave
 }
@@ -147,3 +155,9 @@ func (w watcher) Step(in input, out *actors.Effects[effect, LeaderChanged]) watc
 	}
 	return w
 }
+
+// String describes the observer in one short line.
+func (o *Observer) String() string { return "observer of election " + o.place.path }
+
+// Format implements [fmt.Formatter]: every verb prints String, and reads no more than that.
+func (o *Observer) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, o.String()) }

@@ -20,66 +20,61 @@ var layouts = []election.Layout{election.Standard, election.Curator, election.Ka
 // own session.
 func TestObserver(t *testing.T) {
 	for _, layout := range layouts {
-		t.Run(layout.String(), func(t *testing.T) {
-			inBubble(t, lagging, func(w *world) {
-				s := w.open(2)
-				defer s.Close()
-				o := check.Have(election.Observe(s, path, &election.ObserveOptions{Layout: layout}))(w)
-				defer o.Close()
-				newest := int64(0)
-				expect := func(data string) {
-					w.Helper()
-					for end := time.After(time.Minute); ; {
-						select {
-						case ev := <-o.Events():
-							if ev.Term < newest {
-								w.Errorf("term %d after %d", ev.Term, newest)
-							}
-							newest = ev.Term
-							if string(ev.Leader.Data) == data && (ev.Leader.Node == "") == (data == "") {
-								return
-							}
-						case <-end:
-							leader, _ := o.Leader()
-							w.Fatalf("%q is not leader, it is %q", data, leader.Data)
+		runInBubble(t, layout.String(), lagging, func(w *world) {
+			s := w.open(2)
+			o := check.Have(election.Observe(s, path, &election.ObserveOptions{Layout: layout}))(w)
+			defer o.Close()
+			newest := int64(0)
+			expect := func(data string) {
+				w.Helper()
+				for end := time.After(time.Minute); ; {
+					select {
+					case ev := <-o.Events():
+						check.AtLeast(w, ev.Term, newest, "a term")
+						newest = ev.Term
+						if string(ev.Leader.Data) == data && (ev.Leader.Node == "") == (data == "") {
+							return
 						}
+					case <-end:
+						leader, _ := o.Leader()
+						w.Fatalf("%q is not leader, it is %q", data, leader.Data)
 					}
 				}
-				expect("")
-				var all []*player
-				for i := range 4 {
-					all = append(all, w.stand(w.open(i), &election.Options{Layout: layout, Data: []byte(fmt.Sprint(i))}))
-					<-time.After(100 * time.Millisecond)
-				}
-				expect("0")
-				if leader, known := o.Leader(); !known || leader.Node != all[0].Node() {
-					w.Errorf("%v leads", leader)
-				}
-				check.OK(w, all[0].Resign(w.soon()))
-				expect("1")
-				all[2].Close()
-				w.Expire(s.ID())
-				all[1].Close()
-				expect("3")
-				w.Disconnect(0)
-				all[3].Close()
-				expect("0")
-				line, err := election.Candidates(w.soon(), s, path, &election.ObserveOptions{Layout: layout})
-				if err != nil || len(line) != 1 || !line[0].Leading || string(line[0].Data) != "0" || line[0].Session != all[0].session.ID() || line[0].Node != all[0].Node() {
-					w.Errorf("%+v, %v", line, err)
-				}
-				all[0].Close()
-				expect("")
-				if _, known := o.Leader(); known {
-					w.Error("somebody leads")
-				}
-				s.Close()
-				<-o.Done()
-				check.Is(w, o.Err(), session.ErrClosed)
-				if none, err := election.Candidates(w.soon(), all[0].session, "/nowhere", nil); err != nil || len(none) > 0 {
-					w.Error(none, err)
-				}
-			})
+			}
+			expect("")
+			var all []*player
+			for i := range 4 {
+				all = append(all, w.stand(w.open(i), &election.Options{Layout: layout, Data: []byte(fmt.Sprint(i))}))
+				<-time.After(100 * time.Millisecond)
+			}
+			expect("0")
+			if leader, known := o.Leader(); !known || leader.Node != all[0].Node() {
+				w.Errorf("%v leads", leader)
+			}
+			check.OK(w, all[0].Resign(w.soon()))
+			expect("1")
+			all[2].Close()
+			w.Expire(s.ID())
+			all[1].Close()
+			expect("3")
+			w.Disconnect(0)
+			all[3].Close()
+			expect("0")
+			line, err := election.Candidates(w.soon(), s, path, &election.ObserveOptions{Layout: layout})
+			if err != nil || len(line) != 1 || !line[0].Leading || string(line[0].Data) != "0" || line[0].Session != all[0].session.ID() || line[0].Node != all[0].Node() {
+				w.Errorf("%+v, %v", line, err)
+			}
+			all[0].Close()
+			expect("")
+			if _, known := o.Leader(); known {
+				w.Error("somebody leads")
+			}
+			s.Close()
+			<-o.Done()
+			check.Is(w, o.Err(), session.ErrClosed)
+			if none, err := election.Candidates(w.soon(), all[0].session, "/nowhere", nil); err != nil || len(none) > 0 {
+				w.Error(none, err)
+			}
 		})
 	}
 }
@@ -88,11 +83,9 @@ func TestObserver(t *testing.T) {
 func TestSlowReader(t *testing.T) {
 	inBubble(t, lagging, func(w *world) {
 		s := w.open(0)
-		defer s.Close()
 		o := check.Have(election.Observe(s, path, nil))(w)
 		for i := range 10 {
-			a := w.stand(w.open(i), nil)
-			await[election.Elected](a, 0)
+			a := w.elect(w.open(i), nil)
 			a.Close()
 		}
 		last := w.stand(w.open(1), nil)
@@ -105,9 +98,7 @@ func TestSlowReader(t *testing.T) {
 		if ev, ok := <-o.Events(); ok {
 			w.Errorf("and of %v", ev)
 		}
-		if o.Err() != nil {
-			w.Error(o.Err())
-		}
+		check.OK(w, o.Err())
 	})
 }
 
@@ -118,37 +109,30 @@ func TestForeignLayouts(t *testing.T) {
 		layout election.Layout
 		mark   string
 	}{{election.Curator, "-latch-"}, {election.Kazoo, "__lock__"}} {
-		t.Run(test.layout.String(), func(t *testing.T) {
-			inBubble(t, lagging, func(w *world) {
-				opts := &election.Options{Layout: test.layout, Data: []byte("id-1")}
-				a, b := w.stand(w.open(0), opts), w.stand(w.open(1), opts)
-				leader, term := w.leader(0)
-				s := w.open(0)
-				defer s.Close()
-				data, stat, err := s.Get(w.soon(), leader.Node())
-				if err != nil || string(data) != "id-1" || stat.Czxid != term || stat.EphemeralOwner != leader.session.ID() {
-					w.Errorf("%q, %+v, %v", data, stat, err)
-				}
-				if dir, name := znode.Split(leader.Node()); dir != path || !strings.Contains(name, test.mark) {
-					w.Errorf("it stands as %s", leader.Node())
-				}
-				for _, err := range []error{leader.Acknowledge(w.soon()), leader.Transfer(w.soon(), b.Node())} {
-					check.Is(w, err, election.ErrLayout)
-				}
-				for range 10 {
-					check.OK(w, leader.Resign(w.soon()))
-					leader, term = w.leader(term)
-				}
-				w.Freeze(leader.session.ID(), zktest.Both)
-				leader, _ = w.leader(term)
-				w.Thaw(0)
-				for _, p := range []*player{a, b} {
-					<-time.After(time.Second)
-					if now, known := p.Leader(); !known || now.Node != leader.Node() {
-						w.Errorf("%s is told of %s", p.Node(), now.Node)
-					}
-				}
-			})
+		runInBubble(t, test.layout.String(), lagging, func(w *world) {
+			opts := &election.Options{Layout: test.layout, Data: []byte("id-1")}
+			a, b := w.stand(w.open(0), opts), w.stand(w.open(1), opts)
+			leader, term := w.leader(0)
+			s := w.open(0)
+			data, stat, err := s.Get(w.soon(), leader.Node())
+			check.True(w, err == nil && string(data) == "id-1" && stat.Czxid == term && stat.EphemeralOwner == leader.session.ID(), "%q, %+v, %v", data, stat, err)
+			dir, name := znode.Split(leader.Node())
+			check.True(w, dir == path && strings.Contains(name, test.mark), "it stands as %s", leader.Node())
+			for _, err := range []error{leader.Acknowledge(w.soon()), leader.Transfer(w.soon(), b.Node())} {
+				check.Is(w, err, election.ErrLayout)
+			}
+			for range 10 {
+				check.OK(w, leader.Resign(w.soon()))
+				leader, term = w.leader(term)
+			}
+			w.Freeze(leader.session.ID(), zktest.Both)
+			leader, _ = w.leader(term)
+			w.Thaw(0)
+			for _, p := range []*player{a, b} {
+				<-time.After(time.Second)
+				now, known := p.Leader()
+				check.True(w, known && now.Node == leader.Node(), "%s is told of %s", p.Node(), now.Node)
+			}
 		})
 	}
 }
@@ -167,26 +151,22 @@ func TestPermissions(t *testing.T) {
 		{"no writing", all &^ session.PermWrite, true},
 		{"no deleting", all &^ session.PermDelete, false},
 	} {
-		t.Run(test.name, func(t *testing.T) {
-			inBubble(t, zktest.Config{}, func(w *world) {
-				s := check.Have(session.Open(w.Context(), w.Addrs(), &session.Options{
-					Timeout: 6 * time.Second, Dialer: w.DialContext, ACL: []session.ACL{{Perms: test.perms | session.PermAdmin, Scheme: "world", ID: "anyone"}},
-				}))(w)
-				a := w.stand(s, nil)
-				if !test.left {
-					await[election.Elected](a, 0)
-					begun := time.Now()
-					a.Close()
-					if took := time.Since(begun); took > 13*time.Second {
-						w.Errorf("Close took %v", took)
-					}
-					s.Close()
-					return
-				}
-				if left, _ := await[election.Left](a, 0); !errors.Is(left.Err, session.ErrNoAuth) {
-					w.Error(left.Err)
-				}
-			})
+		runInBubble(t, test.name, zktest.Config{}, func(w *world) {
+			s := check.Have(session.Open(w.Context(), w.Addrs(), &session.Options{
+				Timeout: 6 * time.Second, Dialer: w.DialContext, ACL: []session.ACL{{Perms: test.perms | session.PermAdmin, Scheme: "world", ID: "anyone"}},
+			}))(w)
+			a := w.stand(s, nil)
+			if !test.left {
+				await[election.Elected](a, 0)
+				begun := time.Now()
+				a.Close()
+				check.AtMost(w, time.Since(begun), 13*time.Second, "Close took")
+				s.Close()
+				return
+			}
+			if left, _ := await[election.Left](a, 0); !errors.Is(left.Err, session.ErrNoAuth) {
+				w.Error(left.Err)
+			}
 		})
 	}
 }

@@ -1,13 +1,13 @@
 package election
 
 import (
-	"errors"
 	"fmt"
 	"time"
 
 	"github.com/zkactors/zkactors/internal/client"
 	"github.com/zkactors/zkactors/internal/znode"
 	"github.com/zkactors/zkactors/primitives/internal/line"
+	"github.com/zkactors/zkactors/primitives/internal/recipe"
 	"github.com/zkactors/zkactors/session"
 )
 
@@ -42,10 +42,7 @@ type ObserveOptions struct {
 }
 
 func (o *Options) withDefaults() Options {
-	var v Options
-	if o != nil {
-		v = *o
-	}
+	v := recipe.Or(o)
 	v.Data = line.Identity(v.Data)
 	if v.LeadGrace == 0 {
 		v.LeadGrace = defaultLeadGrace
@@ -53,40 +50,28 @@ func (o *Options) withDefaults() Options {
 	return v
 }
 
-func (o *ObserveOptions) withDefaults() ObserveOptions {
-	if o == nil {
-		return ObserveOptions{}
-	}
-	return *o
-}
-
 // validate refuses what cannot be done, before any I/O.
 func validate(s *session.Session, path string, opts Options) error {
-	if s == nil {
-		return fmt.Errorf("election: %w: session is nil", session.ErrInvalidArgument)
-	}
-	var errs []error
-	if err := client.CheckPath(s, path); err != nil {
-		errs = append(errs, fmt.Errorf("election: path: %w", err))
-	} else if err := fits(s, path, opts); err != nil {
-		errs = append(errs, fmt.Errorf("election: Options.Data: %w", err))
-	}
-	if opts.Layout < Standard || opts.Layout > Kazoo {
-		errs = append(errs, fmt.Errorf("election: Options.Layout: %w: there is no layout %d", session.ErrInvalidArgument, opts.Layout))
-	}
-	if opts.LeadGrace < 0 {
-		errs = append(errs, fmt.Errorf("election: Options.LeadGrace: %w: %v is negative", session.ErrInvalidArgument, opts.LeadGrace))
-	}
-	if _, closed := s.State().(session.Closed); closed {
-		errs = append(errs, fmt.Errorf("election: %w", session.ErrClosed))
-	}
-	return errors.Join(errs...)
+	return recipe.Check(s, "election", path, func(valid bool) (errs []error) {
+		if valid {
+			if err := fits(s, path, opts); err != nil {
+				errs = append(errs, fmt.Errorf("election: Options.Data: %w", err))
+			}
+		}
+		if opts.Layout < Standard || opts.Layout > Kazoo {
+			errs = append(errs, fmt.Errorf("election: Options.Layout: %w: there is no layout %d", session.ErrInvalidArgument, opts.Layout))
+		}
+		if opts.LeadGrace < 0 {
+			errs = append(errs, fmt.Errorf("election: Options.LeadGrace: %w: %v is negative", session.ErrInvalidArgument, opts.LeadGrace))
+		}
+		return errs
+	})
 }
 
 // fits reports why the largest transaction of a candidate cannot be sent.
 func fits(s *session.Session, path string, opts Options) error {
 	node := znode.GUIDName(znode.NewGUID(), "__lock__-2147483648")
-	r := record{node: node, acknowledged: true, successor: node, data: string(opts.Data)}.bytes()
+	r := record{Node: node, Acknowledged: true, Successor: node, Data: string(opts.Data)}.Bytes()
 	own, leader := znode.Join(znode.Join(path, candidatesNode), node), znode.Join(path, leaderNode)
 	return client.Of(s).Fits(
 		session.CheckOp(own, 0), session.DeleteOp(own, 0), session.DeleteOp(leader, 0),

@@ -2,7 +2,6 @@ package election
 
 import (
 	"errors"
-	"slices"
 	"sync"
 
 	"github.com/zkactors/zkactors/internal/client"
@@ -104,14 +103,14 @@ func (p *place) sighted(r record, version int32) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.handover = handover{}
-	if r.successor != "" {
-		p.handover = handover{to: r.successor, from: r.node, version: version}
+	if r.Successor != "" {
+		p.handover = handover{to: r.Successor, from: r.Node, version: version}
 	}
 }
 
 // bid returns the claim of a candidate, as far as handovers were seen.
 func (p *place) bid(node string) bid {
-	b := bid{dir: p.dir, leader: p.leader, record: record{node: node, data: p.data}}
+	b := bid{dir: p.dir, leader: p.leader, record: record{Node: node, Data: p.data}}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if h := p.handover; node != "" && h.to == node {
@@ -138,14 +137,14 @@ func (p *place) withdraw(_ *line.Recipe, requests client.Async, node, prefix str
 // write writes the record of a leader that still stands as the node, in one transaction with what is
 // to be done first. It answers with the zxid of that, or which operation has failed.
 func (p *place) write(requests client.Async, first []session.Op, r record, answer func(zxid int64, failed int, err error)) {
-	ops := append(first, session.CheckOp(znode.Join(p.dir, r.node), session.AnyVersion))
-	requests.Multi(append(ops, session.SetOp(p.leader, r.bytes(), session.AnyVersion)), func(results []session.OpResult, err error) {
+	ops := append(first, session.CheckOp(znode.Join(p.dir, r.Node), session.AnyVersion))
+	requests.Multi(append(ops, session.SetOp(p.leader, r.Bytes(), session.AnyVersion)), func(results []session.OpResult, err error) {
 		if err != nil {
-			answer(0, slices.IndexFunc(results, func(r session.OpResult) bool { return r.Err != nil }), err)
+			answer(0, claim.Failed(results), err)
 			return
 		}
 		stat := results[len(results)-1].Stat
-		p.claims.Wrote(r.node, stat.Version)
+		p.claims.Wrote(r.Node, stat.Version)
 		answer(stat.Mzxid, -1, nil)
 	})
 }

@@ -37,9 +37,7 @@ func TestRealElection(t *testing.T) {
 
 func realOpen(t *testing.T, addrs []string, timeout time.Duration) *session.Session {
 	t.Helper()
-	s := check.Have(session.Open(realContext(t), addrs, &session.Options{Timeout: timeout, ServerTick: realTick, CloseTimeout: 500 * time.Millisecond}))(t)
-	t.Cleanup(s.Close)
-	return s
+	return check.Open(session.Open(realContext(t), addrs, &session.Options{Timeout: timeout, ServerTick: realTick, CloseTimeout: 500 * time.Millisecond}))(t)
 }
 
 func realContext(t *testing.T) context.Context {
@@ -101,17 +99,14 @@ func realCommands(t *testing.T, ens *zktest.Ensemble, layout election.Layout) {
 			check.OK(t, c.Resign(ctx))
 		}
 	}
-	if ev := realAwait[election.Elected](t, all[2]); ev.Term <= first {
-		t.Errorf("term %d after %d", ev.Term, first)
-	}
+	ev := realAwait[election.Elected](t, all[2])
+	check.True(t, ev.Term > first, "term %d after %d", ev.Term, first)
 	check.Fails(s.Multi(ctx, all[0].Guard(), session.CreateOp(path+"-y", nil, session.Persistent)))(t, session.ErrNoNode)
 	for _, c := range all {
 		c.Close()
 	}
 	line, err := election.Candidates(ctx, s, path, &election.ObserveOptions{Layout: layout})
-	if err != nil || len(line) > 0 {
-		t.Errorf("%+v are left, %v", line, err)
-	}
+	check.True(t, err == nil && len(line) == 0, "%+v are left, %v", line, err)
 }
 
 func realReconnects(t *testing.T, ens *zktest.Ensemble) {
@@ -133,9 +128,7 @@ func realReconnects(t *testing.T, ens *zktest.Ensemble) {
 	if now, leading := both[0].Leading(); !leading || now != term {
 		t.Errorf("term %d, %v", now, leading)
 	}
-	if _, leading := both[1].Leading(); leading {
-		t.Error("two leaders")
-	}
+	check.False(t, leads(both[1]), "two leaders")
 }
 
 // realCutOff has twenty leaders cut off, and compares when they are deposed with when their
@@ -181,9 +174,7 @@ func realCutOff(t *testing.T, ens *zktest.Ensemble, addrs []string, happens func
 		wg.Go(func() {
 			realAwait[election.Elected](t, a.rival)
 			elected[i] = time.Now()
-			if _, leading := a.leader.Leading(); leading {
-				t.Errorf("run %d: two leaders", i)
-			}
+			check.False(t, leads(a.leader), "run %d: two leaders", i)
 		})
 	}
 	wg.Wait()

@@ -7,23 +7,8 @@ import (
 
 // This file reads the leader's node: see [nodes.Leader].
 
-// A record is the content of the leader's node.
-type record struct {
-	node         string // the leader's among the candidates
-	acknowledged bool
-	successor    string // the candidate to whom the leader hands over, and then leads no more
-	data         string
-}
-
-func (r record) bytes() []byte {
-	return nodes.Leader{Node: r.node, Acknowledged: r.acknowledged, Successor: r.successor, Data: r.data}.Bytes()
-}
-
-// parseRecord returns the zero record for data that it cannot read.
-func parseRecord(data []byte) record {
-	l := nodes.ParseLeader(data)
-	return record{node: l.Node, acknowledged: l.Acknowledged, successor: l.Successor, data: l.Data}
-}
+// A record is the content of the leader's node. It is zero where that cannot be read.
+type record = nodes.Leader
 
 // A sighting is a reading of the leader at one moment.
 type sighting struct {
@@ -35,9 +20,9 @@ type sighting struct {
 // A view is the newest knowledge of the leader. It never goes back.
 type view struct {
 	dir     string // of the candidates
-	known   bool
-	newest  int64 // term that was seen
-	deposed int64 // the newest term in which we have led, and do no more
+	known   bool   // set by the first sighting, never cleared; while false, every sighting is news
+	newest  int64  // the highest term of a sighting; never lowered. A sighting of a lower term comes from a server that lags
+	deposed int64  // set when a term of our own ends, never cleared. A leader of that term, or a lower one, is not reported
 	sighting
 }
 
@@ -62,7 +47,7 @@ func (v view) depose(term int64) (view, bool) {
 // leading returns the leader to be reported: one that hands over leads no more, and neither
 // do we after we were told so.
 func (v view) leading() sighting {
-	if v.term <= v.deposed || v.node == "" || v.successor != "" {
+	if v.term <= v.deposed || v.Node == "" || v.Successor != "" {
 		return sighting{}
 	}
 	return sighting{term: v.term, record: v.record}
@@ -74,6 +59,6 @@ func (v view) event() LeaderChanged {
 		return LeaderChanged{Term: v.newest}
 	}
 	return LeaderChanged{
-		Leader: Leader{Node: znode.Join(v.dir, s.node), Data: []byte(s.data)}, Term: s.term, Acknowledged: s.acknowledged,
+		Leader: Leader{Node: znode.Join(v.dir, s.Node), Data: []byte(s.Data)}, Term: s.term, Acknowledged: s.Acknowledged,
 	}
 }

@@ -40,9 +40,7 @@ func TestStorms(t *testing.T) {
 				terms, transfers = terms+a, transfers+b
 			})
 		})
-		if !ok {
-			t.Fatalf("storm %d", seed)
-		}
+		check.Require(t, ok, "storm %d", seed)
 	}
 	t.Logf("%d terms, %d transfers", terms, transfers)
 }
@@ -51,7 +49,6 @@ func storm(w *world, seed uint64) (terms, transfers int) {
 	w.operated = seed%2 == 1 // and sessions are ended by the server
 	dice := rand.New(rand.NewPCG(seed, 0))
 	operator := w.open(0)
-	defer operator.Close()
 	var live []*player
 	add := func() {
 		s := w.open(dice.IntN(3))
@@ -168,9 +165,7 @@ func calm(w *world, s *session.Session, live []*player) {
 			leaders = append(leaders, p.Node())
 		}
 	}
-	if len(leaders) != 1 {
-		w.Fatalf("%d leaders: %q", len(leaders), leaders)
-	}
+	check.Require(w, len(leaders) == 1, "%d leaders: %q", len(leaders), leaders)
 	for _, p := range live {
 		if leader, known := p.Leader(); !known || leader.Node != leaders[0] {
 			w.Errorf("%s leads, and %s is told of %s", leaders[0], p.Node(), leader.Node)
@@ -185,11 +180,7 @@ func calm(w *world, s *session.Session, live []*player) {
 		}
 	}
 	for _, c := range line {
-		if !slices.Contains(nodes, c.Node) || c.Leading != (c.Node == leaders[0]) {
-			w.Errorf("%+v stands, beside %q", c, nodes)
-		}
+		check.True(w, slices.Contains(nodes, c.Node) && c.Leading == (c.Node == leaders[0]), "%+v stands, beside %q", c, nodes)
 	}
-	if len(line) != len(live) {
-		w.Errorf("%d stand instead of %d", len(line), len(live))
-	}
+	check.Len(w, line, len(live))
 }

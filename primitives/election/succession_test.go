@@ -27,31 +27,27 @@ func TestSuccession(t *testing.T) {
 		{100, true, zktest.Counts{zktest.OpMulti: 3, zktest.OpGetData: 4, zktest.OpGetChildren2: 5}, 4},
 		{100, false, zktest.Counts{zktest.OpMulti: 3, zktest.OpGetData: 103, zktest.OpExists: 100, zktest.OpGetChildren2: 5}, 0},
 	}[:hasten.Sized(4, 2)] {
-		t.Run(fmt.Sprintf("%d, ignore %v", row.candidates, row.ignore), func(t *testing.T) {
-			inBubble(t, zktest.Config{Latency: 10 * time.Millisecond}, func(w *world) {
-				for i := range row.candidates {
-					w.stand(w.open(i), &election.Options{IgnoreLeader: row.ignore})
-					synctest.Wait()
+		runInBubble(t, fmt.Sprintf("%d, ignore %v", row.candidates, row.ignore), zktest.Config{Latency: 10 * time.Millisecond}, func(w *world) {
+			for i := range row.candidates {
+				w.stand(w.open(i), &election.Options{IgnoreLeader: row.ignore})
+				synctest.Wait()
+			}
+			leader, term := w.leader(0)
+			for range 3 {
+				<-time.After(time.Second)
+				synctest.Wait()
+				w.ResetRequests()
+				check.Must(t, leader.Resign(w.soon()))
+				<-time.After(time.Second)
+				synctest.Wait()
+				requests, events := w.Requests(), w.Events()
+				maps.DeleteFunc(requests, func(op zktest.Op, _ int) bool { return op == zktest.OpSync || op == zktest.OpCheck }) // heartbeats
+				if !row.ignore {
+					events = 0 // the leader's node is there again before some watch it
 				}
-				leader, term := w.leader(0)
-				for range 3 {
-					<-time.After(time.Second)
-					synctest.Wait()
-					w.ResetRequests()
-					check.Must(t, leader.Resign(w.soon()))
-					<-time.After(time.Second)
-					synctest.Wait()
-					requests, events := w.Requests(), w.Events()
-					maps.DeleteFunc(requests, func(op zktest.Op, _ int) bool { return op == zktest.OpSync || op == zktest.OpCheck }) // heartbeats
-					if !row.ignore {
-						events = 0 // the leader's node is there again before some watch it
-					}
-					if !maps.Equal(requests, row.requests) || events != row.events {
-						t.Errorf("%v and %d events, want %v and %d", requests, events, row.requests, row.events)
-					}
-					leader, term = w.leader(term)
-				}
-			})
+				check.True(t, maps.Equal(requests, row.requests) && events == row.events, "%v and %d events, want %v and %d", requests, events, row.requests, row.events)
+				leader, term = w.leader(term)
+			}
 		})
 	}
 }

@@ -13,9 +13,6 @@ func TestConformance(t *testing.T) {
 		Open: func(s *session.Session) (conformance.Handle[group.Event], error) {
 			return group.Join(s, "/groups/a", "me", []byte("here"), nil)
 		},
-		Last: func(ev group.Event) bool {
-			_, last := ev.(group.Left)
-			return last
-		},
+		Last: conformance.Is[group.Left, group.Event],
 	})
 }

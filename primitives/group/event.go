@@ -2,11 +2,10 @@ package group
 
 import (
 	"fmt"
-	"slices"
-	"strings"
 	"time"
 
 	"github.com/zkactors/zkactors/primitives/internal/presence"
+	"github.com/zkactors/zkactors/primitives/internal/recipe"
 )
 
 // The errors that callers can act on: the reasons of [Gone] and [Left], beside those of
@@ -162,20 +161,7 @@ func merge(last, next Event) (Event, bool) {
 	return mergeChanges(a, b)
 }
 
-// cancel reports whether next undoes last.
+// cancel reports whether next undoes last. Two changes would have merged otherwise.
 func cancel(last, next Event) bool {
-	switch last.(type) {
-	case Suspended:
-		_, ok := next.(Resumed)
-		return ok
-	case MembersChanged:
-		_, ok := next.(MembersChanged)
-		return ok // they would have merged otherwise
-	case Joined, Blinded, Resumed, Gone, Left:
-	}
-	return false
-}
-
-func find(members []Member, id string) (int, bool) {
-	return slices.BinarySearchFunc(members, id, func(m Member, id string) int { return strings.Compare(m.ID, id) })
+	return recipe.Undone[Suspended, Resumed](last, next) || recipe.Undone[MembersChanged, MembersChanged](last, next)
 }

@@ -3,12 +3,14 @@ package group
 import (
 	"context"
 	"fmt"
+	"io"
 	"sync"
 
 	"github.com/zkactors/zkactors/actors"
 	"github.com/zkactors/zkactors/internal/client"
 	"github.com/zkactors/zkactors/internal/znode"
 	"github.com/zkactors/zkactors/primitives/internal/presence"
+	"github.com/zkactors/zkactors/primitives/internal/recipe"
 	"github.com/zkactors/zkactors/session"
 	"github.com/zkactors/zkactors/watch"
 )
@@ -30,7 +32,7 @@ type Membership struct {
 // arguments, or wraps [ErrDuplicate] if this very session has a member with the id;
 // otherwise nothing fails here.
 func Join(s *session.Session, path, id string, data []byte, opts *Options) (*Membership, error) {
-	o := opts.withDefaults()
+	o := recipe.Or(opts)
 	if err := validate(s, path, id, data, o); err != nil {
 		return nil, err
 	}
@@ -152,7 +154,7 @@ func (f *feed) begin(s *session.Session, path string, opts *WatchOptions, tell f
 	if f.closed || f.tree != nil {
 		return
 	}
-	tree, err := watch.Tree(s, path, &watch.TreeOptions{Sync: opts.withDefaults().Sync, Depth: 1})
+	tree, err := watch.Tree(s, path, &watch.TreeOptions{Sync: recipe.Or(opts).Sync, Depth: 1})
 	if err != nil { // it has been closed since
 		tell(blinded{err})
 		return
@@ -174,3 +176,9 @@ func (f *feed) close() {
 		<-f.gone
 	}
 }
+
+// String describes the membership in one short line.
+func (m *Membership) String() string { return "member " + znode.Join(m.path, m.id) }
+
+// Format implements [fmt.Formatter]: every verb prints String, and reads no more than that.
+func (m *Membership) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, m.String()) }

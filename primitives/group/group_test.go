@@ -42,9 +42,7 @@ func (w world) openGated() *bubble.Gate { return w.OpenGated(options()) }
 
 func (w world) join(s *session.Session, id, data string, opts *group.Options) *group.Membership {
 	w.Helper()
-	m := check.Have(group.Join(s, workers, id, []byte(data), opts))(w)
-	w.Cleanup(m.Close)
-	return m
+	return check.Open(group.Join(s, workers, id, []byte(data), opts))(w)
 }
 
 // joined returns when host-1 stands.
@@ -57,9 +55,7 @@ func (w world) joined(s *session.Session, data string, opts *group.Options) *gro
 
 func (w world) watch(s *session.Session) *group.Watcher {
 	w.Helper()
-	g := check.Have(group.Watch(s, workers, nil))(w)
-	w.Cleanup(g.Close)
-	return g
+	return check.Open(group.Watch(s, workers, nil))(w)
 }
 
 // await reads events until one of type E comes.
@@ -100,9 +96,7 @@ func (w world) expect(g *group.Watcher, want ...string) {
 	for _, m := range g.Members() {
 		all = append(all, m.ID+"="+string(m.Data))
 	}
-	if !slices.Equal(all, want) {
-		w.Errorf("the members are %q, want %q; the server has %q", all, want, w.members())
-	}
+	check.EqualSlices(w, all, want, "the members; the server has", w.members())
 }
 
 func pass(d time.Duration) { <-time.After(d) }
@@ -111,28 +105,19 @@ func TestJoinUpdateLeave(t *testing.T) {
 	inBubble(t, zktest.Config{}, func(w world) {
 		a, b := w.open(), w.open()
 		g := w.watch(b)
-		if ev := <-g.Events(); len(ev.Members) != 0 {
-			w.Errorf("first: %v", ev)
-		}
+		check.Equal(w, len((<-g.Events()).Members), 0, "first")
 		m := w.joined(a, "one", nil)
 		ev := <-g.Events()
-		if len(ev.Added) != 1 || ev.Added[0].ID != "host-1" || string(ev.Added[0].Data) != "one" || ev.Added[0].Session != a.ID() {
-			w.Errorf("after the join: %v", ev)
-		}
+		check.True(w, len(ev.Added) == 1 && ev.Added[0].ID == "host-1" && string(ev.Added[0].Data) == "one" && ev.Added[0].Session == a.ID(), "after the join: %v", ev)
 		check.OK(w, m.Update(w.Context(), []byte("two")))
-		if ev = <-g.Events(); len(ev.Changed) != 1 || string(ev.Members[0].Data) != "two" {
-			w.Errorf("after the update: %v", ev)
-		}
+		ev = <-g.Events()
+		check.True(w, len(ev.Changed) == 1 && string(ev.Members[0].Data) == "two", "after the update: %v", ev)
 		check.OK(w, m.Leave(w.Context()))
-		if left := w.members(); len(left) != 0 {
-			w.Errorf("after Leave there are %q", left)
-		}
-		if ev = <-g.Events(); len(ev.Removed) != 1 || len(ev.Members) != 0 {
-			w.Errorf("after the leave: %v", ev)
-		}
-		if last := await[group.Left](w, m); last.Err != nil {
-			w.Error(last)
-		}
+		check.Len(w, w.members(), 0, "after Leave")
+		ev = <-g.Events()
+		check.True(w, len(ev.Removed) == 1 && len(ev.Members) == 0, "after the leave: %v", ev)
+		last := await[group.Left](w, m)
+		check.True(w, last.Err == nil, "%v", last)
 		check.Is(w, m.Update(w.Context(), nil), group.ErrLeft) // an update after the leave
 		again := w.joined(a, "three", nil)
 		w.expect(g, "host-1=three")
@@ -163,9 +148,7 @@ func TestParentIsMadeOnce(t *testing.T) {
 		if made := join(0); made > 3 { // the node, one above it, and the node again
 			t.Errorf("%d requests for the parent: %v", made, w.Requests())
 		}
-		if made := join(many); made != 0 {
-			t.Errorf("%d requests for a parent that is there", made)
-		}
+		check.Equal(t, join(many), 0, "requests for a parent that is there")
 		for _, m := range all {
 			m.Close()
 		}
@@ -182,9 +165,7 @@ func TestRestartMeetsItsGhost(t *testing.T) {
 		second := w.join(s, "host-1", "new", nil)
 		w.expect(g, "host-1=old")
 		await[group.Joined](w, second)
-		if took := time.Since(began); took > 15*time.Second {
-			w.Errorf("joined after %v", took)
-		}
+		check.AtMost(w, time.Since(began), 15*time.Second, "joined after")
 		w.expect(g, "host-1=new")
 		first.Close()
 		w.expect(g, "host-1=new")
@@ -199,17 +180,14 @@ func TestDuplicate(t *testing.T) {
 		began := time.Now()
 		second := w.join(b, "host-1", "b", nil)
 		left := await[group.Left](w, second)
-		if took := time.Since(began); !errors.Is(left.Err, group.ErrDuplicate) || took < 24*time.Second || took > 25*time.Second {
-			w.Errorf("after %v: %v", took, left)
-		}
+		took := time.Since(began)
+		check.True(w, errors.Is(left.Err, group.ErrDuplicate) && took >= 24*time.Second && took <= 25*time.Second, "after %v: %v", took, left)
 		w.joined(b, "c", &group.Options{TakeOver: true, ConflictAfter: 5 * time.Second})
 		if left := await[group.Left](w, first); !errors.Is(left.Err, group.ErrDuplicate) || !errors.Is(first.Err(), group.ErrDuplicate) {
 			w.Error(left)
 		}
 		first.Close()
-		if there := w.members(); !slices.Equal(there, []string{"host-1"}) {
-			w.Errorf("there are %q", there)
-		}
+		check.EqualSlices(w, w.members(), []string{"host-1"})
 	})
 }
 
@@ -229,12 +207,9 @@ func TestExpiry(t *testing.T) {
 				check.OK(w, m.Update(w.Context(), fmt.Append(nil, i)))
 				await[group.Joined](w, m)
 				w.expect(g, fmt.Sprint("host-1=", i))
-				if now := g.Members()[0].Session; now == old || now != s.ID() {
-					w.Errorf("the member is of session %#x", now)
-				}
-				if took := time.Since(began); took > 5*time.Second {
-					w.Errorf("joined again after %v", took)
-				}
+				now := g.Members()[0].Session
+				check.True(w, now != old && now == s.ID(), "the member is of session %#x", now)
+				check.AtMost(w, time.Since(began), 5*time.Second, "joined again after")
 			}
 		})
 	}
@@ -250,9 +225,7 @@ func TestDeletedByAnOperator(t *testing.T) {
 		await[group.Joined](w, m)
 		check.Have(s.Set(w.Context(), workers+"/host-1", []byte("vandal"), session.AnyVersion))(w)
 		synctest.Wait()
-		if data, _, err := s.Get(w.Context(), workers+"/host-1"); err != nil || string(data) != "1" {
-			w.Errorf("the payload is %q, %v", data, err)
-		}
+		check.Reads(s.Get(w.Context(), workers+"/host-1"))(w, "1", "the payload")
 	})
 }
 
@@ -274,9 +247,7 @@ func TestLostReplies(t *testing.T) {
 		w.ClearFaults()
 		m.Close()
 		w.expect(g)
-		if left := w.members(); len(left) != 0 {
-			w.Errorf("skip %d: there are %q", skip, left)
-		}
+		check.Len(w, w.members(), 0, "skip", skip)
 		return hit
 	}
 	for name, fault := range map[string]func(*zktest.Server, zktest.Match){
@@ -292,9 +263,7 @@ func TestLostReplies(t *testing.T) {
 					}
 				})
 			}
-			if hits < 5 {
-				t.Errorf("only %d requests were hit", hits)
-			}
+			check.AtLeast(t, hits, 5, "requests were hit")
 		})
 	}
 }
@@ -321,9 +290,7 @@ func TestLostTakeOver(t *testing.T) {
 func (w world) expectOwner(s *session.Session) {
 	w.Helper()
 	stat, err := s.Exists(w.Context(), workers+"/host-1")
-	if err != nil || stat == nil || stat.EphemeralOwner != s.ID() {
-		w.Errorf("the node is %+v, %v; the session %#x", stat, err, s.ID())
-	}
+	check.True(w, err == nil && stat != nil && stat.EphemeralOwner == s.ID(), "the node is %+v, %v; the session %#x", stat, err, s.ID())
 }
 
 // TestManyMembers: members join, update and leave at random, sessions expire and
@@ -409,20 +376,14 @@ func TestManyMembers(t *testing.T) {
 				count++
 			}
 		}
-		if len(want) != count || count < sessions*each/5 {
-			w.Errorf("the server has %d members, there are %d", len(want), count)
-		}
+		check.True(w, len(want) == count && count >= sessions*each/5, "the server has %d members, there are %d", len(want), count)
 		for i, g := range watchers {
-			if got := names(g.Members()); !slices.Equal(got, want) {
-				w.Errorf("watcher %d knows %d members, the server %d", i, len(got), len(want))
-			}
+			check.EqualSlices(w, names(g.Members()), want, "what watcher", i, "knows")
 			for range 3 {
 				read(i)
 				synctest.Wait()
 			}
-			if len(told[i]) != len(want) {
-				w.Errorf("watcher %d was told of %d members, the server has %d", i, len(told[i]), len(want))
-			}
+			check.Equal(w, len(told[i]), len(want), "the members that watcher", i, "was told of")
 		}
 	})
 }
@@ -434,9 +395,7 @@ func (w world) follow(known map[string]group.Member, ev group.MembersChanged) ma
 	now := make(map[string]group.Member)
 	for _, m := range ev.Members {
 		now[m.ID] = m
-		if m.Joined < known[m.ID].Joined {
-			w.Errorf("%v joined at %d, and before at %d", m, m.Joined, known[m.ID].Joined)
-		}
+		check.AtLeast(w, m.Joined, known[m.ID].Joined, "when", m, "joined")
 	}
 	for _, m := range ev.Added {
 		if _, ok := known[m.ID]; ok {
@@ -448,9 +407,7 @@ func (w world) follow(known map[string]group.Member, ev group.MembersChanged) ma
 			w.Errorf("%v was removed or changed, and not known", m)
 		}
 	}
-	if len(known)+len(ev.Added)-len(ev.Removed) != len(now) {
-		w.Errorf("%d + %d - %d != %d", len(known), len(ev.Added), len(ev.Removed), len(now))
-	}
+	check.Equal(w, len(known)+len(ev.Added)-len(ev.Removed), len(now), "members after", ev)
 	return now
 }
 
@@ -488,9 +445,8 @@ func TestSuspension(t *testing.T) {
 		m := w.joined(s, "1", nil)
 		w.Refuse(true)
 		w.Disconnect(0)
-		if ev := await[group.Suspended](w, m); ev.Deadline.Before(time.Now()) {
-			w.Error(ev)
-		}
+		ev := await[group.Suspended](w, m)
+		check.False(w, ev.Deadline.Before(time.Now()), "%v", ev)
 		w.Refuse(false)
 		await[group.Resumed](w, m)
 	})
@@ -533,13 +489,9 @@ func TestUnreadChanges(t *testing.T) {
 			for _, m := range slices.Concat(change.Added, change.Changed) {
 				known[m.ID] = string(m.Data)
 			}
-			if len(known) != len(change.Members) {
-				w.Errorf("%v leads to %v", change, known)
-			}
+			check.Equal(w, len(known), len(change.Members), "members after", change)
 		}
-		if len(all) > 4 || !maps.Equal(known, map[string]string{"host-1": "one", "host-2": "4"}) {
-			w.Errorf("%d events: %v", len(all), all)
-		}
+		check.True(w, len(all) <= 4 && maps.Equal(known, map[string]string{"host-1": "one", "host-2": "4"}), "%d events: %v", len(all), all)
 	})
 }
 
@@ -553,9 +505,7 @@ func TestSessionClosed(t *testing.T) {
 		check.Is(w, await[group.Left](w, m).Err, session.ErrClosed)
 		<-g.Done()
 		check.Is(w, g.Err(), session.ErrClosed)
-		if there := w.members(); len(there) != 0 {
-			w.Errorf("there are %q", there)
-		}
+		check.Len(w, w.members(), 0)
 		m.Close()
 		g.Close()
 		check.Fails(group.Join(s, workers, "host-1", nil, nil))(w, session.ErrClosed)
@@ -586,16 +536,13 @@ func TestBadInput(t *testing.T) {
 			{s, workers, "a", make([]byte, 2<<20), nil, session.ErrTooLarge, "data"},
 			{s, workers, "a", nil, &group.Options{ConflictAfter: -1}, session.ErrInvalidArgument, "ConflictAfter"},
 		} {
-			if _, err := group.Join(c.session, c.path, c.id, c.data, c.opts); !errors.Is(err, c.want) || !strings.Contains(err.Error(), c.names) {
-				w.Errorf("Join(%q, %q): %v, want %v that names %s", c.path, c.id, err, c.want, c.names)
-			}
+			_, err := group.Join(c.session, c.path, c.id, c.data, c.opts)
+			check.True(w, errors.Is(err, c.want) && strings.Contains(err.Error(), c.names), "Join(%q, %q): %v, want %v that names %s", c.path, c.id, err, c.want, c.names)
 		}
 		check.Fails(group.Watch(nil, workers, nil))(w, session.ErrInvalidArgument)
 		check.Fails(group.Watch(s, "x", nil))(w, session.ErrInvalidPath)
 		synctest.Wait()
-		if n := w.Requests(); len(n) > 0 {
-			w.Errorf("there were requests: %v", n)
-		}
+		check.Equal(w, w.Requests().Total(), 0, "requests")
 		m := w.join(s, "a", "", nil)
 		check.Is(w, m.Update(w.Context(), make([]byte, 2<<20)), session.ErrTooLarge)
 	})
@@ -607,9 +554,7 @@ func TestEnroll(t *testing.T) {
 	inBubble(t, zktest.Config{}, func(w world) {
 		s := w.open()
 		m := check.Have(group.Enroll(w.Context(), s, workers, "host-1", []byte("x"), nil))(w)
-		if names := w.members(); !slices.Equal(names, []string{"host-1"}) {
-			w.Errorf("there are %q", names)
-		}
+		check.EqualSlices(w, w.members(), []string{"host-1"})
 		check.Fails(group.Enroll(w.Context(), s, workers, "host-1", nil, nil))(w, group.ErrDuplicate) // twice in one session
 		other := w.open()
 		check.Fails(group.Enroll(w.Context(), other, workers, "host-1", nil, nil))(w, group.ErrDuplicate) // in two
@@ -618,8 +563,6 @@ func TestEnroll(t *testing.T) {
 		check.Fails(group.Enroll(ctx, other, workers, "host-1", nil, nil))(w, context.DeadlineExceeded) // given up
 		m.Close()
 		<-time.After(time.Minute)
-		if names := w.members(); len(names) > 0 {
-			w.Errorf("%q are left", names)
-		}
+		check.Len(w, w.members(), 0, "are left")
 	})
 }

@@ -2,7 +2,6 @@ package group
 
 import (
 	"errors"
-	"fmt"
 	"slices"
 	"strings"
 
@@ -29,9 +28,9 @@ type view struct {
 	members []Member // in the order of their ids; replaced, never written to
 }
 
-// apply returns the view after a change of the tree, and the event for the difference, if
-// there is any. Until the first whole reading it gathers members and returns no event.
-func (v view) apply(state watch.TreeState) (view, []MembersChanged) {
+// apply returns the view after a change of the tree, and the event for the difference, which
+// is nil if there is none. Until the first whole reading it gathers members and returns no event.
+func (v view) apply(state watch.TreeState) (view, *MembersChanged) {
 	now := make(map[string]*Member) // the nodes that differ, by id; nil for those that are no members
 	for _, n := range state.Removed {
 		now[v.id(n.Path)] = nil
@@ -71,7 +70,7 @@ func (v view) apply(state watch.TreeState) (view, []MembersChanged) {
 	if change.empty() {
 		return v, nil // other nodes of the tree have changed
 	}
-	return v, []MembersChanged{change}
+	return v, &change
 }
 
 // id returns the name of a node, and "" for the path of the group itself.
@@ -112,17 +111,8 @@ func (leave) input()   {}
 // A machine is a member.
 type machine struct {
 	node presence.Machine
-	view view             // of the others, and of itself
-	held []MembersChanged // the change that is not emitted yet; at most one, and only while the session is suspended
-}
-
-// String is for transcripts.
-func (m machine) String() string {
-	s := fmt.Sprintf("%v %v", m.node, m.view.members)
-	if len(m.held) > 0 {
-		s += " held"
-	}
-	return s
+	view view            // of the others, and of itself
+	held *MembersChanged // set by a change of the view, cleared when it is emitted; while set, the session is suspended
 }
 
 // Ended implements [actors.Machine]. A member ends with its node.
@@ -141,17 +131,16 @@ func (m machine) Step(in input, out *effects) machine {
 	case kept:
 		return m.keep(in.Input, out)
 	case viewed:
-		var changes []MembersChanged
-		m.view, changes = m.view.apply(in.TreeState)
-		for _, next := range changes {
-			m.held = hold(m.held, next) // emitted by tell, at once or after Resumed
+		var change *MembersChanged
+		if m.view, change = m.view.apply(in.TreeState); change != nil {
+			m.held = hold(m.held, *change)
 		}
 		return m.tell(out) // now, or after Resumed
 	case blinded:
 		// Membership does not depend on the view: the node is kept on. A closed session ends it anyway.
 		if !errors.Is(in.err, session.ErrClosed) {
-			out.Emit = append(append(out.Emit, held(m.held)...), Blinded{in.err}) // the last that is known of the group, and why no more follows
-			m.held = nil
+			m = m.release(out) // the last that is known of the group, and why no more follows
+			out.Emit = append(out.Emit, Blinded{in.err})
 		}
 	case leave:
 		return m.keep(presence.Leave{}, out)
@@ -171,31 +160,30 @@ func (m machine) keep(in presence.Input, out *effects) machine {
 // before and after from merging.
 func (m machine) tell(out *effects) machine {
 	if !m.node.Suspended() && !m.Ended() {
-		out.Emit = append(out.Emit, held(m.held)...)
-		m.held = nil
+		m = m.release(out)
+	}
+	return m
+}
+
+// release emits the held change.
+func (m machine) release(out *effects) machine {
+	if m.held != nil {
+		out.Emit, m.held = append(out.Emit, *m.held), nil
 	}
 	return m
 }
 
 // hold merges a change into the held one. Two changes may cancel each other: then nothing
 // is held.
-func hold(changes []MembersChanged, next MembersChanged) []MembersChanged {
-	if len(changes) > 0 {
-		merged, differs := mergeChanges(changes[0], next)
+func hold(held *MembersChanged, next MembersChanged) *MembersChanged {
+	if held != nil {
+		merged, differs := mergeChanges(*held, next)
 		if !differs {
 			return nil
 		}
 		next = merged
 	}
-	return []MembersChanged{next}
-}
-
-// held returns the changes as events of a member.
-func held(changes []MembersChanged) (events []Event) {
-	for _, c := range changes {
-		events = append(events, c)
-	}
-	return events
+	return &next
 }
 
 // translate returns an event of the node as an event of the member.
@@ -233,9 +221,10 @@ func (w watcher) Step(in input, out *actors.Effects[presence.Effect, MembersChan
 	}
 	switch in := in.(type) {
 	case viewed:
-		var changes []MembersChanged
-		w.view, changes = w.view.apply(in.TreeState)
-		out.Emit = append(out.Emit, changes...)
+		var change *MembersChanged
+		if w.view, change = w.view.apply(in.TreeState); change != nil {
+			out.Emit = append(out.Emit, *change)
+		}
 	case blinded:
 		w.ended, w.err = true, in.err // the handle returns it
 	case leave:

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/zkactors/zkactors/actors"
+	"github.com/zkactors/zkactors/internal/check"
 	"github.com/zkactors/zkactors/primitives/internal/presence"
 	"github.com/zkactors/zkactors/session"
 	"github.com/zkactors/zkactors/watch"
@@ -48,9 +49,7 @@ func TestRows(t *testing.T) {
 					got = append(got, ev.String())
 				}
 			}
-			if !slices.Equal(got, c.want) {
-				t.Errorf("got  %q\nwant %q", got, c.want)
-			}
+			check.EqualSlices(t, got, c.want, "told")
 		})
 	}
 }
@@ -121,15 +120,12 @@ func TestTranslation(t *testing.T) {
 		{presence.Left{Err: why}, Left{why}},
 		{presence.Left{}, Left{}},
 	} {
-		if got := translate(c.from); got != c.want {
-			t.Errorf("%#v is %#v", c.from, got)
-		}
+		check.Equal(t, translate(c.from), c.want, c.from, "is")
 	}
 	const grammar = "(Joined (Suspended | Resumed)* Gone)* (Joined (Suspended | Resumed)*)? Left"
 	for _, file := range []string{"doc.go", "../internal/presence/doc.go"} {
-		if text, err := os.ReadFile(file); err != nil || !strings.Contains(string(text), grammar) {
-			t.Errorf("%s does not state the grammar: %v", file, err)
-		}
+		text, err := os.ReadFile(file)
+		check.True(t, err == nil && strings.Contains(string(text), grammar), "%s does not state the grammar: %v", file, err)
 	}
 }
 
@@ -138,31 +134,24 @@ func TestTranslation(t *testing.T) {
 func TestBlinded(t *testing.T) {
 	m := machine{view: view{dir: "/g"}}
 	m, out := m.after(blinded{session.ErrNoAuth})
-	if m.Ended() || len(out.Emit) != 1 || out.Emit[0] != (Blinded{session.ErrNoAuth}) {
-		t.Errorf("%v: %v", m, out.Emit)
-	}
+	check.True(t, !m.Ended() && len(out.Emit) == 1 && out.Emit[0] == (Blinded{session.ErrNoAuth}), "%v: %v", m, out.Emit)
 	if _, out := m.after(blinded{session.ErrClosed}); len(out.Emit) > 0 {
 		t.Errorf("at the end of the session: %v", out.Emit)
 	}
 	m, out = m.after(leave{})
-	if !m.Ended() || len(out.Emit) != 1 || out.Emit[0] != (Left{}) {
-		t.Errorf("%v: %v", m, out.Emit)
-	}
+	check.True(t, m.Ended() && len(out.Emit) == 1 && out.Emit[0] == (Left{}), "%v: %v", m, out.Emit)
 	for _, in := range []input{viewed{watch.TreeState{Synced: true}}, blinded{session.ErrNoAuth}} {
 		if _, out := m.after(in); len(out.Emit) > 0 {
 			t.Errorf("after the end: %v", out.Emit)
 		}
 	}
 	w := watcher{}
-	if w, _ = w.after(blinded{session.ErrNoAuth}); !w.Ended() || !errors.Is(w.err, session.ErrNoAuth) {
-		t.Errorf("%+v", w)
-	}
-	if w, _ = w.after(leave{}); !errors.Is(w.err, session.ErrNoAuth) {
-		t.Errorf("%+v", w)
-	}
-	if w, _ = (watcher{}).after(leave{}); !w.Ended() || w.err != nil {
-		t.Errorf("%+v", w)
-	}
+	w, _ = w.after(blinded{session.ErrNoAuth})
+	check.True(t, w.Ended() && errors.Is(w.err, session.ErrNoAuth), "%+v", w)
+	w, _ = w.after(leave{})
+	check.Is(t, w.err, session.ErrNoAuth, w)
+	w, _ = (watcher{}).after(leave{})
+	check.True(t, w.Ended() && w.err == nil, "%+v", w)
 }
 
 // after is Step with effects of its own.
@@ -177,4 +166,8 @@ func (m watcher) after(in input) (watcher, actors.Effects[presence.Effect, Membe
 	var out actors.Effects[presence.Effect, MembersChanged]
 	m = m.Step(in, &out)
 	return m, out
+}
+
+func find(members []Member, id string) (int, bool) {
+	return slices.BinarySearchFunc(members, id, func(m Member, id string) int { return strings.Compare(m.ID, id) })
 }

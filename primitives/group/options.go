@@ -1,13 +1,13 @@
 package group
 
 import (
-	"errors"
 	"fmt"
 	"strings"
 	"time"
 
 	"github.com/zkactors/zkactors/internal/client"
 	"github.com/zkactors/zkactors/internal/znode"
+	"github.com/zkactors/zkactors/primitives/internal/recipe"
 	"github.com/zkactors/zkactors/session"
 )
 
@@ -26,13 +26,6 @@ type Options struct {
 	TakeOver bool
 }
 
-func (o *Options) withDefaults() Options {
-	if o == nil {
-		return Options{}
-	}
-	return *o
-}
-
 // WatchOptions are optional parameters for [Watch]. A nil *WatchOptions is equivalent
 // to a zero WatchOptions.
 type WatchOptions struct {
@@ -40,33 +33,21 @@ type WatchOptions struct {
 	Sync bool
 }
 
-func (o *WatchOptions) withDefaults() WatchOptions {
-	if o == nil {
-		return WatchOptions{}
-	}
-	return *o
-}
-
 // validate refuses what cannot be done, before any I/O.
 func validate(s *session.Session, path, id string, data []byte, o Options) error {
-	if s == nil {
-		return fmt.Errorf("group: %w: session is nil", session.ErrInvalidArgument)
-	}
-	var errs []error
-	if err := client.CheckPath(s, path); err != nil {
-		errs = append(errs, fmt.Errorf("group: path: %w", err))
-	} else if err := validateID(path, id); err != nil {
-		errs = append(errs, fmt.Errorf("group: id: %w", err))
-	} else if err := fits(s, path, id, data); err != nil {
-		errs = append(errs, fmt.Errorf("group: %w", err))
-	}
-	if o.ConflictAfter < 0 {
-		errs = append(errs, fmt.Errorf("group: %w: Options.ConflictAfter %v: must not be negative", session.ErrInvalidArgument, o.ConflictAfter))
-	}
-	if _, closed := s.State().(session.Closed); closed {
-		errs = append(errs, fmt.Errorf("group: %w", session.ErrClosed))
-	}
-	return errors.Join(errs...)
+	return recipe.Check(s, "group", path, func(valid bool) (errs []error) {
+		if !valid {
+			// neither the id nor the data can be checked
+		} else if err := validateID(path, id); err != nil {
+			errs = append(errs, fmt.Errorf("group: id: %w", err))
+		} else if err := fits(s, path, id, data); err != nil {
+			errs = append(errs, fmt.Errorf("group: %w", err))
+		}
+		if o.ConflictAfter < 0 {
+			errs = append(errs, fmt.Errorf("group: %w: Options.ConflictAfter %v: must not be negative", session.ErrInvalidArgument, o.ConflictAfter))
+		}
+		return errs
+	})
 }
 
 func validateID(path, id string) error {

@@ -22,12 +22,9 @@ func TestRealGroup(t *testing.T) {
 	defer cancel()
 	opts := &session.Options{Timeout: 10 * time.Second, ServerTick: 100 * time.Millisecond}
 	open := func(addrs []string) *session.Session {
-		s := check.Have(session.Open(ctx, addrs, opts))(t)
-		t.Cleanup(s.Close)
-		return s
+		return check.Open(session.Open(ctx, addrs, opts))(t)
 	}
-	watcher := check.Have(group.Watch(open(ens.Addrs()), "/groups/workers", nil))(t)
-	defer watcher.Close()
+	watcher := check.Open(group.Watch(open(ens.Addrs()), "/groups/workers", nil))(t)
 	expect := func(want ...string) []group.Member {
 		t.Helper()
 		for {
@@ -46,8 +43,7 @@ func TestRealGroup(t *testing.T) {
 	var members []*group.Membership
 	for i := range 3 {
 		s := open(proxy.Addrs())
-		m := check.Have(group.Join(s, "/groups/workers", fmt.Sprintf("host-%d", i), []byte("here"), nil))(t)
-		defer m.Close()
+		m := check.Open(group.Join(s, "/groups/workers", fmt.Sprintf("host-%d", i), []byte("here"), nil))(t)
 		sessions, members = append(sessions, s), append(members, m)
 	}
 	all := []string{"host-0", "host-1", "host-2"}
@@ -63,8 +59,7 @@ func TestRealGroup(t *testing.T) {
 	// A process that was killed, and is started again.
 	sessions[0].Close()
 	expect("host-2")
-	again := check.Have(group.Join(open(proxy.Addrs()), "/groups/workers", "host-0", []byte("there"), nil))(t)
-	defer again.Close()
+	again := check.Open(group.Join(open(proxy.Addrs()), "/groups/workers", "host-0", []byte("there"), nil))(t)
 	expect("host-0", "host-2")
 
 	ens.Kill(ens.Leader())

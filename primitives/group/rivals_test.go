@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -52,9 +51,7 @@ func TestSuccessorStays(t *testing.T) {
 		check.Is(w, await[group.Left](w, first).Err, group.ErrDuplicate)
 		pass(time.Minute)
 		w.expectOwner(b)
-		if got := told(second); len(got) > 0 {
-			w.Errorf("the second was told %q", got)
-		}
+		check.Len(w, told(second), 0, "the second was told")
 	})
 }
 
@@ -70,9 +67,7 @@ func TestWaitBeginsAnew(t *testing.T) {
 		pass(15 * time.Second)
 		check.Have(a.Multi(w.Context(), session.DeleteOp(node, 0), session.CreateOp(node, []byte("another"), session.Ephemeral)))(w)
 		await[group.Joined](w, m)
-		if took := time.Since(began); took < 35*time.Second || took > 36*time.Second {
-			w.Errorf("joined after %v", took)
-		}
+		check.Within(w, time.Since(began), 35*time.Second, 36*time.Second, "joined after")
 	})
 }
 
@@ -99,16 +94,10 @@ func TestHeldUp(t *testing.T) {
 				a.Mend()
 				check.Is(w, <-result, group.ErrDuplicate)
 				<-first.Done()
-				if got := told(first); !slices.Equal(got, []string{"Suspended", "Left"}) {
-					w.Errorf("the first was told %q", got)
-				}
+				check.EqualSlices(w, told(first), []string{"Suspended", "Left"}, "the first was told")
 				w.expectOwner(b)
-				if data, _, err := b.Get(w.Context(), workers+"/host-1"); err != nil || string(data) != "second" {
-					w.Errorf("the payload is %q, %v", data, err)
-				}
-				if got := told(second); len(got) > 0 {
-					w.Errorf("the second was told %q", got)
-				}
+				check.Reads(b.Get(w.Context(), workers+"/host-1"))(w, "second", "the payload")
+				check.Len(w, told(second), 0, "the second was told")
 			})
 		})
 	}
@@ -156,9 +145,7 @@ func TestSlowTakeOver(t *testing.T) {
 		w.joined(b, "second", nil)
 		check.Is(w, await[group.Left](w, first).Err, group.ErrDuplicate)
 		w.expectOwner(b)
-		if data, _, err := b.Get(w.Context(), workers+"/host-1"); err != nil || string(data) != "second" {
-			w.Errorf("the payload is %q, %v", data, err)
-		}
+		check.Reads(b.Get(w.Context(), workers+"/host-1"))(w, "second", "the payload")
 	})
 }
 
@@ -171,14 +158,11 @@ func TestPersistentIsNoMember(t *testing.T) {
 		for _, opts := range []*group.Options{nil, bold} {
 			began := time.Now()
 			m := w.join(s, "host-1", "x", opts)
-			if left := await[group.Left](w, m); !errors.Is(left.Err, group.ErrDuplicate) || time.Since(began) > time.Second {
-				w.Errorf("after %v: %v", time.Since(began), left)
-			}
+			left := await[group.Left](w, m)
+			check.True(w, errors.Is(left.Err, group.ErrDuplicate) && time.Since(began) <= time.Second, "after %v: %v", time.Since(began), left)
 			m.Close()
 		}
-		if data, _, err := s.Get(w.Context(), workers+"/host-1"); err != nil || string(data) != "mine" {
-			w.Errorf("%q, %v", data, err)
-		}
+		check.Reads(s.Get(w.Context(), workers+"/host-1"))(w, "mine")
 	})
 }
 
@@ -199,9 +183,7 @@ func TestLeavingUnread(t *testing.T) {
 			check.Is(w, await[group.Left](w, m).Err, session.ErrNoAuth)
 			m.Close()
 			pass(time.Second)
-			if there := w.members(); len(there) > 0 {
-				w.Errorf("there are %q", there)
-			}
+			check.Len(w, w.members(), 0)
 		}
 	})
 }
@@ -215,16 +197,12 @@ func TestBlinded(t *testing.T) {
 		m := w.join(s, "host-1", "1", nil)
 		check.Is(w, await[group.Blinded](w, m).Err, session.ErrNoAuth)
 		check.OK(w, m.Update(w.Context(), []byte("2")))
-		if there := w.members(); !slices.Equal(there, []string{"host-1"}) {
-			w.Errorf("there are %q", there)
-		}
+		check.EqualSlices(w, w.members(), []string{"host-1"})
 		w.Expire(s.ID())
 		await[group.Gone](w, m)
 		await[group.Joined](w, m)
 		check.OK(w, m.Leave(w.Context()))
-		if there := w.members(); len(there) > 0 {
-			w.Errorf("there are %q", there)
-		}
+		check.Len(w, w.members(), 0)
 	})
 }
 
@@ -240,19 +218,15 @@ func TestEndedContexts(t *testing.T) {
 		check.Is(w, m.Update(over, []byte("2")), why)
 		w.Thaw(s.ID())
 		pass(time.Second)
-		if data, _, err := s.Get(w.Context(), workers+"/host-1"); err != nil || string(data) != "2" {
-			w.Errorf("%q, %v", data, err)
-		}
+		check.Reads(s.Get(w.Context(), workers+"/host-1"))(w, "2")
 		w.Freeze(s.ID(), zktest.Both)
 		check.Is(w, m.Leave(over), why)
 		w.Thaw(s.ID())
 		<-m.Done()
-		if there := w.members(); len(there) > 0 || m.Err() != nil {
-			w.Errorf("there are %q, %v", there, m.Err())
-		}
-		if err := m.Leave(over); err != nil && !errors.Is(err, why) {
-			w.Error(err)
-		}
+		there := w.members()
+		check.True(w, len(there) == 0 && m.Err() == nil, "there are %q, %v", there, m.Err())
+		err := m.Leave(over)
+		check.False(w, err != nil && !errors.Is(err, why), "%v", err)
 	})
 }
 
@@ -272,9 +246,8 @@ func TestMissingParent(t *testing.T) {
 		defer cancel()
 		_ = m.Leave(ctx)
 		other := w.open()
-		if err := other.Delete(w.Context(), workers+"/host-1", session.AnyVersion); err != nil && !errors.Is(err, session.ErrNoNode) {
-			w.Error(err)
-		}
+		err := other.Delete(w.Context(), workers+"/host-1", session.AnyVersion)
+		check.False(w, err != nil && !errors.Is(err, session.ErrNoNode), "%v", err)
 		w.Thaw(s.ID())
 		<-m.Done()
 		check.OK(w, m.Err())
@@ -323,9 +296,7 @@ func TestMayNotDelete(t *testing.T) {
 		first := w.joined(a, "first", nil)
 		began := time.Now()
 		check.Is(w, first.Leave(w.Context()), session.ErrNoAuth)
-		if took := time.Since(began); took < 12*time.Second || took > 24*time.Second {
-			w.Errorf("left after %v", took)
-		}
+		check.Within(w, time.Since(began), 12*time.Second, 24*time.Second, "left after")
 		first.Close()
 		w.expectOwner(a)
 		a.Close()
@@ -355,14 +326,11 @@ func TestLaterMemberStays(t *testing.T) {
 			w.ClearFaults()
 			pass(time.Minute)
 			if !joins {
-				if all := w.members(); len(all) > 0 {
-					w.Errorf("%q are left", all)
-				}
+				check.Len(w, w.members(), 0, "are left")
 				return
 			}
-			if after, err := s.Exists(w.Context(), workers+"/host-1"); err != nil || after == nil || after.Czxid != before.Czxid {
-				w.Errorf("%+v stood, and now %+v, %v", before, after, err)
-			}
+			after, err := s.Exists(w.Context(), workers+"/host-1")
+			check.True(w, err == nil && after != nil && after.Czxid == before.Czxid, "%+v stood, and now %+v, %v", before, after, err)
 			second.Close()
 		})
 	}

@@ -1,13 +1,14 @@
 package group
 
 import (
-	"errors"
 	"fmt"
+	"io"
 	"sync"
 
 	"github.com/zkactors/zkactors/actors"
 	"github.com/zkactors/zkactors/internal/client"
 	"github.com/zkactors/zkactors/primitives/internal/presence"
+	"github.com/zkactors/zkactors/primitives/internal/recipe"
 	"github.com/zkactors/zkactors/session"
 )
 
@@ -29,17 +30,7 @@ type Watcher struct {
 // If opts is nil, the default options are used. The error names what is wrong with the
 // arguments; what fails later ends the watch, and [Watcher.Err] says why.
 func Watch(s *session.Session, path string, opts *WatchOptions) (*Watcher, error) {
-	if s == nil {
-		return nil, fmt.Errorf("group: %w: session is nil", session.ErrInvalidArgument)
-	}
-	var errs []error
-	if err := client.CheckPath(s, path); err != nil {
-		errs = append(errs, fmt.Errorf("group: path: %w", err))
-	}
-	if _, closed := s.State().(session.Closed); closed {
-		errs = append(errs, fmt.Errorf("group: %w", session.ErrClosed))
-	}
-	if err := errors.Join(errs...); err != nil {
+	if err := recipe.Check(s, "group", path, nil); err != nil {
 		return nil, err
 	}
 	w := &Watcher{session: s, path: path}
@@ -103,3 +94,9 @@ func (w *Watcher) Close() {
 	w.actor.Close()
 	w.feed.close()
 }
+
+// String describes the watcher in one short line.
+func (w *Watcher) String() string { return "watcher of group " + w.path }
+
+// Format implements [fmt.Formatter]: every verb prints String, and reads no more than that.
+func (w *Watcher) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, w.String()) }

@@ -117,7 +117,7 @@ func ranks(names []string) []standing {
 }
 
 func isPrioritized(data []byte, names []string) bool {
-	_, ranked := priority.ParseRank(firstOr(names, ""))
+	_, ranked := nodes.ParseRank(firstOr(names, ""))
 	return ranked || priority.IsPriority(data)
 }
 

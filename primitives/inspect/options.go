@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/zkactors/zkactors/internal/client"
 	"github.com/zkactors/zkactors/session"
 )
 
@@ -32,10 +33,7 @@ type Options struct {
 }
 
 func (o *Options) withDefaults() Options {
-	var v Options
-	if o != nil {
-		v = *o
-	}
+	v := client.Options(o)
 	v.MaxNodes = cmp.Or(v.MaxNodes, 50_000)
 	v.MaxWatched = cmp.Or(v.MaxWatched, 5_000)
 	v.Window = cmp.Or(v.Window, 128)
@@ -45,9 +43,11 @@ func (o *Options) withDefaults() Options {
 
 // validate names what is wrong, before any I/O.
 func validate(s *session.Session, path string, o Options) error {
-	if s == nil {
-		return fmt.Errorf("inspect: %w: session is nil", session.ErrInvalidArgument)
-	}
+	return client.Validate("inspect", s, func() error { return o.validate(path) })
+}
+
+// validate returns an error for each option that is negative, and for a path that is malformed.
+func (o *Options) validate(path string) error {
 	var errs []error
 	if err := session.ValidatePath(path); err != nil {
 		errs = append(errs, fmt.Errorf("inspect: path: %w", err))
@@ -58,9 +58,6 @@ func validate(s *session.Session, path string, o Options) error {
 		if n < 0 {
 			errs = append(errs, fmt.Errorf("inspect: %w: Options.%s is negative", session.ErrInvalidArgument, name))
 		}
-	}
-	if _, closed := s.State().(session.Closed); closed {
-		errs = append(errs, fmt.Errorf("inspect: %w", session.ErrClosed))
 	}
 	return errors.Join(errs...)
 }

@@ -101,8 +101,22 @@ func (r *recogniser) get(path string, aspect session.Aspect, c care) *found {
 var errTooMany = errors.New("not read: too many nodes")
 
 func (r *recogniser) node(path string, c care) *found { return r.get(path, session.AspectData, c) }
-func (r *recogniser) list(path string) *found {
-	return r.get(path, session.AspectChildren, watched)
+func (r *recogniser) list(path string) *found         { return r.get(path, session.AspectChildren, watched) }
+
+// standing returns the node at the path; nil if it is to be read, or does not stand.
+func (r *recogniser) standing(path string, c care) *found {
+	if n := r.node(path, c); n != nil && !n.gone() && n.stat != nil {
+		return n
+	}
+	return nil
+}
+
+// names returns the names of the children; none if they are to be read, or cannot be.
+func (r *recogniser) names(path string) []string {
+	if l := r.list(path); l != nil && l.err == nil {
+		return l.names
+	}
+	return nil
 }
 
 // survey recognises all below the path. It is complete if there are no wants.
@@ -210,8 +224,8 @@ func (r *recogniser) contenders(t *Thing, dir string, all []standing, hold int) 
 			c = watched
 		}
 		node := znode.Join(dir, s.Name)
-		n := r.node(node, c)
-		if n == nil || n.gone() || n.stat == nil {
+		n := r.standing(node, c)
+		if n == nil {
 			continue
 		}
 		one := Contender{
@@ -245,10 +259,7 @@ func (r *recogniser) line(path string, names []string) {
 	}
 	switch {
 	case kind == Semaphore: // the limit stands elsewhere
-		for i := range t.Contenders {
-			t.Contenders[i].Holds = true
-			t.Held += t.Contenders[i].Weight
-		}
+		t.Held = t.hold()
 	case kind == Election && len(t.Contenders) > 0:
 		c := t.Contenders[0]
 		t.Leader = &Leader{Node: c.Node, Identity: c.Identity, Term: c.Czxid, Since: c.Since}
@@ -268,16 +279,21 @@ func (r *recogniser) prioritized(path string, names []string) {
 	}
 	if slices.Contains(names, readers) {
 		dir := znode.Join(path, readers)
-		if l := r.list(dir); l != nil && l.err == nil {
-			for _, name := range l.names {
-				claims[name] = znode.Join(dir, name)
-			}
+		for _, name := range r.names(dir) {
+			claims[name] = znode.Join(dir, name)
 		}
 	}
 	line := ranks(names)
-	slices.SortStableFunc(line, func(a, b standing) int { return first(claims[a.Name] != "", claims[b.Name] != "") })
+	holds, waits := line[:0:0], line[:0:0]
+	for _, s := range line {
+		if claims[s.Name] != "" {
+			holds = append(holds, s)
+		} else {
+			waits = append(waits, s)
+		}
+	}
 	t := Thing{Path: path, Kind: Lock, Layout: prioritized}
-	t.Contenders = r.contenders(&t, path, line, len(claims))
+	t.Contenders = r.contenders(&t, path, append(holds, waits...), len(claims))
 	for i := range t.Contenders {
 		c := &t.Contenders[i]
 		if c.Claim = claims[nameOf(c.Node)]; c.Claim != "" {
@@ -285,17 +301,6 @@ func (r *recogniser) prioritized(path string, names []string) {
 		}
 	}
 	r.add(t)
-}
-
-// first compares two of which those with the property are first.
-func first(a, b bool) int {
-	switch {
-	case a == b:
-		return 0
-	case a:
-		return -1
-	}
-	return 1
 }
 
 // semaphore adds a semaphore of this library, or of Curator.
@@ -325,8 +330,8 @@ func (r *recogniser) semaphore(path string, n *found, names []string) {
 	for i := range t.Contenders {
 		c := &t.Contenders[i]
 		sum += c.Weight
-		n := r.node(c.Node, forever)
-		announced := n != nil && n.stat != nil && n.stat.Version > 0
+		n := r.standing(c.Node, forever)
+		announced := n != nil && n.stat.Version > 0
 		if c.Holds = announced || sum <= t.Limit; c.Holds {
 			t.Held += c.Weight
 		}
@@ -343,25 +348,33 @@ func (r *recogniser) curatorSemaphore(locks, leases string, all []standing, t *T
 		return
 	}
 	t.Contenders = r.contenders(t, leases, all, len(all))
+	t.Held = len(t.Contenders)
+	t.hold()
 	queue := r.contenders(t, locks, standings(l.names), 0)
-	waits := -1
+	for i := range slices.Backward(t.Contenders) {
+		if c := &t.Contenders[i]; len(queue) > 0 && c.Session == queue[0].Session {
+			c.Holds = false
+			queue = queue[1:] // it stands twice
+			t.Line--
+			t.Held--
+			break
+		}
+	}
+	t.queue(queue)
+}
+
+// hold notes that all contenders so far hold, and returns their weight.
+func (t *Thing) hold() (weight int) {
 	for i := range t.Contenders {
 		t.Contenders[i].Holds = true
-		if len(queue) > 0 && t.Contenders[i].Session == queue[0].Session {
-			waits = i
-		}
+		weight += t.Contenders[i].Weight
 	}
-	if waits >= 0 {
-		t.Contenders[waits].Holds = false
-		queue = queue[1:] // it stands twice
-		t.Line--
-	}
-	for i := range t.Contenders {
-		if t.Contenders[i].Holds {
-			t.Held++
-		}
-	}
-	for _, c := range queue {
+	return weight
+}
+
+// queue adds contenders for a lease that stand in the line of a lock.
+func (t *Thing) queue(all []Contender) {
+	for _, c := range all {
 		c.Wants = wantsLease
 		t.Contenders = append(t.Contenders, c)
 	}
@@ -381,18 +394,10 @@ func (r *recogniser) kazooSemaphore(path string, n *found, names []string) {
 		}
 	}
 	t.Contenders = r.contenders(&t, path, leases, len(leases))
-	for i := range t.Contenders {
-		t.Contenders[i].Holds = true
-	}
-	t.Held = len(t.Contenders)
+	t.Held = t.hold()
 	t.Room = t.Limit - t.Held
 	dir := path + semaphoreLock
-	if l := r.list(dir); l != nil && l.err == nil {
-		for _, c := range r.contenders(&t, dir, standings(l.names), 0) {
-			c.Wants = wantsLease
-			t.Contenders = append(t.Contenders, c)
-		}
-	}
+	t.queue(r.contenders(&t, dir, standings(r.names(dir)), 0))
 	slices.SortStableFunc(t.Contenders, func(a, b Contender) int { return a.Since.Compare(b.Since) })
 	r.add(t)
 }
@@ -438,13 +443,9 @@ func (r *recogniser) double(path string, n *found) {
 	t := Thing{Path: path, Kind: DoubleBarrier, Layout: standard, Double: &Rounds{Round: record.Round, Parties: record.Parties}}
 	parties := func(round int) (all []Entry) {
 		dir := znode.Join(znode.Join(path, strconv.Itoa(round)), "in")
-		l := r.list(dir)
-		if l == nil || l.err != nil {
-			return nil
-		}
-		for _, name := range l.names {
+		for _, name := range r.names(dir) {
 			node := znode.Join(dir, name)
-			if n := r.node(node, forever); n != nil && n.stat != nil {
+			if n := r.standing(node, forever); n != nil {
 				all = append(all, entry(cmp.Or(nodes.PartyName(name), name), node, n))
 			}
 		}
@@ -472,10 +473,7 @@ func (r *recogniser) queue(path string, names []string) bool {
 	}
 	lists := make(map[string][]string)
 	for _, name := range names {
-		l := r.list(znode.Join(path, name))
-		if l != nil && l.err == nil {
-			lists[name] = l.names
-		}
+		lists[name] = r.names(znode.Join(path, name))
 	}
 	q := &QueueState{
 		Buckets: len(lists["items"]), Claimed: len(lists["claims"]), Waiting: len(lists["waiters"]), Producers: len(lists["producers"]),
@@ -495,12 +493,12 @@ func (r *recogniser) queue(path string, names []string) bool {
 			q.Delayed += n
 		case n > 0 && i < manyBuckets && !searched[bucket.Priority]:
 			searched[bucket.Priority] = true
-			q.Oldest = earlier(q.Oldest, r.oldest(dir))
+			q.Oldest = earlier(q.Oldest, r.oldest(dir, r.names(dir)))
 		}
 	}
 	claims := znode.Join(path, "claims")
 	for _, id := range lists["claims"][:min(len(lists["claims"]), manyClaims)] {
-		if n := r.node(znode.Join(claims, id), polled); n != nil && n.stat != nil {
+		if n := r.standing(znode.Join(claims, id), polled); n != nil {
 			q.Claims = append(q.Claims, Claim{id, text(n.data), sessionText(n.stat.EphemeralOwner), since(n.stat.Ctime)})
 		}
 	}
@@ -512,12 +510,9 @@ func (r *recogniser) queue(path string, names []string) bool {
 // count returns how many children a node has. It lists them only if it is watched.
 func (r *recogniser) count(path string, watch bool) int {
 	if r.live && watch {
-		if l := r.list(path); l != nil && l.err == nil {
-			return len(l.names)
-		}
-		return 0
+		return len(r.names(path))
 	}
-	if n := r.node(path, polled); n != nil && n.stat != nil {
+	if n := r.standing(path, polled); n != nil {
 		return int(n.stat.NumChildren)
 	}
 	return 0
@@ -527,7 +522,7 @@ func (r *recogniser) count(path string, watch bool) int {
 func (r *recogniser) flat(path string, names []string) bool {
 	if slices.Contains(names, "entries") && slices.Contains(names, "taken") { // kazoo's LockingQueue
 		entries := znode.Join(path, "entries")
-		q := &QueueState{Items: r.count(entries, true), Claimed: r.count(znode.Join(path, "taken"), true), Oldest: r.oldest(entries)}
+		q := &QueueState{Items: r.count(entries, true), Claimed: r.count(znode.Join(path, "taken"), true), Oldest: r.oldest(entries, r.names(entries))}
 		r.add(Thing{Path: path, Kind: Queue, Layout: kazoo, Queue: q})
 		return true
 	}
@@ -535,20 +530,12 @@ func (r *recogniser) flat(path string, names []string) bool {
 	if layout == "" || slices.ContainsFunc(names, func(name string) bool { return flatItem(name) != layout }) {
 		return false
 	}
-	r.add(Thing{Path: path, Kind: Queue, Layout: layout, Queue: &QueueState{Items: len(names), Oldest: r.oldestOf(path, names)}})
+	r.add(Thing{Path: path, Kind: Queue, Layout: layout, Queue: &QueueState{Items: len(names), Oldest: r.oldest(path, names)}})
 	return true
 }
 
-// oldest returns when the oldest item in the directory was put.
-func (r *recogniser) oldest(dir string) time.Time {
-	if l := r.list(dir); l != nil && l.err == nil {
-		return r.oldestOf(dir, l.names)
-	}
-	return time.Time{}
-}
-
-// oldestOf returns when the oldest of the items was put. The first of them may have been taken since they were listed.
-func (r *recogniser) oldestOf(dir string, names []string) time.Time {
+// oldest returns when the oldest of the items was put. The first of them may have been taken since they were listed.
+func (r *recogniser) oldest(dir string, names []string) time.Time {
 	const first = 8
 	all := items.Line(names)
 	for _, item := range all[:min(len(all), first)] {

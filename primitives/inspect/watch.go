@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"reflect"
 	"slices"
-	"sync"
 	"time"
 
 	"github.com/zkactors/zkactors/actors"
@@ -16,12 +15,9 @@ import (
 // A Watcher surveys a path after each change. Create it with [Watch]. It is safe for
 // concurrent use, and must be closed.
 type Watcher struct {
-	path  string
-	actor *actors.Actor[input, *Survey]
-
-	// The lock is for err, which observe sets once the surveyor is over for a reason.
-	mu  sync.Mutex
-	err error
+	path   string
+	actor  *actors.Actor[input, *Survey]
+	reason client.Reason // set once the surveyor is over for a reason
 }
 
 // Watch surveys path, and again after each change, whether or not there is a node.
@@ -60,11 +56,7 @@ func (w *Watcher) Surveys() <-chan *Survey { return w.actor.Events() }
 func (w *Watcher) Done() <-chan struct{} { return w.actor.Ended() }
 
 // Err returns why the watcher has ended: [session.ErrClosed]. It returns nil before that, and after Close.
-func (w *Watcher) Err() error {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.err
-}
+func (w *Watcher) Err() error { return w.reason.Err() }
 
 // Close stops the watcher. It may be called any number of times.
 func (w *Watcher) Close() { w.actor.Close() }
@@ -72,9 +64,7 @@ func (w *Watcher) Close() { w.actor.Close() }
 // observe keeps what Err returns up to date with the machine.
 func (w *Watcher) observe(m *surveyor, _ []*Survey) {
 	if m.over && m.err != nil {
-		w.mu.Lock()
-		defer w.mu.Unlock()
-		w.err = fmt.Errorf("inspect %s: %w", w.path, m.err)
+		w.reason.Set(fmt.Errorf("inspect %s: %w", w.path, m.err))
 	}
 }
 
@@ -257,18 +247,11 @@ func (m *surveyor) told(in told, out *effects) {
 	}
 }
 
-// unwatch enters that a node is not watched any more.
-func (m *surveyor) unwatch(k *known) {
-	if k.watched {
-		k.watched = false // its newest state is not known from now on
-		m.watches--
-	}
-}
-
 // forget ends the watch on a node, if there is one.
 func (m *surveyor) forget(of key, out *effects) {
 	if k := m.known[of]; k.watched {
-		m.unwatch(k)
+		k.watched = false // its newest state is not known from now on
+		m.watches--
 		out.Do = append(out.Do, forget{of})
 	}
 }

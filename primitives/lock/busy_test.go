@@ -6,6 +6,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/zkactors/zkactors/internal/bubble"
 	"github.com/zkactors/zkactors/internal/check"
 	"github.com/zkactors/zkactors/primitives/lock"
 	"github.com/zkactors/zkactors/session"
@@ -19,7 +20,7 @@ const throttled = -127
 func TestCloseDuringDowngrade(t *testing.T) {
 	for _, layout := range []lock.Layout{lock.Standard, lock.Curator, lock.Kazoo, lock.Prioritized} {
 		t.Run(layout.String(), func(t *testing.T) {
-			inRoomWith(t, zktest.Config{Latency: time.Millisecond}, 2, func(t *testing.T, _ *zktest.Server, all []*session.Session) {
+			bubble.Sessions(t, zktest.Config{Latency: time.Millisecond}, 2, session.Options{}, func(t *testing.T, _ *zktest.Server, all []*session.Session) {
 				opts := &lock.Options{Layout: layout}
 				l := check.Have(lock.AcquireWrite(t.Context(), all[0], "/l", opts))(t)
 				ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
@@ -27,9 +28,7 @@ func TestCloseDuringDowngrade(t *testing.T) {
 				_ = l.Downgrade(ctx) // it goes on
 				l.Close()
 				<-time.After(time.Second)
-				if names := remains(t, all[1], "/l"); len(names) > 0 {
-					t.Errorf("after Close there are %q", names)
-				}
+				check.Len(t, remains(t, all[1], "/l"), 0, "after Close")
 				w := check.Have(lock.TryAcquireWrite(t.Context(), all[1], "/l", opts))(t)
 				w.Close()
 			})
@@ -40,16 +39,14 @@ func TestCloseDuringDowngrade(t *testing.T) {
 // TestNoListsWithoutToken: a contender that waits for its token, because the read of its node is
 // throttled, does not list the line meanwhile.
 func TestNoListsWithoutToken(t *testing.T) {
-	inRoomWith(t, zktest.Config{Latency: time.Millisecond}, 1, func(t *testing.T, srv *zktest.Server, all []*session.Session) {
+	bubble.Sessions(t, zktest.Config{Latency: time.Millisecond}, 1, session.Options{}, func(t *testing.T, srv *zktest.Server, all []*session.Session) {
 		ensure(t, all[0], "/l", []byte("somebody's data")) // so that the create tells no czxid
 		for range 12 {
 			srv.AnswerError(zktest.Match{Op: zktest.OpGetData}, throttled)
 		}
 		srv.ResetRequests()
 		l := check.Have(lock.Acquire(t.Context(), all[0], "/l", nil))(t)
-		if n := srv.Requests()[zktest.OpGetChildren2]; n > 2 {
-			t.Errorf("%d lists", n)
-		}
+		check.AtMost(t, srv.Requests()[zktest.OpGetChildren2], 2, "lists")
 		l.Close()
 	})
 }
@@ -59,29 +56,22 @@ func TestNoListsWithoutToken(t *testing.T) {
 func TestPreemptionIsRepeated(t *testing.T) {
 	for name, op := range map[string]zktest.Op{"get": zktest.OpGetData, "set": zktest.OpSetData} {
 		for _, after := range []time.Duration{0, 10 * time.Second} {
-			t.Run(name+" "+after.String(), func(t *testing.T) {
-				inRoom(t, 2, func(t *testing.T, srv *zktest.Server, all []*session.Session) {
-					low := standsAt(t, lock.New, all[0], "/l", prior(0))
-					await[lock.Acquired](t, low)
-					for range 5 {
-						srv.AnswerError(zktest.Match{Session: all[1].ID(), Op: op, Path: low.Node()}, throttled)
-					}
-					high := standsAt(t, lock.New, all[1], "/l", preempting(5, after))
-					<-low.Revoked()
-					check.Must(t, srv.AwaitFault(0))
-					if isClosed(low.Done()) {
-						t.Error("lost before it was asked for")
-					}
-					if after > 0 {
-						<-low.Done()
-					} else {
-						low.Close()
-					}
-					synctest.Wait()
-					if !holds(high) {
-						t.Error("it is free, and nobody has it")
-					}
-				})
+			runInRoom(t, name+" "+after.String(), 2, func(t *testing.T, srv *zktest.Server, all []*session.Session) {
+				low := standsAt(t, lock.New, all[0], "/l", prior(0))
+				await[lock.Acquired](t, low)
+				for range 5 {
+					srv.AnswerError(zktest.Match{Session: all[1].ID(), Op: op, Path: low.Node()}, throttled)
+				}
+				high := standsAt(t, lock.New, all[1], "/l", preempting(5, after))
+				<-low.Revoked()
+				check.Must(t, srv.AwaitFault(0))
+				check.False(t, isClosed(low.Done()), "lost before it was asked for")
+				if after > 0 {
+					<-low.Done()
+				} else {
+					low.Close()
+				}
+				check.True(t, holds(high), "it is free, and nobody has it")
 			})
 		}
 	}
@@ -98,9 +88,7 @@ func TestNotPreemptedUnasked(t *testing.T) {
 		high := standsAt(t, lock.New, all[1], "/l", preempting(5, time.Second))
 		<-time.After(time.Hour)
 		synctest.Wait()
-		if isClosed(low.Revoked()) || isClosed(low.Done()) || holds(high) {
-			t.Errorf("asked: %v; lost: %v", isClosed(low.Revoked()), low.Err())
-		}
+		check.True(t, !isClosed(low.Revoked()) && !isClosed(low.Done()) && !holds(high), "asked: %v; lost: %v", isClosed(low.Revoked()), low.Err())
 	})
 }
 
@@ -108,19 +96,17 @@ func TestNotPreemptedUnasked(t *testing.T) {
 // asked.
 func TestRevokedAndGone(t *testing.T) {
 	for _, layout := range []lock.Layout{lock.Standard, lock.Prioritized} {
-		t.Run(layout.String(), func(t *testing.T) {
-			inRoom(t, 2, func(t *testing.T, srv *zktest.Server, all []*session.Session) {
-				l := standsAt(t, lock.New, all[0], "/l", &lock.Options{Layout: layout})
-				await[lock.Acquired](t, l)
-				srv.DropReply(zktest.Match{Session: all[1].ID(), Op: zktest.OpSetData})
-				srv.Refuse(true) // until the holder has gone
-				revoked := make(chan error, 1)
-				go func() { revoked <- lock.Revoke(t.Context(), all[1], "/l", &lock.RevokeOptions{Layout: layout}) }()
-				<-l.Revoked()
-				l.Close()
-				srv.Refuse(false)
-				check.OK(t, <-revoked)
-			})
+		runInRoom(t, layout.String(), 2, func(t *testing.T, srv *zktest.Server, all []*session.Session) {
+			l := standsAt(t, lock.New, all[0], "/l", &lock.Options{Layout: layout})
+			await[lock.Acquired](t, l)
+			srv.DropReply(zktest.Match{Session: all[1].ID(), Op: zktest.OpSetData})
+			srv.Refuse(true) // until the holder has gone
+			revoked := make(chan error, 1)
+			go func() { revoked <- lock.Revoke(t.Context(), all[1], "/l", &lock.RevokeOptions{Layout: layout}) }()
+			<-l.Revoked()
+			l.Close()
+			srv.Refuse(false)
+			check.OK(t, <-revoked)
 		})
 	}
 }
@@ -132,9 +118,7 @@ func TestThrottledRevocation(t *testing.T) {
 			l := standsAt(t, lock.New, all[0], "/l", nil)
 			await[lock.Acquired](t, l)
 			srv.AnswerError(zktest.Match{Session: all[1].ID(), Op: op, Skip: skip}, throttled)
-			if err := lock.Revoke(t.Context(), all[1], "/l", &lock.RevokeOptions{ForceAfter: time.Second}); err != nil {
-				t.Fatalf("%v: %v", op, err)
-			}
+			check.Must(t, lock.Revoke(t.Context(), all[1], "/l", &lock.RevokeOptions{ForceAfter: time.Second}), op)
 			check.Must(t, srv.AwaitFault(0))
 			<-l.Done()
 		})

@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/zkactors/zkactors/internal/check"
 	"github.com/zkactors/zkactors/internal/hasten"
 	"github.com/zkactors/zkactors/primitives/lock"
 	"github.com/zkactors/zkactors/session"
@@ -124,9 +125,7 @@ func (c *campaign) believes(a *arena, b *belief) {
 		all = slices.DeleteFunc(all, func(b *belief) bool { return isClosed(b.l.Done()) })
 		c.holding[path] = all
 		for _, other := range all {
-			if !slices.Contains(sessions, other.session) && !c.struck[other.session] {
-				c.t.Errorf("%s: %s believes in what went with its session", path, other.who)
-			}
+			check.False(c.t, !slices.Contains(sessions, other.session) && !c.struck[other.session], "%s: %s believes in what went with its session", path, other.who)
 		}
 	}
 	if isClosed(b.l.Done()) {
@@ -187,9 +186,7 @@ func (c *campaign) write(s *session.Session, b *belief, mark string) int64 {
 	case err == nil:
 		return results[1].Stat.Mzxid
 	case errors.Is(err, lock.ErrNotHeld):
-		if slices.Contains(c.srv.Paths(), b.l.Node()) && !isClosed(b.l.Done()) {
-			c.t.Errorf("%s: refused, and its node is there: %v", b.who, err)
-		}
+		check.False(c.t, slices.Contains(c.srv.Paths(), b.l.Node()) && !isClosed(b.l.Done()), "%s: refused, and its node is there: %v", b.who, err)
 		c.saw(refusedStale)
 	}
 	return 0
@@ -214,9 +211,7 @@ func (c *campaign) check() {
 				if former.shared && next.shared {
 					continue
 				}
-				if former.last >= next.first {
-					c.t.Errorf("%s: %+v overlaps %+v", path, former, next)
-				}
+				check.True(c.t, former.last < next.first, "%s: %+v overlaps %+v", path, former, next)
 				if former.token >= next.token && former.who != next.who { // a writer that was downgraded keeps its own
 					c.t.Errorf("%s: token of %+v after %+v", path, next, former)
 				}
@@ -236,9 +231,7 @@ func (c *campaign) story(wg *sync.WaitGroup, l *lock.Lock, who string) {
 			}[strings.TrimPrefix(fmt.Sprintf("%T", ev), "lock.")])
 			fmt.Fprintf(&told, "%v; ", ev)
 		}
-		if !grammar.MatchString(letters.String()) || strings.Count(letters.String(), "v") > 1 {
-			c.t.Errorf("%s was told: %s", who, told.String())
-		}
+		check.True(c.t, grammar.MatchString(letters.String()) && strings.Count(letters.String(), "v") <= 1, "%s was told: %s", who, told.String())
 	})
 }
 
@@ -430,9 +423,7 @@ func (c *campaign) meddles(r *rand.Rand, a *arena, operator *session.Session, ov
 		switch r.IntN(5) {
 		case 0, 1, 2:
 			err := lock.Revoke(ctx, operator, a.path, opts)
-			if err != nil && !errors.Is(err, lock.ErrNotHeld) && !errors.Is(err, context.DeadlineExceeded) {
-				c.t.Errorf("revoke: %v", err)
-			}
+			check.False(c.t, err != nil && !errors.Is(err, lock.ErrNotHeld) && !errors.Is(err, context.DeadlineExceeded), "revoke: %v", err)
 		default:
 			all, err := lock.Contenders(ctx, operator, a.path, &lock.Options{Layout: layout})
 			if err != nil {
@@ -458,12 +449,12 @@ func (c *campaign) play(seed uint64) {
 	last := len(c.sessions) - 1
 	operator := c.sessions[last]
 	c.sessions = c.sessions[:last] // no fault is aimed at it
-	makeParent(t, operator, "/marks")
+	ensure(t, operator, "/marks", nil)
 	var wg, beside sync.WaitGroup
 	over := make(chan struct{})
 	for i := range contenders {
 		mark := fmt.Sprint("/marks/", i)
-		makeParent(t, operator, mark)
+		ensure(t, operator, mark, nil)
 		wg.Go(func() {
 			r := rand.New(rand.NewPCG(seed, uint64(i)))
 			for round := range rounds {
@@ -519,15 +510,11 @@ func TestCampaign(t *testing.T) {
 		return // not every kind of thing can happen
 	}
 	const campaigns = 60 // seeds: what is rare happens, too
-	if seeds >= campaigns && total[lostToDeath] == 0 {
-		t.Errorf("%s never happened", lostToDeath)
-	}
+	check.False(t, seeds >= campaigns && total[lostToDeath] == 0, "%s never happened", lostToDeath)
 	for _, what := range []happening{
 		grantedWrite, grantedRead, grantedExclusive, downgraded, triedInVain, gaveUp, lostToForce, askedByOthers, preempted, abandoned, sharedAtOnce,
 		"cut", "lost reply", "lost request", "freeze", "expiry", "throttled", "delay", "late event", "isolation", "lag", "refused",
 	} {
-		if total[what] == 0 {
-			t.Errorf("%s never happened", what)
-		}
+		check.True(t, total[what] != 0, "%s never happened", what)
 	}
 }

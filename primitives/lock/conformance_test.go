@@ -15,14 +15,7 @@ func TestConformance(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			conformance.Run(t, conformance.Recipe[lock.Event]{
 				Open: func(s *session.Session) (conformance.Handle[lock.Event], error) { return open(s, "/locks/a", nil) },
-				Last: func(ev lock.Event) bool {
-					switch ev.(type) {
-					case lock.Released, lock.Lost:
-						return true
-					case lock.Waiting, lock.Acquired, lock.Suspended, lock.Resumed, lock.Revoked:
-					}
-					return false
-				},
+				Last: func(ev lock.Event) bool { return conformance.Is[lock.Released](ev) || conformance.Is[lock.Lost](ev) },
 			})
 		})
 	}

@@ -6,11 +6,11 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/zkactors/zkactors/internal/client"
 	"github.com/zkactors/zkactors/internal/znode"
 	"github.com/zkactors/zkactors/primitives/internal/mark"
 	"github.com/zkactors/zkactors/primitives/internal/nodes"
 	"github.com/zkactors/zkactors/primitives/internal/priority"
+	"github.com/zkactors/zkactors/primitives/internal/recipe"
 	"github.com/zkactors/zkactors/session"
 )
 
@@ -49,71 +49,40 @@ func Contenders(ctx context.Context, s *session.Session, path string, opts *Opti
 	if err != nil {
 		return nil, fmt.Errorf("contenders: %w", err)
 	}
-	answers := make([]chan contenderRead, len(standing))
+	paths := make([]string, len(standing))
 	for i, c := range standing {
-		answers[i] = make(chan contenderRead, 1)
-		node := znode.Join(path, c.Name)
-		s.Async(0).Get(node, func(data []byte, stat *session.Stat, err error) {
-			answers[i] <- readContender(node, c, data, stat, err)
-		})
+		paths[i] = znode.Join(path, c.Name)
+	}
+	read, err := recipe.Read(ctx, s, paths)
+	if err != nil {
+		return nil, fmt.Errorf("contenders of %s: %w", path, err)
 	}
 	var all []Contender
 	var front nodes.Front // of the contenders so far
-	for i, c := range standing {
-		var a contenderRead
-		select {
-		case a = <-answers[i]:
-		case <-ctx.Done():
-			return nil, fmt.Errorf("contenders of %s: %w", path, client.Of(s).Explain(context.Cause(ctx)))
-		}
-		if session.Passing(a.err) { // nothing is lost by reading again
-			node := znode.Join(path, c.Name)
-			data, stat, err := s.Get(ctx, node)
-			a = readContender(node, c, data, stat, err)
-		}
-		if weaker, ok := o.Layout.weaker(c.Name); ok && errors.Is(a.err, session.ErrNoNode) { // it may have become that
-			held := holds[c.Name] || holds[weaker]
-			c.Name, c.Kind = weaker, nodes.Read
-			if holds != nil {
-				holds[weaker] = held
-			}
-			node := znode.Join(path, weaker)
-			data, stat, err := s.Get(ctx, node)
-			a = readContender(node, c, data, stat, err)
+	for i, r := range read {
+		c, node, held := standing[i], paths[i], holds[standing[i].Name]
+		if weaker, ok := o.Layout.weaker(c.Name); ok && errors.Is(r.Err, session.ErrNoNode) { // it may have become that
+			c.Kind, node, held = nodes.Read, znode.Join(path, weaker), held || holds[weaker]
+			r = recipe.Get(ctx, s, node)
 		}
 		switch {
-		case errors.Is(a.err, session.ErrNoNode):
+		case errors.Is(r.Err, session.ErrNoNode):
 			continue
-		case a.err != nil:
-			return nil, fmt.Errorf("contenders: %w", a.err)
+		case r.Err != nil:
+			return nil, fmt.Errorf("contenders: %w", r.Err)
 		}
-		a.contender.Holding = front.Holds(c.Kind)
-		if holds != nil {
-			a.contender.Holding = holds[c.Name]
+		if free := front.Holds(c.Kind); holds == nil {
+			held = free
 		}
-		all = append(all, a.contender)
+		data, revoked, _ := mark.Split(r.Data)
+		all = append(all, Contender{node, Kind(c.Kind), data, r.Stat.EphemeralOwner, held, revoked, c.Priority})
 	}
 	return all, nil
 }
 
-// A contenderRead is the result of reading one contender.
-type contenderRead struct {
-	contender Contender
-	err       error
-}
-
-func readContender(node string, c priority.Rank, data []byte, stat *session.Stat, err error) contenderRead {
-	r := contenderRead{Contender{Node: node, Kind: Kind(c.Kind), Priority: c.Priority}, err}
-	if err == nil {
-		r.contender.Data, r.contender.Revoked, _ = mark.Split(data)
-		r.contender.Session = stat.EphemeralOwner
-	}
-	return r
-}
-
 // line returns the contenders among the children in the order of the line. It also
 // returns which of them hold the lock, if that does not follow from the order.
-func (l Layout) line(ctx context.Context, s *session.Session, path string, names []string) ([]priority.Rank, map[string]bool, error) {
+func (l Layout) line(ctx context.Context, s *session.Session, path string, names []string) ([]nodes.Rank, map[string]bool, error) {
 	ranks := priority.Ranks(names)
 	if l == Prioritized {
 		if slices.ContainsFunc(names, priority.IsForeign) {
@@ -126,7 +95,7 @@ func (l Layout) line(ctx context.Context, s *session.Session, path string, names
 		return nil, nil, fmt.Errorf("%s: %w: that of locks with priorities", path, ErrLayout)
 	}
 	for _, c := range grammars[l].Line(names) {
-		ranks = append(ranks, priority.Rank{Contender: c})
+		ranks = append(ranks, nodes.Rank{Contender: c})
 	}
 	return ranks, nil, nil
 }

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/zkactors/zkactors/internal/check"
 	"github.com/zkactors/zkactors/primitives/lock"
 	"github.com/zkactors/zkactors/session/zktest"
 )
@@ -51,16 +52,12 @@ func TestCostOfHolding(t *testing.T) {
 
 	began := time.Now()
 	for i := range locks {
-		l, err := lock.New(s, fmt.Sprintf("/l/%04d", i), nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		l := check.Have(lock.New(s, fmt.Sprintf("/l/%04d", i), nil))(t)
 		locks[i] = l
 	}
 	for _, l := range locks {
-		if ev, ok := (<-l.Events()).(lock.Acquired); !ok {
-			t.Fatalf("%v", ev)
-		}
+		ev, ok := (<-l.Events()).(lock.Acquired)
+		check.Require(t, ok, "%v", ev)
 	}
 	if err := s.Sync(ctx, "/"); err != nil { // so that all watches stand
 		t.Fatal(err)
@@ -70,12 +67,8 @@ func TestCostOfHolding(t *testing.T) {
 	live, stack, goroutines := (held.live-before.live)/n, (held.stack-before.stack)/n, held.goroutines-before.goroutines
 	t.Logf("%d locks, acquired in %v: each costs %d + %d bytes of heap and stack, and %.4f goroutines; with the gaps between objects the heap uses %d bytes",
 		n, acquired, live, stack, float64(goroutines)/n, (held.pages-before.pages)/n)
-	if live+stack > most {
-		t.Errorf("a held lock costs %d bytes, more than %d", live+stack, most)
-	}
-	if goroutines > n/10 {
-		t.Errorf("%d goroutines for %d locks", goroutines, n)
-	}
+	check.AtMost(t, live+stack, most, "bytes of a held lock")
+	check.AtMost(t, goroutines, n/10, "goroutines for", n, "locks")
 
 	began = time.Now()
 	for _, l := range locks {
@@ -87,28 +80,20 @@ func TestCostOfHolding(t *testing.T) {
 	}
 	released := time.Since(began)
 	for i, l := range locks {
-		if l.Err() != nil {
-			t.Errorf("lock %d: %v", i, l.Err())
-		}
+		check.True(t, l.Err() == nil, "lock %d: %v", i, l.Err())
 		locks[i] = nil
 	}
-	if err := s.Sync(ctx, "/"); err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, s.Sync(ctx, "/"))
 	after := use(func(g int) bool { return g <= before.goroutines })
 	t.Logf("closed in %v; %d bytes for each are kept by the runtime and by maps", released, (after.live+after.stack-before.live-before.stack)/n)
-	if after.goroutines > before.goroutines {
-		t.Errorf("%d goroutines more than before", after.goroutines-before.goroutines)
-	}
+	check.AtMost(t, after.goroutines, before.goroutines, "goroutines")
 	for i := range locks {
 		stat, err := other.Exists(ctx, fmt.Sprintf("/l/%04d", i))
 		if err != nil || stat != nil && stat.NumChildren != 0 {
 			t.Fatalf("/l/%04d: %+v, %v", i, stat, err)
 		}
 	}
-	if watches := ens.Mntr(0)["zk_watch_count"]; watches != "0" {
-		t.Errorf("%s watches are left", watches)
-	}
+	check.Equal(t, ens.Mntr(0)["zk_watch_count"], "0", "watches are left")
 	runtime.KeepAlive(locks)
 }
 
@@ -123,10 +108,7 @@ func TestCostOfAcquiring(t *testing.T) {
 	path := func(i int) string { return fmt.Sprintf("/l/%04d", i) }
 	holders := make([]*lock.Lock, n)
 	for i := range holders {
-		l, err := lock.New(other, path(i), nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		l := check.Have(lock.New(other, path(i), nil))(t)
 		holders[i] = l
 	}
 	for _, l := range holders {
@@ -144,26 +126,18 @@ func TestCostOfAcquiring(t *testing.T) {
 		}()
 	}
 	for watches := 0; watches < 2*n; { // of the holders, and of those that wait
-		if err := s.Sync(ctx, "/"); err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, s.Sync(ctx, "/"))
 		watches, _ = strconv.Atoi(ens.Mntr(0)["zk_watch_count"])
 	}
 	waiting := use(func(g int) bool { return g <= before.goroutines+n })
 	live, stack, goroutines := (waiting.live-before.live)/n, (waiting.stack-before.stack)/n, waiting.goroutines-before.goroutines
 	t.Logf("each of %d that wait costs %d + %d bytes of heap and stack, and %.4f goroutines", n, live, stack, float64(goroutines)/n)
-	if live+stack > most {
-		t.Errorf("a caller that waits costs %d bytes, more than %d", live+stack, most)
-	}
-	if goroutines > n+n/10 {
-		t.Errorf("%d goroutines for %d callers", goroutines, n)
-	}
+	check.AtMost(t, live+stack, most, "bytes of a caller that waits")
+	check.AtMost(t, goroutines, n+n/10, "goroutines for", n, "callers")
 	for _, l := range holders {
 		go l.Close()
 	}
 	for range n {
-		if err := <-acquired; err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, <-acquired)
 	}
 }

@@ -16,6 +16,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/zkactors/zkactors/internal/check"
 	"github.com/zkactors/zkactors/primitives/lock"
 	"github.com/zkactors/zkactors/session"
 	"github.com/zkactors/zkactors/session/zktest"
@@ -39,15 +40,11 @@ func TestCostOfClosed(t *testing.T) {
 				before = heap()
 			}
 			l, err := lock.New(all[1], "/l", preempting(5, 24*time.Hour))
-			if err != nil {
-				t.Fatal(err)
-			}
+			check.Must(t, err)
 			synctest.Wait()
 			l.Close()
 		}
-		if per := (heap() - before) / n; per > 300 {
-			t.Errorf("%d bytes for each", per)
-		}
+		check.AtMost(t, (heap()-before)/n, 300, "bytes for each")
 	})
 }
 
@@ -69,24 +66,16 @@ func startServerProcess(t *testing.T) string {
 	cmd := exec.CommandContext(context.Background(), os.Args[0], "-test.run=^TestServerProcess$")
 	cmd.Env = append(os.Environ(), serverVariable+"=1")
 	in, err := cmd.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	out, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
+	check.Must(t, cmd.Start())
 	t.Cleanup(func() {
 		_ = in.Close()
 		_ = cmd.Wait() // the exit status does not matter
 	})
 	addr, err := bufio.NewReader(out).ReadString('\n')
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	return strings.TrimSpace(addr)
 }
 
@@ -99,17 +88,13 @@ func TestCostOfCycle(t *testing.T) {
 	ctx := context.Background()
 	cycle := func() {
 		l, err := lock.Acquire(ctx, s, "/cycle", nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, err)
 		l.Close()
 	}
 	for range 2000 { // watches that are parked take memory until there are as many as there may be
 		cycle()
 	}
-	if allocs := testing.AllocsPerRun(2000, cycle); allocs > most {
-		t.Errorf("%v allocations, want at most %v", allocs, most)
-	}
+	check.AtMost(t, testing.AllocsPerRun(2000, cycle), most, "allocations")
 }
 
 // TestCostOfManyCycles counts the allocations of a cycle when all locks of a session are acquired
@@ -139,7 +124,6 @@ func TestCostOfManyCycles(t *testing.T) {
 	for range 4 {
 		round()
 	}
-	if allocs := testing.AllocsPerRun(20, round) / locks; allocs > most {
-		t.Errorf("%.1f allocations for each lock, want at most %v", allocs, most)
-	}
+	allocs := testing.AllocsPerRun(20, round) / locks
+	check.True(t, allocs <= most, "%.1f allocations for each lock, want at most %v", allocs, most)
 }

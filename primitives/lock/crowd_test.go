@@ -11,6 +11,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/zkactors/zkactors/internal/bubble"
+	"github.com/zkactors/zkactors/internal/check"
 	"github.com/zkactors/zkactors/internal/hasten"
 	"github.com/zkactors/zkactors/primitives/lock"
 	"github.com/zkactors/zkactors/session"
@@ -24,7 +26,7 @@ func TestCrowdInTrouble(t *testing.T) {
 	for seed := *campaignFirst; seed < *campaignFirst+hasten.Sized(*campaignSeeds, 1); seed++ {
 		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
 			config := zktest.Config{Latency: time.Millisecond}
-			inRoomWith(t, config, 3, func(t *testing.T, srv *zktest.Server, all []*session.Session) {
+			bubble.Sessions(t, config, 3, session.Options{}, func(t *testing.T, srv *zktest.Server, all []*session.Session) {
 				playCrowd(t, srv, all, seed)
 			})
 		})
@@ -60,9 +62,7 @@ func playCrowd(t *testing.T, srv *zktest.Server, all []*session.Session, seed ui
 					if other := at.holder; other != nil && !isClosed(other.Done()) && stands && slices.Contains(srv.Paths(), other.Node()) {
 						t.Errorf("%s: two hold it, with %s and %s", path, other.Node(), l.Node())
 					}
-					if l.Token() <= at.token {
-						t.Errorf("%s: token %d after %d", path, l.Token(), at.token)
-					}
+					check.True(t, l.Token() > at.token, "%s: token %d after %d", path, l.Token(), at.token)
 					at.holder, at.token = l, l.Token()
 					at.round++
 					at.mu.Unlock()
@@ -116,8 +116,6 @@ func playCrowd(t *testing.T, srv *zktest.Server, all []*session.Session, seed ui
 	<-time.After(time.Minute)
 	synctest.Wait()
 	for _, path := range srv.Paths() {
-		if strings.HasPrefix(path, "/crowd-") && strings.Count(path, "/") > 1 {
-			t.Errorf("%s is left", path)
-		}
+		check.False(t, strings.HasPrefix(path, "/crowd-") && strings.Count(path, "/") > 1, "%s is left", path)
 	}
 }

@@ -134,17 +134,3 @@ func tell(ev line.Event) Event {
 	}
 	panic(fmt.Sprintf("lock: %T is no event of a line", ev))
 }
-
-// merge folds a Waiting event into an undelivered older one.
-func merge(last, next Event) (Event, bool) {
-	_, a := last.(Waiting)
-	_, b := next.(Waiting)
-	return next, a && b
-}
-
-// cancel reports whether next undoes last.
-func cancel(last, next Event) bool {
-	_, a := last.(Suspended)
-	_, b := next.(Resumed)
-	return a && b
-}

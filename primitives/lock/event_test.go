@@ -1,25 +1,27 @@
 package lock
 
-import "testing"
+import (
+	"testing"
+
+	"github.com/zkactors/zkactors/internal/check"
+)
 
 func TestUndeliveredEvents(t *testing.T) {
-	if ev, ok := merge(Waiting{3}, Waiting{2}); !ok || ev != (Waiting{2}) {
+	if ev, ok := presentation.Merge(Waiting{3}, Waiting{2}); !ok || ev != (Waiting{2}) {
 		t.Errorf("merged to %v, %v", ev, ok)
 	}
 	edges := []Event{Acquired{}, Suspended{}, Resumed{}, Revoked{}, Released{}, Lost{}}
 	for _, a := range append(edges, Waiting{}) {
 		for _, b := range edges {
-			if _, ok := merge(a, b); ok {
+			if _, ok := presentation.Merge(a, b); ok {
 				t.Errorf("%v is merged into %v", b, a)
 			}
-			if _, ok := merge(b, a); ok {
+			if _, ok := presentation.Merge(b, a); ok {
 				t.Errorf("%v is merged into %v", a, b)
 			}
 			_, s := a.(Suspended)
 			_, r := b.(Resumed)
-			if cancel(a, b) != (s && r) {
-				t.Errorf("%T cancels %T", b, a)
-			}
+			check.Equal(t, presentation.Cancel(a, b), s && r, b, "cancels", a)
 		}
 	}
 }

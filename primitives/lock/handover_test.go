@@ -20,46 +20,41 @@ import (
 func TestHandOver(t *testing.T) {
 	const latency = 10 * time.Millisecond
 	for _, contenders := range []int{2, 3, 10, 100} {
-		t.Run(fmt.Sprint(contenders), func(t *testing.T) {
-			withSessions(t, contenders, zktest.Config{Latency: latency}, func(t *testing.T, srv *zktest.Server, all []*session.Session) {
-				var line []*lock.Lock
-				for _, s := range all {
-					l := check.Have(lock.New(s, "/l", &lock.Options{ReleaseInBackground: true}))(t)
-					line = append(line, l)
-					<-time.After(time.Second)
+		runWithSessions(t, fmt.Sprint(contenders), contenders, zktest.Config{Latency: latency}, func(t *testing.T, srv *zktest.Server, all []*session.Session) {
+			var line []*lock.Lock
+			for _, s := range all {
+				line = append(line, check.Have(lock.New(s, "/l", &lock.Options{ReleaseInBackground: true}))(t))
+				<-time.After(time.Second)
+			}
+			requests := func() zktest.Counts {
+				all := srv.Requests()
+				maps.DeleteFunc(all, func(op zktest.Op, _ int) bool { return op == zktest.OpSync || op == zktest.OpCheck }) // heartbeats
+				return all
+			}
+			for i := range min(contenders-1, 5) {
+				srv.ResetRequests()
+				line[i].Close()
+				<-time.After(2 * latency)
+				synctest.Wait()
+				check.True(t, line[i+1].Token() != 0, "hand-over %d takes more than a round trip, %v", i, 2*latency)
+				if got, want := requests(), (zktest.Counts{zktest.OpDelete: 1}); !maps.Equal(got, want) {
+					t.Errorf("hand-over %d takes %v, want %v", i, got, want)
 				}
-				requests := func() zktest.Counts {
-					all := srv.Requests()
-					maps.DeleteFunc(all, func(op zktest.Op, _ int) bool { return op == zktest.OpSync || op == zktest.OpCheck }) // heartbeats
-					return all
+				<-time.After(time.Second)
+				want, events := zktest.Counts{zktest.OpDelete: 1}, 2
+				if i+2 < contenders {
+					events = 3
 				}
-				for i := range min(contenders-1, 5) {
-					srv.ResetRequests()
-					line[i].Close()
-					<-time.After(2 * latency)
-					synctest.Wait()
-					if line[i+1].Token() == 0 {
-						t.Errorf("hand-over %d takes more than a round trip, %v", i, 2*latency)
-					}
-					if got, want := requests(), (zktest.Counts{zktest.OpDelete: 1}); !maps.Equal(got, want) {
-						t.Errorf("hand-over %d takes %v, want %v", i, got, want)
-					}
-					<-time.After(time.Second)
-					want, events := zktest.Counts{zktest.OpDelete: 1}, 2
-					if i+2 < contenders {
-						events = 3
-					}
-					if i > 0 && i+2 < contenders {
-						want[zktest.OpGetChildren2] = 1
-					}
-					if got := requests(); !maps.Equal(got, want) || srv.Events() != events {
-						t.Errorf("after hand-over %d: %v and %d events, want %v and %d", i, got, srv.Events(), want, events)
-					}
+				if i > 0 && i+2 < contenders {
+					want[zktest.OpGetChildren2] = 1
 				}
-				for _, l := range line {
-					l.Close()
+				if got := requests(); !maps.Equal(got, want) || srv.Events() != events {
+					t.Errorf("after hand-over %d: %v and %d events, want %v and %d", i, got, srv.Events(), want, events)
 				}
-			})
+			}
+			for _, l := range line {
+				l.Close()
+			}
 		})
 	}
 }
@@ -71,8 +66,7 @@ func TestHandOverAtOnce(t *testing.T) {
 	withSessions(t, contenders, zktest.Config{Latency: latency}, func(t *testing.T, _ *zktest.Server, all []*session.Session) {
 		var line []*lock.Lock
 		for _, s := range all {
-			l := check.Have(lock.New(s, "/l", nil))(t)
-			line = append(line, l)
+			line = append(line, check.Have(lock.New(s, "/l", nil))(t))
 			<-time.After(time.Second)
 		}
 		var wg sync.WaitGroup
@@ -80,9 +74,8 @@ func TestHandOverAtOnce(t *testing.T) {
 		began := time.Now()
 		for i, l := range line {
 			await[lock.Acquired](t, l)
-			if took, want := time.Since(began), time.Duration(i)*2*latency; took != want {
-				t.Errorf("%d hand-overs take %v, want a round trip each, %v", i, took, want)
-			}
+			took, want := time.Since(began), time.Duration(i)*2*latency
+			check.Equal(t, took, want, i, "hand-overs take want a round trip each")
 			wg.Go(l.Close)
 		}
 	})

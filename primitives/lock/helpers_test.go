@@ -3,7 +3,7 @@ package lock_test
 import (
 	"context"
 	"errors"
-	"maps"
+	"fmt"
 	"slices"
 	"strconv"
 	"strings"
@@ -43,6 +43,15 @@ func inMemory(t *testing.T) *stage {
 	return &stage{server, server.Addrs(), func(id int64) zktest.Counts { return withoutSyncs(server.RequestsOf(id)) }}
 }
 
+// scene returns a stage, a session to which things happen, another that is not disturbed, and a path of their own, which
+// ends as it is told.
+func scene(t *testing.T, set func(*testing.T) *stage, end string) (c *stage, s, other *session.Session, path string) {
+	t.Helper()
+	c = set(t)
+	s, other = open(t, c.Addrs(), nil), open(t, c.direct, nil)
+	return c, s, other, fmt.Sprintf("/%x%s", s.ID(), end)
+}
+
 func withoutSyncs(c zktest.Counts) zktest.Counts {
 	delete(c, zktest.OpSync)
 	return c
@@ -71,24 +80,18 @@ func open(tb testing.TB, addrs []string, opts *session.Options) *session.Session
 	if opts == nil {
 		opts = &session.Options{Timeout: 20 * time.Second, ServerTick: tick}
 	}
-	s := check.Have(session.Open(patient(tb), addrs, opts))(tb)
-	tb.Cleanup(s.Close)
-	return s
+	return check.Open(session.Open(patient(tb), addrs, opts))(tb)
 }
 
 // join stands in line.
 func join(tb testing.TB, s *session.Session, path string, opts *lock.Options) *lock.Lock {
 	tb.Helper()
-	l := check.Have(lock.New(s, path, opts))(tb)
-	tb.Cleanup(l.Close)
-	return l
+	return check.Open(lock.New(s, path, opts))(tb)
 }
 
 func acquire(tb testing.TB, s *session.Session, path string) *lock.Lock {
 	tb.Helper()
-	l := check.Have(lock.Acquire(patient(tb), s, path, nil))(tb)
-	tb.Cleanup(l.Close)
-	return l
+	return check.Open(lock.Acquire(patient(tb), s, path, nil))(tb)
 }
 
 func release(tb testing.TB, l *lock.Lock) {
@@ -136,12 +139,21 @@ func awaitLine(tb testing.TB, s *session.Session, path string, n int) []lock.Con
 				line = now
 			}
 		}
-		if err != nil {
-			tb.Fatalf("waiting for %d contenders: %v; there are %+v", n, err, line)
-		}
+		check.Must(tb, err, "waiting for", n, "contenders; there are", line)
 		if len(line) == n {
 			return line
 		}
+	}
+}
+
+// releaseInTurn expects a grant to each of a line, after the one with the token, and releases it.
+func releaseInTurn(tb testing.TB, token int64, line []lock.Contender, granted <-chan *lock.Lock) {
+	tb.Helper()
+	for _, contender := range line {
+		l := <-granted
+		check.True(tb, l.Node() == contender.Node && l.Token() > token, "%s got it with token %d, after %d; it was the turn of %s", l.Node(), l.Token(), token, contender.Node)
+		token = l.Token()
+		release(tb, l)
 	}
 }
 
@@ -156,9 +168,7 @@ func awaitEmpty(t *testing.T, s *session.Session, path string) {
 			return
 		}
 		for _, name := range names {
-			if err := watch.UntilGone(ctx, s, znode.Join(path, name)); err != nil {
-				t.Fatalf("there is still %s: %v", name, err)
-			}
+			check.Must(t, watch.UntilGone(ctx, s, znode.Join(path, name)), "there is still", name)
 		}
 	}
 }
@@ -184,8 +194,7 @@ func removeAll(tb testing.TB, s *session.Session, path string) {
 // number returns the sequence number of a node.
 func number(tb testing.TB, node string) int {
 	tb.Helper()
-	n := check.Have(strconv.Atoi(node[strings.LastIndexByte(node, '-')+1:]))(tb)
-	return n
+	return check.Have(strconv.Atoi(node[strings.LastIndexByte(node, '-')+1:]))(tb)
 }
 
 // sum adds up what the servers say of themselves.
@@ -199,13 +208,9 @@ func sum(tb testing.TB, ens *zktest.Ensemble, keys ...string) map[string]int {
 				continue
 			}
 			n, err := strconv.ParseFloat(mntr[key], 64)
-			if err != nil {
-				tb.Fatal(key, err)
-			}
+			check.Must(tb, err, key)
 			total[key] += int(n)
 		}
 	}
 	return total
 }
-
-func equal(a, b zktest.Counts) bool { return maps.Equal(a, b) }

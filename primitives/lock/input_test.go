@@ -14,8 +14,7 @@ import (
 // TestDoWithoutFunction: a nil function is refused before the lock is acquired.
 func TestDoWithoutFunction(t *testing.T) {
 	srv := zktest.Start(t)
-	s := check.Have(session.Open(t.Context(), srv.Addrs(), nil))(t)
-	defer s.Close()
+	s := check.Open(session.Open(t.Context(), srv.Addrs(), nil))(t)
 	if err := lock.Do(t.Context(), s, "/a", nil, nil); !errors.Is(err, session.ErrInvalidArgument) || !strings.Contains(err.Error(), "f:") {
 		t.Error(err)
 	}
@@ -27,12 +26,9 @@ func TestDoWithoutFunction(t *testing.T) {
 // TestLongPath: the error of a long path names the path, not the data.
 func TestLongPath(t *testing.T) {
 	srv := zktest.Start(t)
-	s := check.Have(session.Open(t.Context(), srv.Addrs(), nil))(t)
-	defer s.Close()
+	s := check.Open(session.Open(t.Context(), srv.Addrs(), nil))(t)
 	for _, bytes := range []int{600_000, 3_000_000} {
 		_, err := lock.New(s, "/"+strings.Repeat("x", bytes), nil)
-		if !errors.Is(err, session.ErrInvalidPath) || strings.Contains(err.Error(), "Data") || len(err.Error()) > 500 {
-			t.Errorf("%.600v", err)
-		}
+		check.True(t, errors.Is(err, session.ErrInvalidPath) && !strings.Contains(err.Error(), "Data") && len(err.Error()) <= 500, "%.600v", err)
 	}
 }

@@ -63,15 +63,7 @@ var neighbours = []struct {
 
 // TestRealPeers has one server and the other libraries for all that meets them.
 func TestRealPeers(t *testing.T) {
-	t.Parallel()
-	ens := zktest.StartEnsemble(t, 1, zktest.NoSync())
-	company := peers.NewCompany(t, ens.Addrs())
-	for name, meet := range map[string]func(*testing.T, *zktest.Ensemble, *peers.Company){"neighbours": meetNeighbours, "strangers": meetStrangers} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			meet(t, ens, company)
-		})
-	}
+	peers.Meet(t, map[string]func(*testing.T, *zktest.Ensemble, *peers.Company){"neighbours": meetNeighbours, "strangers": meetStrangers})
 }
 
 func meetNeighbours(t *testing.T, ens *zktest.Ensemble, company *peers.Company) {
@@ -127,9 +119,8 @@ func curatorReads(t *testing.T, curator *peers.Peer, s *session.Session) {
 		claim, err := curator.Join(kind, path, 0)
 		check.Must(t, err)
 		for names := []string(nil); len(names) <= others; {
-			if names, _, err = s.Children(ctx, path); err != nil {
-				t.Fatal(err)
-			}
+			names, _, err = s.Children(ctx, path)
+			check.Must(t, err)
 		}
 		return claim
 	}
@@ -141,14 +132,8 @@ func curatorReads(t *testing.T, curator *peers.Peer, s *session.Session) {
 		t.Helper()
 		another := check.Have(curator.Join(peers.CuratorWrite, path, 250*time.Millisecond))(t)
 		awaitPeer(t, "the end of a try", another.Ended())
-		if !errors.Is(another.Err(), context.DeadlineExceeded) {
-			t.Errorf("another writer's try has ended with %v", another.Err())
-		}
-		select {
-		case <-claim.Acquired():
-			t.Errorf("%s does not wait", claim.ID())
-		default:
-		}
+		check.Is(t, another.Err(), context.DeadlineExceeded, "the end of another writer's try")
+		check.None(t, claim.Acquired(), claim.ID(), "does not wait")
 	}
 
 	first := join(peers.CuratorRead, 1)
@@ -190,9 +175,7 @@ func curatorRevokes(t *testing.T, curator *peers.Peer, s *session.Session) {
 		for err == nil && len(line) < 2 {
 			line, err = curator.Line(ctx, peers.CuratorMutex, path)
 		}
-		if err != nil || line[0] != holder.Node() {
-			t.Fatalf("Curator sees %q, %v, want %s first", line, err, holder.Node())
-		}
+		check.Require(t, err == nil && line[0] == holder.Node(), "Curator sees %q, %v, want %s first", line, err, holder.Node())
 		for _, node := range line {
 			check.Must(t, curator.Revoke(ctx, node))
 		}
@@ -212,16 +195,10 @@ func curatorIsRevoked(t *testing.T, curator *peers.Peer, s *session.Session) {
 	holder := check.Have(curator.Acquire(ctx, peers.CuratorRevocable, path))(t)
 	waiter := check.Have(curator.Join(peers.CuratorRevocable, path, 0))(t)
 	line := awaitLine(t, s, path, 2)
-	if line[0].Node != holder.Node() || !line[0].Holding || line[1].Holding {
-		t.Errorf("we see %+v, want %s first", line, holder.Node())
-	}
+	check.True(t, line[0].Node == holder.Node() && line[0].Holding && !line[1].Holding, "we see %+v, want %s first", line, holder.Node())
 	check.Must(t, lock.Revoke(ctx, s, path, opts))
 	awaitPeer(t, "the request", holder.Revoked())
-	select {
-	case <-waiter.Revoked():
-		t.Error("who waits was asked too")
-	default:
-	}
+	check.None(t, waiter.Revoked(), "who waits was asked too")
 	check.OK(t, holder.Release(ctx))
 	awaitPeer(t, "the grant", waiter.Acquired())
 
@@ -274,24 +251,9 @@ func (a acquirer) contender(s *session.Session, opts *lock.Options) peers.Conten
 			if err != nil {
 				return nil, err
 			}
-			return tenancy{l, s}, nil
+			return peers.Grant[*lock.Lock]{Handle: l, Session: s}, nil
 		},
 	}
-}
-
-// A tenancy is a lock that is held.
-type tenancy struct {
-	*lock.Lock
-	session *session.Session
-}
-
-func (h tenancy) Visit(ctx context.Context, path string) (int, error) {
-	return peers.Visit(ctx, h.session, path)
-}
-
-func (h tenancy) Release(ctx context.Context) error {
-	defer h.Close()
-	return h.Lock.Release(ctx)
 }
 
 // strangers says for each of our layouts and kinds, in the order of theirs, what a contender of
@@ -340,9 +302,7 @@ func meetStrangers(t *testing.T, ens *zktest.Ensemble, company *peers.Company) {
 					path := fmt.Sprintf("/strangers-%v-%v-%d", layout, kind, i)
 					cells = append(cells, stranger(t, s, path, layout, kind, company.Peer(t, their.Library()).Contender(their), want))
 				}
-				if got := strings.Join(cells, " "); got != rows[kind] {
-					t.Errorf("%s, want %s", got, rows[kind])
-				}
+				check.Equal(t, strings.Join(cells, " "), rows[kind])
 			})
 		}
 	}
@@ -384,9 +344,7 @@ func stranger(t *testing.T, s *session.Session, path string, layout lock.Layout,
 	default:
 		cell += "s"
 		release(t, ours)
-		if kind != lock.Read || !their.Shared {
-			t.Errorf("%s and %v %v hold at once", their.Name, layout, kind)
-		}
+		check.True(t, kind == lock.Read && their.Shared, "%s and %v %v hold at once", their.Name, layout, kind)
 	}
 	check.OK(t, theirs.Release(ctx))
 	return cell + overtaken(t, s, path+"-later", layout, kind, their, want[2] == 'r')
@@ -395,7 +353,7 @@ func stranger(t *testing.T, s *session.Session, path string, layout lock.Layout,
 // overtaken has a contender of theirs come while we hold, and another of ours waits, and returns what
 // becomes of that when we have released. A contender that waits while a reader holds is a writer. Only a
 // contender of theirs that is not expected to be granted the lock first has no more than a trial.
-func overtaken(t *testing.T, s *session.Session, path string, layout lock.Layout, kind lock.Kind, their peers.Contender, expected bool) string {
+func overtaken(t *testing.T, s *session.Session, path string, layout lock.Layout, kind lock.Kind, their peers.Contender, expected bool) (cell string) {
 	t.Helper()
 	ctx, opts := patient(t), &lock.Options{Layout: layout}
 	ensure(t, s, path, nil)
@@ -405,50 +363,18 @@ func overtaken(t *testing.T, s *session.Session, path string, layout lock.Layout
 	}
 	waiter := check.Have(opens[kind].join(s, path, opts))(t)
 	await[lock.Waiting](t, waiter)
-
-	come := make(chan error, 1)
-	var theirs peers.Tenancy
-	var coming sync.WaitGroup
-	coming.Go(func() {
-		var err error
-		theirs, err = their.Join(ctx, path, 0)
-		come <- err
+	limit := trial
+	if expected {
+		limit = 0
+	}
+	their.Overtakes(ctx, t, path, limit, func(bool) {
+		defer waiter.Close()
+		check.OK(t, ours.Release(ctx))
+		cell = "a"
+		if !peers.Awaits[lock.Acquired](ctx, t, waiter.Events()) {
+			cell = "r"
+			check.Is(t, waiter.Err(), lock.ErrLayout, "a waiter of ours has ended")
+		}
 	})
-	var limit <-chan time.Time
-	if !expected {
-		limit = time.After(trial)
-	}
-	var err error
-	select {
-	case err = <-come:
-	case <-limit:
-		defer func() { // when the waiter has left
-			check.OK(t, <-come) // they are granted it after us
-		}()
-	}
-	check.Must(t, err)
-	defer func() {
-		waiter.Close()
-		if coming.Wait(); theirs != nil {
-			check.OK(t, theirs.Release(ctx))
-		}
-	}()
-	release(t, ours)
-	for {
-		select {
-		case ev, more := <-waiter.Events():
-			if _, acquired := ev.(lock.Acquired); acquired {
-				return "a"
-			}
-			if more {
-				continue
-			}
-			if !errors.Is(waiter.Err(), lock.ErrLayout) {
-				t.Errorf("a waiter of ours has ended: %v", waiter.Err())
-			}
-			return "r"
-		case <-ctx.Done():
-			t.Fatal("a waiter of ours hears nothing")
-		}
-	}
+	return cell
 }

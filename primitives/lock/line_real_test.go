@@ -63,9 +63,7 @@ func twentyContenders(t *testing.T, ens *zktest.Ensemble) {
 					t.Error(err)
 					return
 				}
-				if n := holders.Add(1); n != 1 {
-					t.Errorf("%d holders", n)
-				}
+				check.Equal(t, holders.Add(1), 1, "holders")
 				mu.Lock()
 				grants = append(grants, grant{l.Token(), l.Node()})
 				mu.Unlock()
@@ -82,9 +80,8 @@ func twentyContenders(t *testing.T, ens *zktest.Ensemble) {
 		if grants[i].token <= grants[i-1].token {
 			t.Errorf("token %d after %d", grants[i].token, grants[i-1].token)
 		}
-		if now, last := number(t, grants[i].node), number(t, grants[i-1].node); now != last+1 {
-			t.Errorf("%d was granted after %d", now, last)
-		}
+		now, last := number(t, grants[i].node), number(t, grants[i-1].node)
+		check.Equal(t, now, last+1, "what was granted after", last)
 	}
 
 	// The servers' own count, and who was told of which release.
@@ -95,15 +92,11 @@ func twentyContenders(t *testing.T, ens *zktest.Ensemble) {
 		t.Logf("%d watches fired for %d deletions", n, len(grants))
 	}
 	for _, key := range keys[1:] {
-		if n := after[key] - before[key]; n != 0 {
-			t.Errorf("%s: %d", key, n)
-		}
+		check.Equal(t, after[key]-before[key], 0, key)
 	}
 	for i := range ens.Size() {
 		most, err := strconv.ParseFloat(ens.Mntr(i)["zk_max_node_deleted_watch_count"], 64)
-		if err != nil || most > 3 {
-			t.Errorf("server %d: one deletion fired %v watches, %v", i, most, err)
-		}
+		check.True(t, err == nil && most <= 3, "server %d: one deletion fired %v watches, %v", i, most, err)
 	}
 	told := make(map[string][]int64)
 	for _, r := range proxy.Trace() {
@@ -115,14 +108,11 @@ func twentyContenders(t *testing.T, ens *zktest.Ensemble) {
 	}
 	most := 0
 	for _, g := range grants {
-		if most = max(most, len(told[g.node])); len(told[g.node]) > 3 {
-			t.Errorf("the release of %s woke %x", g.node, told[g.node])
-		}
+		most = max(most, len(told[g.node]))
+		check.AtMost(t, len(told[g.node]), 3, "the release of", g.node, "woke")
 		delete(told, g.node)
 	}
-	if len(told) > 0 {
-		t.Errorf("other notifications: %v", told)
-	}
+	check.True(t, len(told) == 0, "other notifications: %v", told)
 	t.Logf("a release was told to %d sessions at most, with its own", most)
 }
 
@@ -142,13 +132,9 @@ func requests(t *testing.T, ens *zktest.Ensemble) {
 	for range cycles {
 		acquire(t, s, path).Close()
 	}
-	if n := proposals() - before; n != 2*cycles {
-		t.Errorf("%d proposals for %d cycles", n, cycles)
-	}
+	check.Equal(t, proposals()-before, 2*cycles, "proposals for", cycles, "cycles")
 	want := zktest.Counts{zktest.OpMulti: cycles, zktest.OpGetData: cycles, zktest.OpDelete: cycles}
-	if got := withoutSyncs(proxy.Requests()); !equal(got, want) {
-		t.Errorf("%v, want %v", got, want)
-	}
+	check.EqualMaps(t, withoutSyncs(proxy.Requests()), want)
 
 	// No call waits for the second and the third request: they are done after both
 	// calls have returned.
@@ -157,16 +143,10 @@ func requests(t *testing.T, ens *zktest.Ensemble) {
 	l := check.Have(lock.Acquire(ctx, s, path, &lock.Options{ReleaseInBackground: true}))(t)
 	check.Must(t, proxy.AwaitFault(5*time.Second))
 	l.Close()
-	if names := children(t, operator, path); len(names) != 1 {
-		t.Errorf("acquire and close have waited: there are %q", names)
-	}
+	check.Len(t, children(t, operator, path), 1, "acquire and close have waited")
 	check.Must(t, s.Sync(ctx, path))
-	if names := children(t, operator, path); len(names) != 0 {
-		t.Errorf("there are %q", names)
-	}
-	if n := proposals() - before; n != 2 {
-		t.Errorf("%d proposals for a cycle", n)
-	}
+	check.Len(t, children(t, operator, path), 0)
+	check.Equal(t, proposals()-before, 2, "proposals for a cycle")
 }
 
 // watches: none is left that is not needed.
@@ -185,9 +165,8 @@ func watches(t *testing.T, ens *zktest.Ensemble) {
 			answer := check.Have(ens.FourLetterWord(i, "wchs"))(t)
 			_, total, ok := strings.Cut(strings.TrimSpace(answer), "Total watches:")
 			var k int
-			if _, err := fmt.Sscan(total, &k); err != nil || !ok {
-				t.Fatalf("wchs: %q", answer)
-			}
+			_, err := fmt.Sscan(total, &k)
+			check.Require(t, err == nil && ok, "wchs: %q", answer)
 			n += k
 			more := check.Have(ens.FourLetterWord(i, "wchp"))(t)
 			detail += more

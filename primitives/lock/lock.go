@@ -12,6 +12,7 @@ import (
 	"github.com/zkactors/zkactors/primitives/internal/mark"
 	"github.com/zkactors/zkactors/primitives/internal/nodes"
 	"github.com/zkactors/zkactors/primitives/internal/priority"
+	"github.com/zkactors/zkactors/primitives/internal/recipe"
 	"github.com/zkactors/zkactors/session"
 )
 
@@ -20,10 +21,11 @@ import (
 //
 // A Lock is safe for concurrent use, and must be closed.
 type Lock struct {
-	handle *line.Handle[Event]
-	site   site
-	kind   Kind // that it was opened as
-	layout Layout
+	handle  *line.Handle[Event]
+	session *session.Session
+	path    string
+	kind    Kind // that it was opened as
+	layout  Layout
 }
 
 // New joins the line for the lock at path, which all contenders share, and returns
@@ -65,9 +67,6 @@ func TryAcquire(ctx context.Context, s *session.Session, path string, opts *Opti
 // A nil f is refused before the lock is acquired. Do returns the error of f. If f returned none, and the lock was lost before f
 // returned, the error wraps [ErrLost].
 func Do(ctx context.Context, s *session.Session, path string, opts *Options, f func(ctx context.Context, token int64) error) error {
-	if err := client.CheckContext(ctx); err != nil {
-		return fmt.Errorf("lock: %w", err)
-	}
 	if f == nil {
 		return fmt.Errorf("lock: f: %w: the function is nil", session.ErrInvalidArgument)
 	}
@@ -86,7 +85,9 @@ func Do(ctx context.Context, s *session.Session, path string, opts *Options, f f
 //nolint:gochecknoglobals // they are constant
 var (
 	hooks        = line.Hooks{Inspect: priority.Inspect, Marked: mark.Split}
-	presentation = line.Presentation[Event]{Tell: tell, Merge: merge, Cancel: cancel, Lost: ErrLost, Released: ErrReleased}
+	presentation = line.Presentation[Event]{
+		Tell: tell, Merge: recipe.Newest[Waiting, Event], Cancel: recipe.Undone[Suspended, Resumed, Event], Lost: ErrLost, Released: ErrReleased,
+	}
 )
 
 func open(s *session.Session, path string, kind Kind, opts *Options) (*Lock, error) {
@@ -101,13 +102,10 @@ func open(s *session.Session, path string, kind Kind, opts *Options) (*Lock, err
 		}).Recipe()
 	}
 	h := line.Open(s, r, &presentation, o.ReleaseInBackground)
-	return &Lock{h, site{s, path}, kind, o.Layout}, nil
+	return &Lock{h, s, path, kind, o.Layout}, nil
 }
 
 func acquire(ctx context.Context, s *session.Session, path string, kind Kind, opts *Options) (*Lock, error) {
-	if err := client.CheckContext(ctx); err != nil {
-		return nil, fmt.Errorf("lock: %w", err)
-	}
 	shares, err := reenters(ctx, s, path, kind)
 	if err != nil {
 		return nil, err
@@ -128,9 +126,6 @@ func acquire(ctx context.Context, s *session.Session, path string, kind Kind, op
 }
 
 func tryAcquire(ctx context.Context, s *session.Session, path string, kind Kind, opts *Options) (*Lock, error) {
-	if err := client.CheckContext(ctx); err != nil {
-		return nil, fmt.Errorf("lock: %w", err)
-	}
 	if _, err := reenters(ctx, s, path, kind); err != nil && !errors.Is(err, ErrReentered) { // a call that does not wait finds it held
 		return nil, err
 	}
@@ -175,7 +170,7 @@ func (l *Lock) Err() error { return l.handle.Err() }
 // are freed by the cancel function, or with the lock.
 // If parent is nil, the context has ended, with a cause that wraps [session.ErrInvalidArgument].
 func (l *Lock) Context(parent context.Context) (context.Context, context.CancelFunc) {
-	return l.handle.Context(line.Within(parent, l.site.session, l.site.path, l, l.Done()))
+	return l.handle.Context(line.Within(parent, l.session, l.path, l, l.Done()))
 }
 
 // Token returns the fencing token of the grant, which grows with every exclusive grant of
@@ -204,12 +199,6 @@ func (l *Lock) Release(ctx context.Context) error { return l.handle.Release(ctx)
 // be called any number of times.
 func (l *Lock) Close() { l.handle.Close() }
 
-// A site is a lock of a session.
-type site struct {
-	session *session.Session
-	path    string
-}
-
 // now returns the kind of which the lock is: after a downgrade that of a reader.
 func (l *Lock) now() Kind {
 	_, node := znode.Split(l.Node())
@@ -223,9 +212,12 @@ func (l *Lock) now() Kind {
 // others: two readers that both wait for that would wait for ever.
 var ErrUpgrade = errors.New("a read lock cannot be upgraded: release it first")
 
-// reenters refuses to wait for a lock that the caller has already. It reports whether the caller has
+// reenters refuses a nil context, and to wait for a lock that the caller has already. It reports whether the caller has
 // one that shares.
 func reenters(ctx context.Context, s *session.Session, path string, kind Kind) (shares bool, err error) {
+	if err := client.CheckContext(ctx); err != nil {
+		return false, fmt.Errorf("lock: %w", err)
+	}
 	for _, l := range line.Holders[*Lock](ctx, s, path) {
 		switch held := l.now(); {
 		case !nodes.Kind(held).Excludes(nodes.Kind(kind)):
@@ -240,7 +232,7 @@ func reenters(ctx context.Context, s *session.Session, path string, kind Kind) (
 }
 
 // String describes the lock in one short line.
-func (l *Lock) String() string { return "lock " + l.site.path }
+func (l *Lock) String() string { return "lock " + l.path }
 
 // Format implements [fmt.Formatter]: every verb prints String, and reads no more than that.
 func (l *Lock) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, l.String()) }

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/zkactors/zkactors/internal/check"
 	"github.com/zkactors/zkactors/primitives/lock"
 	"github.com/zkactors/zkactors/session"
 	"github.com/zkactors/zkactors/session/zktest"
@@ -33,20 +34,15 @@ func TestRealFailover(t *testing.T) {
 	node, id := holder.Node(), s.ID()
 	stays := func() {
 		t.Helper()
-		if s.ID() != id || holder.Err() != nil {
-			t.Errorf("the session has not survived: %v", holder.Err())
-		}
-		if stat, err := s.Exists(ctx, node); err != nil || stat == nil || stat.EphemeralOwner != id || stat.Czxid != holder.Token() {
-			t.Errorf("the node has not survived: %+v, %v", stat, err)
-		}
+		check.True(t, s.ID() == id && holder.Err() == nil, "the session has not survived: %v", holder.Err())
+		stat, err := s.Exists(ctx, node)
+		check.True(t, err == nil && stat != nil && stat.EphemeralOwner == id && stat.Czxid == holder.Token(), "the node has not survived: %+v, %v", stat, err)
 	}
 
 	ens.Kill(leader)
 	ens.Leader() // there is one again
 	stays()
-	if names := children(t, s, path); len(names) != 1 {
-		t.Errorf("there are %q", names)
-	}
+	check.Len(t, children(t, s, path), 1)
 	ens.Restart(leader)
 
 	var waiters []*lock.Lock
@@ -65,20 +61,15 @@ func TestRealFailover(t *testing.T) {
 	}
 	stays()
 	line := awaitLine(t, s, path, 21)
-	if names := children(t, s, path); len(names) != 21 || line[0].Node != node {
-		t.Errorf("there are %q", names)
-	}
+	names := children(t, s, path)
+	check.True(t, len(names) == 21 && line[0].Node == node, "there are %q", names)
 	granted := grants(waiters)
 	token := holder.Token()
 	release(t, holder)
 	for i, contender := range line[1:] {
 		l := <-granted
-		if l.Node() != contender.Node || l.Token() <= token {
-			t.Errorf("%s got it with token %d, after %d; it was the turn of %s", l.Node(), l.Token(), token, contender.Node)
-		}
-		if i < 10 && l != waiters[i] {
-			t.Errorf("grant %d is not that of waiter %d", i, slices.Index(waiters, l))
-		}
+		check.True(t, l.Node() == contender.Node && l.Token() > token, "%s got it with token %d, after %d; it was the turn of %s", l.Node(), l.Token(), token, contender.Node)
+		check.False(t, i < 10 && l != waiters[i], "grant %d is not that of waiter %d", i, slices.Index(waiters, l))
 		token = l.Token()
 		release(t, l)
 	}
@@ -160,17 +151,13 @@ func frozenHolders(t *testing.T, ens *zktest.Ensemble, addrs []string, happens f
 		wg.Go(func() {
 			await[lock.Acquired](t, a.rival)
 			got[i] = time.Now()
-			if !isClosed(a.holder.Done()) {
-				t.Errorf("run %d: two holders", i)
-			}
+			check.True(t, isClosed(a.holder.Done()), "run %d: two holders", i)
 		})
 		wg.Go(func() {
 			release(t, a.former)
 			await[lock.Acquired](t, a.end)
 			// The waiter may have been a holder, or is to stand in line again.
-			if a.waiter.Token() != 0 && a.waiter.Token() < a.end.Token() && !isClosed(a.waiter.Done()) {
-				t.Errorf("run %d: two holders of the second lock", i)
-			}
+			check.False(t, a.waiter.Token() != 0 && a.waiter.Token() < a.end.Token() && !isClosed(a.waiter.Done()), "run %d: two holders of the second lock", i)
 		})
 	}
 	wg.Wait()
@@ -178,12 +165,8 @@ func frozenHolders(t *testing.T, ens *zktest.Ensemble, addrs []string, happens f
 	for i, a := range all {
 		lead := got[i].Sub(told[i])
 		least = min(least, lead)
-		if lead < 0 {
-			t.Errorf("run %d: told %v after the other got it", i, -lead)
-		}
-		if a.rival.Token() <= a.holder.Token() {
-			t.Errorf("run %d: token %d after %d", i, a.rival.Token(), a.holder.Token())
-		}
+		check.AtLeast(t, lead, 0, "run", i, "is told before the other got it by")
+		check.True(t, a.rival.Token() > a.holder.Token(), "run %d: token %d after %d", i, a.rival.Token(), a.holder.Token())
 		if a.waiter.Token() != 0 {
 			granted++
 		}

@@ -2,7 +2,6 @@ package lock_test
 
 import (
 	"errors"
-	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -19,9 +18,7 @@ func TestHeirWithoutNode(t *testing.T) {
 	inBubble(t, session.Options{}, func(t *testing.T, srv *zktest.Server, a, b *session.Session) {
 		ctx := t.Context()
 		holder := mustAcquire(t, b, "/heir")
-		defer holder.Close()
-		heir := check.Have(lock.New(a, "/heir", nil))(t)
-		defer heir.Close()
+		heir := check.Open(lock.New(a, "/heir", nil))(t)
 		events := heir.Events()
 		if ev := <-events; ev != (lock.Waiting{Ahead: 1}) {
 			t.Fatal(ev)
@@ -35,15 +32,11 @@ func TestHeirWithoutNode(t *testing.T) {
 		check.Must(t, holder.Release(ctx))
 		next := mustAcquire(t, b, "/heir") // before it knows
 		synctest.Wait()
-		if heir.Token() != 0 {
-			t.Errorf("%s is held as well as %s", heir.Node(), next.Node())
-		}
+		check.Equal(t, heir.Token(), 0, "the token of", heir.Node(), "beside", next.Node())
 		next.Close()
 		for ev := range events {
 			if acquired, ok := ev.(lock.Acquired); ok {
-				if acquired.Token <= next.Token() {
-					t.Errorf("%v after token %d", acquired, next.Token())
-				}
+				check.True(t, acquired.Token > next.Token(), "%v after token %d", acquired, next.Token())
 				break
 			}
 		}
@@ -61,9 +54,8 @@ func TestEventGrants(t *testing.T) {
 			before := srv.RequestsOf(all[i+1].ID())
 			mustRelease(t, line[i])
 			after := srv.RequestsOf(all[i+1].ID())
-			if n := withoutSyncs(after).Total() - withoutSyncs(before).Total(); !holds(line[i+1]) || n != 0 {
-				t.Errorf("contender %d has needed %d requests", i+1, n)
-			}
+			n := withoutSyncs(after).Total() - withoutSyncs(before).Total()
+			check.True(t, holds(line[i+1]) && n == 0, "contender %d has needed %d requests", i+1, n)
 		}
 	})
 }
@@ -85,67 +77,51 @@ func TestMarks(t *testing.T) {
 		{"no deadline", "unlock -3s", true},
 	} {
 		for when, at := range []string{"held", "waiting", "before the first read"} {
-			t.Run(test.name+", "+at, func(t *testing.T) {
-				withSessions(t, 2, zktest.Config{}, func(t *testing.T, srv *zktest.Server, all []*session.Session) {
-					ctx := t.Context()
-					var ahead *lock.Lock
-					if when > 0 {
-						ahead = joinAs(t, lock.Exclusive, all[1], "/l", nil)
-					}
-					if when == 2 { // its first read of its node is late
-						srv.Delay(zktest.Match{Op: zktest.OpGetData, Session: all[0].ID()}, time.Second)
-					}
-					l := joinAs(t, lock.Read, all[0], "/l", &lock.Options{Data: []byte("me")})
-					line, err := lock.Contenders(ctx, all[1], "/l", nil)
-					if err != nil || len(line) == 0 {
-						t.Fatal(line, err)
-					}
-					mine := line[len(line)-1]
+			runWithSessions(t, test.name+", "+at, 2, zktest.Config{}, func(t *testing.T, srv *zktest.Server, all []*session.Session) {
+				ctx := t.Context()
+				var ahead *lock.Lock
+				if when > 0 {
+					ahead = joinAs(t, lock.Exclusive, all[1], "/l", nil)
+				}
+				if when == 2 { // its first read of its node is late
+					srv.Delay(zktest.Match{Op: zktest.OpGetData, Session: all[0].ID()}, time.Second)
+				}
+				l := joinAs(t, lock.Read, all[0], "/l", &lock.Options{Data: []byte("me")})
+				line, err := lock.Contenders(ctx, all[1], "/l", nil)
+				check.Require(t, err == nil && len(line) != 0, "%v %v", line, err)
+				mine := line[len(line)-1]
+				check.Have(all[1].Set(ctx, mine.Node, []byte(test.data), session.AnyVersion))(t)
+				if when == 2 {
+					<-time.After(2 * time.Second)
+				}
+				synctest.Wait()
+				line, err = lock.Contenders(ctx, all[1], "/l", nil)
+				check.True(t, err == nil && line[len(line)-1].Revoked != test.no, "%+v, %v", line, err)
+				if when > 0 {
+					check.None(t, l.Revoked(), "it is revoked, and not held")
+					mustRelease(t, ahead)
+				}
+				check.Require(t, holds(l), "it is not held")
+				select {
+				case <-l.Revoked():
+					check.False(t, test.no, "it is revoked")
+				default:
+					check.True(t, test.no, "it is not revoked")
+				}
+				// Once.
+				for range 2 {
 					check.Have(all[1].Set(ctx, mine.Node, []byte(test.data), session.AnyVersion))(t)
-					if when == 2 {
-						<-time.After(2 * time.Second)
-					}
-					synctest.Wait()
-					line, err = lock.Contenders(ctx, all[1], "/l", nil)
-					if err != nil || line[len(line)-1].Revoked == test.no {
-						t.Errorf("%+v, %v", line, err)
-					}
-					if when > 0 {
-						select {
-						case <-l.Revoked():
-							t.Error("it is revoked, and not held")
-						default:
-						}
-						mustRelease(t, ahead)
-					}
-					if !holds(l) {
-						t.Fatal("it is not held")
-					}
-					select {
-					case <-l.Revoked():
-						if test.no {
-							t.Error("it is revoked")
-						}
-					default:
-						if !test.no {
-							t.Error("it is not revoked")
-						}
-					}
-					// Once.
-					for range 2 {
-						check.Have(all[1].Set(ctx, mine.Node, []byte(test.data), session.AnyVersion))(t)
-					}
-					synctest.Wait()
-					check.Must(t, all[1].Delete(ctx, mine.Node, session.AnyVersion))
-					<-l.Done()
-					want := lock.ErrRevoked
-					if test.no {
-						want = lock.ErrNodeDeleted
-					}
-					if err := l.Err(); !errors.Is(err, want) || !errors.Is(err, lock.ErrLost) {
-						t.Errorf("%v", err)
-					}
-				})
+				}
+				synctest.Wait()
+				check.Must(t, all[1].Delete(ctx, mine.Node, session.AnyVersion))
+				<-l.Done()
+				want := lock.ErrRevoked
+				if test.no {
+					want = lock.ErrNodeDeleted
+				}
+				if err := l.Err(); !errors.Is(err, want) || !errors.Is(err, lock.ErrLost) {
+					t.Errorf("%v", err)
+				}
 			})
 		}
 	}
@@ -156,8 +132,7 @@ func TestMarkEvents(t *testing.T) {
 	withSessions(t, 2, zktest.Config{}, func(t *testing.T, _ *zktest.Server, all []*session.Session) {
 		ctx := t.Context()
 		holder := joinAs(t, lock.Exclusive, all[1], "/l", nil)
-		l := check.Have(lock.NewWrite(all[0], "/l", nil))(t)
-		defer l.Close()
+		l := check.Open(lock.NewWrite(all[0], "/l", nil))(t)
 		events := l.Events()
 		synctest.Wait()
 		line := check.Have(lock.Contenders(ctx, all[1], "/l", nil))(t)
@@ -174,9 +149,7 @@ func TestMarkEvents(t *testing.T) {
 				kinds = append(kinds, "acquired")
 			case lock.Revoked:
 				kinds = append(kinds, "revoked")
-				if d := ev.Deadline.Sub(begun); d != 30*time.Second {
-					t.Errorf("it will be forced after %v", d)
-				}
+				check.Equal(t, ev.Deadline.Sub(begun), 30*time.Second, "it will be forced after")
 			case lock.Lost:
 				kinds = append(kinds, "lost")
 				check.Is(t, ev.Err, lock.ErrRevoked)
@@ -184,9 +157,7 @@ func TestMarkEvents(t *testing.T) {
 				t.Error(ev)
 			}
 		}
-		if !slices.Equal(kinds, []string{"waiting", "acquired", "revoked", "lost"}) {
-			t.Errorf("%q", kinds)
-		}
+		check.EqualSlices(t, kinds, []string{"waiting", "acquired", "revoked", "lost"})
 	})
 }
 
@@ -201,13 +172,7 @@ func TestMarkedWaiterThatStandsAnew(t *testing.T) {
 		check.Must(t, all[1].Delete(ctx, line[1].Node, session.AnyVersion))
 		synctest.Wait()
 		mustRelease(t, holder)
-		if !holds(l) {
-			t.Fatal("it is not held")
-		}
-		select {
-		case <-l.Revoked():
-			t.Error("it is revoked")
-		default:
-		}
+		check.Require(t, holds(l), "it is not held")
+		check.None(t, l.Revoked(), "it is revoked")
 	})
 }

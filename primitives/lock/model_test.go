@@ -80,6 +80,7 @@ var meetings = []meeting{
 	{[]Kind{Write, Read, Write}, linemodel.Scenario{Name: "readers and writers crash", Sessions: []int{0, 1, 2}, Warm: linemodel.Root, Nodes: empty, Faults: zkmodel.Faults{Crashes: 2}, Downgrades: 2}},
 	{[]Kind{Read, Write, Read}, linemodel.Scenario{Name: "readers and writers expire", Sessions: []int{0, 1, 2}, Warm: linemodel.Root, Nodes: empty, Faults: zkmodel.Faults{Cuts: 1, Expires: 1}, Downgrades: 1}},
 	{[]Kind{Write}, linemodel.Scenario{Name: "downgrade alone", Sessions: []int{0}, Warm: linemodel.Root, Nodes: empty, Faults: zkmodel.Faults{Cuts: 2, Lates: 2, Strikes: 1, Expires: 1}, Downgrades: 1}},
+	{[]Kind{Write}, linemodel.Scenario{Name: "downgrade alone, asked for", Sessions: []int{0}, Warm: linemodel.Root, Nodes: empty, Faults: zkmodel.Faults{Cuts: 2, Lates: 1}, Downgrades: 1, Marks: 1}},
 	{[]Kind{Write}, linemodel.Scenario{Name: "downgrade refused", Sessions: []int{0}, Warm: linemodel.Root, Nodes: empty, Faults: zkmodel.Faults{Cuts: 1, Lates: 1, Strikes: 1, Full: 1}, Downgrades: 1}},
 	{[]Kind{Write}, linemodel.Scenario{Name: "downgrade alone, in the background", Sessions: []int{0}, Warm: linemodel.Root, Nodes: empty, Background: true, Faults: zkmodel.Faults{Cuts: 2, Lates: 1, Strikes: 1, Closes: 1}, Downgrades: 1}},
 	{[]Kind{Write, Write, Read}, linemodel.Scenario{Name: "downgrade before a writer and a reader", Sessions: []int{0, 1, 2}, Warm: linemodel.Root, Nodes: empty, Downgrades: 2}},

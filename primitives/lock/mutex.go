@@ -60,9 +60,6 @@ func NewReentrantMutex(s *session.Session, path string, opts *Options) (*Mutex, 
 // Lock locks the mutex, and returns nil when it is held. Otherwise the error is as that of [Acquire],
 // and no Unlock is needed.
 func (m *Mutex) Lock(ctx context.Context) error {
-	if err := client.CheckContext(ctx); err != nil {
-		return fmt.Errorf("lock: %w", err)
-	}
 	if entered, err := m.reenter(ctx); entered || err != nil {
 		return err
 	}
@@ -76,9 +73,6 @@ func (m *Mutex) Lock(ctx context.Context) error {
 
 // TryLock is [Mutex.Lock], but fails with [ErrHeld] when the mutex is not free, as [TryAcquire] does.
 func (m *Mutex) TryLock(ctx context.Context) error {
-	if err := client.CheckContext(ctx); err != nil {
-		return fmt.Errorf("lock: %w", err)
-	}
 	entered, err := m.reenter(ctx)
 	if entered || err != nil && !errors.Is(err, ErrReentered) {
 		return err
@@ -93,13 +87,15 @@ func (m *Mutex) TryLock(ctx context.Context) error {
 
 // reenter locks a reentrant mutex once more for a context of its own.
 func (m *Mutex) reenter(ctx context.Context) (entered bool, err error) {
+	if _, err = reenters(ctx, m.session, m.path, Exclusive); err == nil {
+		return false, nil
+	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.reentrant && m.held != nil && slices.Contains(line.Holders[*Lock](ctx, m.session, m.path), m.held) {
+	if m.reentrant && m.held != nil && ctx != nil && slices.Contains(line.Holders[*Lock](ctx, m.session, m.path), m.held) {
 		m.depth++
 		return true, nil
 	}
-	_, err = reenters(ctx, m.session, m.path, Exclusive)
 	return false, err
 }
 
@@ -146,8 +142,16 @@ func (m *Mutex) current() *Lock {
 	return m.held
 }
 
+// of asks the lock that is held, or was held and is lost. While the mutex is unlocked the answer is free.
+func of[T any](m *Mutex, ask func(*Lock) T, free T) T {
+	if l := m.current(); l != nil {
+		return ask(l)
+	}
+	return free
+}
+
 // over is closed.
-var over = func() chan struct{} { //nolint:gochecknoglobals // it is constant
+var over = func() <-chan struct{} { //nolint:gochecknoglobals // it is constant
 	ch := make(chan struct{})
 	close(ch)
 	return ch
@@ -155,21 +159,11 @@ var over = func() chan struct{} { //nolint:gochecknoglobals // it is constant
 
 // Done returns the [Lock.Done] of the lock that is held now. While the mutex is unlocked it is
 // closed.
-func (m *Mutex) Done() <-chan struct{} {
-	if l := m.current(); l != nil {
-		return l.Done()
-	}
-	return over
-}
+func (m *Mutex) Done() <-chan struct{} { return of(m, (*Lock).Done, over) }
 
 // Err returns why the lock was lost that no Unlock has followed: an error that wraps [ErrLost] and the
 // reason. It returns nil while it is held, and while the mutex is unlocked.
-func (m *Mutex) Err() error {
-	if l := m.current(); l != nil {
-		return l.Err()
-	}
-	return nil
-}
+func (m *Mutex) Err() error { return of(m, (*Lock).Err, nil) }
 
 // Context returns a context that ends with parent, and with the lock. The cause wraps [ErrLost] when
 // it is lost, and is [ErrReleased] when it is released. It belongs to the lock that is held now:
@@ -185,21 +179,11 @@ func (m *Mutex) Context(parent context.Context) (context.Context, context.Cancel
 }
 
 // Token returns the [Lock.Token] of the lock that is held; 0 while the mutex is unlocked.
-func (m *Mutex) Token() int64 {
-	if l := m.current(); l != nil {
-		return l.Token()
-	}
-	return 0
-}
+func (m *Mutex) Token() int64 { return of(m, (*Lock).Token, 0) }
 
 // Node returns the path of the node that stands for the lock that is held; "" while the mutex is
 // unlocked.
-func (m *Mutex) Node() string {
-	if l := m.current(); l != nil {
-		return l.Node()
-	}
-	return ""
-}
+func (m *Mutex) Node() string { return of(m, (*Lock).Node, "") }
 
 // Guard returns the [Lock.Guard] of the lock that is held. While the mutex is unlocked it refuses
 // every transaction.

@@ -2,7 +2,6 @@ package lock_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"strings"
@@ -20,30 +19,18 @@ import (
 // mutexOf returns a mutex for /m.
 func mutexOf(t *testing.T, open func(*session.Session, string, *lock.Options) (*lock.Mutex, error), s *session.Session) *lock.Mutex {
 	t.Helper()
-	m := check.Have(open(s, "/m", nil))(t)
-	return m
+	return check.Have(open(s, "/m", nil))(t)
 }
 
 // wants fails the test unless the error is one of those.
 func wants(t *testing.T, err error, sentinels ...error) {
 	t.Helper()
 	for _, sentinel := range sentinels {
-		if !errors.Is(err, sentinel) {
-			t.Errorf("%v, want %v", err, sentinel)
-		}
+		check.Is(t, err, sentinel)
 	}
 }
 
 // isOver reports whether the channel is closed.
-func isOver(done <-chan struct{}) bool {
-	select {
-	case <-done:
-		return true
-	default:
-		return false
-	}
-}
-
 // TestMutexExcludes has the goroutines of two processes count without another protection than the
 // mutex: the race detector watches those of each.
 func TestMutexExcludes(t *testing.T) {
@@ -74,13 +61,9 @@ func TestMutexExcludes(t *testing.T) {
 		}
 		workers.Wait()
 		for _, sum := range sums {
-			if sum != each*rounds {
-				t.Error(sums)
-			}
+			check.Equal(t, sum, each*rounds, sums)
 		}
-		if names := children(t, all[0], "/m"); len(names) > 0 {
-			t.Error("left behind:", names)
-		}
+		check.Len(t, children(t, all[0], "/m"), 0, "left behind")
 	})
 }
 
@@ -91,7 +74,7 @@ func TestMutexStates(t *testing.T) {
 		m := mutexOf(t, lock.NewMutex, s)
 		free := func() {
 			t.Helper()
-			if !isOver(m.Done()) || m.Err() != nil || m.Token() != 0 || m.Node() != "" || m.String() != "mutex /m" || fmt.Sprintf("%+v", m) != "mutex /m" {
+			if !isClosed(m.Done()) || m.Err() != nil || m.Token() != 0 || m.Node() != "" || m.String() != "mutex /m" || fmt.Sprintf("%+v", m) != "mutex /m" {
 				t.Error(m.Err(), m.Token(), m.Node(), m)
 			}
 			work, end := m.Context(ctx)
@@ -106,20 +89,14 @@ func TestMutexStates(t *testing.T) {
 		work, end := m.Context(ctx)
 		defer end()
 		check.Have(s.Multi(ctx, m.Guard(), session.CreateOp("/held", nil, session.Persistent)))(t)
-		if isOver(m.Done()) || m.Token() == 0 || !strings.HasPrefix(m.Node(), "/m/") {
-			t.Error(m.Token(), m.Node())
-		}
+		check.True(t, !isClosed(m.Done()) && m.Token() != 0 && strings.HasPrefix(m.Node(), "/m/"), "%v %v", m.Token(), m.Node())
 		done, before := m.Done(), m.Token()
 		check.Must(t, m.Unlock(ctx))
 		wants(t, context.Cause(work), lock.ErrReleased)
-		if !isOver(done) {
-			t.Error("done is open after Unlock")
-		}
+		check.True(t, isClosed(done), "done is open after Unlock")
 		free()
 		check.Must(t, m.TryLock(ctx))
-		if m.Token() <= before {
-			t.Error("the token did not grow:", before, m.Token())
-		}
+		check.True(t, m.Token() > before, "the token did not grow: %v %v", before, m.Token())
 		wants(t, m.TryLock(ctx), lock.ErrHeld)
 		check.Must(t, m.Unlock(ctx))
 	})
@@ -137,9 +114,7 @@ func TestMutexWaitEnds(t *testing.T) {
 		}
 		wants(t, theirs.TryLock(t.Context()), lock.ErrHeld)
 		synctest.Wait()
-		if names := children(t, all[0], "/m"); len(names) != 1 {
-			t.Error(names)
-		}
+		check.Len(t, children(t, all[0], "/m"), 1)
 		check.Must(t, mine.Unlock(t.Context()))
 		check.Must(t, theirs.Lock(t.Context()))
 		ended, end := context.WithCancel(t.Context())
@@ -203,9 +178,7 @@ func TestMutexReentered(t *testing.T) {
 		wants(t, other.Lock(work), lock.ErrReentered) // nor is it its own
 		for range 2 {
 			check.Must(t, m.Unlock(ctx))
-			if m.Token() != token || isOver(m.Done()) {
-				t.Error("released before the last Unlock")
-			}
+			check.True(t, m.Token() == token && !isClosed(m.Done()), "released before the last Unlock")
 		}
 		check.Must(t, m.Unlock(ctx))
 		wants(t, context.Cause(work), lock.ErrReleased)
@@ -235,22 +208,16 @@ func TestIdentity(t *testing.T) {
 				l := standsAt(t, lock.New, all[0], path, opts)
 				got := func() string {
 					line, err := lock.Contenders(t.Context(), all[1], path, opts)
-					if err != nil || len(line) != 1 {
-						t.Fatal(err, line)
-					}
+					check.Require(t, err == nil && len(line) == 1, "%v %v", err, line)
 					return string(line[0].Data)
 				}
-				if got() != want {
-					t.Errorf("%v: %q, want %q", layout, got(), want)
-				}
+				check.Equal(t, got(), want, layout)
 				check.Must(t, lock.Revoke(t.Context(), all[1], path, &lock.RevokeOptions{Layout: layout}))
 				<-l.Revoked()
 				if layout == lock.Curator { // its mark replaces the data
 					want = ""
 				}
-				if got() != want {
-					t.Errorf("%v: revoked: %q, want %q", layout, got(), want)
-				}
+				check.Equal(t, got(), want, layout, "revoked")
 				l.Close()
 			}
 		}
@@ -274,9 +241,7 @@ func TestBlocker(t *testing.T) {
 				after[op] -= before[op]
 			}
 			for _, op := range []zktest.Op{zktest.OpExists, zktest.OpGetChildren2} {
-				if after[op] > 1 {
-					t.Error(after)
-				}
+				check.AtMost(t, after[op], 1, after)
 			}
 			return strings.TrimPrefix(err.Error(), "acquire lock /l: context deadline exceeded: ")
 		}
@@ -285,9 +250,7 @@ func TestBlocker(t *testing.T) {
 			"a\nb":     `held by "a\nb", in line since 12s`,
 		} {
 			holder = standsAt(t, lock.New, all[0], "/l", &lock.Options{Data: []byte(data)})
-			if got := waits(); got != want {
-				t.Errorf("%s, want %s", got, want)
-			}
+			check.Equal(t, waits(), want)
 			check.Must(t, lock.Revoke(t.Context(), all[1], "/l", nil))
 			if got, want := waits(), strings.Replace(want, "12s", "24s", 1); got != want {
 				t.Errorf("%s, want %s", got, want)
@@ -315,9 +278,7 @@ func TestBlocker(t *testing.T) {
 		ctx, end = context.WithTimeout(t.Context(), time.Second)
 		defer end()
 		_, err = lock.Acquire(ctx, all[2], "/l", nil)
-		if err == nil || !strings.HasPrefix(err.Error(), "acquire lock /l: context deadline exceeded (not connected: "+srv.Addrs()[0]+": ") {
-			t.Error(err)
-		}
+		check.True(t, err != nil && strings.HasPrefix(err.Error(), "acquire lock /l: context deadline exceeded (not connected: "+srv.Addrs()[0]+": "), "%v", err)
 		srv.Refuse(false)
 	})
 }

@@ -1,7 +1,6 @@
 package lock
 
 import (
-	"errors"
 	"fmt"
 	"time"
 
@@ -10,14 +9,14 @@ import (
 	"github.com/zkactors/zkactors/primitives/internal/line"
 	"github.com/zkactors/zkactors/primitives/internal/mark"
 	"github.com/zkactors/zkactors/primitives/internal/nodes"
-	"github.com/zkactors/zkactors/primitives/internal/priority"
+	"github.com/zkactors/zkactors/primitives/internal/recipe"
 	"github.com/zkactors/zkactors/session"
 )
 
 // The limits of [Options.Priority].
 const (
-	LowestPriority  = priority.Lowest
-	HighestPriority = priority.Highest
+	LowestPriority  = nodes.LowestPriority
+	HighestPriority = nodes.HighestPriority
 )
 
 // Options are optional parameters for [New] and the functions built on it. A nil
@@ -52,39 +51,30 @@ type Options struct {
 }
 
 func (o *Options) withDefaults() Options {
-	var v Options
-	if o != nil {
-		v = *o
-	}
+	v := recipe.Or(o)
 	v.Data = line.Identity(v.Data)
 	return v
 }
 
 // validate refuses what cannot be done, before any I/O.
 func validate(s *session.Session, path string, opts Options) error {
-	if s == nil {
-		return fmt.Errorf("lock: %w: session is nil", session.ErrInvalidArgument)
-	}
-	var errs []error
-	if err := client.CheckPath(s, path); err != nil {
-		errs = append(errs, fmt.Errorf("lock: path: %w", err))
-		path = "/" // the data are checked in any case
-	}
-	if err := fits(s, path, opts); err != nil {
-		errs = append(errs, fmt.Errorf("lock: Options.Data: %w", err))
-	}
-	if err := opts.Layout.validate(); err != nil {
-		errs = append(errs, fmt.Errorf("lock: Options.Layout: %w", err))
-	} else {
-		errs = append(errs, validatePriority(opts)...)
-	}
-	if yes, _ := mark.Read(opts.Data); yes {
-		errs = append(errs, fmt.Errorf("lock: Options.Data: %w: it reads as a mark of revocation", session.ErrInvalidArgument))
-	}
-	if _, closed := s.State().(session.Closed); closed {
-		errs = append(errs, fmt.Errorf("lock: %w", session.ErrClosed))
-	}
-	return errors.Join(errs...)
+	return recipe.Check(s, "lock", path, func(valid bool) (errs []error) {
+		if !valid {
+			path = "/" // the data are checked in any case
+		}
+		if err := fits(s, path, opts); err != nil {
+			errs = append(errs, fmt.Errorf("lock: Options.Data: %w", err))
+		}
+		if err := opts.Layout.validate(); err != nil {
+			errs = append(errs, fmt.Errorf("lock: Options.Layout: %w", err))
+		} else {
+			errs = append(errs, validatePriority(opts)...)
+		}
+		if yes, _ := mark.Read(opts.Data); yes {
+			errs = append(errs, fmt.Errorf("lock: Options.Data: %w: it reads as a mark of revocation", session.ErrInvalidArgument))
+		}
+		return errs
+	})
 }
 
 // fits reports why the data cannot be sent.

@@ -36,20 +36,20 @@ func preempting(priority int, after time.Duration) *lock.Options {
 // inRoom runs f in a bubble with a server and some sessions.
 func inRoom(t *testing.T, sessions int, f func(t *testing.T, srv *zktest.Server, all []*session.Session)) {
 	t.Helper()
-	inRoomWith(t, zktest.Config{}, sessions, f)
+	bubble.Sessions(t, zktest.Config{}, sessions, session.Options{}, f)
 }
 
-func inRoomWith(t *testing.T, config zktest.Config, sessions int, f func(t *testing.T, srv *zktest.Server, all []*session.Session)) {
+// runInRoom is inRoom in a subtest.
+func runInRoom(t *testing.T, name string, sessions int, f func(t *testing.T, srv *zktest.Server, all []*session.Session)) {
 	t.Helper()
-	bubble.Sessions(t, config, sessions, session.Options{}, f)
+	t.Run(name, func(t *testing.T) { inRoom(t, sessions, f) })
 }
 
 type openFunc = func(*session.Session, string, *lock.Options) (*lock.Lock, error)
 
 func opened(t *testing.T, open openFunc, s *session.Session, path string, opts *lock.Options) *lock.Lock {
 	t.Helper()
-	l := check.Have(open(s, path, opts))(t)
-	t.Cleanup(l.Close)
+	l := check.Open(open(s, path, opts))(t)
 	l.Events() // keep all that happens
 	return l
 }
@@ -78,9 +78,7 @@ func remains(t *testing.T, s *session.Session, path string) []string {
 func TestPriorityOrder(t *testing.T) {
 	inRoom(t, 3, func(t *testing.T, _ *zktest.Server, all []*session.Session) {
 		holder := standsAt(t, lock.New, all[0], "/a/l", prior(0))
-		if !holds(holder) {
-			t.Fatal("not held")
-		}
+		check.Require(t, holds(holder), "not held")
 		var waiters []*lock.Lock
 		for i, priority := range []int{-1000, 0, 7, 0, 1000, 7} {
 			waiters = append(waiters, standsAt(t, lock.NewWrite, all[i%3], "/a/l", prior(priority)))
@@ -89,21 +87,15 @@ func TestPriorityOrder(t *testing.T) {
 		var priorities []int
 		for _, c := range line {
 			priorities = append(priorities, c.Priority)
-			if c.Holding != (c.Node == holder.Node()) || c.Kind != lock.Write {
-				t.Errorf("%+v", c)
-			}
+			check.True(t, c.Holding == (c.Node == holder.Node()) && c.Kind == lock.Write, "%+v", c)
 		}
-		if !slices.Equal(priorities, []int{1000, 7, 7, 0, 0, 0, -1000}) {
-			t.Errorf("%v", priorities)
-		}
+		check.EqualSlices(t, priorities, []int{1000, 7, 7, 0, 0, 0, -1000})
 		token := holder.Token()
 		holder.Close()
 		for _, i := range []int{4, 2, 5, 1, 3, 0} {
 			synctest.Wait()
 			for j, l := range waiters {
-				if holds(l) != (j == i) {
-					t.Errorf("%d instead of %d", j, i)
-				}
+				check.Equal(t, holds(l), j == i, j, "holds, at the turn of", i)
 			}
 			if got := waiters[i].Token(); got <= token {
 				t.Errorf("token %d after %d", got, token)
@@ -112,9 +104,7 @@ func TestPriorityOrder(t *testing.T) {
 			}
 			waiters[i].Close()
 		}
-		if names := remains(t, all[0], "/a/l"); len(names) > 0 {
-			t.Errorf("%q", names)
-		}
+		check.Len(t, remains(t, all[0], "/a/l"), 0)
 	})
 }
 
@@ -130,37 +120,24 @@ func TestPriorityShared(t *testing.T) {
 			l    *lock.Lock
 			want bool
 		}{{first, true}, {second, true}, {writer, false}, {late, false}, {urgent, true}} {
-			if holds(row.l) != row.want {
-				t.Errorf("%d holds: %v", i, !row.want)
-			}
+			check.Equal(t, holds(row.l), row.want, i, "holds")
 		}
 		line := check.Have(lock.Contenders(t.Context(), all[0], "/l", prior(0)))(t)
 		holding := ""
 		for _, c := range line {
 			holding += fmt.Sprintf("%v %d %v, ", c.Kind, c.Priority, c.Holding)
 		}
-		if want := "read 2 true, write 1 false, read 0 true, read 0 false, read -3 true, "; holding != want {
-			t.Errorf("%s", holding)
-		}
+		check.Equal(t, holding, "read 2 true, write 1 false, read 0 true, read 0 false, read -3 true, ")
 		for _, l := range []*lock.Lock{first, urgent, second} {
-			if holds(writer) {
-				t.Error("a writer among readers")
-			}
+			check.False(t, holds(writer), "a writer among readers")
 			l.Close()
 			synctest.Wait()
 		}
-		if !holds(writer) || holds(late) || writer.Token() <= urgent.Token() {
-			t.Error("the writer was to be next")
-		}
+		check.True(t, holds(writer) && !holds(late) && writer.Token() > urgent.Token(), "the writer was to be next")
 		writer.Close()
-		synctest.Wait()
-		if !holds(late) || late.Token() <= writer.Token() {
-			t.Error("the reader was to be next")
-		}
+		check.True(t, holds(late) && late.Token() > writer.Token(), "the reader was to be next")
 		late.Close()
-		if names := remains(t, all[0], "/l"); len(names) > 0 {
-			t.Errorf("%q", names)
-		}
+		check.Len(t, remains(t, all[0], "/l"), 0)
 	})
 }
 
@@ -186,14 +163,10 @@ func TestPriorityBadInput(t *testing.T) {
 				continue
 			}
 			for _, word := range row.want {
-				if !strings.Contains(err.Error(), word) {
-					t.Errorf("%+v: %v does not say %q", row.opts, err, word)
-				}
+				check.True(t, strings.Contains(err.Error(), word), "%+v: %v does not say %q", row.opts, err, word)
 			}
 		}
-		if lock.Prioritized.String() != "prioritized" {
-			t.Error(lock.Prioritized)
-		}
+		check.Equal(t, lock.Prioritized.String(), "prioritized", lock.Prioritized)
 	})
 }
 
@@ -216,9 +189,7 @@ func TestPriorityRefusesOthers(t *testing.T) {
 			if _, err := lock.Contenders(t.Context(), all[1], path, prior(0)); !errors.Is(err, lock.ErrLayout) {
 				t.Errorf("%v: %v", layout, err)
 			}
-			if !holds(theirs) {
-				t.Errorf("%v: lost: %v", layout, theirs.Err())
-			}
+			check.True(t, holds(theirs), "%v: lost: %v", layout, theirs.Err())
 			theirs.Close()
 
 			path = "/ours/" + layout.String()
@@ -228,20 +199,13 @@ func TestPriorityRefusesOthers(t *testing.T) {
 			if _, err := lock.Contenders(t.Context(), all[1], path, opts); !errors.Is(err, lock.ErrLayout) {
 				t.Errorf("%v: %v", layout, err)
 			}
-			if err := lock.Revoke(t.Context(), all[1], path, &lock.RevokeOptions{Layout: layout}); !errors.Is(err, lock.ErrLayout) {
-				t.Errorf("%v: %v", layout, err)
-			}
+			check.Is(t, lock.Revoke(t.Context(), all[1], path, &lock.RevokeOptions{Layout: layout}), lock.ErrLayout, layout)
 			// One that believes to know the path does not look at it before.
 			client.Of(all[2]).SetWarm(path, true)
 			refused(t, all[2], path, opts)
-			if !holds(ours) {
-				t.Errorf("%v: lost: %v", layout, ours.Err())
-			}
+			check.True(t, holds(ours), "%v: lost: %v", layout, ours.Err())
 			ours.Close()
-			synctest.Wait()
-			if !holds(next) {
-				t.Errorf("%v: not next: %v", layout, next.Err())
-			}
+			check.True(t, holds(next), "%v: not next: %v", layout, next.Err())
 			next.Close()
 			refused(t, all[1], path, opts) // also when nobody is there
 		}
@@ -262,14 +226,10 @@ func TestPriorityRefusesOthers(t *testing.T) {
 		ensure(t, all[0], "/empty", nil)
 		client.Of(all[1]).SetWarm("/empty", true)
 		l := standsAt(t, lock.New, all[1], "/empty", prior(0))
-		if !holds(l) {
-			t.Error("an empty path is no priority's")
-		}
+		check.True(t, holds(l), "an empty path is no priority's")
 		node := l.Node()
 		l.Close()
-		if data, _, err := all[0].Get(t.Context(), "/empty"); err != nil || string(data) != "priority 1\n"+strings.TrimPrefix(node, "/empty/") {
-			t.Errorf("%q, %v", data, err)
-		}
+		check.Reads(all[0].Get(t.Context(), "/empty"))(t, "priority 1\n"+strings.TrimPrefix(node, "/empty/"))
 	})
 }
 
@@ -323,35 +283,24 @@ func faultyTenancy(
 		<-time.After(3 * time.Second)
 		first.Close()
 	}
-	if ev := await[lock.Acquired](t, l); ev.Token == 0 {
-		t.Fatalf("request %d: %v", skip, l.Err())
-	}
+	ev := await[lock.Acquired](t, l)
+	check.Require(t, ev.Token != 0, "request %d: %v", skip, l.Err())
 	if less {
-		if err := l.Downgrade(ctx); err != nil {
-			t.Errorf("request %d: %v", skip, err)
-		}
+		check.OK(t, l.Downgrade(ctx), "request", skip)
 		together := opened(t, lock.NewRead, other, "/l", prior(0))
 		await[lock.Acquired](t, together)
-		if isClosed(l.Done()) {
-			t.Errorf("request %d: lost: %v", skip, l.Err())
-		}
+		check.False(t, isClosed(l.Done()), "request %d: lost: %v", skip, l.Err())
 		together.Close()
 	}
-	if err := l.Release(ctx); err != nil {
-		t.Errorf("request %d: %v", skip, err)
-	}
+	check.OK(t, l.Release(ctx), "request", skip)
 	l.Close()
 	struck := srv.AwaitFault(0) == nil
 	<-time.After(3 * time.Second) // what comes late has come
 	check.Must(t, s.Sync(ctx, "/l"))
-	if names := remains(t, other, "/l"); len(names) > 0 {
-		t.Errorf("request %d: there are %q", skip, names)
-	}
+	check.Len(t, remains(t, other, "/l"), 0, "request", skip)
 	// The next one need not wait.
 	next, err := lock.TryAcquire(ctx, other, "/l", prior(-5))
-	if err != nil {
-		t.Fatalf("request %d: %v", skip, err)
-	}
+	check.Must(t, err, "request", skip)
 	next.Close()
 	return struck
 }
@@ -380,13 +329,9 @@ func TestPriorityExpiry(t *testing.T) {
 					}
 					l.Close()
 					next, err := lock.TryAcquire(t.Context(), other, "/l", prior(-5))
-					if err != nil {
-						t.Fatalf("request %d: %v", skip, err)
-					}
+					check.Must(t, err, "request", skip)
 					next.Close()
-					if names := remains(t, other, "/l"); len(names) > 0 {
-						t.Errorf("request %d: there are %q", skip, names)
-					}
+					check.Len(t, remains(t, other, "/l"), 0, "request", skip)
 				})
 			}
 		})
@@ -399,36 +344,22 @@ func TestPreempt(t *testing.T) {
 		low := standsAt(t, lock.New, all[0], "/l", &lock.Options{Layout: lock.Prioritized, Data: []byte("host-1")})
 		mild := standsAt(t, lock.New, all[1], "/l", prior(3))
 		equal := standsAt(t, lock.New, all[1], "/l", preempting(0, 0))
-		if isClosed(low.Revoked()) {
-			t.Error("asked by who may not ask")
-		}
+		check.False(t, isClosed(low.Revoked()), "asked by who may not ask")
 		high := standsAt(t, lock.New, all[1], "/l", preempting(5, 0))
 		higher := standsAt(t, lock.NewRead, all[2], "/l", preempting(6, 0))
-		if !isClosed(low.Revoked()) {
-			t.Error("not asked")
-		}
+		check.True(t, isClosed(low.Revoked()), "not asked")
 		_, stat, err := all[1].Get(t.Context(), low.Node())
-		if err != nil || stat.Version != 1 {
-			t.Errorf("marked %d times, %v", stat.Version, err)
-		}
+		check.True(t, err == nil && stat.Version == 1, "marked %d times, %v", stat.Version, err)
 		if c, err := lock.Contenders(t.Context(), all[1], "/l", prior(0)); err != nil || !c[3].Revoked || string(c[3].Data) != "host-1" {
 			t.Errorf("%+v, %v", c, err)
 		}
 		<-time.After(time.Hour)
-		if !holds(low) || holds(high) {
-			t.Error("asked by force")
-		}
+		check.True(t, holds(low) && !holds(high), "asked by force")
 		release(t, low)
-		synctest.Wait()
-		if !holds(higher) || holds(high) || isClosed(higher.Revoked()) {
-			t.Error("the highest was to be next")
-		}
+		check.True(t, holds(higher) && !holds(high) && !isClosed(higher.Revoked()), "the highest was to be next")
 		higher.Close()
 		for _, l := range []*lock.Lock{high, mild, equal} {
-			synctest.Wait()
-			if !holds(l) {
-				t.Error("not next")
-			}
+			check.True(t, holds(l), "not next")
 			l.Close()
 		}
 	})
@@ -450,31 +381,21 @@ func TestPreemptByForce(t *testing.T) {
 				}
 				high := opened(t, lock.NewWrite, all[1], "/l", preempting(1, patience))
 				ev := await[lock.Acquired](t, high)
-				if took := time.Since(began); took < patience || took > patience+time.Second {
-					t.Errorf("after %v", took)
-				}
-				if ev.Token <= low.Token() {
-					t.Errorf("token %d after %d", ev.Token, low.Token())
-				}
+				check.Within(t, time.Since(began), patience, patience+time.Second, "after")
+				check.True(t, ev.Token > low.Token(), "token %d after %d", ev.Token, low.Token())
 				check.Fails(all[1].Multi(t.Context(), low.Guard(), session.SetOp("/work", nil, session.AnyVersion)))(t, session.ErrNoNode) // guarded by what is lost
 				if frozen {
 					srv.Thaw(all[0].ID())
 				}
 				<-low.Done()
 				// A frozen holder has not seen that it was asked.
-				if err := low.Err(); !errors.Is(err, lock.ErrRevoked) && (!frozen || !errors.Is(err, lock.ErrNodeDeleted)) {
-					t.Errorf("%v", err)
-				}
+				err := low.Err()
+				check.False(t, !errors.Is(err, lock.ErrRevoked) && (!frozen || !errors.Is(err, lock.ErrNodeDeleted)), "%v", err)
 				low.Close()
 				too.Close()
-				synctest.Wait()
-				if !holds(high) {
-					t.Error(high.Err())
-				}
+				check.True(t, holds(high), "%v", high.Err())
 				high.Close()
-				if names := remains(t, all[1], "/l"); len(names) > 0 {
-					t.Errorf("%q", names)
-				}
+				check.Len(t, remains(t, all[1], "/l"), 0)
 			})
 		}
 	}
@@ -488,10 +409,7 @@ func TestPriorityRevoke(t *testing.T) {
 			next := standsAt(t, lock.New, all[1], "/l", prior(-1))
 			srv.Freeze(all[0].ID(), zktest.ToServer)
 			check.Must(t, lock.Revoke(t.Context(), all[1], "/l", &lock.RevokeOptions{Layout: lock.Prioritized, ForceAfter: time.Second}))
-			synctest.Wait()
-			if !holds(next) {
-				t.Error("not free")
-			}
+			check.True(t, holds(next), "not free")
 			srv.Thaw(all[0].ID())
 			<-low.Done()
 			low.Close()
@@ -510,28 +428,19 @@ func TestPriorityDowngrade(t *testing.T) {
 		reader := standsAt(t, lock.NewRead, all[1], "/l", prior(1))
 		token := l.Token()
 		check.Must(t, l.Downgrade(t.Context()))
-		synctest.Wait()
-		if !holds(l) || !holds(reader) || holds(writer) || l.Token() != token {
-			t.Errorf("%v %v %v", holds(l), holds(reader), holds(writer))
-		}
+		check.True(t, holds(l) && holds(reader) && !holds(writer) && l.Token() == token, "%v %v %v", holds(l), holds(reader), holds(writer))
 		check.Is(t, l.Downgrade(t.Context()), lock.ErrNotWrite)
 		check.Is(t, writer.Downgrade(t.Context()), lock.ErrNotHeld)
-		if _, err := all[0].Multi(t.Context(), l.Guard()); err != nil {
-			t.Error(err)
-		}
+		_, err := all[0].Multi(t.Context(), l.Guard())
+		check.OK(t, err)
 		l.Close()
 		reader.Close()
-		synctest.Wait()
-		if !holds(writer) {
-			t.Error("not next")
-		}
+		check.True(t, holds(writer), "not next")
 		writer.Close()
 		synctest.Wait()
 		check.Is(t, exclusive.Downgrade(t.Context()), lock.ErrNotWrite)
 		exclusive.Close()
-		if names := remains(t, all[0], "/l"); len(names) > 0 {
-			t.Errorf("%q", names)
-		}
+		check.Len(t, remains(t, all[0], "/l"), 0)
 	})
 }
 
@@ -552,36 +461,23 @@ func TestPriorityOperator(t *testing.T) {
 				check.Must(t, all[2].Delete(t.Context(), node, session.AnyVersion))
 				<-l.Done()
 				check.Is(t, l.Err(), lock.ErrNodeDeleted)
-				synctest.Wait()
-				if !holds(next) {
-					t.Errorf("%s deleted: not next", node)
-				}
+				check.True(t, holds(next), "%s deleted: not next", node)
 				l.Close()
-				synctest.Wait()
-				if !holds(next) {
-					t.Errorf("%s deleted: lost: %v", node, next.Err())
-				}
+				check.True(t, holds(next), "%s deleted: lost: %v", node, next.Err())
 				// A waiter stands in line again.
 				waiter := standsAt(t, lock.New, all[0], "/l", prior(3))
 				line, err := lock.Contenders(t.Context(), all[2], "/l", prior(0))
-				if err != nil || line[0].Priority != 3 {
-					t.Fatal(line, err)
-				}
+				check.Require(t, err == nil && line[0].Priority == 3, "%v %v", line, err)
 				check.Must(t, all[2].Delete(t.Context(), line[0].Node, session.AnyVersion))
 				synctest.Wait()
 				next.Close()
-				synctest.Wait()
-				if !holds(waiter) {
-					t.Error("a waiter is lost")
-				}
+				check.True(t, holds(waiter), "a waiter is lost")
 				// And all of it is deleted.
 				removeAll(t, all[2], "/l")
 				<-waiter.Done()
 				waiter.Close()
 				again := standsAt(t, open, all[0], "/l", prior(0))
-				if !holds(again) {
-					t.Error("never again")
-				}
+				check.True(t, holds(again), "never again")
 				again.Close()
 			})
 		}
@@ -600,15 +496,10 @@ func TestPriorityPathWritten(t *testing.T) {
 		write("/a", "")
 		check.OK(t, l.Downgrade(t.Context()))
 		l.Close()
-		synctest.Wait()
-		if !holds(next) {
-			t.Error(next.Err())
-		}
+		check.True(t, holds(next), "%v", next.Err())
 		write("/a", "")
 		release(t, next)
-		if names := remains(t, all[0], "/a"); len(names) > 0 {
-			t.Errorf("%q", names)
-		}
+		check.Len(t, remains(t, all[0], "/a"), 0)
 		// Used for something else, or by another client, which does not care.
 		for path, use := range map[string]func(){
 			"/b": func() { write("/b", "mine") },
@@ -619,18 +510,13 @@ func TestPriorityPathWritten(t *testing.T) {
 		} {
 			l, next := standsAt(t, lock.New, all[0], path, prior(0)), standsAt(t, lock.New, all[1], path, prior(0))
 			use()
-			if !holds(l) {
-				t.Error(l.Err())
-			}
+			check.True(t, holds(l), "%v", l.Err())
 			release(t, l)
 			<-next.Done()
-			if err := next.Err(); !errors.Is(err, lock.ErrLayout) {
-				t.Errorf("%s: %v", path, err)
-			}
+			check.Is(t, next.Err(), lock.ErrLayout, path)
 			next.Close()
-			if names := remains(t, all[0], path); slices.ContainsFunc(names, func(name string) bool { return !strings.Contains(name, "lock-") }) {
-				t.Errorf("%s: %q", path, names)
-			}
+			names := remains(t, all[0], path)
+			check.False(t, slices.ContainsFunc(names, func(name string) bool { return !strings.Contains(name, "lock-") }), "%s: %q", path, names)
 		}
 	})
 }
@@ -655,15 +541,12 @@ func TestPreemptFaults(t *testing.T) {
 						}
 						await[lock.Acquired](t, high)
 						<-low.Done()
-						if err := low.Err(); force > 0 && !errors.Is(err, lock.ErrRevoked) {
-							t.Errorf("request %d: %v", skip, err)
-						}
+						err := low.Err()
+						check.False(t, force > 0 && !errors.Is(err, lock.ErrRevoked), "request %d: %v", skip, err)
 						release(t, high)
 						struck = srv.AwaitFault(0) == nil
 						<-time.After(3 * time.Second)
-						if names := remains(t, all[0], "/l"); len(names) > 0 {
-							t.Errorf("request %d: %q", skip, names)
-						}
+						check.Len(t, remains(t, all[0], "/l"), 0, "request", skip)
 					})
 				}
 			})
@@ -687,17 +570,14 @@ func TestPriorityWakes(t *testing.T) {
 			last.Close()
 			synctest.Wait()
 			woken := srv.Requests()[zktest.OpGetChildren2] / 2 // the names, and the readers
-			if lists += woken; woken > 3 {
-				t.Errorf("a release wakes %d", woken)
-			}
+			lists += woken
+			check.AtMost(t, woken, 3, "a release wakes")
 			i := slices.IndexFunc(waiters, holds)
 			last = waiters[i]
 			waiters = slices.Delete(waiters, i, i+1)
 		}
 		last.Close()
-		if lists > 2*crowd {
-			t.Errorf("%d lists for %d grants", lists, crowd)
-		}
+		check.AtMost(t, lists, 2*crowd, "lists for", crowd, "grants")
 		t.Logf("%d lists for %d grants", lists, crowd)
 	})
 }
@@ -711,14 +591,10 @@ func TestPriorityCost(t *testing.T) {
 			srv.ResetRequests()
 			before := srv.Proposals()
 			standsAt(t, open, all[0], "/l", prior(0)).Close()
-			if n := srv.Proposals() - before; n != 3 {
-				t.Errorf("%s: %d writes: %v", name, n, srv.Requests())
-			}
+			check.Equal(t, srv.Proposals()-before, 3, name, "writes", srv.Requests())
 			// The path, the holder, and what stands for us are read once, or watched.
 			want := zktest.Counts{zktest.OpCreate: 1, zktest.OpGetChildren2: 2, zktest.OpGetData: 4, zktest.OpMulti: 2}
-			if got := withoutSyncs(srv.Requests()); !equal(got, want) {
-				t.Errorf("%s: %v, want %v", name, got, want)
-			}
+			check.EqualMaps(t, withoutSyncs(srv.Requests()), want, name)
 		}
 	})
 }
@@ -728,14 +604,7 @@ func TestPriorityConformance(t *testing.T) {
 		Open: func(s *session.Session) (conformance.Handle[lock.Event], error) {
 			return lock.New(s, "/locks/a", prior(0))
 		},
-		Last: func(ev lock.Event) bool {
-			switch ev.(type) {
-			case lock.Released, lock.Lost:
-				return true
-			case lock.Waiting, lock.Acquired, lock.Suspended, lock.Resumed, lock.Revoked:
-			}
-			return false
-		},
+		Last: func(ev lock.Event) bool { return conformance.Is[lock.Released](ev) || conformance.Is[lock.Lost](ev) },
 	})
 }
 
@@ -817,9 +686,7 @@ func randomPriorities(t *testing.T, c *stage, rounds int) {
 					shared = true
 					check.OK(t, l.Downgrade(ctx))
 				}
-				if shared && writers.Load() != 0 {
-					t.Error("a reader beside a writer")
-				}
+				check.False(t, shared && writers.Load() != 0, "a reader beside a writer")
 				if shared {
 					readers.Add(-1)
 				} else {
@@ -832,9 +699,7 @@ func randomPriorities(t *testing.T, c *stage, rounds int) {
 	}
 	wg.Wait()
 	operator := open(t, c.direct, nil)
-	if names := remains(t, operator, path); len(names) > 0 {
-		t.Errorf("%q", names)
-	}
+	check.Len(t, remains(t, operator, path), 0)
 	t.Logf("at most %d readers at a time; %d were asked to leave", most, asked)
 }
 
@@ -846,9 +711,7 @@ func TestPreemptFromAnotherPlace(t *testing.T) {
 		inRoom(t, 2, func(t *testing.T, srv *zktest.Server, all []*session.Session) {
 			low := standsAt(t, lock.New, all[0], "/l", prior(0))
 			high := standsAt(t, lock.New, all[1], "/l", preempting(1, patience))
-			if !isClosed(low.Revoked()) {
-				t.Fatal("not asked")
-			}
+			check.Require(t, isClosed(low.Revoked()), "not asked")
 			<-time.After(patience / 2)
 			if expire {
 				srv.Expire(all[1].ID())
@@ -860,9 +723,7 @@ func TestPreemptFromAnotherPlace(t *testing.T) {
 				check.Must(t, all[0].Delete(t.Context(), line[0].Node, session.AnyVersion))
 			}
 			<-time.After(2 * patience)
-			if !holds(high) || !errors.Is(low.Err(), lock.ErrRevoked) {
-				t.Errorf("expired %v: nobody was forced: %v", expire, low.Err())
-			}
+			check.True(t, holds(high) && errors.Is(low.Err(), lock.ErrRevoked), "expired %v: nobody was forced: %v", expire, low.Err())
 		})
 	}
 }
@@ -875,19 +736,12 @@ func TestPreemptBeforeExpiry(t *testing.T) {
 			srv.DropRequest(zktest.Match{Session: all[1].ID(), Op: op, Path: low.Node()})
 			high := opened(t, lock.New, all[1], "/l", preempting(1, 0))
 			synctest.Wait()
-			if isClosed(low.Revoked()) {
-				t.Fatal("asked in spite of that")
-			}
+			check.Require(t, !isClosed(low.Revoked()), "asked in spite of that")
 			srv.Expire(all[1].ID())
 			<-time.After(time.Minute)
-			if !isClosed(low.Revoked()) {
-				t.Errorf("%v: never asked", op)
-			}
+			check.True(t, isClosed(low.Revoked()), "%v: never asked", op)
 			release(t, low)
-			synctest.Wait()
-			if !holds(high) {
-				t.Error("not next")
-			}
+			check.True(t, holds(high), "not next")
 		})
 	}
 }

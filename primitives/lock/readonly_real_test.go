@@ -24,8 +24,7 @@ func TestRealReadOnly(t *testing.T) {
 	others := []int{(left + 1) % 3, (left + 2) % 3}
 	addrs := ens.Addrs()
 	opts := &session.Options{Timeout: 4 * time.Second, ServerTick: 100 * time.Millisecond, ReadOnly: true}
-	s := check.Have(session.Open(ctx, addrs, opts))(t)
-	defer s.Close()
+	s := check.Open(session.Open(ctx, addrs, opts))(t)
 	check.Have(s.Create(ctx, "/value", []byte("x"), session.Persistent))(t)
 	check.Must(t, s.Sync(ctx, "/"))
 	l := check.Have(lock.Acquire(ctx, s, "/lock", nil))(t)
@@ -44,12 +43,8 @@ func TestRealReadOnly(t *testing.T) {
 	<-expired
 	stop()
 	check.Must(t, s.Await(ctx))
-	if !s.ReadOnly() {
-		t.Fatalf("%v is not read-only", s)
-	}
-	if data, _, err := s.Get(ctx, "/value"); err != nil || string(data) != "x" {
-		t.Errorf("%q, %v", data, err)
-	}
+	check.Require(t, s.ReadOnly(), "%v is not read-only", s)
+	check.Reads(s.Get(ctx, "/value"))(t, "x")
 	check.Fails(s.Set(ctx, "/value", nil, session.AnyVersion))(t, session.ErrReadOnly)
 	waiter := check.Have(lock.New(s, "/lock", nil))(t)
 	short, cancel := context.WithTimeout(ctx, time.Second)
@@ -60,14 +55,8 @@ func TestRealReadOnly(t *testing.T) {
 	if stat, err := s.Exists(ctx, "/other"); stat != nil || err != nil {
 		t.Errorf("%v, %v", stat, err)
 	}
-	select {
-	case <-waiter.Done():
-		t.Error(waiter.Err())
-	default:
-	}
-	if waiter.Token() != 0 {
-		t.Error("granted by a read-only server")
-	}
+	check.None(t, waiter.Done(), "the waiter has ended")
+	check.Equal(t, waiter.Token(), 0, "a token of a read-only server")
 	plain := check.Have(session.Start(addrs[left:left+1], nil))(t)
 	short, cancel = context.WithTimeout(ctx, time.Second)
 	check.Fails(plain.Exists(short, "/"))(t, context.DeadlineExceeded) // without the option
@@ -80,9 +69,7 @@ func TestRealReadOnly(t *testing.T) {
 			break
 		}
 	}
-	if waiter.Token() == 0 || s.ReadOnly() {
-		t.Errorf("%v, %v", waiter.Err(), s)
-	}
+	check.True(t, waiter.Token() != 0 && !s.ReadOnly(), "%v, %v", waiter.Err(), s)
 	waiter.Close()
 	l.Close()
 }

@@ -8,6 +8,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/zkactors/zkactors/internal/check"
 	"github.com/zkactors/zkactors/primitives/lock"
 	"github.com/zkactors/zkactors/session"
 	"github.com/zkactors/zkactors/session/zktest"
@@ -38,7 +39,6 @@ func TestHolderIsResumed(t *testing.T) {
 	}})}
 	inBubble(t, opts, func(t *testing.T, srv *zktest.Server, a, _ *session.Session) {
 		held := mustAcquire(t, a, "/l")
-		defer held.Close()
 		var told []lock.Event
 		go func() {
 			for ev := range held.Events() {
@@ -51,8 +51,7 @@ func TestHolderIsResumed(t *testing.T) {
 		frozen.Store(&thaw)
 		<-time.After(time.Hour)
 		synctest.Wait()
-		if _, ok := told[len(told)-1].(lock.Suspended); ok {
-			t.Errorf("an hour after the reconnect: %v", told)
-		}
+		_, ok := told[len(told)-1].(lock.Suspended)
+		check.False(t, ok, "an hour after the reconnect: %v", told)
 	})
 }

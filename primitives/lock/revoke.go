@@ -9,8 +9,10 @@ import (
 	"github.com/zkactors/zkactors/internal/client"
 	"github.com/zkactors/zkactors/internal/znode"
 	"github.com/zkactors/zkactors/primitives/internal/mark"
+	"github.com/zkactors/zkactors/primitives/internal/nodes"
 	"github.com/zkactors/zkactors/primitives/internal/owned"
 	"github.com/zkactors/zkactors/primitives/internal/priority"
+	"github.com/zkactors/zkactors/primitives/internal/recipe"
 	"github.com/zkactors/zkactors/session"
 	"github.com/zkactors/zkactors/watch"
 )
@@ -40,7 +42,7 @@ type RevokeOptions struct {
 // The error is [ErrNotHeld] if the lock is not held. If ctx ends first it is the cause;
 // holders that were asked by then remain so, and none is forced.
 func Revoke(ctx context.Context, s *session.Session, path string, opts *RevokeOptions) error {
-	o := orDefaults(opts)
+	o := recipe.Or(opts)
 	err := o.validate()
 	if err == nil {
 		err = validate(s, path, Options{Layout: o.Layout})
@@ -91,7 +93,7 @@ func (o RevokeOptions) askHolders(ctx context.Context, s *session.Session, path 
 // the path, whether or not it holds the lock yet. One that does not is told when it does.
 // The error is [ErrNotHeld] if there is no such node.
 func RevokeNode(ctx context.Context, s *session.Session, node string, opts *RevokeOptions) error {
-	o := orDefaults(opts)
+	o := recipe.Or(opts)
 	err := o.validate()
 	if s == nil {
 		err = errors.Join(err, fmt.Errorf("lock: %w: session is nil", session.ErrInvalidArgument))
@@ -103,7 +105,7 @@ func RevokeNode(ctx context.Context, s *session.Session, node string, opts *Revo
 	}
 	_, name := znode.Split(node)
 	_, ok := grammars[o.Layout].Parse(name)
-	if _, ranked := priority.ParseRank(name); !ok || ranked != (o.Layout == Prioritized) {
+	if _, ranked := nodes.ParseRank(name); !ok || ranked != (o.Layout == Prioritized) {
 		return fmt.Errorf("lock: node: %w: %s does not stand in a line of the %v layout", session.ErrInvalidArgument, node, o.Layout)
 	}
 	t, err := o.ask(ctx, s, node)
@@ -111,13 +113,6 @@ func RevokeNode(ctx context.Context, s *session.Session, node string, opts *Revo
 		return err
 	}
 	return o.enforce(ctx, s, []tenancy{t})
-}
-
-func orDefaults(o *RevokeOptions) RevokeOptions {
-	if o == nil {
-		return RevokeOptions{}
-	}
-	return *o
 }
 
 func (o RevokeOptions) validate() error {

@@ -19,17 +19,14 @@ import (
 func only(t *testing.T, s *session.Session, path string) lock.Contender {
 	t.Helper()
 	all, err := lock.Contenders(t.Context(), s, path, nil)
-	if err != nil || len(all) != 1 {
-		t.Fatalf("contenders: %v, %v", all, err)
-	}
+	check.Require(t, err == nil && len(all) == 1, "contenders: %v, %v", all, err)
 	return all[0]
 }
 
 // The holder is asked, once, and told so by event and channel. Its identity survives.
 func TestRevoke(t *testing.T) {
 	inBubble(t, session.Options{}, func(t *testing.T, _ *zktest.Server, a, b *session.Session) {
-		held := check.Have(lock.Acquire(t.Context(), a, "/l", &lock.Options{Data: []byte("host-1")}))(t)
-		defer held.Close()
+		held := check.Open(lock.Acquire(t.Context(), a, "/l", &lock.Options{Data: []byte("host-1")}))(t)
 		await[lock.Acquired](t, held)
 		synctest.Wait()
 		for range 2 { // who asks again is no news
@@ -40,12 +37,9 @@ func TestRevoke(t *testing.T) {
 		}
 		<-held.Revoked()
 		synctest.Wait()
-		if isClosed(held.Done()) {
-			t.Error("the lock is lost")
-		}
-		if c := only(t, b, "/l"); string(c.Data) != "host-1" || !c.Revoked || !c.Holding {
-			t.Errorf("%+v", c)
-		}
+		check.False(t, isClosed(held.Done()), "the lock is lost")
+		c := only(t, b, "/l")
+		check.True(t, string(c.Data) == "host-1" && c.Revoked && c.Holding, "%+v", c)
 		check.OK(t, held.Release(t.Context()))
 		if ev, ok := <-held.Events(); ok && ev != (lock.Released{}) {
 			t.Errorf("%v", ev)
@@ -58,19 +52,13 @@ func TestRevoke(t *testing.T) {
 func TestRevokeWaiter(t *testing.T) {
 	inBubble(t, session.Options{}, func(t *testing.T, _ *zktest.Server, a, b *session.Session) {
 		first := mustAcquire(t, a, "/l")
-		defer first.Close()
-		second := check.Have(lock.New(b, "/l", nil))(t)
-		defer second.Close()
+		second := check.Open(lock.New(b, "/l", nil))(t)
 		await[lock.Waiting](t, second)
 		all, err := lock.Contenders(t.Context(), a, "/l", nil)
-		if err != nil || len(all) != 2 || all[1].Holding {
-			t.Fatalf("%v, %v", all, err)
-		}
+		check.Require(t, err == nil && len(all) == 2 && !all[1].Holding, "%v, %v", all, err)
 		check.Must(t, lock.RevokeNode(t.Context(), a, all[1].Node, nil))
 		synctest.Wait()
-		if isClosed(second.Revoked()) {
-			t.Error("a waiter is told that it is revoked")
-		}
+		check.False(t, isClosed(second.Revoked()), "a waiter is told that it is revoked")
 		first.Close()
 		await[lock.Acquired](t, second)
 		await[lock.Revoked](t, second)
@@ -91,8 +79,7 @@ func TestRevokeAtEveryPoint(t *testing.T) {
 						defer first.Close()
 					}
 					srv.Delay(zktest.Match{Session: a.ID(), Skip: skip}, time.Second)
-					l := check.Have(kind(a, "/l", nil))(t)
-					defer l.Close()
+					l := check.Open(kind(a, "/l", nil))(t)
 					l.Events()
 					synctest.Wait() // what is held back is all that moves
 					marked := false
@@ -109,9 +96,7 @@ func TestRevokeAtEveryPoint(t *testing.T) {
 					}
 					await[lock.Acquired](t, l)
 					<-time.After(2 * time.Second)
-					if isClosed(l.Revoked()) != marked {
-						t.Errorf("skip %d, queued %v: marked %v, and told %v", skip, queued, marked, !marked)
-					}
+					check.Equal(t, isClosed(l.Revoked()), marked, "skip", skip, "queued", queued, "told")
 				})
 			}
 		}
@@ -123,25 +108,19 @@ func TestMarksOfOthers(t *testing.T) {
 	for mark, force := range map[string]time.Duration{"unlock": 0, "__REVOKE__": 0, "unlock 30s": 30 * time.Second, "unlock\nhost-1": 0} {
 		inBubble(t, session.Options{}, func(t *testing.T, _ *zktest.Server, a, b *session.Session) {
 			held := mustAcquire(t, a, "/l")
-			defer held.Close()
 			await[lock.Acquired](t, held)
 			synctest.Wait()
 			check.Have(b.Set(t.Context(), held.Node(), []byte(mark), session.AnyVersion))(t)
 			ev := await[lock.Revoked](t, held)
-			if force == 0 && !ev.Deadline.IsZero() || force > 0 && time.Until(ev.Deadline) != force {
-				t.Errorf("%q: %v", mark, ev)
-			}
+			check.False(t, force == 0 && !ev.Deadline.IsZero() || force > 0 && time.Until(ev.Deadline) != force, "%q: %v", mark, ev)
 		})
 	}
 	for _, data := range []string{"unlocked", "unlock x", "unlock -1s", "host-1\nunlock", "__REVOKE__ ", " unlock"} {
 		inBubble(t, session.Options{}, func(t *testing.T, _ *zktest.Server, a, b *session.Session) {
 			held := mustAcquire(t, a, "/l")
-			defer held.Close()
 			check.Have(b.Set(t.Context(), held.Node(), []byte(data), session.AnyVersion))(t)
 			synctest.Wait()
-			if isClosed(held.Revoked()) {
-				t.Errorf("%q is taken for a mark", data)
-			}
+			check.False(t, isClosed(held.Revoked()), "%q is taken for a mark", data)
 		})
 	}
 }
@@ -152,29 +131,22 @@ func TestForce(t *testing.T) {
 	for _, consents := range []bool{true, false} {
 		inBubble(t, session.Options{}, func(t *testing.T, _ *zktest.Server, a, b *session.Session) {
 			held := mustAcquire(t, a, "/l")
-			defer held.Close()
 			await[lock.Acquired](t, held)
-			next := check.Have(lock.New(b, "/l", nil))(t)
-			defer next.Close()
+			next := check.Open(lock.New(b, "/l", nil))(t)
 			synctest.Wait()
 			begun := time.Now()
 			revoked := make(chan error, 1)
 			go func() { revoked <- lock.Revoke(t.Context(), b, "/l", &lock.RevokeOptions{ForceAfter: time.Minute}) }()
 			ev := await[lock.Revoked](t, held)
-			if late := ev.Deadline.Sub(begun); late < time.Minute || late > time.Minute+time.Second {
-				t.Errorf("told %v", late)
-			}
+			check.Within(t, ev.Deadline.Sub(begun), time.Minute, time.Minute+time.Second, "told")
 			if consents {
 				<-time.After(time.Second)
 				held.Close()
 			} else {
 				<-held.Done()
-				if time.Since(begun) < time.Minute {
-					t.Error("forced too early")
-				}
-				if err := held.Err(); !errors.Is(err, lock.ErrRevoked) || !errors.Is(err, lock.ErrLost) {
-					t.Errorf("%v", err)
-				}
+				check.AtLeast(t, time.Since(begun), time.Minute, "forced after")
+				err := held.Err()
+				check.True(t, errors.Is(err, lock.ErrRevoked) && errors.Is(err, lock.ErrLost), "%v", err)
 			}
 			check.OK(t, <-revoked)
 			await[lock.Acquired](t, next)
@@ -186,20 +158,15 @@ func TestForce(t *testing.T) {
 func TestForceFrozenHolder(t *testing.T) {
 	inBubble(t, session.Options{Timeout: 20 * time.Second}, func(t *testing.T, srv *zktest.Server, a, b *session.Session) {
 		held := mustAcquire(t, a, "/l")
-		defer held.Close()
 		synctest.Wait()
 		srv.Freeze(a.ID(), zktest.Both)
 		defer srv.Thaw(0)
 		begun := time.Now()
 		check.Must(t, lock.Revoke(t.Context(), b, "/l", &lock.RevokeOptions{ForceAfter: time.Second}))
-		if waited := time.Since(begun); waited < time.Second || waited > 2*time.Second {
-			t.Errorf("forced after %v", waited)
-		}
+		check.Within(t, time.Since(begun), time.Second, 2*time.Second, "forced after")
 		mustAcquire(t, b, "/l").Close()
 		<-held.Done()
-		if waited := time.Since(begun); waited > 20*time.Second {
-			t.Errorf("told after %v", waited)
-		}
+		check.AtMost(t, time.Since(begun), 20*time.Second, "told after")
 		check.Is(t, held.Err(), lock.ErrLost)
 	})
 }
@@ -209,15 +176,12 @@ func TestRevokeReaders(t *testing.T) {
 	inBubble(t, session.Options{}, func(t *testing.T, _ *zktest.Server, a, b *session.Session) {
 		var readers []*lock.Lock
 		for range 3 {
-			r := check.Have(lock.AcquireRead(t.Context(), a, "/l", nil))(t)
-			defer r.Close()
+			r := check.Open(lock.AcquireRead(t.Context(), a, "/l", nil))(t)
 			readers = append(readers, r)
 		}
-		w := check.Have(lock.NewWrite(b, "/l", nil))(t)
-		defer w.Close()
+		w := check.Open(lock.NewWrite(b, "/l", nil))(t)
 		await[lock.Waiting](t, w)
-		behind := check.Have(lock.NewRead(b, "/l", nil))(t)
-		defer behind.Close()
+		behind := check.Open(lock.NewRead(b, "/l", nil))(t)
 		synctest.Wait()
 		check.Must(t, lock.Revoke(t.Context(), b, "/l", &lock.RevokeOptions{ForceAfter: time.Second}))
 		for _, r := range readers {
@@ -226,9 +190,7 @@ func TestRevokeReaders(t *testing.T) {
 		}
 		await[lock.Acquired](t, w)
 		synctest.Wait()
-		if isClosed(w.Revoked()) || isClosed(behind.Revoked()) {
-			t.Error("a waiter was asked")
-		}
+		check.True(t, !isClosed(w.Revoked()) && !isClosed(behind.Revoked()), "a waiter was asked")
 	})
 }
 
@@ -236,7 +198,6 @@ func TestRevokeReaders(t *testing.T) {
 func TestForceAnotherTenancy(t *testing.T) {
 	inBubble(t, session.Options{}, func(t *testing.T, srv *zktest.Server, a, b *session.Session) {
 		held := mustAcquire(t, a, "/l")
-		defer held.Close()
 		node := held.Node()
 		revoked := make(chan error, 1)
 		go func() { revoked <- lock.Revoke(t.Context(), b, "/l", &lock.RevokeOptions{ForceAfter: time.Minute}) }()
@@ -247,9 +208,8 @@ func TestForceAnotherTenancy(t *testing.T) {
 		check.Have(a.Create(t.Context(), node, []byte("another"), session.Persistent))(t)
 		srv.Thaw(b.ID())
 		check.OK(t, <-revoked)
-		if stat, err := a.Exists(t.Context(), node); err != nil || stat == nil {
-			t.Errorf("it was deleted: %v, %v", stat, err)
-		}
+		stat, err := a.Exists(t.Context(), node)
+		check.True(t, err == nil && stat != nil, "it was deleted: %v, %v", stat, err)
 	})
 }
 
@@ -258,16 +218,11 @@ func TestRevokeUnderLostReplies(t *testing.T) {
 	for skip := range 6 {
 		inBubble(t, session.Options{}, func(t *testing.T, srv *zktest.Server, a, b *session.Session) {
 			held := mustAcquire(t, a, "/l")
-			defer held.Close()
 			synctest.Wait()
 			srv.DropReply(zktest.Match{Session: b.ID(), Skip: skip})
-			if err := lock.Revoke(t.Context(), b, "/l", &lock.RevokeOptions{ForceAfter: time.Second}); err != nil {
-				t.Errorf("skip %d: %v", skip, err)
-			}
+			check.OK(t, lock.Revoke(t.Context(), b, "/l", &lock.RevokeOptions{ForceAfter: time.Second}), "skip", skip)
 			<-held.Done()
-			if !errors.Is(held.Err(), lock.ErrRevoked) {
-				t.Errorf("skip %d: %v", skip, held.Err())
-			}
+			check.Is(t, held.Err(), lock.ErrRevoked, "skip", skip)
 		})
 	}
 }
@@ -276,15 +231,12 @@ func TestRevokeUnderLostReplies(t *testing.T) {
 func TestRevokeGivenUp(t *testing.T) {
 	inBubble(t, session.Options{}, func(t *testing.T, _ *zktest.Server, a, b *session.Session) {
 		held := mustAcquire(t, a, "/locks/given-up")
-		defer held.Close()
 		why := errors.New("enough")
 		ctx, cancel := context.WithTimeoutCause(t.Context(), time.Second, why)
 		defer cancel()
 		check.Is(t, lock.Revoke(ctx, b, "/locks/given-up", &lock.RevokeOptions{ForceAfter: time.Minute}), why)
 		<-time.After(2 * time.Minute)
-		if isClosed(held.Done()) || !isClosed(held.Revoked()) {
-			t.Error("forced by nobody, or not asked")
-		}
+		check.True(t, !isClosed(held.Done()) && isClosed(held.Revoked()), "forced by nobody, or not asked")
 	})
 }
 
@@ -301,13 +253,9 @@ func TestRevokeBadInput(t *testing.T) {
 			"node":           lock.RevokeNode(t.Context(), a, "/l/", nil),
 			"does not stand": lock.RevokeNode(t.Context(), a, "/l/config", nil),
 		} {
-			if err == nil || !strings.Contains(err.Error(), strings.TrimSpace(want)) {
-				t.Errorf("%s: %v", want, err)
-			}
+			check.True(t, err != nil && strings.Contains(err.Error(), strings.TrimSpace(want)), "%s: %v", want, err)
 		}
-		if n := srv.Requests().Total(); n != 0 {
-			t.Errorf("%d requests", n)
-		}
+		check.Equal(t, srv.Requests().Total(), 0, "requests")
 		check.Is(t, lock.RevokeNode(t.Context(), a, "/l/lock-0000000000", nil), lock.ErrNotHeld)                   // no such node
 		check.Fails(lock.New(a, "/l", &lock.Options{Data: []byte("unlock\nhost")}))(t, session.ErrInvalidArgument) // data that reads as a mark
 	})

@@ -57,5 +57,5 @@ func (l *Lock) Downgrade(ctx context.Context) error { return l.handle.Downgrade(
 
 // Upgrade always fails at once, with [ErrUpgrade].
 func (l *Lock) Upgrade(context.Context) error {
-	return fmt.Errorf("upgrade lock %s: %w", l.site.path, ErrUpgrade)
+	return fmt.Errorf("upgrade lock %s: %w", l.path, ErrUpgrade)
 }

@@ -7,6 +7,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/zkactors/zkactors/internal/bubble"
+	"github.com/zkactors/zkactors/internal/check"
 	"github.com/zkactors/zkactors/internal/client"
 	"github.com/zkactors/zkactors/primitives/lock"
 	"github.com/zkactors/zkactors/session"
@@ -20,13 +22,11 @@ const many = 512
 func withMany(t *testing.T, f func(t *testing.T, srv *zktest.Server, s *session.Session, acquireAll func() []*lock.Lock)) {
 	t.Helper()
 	config := zktest.Config{Latency: 2500 * time.Microsecond}
-	inRoomWith(t, config, 1, func(t *testing.T, srv *zktest.Server, all []*session.Session) {
+	bubble.Sessions(t, config, 1, session.Options{}, func(t *testing.T, srv *zktest.Server, all []*session.Session) {
 		var paths []string
 		for i := range many {
 			paths = append(paths, fmt.Sprintf("/many-%d", i))
-			if err := all[0].EnsurePath(t.Context(), paths[i]); err != nil {
-				t.Fatal(err)
-			}
+			check.Must(t, all[0].EnsurePath(t.Context(), paths[i]))
 			client.Of(all[0]).SetWarm(paths[i], true)
 		}
 		f(t, srv, all[0], func() []*lock.Lock {
@@ -35,9 +35,8 @@ func withMany(t *testing.T, f func(t *testing.T, srv *zktest.Server, s *session.
 			for i, path := range paths {
 				wg.Go(func() {
 					var err error
-					if locks[i], err = lock.Acquire(t.Context(), all[0], path, nil); err != nil {
-						t.Error(err)
-					}
+					locks[i], err = lock.Acquire(t.Context(), all[0], path, nil)
+					check.OK(t, err)
 				})
 			}
 			wg.Wait()
@@ -82,13 +81,10 @@ func TestManyInDoubt(t *testing.T) {
 		srv.Disconnect(s.ID())
 		locks := <-acquired
 		requests := srv.Requests()
-		if lists := requests[zktest.OpGetChildren2]; requests[zktest.OpSync] != 1 || requests[zktest.OpMulti] != 6 || lists > 2*many {
-			t.Errorf("%v", requests)
-		}
+		lists := requests[zktest.OpGetChildren2]
+		check.True(t, requests[zktest.OpSync] == 1 && requests[zktest.OpMulti] == 6 && lists <= 2*many, "%v", requests)
 		for _, l := range locks {
-			if err := l.Err(); err != nil {
-				t.Error(err)
-			}
+			check.OK(t, l.Err())
 			l.Close()
 		}
 	})

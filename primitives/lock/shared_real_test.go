@@ -50,8 +50,7 @@ func realWakeUps(t *testing.T, ens *zktest.Ensemble) {
 	ensure(t, open(t, ens.Addrs(), nil), path, nil)
 	as := func(kind lock.Kind, n int) (all []*lock.Lock) {
 		for range n {
-			l := check.Have(opens[kind].join(open(t, proxy.Addrs(), nil), path, nil))(t)
-			t.Cleanup(l.Close)
+			l := check.Open(opens[kind].join(open(t, proxy.Addrs(), nil), path, nil))(t)
 			<-l.Events()
 			all = append(all, l)
 		}
@@ -85,9 +84,7 @@ func realWakeUps(t *testing.T, ens *zktest.Ensemble) {
 		t.Errorf("the writers' releases have woken %d and %d", told[firstNode], told[secondNode])
 	}
 	for _, l := range all {
-		if told[l.Node()] > 2 {
-			t.Errorf("a reader's release has woken %d", told[l.Node()])
-		}
+		check.AtMost(t, told[l.Node()], 2, "a reader's release has woken")
 	}
 }
 
@@ -116,15 +113,11 @@ func realDowngrade(t *testing.T, ens *zktest.Ensemble) {
 				check.OK(t, w.Downgrade(ctx))
 				for range 2 {
 					check.OK(t, s.Sync(ctx, data))
-					if got, _, err := s.Get(ctx, data); err != nil || string(got) != text {
-						t.Errorf("%q, it was %q; %v", got, text, err)
-					}
+					check.Reads(s.Get(ctx, data))(t, text)
 				}
 				// One transaction, as the server has it.
 				stat, err := s.Exists(ctx, w.Node())
-				if err != nil || stat == nil || stat.Czxid <= w.Token() {
-					t.Errorf("%+v, %v", stat, err)
-				}
+				check.True(t, err == nil && stat != nil && stat.Czxid > w.Token(), "%+v, %v", stat, err)
 				w.Close()
 			}
 		})
@@ -148,13 +141,9 @@ func realLostDowngrade(t *testing.T, ens *zktest.Ensemble) {
 		if err := w.Downgrade(patient(t)); err != nil || w.Token() != token {
 			t.Errorf("%s: %v", name, err)
 		}
-		if names := children(t, other, path); len(names) != 1 {
-			t.Errorf("%s: %q", name, names)
-		}
+		check.Len(t, children(t, other, path), 1, name)
 		r, err := lock.TryAcquireRead(patient(t), other, path, nil)
-		if err != nil {
-			t.Fatalf("%s: %v", name, err)
-		}
+		check.Must(t, err, name)
 		if _, err := lock.TryAcquireWrite(patient(t), other, path, nil); !errors.Is(err, lock.ErrHeld) {
 			t.Errorf("%s: %v", name, err)
 		}

@@ -29,6 +29,12 @@ func withSessions(t *testing.T, n int, config zktest.Config, f func(t *testing.T
 	spread(t, config, n, 20*time.Second, f)
 }
 
+// runWithSessions is withSessions in a subtest.
+func runWithSessions(t *testing.T, name string, n int, config zktest.Config, f func(t *testing.T, srv *zktest.Server, all []*session.Session)) {
+	t.Helper()
+	t.Run(name, func(t *testing.T) { withSessions(t, n, config, f) })
+}
+
 // spread is withSessions with a timeout.
 func spread(t *testing.T, config zktest.Config, n int, timeout time.Duration, f func(t *testing.T, srv *zktest.Server, all []*session.Session)) {
 	t.Helper()
@@ -55,17 +61,14 @@ var opens = map[lock.Kind]struct {
 // joinAs stands in line, and waits until that is so.
 func joinAs(t *testing.T, kind lock.Kind, s *session.Session, path string, opts *lock.Options) *lock.Lock {
 	t.Helper()
-	l := check.Have(opens[kind].join(s, path, opts))(t)
-	t.Cleanup(l.Close)
+	l := check.Open(opens[kind].join(s, path, opts))(t)
 	synctest.Wait()
 	return l
 }
 
 func acquireAs(t *testing.T, kind lock.Kind, s *session.Session, path string, opts *lock.Options) *lock.Lock {
 	t.Helper()
-	l := check.Have(opens[kind].acquire(t.Context(), s, path, opts))(t)
-	t.Cleanup(l.Close)
-	return l
+	return check.Open(opens[kind].acquire(t.Context(), s, path, opts))(t)
 }
 
 // holds reports whether a lock is held, when all is quiet.
@@ -111,23 +114,15 @@ func (b *book) enter(t *testing.T, kind lock.Kind, l *lock.Lock) {
 		b.writers++
 		b.exclusive++
 	}
-	if b.writers > 1 || b.writers == 1 && b.readers > 0 {
-		t.Errorf("%d writers and %d readers", b.writers, b.readers)
-	}
+	check.False(t, b.writers > 1 || b.writers == 1 && b.readers > 0, "%d writers and %d readers", b.writers, b.readers)
 	n := number(t, l.Node())
 	if kind == lock.Read {
-		if l.Token() <= b.token {
-			t.Errorf("a reader has token %d, after %d of a writer", l.Token(), b.token)
-		}
+		check.True(t, l.Token() > b.token, "a reader has token %d, after %d of a writer", l.Token(), b.token)
 		b.shared = max(b.shared, l.Token())
 	} else {
-		if l.Token() <= max(b.token, b.shared) {
-			t.Errorf("a writer has token %d, after %d, and %d of a reader", l.Token(), b.token, b.shared)
-		}
+		check.True(t, l.Token() > max(b.token, b.shared), "a writer has token %d, after %d, and %d of a reader", l.Token(), b.token, b.shared)
 		b.token = l.Token()
-		if n < b.newest {
-			t.Errorf("writer %d was granted after %d", n, b.newest)
-		}
+		check.AtLeast(t, n, b.newest, "the number of a writer")
 	}
 	b.newest = max(b.newest, n)
 }
@@ -176,9 +171,7 @@ func (b *book) play(t *testing.T, all []*session.Session, path string, contender
 					b.lower() // from now on others who share may come
 					kind = lock.Read
 					check.OK(t, l.Downgrade(t.Context()))
-					if l.Token() != token || l.Node() == node || number(t, l.Node()) != number(t, node) {
-						t.Errorf("token %d at %s, it was %d at %s", l.Token(), l.Node(), token, node)
-					}
+					check.True(t, l.Token() == token && l.Node() != node && number(t, l.Node()) == number(t, node), "token %d at %s, it was %d at %s", l.Token(), l.Node(), token, node)
 					pause(r)
 				}
 				b.leave(kind)
@@ -189,9 +182,7 @@ func (b *book) play(t *testing.T, all []*session.Session, path string, contender
 	}
 	wg.Wait()
 	t.Logf("%d writers, %d downgrades, and %d readers, %.2f at once", b.exclusive, b.lowers, b.grants, float64(b.together)/float64(b.grants))
-	if b.together <= b.grants {
-		t.Error("readers do not share")
-	}
+	check.True(t, b.together > b.grants, "readers do not share")
 }
 
 // TestReadersAndWriters: no writer with anybody, readers together, and a writer after those
@@ -199,61 +190,41 @@ func (b *book) play(t *testing.T, all []*session.Session, path string, contender
 func TestReadersAndWriters(t *testing.T) {
 	rounds := hasten.Sized(2000, 100)
 	pause := func(r *rand.Rand) { <-time.After(time.Duration(r.IntN(20)) * time.Millisecond) }
-	t.Run("calm", func(t *testing.T) {
-		withSessions(t, 4, zktest.Config{Latency: time.Millisecond}, func(t *testing.T, srv *zktest.Server, all []*session.Session) {
-			makeParent(t, all[0], "/l")
-			new(book).play(t, all, "/l", 8, rounds, pause)
-			nothingIn(t, all[0], "/l")
-		})
+	runWithSessions(t, "calm", 4, zktest.Config{Latency: time.Millisecond}, func(t *testing.T, srv *zktest.Server, all []*session.Session) {
+		ensure(t, all[0], "/l", nil)
+		new(book).play(t, all, "/l", 8, rounds, pause)
+		check.Len(t, children(t, all[0], "/l"), 0)
 	})
-	t.Run("lagging replicas and faults", func(t *testing.T) {
-		withSessions(t, 6, zktest.Config{Replicas: 3, Lag: 7 * time.Millisecond, Latency: time.Millisecond}, func(t *testing.T, srv *zktest.Server, all []*session.Session) {
-			makeParent(t, all[0], "/l")
-			over := make(chan struct{})
-			var wg sync.WaitGroup
-			wg.Go(func() {
-				r := rand.New(rand.NewPCG(1, 1))
-				for n := 0; ; n++ {
-					select {
-					case <-over:
-						t.Logf("%d faults", n)
-						return
-					case <-time.After(time.Duration(r.IntN(300)) * time.Millisecond):
-					}
-					id := all[r.IntN(len(all))].ID()
-					switch r.IntN(3) {
-					case 0:
-						srv.Disconnect(id)
-					case 1:
-						srv.DropReply(zktest.Match{Session: id})
-					default:
-						srv.DropRequest(zktest.Match{Session: id})
-					}
+	runWithSessions(t, "lagging replicas and faults", 6, zktest.Config{Replicas: 3, Lag: 7 * time.Millisecond, Latency: time.Millisecond}, func(t *testing.T, srv *zktest.Server, all []*session.Session) {
+		ensure(t, all[0], "/l", nil)
+		over := make(chan struct{})
+		var wg sync.WaitGroup
+		wg.Go(func() {
+			r := rand.New(rand.NewPCG(1, 1))
+			for n := 0; ; n++ {
+				select {
+				case <-over:
+					t.Logf("%d faults", n)
+					return
+				case <-time.After(time.Duration(r.IntN(300)) * time.Millisecond):
 				}
-			})
-			new(book).play(t, all, "/l", 12, rounds, pause)
-			close(over)
-			wg.Wait()
-			srv.ClearFaults()
-			nothingIn(t, all[0], "/l")
+				id := all[r.IntN(len(all))].ID()
+				switch r.IntN(3) {
+				case 0:
+					srv.Disconnect(id)
+				case 1:
+					srv.DropReply(zktest.Match{Session: id})
+				default:
+					srv.DropRequest(zktest.Match{Session: id})
+				}
+			}
 		})
+		new(book).play(t, all, "/l", 12, rounds, pause)
+		close(over)
+		wg.Wait()
+		srv.ClearFaults()
+		check.Len(t, children(t, all[0], "/l"), 0)
 	})
-}
-
-// makeParent makes a node that is not reaped, so that numbers go on.
-func makeParent(t *testing.T, s *session.Session, path string) {
-	t.Helper()
-	check.Have(s.Create(t.Context(), path, nil, session.Persistent))(t)
-}
-
-// nothingIn expects no contender.
-func nothingIn(t *testing.T, s *session.Session, path string) {
-	t.Helper()
-	check.Must(t, s.Sync(t.Context(), path))
-	names, _, err := s.Children(t.Context(), path)
-	if err != nil && !errors.Is(err, session.ErrNoNode) || len(names) > 0 {
-		t.Errorf("there are %q, %v", names, err)
-	}
 }
 
 // TestOrderOfReadersAndWriters: a reader that comes after a writer that waits, waits, too.
@@ -272,9 +243,7 @@ func TestOrderOfReadersAndWriters(t *testing.T) {
 					got += "."
 				}
 			}
-			if got != want {
-				t.Errorf("after %d releases: %s, want %s", i, got, want)
-			}
+			check.Equal(t, got, want, "after", i, "releases")
 			mustRelease(t, line[i])
 		}
 	})
@@ -296,21 +265,18 @@ func TestWakeUps(t *testing.T) {
 		{"a writer behind readers", slices.Concat(repeat(lock.Read, 5), repeat(lock.Write, 2)), []int{0, 0, 0, 0, 1, 1}},
 		{"a writer, readers, a writer, readers", []lock.Kind{lock.Write, lock.Read, lock.Read, lock.Write, lock.Read, lock.Read, lock.Read}, []int{0, 0, 1, 3, 0}},
 	} {
-		t.Run(test.name, func(t *testing.T) {
-			withSessions(t, len(test.line), zktest.Config{}, func(t *testing.T, srv *zktest.Server, all []*session.Session) {
-				line := make([]*lock.Lock, len(test.line))
-				for i, kind := range test.line {
-					line[i] = joinAs(t, kind, all[i], "/l", nil)
-				}
-				for i, want := range test.steps {
-					srv.ResetRequests()
-					mustRelease(t, line[i])
-					got := withoutSyncs(srv.Requests())
-					if got[zktest.OpDelete]--; got.Total() != want {
-						t.Errorf("release %d: %v, want %d", i, got, want)
-					}
-				}
-			})
+		runWithSessions(t, test.name, len(test.line), zktest.Config{}, func(t *testing.T, srv *zktest.Server, all []*session.Session) {
+			line := make([]*lock.Lock, len(test.line))
+			for i, kind := range test.line {
+				line[i] = joinAs(t, kind, all[i], "/l", nil)
+			}
+			for i, want := range test.steps {
+				srv.ResetRequests()
+				mustRelease(t, line[i])
+				got := withoutSyncs(srv.Requests())
+				got[zktest.OpDelete]--
+				check.Equal(t, got.Total(), want, "release", i, got)
+			}
 		})
 	}
 }
@@ -331,13 +297,9 @@ func TestListsOfReaders(t *testing.T) {
 		srv.ResetRequests()
 		mustRelease(t, line[:k]...)
 		for _, l := range line[k:] {
-			if !holds(l) {
-				t.Error("a reader waits")
-			}
+			check.True(t, holds(l), "a reader waits")
 		}
-		if got := srv.Requests()[zktest.OpGetChildren2]; got > n+k {
-			t.Errorf("%d lists", got)
-		}
+		check.AtMost(t, srv.Requests()[zktest.OpGetChildren2], n+k, "lists")
 	})
 }
 
@@ -345,59 +307,41 @@ func TestDowngrade(t *testing.T) {
 	withSessions(t, 3, zktest.Config{}, func(t *testing.T, srv *zktest.Server, all []*session.Session) {
 		ctx := t.Context()
 		s := all[0]
-		makeParent(t, s, "/l")
-		makeParent(t, s, "/d")
+		ensure(t, s, "/l", nil)
+		ensure(t, s, "/d", nil)
 		w := acquireAs(t, lock.Write, s, "/l", &lock.Options{Data: []byte("me")})
 		first, second := joinAs(t, lock.Read, all[1], "/l", nil), joinAs(t, lock.Read, all[2], "/l", nil)
 		next := joinAs(t, lock.Write, all[1], "/l", nil)
 		late := joinAs(t, lock.Read, all[2], "/l", nil)
-		if holds(first) || holds(second) || holds(next) || holds(late) {
-			t.Fatal("it is held by others")
-		}
+		check.Require(t, !holds(first) && !holds(second) && !holds(next) && !holds(late), "it is held by others")
 		token, node, guard := w.Token(), w.Node(), w.Guard()
 		work, cancel := w.Context(ctx)
 		defer cancel()
 		check.Must(t, w.Downgrade(ctx))
-		if w.Token() != token || w.Node() == node || work.Err() != nil {
-			t.Errorf("token %d, node %s, %v", w.Token(), w.Node(), work.Err())
-		}
+		check.True(t, w.Token() == token && w.Node() != node && work.Err() == nil, "token %d, node %s, %v", w.Token(), w.Node(), work.Err())
 		// One transaction: the parent's children have changed last when the node was made.
 		parent := check.Have(s.Exists(ctx, "/l"))(t)
 		data, stat, err := s.Get(ctx, w.Node())
 		if err != nil || stat.Czxid != parent.Pzxid || stat.EphemeralOwner != s.ID() || string(data) != "me" {
 			t.Errorf("%q, made at %d by %d; the children changed at %d; %v", data, stat.Czxid, stat.EphemeralOwner, parent.Pzxid, err)
 		}
-		if !holds(first) || !holds(second) || holds(next) || holds(late) {
-			t.Error("the wrong ones proceed")
-		}
+		check.True(t, holds(first) && holds(second) && !holds(next) && !holds(late), "the wrong ones proceed")
 		check.Fails(s.Multi(ctx, guard, session.SetOp("/d", nil, session.AnyVersion)))(t, session.ErrNoNode) // the writer's guard
 		if _, err := s.Multi(ctx, w.Guard(), session.SetOp("/d", nil, session.AnyVersion)); err != nil {
 			t.Errorf("the reader's guard: %v", err)
 		}
 		line, err := lock.Contenders(ctx, s, "/l", nil)
-		if err != nil || len(line) != 5 || line[0].Kind != lock.Read || line[0].Node != w.Node() || string(line[0].Data) != "me" {
-			t.Errorf("%+v, %v", line, err)
-		}
+		check.True(t, err == nil && len(line) == 5 && line[0].Kind == lock.Read && line[0].Node == w.Node() && string(line[0].Data) == "me", "%+v, %v", line, err)
 		for i, c := range line {
-			if c.Holding != (i < 3) {
-				t.Errorf("contender %d: %+v", i, c)
-			}
+			check.Equal(t, c.Holding, i < 3, "contender", i, c)
 		}
 		check.Is(t, w.Downgrade(ctx), lock.ErrNotWrite) // again
 		mustRelease(t, first, second)
-		if holds(next) {
-			t.Error("a writer with the one that was downgraded")
-		}
+		check.False(t, holds(next), "a writer with the one that was downgraded")
 		mustRelease(t, w)
-		if !holds(next) || holds(late) {
-			t.Error("the writer waits")
-		}
-		if next.Token() <= token {
-			t.Errorf("token %d after %d", next.Token(), token)
-		}
-		if cause := context.Cause(work); !errors.Is(cause, lock.ErrReleased) {
-			t.Errorf("released: %v", cause)
-		}
+		check.True(t, holds(next) && !holds(late), "the writer waits")
+		check.True(t, next.Token() > token, "token %d after %d", next.Token(), token)
+		check.Is(t, context.Cause(work), lock.ErrReleased, "released")
 	})
 }
 
@@ -424,14 +368,12 @@ func TestLossAfterDowngrade(t *testing.T) {
 		w := acquireAs(t, lock.Write, all[0], "/l", nil)
 		synctest.Wait()
 		srv.Delay(zktest.Match{Op: zktest.OpMulti, Session: all[0].ID()}, time.Second)
-		downgraded := make(chan error, 1)
-		go func() { downgraded <- w.Downgrade(ctx) }()
-		synctest.Wait()
+		downgraded := bubble.Begin(func() error { return w.Downgrade(ctx) })
 		check.Must(t, all[1].Delete(ctx, w.Node(), session.AnyVersion))
 		if err := <-downgraded; !errors.Is(err, lock.ErrLost) || !errors.Is(err, lock.ErrNodeDeleted) {
 			t.Errorf("meanwhile: %v", err)
 		}
-		nothingIn(t, all[1], "/l")
+		check.Len(t, children(t, all[1], "/l"), 0)
 	})
 }
 
@@ -443,30 +385,25 @@ func TestDowngradeGoesOn(t *testing.T) {
 		srv.Delay(zktest.Match{Op: zktest.OpMulti, Session: all[0].ID()}, time.Second)
 		why := errors.New("because")
 		ctx, cancel := context.WithCancelCause(t.Context())
-		downgraded := make(chan error, 1)
-		go func() { downgraded <- w.Downgrade(ctx) }()
-		synctest.Wait()
+		downgraded := bubble.Begin(func() error { return w.Downgrade(ctx) })
 		check.Is(t, w.Downgrade(t.Context()), lock.ErrNotWrite) // a second one meanwhile
 		cancel(why)
 		if err := <-downgraded; !errors.Is(err, why) || !strings.Contains(err.Error(), "/l") {
 			t.Errorf("%v", err)
 		}
 		<-time.After(2 * time.Second)
-		if !holds(w) || !holds(r) {
-			t.Error("it has not gone on")
-		}
+		check.True(t, holds(w) && holds(r), "it has not gone on")
 		// Released while another is under way.
 		mustRelease(t, w, r)
 		w = acquireAs(t, lock.Write, all[0], "/l", nil)
 		synctest.Wait()
 		srv.Delay(zktest.Match{Op: zktest.OpMulti, Session: all[0].ID()}, time.Second)
-		go func() { downgraded <- w.Downgrade(t.Context()) }()
-		synctest.Wait()
+		downgraded = bubble.Begin(func() error { return w.Downgrade(t.Context()) })
 		mustRelease(t, w)
 		if err := <-downgraded; !errors.Is(err, lock.ErrNotHeld) || errors.Is(err, lock.ErrLost) {
 			t.Errorf("released meanwhile: %v", err)
 		}
-		nothingIn(t, all[1], "/l")
+		check.Len(t, children(t, all[1], "/l"), 0)
 	})
 }
 
@@ -477,17 +414,11 @@ func TestNothingToDowngrade(t *testing.T) {
 			holder, waiter := acquireAs(t, kind, all[0], "/nothing", nil), joinAs(t, lock.Write, all[0], "/nothing", nil)
 			check.Is(t, waiter.Downgrade(ctx), lock.ErrNotHeld) // a waiter
 			if kind != lock.Write {
-				if err := holder.Downgrade(ctx); !errors.Is(err, lock.ErrNotWrite) {
-					t.Errorf("%v: %v", kind, err)
-				}
+				check.Is(t, holder.Downgrade(ctx), lock.ErrNotWrite, kind)
 			}
-			if !holds(holder) || holds(waiter) {
-				t.Error("a downgrade that was refused has changed something")
-			}
+			check.True(t, holds(holder) && !holds(waiter), "a downgrade that was refused has changed something")
 			mustRelease(t, waiter, holder)
-			if err := holder.Downgrade(ctx); !errors.Is(err, lock.ErrNotHeld) {
-				t.Errorf("%v, released: %v", kind, err)
-			}
+			check.Is(t, holder.Downgrade(ctx), lock.ErrNotHeld, kind, "released")
 		}
 	})
 }
@@ -511,12 +442,9 @@ func TestUpgrade(t *testing.T) {
 					}
 				}
 			}
-			if err := lock.Do(work, s, "/l", nil, func(context.Context, int64) error { return nil }); !errors.Is(err, lock.ErrUpgrade) {
-				t.Errorf("%s: %v", name, err)
-			}
-			if n := withoutSyncs(srv.Requests()).Total(); n != 0 || time.Since(begun) > 0 {
-				t.Errorf("%s: %d requests, %v", name, n, time.Since(begun))
-			}
+			check.Is(t, lock.Do(work, s, "/l", nil, func(context.Context, int64) error { return nil }), lock.ErrUpgrade, name)
+			n := withoutSyncs(srv.Requests()).Total()
+			check.True(t, n == 0 && time.Since(begun) <= 0, "%s: %d requests, %v", name, n, time.Since(begun))
 		}
 		r := acquireAs(t, lock.Read, s, "/l", nil)
 		work, cancel := r.Context(ctx)
@@ -547,42 +475,37 @@ func TestUpgrade(t *testing.T) {
 func TestWhoExcludesWhom(t *testing.T) {
 	kinds := []lock.Kind{lock.Exclusive, lock.Read, lock.Write}
 	for _, layout := range []lock.Layout{lock.Standard, lock.Curator, lock.Kazoo} {
-		t.Run(layout.String(), func(t *testing.T) {
-			withSessions(t, 2, zktest.Config{}, func(t *testing.T, _ *zktest.Server, all []*session.Session) {
-				ctx, opts := t.Context(), &lock.Options{Layout: layout}
-				for _, first := range kinds {
-					for _, second := range kinds {
-						for i := range all { // of the same session, too
-							held := acquireAs(t, first, all[0], "/l", opts)
-							l, err := opens[second].try(ctx, all[i], "/l", opts)
-							if share := first == lock.Read && second == lock.Read; share != (err == nil) || !share && !errors.Is(err, lock.ErrHeld) {
-								t.Errorf("%v, and then %v: %v", first, second, err)
-							}
-							if err == nil {
-								mustRelease(t, l)
-							}
-							next := joinAs(t, second, all[i], "/l", opts)
-							mustRelease(t, held)
-							if !holds(next) {
-								t.Errorf("%v waits for %v that is gone", second, first)
-							}
-							mustRelease(t, next)
-							nothingIn(t, all[0], "/l")
+		runWithSessions(t, layout.String(), 2, zktest.Config{}, func(t *testing.T, _ *zktest.Server, all []*session.Session) {
+			ctx, opts := t.Context(), &lock.Options{Layout: layout}
+			for _, first := range kinds {
+				for _, second := range kinds {
+					for i := range all { // of the same session, too
+						held := acquireAs(t, first, all[0], "/l", opts)
+						l, err := opens[second].try(ctx, all[i], "/l", opts)
+						share := first == lock.Read && second == lock.Read
+						check.False(t, share != (err == nil) || !share && !errors.Is(err, lock.ErrHeld), "%v, and then %v: %v", first, second, err)
+						if err == nil {
+							mustRelease(t, l)
 						}
+						next := joinAs(t, second, all[i], "/l", opts)
+						mustRelease(t, held)
+						check.True(t, holds(next), "%v waits for %v that is gone", second, first)
+						mustRelease(t, next)
+						check.Len(t, children(t, all[0], "/l"), 0)
 					}
 				}
-				// A reader does not get past a writer that waits.
-				held, writer := acquireAs(t, lock.Read, all[0], "/l", opts), joinAs(t, lock.Write, all[1], "/l", opts)
-				check.Fails(lock.TryAcquireRead(ctx, all[0], "/l", opts))(t, lock.ErrHeld) // past a writer
-				mustRelease(t, held)
-				check.OK(t, writer.Downgrade(ctx))
-				if l, err := lock.TryAcquireRead(ctx, all[0], "/l", opts); err != nil {
-					t.Errorf("with one that was downgraded: %v", err)
-				} else {
-					mustRelease(t, l)
-				}
-				check.Fails(lock.TryAcquireWrite(ctx, all[0], "/l", opts))(t, lock.ErrHeld) // with one that was downgraded
-			})
+			}
+			// A reader does not get past a writer that waits.
+			held, writer := acquireAs(t, lock.Read, all[0], "/l", opts), joinAs(t, lock.Write, all[1], "/l", opts)
+			check.Fails(lock.TryAcquireRead(ctx, all[0], "/l", opts))(t, lock.ErrHeld) // past a writer
+			mustRelease(t, held)
+			check.OK(t, writer.Downgrade(ctx))
+			if l, err := lock.TryAcquireRead(ctx, all[0], "/l", opts); err != nil {
+				t.Errorf("with one that was downgraded: %v", err)
+			} else {
+				mustRelease(t, l)
+			}
+			check.Fails(lock.TryAcquireWrite(ctx, all[0], "/l", opts))(t, lock.ErrHeld) // with one that was downgraded
 		})
 	}
 }
@@ -596,34 +519,30 @@ func TestLayouts(t *testing.T) {
 		lock.Kazoo:    {hex + `__lock__`, hex + `__rlock__`, hex + `__lock__`},
 	}
 	for layout, names := range names {
-		t.Run(layout.String(), func(t *testing.T) {
-			withSessions(t, 1, zktest.Config{}, func(t *testing.T, srv *zktest.Server, all []*session.Session) {
-				ctx, s, opts := t.Context(), all[0], &lock.Options{Layout: layout, Data: []byte("me")}
-				makeParent(t, s, "/l")
-				kinds := []lock.Kind{lock.Exclusive, lock.Read, lock.Write}
-				for i, kind := range kinds {
-					l := acquireAs(t, kind, s, "/l", opts)
-					want := regexp.MustCompile(`^/l/` + names[kind] + fmt.Sprintf("%010d$", i))
-					if !want.MatchString(l.Node()) || !slices.Contains(srv.Paths(), l.Node()) {
-						t.Errorf("%v is %s", kind, l.Node())
-					}
-					line, err := lock.Contenders(ctx, s, "/l", opts)
-					is := kind
-					if layout == lock.Kazoo && kind == lock.Write {
-						is = lock.Exclusive // which are the same there
-					}
-					if err != nil || len(line) != 1 || line[0].Kind != is || line[0].Node != l.Node() || !line[0].Holding || string(line[0].Data) != "me" {
-						t.Errorf("%v: %+v, %v", kind, line, err)
-					}
-					if kind == lock.Write {
-						check.OK(t, l.Downgrade(ctx))
-						if want := regexp.MustCompile(`^/l/` + names[lock.Read] + fmt.Sprintf("%010d$", i)); !want.MatchString(l.Node()) || !slices.Contains(srv.Paths(), l.Node()) {
-							t.Errorf("downgraded, it is %s", l.Node())
-						}
-					}
-					mustRelease(t, l)
+		runWithSessions(t, layout.String(), 1, zktest.Config{}, func(t *testing.T, srv *zktest.Server, all []*session.Session) {
+			ctx, s, opts := t.Context(), all[0], &lock.Options{Layout: layout, Data: []byte("me")}
+			ensure(t, s, "/l", nil)
+			kinds := []lock.Kind{lock.Exclusive, lock.Read, lock.Write}
+			for i, kind := range kinds {
+				l := acquireAs(t, kind, s, "/l", opts)
+				want := regexp.MustCompile(`^/l/` + names[kind] + fmt.Sprintf("%010d$", i))
+				check.True(t, want.MatchString(l.Node()) && slices.Contains(srv.Paths(), l.Node()), "%v is %s", kind, l.Node())
+				line, err := lock.Contenders(ctx, s, "/l", opts)
+				is := kind
+				if layout == lock.Kazoo && kind == lock.Write {
+					is = lock.Exclusive // which are the same there
 				}
-			})
+				if err != nil || len(line) != 1 || line[0].Kind != is || line[0].Node != l.Node() || !line[0].Holding || string(line[0].Data) != "me" {
+					t.Errorf("%v: %+v, %v", kind, line, err)
+				}
+				if kind == lock.Write {
+					check.OK(t, l.Downgrade(ctx))
+					if want := regexp.MustCompile(`^/l/` + names[lock.Read] + fmt.Sprintf("%010d$", i)); !want.MatchString(l.Node()) || !slices.Contains(srv.Paths(), l.Node()) {
+						t.Errorf("downgraded, it is %s", l.Node())
+					}
+				}
+				mustRelease(t, l)
+			}
 		})
 	}
 	withSessions(t, 1, zktest.Config{}, func(t *testing.T, srv *zktest.Server, all []*session.Session) {
@@ -641,14 +560,10 @@ func TestLayouts(t *testing.T) {
 			}
 			_, err := lock.Contenders(ctx, all[0], "/l", opts)
 			for _, err := range append(errs, err) {
-				if !errors.Is(err, session.ErrInvalidArgument) || !strings.Contains(err.Error(), "Layout") {
-					t.Errorf("layout %v: %v", layout, err)
-				}
+				check.True(t, errors.Is(err, session.ErrInvalidArgument) && strings.Contains(err.Error(), "Layout"), "layout %v: %v", layout, err)
 			}
 		}
-		if n := withoutSyncs(srv.Requests()).Total(); n != 0 {
-			t.Errorf("%d requests", n)
-		}
+		check.Equal(t, withoutSyncs(srv.Requests()).Total(), 0, "requests")
 	})
 }
 
@@ -681,36 +596,28 @@ func TestForeignContenders(t *testing.T) {
 		{lock.Kazoo, "0123456789abcdef0123456789abcdef__rlock__", []lock.Kind{lock.Exclusive, lock.Write}},
 		{lock.Kazoo, "_c_01234567-89ab-4def-8123-456789abcdef-lock-", nil},
 	} {
-		t.Run(test.layout.String()+" "+test.name, func(t *testing.T) {
-			withSessions(t, 1, zktest.Config{}, func(t *testing.T, _ *zktest.Server, all []*session.Session) {
-				ctx, s := t.Context(), all[0]
-				node := "/l/" + test.name + "0000000000"
-				check.Must(t, s.EnsurePath(ctx, "/l"))
-				check.Have(s.Create(ctx, node, nil, session.Persistent))(t)
-				for kind, open := range opens {
-					l, err := open.try(ctx, s, "/l", &lock.Options{Layout: test.layout})
-					waits, refused := slices.Contains(test.waits, kind), test.waits == nil
-					if waits != errors.Is(err, lock.ErrHeld) || refused != errors.Is(err, lock.ErrLayout) || !waits && !refused && err != nil {
-						t.Errorf("%v: %v", kind, err)
-					}
-					if err == nil {
-						mustRelease(t, l)
-					}
+		runWithSessions(t, test.layout.String()+" "+test.name, 1, zktest.Config{}, func(t *testing.T, _ *zktest.Server, all []*session.Session) {
+			ctx, s := t.Context(), all[0]
+			node := "/l/" + test.name + "0000000000"
+			check.Must(t, s.EnsurePath(ctx, "/l"))
+			check.Have(s.Create(ctx, node, nil, session.Persistent))(t)
+			for kind, open := range opens {
+				l, err := open.try(ctx, s, "/l", &lock.Options{Layout: test.layout})
+				waits, refused := slices.Contains(test.waits, kind), test.waits == nil
+				check.False(t, waits != errors.Is(err, lock.ErrHeld) || refused != errors.Is(err, lock.ErrLayout) || !waits && !refused && err != nil, "%v: %v", kind, err)
+				if err == nil {
+					mustRelease(t, l)
 				}
-				if test.waits == nil {
-					if names := children(t, s, "/l"); len(names) != 1 {
-						t.Errorf("there are %q", names)
-					}
-					return
-				}
+			}
+			if test.waits == nil {
+				check.Len(t, children(t, s, "/l"), 1)
+				return
+			}
 
-				// When it goes, the waiters proceed.
-				l := joinAs(t, lock.Write, s, "/l", &lock.Options{Layout: test.layout})
-				check.Must(t, s.Delete(ctx, node, session.AnyVersion))
-				if !holds(l) {
-					t.Error("it waits for nobody")
-				}
-			})
+			// When it goes, the waiters proceed.
+			l := joinAs(t, lock.Write, s, "/l", &lock.Options{Layout: test.layout})
+			check.Must(t, s.Delete(ctx, node, session.AnyVersion))
+			check.True(t, holds(l), "it waits for nobody")
 		})
 	}
 }
@@ -728,9 +635,7 @@ func TestForeignNewcomer(t *testing.T) {
 		srv.Disconnect(s.ID())
 		<-time.After(time.Second)
 		check.Is(t, waiting.Err(), lock.ErrLayout) // the waiter
-		if !holds(held) || !strings.Contains(log.String(), "contended for in another layout") {
-			t.Errorf("the holder: %v; %s", held.Err(), log.String())
-		}
+		check.True(t, holds(held) && strings.Contains(log.String(), "contended for in another layout"), "the holder: %v; %s", held.Err(), log.String())
 	})
 }
 
@@ -769,70 +674,58 @@ func TestLostReplies(t *testing.T) {
 		{"downgrade", nil, lock.Write, true, true},
 		{"downgrade behind an exclusive one", []lock.Kind{lock.Exclusive}, lock.Write, true, true},
 	} {
-		t.Run(test.name, func(t *testing.T) {
-			withSessions(t, 2, zktest.Config{}, func(t *testing.T, srv *zktest.Server, all []*session.Session) {
-				id := all[0].ID()
-				paths := 0
-				cycle := func(name string) {
-					t.Helper()
-					path := fmt.Sprintf("/%d", paths)
-					paths++
-					if test.warm {
-						makeParent(t, all[1], path)
-						client.Of(all[0]).SetWarm(path, true)
-					}
-					var ahead []*lock.Lock
-					for _, kind := range test.ahead {
-						ahead = append(ahead, joinAs(t, kind, all[1], path, nil))
-					}
-					l := check.Have(opens[test.kind].join(all[0], path, nil))(t)
-					defer l.Close()
-					<-time.After(time.Second)
-					for _, a := range ahead {
-						mustRelease(t, a)
-					}
-					<-time.After(time.Second)
-					if !holds(l) {
-						t.Errorf("%s: it is not held", name)
-					}
-					token := l.Token()
-					if test.lower {
-						if err := l.Downgrade(t.Context()); err != nil {
-							t.Errorf("%s: %v", name, err)
-						}
-						if _, err := all[1].Multi(t.Context(), l.Guard()); err != nil || l.Token() != token {
-							t.Errorf("%s: %v, token %d, it was %d", name, err, l.Token(), token)
-						}
-						other, err := lock.TryAcquireRead(t.Context(), all[1], path, nil)
-						if err != nil {
-							t.Errorf("%s: downgraded, and not shared: %v", name, err)
-						} else {
-							mustRelease(t, other)
-						}
-					}
-					if err := l.Release(t.Context()); err != nil {
-						t.Errorf("%s: %v", name, err)
-					}
-					<-time.After(time.Second)
-					nothingIn(t, all[1], path)
+		runWithSessions(t, test.name, 2, zktest.Config{}, func(t *testing.T, srv *zktest.Server, all []*session.Session) {
+			id := all[0].ID()
+			paths := 0
+			cycle := func(name string) {
+				t.Helper()
+				path := fmt.Sprintf("/%d", paths)
+				paths++
+				if test.warm {
+					ensure(t, all[1], path, nil)
+					client.Of(all[0]).SetWarm(path, true)
 				}
-				before := srv.RequestsOf(id)
-				cycle("clean")
-				steps := withoutSyncs(srv.RequestsOf(id)).Total() - withoutSyncs(before).Total()
-				if steps < 3 {
-					t.Fatalf("%d requests", steps)
+				var ahead []*lock.Lock
+				for _, kind := range test.ahead {
+					ahead = append(ahead, joinAs(t, kind, all[1], path, nil))
 				}
-				for name, plan := range faults {
-					for skip := range steps {
-						plan(srv, zktest.Match{Session: id, Skip: skip})
-						cycle(fmt.Sprintf("%s %d", name, skip))
-						srv.ClearFaults()
+				l := check.Have(opens[test.kind].join(all[0], path, nil))(t)
+				defer l.Close()
+				<-time.After(time.Second)
+				for _, a := range ahead {
+					mustRelease(t, a)
+				}
+				<-time.After(time.Second)
+				check.True(t, holds(l), "%s: it is not held", name)
+				token := l.Token()
+				if test.lower {
+					check.OK(t, l.Downgrade(t.Context()), name)
+					if _, err := all[1].Multi(t.Context(), l.Guard()); err != nil || l.Token() != token {
+						t.Errorf("%s: %v, token %d, it was %d", name, err, l.Token(), token)
+					}
+					other, err := lock.TryAcquireRead(t.Context(), all[1], path, nil)
+					if err != nil {
+						t.Errorf("%s: downgraded, and not shared: %v", name, err)
+					} else {
+						mustRelease(t, other)
 					}
 				}
-				if all[0].ID() != id {
-					t.Error("the session has not survived")
+				check.OK(t, l.Release(t.Context()), name)
+				<-time.After(time.Second)
+				check.Len(t, children(t, all[1], path), 0)
+			}
+			before := srv.RequestsOf(id)
+			cycle("clean")
+			steps := withoutSyncs(srv.RequestsOf(id)).Total() - withoutSyncs(before).Total()
+			check.Require(t, steps >= 3, "%d requests", steps)
+			for name, plan := range faults {
+				for skip := range steps {
+					plan(srv, zktest.Match{Session: id, Skip: skip})
+					cycle(fmt.Sprintf("%s %d", name, skip))
+					srv.ClearFaults()
 				}
-			})
+			}
+			check.Equal(t, all[0].ID(), id, "the session has not survived")
 		})
 	}
 }

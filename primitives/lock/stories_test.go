@@ -162,9 +162,8 @@ func faults(t *testing.T, set func(*testing.T) *stage) {
 					delete(after, op)
 				}
 			}
-			if want := count(test.steps); !equal(after, want) {
-				t.Errorf("requests: %v, want %v", after, want)
-			}
+			want := count(test.steps)
+			check.EqualMaps(t, after, want, "requests")
 
 			chosen := hasten.OneIn(5)
 			for _, kind := range faultKinds() {
@@ -176,19 +175,13 @@ func faults(t *testing.T, set func(*testing.T) *stage) {
 					name := fmt.Sprintf("%s %d %v", kind.name, i, op)
 					path, holder := prepare(name)
 					kind.plan(c, zktest.Match{Op: op, Session: id, Skip: seen[op] - 1})
-					if err := fault(t, c, s, other, path, holder, op == zktest.OpDelete, kind); err != nil {
-						t.Errorf("%s: %v", name, err)
-					}
+					check.OK(t, fault(t, c, s, other, path, holder, op == zktest.OpDelete, kind), name)
 				}
 			}
 			for _, path := range paths {
-				if names := children(t, other, path); len(names) > 0 {
-					t.Errorf("%s has %q", path, names)
-				}
+				check.Len(t, children(t, other, path), 0, path)
 			}
-			if s.ID() != id {
-				t.Error("the session has not survived")
-			}
+			check.Equal(t, s.ID(), id, "the session has not survived")
 		})
 	}
 }
@@ -282,9 +275,7 @@ func parentDeleted(t *testing.T, set func(*testing.T) *stage) {
 			seen[op]++
 			t.Run(fmt.Sprintf("%s %d %v", test.name, i, op), func(t *testing.T) {
 				t.Parallel()
-				c := set(t)
-				s, other := open(t, c.Addrs(), nil), open(t, c.direct, nil)
-				path := fmt.Sprintf("/%x/lock", s.ID())
+				c, s, other, path := scene(t, set, "/lock")
 				var l *lock.Lock
 				holder := test.begin(t, s, other, path)
 				hold(t, c, zktest.Match{Op: op, Session: s.ID(), Skip: skip},
@@ -297,15 +288,12 @@ func parentDeleted(t *testing.T, set func(*testing.T) *stage) {
 						}
 					})
 				got := await[lock.Acquired](t, l)
-				if l.Token() != got.Token || got.Token == 0 {
-					t.Errorf("token %d, event %v", l.Token(), got)
+				check.True(t, l.Token() == got.Token && got.Token != 0, "token %d, event %v", l.Token(), got)
+				if holder != nil {
+					check.True(t, got.Token > holder.Token(), "token %d after %d", got.Token, holder.Token())
 				}
-				if holder != nil && got.Token <= holder.Token() {
-					t.Errorf("token %d after %d", got.Token, holder.Token())
-				}
-				if next := lockAgain(t, other, path, l); next <= got.Token {
-					t.Errorf("token %d after %d", next, got.Token)
-				}
+				next := lockAgain(t, other, path, l)
+				check.True(t, next > got.Token, "token %d after %d", next, got.Token)
 			})
 		}
 	}
@@ -314,9 +302,8 @@ func parentDeleted(t *testing.T, set func(*testing.T) *stage) {
 // lockAgain gets the lock after l, which may have been lost, and returns the token.
 func lockAgain(t *testing.T, s *session.Session, path string, l *lock.Lock) int64 {
 	t.Helper()
-	if err := l.Release(patient(t)); err != nil && !errors.Is(err, lock.ErrNodeDeleted) {
-		t.Error(err)
-	}
+	err := l.Release(patient(t))
+	check.False(t, err != nil && !errors.Is(err, lock.ErrNodeDeleted), "%v", err)
 	next := acquire(t, s, path)
 	defer release(t, next)
 	return next.Token()
@@ -336,9 +323,7 @@ func parentReaped(t *testing.T, set func(*testing.T) *stage) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
-			c := set(t)
-			s, other := open(t, c.Addrs(), nil), open(t, c.direct, nil)
-			path := fmt.Sprintf("/%x-reaped", s.ID())
+			c, s, other, path := scene(t, set, "-reaped")
 			former := acquire(t, other, path) // until it leaves, the server reaps nothing
 			client.Of(s).SetWarm(path, test.warm)
 			var l *lock.Lock
@@ -349,9 +334,7 @@ func parentReaped(t *testing.T, set func(*testing.T) *stage) {
 					check.OK(t, watch.UntilGone(patient(t), other, path))
 				})
 			got := await[lock.Acquired](t, l)
-			if got.Token <= former.Token() {
-				t.Errorf("token %d after %d", got.Token, former.Token())
-			}
+			check.True(t, got.Token > former.Token(), "token %d after %d", got.Token, former.Token())
 			release(t, l)
 		})
 	}
@@ -379,22 +362,15 @@ func foreignChildren(t *testing.T, set func(*testing.T) *stage) {
 	for range 3 {
 		first := acquire(t, a, path)
 		second := join(t, b, path, nil)
-		if ev := await[lock.Waiting](t, second); ev.Ahead != 1 {
-			t.Errorf("%v", ev)
-		}
+		check.Equal(t, await[lock.Waiting](t, second).Ahead, 1)
 		third := join(t, a, path, nil)
-		if ev := await[lock.Waiting](t, third); ev.Ahead != 2 {
-			t.Errorf("%v", ev)
-		}
+		check.Equal(t, await[lock.Waiting](t, third).Ahead, 2)
 		check.Fails(lock.TryAcquire(ctx, b, path, nil))(t, lock.ErrHeld) // try
-		if line := awaitLine(t, b, path, 3); line[0].Node != first.Node() || !line[0].Holding || line[1].Session != b.ID() {
-			t.Errorf("line: %+v", line)
-		}
+		line := awaitLine(t, b, path, 3)
+		check.True(t, line[0].Node == first.Node() && line[0].Holding && line[1].Session == b.ID(), "line: %+v", line)
 		for _, l := range []*lock.Lock{first, second, third} {
 			await[lock.Acquired](t, l)
-			if l.Token() <= last {
-				t.Errorf("token %d after %d", l.Token(), last)
-			}
+			check.True(t, l.Token() > last, "token %d after %d", l.Token(), last)
 			last = l.Token()
 			release(t, l)
 		}
@@ -402,16 +378,12 @@ func foreignChildren(t *testing.T, set func(*testing.T) *stage) {
 		last = free.Token()
 		free.Close()
 	}
-	if now := children(t, b, path); !slices.Equal(now, names) {
-		t.Errorf("there are %q, there were %q", now, names)
-	}
+	check.EqualSlices(t, children(t, b, path), names, "there were")
 }
 
 // expired: a session that the server has ended.
 func expired(t *testing.T, set func(*testing.T) *stage) {
-	c := set(t)
-	s, other := open(t, c.Addrs(), nil), open(t, c.direct, nil)
-	path := fmt.Sprintf("/%x-expired", s.ID())
+	c, s, other, path := scene(t, set, "-expired")
 	holder := acquire(t, s, path)
 	work, cancel := holder.Context(t.Context())
 	defer cancel()
@@ -430,9 +402,7 @@ func expired(t *testing.T, set func(*testing.T) *stage) {
 		waiters = append(waiters, l)
 	}
 	stranger := join(t, other, path, nil)
-	if ev := await[lock.Waiting](t, stranger); ev.Ahead != 4 {
-		t.Errorf("%v", ev)
-	}
+	check.Equal(t, await[lock.Waiting](t, stranger).Ahead, 4)
 	old := s.ID()
 	c.Expire(old)
 
@@ -443,17 +413,17 @@ func expired(t *testing.T, set func(*testing.T) *stage) {
 		var ok bool
 		switch {
 		case i == 0:
-			_, ok = ev.(lock.Acquired)
+			acquired, is := ev.(lock.Acquired)
+			ok = is && strings.HasSuffix(holder.Node(), "/"+acquired.Node)
 		case i == len(all)-1:
 			ok = isLost(ev)
 		case i%2 == 1:
-			_, ok = ev.(lock.Suspended)
+			suspended, is := ev.(lock.Suspended)
+			ok = is && !suspended.Deadline.IsZero()
 		default:
 			_, ok = ev.(lock.Resumed)
 		}
-		if !ok {
-			t.Errorf("event %d of %v", i, all)
-		}
+		check.True(t, ok, "event %d of %v", i, all)
 	}
 	// It may see its node go before it sees why.
 	err := holder.Err()
@@ -466,28 +436,15 @@ func expired(t *testing.T, set func(*testing.T) *stage) {
 	// The stranger is the first now, and the waiters stand behind it, each once.
 	await[lock.Acquired](t, stranger)
 	line := awaitLine(t, other, path, 4)
-	if line[0].Session != other.ID() || s.ID() == old {
-		t.Errorf("line: %+v", line)
-	}
+	check.True(t, line[0].Session == other.ID() && s.ID() != old, "line: %+v", line)
 	for _, contender := range line[1:] {
-		if contender.Session != s.ID() {
-			t.Errorf("line: %+v", line)
-		}
+		check.Equal(t, contender.Session, s.ID(), "the session that is first in", line)
 	}
-	if stranger.Token() <= token {
-		t.Errorf("token %d after %d", stranger.Token(), token)
-	}
+	check.True(t, stranger.Token() > token, "token %d after %d", stranger.Token(), token)
 	token = stranger.Token()
 	release(t, stranger)
 	granted := grants(waiters)
-	for _, contender := range line[1:] {
-		l := <-granted
-		if l.Node() != contender.Node || l.Token() <= token {
-			t.Errorf("%s got it with token %d, after %d; it was the turn of %s", l.Node(), l.Token(), token, contender.Node)
-		}
-		token = l.Token()
-		release(t, l)
-	}
+	releaseInTurn(t, token, line[1:], granted)
 	awaitEmpty(t, other, path)
 }
 
@@ -556,21 +513,13 @@ func badInput(t *testing.T, set func(*testing.T) *stage) {
 		for call, err := range map[string]error{
 			"New": newErr, "Acquire": acquireErr, "TryAcquire": tryErr, "Do": doErr, "Contenders": contendersErr,
 		} {
-			if !errors.Is(err, test.is) || !strings.Contains(err.Error(), "lock") || !strings.Contains(err.Error(), test.says) {
-				t.Errorf("%s: %s: %v", test.name, call, err)
-			}
+			check.True(t, errors.Is(err, test.is) && strings.Contains(err.Error(), "lock") && strings.Contains(err.Error(), test.says), "%s: %s: %v", test.name, call, err)
 		}
-		if l != nil || a != nil || f != nil || cs != nil {
-			t.Errorf("%s: there is something", test.name)
-		}
+		check.True(t, l == nil && a == nil && f == nil && cs == nil, "%s: there is something", test.name)
 	}
-	if n := c.requestsOf(s.ID()).Total(); n != 0 {
-		t.Errorf("%d requests were sent", n)
-	}
+	check.Equal(t, c.requestsOf(s.ID()).Total(), 0, "requests were sent")
 	check.OK(t, lock.Do(ctx, s, good, nil, func(context.Context, int64) error { return nil })) // the session has not suffered
-	if held.Err() != nil {
-		t.Errorf("the lock has suffered: %v", held.Err())
-	}
+	check.True(t, held.Err() == nil, "the lock has suffered: %v", held.Err())
 }
 
 // contexts: when those of a lock end, and why.
@@ -587,9 +536,7 @@ func contexts(t *testing.T, set func(*testing.T) *stage) {
 	cancelled, cancel := l.Context(t.Context())
 	released, cancelReleased := l.Context(t.Context())
 	defer cancelReleased()
-	if ofParent.Err() != nil || ofParent.Value(key{}) != 1 {
-		t.Error("the context is not its parent's child")
-	}
+	check.True(t, ofParent.Err() == nil && ofParent.Value(key{}) == 1, "the context is not its parent's child")
 	cancel()
 	end(why)
 	if context.Cause(cancelled) != context.Canceled || context.Cause(ofParent) != why || released.Err() != nil { //nolint:errorlint // themselves
@@ -601,9 +548,7 @@ func contexts(t *testing.T, set func(*testing.T) *stage) {
 	}
 	late, cancel := l.Context(t.Context())
 	defer cancel()
-	if !errors.Is(context.Cause(late), lock.ErrReleased) {
-		t.Errorf("asked for after the release: %v", context.Cause(late))
-	}
+	check.Is(t, context.Cause(late), lock.ErrReleased, "asked for after the release")
 
 	// One of a waiter ends with the place in line.
 	l = acquire(t, s, path)
@@ -612,9 +557,7 @@ func contexts(t *testing.T, set func(*testing.T) *stage) {
 	waiting, cancel := waiter.Context(t.Context())
 	defer cancel()
 	release(t, waiter)
-	if !errors.Is(context.Cause(waiting), lock.ErrReleased) {
-		t.Errorf("a waiter that has left: %v", context.Cause(waiting))
-	}
+	check.Is(t, context.Cause(waiting), lock.ErrReleased, "a waiter that has left")
 
 	// A session that is closed loses its locks before the server is told.
 	work, cancel := l.Context(t.Context())
@@ -623,24 +566,18 @@ func contexts(t *testing.T, set func(*testing.T) *stage) {
 	if cause := context.Cause(work); !errors.Is(cause, lock.ErrLost) || !errors.Is(cause, session.ErrClosed) {
 		t.Errorf("the session was closed: %v", cause)
 	}
-	if ev := await[lock.Lost](t, l); !errors.Is(ev.Err, session.ErrClosed) {
-		t.Errorf("the session was closed: %v", ev)
-	}
+	check.Is(t, await[lock.Lost](t, l).Err, session.ErrClosed, "the session was closed")
 }
 
 // do: what is done while the lock is held.
 func do(t *testing.T, set func(*testing.T) *stage) {
-	c := set(t)
+	_, s, other, path := scene(t, set, "-do")
 	ctx := patient(t)
-	s, other := open(t, c.Addrs(), nil), open(t, c.direct, nil)
-	path := fmt.Sprintf("/%x-do", s.ID())
 	why := errors.New("because")
 	last := int64(0)
 	err := lock.Do(ctx, s, path, &lock.Options{Data: []byte("me")}, func(ctx context.Context, token int64) error {
 		line := awaitLine(t, other, path, 1) //nolint:contextcheck // it has its own
-		if string(line[0].Data) != "me" || ctx.Err() != nil {
-			t.Errorf("line: %+v, %v", line, ctx.Err())
-		}
+		check.True(t, string(line[0].Data) == "me" && ctx.Err() == nil, "line: %+v, %v", line, ctx.Err())
 		last = token
 		return why
 	})
@@ -650,21 +587,16 @@ func do(t *testing.T, set func(*testing.T) *stage) {
 	// Lost meanwhile; it is not released before the function returns.
 	next := (*lock.Lock)(nil)
 	err = lock.Do(ctx, s, path, nil, func(ctx context.Context, token int64) error {
-		if token <= last {
-			t.Errorf("token %d after %d", token, last)
-		}
+		check.True(t, token > last, "token %d after %d", token, last)
 		next = join(t, other, path, nil)
 		await[lock.Waiting](t, next)
 		removeAll(t, other, awaitLine(t, other, path, 2)[0].Node) //nolint:contextcheck // it has its own
 		<-ctx.Done()
-		if cause := context.Cause(ctx); !errors.Is(cause, lock.ErrLost) || !errors.Is(cause, lock.ErrNodeDeleted) {
-			t.Errorf("the work is told %v", cause)
-		}
+		cause := context.Cause(ctx)
+		check.True(t, errors.Is(cause, lock.ErrLost) && errors.Is(cause, lock.ErrNodeDeleted), "the work is told %v", cause)
 		return nil
 	})
-	if !errors.Is(err, lock.ErrLost) || !errors.Is(err, lock.ErrNodeDeleted) || !strings.Contains(err.Error(), path) {
-		t.Errorf("lost: %v", err)
-	}
+	check.True(t, errors.Is(err, lock.ErrLost) && errors.Is(err, lock.ErrNodeDeleted) && strings.Contains(err.Error(), path), "lost: %v", err)
 	await[lock.Acquired](t, next)
 	// A panic releases, too.
 	release(t, next)
@@ -672,39 +604,27 @@ func do(t *testing.T, set func(*testing.T) *stage) {
 		defer func() { _ = recover() }()
 		_ = lock.Do(ctx, s, path, nil, func(context.Context, int64) error { panic(why) })
 	}()
-	if names := children(t, other, path); len(names) != 0 {
-		t.Errorf("after a panic: %q", names)
-	}
+	check.Len(t, children(t, other, path), 0, "after a panic")
 	// A context that has ended.
 	ended, cancel := context.WithCancelCause(ctx)
 	cancel(why)
 	err = lock.Do(ended, s, path, nil, func(ctx context.Context, _ int64) error { return context.Cause(ctx) })
-	if !errors.Is(err, why) {
-		t.Errorf("a context that has ended: %v", err)
-	}
+	check.Is(t, err, why, "a context that has ended")
 	awaitEmpty(t, other, path)
 }
 
 func try(t *testing.T, set func(*testing.T) *stage) {
-	c := set(t)
+	_, s, other, path := scene(t, set, "-try")
 	ctx := patient(t)
-	s, other := open(t, c.Addrs(), nil), open(t, c.direct, nil)
-	path := fmt.Sprintf("/%x-try", s.ID())
 	held := check.Have(lock.TryAcquire(ctx, s, path, nil))(t)
 	for _, s := range []*session.Session{s, other} {
 		l, err := lock.TryAcquire(ctx, s, path, nil)
-		if !errors.Is(err, lock.ErrHeld) || !strings.Contains(err.Error(), path) || l != nil {
-			t.Errorf("held: %v", err)
-		}
-		if names := children(t, other, path); len(names) != 1 {
-			t.Errorf("it is still in line: %q", names)
-		}
+		check.True(t, errors.Is(err, lock.ErrHeld) && strings.Contains(err.Error(), path) && l == nil, "held: %v", err)
+		check.Len(t, children(t, other, path), 1, "it is still in line")
 	}
 	held.Close()
 	again, err := lock.TryAcquire(ctx, other, path, nil)
-	if err != nil || again.Token() <= held.Token() {
-		t.Fatalf("free: %v", err)
-	}
+	check.Require(t, err == nil && again.Token() > held.Token(), "free: %v", err)
 	again.Close()
 	why := errors.New("because")
 	ended, cancel := context.WithCancelCause(ctx)
@@ -719,10 +639,8 @@ func try(t *testing.T, set func(*testing.T) *stage) {
 
 // guard: a stale holder's write is refused.
 func guard(t *testing.T, set func(*testing.T) *stage) {
-	c := set(t)
+	_, s, other, path := scene(t, set, "-guard")
 	ctx := patient(t)
-	s, other := open(t, c.Addrs(), nil), open(t, c.direct, nil)
-	path := fmt.Sprintf("/%x-guard", s.ID())
 	data := path + "-data"
 	ensure(t, s, data, nil)
 	write := func(s *session.Session, l *lock.Lock) error {
@@ -737,9 +655,7 @@ func guard(t *testing.T, set func(*testing.T) *stage) {
 	stale := holder.Node()
 	removeAll(t, other, stale)
 	check.Is(t, write(s, holder), session.ErrNoNode) // a stale holder
-	if holder.Node() != stale || holder.Guard().Path() != stale {
-		t.Errorf("the guard is for %q", holder.Guard().Path())
-	}
+	check.True(t, holder.Node() == stale && holder.Guard().Path() == stale, "the guard is for %q", holder.Guard().Path())
 	await[lock.Acquired](t, waiter)
 	check.OK(t, write(other, waiter)) // the next holder
 	release(t, waiter)
@@ -747,10 +663,8 @@ func guard(t *testing.T, set func(*testing.T) *stage) {
 }
 
 func contenders(t *testing.T, set func(*testing.T) *stage) {
-	c := set(t)
+	_, s, other, path := scene(t, set, "-contenders")
 	ctx := patient(t)
-	s, other := open(t, c.Addrs(), nil), open(t, c.direct, nil)
-	path := fmt.Sprintf("/%x-contenders", s.ID())
 	if line, err := lock.Contenders(ctx, s, path, nil); err != nil || line != nil {
 		t.Errorf("no such lock: %v, %v", line, err)
 	}
@@ -767,13 +681,9 @@ func contenders(t *testing.T, set func(*testing.T) *stage) {
 		session int64
 	}{{"host-0", s.ID()}, {"host-1", other.ID()}, {"host-3", other.ID()}} {
 		got := line[i]
-		if string(got.Data) != want.data || got.Session != want.session || got.Holding != (i == 0) || got.Kind != lock.Exclusive {
-			t.Errorf("contender %d: %+v", i, got)
-		}
+		check.True(t, string(got.Data) == want.data && got.Session == want.session && got.Holding == (i == 0) && got.Kind == lock.Exclusive, "contender %d: %+v", i, got)
 	}
-	if line[0].Node != locks[0].Node() {
-		t.Errorf("%s holds, and not %s", line[0].Node, locks[0].Node())
-	}
+	check.Equal(t, line[0].Node, locks[0].Node(), "the holder")
 	ended, cancel := context.WithCancel(ctx)
 	cancel()
 	check.Fails(lock.Contenders(ended, s, path, nil))(t, context.Canceled) // a context that has ended
@@ -781,9 +691,7 @@ func contenders(t *testing.T, set func(*testing.T) *stage) {
 
 // background: the session sees the release through.
 func background(t *testing.T, set func(*testing.T) *stage) {
-	c := set(t)
-	s, other := open(t, c.Addrs(), nil), open(t, c.direct, nil)
-	path := fmt.Sprintf("/%x-background", s.ID())
+	c, s, other, path := scene(t, set, "-background")
 	opts := &lock.Options{ReleaseInBackground: true}
 	l := join(t, s, path, opts)
 	await[lock.Acquired](t, l)
@@ -795,9 +703,7 @@ func background(t *testing.T, set func(*testing.T) *stage) {
 		l.Close()
 		await[lock.Released](t, l)
 	}
-	if names := children(t, other, path); len(names) != 2 {
-		t.Errorf("there are %q already", names)
-	}
+	check.Len(t, children(t, other, path), 2, "in line")
 	c.Disconnect(s.ID())
 	c.Thaw(s.ID())
 	awaitEmpty(t, other, path)
@@ -805,17 +711,14 @@ func background(t *testing.T, set func(*testing.T) *stage) {
 
 // ends: releasing and closing, again and again.
 func ends(t *testing.T, set func(*testing.T) *stage) {
-	c := set(t)
-	s, other := open(t, c.Addrs(), nil), open(t, c.direct, nil)
-	path := fmt.Sprintf("/%x-ends", s.ID())
+	c, s, other, path := scene(t, set, "-ends")
 	l := acquire(t, s, path)
 	why := errors.New("because")
 	ended, cancel := context.WithCancelCause(patient(t))
 	cancel(why)
 	c.Freeze(s.ID(), zktest.ToServer)
-	if err := l.Release(ended); !errors.Is(err, why) || !strings.Contains(err.Error(), path) {
-		t.Errorf("a context that has ended: %v", err)
-	}
+	err := l.Release(ended)
+	check.True(t, errors.Is(err, why) && strings.Contains(err.Error(), path), "a context that has ended: %v", err)
 	<-l.Done() // though the release is not confirmed
 	c.Thaw(s.ID())
 	awaitEmpty(t, other, path) // it has gone on
@@ -823,9 +726,7 @@ func ends(t *testing.T, set func(*testing.T) *stage) {
 		release(t, l)
 		l.Close()
 	}
-	if l.Err() != nil || l.Token() == 0 || l.Node() == "" {
-		t.Errorf("afterwards: %v, %d, %q", l.Err(), l.Token(), l.Node())
-	}
+	check.True(t, l.Err() == nil && l.Token() != 0 && l.Node() != "", "afterwards: %v, %d, %q", l.Err(), l.Token(), l.Node())
 	if ev, ok := <-l.Events(); !ok || ev != (lock.Released{}) {
 		t.Errorf("the last event is %v", ev)
 	}
@@ -849,18 +750,14 @@ func ends(t *testing.T, set func(*testing.T) *stage) {
 	}
 	early := join(t, s, path, nil)
 	early.Close()
-	if names := children(t, other, path); len(names) != 1 {
-		t.Errorf("in line: %q", names)
-	}
+	check.Len(t, children(t, other, path), 1, "in line")
 	release(t, holder)
 	awaitEmpty(t, other, path)
 }
 
 // holderDeleted: an operator deletes the holder's node.
 func holderDeleted(t *testing.T, set func(*testing.T) *stage) {
-	c := set(t)
-	s, other := open(t, c.Addrs(), nil), open(t, c.direct, nil)
-	path := fmt.Sprintf("/%x-holder", s.ID())
+	c, s, other, path := scene(t, set, "-holder")
 	holder := acquire(t, s, path)
 	if err := s.Sync(patient(t), path); err != nil { // so that its watch stands
 		t.Fatal(err)
@@ -872,31 +769,24 @@ func holderDeleted(t *testing.T, set func(*testing.T) *stage) {
 	removeAll(t, other, holder.Node())
 	// The event alone tells it, without another round trip.
 	ev := await[lock.Lost](t, holder)
-	if n := c.requestsOf(id).Total(); n != 0 && len(c.direct) > 1 {
-		t.Errorf("it takes %d requests to find out", n)
-	}
-	if !errors.Is(ev.Err, lock.ErrLost) || !errors.Is(ev.Err, lock.ErrNodeDeleted) {
-		t.Errorf("%v", ev)
-	}
+	n := c.requestsOf(id).Total()
+	check.False(t, n != 0 && len(c.direct) > 1, "it takes %d requests to find out", n)
+	check.True(t, errors.Is(ev.Err, lock.ErrLost) && errors.Is(ev.Err, lock.ErrNodeDeleted), "%v", ev)
 	select {
 	case <-holder.Done():
 	default:
 		t.Error("Done is open after Lost")
 	}
 	check.Is(t, holder.Release(patient(t)), lock.ErrNodeDeleted)
-	if _, more := <-holder.Events(); more {
-		t.Error("an event after Lost")
-	}
-	if got := await[lock.Acquired](t, waiter); got.Token <= holder.Token() {
-		t.Errorf("token %d after %d", got.Token, holder.Token())
-	}
+	_, more := <-holder.Events()
+	check.False(t, more, "an event after Lost")
+	got := await[lock.Acquired](t, waiter)
+	check.True(t, got.Token > holder.Token(), "token %d after %d", got.Token, holder.Token())
 }
 
 // waiterDeleted: an operator deletes the nodes of those who wait.
 func waiterDeleted(t *testing.T, set func(*testing.T) *stage) {
-	c := set(t)
-	s, other := open(t, c.Addrs(), nil), open(t, c.direct, nil)
-	path := fmt.Sprintf("/%x-waiter", s.ID())
+	_, s, other, path := scene(t, set, "-waiter")
 	holder := acquire(t, s, path)
 	var waiters []*lock.Lock
 	for range 4 {
@@ -911,9 +801,8 @@ func waiterDeleted(t *testing.T, set func(*testing.T) *stage) {
 		for {
 			now := awaitLine(t, other, path, 5)
 			if now[4].Node != line[4].Node {
-				if line = slices.Delete(line, i, i+1); now[3].Node != line[3].Node || now[1].Node != line[1].Node {
-					t.Errorf("line: %+v", now)
-				}
+				line = slices.Delete(line, i, i+1)
+				check.True(t, now[3].Node == line[3].Node && now[1].Node == line[1].Node, "line: %+v", now)
 				break
 			}
 		}
@@ -921,14 +810,6 @@ func waiterDeleted(t *testing.T, set func(*testing.T) *stage) {
 	granted := grants(waiters)
 	line := awaitLine(t, other, path, 5)
 	release(t, holder)
-	token := holder.Token()
-	for _, contender := range line[1:] {
-		l := <-granted
-		if l.Node() != contender.Node || l.Token() <= token {
-			t.Errorf("%s got it with token %d, after %d; it was the turn of %s", l.Node(), l.Token(), token, contender.Node)
-		}
-		token = l.Token()
-		release(t, l)
-	}
+	releaseInTurn(t, holder.Token(), line[1:], granted)
 	awaitEmpty(t, other, path)
 }

@@ -29,8 +29,7 @@ func inBubble(t *testing.T, opts session.Options, f func(t *testing.T, srv *zkte
 
 func mustAcquire(t *testing.T, s *session.Session, path string) *lock.Lock {
 	t.Helper()
-	l := check.Have(lock.Acquire(t.Context(), s, path, nil))(t)
-	return l
+	return check.Open(lock.Acquire(t.Context(), s, path, nil))(t)
 }
 
 // TestHolderIsToldAfterThrottling: the read after a change of the holder's node fails, and
@@ -38,7 +37,6 @@ func mustAcquire(t *testing.T, s *session.Session, path string) *lock.Lock {
 func TestHolderIsToldAfterThrottling(t *testing.T) {
 	inBubble(t, session.Options{}, func(t *testing.T, srv *zktest.Server, a, b *session.Session) {
 		held := mustAcquire(t, a, "/l")
-		defer held.Close()
 		synctest.Wait() // until its node is watched
 		const throttled = -127
 		srv.AnswerError(zktest.Match{Op: zktest.OpGetData, Session: a.ID()}, throttled)
@@ -61,13 +59,10 @@ func TestForeignParent(t *testing.T) {
 				check.Have(b.Create(t.Context(), "/l", []byte("data"), session.Persistent))(t)
 				fault(srv)
 				held := mustAcquire(t, a, "/l")
-				if data, _, err := b.Get(t.Context(), "/l"); err != nil || string(data) != "data" {
-					t.Errorf("the path carries %q, %v", data, err)
-				}
+				check.Reads(b.Get(t.Context(), "/l"))(t, "data", "the data of the path")
 				held.Close()
-				if names, _, err := b.Children(t.Context(), "/l"); err != nil || len(names) != 0 {
-					t.Errorf("%q are left, %v", names, err)
-				}
+				names, _, err := b.Children(t.Context(), "/l")
+				check.True(t, err == nil && len(names) == 0, "%q are left, %v", names, err)
 			})
 		})
 	}
@@ -102,9 +97,7 @@ func TestCloseWithoutPermissionToDelete(t *testing.T) {
 		held := mustAcquire(t, a, "/l")
 		begun := time.Now()
 		held.Close()
-		if took := time.Since(begun); took > 12*time.Second {
-			t.Errorf("Close took %v", took)
-		}
+		check.AtMost(t, time.Since(begun), 12*time.Second, "Close took")
 	})
 }
 
@@ -115,9 +108,7 @@ func TestDataAtTheLimit(t *testing.T) {
 		for n := 6 << 10; n < 9<<10; n += 10 {
 			l, err := lock.New(a, "/l", &lock.Options{Data: make([]byte, n)})
 			if err != nil {
-				if !errors.Is(err, session.ErrTooLarge) {
-					t.Fatal(err)
-				}
+				check.Require(t, errors.Is(err, session.ErrTooLarge), "%v", err)
 				refused++
 				continue
 			}
@@ -131,9 +122,7 @@ func TestDataAtTheLimit(t *testing.T) {
 			}
 			l.Close()
 		}
-		if refused == 0 {
-			t.Error("everything is accepted")
-		}
+		check.True(t, refused != 0, "everything is accepted")
 	})
 }
 
@@ -162,9 +151,8 @@ func TestRevokeDuringAHandOver(t *testing.T) {
 		synctest.Wait()
 		release(t, first)
 		wg.Wait()
-		if synctest.Wait(); revoked != nil || !isClosed(second.Revoked()) {
-			t.Errorf("the present holder was asked: %v; %v", isClosed(second.Revoked()), revoked)
-		}
+		synctest.Wait()
+		check.True(t, revoked == nil && isClosed(second.Revoked()), "the present holder was asked: %v; %v", isClosed(second.Revoked()), revoked)
 		release(t, second)
 		check.Is(t, lock.Revoke(t.Context(), all[2], "/l", nil), lock.ErrNotHeld) // nobody holds it
 	})
@@ -176,9 +164,7 @@ func TestTryAcquireDoesNotPreempt(t *testing.T) {
 		low := standsAt(t, lock.New, all[0], "/l", prior(0))
 		check.Fails(lock.TryAcquire(t.Context(), all[1], "/l", preempting(5, time.Minute)))(t, lock.ErrHeld)
 		<-time.After(time.Hour)
-		if isClosed(low.Revoked()) || isClosed(low.Done()) {
-			t.Errorf("the holder was asked to leave: %v", low.Err())
-		}
+		check.True(t, !isClosed(low.Revoked()) && !isClosed(low.Done()), "the holder was asked to leave: %v", low.Err())
 	})
 }
 
@@ -205,9 +191,7 @@ func TestUnreadableNeighbour(t *testing.T) {
 					}
 				}
 				for i, l := range waiters {
-					if !holds(l) {
-						t.Errorf("%d does not hold: %v", i, l.Err())
-					}
+					check.True(t, holds(l), "%d does not hold: %v", i, l.Err())
 					release(t, l)
 				}
 			})
@@ -228,21 +212,15 @@ func TestLineOverTheLimitOfReplies(t *testing.T) {
 			more = append(more, node)
 		}
 		last := standsAt(t, lock.New, s, "/l", nil)
-		if !errors.Is(last.Err(), session.ErrTooLarge) {
-			t.Errorf("one that cannot list the line: %v", last.Err())
-		}
+		check.Is(t, last.Err(), session.ErrTooLarge, "one that cannot list the line")
 		srv.Disconnect(s.ID())
 		<-time.After(time.Second)
-		if isClosed(next.Done()) || !holds(held) {
-			t.Fatalf("after a reconnect: %v, %v", held.Err(), next.Err())
-		}
+		check.Require(t, !isClosed(next.Done()) && holds(held), "after a reconnect: %v, %v", held.Err(), next.Err())
 		for _, node := range more {
 			check.Must(t, s.Delete(t.Context(), node, session.AnyVersion))
 		}
 		release(t, held)
-		if !holds(next) {
-			t.Errorf("then: %v", next.Err())
-		}
+		check.True(t, holds(next), "then: %v", next.Err())
 	})
 }
 
@@ -260,9 +238,8 @@ func TestMarkIsNotLostInADowngrade(t *testing.T) {
 				synctest.Wait()
 				srv.Thaw(all[0].ID())
 				wg.Wait()
-				if synctest.Wait(); failed != nil || !isClosed(l.Revoked()) {
-					t.Errorf("downgrade: %v; asked: %v", failed, isClosed(l.Revoked()))
-				}
+				synctest.Wait()
+				check.True(t, failed == nil && isClosed(l.Revoked()), "downgrade: %v; asked: %v", failed, isClosed(l.Revoked()))
 				line, err := lock.Contenders(t.Context(), all[1], "/l", &lock.Options{Layout: layout})
 				if err != nil || len(line) != 1 || line[0].Kind != lock.Read || !line[0].Revoked || layout != lock.Curator && string(line[0].Data) != "who" {
 					t.Errorf("%+v, %v", line, err)
@@ -281,13 +258,9 @@ func TestHolderDeletedAlone(t *testing.T) {
 		srv.Freeze(all[0].ID(), zktest.ToClient)
 		check.Must(t, all[2].Delete(t.Context(), "/l/holder", session.AnyVersion))
 		highest := standsAt(t, lock.New, all[2], "/l", prior(9))
-		if holds(high) || holds(highest) || !holds(low) {
-			t.Errorf("held by %v, %v, %v", holds(low), holds(high), holds(highest))
-		}
+		check.True(t, !holds(high) && !holds(highest) && holds(low), "held by %v, %v, %v", holds(low), holds(high), holds(highest))
 		srv.Thaw(all[0].ID())
-		if synctest.Wait(); !holds(highest) || !errors.Is(low.Err(), lock.ErrNodeDeleted) {
-			t.Errorf("then: %v, %v", highest.Err(), low.Err())
-		}
+		check.True(t, holds(highest) && errors.Is(low.Err(), lock.ErrNodeDeleted), "then: %v, %v", highest.Err(), low.Err())
 	})
 }
 
@@ -302,24 +275,18 @@ func TestReentered(t *testing.T) {
 			work, cancel := l.Context(t.Context())
 			for kind, open := range opens {
 				again, err := open.acquire(work, s, "/l", nil)
-				if !errors.Is(err, lock.ErrReentered) || again != nil || !strings.Contains(err.Error(), "/l") {
-					t.Errorf("%s, then %v: %v", what, kind, err)
-				}
+				check.True(t, errors.Is(err, lock.ErrReentered) && again == nil && strings.Contains(err.Error(), "/l"), "%s, then %v: %v", what, kind, err)
 				if _, err := open.try(work, s, "/l", nil); !errors.Is(err, lock.ErrHeld) {
 					t.Errorf("%s, then a try of %v: %v", what, kind, err)
 				}
 			}
-			if err := lock.Do(work, s, "/l", nil, func(context.Context, int64) error { return nil }); !errors.Is(err, lock.ErrReentered) {
-				t.Errorf("%s, then Do: %v", what, err)
-			}
+			check.Is(t, lock.Do(work, s, "/l", nil, func(context.Context, int64) error { return nil }), lock.ErrReentered, what, "then Do")
 			other, err := lock.Acquire(work, s, "/other", nil)
 			check.Must(t, err)
 			other.Close()
 			release(t, l)
 			l, err = acquire(context.WithoutCancel(work), s, "/l", nil)
-			if err != nil {
-				t.Fatalf("%s: when it is released: %v", what, err)
-			}
+			check.Must(t, err, what, "when it is released")
 			release(t, l)
 			cancel()
 		}
@@ -341,9 +308,7 @@ func TestReenteredReader(t *testing.T) {
 				work, cancel := outer.Context(t.Context())
 				defer cancel()
 				inner, err := lock.AcquireRead(work, s, "/l", opts)
-				if err != nil {
-					t.Fatalf("%s, %s: nobody is between: %v", name, what, err)
-				}
+				check.Must(t, err, name, what, "nobody is between")
 				release(t, inner)
 				writer := standsAt(t, lock.NewWrite, all[1], "/l", opts)
 				if again, err := lock.AcquireRead(work, s, "/l", opts); !errors.Is(err, lock.ErrReentered) || again != nil || !strings.Contains(err.Error(), "acquire lock /l:") {
@@ -356,9 +321,7 @@ func TestReenteredReader(t *testing.T) {
 					t.Errorf("%s, %s: %v stand in line; %v", name, what, line, err)
 				}
 				release(t, outer)
-				if synctest.Wait(); !holds(writer) {
-					t.Errorf("%s, %s: then the writer does not hold", name, what)
-				}
+				check.True(t, holds(writer), "%s, %s: then the writer does not hold", name, what)
 			})
 		}
 	}
@@ -375,12 +338,10 @@ func TestDoReturnsWithItsContext(t *testing.T) {
 			<-ctx.Done()
 			return nil
 		})
-		if took := time.Since(began); err != nil || took > 0 {
-			t.Errorf("%v after %v", err, took)
-		}
-		if <-time.After(5 * time.Second); len(children(t, all[0], "/l")) > 0 {
-			t.Error("it is not released")
-		}
+		took := time.Since(began)
+		check.True(t, err == nil && took <= 0, "%v after %v", err, took)
+		<-time.After(5 * time.Second)
+		check.Len(t, children(t, all[0], "/l"), 0, "it is not released")
 	})
 }
 

@@ -13,9 +13,6 @@ func TestConformance(t *testing.T) {
 		Open: func(s *session.Session) (conformance.Handle[naming.Event], error) {
 			return naming.Keep(s, "/names", "me", []byte("here"), nil)
 		},
-		Last: func(ev naming.Event) bool {
-			_, last := ev.(naming.Unregistered)
-			return last
-		},
+		Last: conformance.Is[naming.Unregistered, naming.Event],
 	})
 }

@@ -76,10 +76,3 @@ func (e Unregistered) String() string {
 	}
 	return "unregistered: " + e.Err.Error()
 }
-
-// cancel reports whether next undoes last.
-func cancel(last, next Event) bool {
-	_, a := last.(Suspended)
-	_, b := next.(Resumed)
-	return a && b
-}

@@ -10,6 +10,13 @@ import (
 
 // A machine is an ephemeral name. It has no state but that of its node: it ends, is
 // suspended and comes back with the node.
+//
+//	         ┌──────────────────── Gone ───────────────────┐
+//	         ▼                                              │
+//	unregistered ── the node stands: Registered ► registered ── Suspended ► suspended
+//	         │                                      │   ▲                      │   │
+//	         │                                      │   └────── Resumed ───────┘   │ Gone ► unregistered
+//	         └── given up, in any state: Unregistered ► ended
 type machine struct{ presence.Machine }
 
 // Kept implements [presence.Keeper]: the machine of the node, which package presence

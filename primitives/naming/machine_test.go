@@ -27,28 +27,21 @@ func TestTranslation(t *testing.T) {
 		{presence.Left{Err: why}, Unregistered{why}},
 		{presence.Left{}, Unregistered{}},
 	} {
-		if got := translate(c.from); got != c.want {
-			t.Errorf("%#v is %#v", c.from, got)
-		}
+		check.Equal(t, translate(c.from), c.want, c.from, "is")
 	}
 	ours, err := os.ReadFile("doc.go")
 	theirs, err2 := os.ReadFile("../internal/presence/doc.go")
 	check.Must(t, errors.Join(err, err2))
 	const grammar = "(Joined (Suspended | Resumed)* Gone)* (Joined (Suspended | Resumed)*)? Left"
-	if !strings.Contains(string(theirs), grammar) {
-		t.Error("package presence has another grammar")
-	}
-	if own := strings.NewReplacer("Joined", "Registered", "Left", "Unregistered").Replace(grammar); !strings.Contains(string(ours), own) {
-		t.Errorf("doc.go does not state %s", own)
-	}
+	check.True(t, strings.Contains(string(theirs), grammar), "package presence has another grammar")
+	own := strings.NewReplacer("Joined", "Registered", "Left", "Unregistered").Replace(grammar)
+	check.True(t, strings.Contains(string(ours), own), "doc.go does not state %s", own)
 }
 
 // TestEnd: a machine passes on what its node does.
 func TestEnd(t *testing.T) {
 	m, out := machine{}.after(presence.Leave{Why: session.ErrNoAuth})
-	if !m.Ended() || len(out.Emit) != 1 || out.Emit[0] != (Unregistered{session.ErrNoAuth}) {
-		t.Errorf("%v: %v", m, out.Emit)
-	}
+	check.True(t, m.Ended() && len(out.Emit) == 1 && out.Emit[0] == (Unregistered{session.ErrNoAuth}), "%v: %v", m, out.Emit)
 }
 
 func FuzzNames(f *testing.F) {
@@ -60,9 +53,7 @@ func FuzzNames(f *testing.F) {
 		if back, ok := decode(node); !ok || back != name {
 			t.Errorf("%q is written %q, and read %q, %v", name, node, back, ok)
 		}
-		if strings.Contains(node, "/") || node == "." || node == ".." {
-			t.Errorf("%q is written %q", name, node)
-		}
+		check.True(t, !strings.Contains(node, "/") && node != "." && node != "..", "%q is written %q", name, node)
 		if other, ok := decode(name); ok && encode(other) != name {
 			t.Errorf("%q is read %q, which is written %q", name, other, encode(other))
 		}
@@ -71,9 +62,8 @@ func FuzzNames(f *testing.F) {
 
 func TestForeignNodesAreNoNames(t *testing.T) {
 	for _, node := range []string{"100%", "%2f", "%41", "%2Ea", "."} {
-		if name, ok := decode(node); ok {
-			t.Errorf("%q is read as %q", node, name)
-		}
+		name, ok := decode(node)
+		check.False(t, ok, "%q is read as %q", node, name)
 	}
 }
 
@@ -109,9 +99,7 @@ func TestSettle(t *testing.T) {
 		"of one that went":                     {stat(9, 1, 5), nil, other, replace, session.ErrUnknownOutcome},
 	} {
 		err := settle(c.before, c.now, c.same, c.replace)
-		if !errors.Is(err, c.want) || errors.Is(err, ErrTaken) && !errors.Is(err, session.ErrUnknownOutcome) {
-			t.Errorf("%s: %v, want %v", what, err, c.want)
-		}
+		check.False(t, !errors.Is(err, c.want) || errors.Is(err, ErrTaken) && !errors.Is(err, session.ErrUnknownOutcome), "%s: %v, want %v", what, err, c.want)
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 
 	"github.com/zkactors/zkactors/internal/client"
 	"github.com/zkactors/zkactors/internal/znode"
+	"github.com/zkactors/zkactors/primitives/internal/recipe"
 	"github.com/zkactors/zkactors/session"
 )
 
@@ -27,22 +28,15 @@ func decode(node string) (name string, ok bool) {
 }
 
 // nodeOf returns the path of the node that stands for a name, or why there cannot be one.
-func nodeOf(s *session.Session, path, name string) (string, error) {
-	if s == nil {
-		return "", fmt.Errorf("naming: %w: session is nil", session.ErrInvalidArgument)
-	}
-	if err := client.CheckPath(s, path); err != nil {
-		return "", fmt.Errorf("naming: path: %w", err)
-	}
-	if name == "" {
-		return "", fmt.Errorf("naming: %w: name: it is empty", session.ErrInvalidArgument)
-	}
-	node := znode.Join(path, encode(name))
-	if err := client.CheckPath(s, node); err != nil {
-		return "", fmt.Errorf("naming: name %q: %w", name, err)
-	}
-	if _, closed := s.State().(session.Closed); closed {
-		return "", fmt.Errorf("naming: %w", session.ErrClosed)
-	}
-	return node, nil
+func nodeOf(s *session.Session, path, name string) (node string, err error) {
+	err = recipe.Check(s, "naming", path, func(valid bool) (errs []error) {
+		node = znode.Join(path, encode(name))
+		if name == "" {
+			errs = append(errs, fmt.Errorf("naming: %w: name: it is empty", session.ErrInvalidArgument))
+		} else if err := client.CheckPath(s, node); valid && err != nil {
+			errs = append(errs, fmt.Errorf("naming: name %q: %w", name, err))
+		}
+		return errs
+	})
+	return node, err
 }

@@ -36,9 +36,8 @@ func (w world) openGated() *bubble.Gate { return w.OpenGated(options) }
 // register fails the test unless the error is want.
 func (w world) register(s *session.Session, data string, opts *naming.Options, want error) {
 	w.Helper()
-	if err := naming.Register(w.Context(), s, service, name, []byte(data), opts); !errors.Is(err, want) || want == nil && err != nil {
-		w.Errorf("register %q: %v, want %v", data, err, want)
-	}
+	err := naming.Register(w.Context(), s, service, name, []byte(data), opts)
+	check.False(w, !errors.Is(err, want) || want == nil && err != nil, "register %q: %v, want %v", data, err, want)
 }
 
 // expect compares what the name stands for; "" is nothing.
@@ -54,9 +53,8 @@ func (w world) expect(s *session.Session, want string) {
 
 func (w world) unregister(s *session.Session, want error) {
 	w.Helper()
-	if err := naming.Unregister(w.Context(), s, service, name); !errors.Is(err, want) || want == nil && err != nil {
-		w.Errorf("unregister: %v, want %v", err, want)
-	}
+	err := naming.Unregister(w.Context(), s, service, name)
+	check.False(w, !errors.Is(err, want) || want == nil && err != nil, "unregister: %v, want %v", err, want)
 }
 
 func TestPersistent(t *testing.T) {
@@ -71,9 +69,8 @@ func TestPersistent(t *testing.T) {
 		for _, other := range []string{"a", "a/b", "a/b/c", "..", "100%"} {
 			check.OK(w, naming.Register(w.Context(), b, service, other, nil, nil))
 		}
-		if names, err := naming.List(w.Context(), b, service); err != nil || !slices.Equal(names, []string{"..", "100%", "a", "a/b", "a/b/c", name}) {
-			w.Errorf("names: %q, %v", names, err)
-		}
+		names, err := naming.List(w.Context(), b, service)
+		check.True(w, err == nil && slices.Equal(names, []string{"..", "100%", "a", "a/b", "a/b/c", name}), "names: %q, %v", names, err)
 		w.unregister(b, nil)
 		w.unregister(b, naming.ErrNotFound)
 		w.expect(b, "")
@@ -91,9 +88,7 @@ func TestEphemeral(t *testing.T) {
 		w.expect(b, "3")
 		began := time.Now()
 		w.register(b, "4", ephemeral, naming.ErrTaken)
-		if took := time.Since(began); took < 24*time.Second || took > 25*time.Second {
-			w.Errorf("refused after %v", took)
-		}
+		check.Within(w, time.Since(began), 24*time.Second, 25*time.Second, "refused after")
 		w.unregister(b, naming.ErrForeign)
 		w.unregister(a, nil)
 		w.expect(b, "")
@@ -143,9 +138,8 @@ func TestExpiry(t *testing.T) {
 			for range 3 {
 				next()
 			}
-			if want := []string{"registered", "suspended", "gone:", "registered"}; !slices.Equal(told, want) {
-				w.Errorf("told %q, want %q", told, want)
-			}
+			want := []string{"registered", "suspended", "gone:", "registered"}
+			check.EqualSlices(w, told, want, "told")
 			w.expect(b, "1")
 			check.OK(w, r.Update(w.Context(), []byte("2")))
 			w.expect(b, "2")
@@ -190,9 +184,7 @@ func TestLostReplies(t *testing.T) {
 						}
 					})
 				}
-				if hits < 5 {
-					t.Errorf("only %d requests were hit", hits)
-				}
+				check.AtLeast(t, hits, 5, "requests were hit")
 			})
 		}
 	}
@@ -221,17 +213,13 @@ func TestWatch(t *testing.T) {
 			w.Error(state)
 		}
 		w.register(s, "1", nil, nil)
-		if state := <-v.Changes(); string(state.Data) != "1" {
-			w.Error(state)
-		}
+		check.Equal(w, string((<-v.Changes()).Data), "1")
 		w.unregister(s, nil)
 		for state := range v.Changes() {
 			if !state.Exists {
 				break
 			}
-			if string(state.Data) != "1" {
-				w.Error(state)
-			}
+			check.Equal(w, string(state.Data), "1", state)
 		}
 	})
 }
@@ -274,15 +262,11 @@ func TestBadInput(t *testing.T) {
 				errs = append(errs, looked, watched, naming.Unregister(ctx, c.session, c.path, c.name))
 			}
 			for i, err := range errs {
-				if !errors.Is(err, c.want) || !strings.Contains(err.Error(), c.names) {
-					w.Errorf("%d: %q, %q: %v, want %v that names %s", i, c.path, c.name, err, c.want, c.names)
-				}
+				check.True(w, errors.Is(err, c.want) && strings.Contains(err.Error(), c.names), "%d: %q, %q: %v, want %v that names %s", i, c.path, c.name, err, c.want, c.names)
 			}
 		}
 		check.Fails(naming.List(ctx, nil, service))(w, session.ErrInvalidArgument)
 		synctest.Wait()
-		if n := w.Requests(); len(n) > 0 {
-			w.Errorf("there were requests: %v", n)
-		}
+		check.True(w, len(w.Requests()) == 0, "requests: %v", w.Requests())
 	})
 }

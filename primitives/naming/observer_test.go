@@ -3,7 +3,6 @@ package naming_test
 import (
 	"context"
 	"fmt"
-	"slices"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -91,9 +90,7 @@ func TestObserver(t *testing.T) {
 		"a semaphore that refuses": {func(ctx context.Context, s *session.Session) {
 			must(semaphore.SetLimit(ctx, s, "/s", 2))
 			_, err := semaphore.Acquire(ctx, s, "/s", 1, nil)
-			if err == nil {
-				t.Error("it does not refuse")
-			}
+			check.True(t, err != nil, "it does not refuse")
 		}, []string{"semaphore waits", "semaphore lost: limit is 2, not 1", "semaphore gave up after 0s"}},
 		"an election": {func(ctx context.Context, s *session.Session) {
 			c, err := election.Stand(ctx, s, "/e", &election.Options{Data: []byte("x")})
@@ -161,9 +158,7 @@ func TestObserver(t *testing.T) {
 		"a name that another has": {func(ctx context.Context, s *session.Session) {
 			_, err := s.Create(ctx, "/x", nil, session.Persistent)
 			must(err)
-			if err := naming.Register(ctx, s, "/", "x", nil, ephemeral); err == nil {
-				t.Error("it is registered")
-			}
+			check.False(t, naming.Register(ctx, s, "/", "x", nil, ephemeral) == nil, "it is registered")
 		}, []string{"naming waits", "naming gave up after 0s", "naming lost: name held by another: held by a node of no session"}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -175,9 +170,7 @@ func TestObserver(t *testing.T) {
 				synctest.Wait()
 				c.mu.Lock()
 				defer c.mu.Unlock()
-				if !slices.Equal(c.said, row.want) {
-					w.Errorf("told\n%q, want\n%q", c.said, row.want)
-				}
+				check.EqualSlices(w, c.said, row.want, "told")
 			})
 		})
 	}
@@ -199,8 +192,7 @@ func TestObserverOfReads(t *testing.T) {
 		synctest.Wait()
 		c.mu.Lock()
 		defer c.mu.Unlock()
-		if want := []string{"delete: delete /missing: no such node"}; !slices.Equal(c.failed, want) {
-			w.Errorf("%q have failed, want %q", c.failed, want)
-		}
+		want := []string{"delete: delete /missing: no such node"}
+		check.EqualSlices(w, c.failed, want, "have failed")
 	})
 }

@@ -27,13 +27,6 @@ type Options struct {
 	ConflictAfter time.Duration
 }
 
-func (o *Options) withDefaults() Options {
-	if o == nil {
-		return Options{}
-	}
-	return *o
-}
-
 // validate refuses what cannot be registered, before any I/O.
 func validate(s *session.Session, node string, data []byte, o Options) error {
 	if o.ConflictAfter < 0 {

@@ -22,8 +22,7 @@ func TestRealNames(t *testing.T) {
 	opts := &session.Options{Timeout: 10 * time.Second, ServerTick: 100 * time.Millisecond}
 	var both [2]*session.Session
 	for i, addrs := range [][]string{proxy.Addrs(), ens.Addrs()} {
-		s := check.Have(session.Open(ctx, addrs, opts))(t)
-		defer s.Close()
+		s := check.Open(session.Open(ctx, addrs, opts))(t)
 		both[i] = s
 	}
 	s, other := both[0], both[1]
@@ -41,8 +40,7 @@ func TestRealNames(t *testing.T) {
 	check.OK(t, naming.Unregister(ctx, s, path, name))
 
 	// One that lives with its session, and is registered again when that expires.
-	view := check.Have(naming.Watch(other, path, name, nil))(t)
-	defer view.Close()
+	view := check.Open(naming.Watch(other, path, name, nil))(t)
 	expect := func(what string, want func(watch.NodeState) bool) {
 		t.Helper()
 		for {

@@ -3,8 +3,10 @@ package naming
 import (
 	"context"
 	"fmt"
+	"io"
 
 	"github.com/zkactors/zkactors/primitives/internal/presence"
+	"github.com/zkactors/zkactors/primitives/internal/recipe"
 	"github.com/zkactors/zkactors/session"
 )
 
@@ -27,7 +29,7 @@ type Registration struct {
 // arguments, or wraps [ErrTaken] if this very session keeps the name already; otherwise
 // nothing fails here.
 func Keep(s *session.Session, path, name string, data []byte, opts *Options) (*Registration, error) {
-	o := opts.withDefaults()
+	o := recipe.Or(opts)
 	node, err := nodeOf(s, path, name)
 	if err == nil {
 		err = validate(s, node, data, o)
@@ -42,7 +44,7 @@ func Keep(s *session.Session, path, name string, data []byte, opts *Options) (*R
 			Name:    "name " + node,
 			Machine: func(node presence.Machine) machine { return machine{node} },
 			Input:   func(in presence.Input) presence.Input { return in },
-			Cancel:  cancel,
+			Cancel:  recipe.Undone[Suspended, Resumed, Event],
 		})
 	if err != nil {
 		return nil, fmt.Errorf("naming: register %q: %w", name, err)
@@ -92,3 +94,9 @@ func (r *Registration) Update(ctx context.Context, data []byte) error {
 // deadline has passed. Undelivered events are discarded, but for the last one. It may be
 // called any number of times.
 func (r *Registration) Close() { r.kept.Close() }
+
+// String describes the registration in one short line.
+func (r *Registration) String() string { return "name " + r.node }
+
+// Format implements [fmt.Formatter]: every verb prints String, and reads no more than that.
+func (r *Registration) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, r.String()) }

@@ -99,9 +99,8 @@ func TestLostRegister(t *testing.T) {
 		pass()
 		replaceIt(w, b)
 		a.Mend()
-		if err := <-result; !errors.Is(err, naming.ErrTaken) || !errors.Is(err, session.ErrUnknownOutcome) {
-			w.Error(err)
-		}
+		err := <-result
+		check.True(w, errors.Is(err, naming.ErrTaken) && errors.Is(err, session.ErrUnknownOutcome), "%v", err)
 		w.expect(b, "newer")
 	})
 }
@@ -135,19 +134,12 @@ func TestSlowUnregister(t *testing.T) {
 			w.unregister(b, nil)
 			r := check.Have(naming.Keep(b, service, name, []byte("new"), nil))(w)
 			defer r.Close()
-			if ev := <-r.Events(); ev != (naming.Registered{}) {
-				w.Error(ev)
-			}
+			check.Equal[naming.Event](w, <-r.Events(), naming.Registered{})
 			// When it is done by then, it was done before the name was registered anew.
-			if err := <-result; err != nil && !errors.Is(err, naming.ErrForeign) {
-				w.Error(err)
-			}
+			err := <-result
+			check.False(w, err != nil && !errors.Is(err, naming.ErrForeign), "%v", err)
 			w.expect(a, "new")
-			select {
-			case ev := <-r.Events():
-				w.Errorf("the new one was told %v", ev)
-			default:
-			}
+			check.None(w, r.Events(), "the new one was told")
 		})
 	}
 }
@@ -212,9 +204,7 @@ func TestReplaceWhileWaiting(t *testing.T) {
 		pass()
 		began := time.Now()
 		w.register(b, "3", taking, nil)
-		if took := time.Since(began); took > time.Second {
-			w.Errorf("it took %v", took)
-		}
+		check.AtMost(w, time.Since(began), time.Second, "it took")
 		w.expect(b, "3")
 	})
 }
@@ -354,9 +344,7 @@ func TestEndedContexts(t *testing.T) {
 			w.Freeze(s.ID(), zktest.ToClient)
 			ctx, cancel := late()
 			defer cancel()
-			if err := do(ctx); !errors.Is(err, why) {
-				w.Errorf("%s, with a context that ends: %v", what, err)
-			}
+			check.Is(w, do(ctx), why, what, "with a context that ends")
 			w.Thaw(0)
 			pass()
 		}
@@ -370,9 +358,8 @@ func TestMissing(t *testing.T) {
 		s := w.open()
 		w.unregister(s, naming.ErrNotFound)
 		w.expect(s, "")
-		if names, err := naming.List(w.Context(), s, service); err != nil || len(names) > 0 {
-			w.Errorf("%q, %v", names, err)
-		}
+		names, err := naming.List(w.Context(), s, service)
+		check.True(w, err == nil && len(names) == 0, "%q, %v", names, err)
 		for _, opts := range []*naming.Options{nil, replacing, ephemeral, taking} {
 			w.register(s, "1", opts, nil)
 			w.expect(s, "1")

@@ -1,12 +1,12 @@
 package queue
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"log/slog"
 	"maps"
 	"math/rand/v2"
-	"sync"
 
 	"github.com/zkactors/zkactors/actors"
 	"github.com/zkactors/zkactors/internal/client"
@@ -43,21 +43,14 @@ type Consumer struct {
 	actor    *actors.Actor[input, Event]
 	owned    owned.Set
 	waiter   *waiter // of the newest epoch in which there was nothing to claim; only for perform
-
-	mu  sync.Mutex
-	err error // set when the machine has ended
+	reason   client.Reason
 }
 
 // Consume begins to claim items, and returns at once. The error names what is wrong with the options; what fails
 // later ends the consumer, and [Consumer.Err] says why.
 func (b *base) Consume(opts *ConsumeOptions) (*Consumer, error) {
-	var o ConsumeOptions
-	if opts != nil {
-		o = *opts
-	}
-	if o.Prefetch == 0 {
-		o.Prefetch = defaultPrefetch
-	}
+	o := client.Options(opts)
+	o.Prefetch = cmp.Or(o.Prefetch, defaultPrefetch)
 	_, closed := b.live.State().(session.Closed)
 	switch {
 	case o.Prefetch < 0:
@@ -103,11 +96,7 @@ func (c *Consumer) Events() <-chan Event { return c.actor.Events() }
 func (c *Consumer) Done() <-chan struct{} { return c.actor.Ended() }
 
 // Err returns why the consumer has ended. It returns nil before that, and after Close.
-func (c *Consumer) Err() error {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.err
-}
+func (c *Consumer) Err() error { return c.reason.Err() }
 
 // Close gives back all items that are not acknowledged, and waits until that is confirmed, at most until the
 // session's deadline has passed. It may be called any number of times.
@@ -135,9 +124,7 @@ func (c *Consumer) observe(m machine, events []Event) {
 	if !m.ended {
 		return
 	}
-	c.mu.Lock()
-	c.err = c.explain(m.err)
-	c.mu.Unlock()
+	c.reason.Set(c.explain(m.err))
 	c.shelf.Stop()
 	c.owned.End()
 }
@@ -216,34 +203,28 @@ func (c *Consumer) read(e read, tell func(input)) {
 
 // trim leaves as many items as one transaction can claim.
 func (c *Consumer) trim(in *got) {
-	ops := func(items []claimed) (ops []session.Op) {
-		for _, item := range items {
-			ops = append(ops, c.base.claimOps(item, c.name)...)
-		}
-		return append(ops, c.base.longestReceipt())
-	}
-	n := len(in.items)
-	for n > 1 && c.base.session.Fits(ops(in.items[:n])...) != nil {
-		n /= 2
-	}
+	n := c.base.halve(len(in.items), func(n int) []session.Op { return c.claimOps(in.items[:n]) })
 	for _, item := range in.items[n:] {
 		in.rest = append(in.rest, item.place)
 	}
 	in.items = in.items[:n]
 }
 
+// claimOps returns what claims items.
+func (c *Consumer) claimOps(items []claimed) (ops []session.Op) {
+	for _, item := range items {
+		ops = append(ops, c.base.claimOps(item, c.name)...)
+	}
+	return ops
+}
+
 // claim claims items. The directory of the claims comes and goes with them.
 func (c *Consumer) claim(e claim, tell func(input)) {
 	b := c.base
 	requests := b.session.Async(e.epoch)
-	var ops []session.Op
-	for _, item := range e.items {
-		ops = append(ops, b.claimOps(item, c.name)...)
-	}
-	c.receipts.begin(e.epoch, ops, func(results []session.OpResult, err error) {
+	c.receipts.begin(e.epoch, c.claimOps(e.items), func(results []session.OpResult, err error) {
 		err = refused(results, err)
-		var no *refusal
-		if !errors.As(err, &no) || no.index%2 != 0 || !errors.Is(err, session.ErrNoNode) {
+		if no, is := errors.AsType[*refusal](err); !is || no.index%2 != 0 || !errors.Is(err, session.ErrNoNode) {
 			tell(claims{e.turn, err})
 			return
 		}

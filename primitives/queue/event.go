@@ -1,6 +1,10 @@
 package queue
 
-import "fmt"
+import (
+	"fmt"
+
+	"github.com/zkactors/zkactors/internal/client"
+)
 
 // recipe is the name of the package in records of the log.
 const recipe = "queue"
@@ -43,12 +47,7 @@ func (Suspended) String() string { return "suspended" }
 func (Resumed) String() string   { return "resumed" }
 func (e Lost) String() string    { return fmt.Sprintf("lost items=%d", e.Items) }
 func (e Buried) String() string  { return "buried id=" + e.ID }
-func (e Closed) String() string {
-	if e.Err == nil {
-		return "closed"
-	}
-	return fmt.Sprintf("closed: %v", e.Err)
-}
+func (e Closed) String() string  { return client.Told("closed", e.Err) }
 
 // cancel reports whether next undoes last.
 func cancel(last, next Event) bool {

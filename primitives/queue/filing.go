@@ -60,6 +60,14 @@ type bound struct {
 	count   int   // of the items, at most, at that version
 }
 
+// Knowledge is what a call has learnt of the queue, for later calls of the handle.
+type knowledge struct {
+	target target // where the next items go; means something while known is set
+	known  bool
+	after  bucket // a bucket of delayed items that exists; zero if none is known
+	bound  bound
+}
+
 // A filingInput is an event that a filing reacts to.
 //
 //sumtype:decl
@@ -68,12 +76,9 @@ type filingInput interface{ filingInput() }
 type (
 	file struct { // begins, with what earlier calls of the handle have learnt
 		checked bool
-		tail    target
-		known   bool   // set if the tail is
-		after   bucket // a bucket of delayed items that exists; zero if none is known
-		bound   bound
+		knowledge
 	}
-	checked struct{ err error } // answers check
+	replied struct{ err error } // answers check and makeDir
 	timed   struct {            // answers readClock
 		high int64 // no earlier than the call, by the server's clock
 		err  error
@@ -88,8 +93,7 @@ type (
 		full   bool   // whether it is to be sealed
 		err    error
 	}
-	based struct{ err error } // answers makeDir
-	filed struct {            // answers transact
+	filed struct { // answers transact
 		results []session.OpResult
 		err     error
 	}
@@ -97,12 +101,11 @@ type (
 )
 
 func (file) filingInput()    {}
-func (checked) filingInput() {}
+func (replied) filingInput() {}
 func (timed) filingInput()   {}
 func (counted) filingInput() {}
 func (room) filingInput()    {}
 func (newest) filingInput()  {}
-func (based) filingInput()   {}
 func (filed) filingInput()   {}
 func (stop) filingInput()    {}
 func (shut) filingInput()    {}
@@ -122,13 +125,8 @@ type (
 	makeDir    struct{ ofItems bool }    // make the directory of the items, or the path, and what is above it
 	transact   struct{ plan filingPlan } // send the transaction
 	forgo      struct{}                  // stop waiting for the transaction under way; filed follows at once
-	learn      struct {                  // tell the handle, for later calls
-		tail  target
-		known bool   // whether the tail is
-		after bucket // of delayed items that is there; zero if none is known
-		bound bound
-	}
-	confirm struct { // answer the caller, once: with the nodes that were created, none if the reply was lost
+	learn      struct{ knowledge }       // report to the handle, for later calls
+	confirm    struct {                  // answer the caller, once: with the nodes that were created, none if the reply was lost
 		created []session.OpResult
 		err     error
 	}
@@ -164,14 +162,16 @@ type filing struct {
 	most     int   // how many items the queue may have; 0 if it is not bounded
 	refuse   bool  // set if the call fails when there is no room, and does not wait
 
-	phase  filingPhase
-	due    int64  // set by the server's clock, once, if the items are delayed; 0 before that
-	target target // of the next transaction; it means something while known is set, or putting
-	known  bool   // set with target; cleared when a transaction was refused because the target is another
+	phase filingPhase
+	due   int64 // set by the server's clock, once, if the items are delayed; 0 before that
+
+	// Set at the start. The target, which is that of the next transaction, is set anew when the newest bucket was found, or the
+	// time was read. Known is cleared when a transaction was refused because the target is another. The bound is set by each
+	// count, and cleared when a transaction was refused because the version is another.
+	knowledge
+
 	sealed bucket // the newest bucket that a refusal has shown to be sealed
 	seals  bool   // set with sealed
-	after  bucket // a bucket of delayed items that existed at the start; zero if none is known
-	bound  bound  // of the newest count; cleared when a transaction was refused because the version is another
 	ended  bool   // set with confirm
 }
 
@@ -195,17 +195,19 @@ func (f filing) Step(in filingInput, out *actors.Effects[filingEffect, none]) fi
 	s := &filingStep{filing: f, Effects: out}
 	switch in := in.(type) {
 	case file:
-		s.bound, s.after = in.bound, in.after
-		if s.delay == 0 {
-			s.target, s.known = in.tail, in.known
-		}
+		s.knowledge = in.knowledge
+		s.known = s.known && s.delay == 0
 		if in.checked {
 			s.proceed()
 		} else {
 			s.ask(checking, check{})
 		}
-	case checked:
-		if s.goes(in.err, check{}) {
+	case replied:
+		question := filingEffect(check{})
+		if s.phase == basing {
+			question = makeDir{!s.flat}
+		}
+		if s.goes(in.err, question) {
 			s.proceed()
 		}
 	case timed:
@@ -230,10 +232,6 @@ func (f filing) Step(in filingInput, out *actors.Effects[filingEffect, none]) fi
 			if in.bucket.number < 0 || in.full || sealed {
 				s.target = target{bucket{priority: s.priority, number: in.bucket.number + 1}, true, in.full && !sealed}
 			}
-			s.proceed()
-		}
-	case based:
-		if s.goes(in.err, makeDir{!s.flat}) {
 			s.proceed()
 		}
 	case filed:
@@ -375,18 +373,18 @@ func (s *filingStep) fail(results []session.OpResult, err error) {
 // the same bucket, or if that is full into the next one, which the next transaction
 // creates.
 func (s *filingStep) placed(created []session.OpResult) {
-	known := learn{bound: s.bound}
-	known.bound.version++
-	known.bound.count += s.items
+	next := knowledge{bound: s.bound}
+	next.bound.version++
+	next.bound.count += s.items
 	if n := len(created); n > 0 && !s.flat && s.delay == 0 {
-		known.tail, known.known = target{bucket: s.target.bucket}, true
+		next.target, next.known = target{bucket: s.target.bucket}, true
 		if sequenceOf(created[n-1].Path) >= bucketSize-1 {
-			known.tail = target{bucket: bucket{priority: s.priority, number: s.target.bucket.number + 1}, fresh: true, seals: true}
+			next.target = target{bucket: bucket{priority: s.priority, number: s.target.bucket.number + 1}, fresh: true, seals: true}
 		}
 	}
 	if s.delay > 0 {
-		known.after = s.target.bucket
+		next.after = s.target.bucket
 	}
-	s.do(known)
+	s.do(learn{next})
 	s.end(created, nil)
 }

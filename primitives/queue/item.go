@@ -104,11 +104,8 @@ func (i Item) settle(ctx context.Context, how settlement) error {
 	if i.consumer == nil {
 		return fmt.Errorf("queue: %w: the zero Item", session.ErrInvalidArgument)
 	}
-	if err := client.CheckContext(ctx); err != nil {
+	if err := client.Usable(ctx); err != nil {
 		return i.consumer.explain(err)
-	}
-	if ctx.Err() != nil {
-		return i.consumer.explain(context.Cause(ctx))
 	}
 	outcome, err := actors.Ask(ctx, i.consumer.actor, func(reply actors.Reply[error]) input {
 		return settle{settling{i.claimed, how, reply}}

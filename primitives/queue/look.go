@@ -53,7 +53,7 @@ func (st *store) look(rs *receipts, epoch, want int, claims bool, answer func(vi
 	switch {
 	case st.layout.flat():
 		l.list(st.path, l.flat)
-	case !st.isChecked():
+	case !st.known(0).checked:
 		l.requests.Children(st.path, func(names []string, _ *session.Stat, err error) {
 			if err == nil {
 				err = st.check(names)
@@ -232,14 +232,11 @@ func (b *base) lookNow(ctx context.Context, want int, claims bool) (v view, err 
 	var pauses owned.Set
 	for {
 		seen := make(chan view, 1)
-		err = await(ctx, func(done func(error)) func() {
-			var once sync.Once
-			end := func(err error) { once.Do(func() { done(err) }) }
+		err = awaitAnswer(ctx, func(done func(error)) {
 			b.look(b.receipts, 0, want, claims, func(v view, err error) {
 				seen <- v
-				end(err)
+				done(err)
 			})
-			return func() { end(errAbandoned) }
 		})
 		if err == nil {
 			return <-seen, nil

@@ -487,13 +487,16 @@ func (s *step) room() int {
 	if room > 0 || !s.urgent || len(s.listed) == 0 {
 		return room
 	}
-	most, offered := int32(0), false
+	most, offered, taken := int32(0), false, 0
 	for _, h := range s.held {
-		if !h.taken && !h.leaving && (!offered || h.place.bucket.priority < most) {
+		switch {
+		case h.taken:
+			taken++
+		case !h.leaving && (!offered || h.place.bucket.priority < most):
 			most, offered = h.place.bucket.priority, true
 		}
 	}
-	if offered && s.listed[0].bucket.priority < most || !offered && s.taken() < s.prefetch {
+	if offered && s.listed[0].bucket.priority < most || !offered && taken < s.prefetch {
 		return 1
 	}
 	return 0
@@ -502,16 +505,6 @@ func (s *step) room() int {
 // offered reports whether there are items that no reader has received.
 func (s *step) offered() bool {
 	return slices.ContainsFunc(s.held, func(h held) bool { return !h.taken && !h.leaving && !h.wanted })
-}
-
-// taken returns how many of the held items a reader has received.
-func (s *step) taken() (n int) {
-	for _, h := range s.held {
-		if h.taken {
-			n++
-		}
-	}
-	return n
 }
 
 // failed handles the error of a look, a read or a claim, and reports whether there was
@@ -575,13 +568,8 @@ func (s *step) got(in got) {
 	}
 	if len(items) > 0 {
 		s.do(claim{s.ask(claiming), items})
-		s.wanted(items)
 	}
-}
-
-// wanted holds the items of a claim from the moment when it goes out. The answer only
-// confirms them.
-func (s *step) wanted(items []claimed) {
+	// The items are held from now on. The answer only confirms them.
 	for _, c := range items {
 		s.held = append(s.held, held{claimed: c.next(), wanted: true})
 	}
@@ -594,8 +582,7 @@ func (s *step) claimed(in claims) {
 	if in.err != nil {
 		s.held = slices.DeleteFunc(s.held, func(h held) bool { return h.wanted })
 		s.listed, s.follow = nil, turn{}
-		var no *refusal
-		if errors.As(in.err, &no) && isAny(in.err, session.ErrNodeExists, session.ErrNoNode, session.ErrBadVersion) {
+		if _, refused := errors.AsType[*refusal](in.err); refused && isAny(in.err, session.ErrNodeExists, session.ErrNoNode, session.ErrBadVersion) {
 			s.lost() // a rival has the item, or had it
 		} else {
 			s.failed(in.err)
@@ -647,9 +634,9 @@ func (s *step) settled(err error) {
 	under := s.under
 	s.under = nil
 	stays := false // set if the item is still claimed
-	var no *refusal
+	no, refused := errors.AsType[*refusal](err)
 	switch {
-	case errors.As(err, &no):
+	case refused:
 		i := no.index / 2                                         // each item has two operations: on its claim, and on itself
 		if no.index%2 == 1 && errors.Is(err, session.ErrNoNode) { // the item was deleted, and its claim is left
 			s.do(sweep{s.turn.epoch, under[i].place})
@@ -665,11 +652,7 @@ func (s *step) settled(err error) {
 		err = fmt.Errorf("%w: %w", ErrNotClaimed, err)
 	}
 	for _, u := range under {
-		if i := s.find(u.claimed); i >= 0 && stays {
-			s.held[i].leaving = false
-		} else {
-			s.forget(u.claimed)
-		}
+		s.release(u.claimed, stays)
 		s.do(answer{u.reply, err})
 		if u.how != acknowledge {
 			s.back(u.place)
@@ -706,9 +689,13 @@ func (s *step) back(p place) {
 	s.listed = slices.Insert(slices.Clone(s.listed), i, p)
 }
 
-// forget removes a claim from those that are held.
-func (s *step) forget(c claimed) {
-	if i := s.find(c); i >= 0 {
+// release removes a claim from those that are held. One that stays may be settled once more.
+func (s *step) release(c claimed, stays bool) {
+	switch i := s.find(c); {
+	case i < 0:
+	case stays:
+		s.held[i].leaving = false
+	default:
 		s.held = slices.Delete(s.held, i, i+1)
 	}
 }
@@ -719,12 +706,12 @@ func (s *step) forget(c claimed) {
 func (s *step) buried(in buried) {
 	s.graves = slices.DeleteFunc(slices.Clone(s.graves), func(q settling) bool { return q.place == in.place && q.version == in.version })
 	fails := false // set if the server refuses the move for good
-	var no *refusal
 	err := in.err
+	no, refused := errors.AsType[*refusal](err)
 	switch {
 	case err == nil:
 		s.emit(Buried{in.place.id()})
-	case errors.As(err, &no) && isAny(err, session.ErrNoNode, session.ErrBadVersion, session.ErrNodeExists):
+	case refused && isAny(err, session.ErrNoNode, session.ErrBadVersion, session.ErrNodeExists):
 		if in.how == reject && no.index == 1 && errors.Is(err, session.ErrNoNode) { // as in settled: the claim is left
 			s.do(sweep{s.turn.epoch, in.place})
 		}
@@ -735,11 +722,7 @@ func (s *step) buried(in buried) {
 	default:
 		fails = true
 	}
-	if i := s.find(in.claimed); i >= 0 && fails {
-		s.held[i].leaving = false // giveBack settles it below
-	} else {
-		s.forget(in.claimed)
-	}
+	s.release(in.claimed, fails) // one that stays is settled by giveBack below
 	if err != nil {
 		s.follow = turn{} // the item may be there yet
 	}

@@ -426,3 +426,30 @@ func TestYoungerReceipt(t *testing.T) {
 		})
 	}
 }
+
+// TestRefusedSettlement: an item whose settlement the server refuses stays claimed, and may be settled once more.
+func TestRefusedSettlement(t *testing.T) {
+	item := claimed{place: place{name: "x"}, version: 1}
+	m := machine{prefetch: 1, held: []held{{claimed: item, taken: true}}}
+	m.turn = turn{epoch: 1}
+	m, _ = m.after(settle{settling{claimed: item, how: acknowledge}})
+	m, out := m.after(settled{n: m.n, err: &refusal{0, session.ErrNoAuth}})
+	if told, is := out.Do[0].(answer); !is || !errors.Is(told.err, session.ErrNoAuth) || errors.Is(told.err, ErrNotClaimed) {
+		t.Errorf("%+v", out.Do)
+	}
+	if m, out = m.after(settle{settling{claimed: item, how: acknowledge}}); len(m.under) != 1 {
+		t.Errorf("%v does %+v", m, out.Do)
+	}
+}
+
+// TestDirectoryInDoubt: a call of Take whose session is closed while it makes the directory of the claims has taken nothing.
+func TestDirectoryInDoubt(t *testing.T) {
+	var out actors.Effects[takingEffect, none]
+	m := taking{}.Step(fetched{item: claimed{place: place{name: "x"}, version: 1}}, &out)
+	m = m.Step(removed{&refusal{0, session.ErrNoNode}}, &out)
+	m = m.Step(readied{fmt.Errorf("%w: %w", session.ErrUnknownOutcome, session.ErrClosed)}, &out)
+	told, is := out.Do[len(out.Do)-1].(give)
+	if !is || !m.Ended() || !errors.Is(told.err, session.ErrClosed) || session.InDoubt(told.err) || told.data != nil {
+		t.Errorf("%+v", out.Do)
+	}
+}

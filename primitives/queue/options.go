@@ -55,29 +55,17 @@ type Options struct {
 	Layout Layout
 }
 
-func (o *Options) withDefaults() Options {
-	if o == nil {
-		return Options{}
-	}
-	return *o
-}
-
 // validate refuses what cannot be done, before any I/O.
 func validate(s *session.Session, path string, o Options) error {
-	if s == nil {
-		return fmt.Errorf("queue: %w: session is nil", session.ErrInvalidArgument)
-	}
+	return client.Validate(recipe, s, func() error {
+		return errors.Join(client.CheckPlace(s, "queue: path", path, "a queue"), o.validate(s, path))
+	})
+}
+
+// validate refuses options that contradict each other.
+func (o Options) validate(s *session.Session, path string) error {
 	var errs []error
 	refuse := func(format string, args ...any) { errs = append(errs, fmt.Errorf("queue: "+format, args...)) }
-	validatePath := func(argument, path string) {
-		switch err := client.CheckPath(s, path); {
-		case err != nil:
-			refuse("%s: %w", argument, err)
-		case path == "/":
-			refuse("%s: %w %q: the root cannot be a queue", argument, session.ErrInvalidPath, path)
-		}
-	}
-	validatePath("path", path)
 	switch {
 	case o.MaxAttempts < 0:
 		refuse("Options.MaxAttempts: %w: %d is negative", session.ErrInvalidArgument, o.MaxAttempts)
@@ -86,7 +74,7 @@ func validate(s *session.Session, path string, o Options) error {
 	case o.MaxAttempts == 0 && o.DeadLetter != "":
 		refuse("Options.MaxAttempts: %w: DeadLetter needs it", session.ErrInvalidArgument)
 	case o.DeadLetter != "":
-		validatePath("Options.DeadLetter", o.DeadLetter)
+		errs = append(errs, client.CheckPlace(s, "queue: Options.DeadLetter", o.DeadLetter, "a queue"))
 		if strings.HasPrefix(o.DeadLetter+"/", path+"/") || strings.HasPrefix(path+"/", o.DeadLetter+"/") {
 			refuse("Options.DeadLetter: %w %q: one queue is within the other", session.ErrInvalidPath, o.DeadLetter)
 		}
@@ -104,9 +92,6 @@ func validate(s *session.Session, path string, o Options) error {
 		refuse("Options.Layout: %w: %d", session.ErrInvalidArgument, o.Layout)
 	case o.Layout.flat() && o.MaxAttempts > 0:
 		refuse("Options.MaxAttempts: %w: this layout has no attempts", session.ErrInvalidArgument)
-	}
-	if _, closed := s.State().(session.Closed); closed {
-		refuse("%w", session.ErrClosed)
 	}
 	return errors.Join(errs...)
 }

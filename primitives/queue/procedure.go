@@ -68,11 +68,8 @@ func abandoned(doubt bool) error {
 
 // await waits until the procedure that begin starts calls done. When ctx ends it abandons the command.
 func await(ctx context.Context, begin func(done func(error)) (abandon func())) error {
-	if err := client.CheckContext(ctx); err != nil {
+	if err := client.Usable(ctx); err != nil {
 		return err
-	}
-	if ctx.Err() != nil {
-		return context.Cause(ctx)
 	}
 	answered := make(chan error, 1)
 	abandon := begin(func(err error) { answered <- err })
@@ -89,6 +86,16 @@ func await(ctx context.Context, begin func(done func(error)) (abandon func())) e
 		return fmt.Errorf("%w: %w", session.ErrUnknownOutcome, context.Cause(ctx))
 	}
 	return context.Cause(ctx)
+}
+
+// awaitAnswer is await for what goes on when its caller has left it.
+func awaitAnswer(ctx context.Context, begin func(done func(error))) error {
+	return await(ctx, func(done func(error)) func() {
+		var once sync.Once
+		end := func(err error) { once.Do(func() { done(err) }) }
+		begin(end)
+		return func() { end(errAbandoned) }
+	})
 }
 
 // passes reports whether to repeat a request of the epoch that failed.

@@ -104,7 +104,7 @@ func (b *base) put(ctx context.Context, data [][]byte, priority int32, delay tim
 		if delay > 0 && b.opts.MaxItems == 0 { // its bucket is never full
 			return p.begin(answer)
 		}
-		return b.lane(priority).begin(&putCall{priority: priority, delay: p.filing.delay, called: p.called, items: p.items, answer: answer})
+		return b.lane(priority).begin(&putCall{sharing: sharing{answer: answer}, priority: priority, delay: p.filing.delay, called: p.called, items: p.items})
 	})
 	if err != nil {
 		return nil, b.explain(err)
@@ -202,11 +202,7 @@ type producer struct {
 
 // millis returns a delay in ms, rounded up.
 func millis(delay time.Duration) int64 {
-	ms := int64(delay / time.Millisecond)
-	if delay%time.Millisecond > 0 {
-		ms++
-	}
-	return ms
+	return int64(delay/time.Millisecond + min(delay%time.Millisecond, 1))
 }
 
 // producing returns a producer without items.
@@ -243,7 +239,7 @@ func (p *producer) perform(e filingEffect, tell func(filingInput)) {
 			case errors.Is(err, session.ErrNoNode):
 				err = nil
 			}
-			slowly(err, checked{err})
+			slowly(err, replied{err})
 		})
 	case readClock:
 		p.receipts.now(epoch, func(_, high int64, err error) {
@@ -261,7 +257,7 @@ func (p *producer) perform(e filingEffect, tell func(filingInput)) {
 	case findNewest:
 		p.find(slowly)
 	case makeDir:
-		p.makeDir(e.ofItems, func(err error) { slowly(err, based{err}) })
+		p.makeDir(e.ofItems, func(err error) { slowly(err, replied{err}) })
 	case transact:
 		p.forgo = p.receipts.beginBefore(e.plan.bound.before, epoch, p.ops(e.plan), func(results []session.OpResult, err error) { tell(filed{results, err}) })
 	case forgo:
@@ -269,7 +265,6 @@ func (p *producer) perform(e filingEffect, tell func(filingInput)) {
 	case learn:
 		p.into.learn(e)
 	case confirm:
-		p.pauses.End()
 		if p.waiter != nil {
 			p.waiter.leave()
 		}

@@ -40,7 +40,7 @@ type base struct {
 // If opts is nil, the default options are used. The error names what is wrong with the
 // arguments.
 func New(s *session.Session, path string, opts *Options) (*Queue, error) {
-	b, err := newBase(s, path, opts.withDefaults())
+	b, err := newBase(s, path, client.Options(opts))
 	if err != nil {
 		return nil, err
 	}
@@ -51,7 +51,7 @@ func New(s *session.Session, path string, opts *Options) (*Queue, error) {
 // two: calls of a [Queue] that meet an item whose priority is not 0 fail with [ErrLayout]. The layout must be
 // [Standard].
 func NewPriority(s *session.Session, path string, opts *Options) (*Priority, error) {
-	o := opts.withDefaults()
+	o := client.Options(opts)
 	if o.Layout.flat() {
 		return nil, fmt.Errorf("queue: Options.Layout: %w: it has no priorities of int32", session.ErrInvalidArgument)
 	}
@@ -75,7 +75,7 @@ func newBase(s *session.Session, path string, o Options) (*base, error) {
 // newBaseOf is newBase, for any session.
 func newBaseOf(s client.Session, path string, o Options) *base {
 	b := &base{opts: o}
-	b.batches.of = b
+	b.batches.of, b.batches.rule = b, &b.batches
 	b.session, b.path, b.layout = s, path, o.Layout
 	dir := b.dir(receiptsDir)
 	if o.Layout.flat() {
@@ -94,12 +94,7 @@ func newBaseOf(s client.Session, path string, o Options) *base {
 // Later calls fail with [ErrClosed], and so do calls that wait for an item, or for room. Requests that are under way
 // are still answered. Consumers are not closed.
 func (b *base) Close(ctx context.Context) error {
-	return b.explain(await(ctx, func(done func(error)) func() {
-		var once sync.Once
-		end := func(err error) { once.Do(func() { done(err) }) }
-		b.receipts.close(func() { end(nil) })
-		return func() { end(errAbandoned) }
-	}))
+	return b.explain(awaitAnswer(ctx, func(done func(error)) { b.receipts.close(func() { done(nil) }) }))
 }
 
 // Len returns the number of items, with those that are claimed or not due yet. The session's server may lag behind the
@@ -139,8 +134,5 @@ func (b *base) Peek(ctx context.Context) ([]byte, error) {
 }
 
 func (b *base) explain(err error) error {
-	if err == nil {
-		return nil
-	}
-	return fmt.Errorf("queue %s: %w", b.path, b.session.Explain(err))
+	return client.Wrap(b.session, err, "queue ", b.path)
 }

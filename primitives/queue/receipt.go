@@ -224,7 +224,6 @@ func (w *writing) perform(e writeEffect, tell func(writeInput)) {
 			w.pauses.Answer(err, func() { tell(voided{err}) })
 		})
 	case putAway:
-		w.pauses.End()
 		if e.doubt {
 			rs.discard(e.receipt)
 		} else {

@@ -43,7 +43,7 @@ func (st *store) known(priority int32) file {
 	st.mu.Lock()
 	defer st.mu.Unlock()
 	to, ok := st.tails[priority]
-	return file{checked: st.checked, tail: to, known: ok, after: st.after, bound: st.bound}
+	return file{st.checked, knowledge{to, ok, st.after, st.bound}}
 }
 
 func (st *store) learn(l learn) {
@@ -59,21 +59,13 @@ func (st *store) learn(l learn) {
 	if st.tails == nil {
 		st.tails = make(map[int32]target)
 	}
-	st.tails[l.tail.bucket.priority] = l.tail
+	st.tails[l.target.bucket.priority] = l.target
 }
 
 // isSettled reports whether items of the priority go where others are, as far as is known.
 func (st *store) isSettled(priority int32) bool {
-	st.mu.Lock()
-	defer st.mu.Unlock()
-	to, known := st.tails[priority]
-	return st.checked && (st.layout.flat() || known && !to.fresh)
-}
-
-func (st *store) isChecked() bool {
-	st.mu.Lock()
-	defer st.mu.Unlock()
-	return st.checked
+	k := st.known(priority)
+	return k.checked && (st.layout.flat() || k.known && !k.target.fresh)
 }
 
 // check returns an error if a child of the path belongs to another recipe or layout.

@@ -98,7 +98,6 @@ func (k *taker) perform(e takingEffect, tell func(takingInput)) {
 		k.disown()
 	case give:
 		k.listed.settle(k.tries)
-		k.pauses.End()
 		if k.waiter != nil {
 			k.waiter.leave()
 		}

@@ -72,6 +72,7 @@ type trouble struct {
 	happens func(ctx context.Context, v *victim)
 	unknown bool // the outcome may be unknown
 	error   bool // there may be an error
+	stays   bool // what the server has refused to delete stays until the session ends
 }
 
 var troubles = []trouble{
@@ -80,6 +81,12 @@ var troubles = []trouble{
 	}},
 	{name: "request lost", happens: func(_ context.Context, v *victim) {
 		v.srv.DropRequest(zktest.Match{Session: v.s.ID(), Skip: v.skip})
+	}},
+	{name: "refused: busy", happens: func(_ context.Context, v *victim) {
+		v.srv.AnswerError(zktest.Match{Session: v.s.ID(), Skip: v.skip}, -127)
+	}},
+	{name: "refused: no right", error: true, stays: true, happens: func(_ context.Context, v *victim) {
+		v.srv.AnswerError(zktest.Match{Session: v.s.ID(), Skip: v.skip}, -102)
 	}},
 	{name: "reply lost, session expired", unknown: true, error: true, happens: func(_ context.Context, v *victim) {
 		v.srv.DropReply(zktest.Match{Session: v.s.ID(), Skip: v.skip})
@@ -323,6 +330,9 @@ func suffer(t *testing.T, command command, trouble trouble, skip int) (requests 
 		srv.Refuse(false)
 		ok(t, q.Close(t.Context()))
 		requests = srv.RequestsOf(id).Total() - srv.RequestsOf(id)[zktest.OpSync]
+		if trouble.stays {
+			s[0].Close()
+		}
 		there := map[string]int{}
 		letters, err := queue.New(s[1], dead, nil)
 		ok(t, err)

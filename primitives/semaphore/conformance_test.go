@@ -16,12 +16,7 @@ func TestConformance(t *testing.T) {
 					return semaphore.New(s, "/limits/a", 2, &semaphore.Options{Weight: weight})
 				},
 				Last: func(ev semaphore.Event) bool {
-					switch ev.(type) {
-					case semaphore.Released, semaphore.Lost:
-						return true
-					case semaphore.Waiting, semaphore.Acquired, semaphore.Suspended, semaphore.Resumed:
-					}
-					return false
+					return conformance.Is[semaphore.Released](ev) || conformance.Is[semaphore.Lost](ev)
 				},
 			})
 		})

@@ -9,6 +9,7 @@ import (
 	"runtime"
 	"testing"
 
+	"github.com/zkactors/zkactors/internal/check"
 	"github.com/zkactors/zkactors/primitives/semaphore"
 	"github.com/zkactors/zkactors/session"
 	"github.com/zkactors/zkactors/session/zktest"
@@ -24,15 +25,10 @@ func TestCostOfHolding(t *testing.T) {
 		"many":          func(i int) string { return fmt.Sprintf("/l/%04d", i) },
 	} {
 		t.Run(name, func(t *testing.T) {
-			s, err := session.Open(t.Context(), ens.Addrs(), nil)
-			if err != nil {
-				t.Fatal(err)
-			}
+			s := check.Have(session.Open(t.Context(), ens.Addrs(), nil))(t)
 			defer s.Close()
 			warm, err := semaphore.Acquire(t.Context(), s, pathOf(0), n, nil)
-			if err != nil {
-				t.Fatal(err)
-			}
+			check.Must(t, err)
 			warm.Close()
 			use := func(goroutines int) (bytes int) {
 				for range 1000 { // until the requests' own have ended
@@ -51,23 +47,19 @@ func TestCostOfHolding(t *testing.T) {
 			before := use(goroutines)
 			leases := make([]*semaphore.Lease, n)
 			for i := range leases {
-				if leases[i], err = semaphore.New(s, pathOf(i), n, nil); err != nil {
-					t.Fatal(err)
-				}
+				leases[i], err = semaphore.New(s, pathOf(i), n, nil)
+				check.Must(t, err)
 			}
 			for i, l := range leases {
-				if ev := <-l.Events(); l.ID() == 0 {
-					t.Fatalf("%d: %v", i, ev)
-				}
+				ev := <-l.Events()
+				check.Require(t, l.ID() != 0, "%d: %v", i, ev)
 			}
 			if err := s.Sync(t.Context(), "/"); err != nil { // so that all watches stand
 				t.Fatal(err)
 			}
 			each := (use(goroutines+n/100) - before) / n
 			t.Logf("a held lease costs %d bytes of heap and stack", each)
-			if each > most {
-				t.Errorf("a held lease costs %d bytes, more than %d", each, most)
-			}
+			check.AtMost(t, each, most, "bytes of a held lease")
 			for _, l := range leases {
 				go l.Close()
 			}

@@ -3,7 +3,6 @@ package semaphore_test
 import (
 	"context"
 	"errors"
-	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -27,20 +26,22 @@ func inBubble(t *testing.T, n int, f func(t *testing.T, srv *zktest.Server, all 
 	bubble.Sessions(t, config, n, session.Options{Timeout: 6 * time.Second}, f)
 }
 
+// runInBubble is inBubble in a subtest.
+func runInBubble(t *testing.T, name string, n int, f func(t *testing.T, srv *zktest.Server, all []*session.Session), opts ...zktest.Option) {
+	t.Helper()
+	t.Run(name, func(t *testing.T) { inBubble(t, n, f, opts...) })
+}
+
 func join(t *testing.T, s *session.Session, limit int, opts *semaphore.Options) *semaphore.Lease {
 	t.Helper()
-	l := check.Have(semaphore.New(s, path, limit, opts))(t)
-	t.Cleanup(l.Close)
-	return l
+	return check.Open(semaphore.New(s, path, limit, opts))(t)
 }
 
 func weight(n int) *semaphore.Options { return &semaphore.Options{Weight: n} }
 
 func acquire(t *testing.T, s *session.Session, limit int, opts *semaphore.Options) *semaphore.Lease {
 	t.Helper()
-	l := check.Have(semaphore.Acquire(t.Context(), s, path, limit, opts))(t)
-	t.Cleanup(l.Close)
-	return l
+	return check.Open(semaphore.Acquire(t.Context(), s, path, limit, opts))(t)
 }
 
 func release(t *testing.T, l *semaphore.Lease) {
@@ -51,6 +52,16 @@ func release(t *testing.T, l *semaphore.Lease) {
 func setLimit(t *testing.T, s *session.Session, n int) {
 	t.Helper()
 	check.OK(t, semaphore.SetLimit(t.Context(), s, path, n))
+}
+
+// inTurn has sessions join the line of a limit, one after the other.
+func inTurn(t *testing.T, limit int, all ...*session.Session) (leases []*semaphore.Lease) {
+	t.Helper()
+	for _, s := range all {
+		leases = append(leases, join(t, s, limit, nil))
+		synctest.Wait()
+	}
+	return leases
 }
 
 // held reports whether the lease is held.
@@ -74,9 +85,7 @@ func expect(t *testing.T, all []*semaphore.Lease, want ...int) {
 			got = append(got, i)
 		}
 	}
-	if !slices.Equal(got, want) {
-		t.Errorf("%v hold leases, want %v", got, want)
-	}
+	check.EqualSlices(t, got, want, "holders")
 }
 
 // next returns the next event, which has to be of type E.
@@ -84,9 +93,7 @@ func next[E semaphore.Event](t *testing.T, l *semaphore.Lease) E {
 	t.Helper()
 	ev := <-l.Events()
 	e, ok := ev.(E)
-	if !ok {
-		t.Errorf("%v, want %T", ev, e)
-	}
+	check.True(t, ok, "%v, want %T", ev, e)
 	return e
 }
 
@@ -101,9 +108,7 @@ func children(t *testing.T, s *session.Session) []string {
 
 func record(t *testing.T, s *session.Session, want string) {
 	t.Helper()
-	if data, _, err := s.Get(t.Context(), path); err != nil || string(data) != want {
-		t.Errorf("%q is recorded, want %q; %v", data, want, err)
-	}
+	check.Reads(s.Get(t.Context(), path))(t, want, "what is recorded")
 }
 
 // withoutSyncs leaves what the recipe has asked for: no heartbeats.

@@ -76,9 +76,8 @@ func (h *history) check(t *testing.T) (most int) {
 				}
 			}
 		}
-		if limit := h.greatest(last.created, last.first); sum > limit {
-			t.Errorf("%d are held at zxid %d, and the limit was at most %d when the last was let in, in (%d, %d)", sum, at.first, limit, last.created, last.first)
-		}
+		limit := h.greatest(last.created, last.first)
+		check.AtMost(t, sum, limit, "are held at zxid", at.first, "and the limit was at most when the last was let in, in (", last.created, last.first, ")")
 		most = max(most, sum)
 	}
 	return most
@@ -101,99 +100,95 @@ func TestHistory(t *testing.T) {
 		"weights, limits, deaths": {weights: 3, limits: true, strikes: true},
 	} {
 		for seed := range hasten.Sized[uint64](2, 1) {
-			t.Run(fmt.Sprint(name, " ", seed), func(t *testing.T) {
-				inBubble(t, sessions+1, func(t *testing.T, srv *zktest.Server, all []*session.Session) {
-					operator := all[sessions]
-					setLimit(t, operator, 4)
-					check.Must(t, operator.EnsurePath(t.Context(), "/marks"))
-					var h history
-					_, stat, err := operator.Get(t.Context(), path)
-					check.Must(t, err)
-					h.limits = []limited{{stat.Mzxid, 4}}
-					var wg, operators sync.WaitGroup
-					over := make(chan struct{})
-					operators.Go(func() {
-						r := rand.New(rand.NewPCG(seed, 99))
-						for {
-							select {
-							case <-over:
+			runInBubble(t, fmt.Sprint(name, " ", seed), sessions+1, func(t *testing.T, srv *zktest.Server, all []*session.Session) {
+				operator := all[sessions]
+				setLimit(t, operator, 4)
+				check.Must(t, operator.EnsurePath(t.Context(), "/marks"))
+				var h history
+				_, stat, err := operator.Get(t.Context(), path)
+				check.Must(t, err)
+				h.limits = []limited{{stat.Mzxid, 4}}
+				var wg, operators sync.WaitGroup
+				over := make(chan struct{})
+				operators.Go(func() {
+					r := rand.New(rand.NewPCG(seed, 99))
+					for {
+						select {
+						case <-over:
+							return
+						case <-time.After(time.Duration(r.IntN(80)) * time.Millisecond):
+						}
+						if c.limits {
+							limit := c.weights + r.IntN(5)
+							if r.IntN(3) > 0 {
+								setLimit(t, operator, limit)
+							} else if _, err := operator.Set(t.Context(), path, []byte(strconv.Itoa(limit)), session.AnyVersion); err != nil { // by hand
+								t.Error(err)
+							}
+							_, stat, err := operator.Get(t.Context(), path)
+							if err != nil {
+								t.Error(err)
 								return
-							case <-time.After(time.Duration(r.IntN(80)) * time.Millisecond):
 							}
-							if c.limits {
-								limit := c.weights + r.IntN(5)
-								if r.IntN(3) > 0 {
-									setLimit(t, operator, limit)
-								} else if _, err := operator.Set(t.Context(), path, []byte(strconv.Itoa(limit)), session.AnyVersion); err != nil { // by hand
-									t.Error(err)
-								}
-								_, stat, err := operator.Get(t.Context(), path)
-								if err != nil {
-									t.Error(err)
-									return
-								}
-								h.mu.Lock()
-								h.limits = append(h.limits, limited{stat.Mzxid, limit})
-								h.mu.Unlock()
-							}
-							if !c.strikes {
-								continue
-							}
-							switch s := all[r.IntN(sessions)]; r.IntN(12) {
-							case 0:
-								srv.Expire(s.ID())
-							case 1:
-								srv.Disconnect(s.ID())
-							case 2:
-								srv.DropReply(zktest.Match{Session: s.ID()})
-							case 3:
-								if names := children(t, operator); len(names) > 0 {
-									_ = operator.Delete(t.Context(), path+"/leases/"+names[r.IntN(len(names))], session.AnyVersion)
-								}
+							h.mu.Lock()
+							h.limits = append(h.limits, limited{stat.Mzxid, limit})
+							h.mu.Unlock()
+						}
+						if !c.strikes {
+							continue
+						}
+						switch s := all[r.IntN(sessions)]; r.IntN(12) {
+						case 0:
+							srv.Expire(s.ID())
+						case 1:
+							srv.Disconnect(s.ID())
+						case 2:
+							srv.DropReply(zktest.Match{Session: s.ID()})
+						case 3:
+							if names := children(t, operator); len(names) > 0 {
+								_ = operator.Delete(t.Context(), path+"/leases/"+names[r.IntN(len(names))], session.AnyVersion)
 							}
 						}
-					})
-					for i := range clients {
-						r, s, mark := rand.New(rand.NewPCG(seed, uint64(i))), all[i%sessions], fmt.Sprint("/marks/", i)
-						check.Must(t, operator.EnsurePath(t.Context(), mark))
-						wg.Go(func() {
-							for range rounds {
-								held := tenancy{weight: 1 + r.IntN(c.weights)}
-								ctx, cancel := context.WithTimeout(t.Context(), patience)
-								l, err := semaphore.Acquire(ctx, s, path, 4, &semaphore.Options{Weight: held.weight, AnyLimit: true})
-								cancel()
-								if err != nil {
-									t.Error(err)
-									return
-								}
-								if held.first, err = guarded(t.Context(), s, l, mark); err == nil {
-									<-time.After(time.Duration(r.IntN(60)) * time.Millisecond)
-									if held.last, err = guarded(t.Context(), s, l, mark); err != nil {
-										held.last = held.first
-									}
-									held.created = l.ID()
-									h.mu.Lock()
-									h.tenancies = append(h.tenancies, held)
-									h.mu.Unlock()
-								} else if !c.strikes {
-									t.Error(err)
-								}
-								l.Close()
+					}
+				})
+				for i := range clients {
+					r, s, mark := rand.New(rand.NewPCG(seed, uint64(i))), all[i%sessions], fmt.Sprint("/marks/", i)
+					check.Must(t, operator.EnsurePath(t.Context(), mark))
+					wg.Go(func() {
+						for range rounds {
+							held := tenancy{weight: 1 + r.IntN(c.weights)}
+							ctx, cancel := context.WithTimeout(t.Context(), patience)
+							l, err := semaphore.Acquire(ctx, s, path, 4, &semaphore.Options{Weight: held.weight, AnyLimit: true})
+							cancel()
+							if err != nil {
+								t.Error(err)
+								return
 							}
-						})
-					}
-					wg.Wait()
-					close(over)
-					operators.Wait()
-					srv.ClearFaults()
-					most := h.check(t)
-					t.Logf("%d leases, at most %d held at once, %d limits", len(h.tenancies), most, len(h.limits))
-					<-time.After(10 * time.Second)
-					if names := children(t, operator); len(names) != 0 {
-						t.Errorf("%q are left", names)
-					}
-				}, zktest.Replicas(3, 4*time.Millisecond), zktest.Latency(time.Millisecond))
-			})
+							if held.first, err = guarded(t.Context(), s, l, mark); err == nil {
+								<-time.After(time.Duration(r.IntN(60)) * time.Millisecond)
+								if held.last, err = guarded(t.Context(), s, l, mark); err != nil {
+									held.last = held.first
+								}
+								held.created = l.ID()
+								h.mu.Lock()
+								h.tenancies = append(h.tenancies, held)
+								h.mu.Unlock()
+							} else if !c.strikes {
+								t.Error(err)
+							}
+							l.Close()
+						}
+					})
+				}
+				wg.Wait()
+				close(over)
+				operators.Wait()
+				srv.ClearFaults()
+				most := h.check(t)
+				t.Logf("%d leases, at most %d held at once, %d limits", len(h.tenancies), most, len(h.limits))
+				<-time.After(10 * time.Second)
+				check.Len(t, children(t, operator), 0, "are left")
+			}, zktest.Replicas(3, 4*time.Millisecond), zktest.Latency(time.Millisecond))
 		}
 	}
 }
@@ -203,56 +198,52 @@ func TestHistory(t *testing.T) {
 func TestQuiet(t *testing.T) {
 	const sessions, bursts, places = 4, 25, 7
 	for seed := range hasten.Sized[uint64](12, 3) {
-		t.Run(fmt.Sprint(seed), func(t *testing.T) {
-			inBubble(t, sessions+1, func(t *testing.T, srv *zktest.Server, all []*session.Session) {
-				operator, r := all[sessions], rand.New(rand.NewPCG(seed, 7))
-				weights := 1 + int(seed%3)
-				setLimit(t, operator, 4)
-				leases := make([]*semaphore.Lease, places)
-				for burst := range bursts {
-					for range 1 + r.IntN(4) {
-						switch i := r.IntN(places); {
-						case r.IntN(5) == 0:
-							setLimit(t, operator, weights+r.IntN(4))
-						case r.IntN(16) == 0:
-							srv.Disconnect(all[r.IntN(sessions)].ID())
-						case r.IntN(16) == 0:
-							srv.DropReply(zktest.Match{Session: all[r.IntN(sessions)].ID()})
-						case r.IntN(30) == 0:
-							srv.Expire(all[r.IntN(sessions)].ID())
-						case r.IntN(16) == 0:
-							if names := children(t, operator); len(names) > 0 {
-								_ = operator.Delete(t.Context(), path+"/leases/"+names[r.IntN(len(names))], session.AnyVersion)
-							}
-						case leases[i] == nil:
-							leases[i] = join(t, all[r.IntN(sessions)], 4, &semaphore.Options{Weight: 1 + r.IntN(weights), AnyLimit: true, Data: []byte{byte(i)}})
-						default:
-							go leases[i].Close()
-							leases[i] = nil
+		runInBubble(t, fmt.Sprint(seed), sessions+1, func(t *testing.T, srv *zktest.Server, all []*session.Session) {
+			operator, r := all[sessions], rand.New(rand.NewPCG(seed, 7))
+			weights := 1 + int(seed%3)
+			setLimit(t, operator, 4)
+			leases := make([]*semaphore.Lease, places)
+			for burst := range bursts {
+				for range 1 + r.IntN(4) {
+					switch i := r.IntN(places); {
+					case r.IntN(5) == 0:
+						setLimit(t, operator, weights+r.IntN(4))
+					case r.IntN(16) == 0:
+						srv.Disconnect(all[r.IntN(sessions)].ID())
+					case r.IntN(16) == 0:
+						srv.DropReply(zktest.Match{Session: all[r.IntN(sessions)].ID()})
+					case r.IntN(30) == 0:
+						srv.Expire(all[r.IntN(sessions)].ID())
+					case r.IntN(16) == 0:
+						if names := children(t, operator); len(names) > 0 {
+							_ = operator.Delete(t.Context(), path+"/leases/"+names[r.IntN(len(names))], session.AnyVersion)
 						}
-						<-time.After(time.Duration(r.IntN(6)) * time.Millisecond)
+					case leases[i] == nil:
+						leases[i] = join(t, all[r.IntN(sessions)], 4, &semaphore.Options{Weight: 1 + r.IntN(weights), AnyLimit: true, Data: []byte{byte(i)}})
+					default:
+						go leases[i].Close()
+						leases[i] = nil
 					}
-					<-time.After(20 * time.Second)
-					srv.ClearFaults()
-					for i, l := range leases {
-						if l != nil && l.Err() != nil {
-							l.Close()
-							leases[i] = nil
-						}
-					}
-					settled(t, operator, burst, leases)
+					<-time.After(time.Duration(r.IntN(6)) * time.Millisecond)
 				}
-				for _, l := range leases {
-					if l != nil {
+				<-time.After(20 * time.Second)
+				srv.ClearFaults()
+				for i, l := range leases {
+					if l != nil && l.Err() != nil {
 						l.Close()
+						leases[i] = nil
 					}
 				}
-				<-time.After(time.Second) // for the operator's replica
-				if names := children(t, operator); len(names) != 0 {
-					t.Errorf("%q are left", names)
+				settled(t, operator, burst, leases)
+			}
+			for _, l := range leases {
+				if l != nil {
+					l.Close()
 				}
-			}, zktest.Replicas(3, 4*time.Millisecond), zktest.Latency(time.Millisecond))
-		})
+			}
+			<-time.After(time.Second) // for the operator's replica
+			check.Len(t, children(t, operator), 0, "are left")
+		}, zktest.Replicas(3, 4*time.Millisecond), zktest.Latency(time.Millisecond))
 	}
 }
 
@@ -287,7 +278,5 @@ func settled(t *testing.T, s *session.Session, burst int, leases []*semaphore.Le
 	for _, h := range holders {
 		got = append(got, h.Data...)
 	}
-	if err != nil || !slices.Equal(got, want) {
-		t.Errorf("burst %d: holders are %v, want %v (room for %v); %v", burst, got, want, room, err)
-	}
+	check.True(t, err == nil && slices.Equal(got, want), "burst %d: holders are %v, want %v (room for %v); %v", burst, got, want, room, err)
 }

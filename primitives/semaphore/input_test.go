@@ -14,8 +14,7 @@ import (
 // TestDoWithoutFunction: a nil function is refused before a lease is acquired.
 func TestDoWithoutFunction(t *testing.T) {
 	srv := zktest.Start(t)
-	s := check.Have(session.Open(t.Context(), srv.Addrs(), nil))(t)
-	defer s.Close()
+	s := check.Open(session.Open(t.Context(), srv.Addrs(), nil))(t)
 	if err := semaphore.Do(t.Context(), s, "/a", 3, nil, nil); !errors.Is(err, session.ErrInvalidArgument) || !strings.Contains(err.Error(), "f:") {
 		t.Error(err)
 	}

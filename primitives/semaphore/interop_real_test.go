@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -25,22 +24,12 @@ func patient(tb testing.TB) context.Context {
 
 func openReal(t *testing.T, addrs []string) *session.Session {
 	t.Helper()
-	s := check.Have(session.Open(patient(t), addrs, &session.Options{Timeout: 20 * time.Second, ServerTick: 100 * time.Millisecond}))(t)
-	t.Cleanup(s.Close)
-	return s
+	return check.Open(session.Open(patient(t), addrs, &session.Options{Timeout: 20 * time.Second, ServerTick: 100 * time.Millisecond}))(t)
 }
 
 // TestRealPeers has one server and the other libraries for all that meets them.
 func TestRealPeers(t *testing.T) {
-	t.Parallel()
-	ens := zktest.StartEnsemble(t, 1, zktest.NoSync())
-	company := peers.NewCompany(t, ens.Addrs())
-	for name, meet := range map[string]func(*testing.T, *zktest.Ensemble, *peers.Company){"neighbours": meetNeighbours, "strangers": meetStrangers} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			meet(t, ens, company)
-		})
-	}
+	peers.Meet(t, map[string]func(*testing.T, *zktest.Ensemble, *peers.Company){"neighbours": meetNeighbours, "strangers": meetStrangers})
 }
 
 // meetNeighbours: leases that come where Curator's are passed around are granted within the limit or
@@ -80,24 +69,9 @@ func contender(s *session.Session, limit int) peers.Contender {
 			if err != nil {
 				return nil, err
 			}
-			return realTenancy{l, s}, nil
+			return peers.Grant[*semaphore.Lease]{Handle: l, Session: s}, nil
 		},
 	}
-}
-
-// A realTenancy is a lease that is held.
-type realTenancy struct {
-	*semaphore.Lease
-	session *session.Session
-}
-
-func (h realTenancy) Visit(ctx context.Context, path string) (int, error) {
-	return peers.Visit(ctx, h.session, path)
-}
-
-func (h realTenancy) Release(ctx context.Context) error {
-	defer h.Close()
-	return h.Lease.Release(ctx)
 }
 
 // trial is how long a contender that cannot succeed is given.
@@ -145,9 +119,7 @@ func meetStrangers(t *testing.T, ens *zktest.Ensemble, company *peers.Company) {
 					keepLocks(t, s, path+"-they")
 				}
 				got := theyCome(t, s, path, weight, theirs[i].dir, their, want[0] == 'g') + weCome(t, s, path+"-they", weight, theirs[i].dir, theirs[i].all, their)
-				if got != want {
-					t.Errorf("%s, want %s", got, want)
-				}
+				check.Equal(t, got, want)
 			})
 		}
 	}
@@ -160,61 +132,31 @@ func theyCome(t *testing.T, s *session.Session, path string, weight int, dir str
 	ctx, opts := patient(t), &semaphore.Options{Weight: weight}
 	var held []*semaphore.Lease
 	for range places / weight {
-		l := check.Have(semaphore.Acquire(ctx, s, path, places, opts))(t)
-		held = append(held, l)
+		held = append(held, check.Have(semaphore.Acquire(ctx, s, path, places, opts))(t))
 	}
 	waiter := check.Have(semaphore.New(s, path, places, opts))(t)
 	next[semaphore.Waiting](t, waiter)
-	come := make(chan error, 1)
-	var tenancy peers.Tenancy
-	var coming sync.WaitGroup
-	coming.Go(func() {
-		var err error
-		tenancy, err = their.Join(ctx, path+dir, 0)
-		come <- err
-	})
-	defer func() {
-		waiter.Close()
-		coming.Wait()
-		if tenancy != nil {
-			leave(t, tenancy)
-		}
-	}()
-	cell = "g"
-	var limit <-chan time.Time
-	if !expected {
-		limit = time.After(trial)
+	limit := trial
+	if expected {
+		limit = 0
 	}
-	select {
-	case err := <-come:
-		check.Must(t, err)
-	case <-limit:
+	their.Overtakes(ctx, t, path+dir, limit, func(granted bool) {
+		defer waiter.Close()
 		cell = "w"
-		defer func() {
-			waiter.Close()
-			check.OK(t, <-come) // they are granted it after us
-		}()
-	}
-	for _, l := range held {
-		release(t, l)
-	}
-	for {
-		select {
-		case ev, more := <-waiter.Events():
-			if _, acquired := ev.(semaphore.Acquired); acquired {
-				return cell + "a"
-			}
-			if more {
-				continue
-			}
-			if !errors.Is(waiter.Err(), semaphore.ErrLayout) {
-				t.Errorf("a waiter of ours has ended: %v", waiter.Err())
-			}
-			return cell + "r"
-		case <-ctx.Done():
-			t.Fatal("a waiter of ours hears nothing")
+		if granted {
+			cell = "g"
 		}
-	}
+		for _, l := range held {
+			check.OK(t, l.Release(ctx))
+		}
+		if peers.Awaits[semaphore.Acquired](ctx, t, waiter.Events()) {
+			cell += "a"
+			return
+		}
+		cell += "r"
+		check.Is(t, waiter.Err(), semaphore.ErrLayout, "a waiter of ours has ended")
+	})
+	return cell
 }
 
 // weCome has a lease of ours come while they hold all places.

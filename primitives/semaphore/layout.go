@@ -6,6 +6,7 @@ import (
 	"github.com/zkactors/zkactors/internal/client"
 	"github.com/zkactors/zkactors/internal/znode"
 	"github.com/zkactors/zkactors/primitives/internal/line"
+	"github.com/zkactors/zkactors/primitives/internal/recipe"
 	"github.com/zkactors/zkactors/session"
 )
 
@@ -42,7 +43,9 @@ var (
 			return r.Dir
 		},
 	}
-	presentation = line.Presentation[Event]{Tell: tell, Merge: merge, Cancel: cancel, Lost: ErrLost, Released: ErrReleased}
+	presentation = line.Presentation[Event]{
+		Tell: tell, Merge: recipe.Newest[Waiting, Event], Cancel: recipe.Undone[Suspended, Resumed, Event], Lost: ErrLost, Released: ErrReleased,
+	}
 )
 
 func ruleOf(r *line.Recipe) admission {
@@ -136,42 +139,11 @@ func suit(l admission, data []byte, stat *session.Stat, isNew bool) (string, err
 func make_(r *line.Recipe, requests client.Async, answer func(made bool, err error)) {
 	l := ruleOf(r)
 	record := recordedLimit{Limit: l.Limit, Unit: l.Weight == 1}
-	makeRecord(requests, r.Path, record, func(mine bool, err error) {
+	recipe.MakeContainer(requests, r.Path, record.String(), func(mine bool, err error) {
 		if err != nil {
 			answer(false, err)
 			return
 		}
 		requests.EnsurePath(r.Dir, func(made bool, err error) { answer(made && mine, err) })
-	})
-}
-
-// makeRecord creates the node at path, and its missing ancestors, unless it exists.
-func makeRecord(requests client.Async, path string, record recordedLimit, answer func(made bool, err error)) {
-	client.MakeContainer(requests, path, record.String(), func(err error) {
-		switch {
-		case err == nil:
-			answer(true, nil)
-		case errors.Is(err, session.ErrNodeExists):
-			answer(false, nil)
-		case errors.Is(err, session.ErrNoNode):
-			dir, _ := znode.Split(path)
-			requests.EnsurePath(dir, func(_ bool, err error) {
-				if err != nil {
-					answer(false, err)
-					return
-				}
-				makeRecord(requests, path, record, answer)
-			})
-		case errors.Is(err, session.ErrNoAuth):
-			// The server looks at the parent's ACL before it looks for the node.
-			requests.Exists(path, func(stat *session.Stat, existsErr error) {
-				if existsErr == nil && stat != nil {
-					err = nil
-				}
-				answer(false, err)
-			})
-		default:
-			answer(false, err)
-		}
 	})
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/zkactors/zkactors/internal/znode"
 	"github.com/zkactors/zkactors/primitives/internal/nodes"
 	"github.com/zkactors/zkactors/primitives/internal/owned"
+	"github.com/zkactors/zkactors/primitives/internal/recipe"
 	"github.com/zkactors/zkactors/session"
 )
 
@@ -154,43 +155,28 @@ func Holders(ctx context.Context, s *session.Session, path string) ([]Holder, er
 		return nil, fmt.Errorf("holders: %w", err)
 	}
 	standing := sortLeases(names)
-	answers := make([]chan holderRead, len(standing))
+	paths := make([]string, len(standing))
 	for i, c := range standing {
-		answers[i] = make(chan holderRead, 1)
-		s.Async(0).Get(znode.Join(leasesOf(path), c.Name), func(data []byte, stat *session.Stat, err error) {
-			answers[i] <- holderRead{data, stat, err}
-		})
+		paths[i] = znode.Join(leasesOf(path), c.Name)
+	}
+	read, err := recipe.Read(ctx, s, paths)
+	if err != nil {
+		return nil, fmt.Errorf("holders of semaphore %s: %w", path, err)
 	}
 	var all []Holder
 	sum := 0
-	for i, c := range standing {
-		node := znode.Join(leasesOf(path), c.Name)
-		var r holderRead
-		select {
-		case r = <-answers[i]:
-		case <-ctx.Done():
-			return nil, fmt.Errorf("holders of semaphore %s: %w", path, client.Of(s).Explain(context.Cause(ctx)))
-		}
-		if session.Passing(r.err) { // nothing is lost by reading again
-			r.data, r.stat, r.err = s.Get(ctx, node)
-		}
+	for i, r := range read {
 		switch {
-		case errors.Is(r.err, session.ErrNoNode):
+		case errors.Is(r.Err, session.ErrNoNode):
 			continue
-		case r.err != nil:
-			return nil, fmt.Errorf("holders: %w", r.err)
+		case r.Err != nil:
+			return nil, fmt.Errorf("holders: %w", r.Err)
 		}
-		_, weight, _ := nodes.ParseLease(c.Name)
+		_, weight, _ := nodes.ParseLease(standing[i].Name)
 		sum = min(sum+weight, nodes.MaxLimit+1)
-		if announced := r.stat.Version > 0; announced || sum <= limit {
-			all = append(all, Holder{Node: node, Weight: weight, Data: r.data, Session: r.stat.EphemeralOwner})
+		if announced := r.Stat.Version > 0; announced || sum <= limit {
+			all = append(all, Holder{paths[i], weight, r.Data, r.Stat.EphemeralOwner})
 		}
 	}
 	return all, nil
-}
-
-type holderRead struct {
-	data []byte
-	stat *session.Stat
-	err  error
 }

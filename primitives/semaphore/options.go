@@ -8,6 +8,7 @@ import (
 	"github.com/zkactors/zkactors/internal/znode"
 	"github.com/zkactors/zkactors/primitives/internal/line"
 	"github.com/zkactors/zkactors/primitives/internal/nodes"
+	"github.com/zkactors/zkactors/primitives/internal/recipe"
 	"github.com/zkactors/zkactors/session"
 )
 
@@ -33,10 +34,7 @@ type Options struct {
 }
 
 func (o *Options) withDefaults() Options {
-	var v Options
-	if o != nil {
-		v = *o
-	}
+	v := recipe.Or(o)
 	if v.Weight == 0 {
 		v.Weight = 1
 	}
@@ -78,15 +76,5 @@ func validateLimit(limit int) error {
 
 // validatePlace refuses a path that cannot be a semaphore.
 func validatePlace(s *session.Session, path string) error {
-	if s == nil {
-		return fmt.Errorf("semaphore: %w: session is nil", session.ErrInvalidArgument)
-	}
-	var errs []error
-	if err := client.CheckPath(s, path); err != nil {
-		errs = append(errs, fmt.Errorf("semaphore: path: %w", err))
-	}
-	if _, closed := s.State().(session.Closed); closed {
-		errs = append(errs, fmt.Errorf("semaphore: %w", session.ErrClosed))
-	}
-	return errors.Join(errs...)
+	return recipe.Check(s, "semaphore", path, nil)
 }

@@ -25,9 +25,7 @@ func TestRealSemaphore(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
 	connect := func(addrs []string) *session.Session {
-		s := check.Have(session.Open(ctx, addrs, &session.Options{Timeout: 10 * time.Second, ServerTick: 100 * time.Millisecond}))(t)
-		t.Cleanup(s.Close)
-		return s
+		return check.Open(session.Open(ctx, addrs, &session.Options{Timeout: 10 * time.Second, ServerTick: 100 * time.Millisecond}))(t)
 	}
 	direct := connect(ens.Addrs())
 	var all []*session.Session
@@ -59,12 +57,8 @@ func TestRealSemaphore(t *testing.T) {
 		for range cycles {
 			cycle()
 		}
-		if n := proposals() - before; n != 2*cycles {
-			t.Errorf("%d proposals for %d cycles", n, cycles)
-		}
-		if n := withoutSyncs(proxy.Requests()).Total(); n != 4*cycles {
-			t.Errorf("%d requests for %d cycles: %v", n, cycles, withoutSyncs(proxy.Requests()))
-		}
+		check.Equal(t, proposals()-before, 2*cycles, "proposals for", cycles, "cycles")
+		check.Equal(t, withoutSyncs(proxy.Requests()).Total(), 4*cycles, "requests for", cycles, "cycles", withoutSyncs(proxy.Requests()))
 	})
 
 	t.Run("two of two", func(t *testing.T) {
@@ -74,9 +68,7 @@ func TestRealSemaphore(t *testing.T) {
 			wg.Go(func() {
 				for range 50 {
 					if err := semaphore.Do(ctx, s, "/two", 2, weight(2), func(context.Context) error {
-						if n := holders.Add(1); n != 1 {
-							t.Errorf("%d hold two of two", n)
-						}
+						check.Equal(t, holders.Add(1), 1, "holders of two of two")
 						holders.Add(-1)
 						return nil
 					}); err != nil {
@@ -99,9 +91,7 @@ func TestRealSemaphore(t *testing.T) {
 				for range 20 {
 					w := int32(1 + r.IntN(limit))
 					if err := semaphore.Do(ctx, all[i%len(all)], "/weights", limit, weight(int(w)), func(context.Context) error {
-						if n := sum.Add(w); n > limit {
-							t.Errorf("%d of %d are held", n, limit)
-						}
+						check.AtMost(t, sum.Add(w), limit, "held")
 						if r.IntN(10) == 0 {
 							proxy.Disconnect(all[r.IntN(len(all))].ID())
 						}
@@ -120,13 +110,11 @@ func TestRealSemaphore(t *testing.T) {
 	t.Run("limit", func(t *testing.T) {
 		var leases []*semaphore.Lease
 		for i := range 6 {
-			l := check.Have(semaphore.New(all[i%len(all)], "/limit", 2, nil))(t)
-			defer l.Close()
+			l := check.Open(semaphore.New(all[i%len(all)], "/limit", 2, nil))(t)
 			ev := <-l.Events()
 			_, waits := ev.(semaphore.Waiting)
-			if _, holds := ev.(semaphore.Acquired); holds != (i < 2) || waits != (i >= 2) {
-				t.Errorf("%d: %v", i, ev)
-			}
+			_, holds := ev.(semaphore.Acquired)
+			check.True(t, holds == (i < 2) && waits == (i >= 2), "%d: %v", i, ev)
 			leases = append(leases, l)
 		}
 		acquired := func(i int) {
@@ -144,9 +132,7 @@ func TestRealSemaphore(t *testing.T) {
 		check.Fails(semaphore.Acquire(ctx, direct, "/limit", 2, nil))(t, semaphore.ErrLimit) // the old limit
 		check.Must(t, semaphore.SetLimit(ctx, direct, "/limit", 1))
 		for _, i := range []int{3, 0, 2, 1} {
-			if held := leases[i].ID() != 0; !held {
-				t.Errorf("%d holds no lease", i)
-			}
+			check.True(t, leases[i].ID() != 0, "%d holds no lease", i)
 			leases[i].Close()
 		}
 		acquired(4)
@@ -158,13 +144,10 @@ func TestRealSemaphore(t *testing.T) {
 	})
 
 	t.Run("expiry", func(t *testing.T) {
-		doomed := check.Have(session.Open(ctx, proxy.Addrs(), &session.Options{Timeout: 2 * time.Second, ServerTick: 100 * time.Millisecond}))(t)
-		defer doomed.Close()
-		holder := check.Have(semaphore.Acquire(ctx, doomed, "/expiry", 1, nil))(t)
-		defer holder.Close()
+		doomed := check.Open(session.Open(ctx, proxy.Addrs(), &session.Options{Timeout: 2 * time.Second, ServerTick: 100 * time.Millisecond}))(t)
+		holder := check.Open(semaphore.Acquire(ctx, doomed, "/expiry", 1, nil))(t)
 		proxy.Freeze(doomed.ID(), zktest.Both)
-		next := check.Have(semaphore.Acquire(ctx, direct, "/expiry", 1, nil))(t)
-		defer next.Close()
+		check.Open(semaphore.Acquire(ctx, direct, "/expiry", 1, nil))(t)
 		select {
 		case <-holder.Done():
 		default:

@@ -45,9 +45,7 @@ func TestBackInLineAfterSetLimit(t *testing.T) {
 			srv.Refuse(false)
 			<-time.After(10 * time.Second)
 			expect(t, []*semaphore.Lease{waiter}, 0)
-			if err := waiter.Err(); err != nil {
-				t.Errorf("weight %d: %v", w, err)
-			}
+			check.OK(t, waiter.Err(), "weight", w)
 		})
 	}
 }
@@ -55,25 +53,21 @@ func TestBackInLineAfterSetLimit(t *testing.T) {
 // TestHandWritten: what an operator writes by hand, without the mark.
 func TestHandWritten(t *testing.T) {
 	for _, text := range []string{"many", "", "4"} {
-		t.Run(text, func(t *testing.T) {
-			inBubble(t, 3, func(t *testing.T, _ *zktest.Server, all []*session.Session) {
-				leases := []*semaphore.Lease{acquire(t, all[0], 4, weight(3))}
-				check.Have(all[2].Set(t.Context(), path, []byte(text), session.AnyVersion))(t)
-				if text != "4" {
-					setLimit(t, all[2], 4)
+		runInBubble(t, text, 3, func(t *testing.T, _ *zktest.Server, all []*session.Session) {
+			leases := []*semaphore.Lease{acquire(t, all[0], 4, weight(3))}
+			check.Have(all[2].Set(t.Context(), path, []byte(text), session.AnyVersion))(t)
+			if text != "4" {
+				setLimit(t, all[2], 4)
+			}
+			leases = append(leases, join(t, all[1], 4, nil), join(t, all[1], 4, nil), join(t, all[2], 4, nil))
+			synctest.Wait()
+			n := 0
+			for _, l := range leases {
+				if held(l) {
+					n++
 				}
-				leases = append(leases, join(t, all[1], 4, nil), join(t, all[1], 4, nil), join(t, all[2], 4, nil))
-				synctest.Wait()
-				n := 0
-				for _, l := range leases {
-					if held(l) {
-						n++
-					}
-				}
-				if n != 2 {
-					t.Errorf("%d hold leases of 4, one of them 3", n)
-				}
-			})
+			}
+			check.Equal(t, n, 2, "holders of leases of 4, one of them 3")
 		})
 	}
 }

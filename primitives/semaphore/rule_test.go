@@ -7,6 +7,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/zkactors/zkactors/internal/check"
 	"github.com/zkactors/zkactors/primitives/internal/line"
 	"github.com/zkactors/zkactors/primitives/internal/nodes"
 )
@@ -41,15 +42,11 @@ func TestLeaseNames(t *testing.T) {
 		"":                                                {},
 	} {
 		c, weight, ok := nodes.ParseLease(name)
-		if ok != (want.weight > 0) || ok && (weight != want.weight || c.Number != want.number || c.Name != name) {
-			t.Errorf("%q: %+v, %d, %v", name, c, weight, ok)
-		}
+		check.False(t, ok != (want.weight > 0) || ok && (weight != want.weight || c.Number != want.number || c.Name != name), "%q: %+v, %d, %v", name, c, weight, ok)
 	}
 	numbers := []string{"b-lease-2147483646", "a-lease-9-2147483647", "d-lease--2147483648", "c-lease-2--2147483647"}
 	mixed := []string{numbers[2], "config", numbers[0], numbers[3], "lock-0000000001", numbers[1]}
-	if line := (admission{}).Line(mixed); !slices.Equal(line, numbers) {
-		t.Errorf("the line is %q", line)
-	}
+	check.EqualSlices(t, (admission{}).Line(mixed), numbers, "the line is")
 }
 
 func TestRecords(t *testing.T) {
@@ -58,9 +55,7 @@ func TestRecords(t *testing.T) {
 		"": {}, "0": {}, "-1": {}, "+1": {}, "01": {}, "1.5": {}, "ten": {}, "10 heavy": {}, "unit": {}, " unit": {}, "1000000001": {}, "99999999999999999999": {},
 	} {
 		r, err := parseRecord(data)
-		if r != want || (err == nil) != (want.Limit > 0) || err != nil && !errors.Is(err, ErrLimit) {
-			t.Errorf("%q: %v, %v", data, r, err)
-		}
+		check.False(t, r != want || (err == nil) != (want.Limit > 0) || err != nil && !errors.Is(err, ErrLimit), "%q: %v, %v", data, r, err)
 		if again, err := parseRecord(r.String()); err == nil && again != r {
 			t.Errorf("%q is written as %q", data, r)
 		}
@@ -132,13 +127,9 @@ func TestLeasesLocate(t *testing.T) {
 		{what: "no limit", rule: unit, own: ownUnit, names: []string{ownUnit}, data: "many", want: line.Position{Present: true}, limit: true},
 	} {
 		got := row.rule.Locate(line.Sight{Names: row.names, Data: row.data, New: row.isNew}, row.own, guid)
-		if errors.Is(got.Err, ErrLimit) != row.limit {
-			t.Errorf("%s: %v", row.what, got.Err)
-		}
+		check.Equal(t, errors.Is(got.Err, ErrLimit), row.limit, row.what, "refused:", got.Err)
 		got.Err = nil
-		if !slices.Equal(got.Zombies, row.want.Zombies) || fmt.Sprint(got) != fmt.Sprint(row.want) {
-			t.Errorf("%s:\n%+v, want\n%+v", row.what, got, row.want)
-		}
+		check.True(t, slices.Equal(got.Zombies, row.want.Zombies) && fmt.Sprint(got) == fmt.Sprint(row.want), "%s:\n%+v, want\n%+v", row.what, got, row.want)
 	}
 	for _, row := range []struct {
 		rule       admission
@@ -155,9 +146,7 @@ func TestLeasesLocate(t *testing.T) {
 		{two, 1, "3", false},
 		{admission{Limit: 1, Weight: 1, Any: true}, 3, "4 unit", true},
 	} {
-		if got := row.rule.Room(row.contenders, row.data); got != row.want {
-			t.Errorf("room for %+v among %d of %q: %v", row.rule, row.contenders, row.data, got)
-		}
+		check.Equal(t, row.rule.Room(row.contenders, row.data), row.want, "room for", row.rule, "among", row.contenders, "of", row.data)
 	}
 }
 

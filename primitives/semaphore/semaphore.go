@@ -3,6 +3,7 @@ package semaphore
 import (
 	"context"
 	"fmt"
+	"io"
 
 	"github.com/zkactors/zkactors/internal/client"
 	"github.com/zkactors/zkactors/internal/znode"
@@ -180,3 +181,9 @@ func (l *Lease) Release(ctx context.Context) error { return l.handle.Release(ctx
 // deadline has passed. Undelivered events are discarded, but for the last one. It may be
 // called any number of times.
 func (l *Lease) Close() { l.handle.Close() }
+
+// String describes the lease in one short line.
+func (l *Lease) String() string { return "lease of semaphore " + l.path }
+
+// Format implements [fmt.Formatter]: every verb prints String, and reads no more than that.
+func (l *Lease) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, l.String()) }

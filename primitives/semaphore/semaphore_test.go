@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -48,34 +47,24 @@ func TestBadInput(t *testing.T) {
 			"too much data":     {s, path, 1, &semaphore.Options{Data: make([]byte, 2<<20)}, session.ErrTooLarge, "Options.Data"},
 		} {
 			_, err := semaphore.New(row.s, row.path, row.limit, row.opts)
-			if !errors.Is(err, row.want) || !strings.Contains(err.Error(), row.says) {
-				t.Errorf("%s: %v", what, err)
-			}
+			check.True(t, errors.Is(err, row.want) && strings.Contains(err.Error(), row.says), "%s: %v", what, err)
 			_, err1 := semaphore.Acquire(t.Context(), row.s, row.path, row.limit, row.opts)
 			_, err2 := semaphore.TryAcquire(t.Context(), row.s, row.path, row.limit, row.opts)
 			err3 := semaphore.Do(t.Context(), row.s, row.path, row.limit, row.opts, func(context.Context) error { return nil })
 			for _, other := range []error{err1, err2, err3} {
-				if other == nil || other.Error() != err.Error() {
-					t.Errorf("%s: %v", what, other)
-				}
+				check.True(t, other != nil && other.Error() == err.Error(), "%s: %v", what, other)
 			}
 			if strings.HasPrefix(row.says, "Options") {
 				continue
 			}
-			if err := semaphore.SetLimit(t.Context(), row.s, row.path, row.limit); !errors.Is(err, row.want) {
-				t.Errorf("set limit: %s: %v", what, err)
-			}
+			check.Is(t, semaphore.SetLimit(t.Context(), row.s, row.path, row.limit), row.want, "set limit", what)
 			if row.says != "limit" {
 				_, err1 := semaphore.Limit(t.Context(), row.s, row.path)
 				_, err2 := semaphore.Holders(t.Context(), row.s, row.path)
-				if !errors.Is(err1, row.want) || !errors.Is(err2, row.want) {
-					t.Errorf("%s: %v, %v", what, err1, err2)
-				}
+				check.True(t, errors.Is(err1, row.want) && errors.Is(err2, row.want), "%s: %v, %v", what, err1, err2)
 			}
 		}
-		if n := srv.Requests().Total(); n != 0 {
-			t.Errorf("%d requests", n)
-		}
+		check.Equal(t, srv.Requests().Total(), 0, "requests")
 	})
 }
 
@@ -104,12 +93,8 @@ func TestCost(t *testing.T) {
 						t.Errorf("to acquire took %v, more than one round trip", took)
 					}
 					l.Close()
-					if got := withoutSyncs(srv.Requests()); !maps.Equal(got, row.want) {
-						t.Errorf("%v, want %v", got, row.want)
-					}
-					if n := srv.Proposals() - proposals; n != row.proposals {
-						t.Errorf("%d proposals, want %d", n, row.proposals)
-					}
+					check.EqualMaps(t, withoutSyncs(srv.Requests()), row.want)
+					check.Equal(t, srv.Proposals()-proposals, row.proposals, "proposals")
 				}
 			}, zktest.Latency(latency))
 		})
@@ -126,9 +111,7 @@ func TestFirstComeFirstServed(t *testing.T) {
 		}
 		expect(t, leases, 0, 1)
 		for i, want := range map[int]int{2: 2, 3: 3, 5: 5} {
-			if ev := next[semaphore.Waiting](t, leases[i]); ev.Ahead != want {
-				t.Errorf("%d: %v", i, ev)
-			}
+			check.Equal(t, next[semaphore.Waiting](t, leases[i]).Ahead, want, i)
 		}
 		release(t, leases[0])
 		expect(t, leases, 1) // no contender overtakes the third
@@ -155,9 +138,7 @@ func TestTwoOfTwo(t *testing.T) {
 			wg.Go(func() {
 				for range rounds {
 					err := semaphore.Do(t.Context(), s, path, 2, weight(2), func(context.Context) error {
-						if n := holders.Add(1); n != 1 {
-							t.Errorf("%d hold two of two", n)
-						}
+						check.Equal(t, holders.Add(1), 1, "holders of two of two")
 						holders.Add(-1)
 						return nil
 					})
@@ -177,57 +158,49 @@ func TestTwoOfTwo(t *testing.T) {
 func TestWeightsAreWithinTheLimit(t *testing.T) {
 	const limit, sessions, clients, rounds = 5, 4, 12, 30
 	for name, weights := range map[string]int{"unit": 1, "mixed": limit} {
-		t.Run(name, func(t *testing.T) {
-			inBubble(t, sessions, func(t *testing.T, srv *zktest.Server, all []*session.Session) {
-				var wg sync.WaitGroup
-				var sum, most, granted atomic.Int32
-				for i := range clients {
-					r := rand.New(rand.NewPCG(uint64(i), uint64(weights)))
-					s := all[i%sessions]
-					wg.Go(func() {
-						for range rounds {
-							w := int32(1 + r.IntN(weights))
-							ctx, cancel := t.Context(), func() {}
-							if r.IntN(4) == 0 {
-								ctx, cancel = context.WithTimeout(ctx, time.Duration(r.IntN(100))*time.Millisecond)
-							}
-							l, err := semaphore.Acquire(ctx, s, path, limit, weight(int(w)))
-							cancel()
-							if err != nil {
-								check.Is(t, err, context.DeadlineExceeded)
-								continue
-							}
-							granted.Add(1)
-							now := sum.Add(w)
-							if now > limit {
-								t.Errorf("%d of %d are held", now, limit)
-							}
-							for old := most.Load(); now > old && !most.CompareAndSwap(old, now); old = most.Load() {
-							}
-							<-time.After(time.Duration(r.IntN(60)) * time.Millisecond)
-							if r.IntN(20) == 0 {
-								srv.Disconnect(s.ID())
-							}
-							sum.Add(-w)
-							if r.IntN(2) == 0 {
-								l.Close()
-							} else {
-								go l.Close()
-							}
+		runInBubble(t, name, sessions, func(t *testing.T, srv *zktest.Server, all []*session.Session) {
+			var wg sync.WaitGroup
+			var sum, most, granted atomic.Int32
+			for i := range clients {
+				r := rand.New(rand.NewPCG(uint64(i), uint64(weights)))
+				s := all[i%sessions]
+				wg.Go(func() {
+					for range rounds {
+						w := int32(1 + r.IntN(weights))
+						ctx, cancel := t.Context(), func() {}
+						if r.IntN(4) == 0 {
+							ctx, cancel = context.WithTimeout(ctx, time.Duration(r.IntN(100))*time.Millisecond)
 						}
-					})
-				}
-				wg.Wait()
-				if most.Load() < limit-1 {
-					t.Errorf("at most %d of %d were held at once", most.Load(), limit)
-				}
-				t.Logf("%d grants, at most %d at once", granted.Load(), most.Load())
-				<-time.After(time.Second)
-				if names := children(t, all[0]); len(names) != 0 {
-					t.Errorf("%q are left", names)
-				}
-			}, zktest.Replicas(3, 2*time.Millisecond), zktest.Latency(time.Millisecond))
-		})
+						l, err := semaphore.Acquire(ctx, s, path, limit, weight(int(w)))
+						cancel()
+						if err != nil {
+							check.Is(t, err, context.DeadlineExceeded)
+							continue
+						}
+						granted.Add(1)
+						now := sum.Add(w)
+						check.AtMost(t, now, limit, "held")
+						for old := most.Load(); now > old && !most.CompareAndSwap(old, now); old = most.Load() {
+						}
+						<-time.After(time.Duration(r.IntN(60)) * time.Millisecond)
+						if r.IntN(20) == 0 {
+							srv.Disconnect(s.ID())
+						}
+						sum.Add(-w)
+						if r.IntN(2) == 0 {
+							l.Close()
+						} else {
+							go l.Close()
+						}
+					}
+				})
+			}
+			wg.Wait()
+			check.AtLeast(t, most.Load(), limit-1, "held at once, of", limit)
+			t.Logf("%d grants, at most %d at once", granted.Load(), most.Load())
+			<-time.After(time.Second)
+			check.Len(t, children(t, all[0]), 0, "are left")
+		}, zktest.Replicas(3, 2*time.Millisecond), zktest.Latency(time.Millisecond))
 	}
 }
 
@@ -236,11 +209,7 @@ func TestSetLimit(t *testing.T) {
 	inBubble(t, 7, func(t *testing.T, _ *zktest.Server, all []*session.Session) {
 		operator := all[6]
 		check.Fails(semaphore.Limit(t.Context(), operator, path))(t, session.ErrNoNode) // the limit of nothing
-		var leases []*semaphore.Lease
-		for i := range 6 {
-			leases = append(leases, join(t, all[i], 1, nil))
-			synctest.Wait()
-		}
+		leases := inTurn(t, 1, all[:6]...)
 		expect(t, leases, 0)
 		setLimit(t, operator, 3)
 		expect(t, leases, 0, 1, 2)
@@ -250,9 +219,7 @@ func TestSetLimit(t *testing.T) {
 		setLimit(t, operator, 1)
 		expect(t, leases, 0, 1, 2) // who holds keeps what it has
 		holders, err := semaphore.Holders(t.Context(), operator, path)
-		if err != nil || len(holders) != 3 {
-			t.Errorf("holders: %+v, %v", holders, err)
-		}
+		check.True(t, err == nil && len(holders) == 3, "holders: %+v, %v", holders, err)
 		release(t, leases[0])
 		expect(t, leases, 1, 2)
 		release(t, leases[2]) // out of turn
@@ -272,11 +239,7 @@ func TestSetLimit(t *testing.T) {
 func TestLoweredLimit(t *testing.T) {
 	for first := range 3 {
 		inBubble(t, 5, func(t *testing.T, _ *zktest.Server, all []*session.Session) {
-			var leases []*semaphore.Lease
-			for i := range 3 {
-				leases = append(leases, join(t, all[i], 3, nil))
-				synctest.Wait()
-			}
+			leases := inTurn(t, 3, all[:3]...)
 			setLimit(t, all[4], 1)
 			synctest.Wait()
 			leases = append(leases, join(t, all[3], 1, nil))
@@ -305,13 +268,10 @@ func TestDisagreement(t *testing.T) {
 				t.Errorf("%s: try: %v", what, err)
 			}
 			l := join(t, s, 10, nil)
-			if ev := next[semaphore.Lost](t, l); !errors.Is(ev.Err, semaphore.ErrLimit) || !errors.Is(ev.Err, semaphore.ErrLost) || strings.Contains(ev.String(), "lost") {
-				t.Errorf("%s: %v", what, ev)
-			}
+			ev := next[semaphore.Lost](t, l)
+			check.True(t, errors.Is(ev.Err, semaphore.ErrLimit) && errors.Is(ev.Err, semaphore.ErrLost) && !strings.Contains(ev.String(), "lost"), "%s: %v", what, ev)
 		}
-		if names := children(t, all[0]); len(names) != 1 {
-			t.Errorf("in line: %q", names)
-		}
+		check.Len(t, children(t, all[0]), 1, "in line")
 		any := acquire(t, all[1], 10, &semaphore.Options{AnyLimit: true})
 		check.Fails(semaphore.TryAcquire(t.Context(), all[2], path, 10, &semaphore.Options{AnyLimit: true}))(t, semaphore.ErrFull)         // a third of two
 		check.Fails(semaphore.Acquire(t.Context(), all[2], path, 1, &semaphore.Options{AnyLimit: true, Weight: 3}))(t, semaphore.ErrLimit) // a weight over the limit
@@ -330,9 +290,7 @@ func TestDisagreement(t *testing.T) {
 		check.Fails(semaphore.Limit(t.Context(), all[0], path))(t, semaphore.ErrLimit) // no limit
 		setLimit(t, all[0], 3)
 		acquire(t, all[1], 3, nil).Close()
-		if n := len(srv.Sessions()); n != 3 {
-			t.Errorf("%d sessions", n)
-		}
+		check.Equal(t, len(srv.Sessions()), 3, "sessions")
 	})
 }
 
@@ -348,22 +306,19 @@ func TestWaiterOverTheLimit(t *testing.T) {
 		expect(t, leases, 0)
 		setLimit(t, all[0], 2)
 		expect(t, leases, 0, 2)
-		if err := leases[1].Err(); !errors.Is(err, semaphore.ErrLimit) || !errors.Is(err, semaphore.ErrLost) {
-			t.Errorf("it is told %v", err)
-		}
+		err := leases[1].Err()
+		check.True(t, errors.Is(err, semaphore.ErrLimit) && errors.Is(err, semaphore.ErrLost), "it is told %v", err)
 	})
 }
 
 // TestNodeWithoutALimit: another client has made the node before, without one.
 func TestNodeWithoutALimit(t *testing.T) {
 	for name, w := range map[string]int{"unit": 1, "weighted": 2} {
-		t.Run(name, func(t *testing.T) {
-			inBubble(t, 2, func(t *testing.T, _ *zktest.Server, all []*session.Session) {
-				check.Must(t, all[0].EnsurePath(t.Context(), path+"/leases"))
-				acquire(t, all[0], 3, weight(w)).Close()
-				record(t, all[0], "3")
-				acquire(t, all[1], 3, nil).Close()
-			})
+		runInBubble(t, name, 2, func(t *testing.T, _ *zktest.Server, all []*session.Session) {
+			check.Must(t, all[0].EnsurePath(t.Context(), path+"/leases"))
+			acquire(t, all[0], 3, weight(w)).Close()
+			record(t, all[0], "3")
+			acquire(t, all[1], 3, nil).Close()
 		})
 	}
 }
@@ -394,9 +349,7 @@ func TestTheFirstWeightedOne(t *testing.T) {
 		acquire(t, all[1], 4, weight(3)).Close()
 		record(t, all[0], "4")
 		one.Close()
-		if names := children(t, all[0]); len(names) != 0 {
-			t.Errorf("%q are left", names)
-		}
+		check.Len(t, children(t, all[0]), 0, "are left")
 	})
 }
 
@@ -409,9 +362,7 @@ func TestNobodyHeavierBeforeItIsRecorded(t *testing.T) {
 			t.Helper()
 			srv.ResetRequests()
 			acquire(t, all[0], 4, weight(3)).Close()
-			if n := srv.Requests()[zktest.OpMulti]; n != want {
-				t.Errorf("it joins %d times, want %d", n, want)
-			}
+			check.Equal(t, srv.Requests()[zktest.OpMulti], want, "times it joins")
 			record(t, all[0], "4")
 		}
 		acquire(t, all[0], 4, nil).Close()
@@ -445,9 +396,7 @@ func TestThrottled(t *testing.T) {
 			acquire(t, all[1], 2, nil).Close() // the contenders are listed, and it is read again
 			refuse(all[2], 3)
 			l, err := semaphore.Acquire(t.Context(), all[2], path, 2, nil)
-			if !errors.Is(err, want) {
-				t.Errorf("code %d: %v, want %v", code, err, want)
-			}
+			check.Is(t, err, want, "code", code)
 			if err == nil {
 				l.Close()
 			}
@@ -455,9 +404,7 @@ func TestThrottled(t *testing.T) {
 				t.Errorf("code %d: %v", code, err)
 			}
 			srv.ClearFaults()
-			if names := children(t, all[0]); len(names) != 0 {
-				t.Errorf("%q are left", names)
-			}
+			check.Len(t, children(t, all[0]), 0, "are left")
 		})
 	}
 }
@@ -466,27 +413,21 @@ func TestThrottled(t *testing.T) {
 // it. The next waiter would wait for the frozen one otherwise.
 func TestThrottledAnnouncement(t *testing.T) {
 	for _, m := range []zktest.Match{{Op: zktest.OpSetData}, {Op: zktest.OpGetChildren2, Path: path + "/leases", Skip: 1}} {
-		t.Run(m.Op.String(), func(t *testing.T) {
-			inBubble(t, 6, func(t *testing.T, srv *zktest.Server, all []*session.Session) {
-				var leases []*semaphore.Lease
-				for _, s := range all {
-					leases = append(leases, join(t, s, 3, nil))
-					synctest.Wait()
-				}
-				expect(t, leases, 0, 1, 2)
-				m.Session = all[3].ID()
-				srv.AnswerError(m, -127)
-				release(t, leases[0])
-				expect(t, leases, 1, 2, 3)
-				<-time.After(time.Second)
-				check.Must(t, srv.AwaitFault(0))
-				srv.Freeze(all[4].ID(), zktest.Both)
-				release(t, leases[1])
-				release(t, leases[2])
-				expect(t, leases, 3, 5)
-				srv.Thaw(all[4].ID())
-				expect(t, leases, 3, 4, 5)
-			})
+		runInBubble(t, m.Op.String(), 6, func(t *testing.T, srv *zktest.Server, all []*session.Session) {
+			leases := inTurn(t, 3, all...)
+			expect(t, leases, 0, 1, 2)
+			m.Session = all[3].ID()
+			srv.AnswerError(m, -127)
+			release(t, leases[0])
+			expect(t, leases, 1, 2, 3)
+			<-time.After(time.Second)
+			check.Must(t, srv.AwaitFault(0))
+			srv.Freeze(all[4].ID(), zktest.Both)
+			release(t, leases[1])
+			release(t, leases[2])
+			expect(t, leases, 3, 5)
+			srv.Thaw(all[4].ID())
+			expect(t, leases, 3, 4, 5)
 		})
 	}
 }
@@ -501,9 +442,7 @@ func TestThrottledLimit(t *testing.T) {
 			for range 3 {
 				srv.AnswerError(zktest.Match{Op: op, Path: path}, -127)
 			}
-			if err := semaphore.SetLimit(t.Context(), all[0], path, 3); err != nil {
-				t.Errorf("%v: %v", op, err)
-			}
+			check.OK(t, semaphore.SetLimit(t.Context(), all[0], path, 3), op)
 			record(t, all[0], "3 unit")
 		})
 	}
@@ -513,11 +452,7 @@ func TestThrottledLimit(t *testing.T) {
 func TestWakeUps(t *testing.T) {
 	const limit, waiters = 3, 8
 	inBubble(t, limit+waiters, func(t *testing.T, srv *zktest.Server, all []*session.Session) {
-		var leases []*semaphore.Lease
-		for _, s := range all {
-			leases = append(leases, join(t, s, limit, nil))
-			synctest.Wait()
-		}
+		leases := inTurn(t, limit, all...)
 		woken := func(but int) (n int) {
 			synctest.Wait()
 			for i, s := range all {
@@ -530,9 +465,7 @@ func TestWakeUps(t *testing.T) {
 		for i := range waiters {
 			srv.ResetRequests()
 			release(t, leases[i])
-			if n := woken(i); n > 2 {
-				t.Errorf("the release of %d wakes %d", i, n)
-			}
+			check.AtMost(t, woken(i), 2, "the release of", i, "wakes")
 			want := zktest.Counts{zktest.OpDelete: 1, zktest.OpGetData: 1, zktest.OpSetData: 1, zktest.OpGetChildren2: 6} // 3 of these watch
 			switch i {
 			case waiters - 2: // no contender is second
@@ -540,29 +473,19 @@ func TestWakeUps(t *testing.T) {
 			case waiters - 1: // nor behind
 				want = zktest.Counts{zktest.OpDelete: 1, zktest.OpGetChildren2: 1}
 			}
-			if got := withoutSyncs(srv.Requests()); !maps.Equal(got, want) {
-				t.Errorf("the release of %d takes %v, want %v", i, got, want)
-			}
-			if !held(leases[i+limit]) {
-				t.Errorf("it does not wake %d", i+limit)
-			}
+			check.EqualMaps(t, withoutSyncs(srv.Requests()), want, "the release of", i)
+			check.True(t, held(leases[i+limit]), "it does not wake %d", i+limit)
 		}
 		for _, l := range leases {
 			release(t, l)
 		}
 
 		// One who leaves the line wakes one at most.
-		leases = nil
-		for _, s := range all {
-			leases = append(leases, join(t, s, limit, nil))
-			synctest.Wait()
-		}
+		leases = inTurn(t, limit, all...)
 		for _, i := range []int{limit + waiters - 1, limit + 3, limit} {
 			srv.ResetRequests()
 			release(t, leases[i])
-			if n := woken(i); n > 2 {
-				t.Errorf("%d leaves the line and wakes %d", i, n)
-			}
+			check.AtMost(t, woken(i), 2, i, "leaves the line and wakes")
 		}
 		expect(t, leases, 0, 1, 2)
 	})
@@ -582,33 +505,27 @@ func TestHandedOnTogether(t *testing.T) {
 		{limit: 8, trips: 8, brief: true},
 		{limit: 10, trips: 10, brief: true},
 	} {
-		t.Run(fmt.Sprint(row.limit, row.brief), func(t *testing.T) {
-			inBubble(t, 2*row.limit, func(t *testing.T, srv *zktest.Server, all []*session.Session) {
-				var leases []*semaphore.Lease
-				for _, s := range all {
-					leases = append(leases, join(t, s, row.limit, nil))
-					<-time.After(time.Second)
-				}
-				srv.ResetRequests()
-				began := time.Now()
-				for _, l := range leases[:row.limit] {
+		runInBubble(t, fmt.Sprint(row.limit, row.brief), 2*row.limit, func(t *testing.T, srv *zktest.Server, all []*session.Session) {
+			var leases []*semaphore.Lease
+			for _, s := range all {
+				leases = append(leases, join(t, s, row.limit, nil))
+				<-time.After(time.Second)
+			}
+			srv.ResetRequests()
+			began := time.Now()
+			for _, l := range leases[:row.limit] {
+				go l.Close()
+			}
+			for _, l := range leases[row.limit:] {
+				awaitHeld(t, l)
+				if row.brief {
 					go l.Close()
 				}
-				for _, l := range leases[row.limit:] {
-					awaitHeld(t, l)
-					if row.brief {
-						go l.Close()
-					}
-				}
-				if took := int(time.Since(began) / trip); took != row.trips {
-					t.Errorf("the last is let in after %d round trips, want %d", took, row.trips)
-				}
-				<-time.After(time.Second)
-				if n := srv.Requests()[zktest.OpSetData]; n != row.announced {
-					t.Errorf("%d announce themselves, want %d", n, row.announced)
-				}
-			}, zktest.Latency(trip/2))
-		})
+			}
+			check.Equal(t, int(time.Since(began)/trip), row.trips, "round trips until the last is let in")
+			<-time.After(time.Second)
+			check.Equal(t, srv.Requests()[zktest.OpSetData], row.announced, "announce themselves")
+		}, zktest.Latency(trip/2))
 	}
 }
 
@@ -622,11 +539,7 @@ func awaitHeld(t *testing.T, l *semaphore.Lease) {
 // has heard that it is another, and not yet which.
 func TestLimitLoweredWhileListing(t *testing.T) {
 	inBubble(t, 4, func(t *testing.T, srv *zktest.Server, all []*session.Session) {
-		var leases []*semaphore.Lease
-		for _, s := range all {
-			leases = append(leases, join(t, s, 3, nil))
-			synctest.Wait()
-		}
+		leases := inTurn(t, 3, all...)
 		srv.Delay(zktest.Match{Op: zktest.OpGetChildren2, Session: all[3].ID(), Path: path + "/leases"}, time.Second)
 		release(t, leases[0])
 		<-time.After(100 * time.Millisecond)
@@ -659,9 +572,7 @@ func TestAdmittedTogether(t *testing.T) {
 				<-time.After(time.Millisecond)
 			}
 		}
-		if took := time.Since(began); took > 5*trip {
-			t.Errorf("the last is let in after %v", took)
-		}
+		check.AtMost(t, time.Since(began), 5*trip, "the last is let in after")
 		<-time.After(time.Second)
 		woken := 0
 		for _, s := range all[1:] {
@@ -669,12 +580,8 @@ func TestAdmittedTogether(t *testing.T) {
 				woken++
 			}
 		}
-		if woken > many+1 {
-			t.Errorf("%d are woken", woken)
-		}
-		if total := withoutSyncs(srv.Requests()).Total(); total > 4*many+10 {
-			t.Errorf("that takes %d requests: %v", total, srv.Requests())
-		}
+		check.AtMost(t, woken, many+1, "are woken")
+		check.AtMost(t, withoutSyncs(srv.Requests()).Total(), 4*many+10, "requests", srv.Requests())
 	}, func(c *zktest.Config) { c.Latency = trip / 2 })
 }
 
@@ -684,11 +591,7 @@ func TestFrozenWaiter(t *testing.T) {
 	const limit = 50
 	inBubble(t, 5, func(t *testing.T, srv *zktest.Server, all []*session.Session) {
 		heavy := acquire(t, all[0], limit, weight(limit))
-		var waiters []*semaphore.Lease
-		for _, s := range all[1:] {
-			waiters = append(waiters, join(t, s, limit, nil))
-			synctest.Wait()
-		}
+		waiters := inTurn(t, limit, all[1:]...)
 		srv.Freeze(all[1].ID(), zktest.Both)
 		release(t, heavy)
 		expect(t, waiters, 1, 2, 3)
@@ -702,11 +605,7 @@ func TestFrozenWaiter(t *testing.T) {
 func TestFrozenWaiterAndSmallReleases(t *testing.T) {
 	const limit = 3
 	inBubble(t, limit+4, func(t *testing.T, srv *zktest.Server, all []*session.Session) {
-		var leases []*semaphore.Lease
-		for _, s := range all {
-			leases = append(leases, join(t, s, limit, nil))
-			synctest.Wait()
-		}
+		leases := inTurn(t, limit, all...)
 		srv.Freeze(all[limit].ID(), zktest.Both)
 		release(t, leases[0])
 		expect(t, leases, 1, 2)
@@ -725,18 +624,13 @@ func TestTryAcquire(t *testing.T) {
 		if l, err := semaphore.TryAcquire(t.Context(), all[1], path, 3, weight(2)); !errors.Is(err, semaphore.ErrFull) || l != nil || !strings.Contains(err.Error(), path) {
 			t.Errorf("no room: %v", err)
 		}
-		if names := children(t, all[0]); len(names) != 1 {
-			t.Errorf("in line: %q", names)
-		}
+		check.Len(t, children(t, all[0]), 1, "in line")
 		b, err := semaphore.TryAcquire(t.Context(), all[1], path, 3, nil)
 		check.Must(t, err)
-		if a.ID() == b.ID() || a.Node() == b.Node() {
-			t.Errorf("%d and %d", a.ID(), b.ID())
-		}
+		check.True(t, a.ID() != b.ID() && a.Node() != b.Node(), "%d and %d", a.ID(), b.ID())
 		a.Close()
-		if a, err = semaphore.TryAcquire(t.Context(), all[0], path, 3, weight(2)); err != nil {
-			t.Fatal(err)
-		}
+		a, err = semaphore.TryAcquire(t.Context(), all[0], path, 3, weight(2))
+		check.Must(t, err)
 		a.Close()
 		b.Close()
 		why := errors.New("because")
@@ -746,9 +640,7 @@ func TestTryAcquire(t *testing.T) {
 			t.Error(err)
 		}
 		synctest.Wait()
-		if names := children(t, all[0]); len(names) != 0 {
-			t.Errorf("in line: %q", names)
-		}
+		check.Len(t, children(t, all[0]), 0, "in line")
 	})
 }
 
@@ -761,15 +653,11 @@ func TestDo(t *testing.T) {
 		}); err != why { //nolint:errorlint // the very error
 			t.Error(err)
 		}
-		if names := children(t, all[0]); len(names) != 0 {
-			t.Errorf("%q are left", names)
-		}
+		check.Len(t, children(t, all[0]), 0, "are left")
 		err := semaphore.Do(t.Context(), all[0], path, 1, nil, func(ctx context.Context) error {
 			operator := context.WithoutCancel(ctx)
 			names, _, err := all[1].Children(operator, path+"/leases")
-			if err != nil || len(names) != 1 {
-				t.Errorf("in line: %q, %v", names, err)
-			}
+			check.True(t, err == nil && len(names) == 1, "in line: %q, %v", names, err)
 			for _, name := range names {
 				check.OK(t, all[1].Delete(operator, path+"/leases/"+name, session.AnyVersion))
 			}
@@ -777,9 +665,7 @@ func TestDo(t *testing.T) {
 			check.Is(t, context.Cause(ctx), semaphore.ErrLost) // the work is told
 			return nil
 		})
-		if !errors.Is(err, semaphore.ErrLost) || !errors.Is(err, semaphore.ErrNodeDeleted) {
-			t.Error(err)
-		}
+		check.True(t, errors.Is(err, semaphore.ErrLost) && errors.Is(err, semaphore.ErrNodeDeleted), "%v", err)
 	})
 }
 
@@ -794,13 +680,9 @@ func TestHolders(t *testing.T) {
 		}
 		check.Have(all[0].Create(t.Context(), path+"/leases/foreign", nil, session.Persistent))(t)
 		holders, err := semaphore.Holders(t.Context(), all[0], path)
-		if err != nil || len(holders) != 2 {
-			t.Fatalf("%+v, %v", holders, err)
-		}
+		check.Require(t, err == nil && len(holders) == 2, "%+v, %v", holders, err)
 		for i, h := range holders {
-			if h.Weight != 2-i || string(h.Data) != fmt.Sprintf("host-%d", i) || h.Session != all[i].ID() {
-				t.Errorf("%+v", h)
-			}
+			check.True(t, h.Weight == 2-i && string(h.Data) == fmt.Sprintf("host-%d", i) && h.Session == all[i].ID(), "%+v", h)
 		}
 		why := errors.New("because")
 		check.Fails(semaphore.Holders(ended(t, why), all[0], path))(t, why)
@@ -844,26 +726,17 @@ func TestReleaseInBackground(t *testing.T) {
 			release(t, l)
 			l.Close()
 		}
-		if names := children(t, all[1]); len(names) != 2 {
-			t.Errorf("there are %q already", names)
-		}
+		check.Len(t, children(t, all[1]), 2, "already")
 		srv.Thaw(all[0].ID())
-		if _, err := semaphore.TryAcquire(t.Context(), all[0], path, 2, opts); err != nil {
-			t.Error(err)
-		}
+		_, err := semaphore.TryAcquire(t.Context(), all[0], path, 2, opts)
+		check.OK(t, err)
 	})
 }
 
 // TestExpiry: a holder whose session ends, and a waiter.
 func TestExpiry(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, srv *zktest.Server, all []*session.Session) {
-		leases := []*semaphore.Lease{join(t, all[0], 2, nil)}
-		synctest.Wait()
-		leases = append(leases, join(t, all[1], 2, nil))
-		synctest.Wait()
-		leases = append(leases, join(t, all[1], 2, nil))
-		synctest.Wait()
-		leases = append(leases, join(t, all[2], 2, nil))
+		leases := inTurn(t, 2, all[0], all[1], all[1], all[2])
 		expect(t, leases, 0, 1)
 		srv.Expire(all[1].ID())
 		<-time.After(7 * time.Second)
@@ -879,11 +752,7 @@ func TestExpiry(t *testing.T) {
 func TestOperator(t *testing.T) {
 	inBubble(t, 5, func(t *testing.T, _ *zktest.Server, all []*session.Session) {
 		operator := all[4]
-		var leases []*semaphore.Lease
-		for i := range 4 {
-			leases = append(leases, join(t, all[i], 2, nil))
-			synctest.Wait()
-		}
+		leases := inTurn(t, 2, all[:4]...)
 		remove := func(node string) {
 			t.Helper()
 			check.OK(t, operator.Delete(t.Context(), node, session.AnyVersion))
@@ -897,9 +766,7 @@ func TestOperator(t *testing.T) {
 		})
 		remove(path + "/leases/" + names[waits])
 		expect(t, leases, 1, 2)
-		if names := children(t, operator); len(names) != 3 {
-			t.Errorf("in line: %q", names)
-		}
+		check.Len(t, children(t, operator), 3, "in line")
 		// With the limit, and all who stand in line, who cannot be hindered to come back.
 		for _, name := range children(t, operator) {
 			remove(path + "/leases/" + name)
@@ -920,9 +787,7 @@ func TestReaped(t *testing.T) {
 			acquire(t, all[0], 2, weight(w)).Close()
 			srv.Reap()
 			srv.Reap()
-			if slices.Contains(srv.Paths(), path) {
-				t.Error("it is not reaped")
-			}
+			check.False(t, slices.Contains(srv.Paths(), path), "it is not reaped")
 		}
 	})
 }
@@ -958,9 +823,7 @@ func TestReentered(t *testing.T) {
 		elsewhere.Close()
 		release(t, first)
 		again, err := semaphore.Acquire(context.WithoutCancel(inner), s, path, 3, weight(2))
-		if err != nil {
-			t.Fatalf("in the place of one that was released: %v", err)
-		}
+		check.Must(t, err, "in the place of one that was released")
 		again.Close()
 		second.Close()
 	})
@@ -998,7 +861,6 @@ func TestReenteredBehindAWaiter(t *testing.T) {
 		}()
 		synctest.Wait()
 		release(t, other)
-		synctest.Wait()
 		expect(t, []*semaphore.Lease{first, waits}, 0, 1)
 		release(t, waits)
 		check.OK(t, <-got)
@@ -1020,31 +882,25 @@ func TestDoReturnsWithItsContext(t *testing.T) {
 			<-ctx.Done()
 			return nil
 		})
-		if took := time.Since(began); err != nil || took > 0 {
-			t.Errorf("%v after %v", err, took)
-		}
-		if <-time.After(5 * time.Second); len(children(t, all[0])) > 0 {
-			t.Error("it is not released")
-		}
+		took := time.Since(began)
+		check.True(t, err == nil && took <= 0, "%v after %v", err, took)
+		<-time.After(5 * time.Second)
+		check.Len(t, children(t, all[0]), 0, "it is not released")
 	})
 }
 
 // TestForeignData: the line's node carries data.
 func TestForeignData(t *testing.T) {
 	for name, w := range map[string]int{"unit": 1, "weighted": 2} {
-		t.Run(name, func(t *testing.T) {
-			inBubble(t, 2, func(t *testing.T, _ *zktest.Server, all []*session.Session) {
-				setLimit(t, all[1], 2)
-				check.Have(all[1].Create(t.Context(), path+"/leases", []byte("somebody's"), session.Persistent))(t)
-				leases := []*semaphore.Lease{acquire(t, all[0], 2, weight(w)), join(t, all[1], 2, weight(2))}
-				expect(t, leases, 0)
-				release(t, leases[0])
-				expect(t, leases, 1)
-				release(t, leases[1])
-				if data, _, err := all[1].Get(t.Context(), path+"/leases"); err != nil || string(data) != "somebody's" {
-					t.Errorf("%q, %v", data, err)
-				}
-			})
+		runInBubble(t, name, 2, func(t *testing.T, _ *zktest.Server, all []*session.Session) {
+			setLimit(t, all[1], 2)
+			check.Have(all[1].Create(t.Context(), path+"/leases", []byte("somebody's"), session.Persistent))(t)
+			leases := []*semaphore.Lease{acquire(t, all[0], 2, weight(w)), join(t, all[1], 2, weight(2))}
+			expect(t, leases, 0)
+			release(t, leases[0])
+			expect(t, leases, 1)
+			release(t, leases[1])
+			check.Reads(all[1].Get(t.Context(), path+"/leases"))(t, "somebody's")
 		})
 	}
 }
@@ -1089,26 +945,18 @@ func TestFaults(t *testing.T) {
 								release(t, holder)
 								<-time.After(5 * time.Second)
 								defer func() {
-									if !held(behind) {
-										t.Errorf("%d: who came after it holds no lease", skip)
-									}
+									check.True(t, held(behind), "%d: who came after it holds no lease", skip)
 									behind.Close()
-									if names := children(t, other); len(names) != 0 {
-										t.Errorf("%d: there are %q", skip, names)
-									}
+									check.Len(t, children(t, other), 0, skip)
 								}()
 							}
-							if !held(l) {
-								t.Errorf("%d: it holds no lease: %v", skip, l.Err())
-							}
+							check.True(t, held(l), "%d: it holds no lease: %v", skip, l.Err())
 							release(t, l)
 							<-time.After(5 * time.Second)
 							hit = srv.AwaitFault(0) == nil
 							srv.ClearFaults()
 						})
-						if skip > 40 {
-							t.Fatal("there is no end of requests")
-						}
+						check.Require(t, skip <= 40, "there is no end of requests")
 					}
 				})
 			}
@@ -1158,9 +1006,7 @@ func TestSetLimitFaults(t *testing.T) {
 func TestEvents(t *testing.T) {
 	inBubble(t, 2, func(t *testing.T, srv *zktest.Server, all []*session.Session) {
 		a, b := acquire(t, all[0], 1, nil), join(t, all[1], 1, nil)
-		if ev := next[semaphore.Waiting](t, b); ev.Ahead != 1 {
-			t.Errorf("%v", ev)
-		}
+		check.Equal(t, next[semaphore.Waiting](t, b).Ahead, 1)
 		a.Close()
 		if ev := next[semaphore.Acquired](t, b); ev.ID != b.ID() || ev.ID == a.ID() || path+"/leases/"+ev.Node != b.Node() {
 			t.Errorf("%v", ev)
@@ -1202,17 +1048,12 @@ func TestOtherLayouts(t *testing.T) {
 				check.Have(all[0].Create(ctx, path+node, nil, session.Persistent))(t)
 				for n := range 3 {
 					_, err := semaphore.TryAcquire(ctx, all[0], path, 3, &semaphore.Options{Weight: n + 1})
-					if refused := slices.Contains(weights, n+1) || n == 2; refused != errors.Is(err, semaphore.ErrLayout) {
-						t.Errorf("%s: weight %d: %v", node, n+1, err)
-					}
+					check.Equal(t, slices.Contains(weights, n+1) || n == 2, errors.Is(err, semaphore.ErrLayout), node, "weight", n+1, "refused:", err)
 				}
 				release(t, held)
-				if synctest.Wait(); !errors.Is(waiter.Err(), semaphore.ErrLayout) {
-					t.Errorf("%s: one that has waited: %v", node, waiter.Err())
-				}
-				if names := children(t, all[0]); len(names) > 1 {
-					t.Errorf("%s: there are %q", node, names)
-				}
+				synctest.Wait()
+				check.Is(t, waiter.Err(), semaphore.ErrLayout, node, "one that has waited")
+				check.AtMost(t, len(children(t, all[0])), 1, node)
 			})
 		}
 	}

@@ -1,24 +1,13 @@
 // Package claim is the protocol by which the first in line claims what the line is for, and gives
 // that up. It is for recipes in which to be first is not enough: a [Spec] says what their claims
-// are.
-//
-//	                         refused: look
-//	             ┌────────────────────────────────────┐
-//	             ▼                                    │
-//	doubted ► looking ── free, or handed over ──► taking ◄ new
-//	             │                                    │
-//	             ├── ours ───────────┐                ├── made
-//	             └── another's ──────┤                └── refused, or unknown
-//	                                 ▼                    ▼
-//	                               over                 over
-//
-//	given up ► resigning ── refused ──► removing ► over
+// are. The protocol is drawn in machine.go.
 //
 // Two claims never stand at once: the transaction of [Spec.Take] fails while another claim stands,
 // or unless that has been handed over. A claim whose reply was lost is found by its evidence.
 package claim
 
 import (
+	"slices"
 	"strings"
 	"sync"
 
@@ -145,16 +134,18 @@ func perform(requests client.Async, r request, answer func(reply)) {
 // replied returns the answer to a transaction: the first operation that was refused, or
 // the Stat of the last one that has any.
 func replied(results []session.OpResult, err error) reply {
-	r := reply{err: err, failed: -1}
-	for i, done := range results {
-		switch {
-		case done.Err != nil && r.failed < 0:
-			r.failed = i
-		case done.Stat != nil:
+	r := reply{err: err, failed: Failed(results)}
+	for _, done := range results {
+		if done.Stat != nil {
 			r.zxid, r.version = done.Stat.Mzxid, done.Stat.Version
 		}
 	}
 	return r
+}
+
+// Failed returns the number of the operation that has failed the transaction; -1 if none has.
+func Failed(results []session.OpResult) int {
+	return slices.IndexFunc(results, func(r session.OpResult) bool { return r.Err != nil })
 }
 
 // Prefix returns the prefix that the names of all contenders of one attempt share.

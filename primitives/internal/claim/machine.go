@@ -5,6 +5,21 @@ import (
 	"github.com/zkactors/zkactors/session"
 )
 
+// This file is the protocol as a pure function: the next request, and the conclusion
+// from its answer.
+//
+//	                         refused: look
+//	             ┌────────────────────────────────────┐
+//	             ▼                                    │
+//	doubted ► looking ── free, or handed over ──► taking ◄ new
+//	             │                                    │
+//	             ├── ours ───────────┐                ├── made
+//	             └── another's ──────┤                └── refused, or unknown
+//	                                 ▼                    ▼
+//	                               over                 over
+//
+//	given up ► resigning ── refused ──► removing ► over
+
 // A Claim is a contender's knowledge of its own claim. It is comparable.
 type Claim struct {
 	Node    string // the name of the contender; "" when there is no claim
@@ -61,9 +76,6 @@ const (
 	Look      // at the evidence
 	Take      // make the claim
 )
-
-// This file is the protocol as a pure function: the next request, and the conclusion
-// from its answer. Its states and transitions are drawn in the package comment.
 
 // A step is the newest request.
 type step int8

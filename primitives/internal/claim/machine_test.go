@@ -4,6 +4,7 @@ import (
 	"errors"
 	"testing"
 
+	"github.com/zkactors/zkactors/internal/client"
 	"github.com/zkactors/zkactors/session"
 )
 
@@ -79,5 +80,24 @@ func TestMachine(t *testing.T) {
 		if next.step != row.step || v.Next != row.want.Next || v.Zxid != row.want.Zxid || v.Version != row.want.Version || v.Taken != row.want.Taken || !errors.Is(v.Err, row.want.Err) {
 			t.Errorf("%s: %v, %+v", row.arrow, next.step, v)
 		}
+	}
+}
+
+// A remover is asked for removals alone, and remembers none.
+type remover struct{ client.Async }
+
+func (remover) Remove(_ session.Removal, answer func(error)) (cancel func()) {
+	answer(nil)
+	return func() {}
+}
+
+// TestOthersOfAnAttempt: a node that a repeated create has left is removed, and the claim of the other one stays.
+func TestOthersOfAnAttempt(t *testing.T) {
+	const guid = "_c_00000000-0000-0000-0000-000000000000-"
+	k := &Keeper[plain]{claim: Claim{Node: guid + "b", Held: true}, tried: guid}
+	over := false
+	k.GiveUp(remover{}, plain{}, guid+"a", "", func() { over = true })
+	if !over || k.Claim() != (Claim{Node: guid + "b", Held: true}) {
+		t.Errorf("%v, %+v", over, k.Claim())
 	}
 }

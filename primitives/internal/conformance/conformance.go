@@ -29,6 +29,12 @@ type Recipe[Ev any] struct {
 	Last func(ev Ev) bool
 }
 
+// Is reports whether an event is of a type, for the Last of a recipe.
+func Is[T, Ev any](ev Ev) bool {
+	_, is := any(ev).(T)
+	return is
+}
+
 const timeout = 6 * time.Second // of the sessions
 
 // Run holds the recipe against all that is expected of it, each on a server of its own
@@ -63,8 +69,7 @@ func Run[Ev any](t *testing.T, r Recipe[Ev]) {
 
 func (r Recipe[Ev]) open(t *testing.T, s *session.Session) Handle[Ev] {
 	t.Helper()
-	h := check.Have(r.Open(s))(t)
-	return h
+	return check.Have(r.Open(s))(t)
 }
 
 // ended expects what there is to read to end with one last event.
@@ -81,9 +86,7 @@ func (r Recipe[Ev]) ended(t *testing.T, h Handle[Ev]) {
 			lasts++
 		}
 	}
-	if lasts != 1 {
-		t.Errorf("%d last events among %d", lasts, n)
-	}
+	check.Equal(t, lasts, 1, "last events among", n)
 }
 
 // settle waits until nothing moves any more, while no reader receives the recipe's
@@ -95,9 +98,7 @@ func nothingLeft(t *testing.T, srv *zktest.Server, s *session.Session) {
 	t.Helper()
 	for _, path := range srv.Paths() {
 		stat := check.Have(s.Exists(t.Context(), path))(t)
-		if stat != nil && stat.EphemeralOwner != 0 {
-			t.Errorf("%s is left", path)
-		}
+		check.False(t, stat != nil && stat.EphemeralOwner != 0, "%s is left", path)
 	}
 }
 
@@ -136,9 +137,7 @@ func closedUnread[Ev any](t *testing.T, srv *zktest.Server, s *session.Session, 
 			lasts++
 		}
 	}
-	if lasts != 1 {
-		t.Errorf("%d last events", lasts)
-	}
+	check.Equal(t, lasts, 1, "last events")
 }
 
 func closedWhileDisconnected[Ev any](t *testing.T, srv *zktest.Server, s *session.Session, r Recipe[Ev]) {
@@ -170,9 +169,7 @@ func closedInTime[Ev any](t *testing.T, h Handle[Ev]) {
 	t.Helper()
 	begun := time.Now()
 	h.Close()
-	if took := time.Since(begun); took > timeout {
-		t.Errorf("Close took %v", took)
-	}
+	check.AtMost(t, time.Since(begun), timeout, "Close took")
 }
 
 func endedBySession[Ev any](t *testing.T, srv *zktest.Server, s *session.Session, r Recipe[Ev]) {
@@ -181,9 +178,7 @@ func endedBySession[Ev any](t *testing.T, srv *zktest.Server, s *session.Session
 	s.Close()
 	r.ended(t, h)
 	h.Close()
-	if left := srv.Sessions(); len(left) > 0 {
-		t.Errorf("%d sessions are left", len(left))
-	}
+	check.Len(t, srv.Sessions(), 0, "sessions are left")
 }
 
 func closedAfterExpiry[Ev any](t *testing.T, srv *zktest.Server, s *session.Session, r Recipe[Ev]) {
@@ -211,16 +206,10 @@ func flapping[Ev any](t *testing.T, srv *zktest.Server, s *session.Session, r Re
 func refused[Ev any](t *testing.T, srv *zktest.Server, s *session.Session, r Recipe[Ev]) {
 	settle()
 	srv.ResetRequests()
-	if _, err := r.Open(nil); !errors.Is(err, session.ErrInvalidArgument) {
-		t.Errorf("no session: %v", err)
-	}
+	check.Fails(r.Open(nil))(t, session.ErrInvalidArgument)
 	s.Close()
-	if _, err := r.Open(s); !errors.Is(err, session.ErrClosed) {
-		t.Errorf("a closed session: %v", err)
-	}
-	if n := srv.Requests().Total(); n != 0 {
-		t.Errorf("%d requests", n)
-	}
+	check.Fails(r.Open(s))(t, session.ErrClosed)
+	check.Equal(t, srv.Requests().Total(), 0, "requests")
 }
 
 func lostReplies[Ev any](t *testing.T, srv *zktest.Server, s *session.Session, r Recipe[Ev]) {
@@ -242,9 +231,7 @@ func printed[Ev any](t *testing.T, srv *zktest.Server, s *session.Session, r Rec
 	for _, verb := range []string{"%v", "%+v", "%#v", "%s", "%q", "%x", "%d"} {
 		srv.Disconnect(0)
 		line := fmt.Sprintf(verb, h)
-		if len(line) > 120 || strings.ContainsAny(line, "\n{") || !strings.Contains(line, "/") {
-			t.Errorf("%s prints %q", verb, line)
-		}
+		check.True(t, len(line) <= 120 && !strings.ContainsAny(line, "\n{") && strings.Contains(line, "/"), "%s prints %q", verb, line)
 	}
 	h.Close()
 	r.ended(t, h)

@@ -7,6 +7,7 @@ import (
 
 	"go.uber.org/goleak"
 
+	"github.com/zkactors/zkactors/internal/check"
 	"github.com/zkactors/zkactors/primitives/internal/exploration"
 )
 
@@ -44,9 +45,7 @@ func from(n int) func() exploration.World[int] {
 func TestExplore(t *testing.T) {
 	var five exploration.ViolationError
 	states, all, trace, err := exploration.Explore(from(0), 100)
-	if all || !errors.As(err, &five) || !slices.Equal(trace, []int{1, 1, 3}) {
-		t.Errorf("%d states, %v, %v, %v", states, all, trace, err)
-	}
+	check.True(t, !all && errors.As(err, &five) && slices.Equal(trace, []int{1, 1, 3}), "%d states, %v, %v, %v", states, all, trace, err)
 	if states, all, trace, err := exploration.Explore(from(3), 100); states != 0 || !all || trace != nil || err != nil {
 		t.Errorf("%d states, %v, %v, %v", states, all, trace, err)
 	}
@@ -77,9 +76,7 @@ func TestWalk(t *testing.T) {
 func TestTell(t *testing.T) {
 	var lines []string
 	exploration.Tell(from(0)(), []int{1, 1, 3, 1}, func(line string) { lines = append(lines, line) })
-	if !slices.Equal(lines, []string{"1", "1", "3", "five"}) {
-		t.Error(lines)
-	}
+	check.EqualSlices(t, lines, []string{"1", "1", "3", "five"})
 }
 
 func TestDepth(t *testing.T) {
@@ -104,9 +101,7 @@ func TestDepth(t *testing.T) {
 			}
 		}
 	}
-	if d.States() != many+2 {
-		t.Error(d.States())
-	}
+	check.Equal(t, d.States(), many+2)
 }
 
 func TestAlike(t *testing.T) {
@@ -115,13 +110,9 @@ func TestAlike(t *testing.T) {
 		next []uint64
 		want bool
 	}{{[]uint64{3, 4, 3}, true}, {[]uint64{4, 3}, true}, {[]uint64{4}, false}, {[]uint64{4}, true}} {
-		if d.Alike(1, c.next) != c.want {
-			t.Error(i)
-		}
+		check.Equal(t, d.Alike(1, c.next), c.want, i)
 	}
 	for range 2 {
-		if !d.Alike(2, nil) {
-			t.Error("of a world that nothing follows")
-		}
+		check.True(t, d.Alike(2, nil), "of a world that nothing follows")
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/zkactors/zkactors/internal/check"
 	"github.com/zkactors/zkactors/session"
 )
 
@@ -78,12 +79,9 @@ func TestClaims(t *testing.T) {
 			}
 			m, _ := script(New(id, rule, true, false), row.before...)
 			m, out := m.after(row.in)
-			if m.state != row.state || !slices.Equal(out.Do, row.do) {
-				t.Errorf("%v\nDo %v, want %v", m, out.Do, row.do)
-			}
-			if emitted := len(out.Emit) > 0; emitted != (row.emit != nil) || emitted && out.Emit[0] != row.emit {
-				t.Errorf("Emit %v, want %v", out.Emit, row.emit)
-			}
+			check.True(t, m.state == row.state && slices.Equal(out.Do, row.do), "%v\nDo %v, want %v", m, out.Do, row.do)
+			emitted := len(out.Emit) > 0
+			check.False(t, emitted != (row.emit != nil) || emitted && out.Emit[0] != row.emit, "Emit %v, want %v", out.Emit, row.emit)
 		})
 	}
 }
@@ -137,9 +135,7 @@ func TestClaimExhaustion(t *testing.T) {
 			case m.state == waiting && m.target == (Target{}) && !m.listing:
 				complaint = "waits for nothing"
 			}
-			if complaint != "" {
-				t.Fatalf("%v, %v\n%T%v\n-> %v, %v\nDo %v\nEmit %v\n%s", p.Machine, p.phase, in, in, m, next.phase, out.Do, out.Emit, complaint)
-			}
+			check.Require(t, complaint == "", "%v, %v\n%T%v\n-> %v, %v\nDo %v\nEmit %v\n%s", p.Machine, p.phase, in, in, m, next.phase, out.Do, out.Emit, complaint)
 			next.attempt.n, next.attempt.epoch = min(next.attempt.n, 2), min(next.attempt.epoch, 1)
 			if !seen[next] {
 				seen[next] = true

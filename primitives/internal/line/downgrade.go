@@ -3,7 +3,6 @@ package line
 import (
 	"errors"
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/zkactors/zkactors/actors"
@@ -13,22 +12,24 @@ import (
 // This file turns a holder into a weaker one, such as a reader: one transaction creates
 // the weaker node and deletes the present one.
 //
-//	held ── Downgrade ► change is under way ── done ─────────────► held, with the weaker rule
-//	                     │   ▲          │
-//	          in doubt   │   │ not done └── refused ► held, as before
-//	                     ▼   │
-//	                    unclear: a list is to tell ── neither node ► lost
+//	              in doubt, or not sent: again
+//	                    ┌──────┐
+//	                    ▼      │
+//	held ─ Downgrade ► change is under way ── done, now or before ► held, with the weaker rule
+//	                     │         │
+//	                     │         └── refused ► held, as before
+//	                     └── the present node is gone, and the weaker one was not created ► lost
 //
-// The deletion of the present node is part of the change: while that is under way it
-// says nothing alone.
+// At most one of several changes is done, because the first has deleted the present node. The performer
+// reports a change that finds the weaker node as done. The deletion of the present node is part of the
+// change: while that is under way, its event says nothing alone.
 
 // A change is that of our node into one that excludes less. It is zero while none is
 // under way, but for without.
 type change struct {
 	to      string              // what the node is to be; set by the command, cleared when the change is done or refused
 	reply   actors.Reply[error] // of the command; answered exactly once, when to is cleared
-	without bool                // set when our node is gone: by the change, or not
-	unclear bool                // set when the change was done or not: a list is to tell, and clears it
+	without bool                // set when our node is gone: by the change, or not; cleared with to
 }
 
 // downgrade turns what excludes others that share into what does not. It is refused
@@ -69,33 +70,17 @@ func (m *turn) changed() {
 	m.marked, m.until = false, time.Time{} // the mark is gone with the node that carried it
 }
 
-// compared finds out what has become of a change: the list shows the weaker node, or
-// the present one, or neither. Where it was not done it is repeated, and the first may
-// yet be done when this one has failed: from then on maybeDuplicate holds.
-func (m *turn) compared(s Sight) {
+// notChanged follows the failure of a change. In doubt it is repeated; the first may
+// yet be done when that one has failed: from then on maybeDuplicate holds. If our node is
+// gone, and not by the change, it is lost. Any other failure is the answer to the
+// command, and we hold what we held.
+func (m *turn) notChanged(e changeNode, err error) {
 	switch {
-	case slices.Contains(s.Names, m.to):
-		m.changed()
-	case slices.Contains(s.Names, m.node) && !m.without:
-		m.maybeDuplicate, m.unclear = true, false // the first may yet be done, when this one has failed
-		m.do(changeNode{m.attempt, m.node, m.to})
-	default:
-		m.vanish()
-	}
-}
-
-// notChanged follows the failure of a change. If our node is gone, and no earlier
-// change can have deleted it, it is lost. In doubt a list tells. What passes was never
-// sent. Any other failure is the answer to the command, and we hold what we held.
-func (m *turn) notChanged(err error) {
-	switch {
-	case errors.Is(err, session.ErrNoNode) && !m.maybeDuplicate && !m.rule.Claims(): // nor has an earlier one been done
-		m.vanish()
-	case m.without, session.InDoubt(err), errors.Is(err, session.ErrNoNode), errors.Is(err, session.ErrNodeExists):
-		m.unclear = true
-		m.look()
 	case session.Passing(err):
-		m.do(changeNode{m.attempt, m.node, m.to})
+		m.maybeDuplicate = m.maybeDuplicate || session.InDoubt(err)
+		m.do(e)
+	case m.without, errors.Is(err, session.ErrNoNode):
+		m.vanish()
 	default:
 		m.do(answer{m.attempt, m.reply, err})
 		m.change = change{}

@@ -119,7 +119,7 @@ func (h *Handle[Ev]) acquire(ctx context.Context, op string, queued <-chan struc
 		err = h.performer.session.Explain(h.blocked(context.Cause(ctx))) // before it leaves
 		h.tell(Leave{})
 	}
-	return fmt.Errorf("%s %s %s: %w", op, h.performer.Name, h.performer.Path, err)
+	return h.failed(op, err)
 }
 
 // blocked adds to why the wait has ended what it waited for, as far as that is known.
@@ -230,36 +230,40 @@ func GuardOf(dir, node string, lost error) session.Op {
 // cause if ctx ends first.
 func (h *Handle[Ev]) Release(ctx context.Context) error {
 	if err := client.CheckContext(ctx); err != nil {
-		return fmt.Errorf("release %s %s: %w", h.performer.Name, h.performer.Path, err)
+		return h.failed("release", err)
 	}
 	h.tell(Leave{})
 	select {
 	case <-h.actor.Ended():
 		return h.Err()
 	case <-ctx.Done():
-		return fmt.Errorf("release %s %s: %w", h.performer.Name, h.performer.Path, context.Cause(ctx))
+		return h.failed("release", context.Cause(ctx))
 	}
 }
 
 // Downgrade has the holder exclude others that share no more.
 func (h *Handle[Ev]) Downgrade(ctx context.Context) error {
-	if err := client.CheckContext(ctx); err != nil {
-		return fmt.Errorf("downgrade %s %s: %w", h.performer.Name, h.performer.Path, err)
-	}
-	err, failed := actors.Ask(ctx, h.actor, func(r actors.Reply[error]) Input { return Downgrade{r} })
-	switch {
-	case errors.Is(failed, actors.ErrEnded):
-		err = ErrNotHeld
-	case failed != nil:
-		err = failed
+	err := client.CheckContext(ctx)
+	if err == nil {
+		var failed error
+		if err, failed = actors.Ask(ctx, h.actor, func(r actors.Reply[error]) Input { return Downgrade{r} }); errors.Is(failed, actors.ErrEnded) {
+			err = ErrNotHeld
+		} else if failed != nil {
+			err = failed
+		}
 	}
 	if lost := h.Err(); lost != nil && errors.Is(err, ErrNotHeld) {
 		return fmt.Errorf("downgrade %w", lost)
 	}
-	if err != nil {
-		return fmt.Errorf("downgrade %s %s: %w", h.performer.Name, h.performer.Path, err)
+	return h.failed("downgrade", err)
+}
+
+// failed names the operation and the lock in an error.
+func (h *Handle[Ev]) failed(op string, err error) error {
+	if err == nil {
+		return nil
 	}
-	return nil
+	return fmt.Errorf("%s %s %s: %w", op, h.performer.Name, h.performer.Path, err)
 }
 
 // Close releases it and waits for that, at most until the session's deadline has passed.

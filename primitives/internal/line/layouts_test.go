@@ -4,6 +4,7 @@ import (
 	"errors"
 	"testing"
 
+	"github.com/zkactors/zkactors/internal/check"
 	"github.com/zkactors/zkactors/primitives/internal/nodes"
 )
 
@@ -22,8 +23,6 @@ func TestRankedIsAnotherLayout(t *testing.T) {
 		"": false,
 	} {
 		p := rule.Locate(Sight{Names: []string{name, own}}, own, "01234567-89ab-4cde-8f01-23456789abcd")
-		if got := errors.Is(p.Err, ErrLayout); got != want {
-			t.Errorf("%q: %v", name, p.Err)
-		}
+		check.Equal(t, errors.Is(p.Err, ErrLayout), want, name, "refused:", p.Err)
 	}
 }

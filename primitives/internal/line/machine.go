@@ -190,7 +190,6 @@ func (m Machine) String() string {
 		{m.to != "", "to=" + m.to},
 		{m.without, "without"},
 		{m.downgraded, "downgraded"},
-		{m.unclear, "unclear"},
 		{m.suspended, "suspended"},
 		{m.revoked, "revoked"},
 		{m.finalEmitted, "finalEmitted"},
@@ -320,7 +319,7 @@ func (m *turn) take(in Input) {
 			m.yield()
 		}
 	case changed:
-		if m.to != "" && !m.unclear {
+		if m.to != "" {
 			m.changed()
 		}
 	case asked:
@@ -398,8 +397,8 @@ func (m *turn) failed(e Effect, err error) {
 			m.notClaimed(e, err)
 		}
 	case changeNode:
-		if m.to == e.to && !m.unclear {
-			m.notChanged(err)
+		if m.to == e.to {
+			m.notChanged(e, err)
 		}
 	case announce:
 		if session.Passing(err) && m.Holding() && e.node == m.node {

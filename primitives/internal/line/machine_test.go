@@ -331,7 +331,7 @@ func inspectStep(m Machine, in Input, next Machine, out Effects, p phase) string
 		return "holds what it would not lose"
 	case next.deletionGrants && !next.Ended() && (next.target == (Target{}) || next.listing):
 		return "heir of nobody"
-	case next.listing && next.state != waiting && next.state != recovering && next.state != held && !next.unclear && !next.rule.Lists() && !next.Ended():
+	case next.listing && next.state != waiting && next.state != recovering && next.state != held && !next.rule.Lists() && !next.Ended():
 		return "forgot that it asked for a list"
 	case m.rule.Claims() && (m.state == claiming || m.Holding()) && !next.Standing() && !withdraws(out) && !ends(in):
 		return "leaves its claim behind"
@@ -806,7 +806,6 @@ func TestDangersOfDowngrades(t *testing.T) {
 		heir    = then(joins, joined{at, own, 7, 2, ""}, seen(e, own), watched{at, deletion(own), 7, 9, false, obstacle{}})
 		under   = then(held_, Downgrade{})
 		doubt   = then(under, failed{change, unknown})
-		again   = then(doubt, seen(own))
 		without = then(under, gone{at, deletion(own)})
 		lower   = then(under, gone{at, deletion(own)}, changed{at})
 		done    = []Effect{unwatchTarget{at, deletion(own)}, watchTarget{at, deletion(to)}, gives(nil)}
@@ -828,18 +827,16 @@ func TestDangersOfDowngrades(t *testing.T) {
 		{danger: "the reader's node is deleted before it is watched", before: lower, in: failed{watchTarget{at, deletion(to)}, session.ErrNoNode}, state: ended, emit: "lost"},
 		{danger: "the reader leaves", before: lower, in: Leave{}, state: leaving, do: []Effect{withdrawNode{at, to}}},
 		{danger: "it was never sent", before: under, in: failed{change, session.ErrDisconnected}, state: held, do: []Effect{change}},
-		{danger: "the reply is lost: a list tells", before: under, in: failed{change, unknown}, state: held, do: []Effect{list}},
-		{danger: "the list is lost, too", before: doubt, in: failed{list, session.ErrDisconnected}, state: held, do: []Effect{list}},
-		{danger: "it was done", before: doubt, in: seen(to), state: held, do: done},
-		{danger: "it was not done, or not yet", before: doubt, in: seen(own), state: held, do: []Effect{change}},
-		{danger: "the first was done later", before: then(again, gone{at, deletion(own)}), in: failed{change, session.ErrNoNode}, state: held, do: []Effect{list}},
-		{danger: "the first may be done after the second has failed", before: then(again, failed{change, session.ErrSessionFull}), in: Leave{}, state: leaving, do: []Effect{withdrawAll{at, guid}}},
+		{danger: "the reply is lost: the second finds out whether the first was done", before: under, in: failed{change, unknown}, state: held, do: []Effect{change}},
+		{danger: "the second reply is lost, too", before: doubt, in: failed{change, unknown}, state: held, do: []Effect{change}},
+		{danger: "it was done", before: doubt, in: changed{at}, state: held, do: done},
+		{danger: "it was done, and the event came first", before: then(doubt, gone{at, deletion(own)}), in: changed{at}, state: held, do: done},
+		{danger: "the first may be done after the second has failed", before: then(doubt, failed{change, session.ErrSessionFull}), in: Leave{}, state: leaving, do: []Effect{withdrawAll{at, guid}}},
 		{danger: "an operator has deleted our node meanwhile", before: without, in: failed{change, session.ErrNoNode}, state: leaving, do: leaves, emit: "lost"},
 		{danger: "and the event comes later", before: under, in: failed{change, session.ErrNoNode}, state: leaving, do: leaves, emit: "lost"},
-		{danger: "an operator has deleted our node meanwhile, or we", before: then(again, gone{at, deletion(own)}), in: failed{change, session.ErrNoNode}, state: held, do: []Effect{list}},
-		{danger: "it was the operator", before: then(again, gone{at, deletion(own)}, failed{change, session.ErrNoNode}), in: seen(r), state: leaving, do: leaves, emit: "lost"},
-		{danger: "the operator has deleted the parent as well", before: then(again, failed{change, session.ErrNoNode}), in: failed{list, session.ErrNoNode}, state: leaving, do: leaves, emit: "lost"},
-		{danger: "it was refused, and our node is gone nevertheless", before: without, in: failed{change, session.ErrSessionFull}, state: held, do: []Effect{list}},
+		{danger: "neither was done, and an operator has deleted our node", before: doubt, in: failed{change, session.ErrNoNode}, state: leaving, do: leaves, emit: "lost"},
+		{danger: "and the event came first", before: then(doubt, gone{at, deletion(own)}), in: failed{change, session.ErrNoNode}, state: leaving, do: leaves, emit: "lost"},
+		{danger: "it was refused, and our node is gone nevertheless", before: without, in: failed{change, session.ErrSessionFull}, state: leaving, do: leaves, emit: "lost"},
 		{danger: "it was refused: nothing has changed", before: under, in: failed{change, session.ErrSessionFull}, state: held, do: []Effect{gives(session.ErrSessionFull)}},
 		{danger: "leaving meanwhile: either node, and an answer", before: under, in: Leave{}, state: leaving, do: leaves},
 		{danger: "leaving while it is in doubt", before: doubt, in: Leave{}, state: leaving, do: leaves},
@@ -911,9 +908,7 @@ func TestDangersOfRevocation(t *testing.T) {
 	} {
 		m, _ := script(New(id, row.rule, true, false), row.before...)
 		_, out := m.after(row.in)
-		if len(out.Emit) != 1 || out.Emit[0] != (Lost{row.want}) {
-			t.Errorf("%s: %v", row.danger, out.Emit)
-		}
+		check.True(t, len(out.Emit) == 1 && out.Emit[0] == (Lost{row.want}), "%s: %v", row.danger, out.Emit)
 	}
 }
 
@@ -979,9 +974,8 @@ func TestReasons(t *testing.T) {
 		{failed{watchTarget{at, deletion(own)}, &session.OpError{Op: "get", Path: "/x", Err: session.ErrNoAuth}}, session.ErrNoAuth},
 	} {
 		_, out := script(New(actorID(1), exclusive, true, false), heard{session.Connected{Epoch: 1, ID: 9}}, joined{at, own, 7, 1, ""}, row.in)
-		if lost, ok := out.Emit[0].(Lost); !ok || !errors.Is(lost.Err, row.want) {
-			t.Errorf("%T: %v", row.in, out.Emit)
-		}
+		lost, ok := out.Emit[0].(Lost)
+		check.True(t, ok && errors.Is(lost.Err, row.want), "%T: %v", row.in, out.Emit)
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/zkactors/zkactors/internal/check"
 	"github.com/zkactors/zkactors/internal/znode"
 )
 
@@ -22,19 +23,13 @@ func TestGUID(t *testing.T) {
 	for n, want := range map[int]string{
 		1: id, 31: "3f0a1c5e-8f5b-4a26-9d4f-7a8d2f6c1b1e",
 	} {
-		if got := attemptGUID(id, n); got != want {
-			t.Errorf("guid of attempt %d = %s, want %s", n, got, want)
-		}
+		check.Equal(t, attemptGUID(id, n), want, "guid of attempt", n)
 	}
 	if got, want := attemptGUID(id[:28]+"ffffffff", 2), id[:28]+"00000000"; got != want {
 		t.Errorf("guid = %s, want %s", got, want)
 	}
-	if len(attemptGUID(id, math.MaxInt32)) != len(id) || attemptGUID(id, 1) == attemptGUID(id, 2) {
-		t.Error("not a GUID for each attempt")
-	}
-	if strings.HasPrefix("_c_3f0a1c5e-8f5b-4a26-9d4f-7a8d2f6c1b1e0-lock-0000000001", Published(attemptGUID(id, 31))) {
-		t.Error("a longer GUID matches")
-	}
+	check.True(t, len(attemptGUID(id, math.MaxInt32)) == len(id) && attemptGUID(id, 1) != attemptGUID(id, 2), "not a GUID for each attempt")
+	check.True(t, !strings.HasPrefix("_c_3f0a1c5e-8f5b-4a26-9d4f-7a8d2f6c1b1e0-lock-0000000001", Published(attemptGUID(id, 31))), "a longer GUID matches")
 }
 
 // numbered returns names with consecutive numbers from first, in order.
@@ -54,9 +49,8 @@ func TestLineKeepsItsOrderWhenNumbersWrap(t *testing.T) {
 		for range 100 {
 			children := append(slices.Clone(want), "config", "_c_", "_c_x", "lock-x", "ключ", "lock-00000000011")
 			r.Shuffle(len(children), func(i, j int) { children[i], children[j] = children[j], children[i] })
-			if got := line(children); !slices.Equal(got, want) {
-				t.Fatalf("line(%q) = %q, want %q", children, got, want)
-			}
+			got := line(children)
+			check.Require(t, slices.Equal(got, want), "line(%q) = %q, want %q", children, got, want)
 			for i, own := range want {
 				p := locate(children, own, "none")
 				watch, beside := "", []Target(nil)
@@ -83,34 +77,25 @@ func TestLineKeepsItsOrderWhenNumbersWrap(t *testing.T) {
 }
 
 func TestLineOfNobody(t *testing.T) {
-	if got := line([]string{"config", "lock-x"}); len(got) != 0 {
-		t.Errorf("line = %q", got)
-	}
-	if p := locate([]string{"config", "lock-0000000001"}, "lock-0000000002", ""); p.Present {
-		t.Errorf("locate = %+v", p)
-	}
+	check.Len(t, line([]string{"config", "lock-x"}), 0)
+	p := locate([]string{"config", "lock-0000000001"}, "lock-0000000002", "")
+	check.False(t, p.Present, "locate = %+v", p)
 }
 
 func TestTiesAreBrokenByName(t *testing.T) {
 	children := []string{"c-lock-0000000007", "b-lock-0000000007", "a-lock-0000000007"}
-	if got, want := line(children), []string{children[2], children[1], children[0]}; !slices.Equal(got, want) {
-		t.Errorf("line = %q, want %q", got, want)
-	}
-	if p := locate(children, children[0], "none"); p.Ahead != 2 || p.Watch != deletion(children[1]) || !slices.Equal(p.Beside, []Target{deletion(children[2])}) {
-		t.Errorf("locate = %+v", p)
-	}
-	if p := locate(children, children[2], "none"); p.Ahead != 0 {
-		t.Errorf("locate = %+v", p)
-	}
+	got, want := line(children), []string{children[2], children[1], children[0]}
+	check.EqualSlices(t, got, want)
+	p := locate(children, children[0], "none")
+	check.True(t, p.Ahead == 2 && p.Watch == deletion(children[1]) && slices.Equal(p.Beside, []Target{deletion(children[2])}), "locate = %+v", p)
+	check.Equal(t, locate(children, children[2], "none").Ahead, 0)
 }
 
 func TestOwnZombiesDoNotCount(t *testing.T) {
 	g := attemptGUID(actorID(1), 1)
 	zombie, own, other := Published(g)+"lock-0000000001", Published(g)+"lock-0000000003", "lock-0000000002"
 	p := locate([]string{zombie, other, own, Published(g) + "lock-0000000009"}, own, g)
-	if p.Ahead != 1 || p.Watch != deletion(other) || len(p.Zombies) != 2 {
-		t.Errorf("locate = %+v", p)
-	}
+	check.True(t, p.Ahead == 1 && p.Watch == deletion(other) && len(p.Zombies) == 2, "locate = %+v", p)
 }
 
 func BenchmarkLocate(b *testing.B) {

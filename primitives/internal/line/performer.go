@@ -45,7 +45,7 @@ type Hooks struct {
 	Depends func(r *Recipe) string
 
 	// Known returns what Beside would answer, from the data and the children of the node that Depends
-	// names. If it is not nil, both are followed, and Beside reads only what is not known.
+	// names: both are followed, and Beside reads only what is not known. Depends needs it.
 	Known func(r *Recipe, data []byte, children []string) (string, error)
 
 	// Warmth returns under which name the session keeps that all is there which Inspect
@@ -59,7 +59,7 @@ type Hooks struct {
 	Claimed func(r *Recipe, node string) string
 
 	// Change creates the node to in place of the node from, and replaces the claim of
-	// from by that of to.
+	// from by that of to. It succeeds if an earlier call has done so.
 	Change func(r *Recipe, requests client.Async, from, to string, answer func(error))
 
 	// Ask asks the holder with the node to leave. It answers when the holder's time for
@@ -103,44 +103,24 @@ type Performer struct {
 	requests client.Async // in that epoch; nil at first
 }
 
-// surroundings are the subscriptions to the node that the rule depends on, and what they were told last. They
-// are made anew with each session.
-type surroundings struct {
-	dependence client.Subscription // to its data
+// A followed node is what the rule depends on, in one aspect: its data under the key [Target] of a dependence, its children under the key
+// beside. It is followed anew in each session.
+type followed struct {
+	client.Subscription
 
-	mu           sync.Mutex
-	others       client.Subscription // to its children; nil until the first list, and without [Hooks.Known]
-	data         []byte
-	children     []string
-	over         bool // set by Cancel
-	read, listed bool // set while data, and children, are those of a node
+	mu     sync.Mutex
+	newest session.Reading // set by each news; without a Stat before the first, and while there is no node
 }
 
-// Cancel implements [owned.Thing]. Over and Unsettled are those of the subscription of which the machine is told.
-func (s *surroundings) Cancel() {
-	s.dependence.Cancel()
-	s.mu.Lock()
-	others := s.others
-	s.over = true
-	s.mu.Unlock()
-	if others != nil {
-		others.Cancel()
-	}
-}
+type beside struct{}
 
-func (s *surroundings) Over() bool      { return s.dependence.Over() }
-func (s *surroundings) Unsettled() bool { return s.dependence.Unsettled() }
+// stands reports whether the session would have been told of a change before the answer that it gives.
+func (f *followed) stands() bool { return f != nil && !f.Over() && !f.Unsettled() }
 
-// stand reports whether all is as the server says that has given the last answer: if it were not, the
-// session would have been told before that answer. If soon, it suffices that it is known to the session.
-func (s *surroundings) stand(soon bool) bool {
-	stands := func(sub client.Subscription) bool { return sub != nil && !sub.Over() && !sub.Unsettled() }
-	if s == nil {
-		return false
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return (soon || s.read && s.listed) && stands(s.dependence) && stands(s.others)
+func (f *followed) reading() session.Reading {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.newest
 }
 
 // NewPerformer returns the performer of a handle. It is ended with [Performer.End].
@@ -187,57 +167,59 @@ func (p *Performer) depend(epoch int, tell func(Input)) {
 	if p.Depends == nil {
 		return
 	}
-	path, requests, around := p.Depends(&p.Recipe), p.session.Async(epoch), new(surroundings)
-	around.dependence = requests.Follow(path, session.AspectData, true, func(r session.Reading, err error) {
-		around.mu.Lock()
-		around.data, around.read = r.Data, r.Stat != nil
-		around.mu.Unlock()
+	p.owned.Cancel(beside{}) // of the last session
+	p.follow(p.session.Async(epoch), Target{Until: dependence}, session.AspectData, func(err error) {
 		if !client.Over(err) {
 			tell(reevaluate{})
 		}
 	})
-	p.owned.Keep(Target{Until: dependence}, around)
 }
 
 // lookAround follows what stands beside the line too, from the first list on: an uncontended holder keeps no watch for that.
 func (p *Performer) lookAround(requests client.Async) {
-	around := p.around()
-	if p.Known == nil || around == nil || around.others != nil { // only set here
-		return
-	}
-	others := requests.Follow(p.Depends(&p.Recipe), session.AspectChildren, true, func(r session.Reading, _ error) {
-		around.mu.Lock()
-		around.children, around.listed = r.Names, r.Stat != nil
-		around.mu.Unlock()
-	})
-	around.mu.Lock()
-	around.others = others
-	over := around.over
-	around.mu.Unlock()
-	if over {
-		others.Cancel()
+	if data, children := p.around(); data != nil && children == nil {
+		p.follow(requests, beside{}, session.AspectChildren, func(error) {})
 	}
 }
 
-// around returns what is followed; nil before the first session, and after the end.
-func (p *Performer) around() (found *surroundings) {
-	p.owned.Is(Target{Until: dependence}, func(t owned.Thing) bool {
-		found, _ = t.(*surroundings)
-		return true
+// follow keeps what is told of the node that the rule depends on.
+func (p *Performer) follow(requests client.Async, key any, aspect session.Aspect, tell func(error)) {
+	f := new(followed)
+	f.Subscription = requests.Follow(p.Depends(&p.Recipe), aspect, true, func(r session.Reading, err error) {
+		f.mu.Lock()
+		f.newest = r
+		f.mu.Unlock()
+		tell(err)
 	})
-	return found
+	p.owned.Keep(key, f)
+}
+
+// around returns what is followed; nil before the first session, and after the end. The children are followed from the
+// first list on.
+func (p *Performer) around() (data, children *followed) {
+	data, _ = p.owned.Get(Target{Until: dependence}).(*followed)
+	children, _ = p.owned.Get(beside{}).(*followed)
+	return data, children
+}
+
+// surrounded reports whether what stands around is known to the session, or about to be.
+func (p *Performer) surrounded() bool {
+	data, children := p.around()
+	return data.stands() && children.stands()
 }
 
 // known returns what Known says of what is followed. Without knows, it has to be read: nothing is followed
 // before the first session, nor after the end, which another goroutine may be at.
 func (p *Performer) known() (data string, knows bool, err error) {
-	around := p.around()
-	if p.Known == nil || !around.stand(false) {
+	node, children := p.around()
+	if !node.stands() || !children.stands() {
 		return "", false, nil
 	}
-	around.mu.Lock()
-	defer around.mu.Unlock()
-	data, err = p.Known(&p.Recipe, around.data, around.children)
+	own, others := node.reading(), children.reading()
+	if own.Stat == nil || others.Stat == nil {
+		return "", false, nil
+	}
+	data, err = p.Known(&p.Recipe, own.Data, others.Names)
 	return data, true, err
 }
 
@@ -270,18 +252,49 @@ func (p *Performer) Perform(e Effect, tell func(Input)) {
 	}
 	requests := p.requests
 	switch e := e.(type) {
+	case inspectParent:
+		p.inspect(requests, e.isNew, func(exists, empty bool, err error) { p.reply(e, tell, inspected{e.attempt, exists, empty}, err) })
+	case makeParent:
+		p.make(requests, func(byUs bool, err error) {
+			if err == nil && !byUs {
+				err = session.ErrNodeExists
+			}
+			p.reply(e, tell, made(e), err)
+		})
+	case createNode:
+		p.create(requests, e, tell)
+	case listParent:
+		p.list(requests, e, tell)
 	case watchTarget:
 		p.watch(requests, e, tell)
 	case watchTogether:
 		p.watchTogether(requests, e, tell)
 	case unwatchTarget:
 		p.owned.Cancel(e.target)
+	case claim:
+		p.Claim(&p.Recipe, requests, e.node, e.again, func(zxid int64, taken bool, err error) {
+			if taken {
+				p.reply(e, tell, occupied{e.attempt}, err)
+				return
+			}
+			p.reply(e, tell, claimed{e.attempt, zxid}, err)
+		})
+	case changeNode:
+		change := p.Change
+		if change == nil {
+			change = exchange
+		}
+		change(&p.Recipe, requests, e.from, e.to, func(err error) { p.reply(e, tell, changed{e.attempt}, err) })
+	case announce:
+		requests.Set(znode.Join(p.Dir, e.node), p.Data, session.AnyVersion, func(_ *session.Stat, err error) {
+			p.reply(e, tell, announced{e.attempt}, err)
+		})
 	case ask:
 		p.Ask(&p.Recipe, requests, e.n, e.node, func(overdue bool) { tell(asked{e.attempt, e.node, overdue}) })
 	case complain:
 		p.session.Logger().Warn("held here, and contended for in another layout", "recipe", p.Name, "path", p.Path, "reason", e.reason)
 	case withdrawNode:
-		if own := (Target{Node: e.node}); p.owned.Is(own, unsettled) {
+		if own := (Target{Node: e.node}); unsettled(p.owned.Get(own)) {
 			p.owned.Cancel(own) // a watch that does not stand yet is not needed any more
 		}
 		p.withdraw(requests, e.node, "", func() { tell(withdrawn(e)) })
@@ -289,83 +302,53 @@ func (p *Performer) Perform(e Effect, tell func(Input)) {
 		p.withdraw(requests, "", p.Rule.Prefix(e.guid), func() { tell(withdrawn{attempt: e.attempt}) })
 	case answer:
 		e.reply.Give(e.err)
-	case inspectParent, makeParent, createNode, listParent, claim, changeNode, announce:
-		p.request(requests, e, tell)
 	}
 }
 
-// request makes a request that may fail.
-func (p *Performer) request(requests client.Async, e Effect, tell func(Input)) {
-	reply := func(in Input, err error) {
-		if err != nil {
-			in = failed{e, err}
-		}
-		owned.Tell(&p.owned, err, tell, in)
+// reply answers the effect e by in, or by its failure. A busy server's answer comes after a pause.
+func (p *Performer) reply(e Effect, tell func(Input), in Input, err error) {
+	if err != nil {
+		in = failed{e, err}
 	}
-	switch e := e.(type) {
-	case inspectParent:
-		p.inspect(requests, e.isNew, func(exists, empty bool, err error) { reply(inspected{e.attempt, exists, empty}, err) })
-	case makeParent:
-		p.make(requests, func(made_ bool, err error) {
-			if err == nil && !made_ {
-				err = session.ErrNodeExists
-			}
-			reply(made(e), err)
-		})
-	case createNode:
-		p.create(requests, e, reply)
-	case listParent:
-		p.list(requests, e, reply)
-	case claim:
-		p.Claim(&p.Recipe, requests, e.node, e.again, func(zxid int64, taken bool, err error) {
-			if taken {
-				reply(occupied{e.attempt}, err)
-				return
-			}
-			reply(claimed{e.attempt, zxid}, err)
-		})
-	case changeNode:
-		change := p.Change
-		if change == nil {
-			change = exchange
-		}
-		change(&p.Recipe, requests, e.from, e.to, func(err error) { reply(changed{e.attempt}, err) })
-	case announce:
-		requests.Set(znode.Join(p.Dir, e.node), p.Data, session.AnyVersion, func(_ *session.Stat, err error) {
-			reply(announced{e.attempt}, err)
-		})
-	case watchTarget, watchTogether, unwatchTarget, ask, complain, withdrawNode, withdrawAll, answer: // do not fail
-	}
+	owned.Tell(&p.owned, err, tell, in)
 }
 
-// exchange makes the node to in place of the node from.
+// exchange makes the node to in place of the node from. An earlier change has made it if there is one: its name has
+// the GUID.
 func exchange(r *Recipe, requests client.Async, from, to string, answer func(error)) {
 	r.Carry(requests, from, func(data []byte, version int32, written func()) {
 		requests.Multi([]session.Op{
 			session.CreateOp(znode.Join(r.Dir, to), data, session.Ephemeral),
 			session.DeleteOp(znode.Join(r.Dir, from), version),
 		}, func(_ []session.OpResult, err error) {
-			if errors.Is(err, session.ErrBadVersion) {
+			switch {
+			case errors.Is(err, session.ErrBadVersion):
 				written()
-				return
+			case errors.Is(err, session.ErrNodeExists):
+				answer(nil)
+			default:
+				answer(err)
 			}
-			answer(err)
 		})
 	}, answer)
 }
 
 // Carry calls try with the data and the version that the contender's node was created with. If
 // try reports that the node was written to, Carry calls it again with the present ones: so a
-// mark of revocation that a node carries is carried on. It answers if the node cannot be read.
+// mark of revocation that a node carries is carried on. A node that is gone by then may have been exchanged by an
+// earlier change, as the next try finds out. Carry answers if the node cannot be read.
 func (r *Recipe) Carry(requests client.Async, node string, try func(data []byte, version int32, written func()), answer func(error)) {
 	var again func()
 	again = func() {
 		requests.Get(znode.Join(r.Dir, node), func(data []byte, stat *session.Stat, err error) {
-			if err != nil {
+			switch {
+			case err == nil:
+				try(data, stat.Version, again)
+			case errors.Is(err, session.ErrNoNode):
+				try(r.Data, 0, again)
+			default:
 				answer(err)
-				return
 			}
-			try(data, stat.Version, again)
 		})
 	}
 	try(r.Data, 0, again)
@@ -391,7 +374,7 @@ func (p *Performer) make(requests client.Async, answer func(made bool, err error
 
 // create stands in line: in one transaction with a write to the parent, whose Stat has
 // the number of children at that very moment.
-func (p *Performer) create(requests client.Async, e createNode, reply func(Input, error)) {
+func (p *Performer) create(requests client.Async, e createNode, tell func(Input)) {
 	path := znode.Join(p.Dir, p.Rule.Name(e.guid))
 	p.guid = e.guid
 	if e.plain || p.Plain {
@@ -400,7 +383,7 @@ func (p *Performer) create(requests client.Async, e createNode, reply func(Input
 			if err == nil {
 				_, in.node = znode.Split(node)
 			}
-			reply(in, err)
+			p.reply(e, tell, in, err)
 		})
 		return
 	}
@@ -409,7 +392,7 @@ func (p *Performer) create(requests client.Async, e createNode, reply func(Input
 		session.SetOp(p.Dir, nil, session.AnyVersion),
 	}
 	if p.Beside == nil || p.Rule.Lists() {
-		requests.Share(ops, func(results []session.OpResult, err error) { reply(p.joined(e, results, err), err) })
+		requests.Share(ops, func(results []session.OpResult, err error) { p.reply(e, tell, p.joined(e, results, err), err) })
 		return
 	}
 	var in joined
@@ -419,7 +402,7 @@ func (p *Performer) create(requests client.Async, e createNode, reply func(Input
 		if in.data = data; unread != nil {
 			in.children = 0 // a list is to decide
 		}
-		reply(in, failed)
+		p.reply(e, tell, in, failed)
 	})
 	requests.Multi(ops, func(results []session.OpResult, err error) {
 		in, failed = p.joined(e, results, err), err
@@ -444,12 +427,12 @@ func (p *Performer) joined(e createNode, results []session.OpResult, err error) 
 }
 
 // list lists the contenders.
-func (p *Performer) list(requests client.Async, e listParent, reply func(Input, error)) {
+func (p *Performer) list(requests client.Async, e listParent, tell func(Input)) {
 	in := listed{attempt: e.attempt}
 	var failed error
 	p.lookAround(requests)
-	known := p.Beside == nil || p.Known != nil && p.around().stand(true)
-	answered := both(!known, func() { reply(in, failed) })
+	known := p.Beside == nil || p.surrounded()
+	answered := both(!known, func() { p.reply(e, tell, in, failed) })
 	depends := func(data string, err error) {
 		if in.Data = data; failed == nil {
 			failed = err

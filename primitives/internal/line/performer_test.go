@@ -5,6 +5,7 @@ import (
 	"runtime"
 	"testing"
 
+	"github.com/zkactors/zkactors/internal/check"
 	"github.com/zkactors/zkactors/session"
 )
 
@@ -17,9 +18,8 @@ func TestGoneInTime(t *testing.T) {
 		var last Input
 		hear := p.follower(e, func(in Input) { last = in })
 		hear(session.Reading{Zxid: 5, Stat: &session.Stat{Czxid: 5}}, nil)
-		if hear(session.Reading{Zxid: zxid}, session.ErrNoNode); !reflect.DeepEqual(last, want) {
-			t.Errorf("told %#v of a reading at %d, want %#v", last, zxid, want)
-		}
+		hear(session.Reading{Zxid: zxid}, session.ErrNoNode)
+		check.True(t, reflect.DeepEqual(last, want), "told %#v of a reading at %d, want %#v", last, zxid, want)
 	}
 }
 
@@ -31,15 +31,15 @@ func TestEndWhileKnown(t *testing.T) {
 	}}
 	ends := subscription{unsettled: func() {
 		go p.End()
-		for p.around() != nil {
+		for data, children := p.around(); data != nil || children != nil; data, children = p.around() {
 			runtime.Gosched()
 		}
 	}}
-	p.owned.Keep(Target{Until: dependence}, &surroundings{dependence: ends, others: subscription{}, data: []byte("5"), read: true, listed: true})
+	read := session.Reading{Data: []byte("5"), Stat: new(session.Stat)}
+	p.owned.Keep(Target{Until: dependence}, &followed{Subscription: ends, newest: read})
+	p.owned.Keep(beside{}, &followed{Subscription: subscription{}, newest: read})
 	p.beside(nil, func(data string, err error) {
-		if data != "5" || err != nil {
-			t.Errorf("%q, %v, want what was followed", data, err)
-		}
+		check.True(t, data == "5" && err == nil, "%q, %v, want what was followed", data, err)
 	})
 }
 

@@ -161,8 +161,9 @@ func (f First) Locate(s Sight, own, guid string) Position {
 			continue
 		}
 		c, ok := f.Parse(name)
+		_, ranked := nodes.ParseRank(name)
 		switch {
-		case nodes.IsRanked(name), !ok && nodes.IsContender(name):
+		case ranked, !ok && nodes.IsContender(name):
 			p.Err = OtherLayout(name)
 		case !ok:
 		case strings.HasPrefix(name, prefix):

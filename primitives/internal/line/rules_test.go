@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/zkactors/zkactors/actors"
+	"github.com/zkactors/zkactors/internal/check"
 	"github.com/zkactors/zkactors/internal/znode"
 	"github.com/zkactors/zkactors/primitives/internal/nodes"
 	"github.com/zkactors/zkactors/session"
@@ -99,9 +100,7 @@ func TestDependentMachine(t *testing.T) {
 	} {
 		m, _ := script(New(id, rule, true, false), row.before...)
 		next, out := m.after(row.in)
-		if next.state != row.state || !slices.Equal(out.Do, row.do) {
-			t.Errorf("%s:\n%v\n-> %v\ndo   %v\nwant %v", row.danger, m, next, out.Do, row.do)
-		}
+		check.True(t, next.state == row.state && slices.Equal(out.Do, row.do), "%s:\n%v\n-> %v\ndo   %v\nwant %v", row.danger, m, next, out.Do, row.do)
 	}
 
 	rule.lists = true
@@ -182,9 +181,9 @@ func TestClaimingMachine(t *testing.T) {
 			unwatchTarget{at, Target{own, unclaimed}},
 			watchTarget{at, Target{less, unclaimed}},
 		}},
-		{danger: "a downgrade done or not", before: lessening, in: failed{changeIt, unknown}, state: held, do: []Effect{listIt}},
-		{danger: "a downgrade that was not done", before: append(slices.Clone(lessening), failed{changeIt, unknown}), in: listed{at, Sight{Names: []string{own}}}, state: held, do: []Effect{changeIt}},
-		{danger: "a downgrade that cannot be done: somebody has deleted the claim", before: append(slices.Clone(lessening), gone{at, Target{own, unclaimed}}, failed{changeIt, session.ErrNoNode}), in: listed{at, Sight{Names: []string{own}}}, state: leaving, do: []Effect{unwatchTarget{at, Target{own, unclaimed}}, withdrawAll{at, guid}, answer{at, actors.Reply[error]{}, ErrNotHeld}}, emit: "lost"},
+		{danger: "a downgrade done or not: the second finds out", before: lessening, in: failed{changeIt, unknown}, state: held, do: []Effect{changeIt}},
+		{danger: "a downgrade that was not done", before: append(slices.Clone(lessening), failed{changeIt, unknown}), in: failed{changeIt, session.ErrDisconnected}, state: held, do: []Effect{changeIt}},
+		{danger: "a downgrade that cannot be done: somebody has deleted the claim", before: append(slices.Clone(lessening), gone{at, Target{own, unclaimed}}), in: failed{changeIt, session.ErrNoNode}, state: leaving, do: []Effect{unwatchTarget{at, Target{own, unclaimed}}, withdrawAll{at, guid}, answer{at, actors.Reply[error]{}, ErrNotHeld}}, emit: "lost"},
 		{danger: "the claim of a reader goes", before: sharing, in: gone{at, Target{less, unclaimed}}, state: leaving, do: []Effect{unwatchTarget{at, Target{less, unclaimed}}, withdrawNode{at, less}}, emit: "lost"},
 	} {
 		m, _ := script(New(id, rule, false, false), row.before...)

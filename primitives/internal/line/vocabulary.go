@@ -11,6 +11,9 @@ import (
 
 // This file has the inputs and the effects of a machine. An answer has the attempt of
 // the effect that it answers: an answer for another attempt changes nothing.
+//
+//	Leave, Downgrade, Take, reevaluate, heard ──►┐         ┌──► effects, each of the present attempt
+//	answers, and news of what is watched ───────►┴ Machine ┴──► events
 
 // An attempt to stand in line lasts until its node or its session is gone. Every
 // answer names the attempt for which the question was asked. The epoch is 0 while

@@ -10,6 +10,13 @@ import (
 
 // This file has the steps of a contender that waits for its turn.
 //
+//	look ── the list ► rank ── contenders ahead ► wait: target and beside are watched
+//	  ▲                  │                           │            │
+//	  │                  │ none, our turn            │            │ the deletion of all that was ahead
+//	  │                  ▼                           │            ▼
+//	  │                first ◄───────────────────────┼────────────┘
+//	  └── any other news, and after a suspension ────┘
+//
 // While it waits, at least one of these holds, so that it never waits for nothing: a
 // list is under way, a target is watched, or the czxid of its own node is yet to come.
 // A list that was requested before an event counts like one from after it, except for
@@ -41,8 +48,6 @@ func (m *turn) listed(s Sight, stale bool) {
 			m.listing = true
 			m.do(listParent{m.attempt})
 		}
-	case m.unclear:
-		m.compared(s)
 	case m.Holding():
 		p := m.rule.Locate(s, m.node, m.guid())
 		if errors.Is(p.Err, ErrLayout) {
@@ -281,7 +286,7 @@ func (m *turn) notListed(err error) {
 		m.announce()
 	case m.Holding() && m.silent:
 		m.look()
-	case m.state != recovering && m.state != waiting && !m.unclear: // it is not wanted any more
+	case m.state != recovering && m.state != waiting: // it is not wanted any more
 	case session.Passing(err):
 		m.look()
 	case errors.Is(err, session.ErrTooLarge) && m.state == waiting && m.target.Until != Members && m.target != Target{}:

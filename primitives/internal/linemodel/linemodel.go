@@ -416,7 +416,7 @@ func (w *World) lost(c *Contender, before line.Machine, err error) {
 		switch {
 		case forced && !asked:
 			zkmodel.Violate("contender %d was asked to leave %s by no contender", c.N, before.Node())
-		case !w.struck(c, before.Node()) && !w.Lowered(c) && !c.Session().Killed() && c.Session().Epoch() == before.Epoch():
+		case !w.struck(c, before.Node()) && !c.Session().Killed() && c.Session().Epoch() == before.Epoch():
 			zkmodel.Violate("contender %d has lost %s, which was not deleted", c.N, before.Node())
 		}
 	case f.Full > 0 && errors.Is(err, session.ErrSessionFull), f.Busy > 0 && errors.Is(err, zkmodel.ErrBusy):

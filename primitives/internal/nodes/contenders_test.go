@@ -6,6 +6,8 @@ import (
 	"math/rand/v2"
 	"strings"
 	"testing"
+
+	"github.com/zkactors/zkactors/internal/check"
 )
 
 func parse(name string) (int32, bool) {
@@ -47,9 +49,8 @@ func TestParseWhatTheServerPrints(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	for range 100_000 {
 		n := int32(r.Uint32()) >> r.IntN(32)
-		if got, ok := parse(fmt.Sprintf("lock-%010d", n)); !ok || got != n {
-			t.Fatalf("%d is read as %d, %v", n, got, ok)
-		}
+		got, ok := parse(fmt.Sprintf("lock-%010d", n))
+		check.Require(t, ok && got == n, "%d is read as %d, %v", n, got, ok)
 	}
 }
 
@@ -57,8 +58,7 @@ func FuzzParse(f *testing.F) {
 	f.Add("lock-0000000001")
 	f.Add("_c_x-lock--2147483648")
 	f.Fuzz(func(t *testing.T, name string) {
-		if n, ok := parse(name); ok && !strings.HasSuffix(name, fmt.Sprintf("lock-%010d", n)) {
-			t.Errorf("%q is taken for contender %d", name, n)
-		}
+		n, ok := parse(name)
+		check.False(t, ok && !strings.HasSuffix(name, fmt.Sprintf("lock-%010d", n)), "%q is taken for contender %d", name, n)
 	})
 }

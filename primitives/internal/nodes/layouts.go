@@ -1,7 +1,6 @@
 package nodes
 
 import (
-	"strconv"
 	"strings"
 
 	"github.com/zkactors/zkactors/internal/znode"
@@ -50,7 +49,7 @@ func kazooName(guid, rest string) string { return strings.ReplaceAll(guid, "-", 
 // known are the grammars of the names above, but for those of the last two.
 //
 //nolint:gochecknoglobals // they are constant
-var known = []*Grammar{&StandardLock, &CuratorLock, &KazooLock, &StandardElection, &CuratorElection, &Leases}
+var known = []*Grammar{&StandardLock, &CuratorLock, &KazooLock, &StandardElection, &CuratorElection}
 
 // IsContender reports whether a name is that of a contender in a line of any known layout.
 func IsContender(name string) bool {
@@ -59,20 +58,9 @@ func IsContender(name string) bool {
 			return true
 		}
 	}
+	_, _, isLease := ParseLease(name)
 	_, isWriteLock := ParseWriteLock(name)
-	return isWeightedLease(name) || isWriteLock || IsKazooLease(name)
-}
-
-// isWeightedLease recognises the leases of our semaphores whose weight is not 1.
-func isWeightedLease(name string) bool {
-	i := strings.LastIndex(name, LeaseMark)
-	if i < 0 || i > 0 && name[i-1] != '-' {
-		return false
-	}
-	weight, number, _ := strings.Cut(name[i+len(LeaseMark):], "-")
-	n, err := strconv.Atoi(weight)
-	_, ok := ParseNumber(number)
-	return ok && err == nil && n > 0 && weight == strconv.Itoa(n)
+	return isLease || isWriteLock || IsKazooLease(name)
 }
 
 // ParseWriteLock reads the name of a contender for ZooKeeper's WriteLock.
@@ -89,20 +77,6 @@ func ParseWriteLock(name string) (c Contender, ok bool) {
 
 // IsKazooLease recognises the leases of kazoo's semaphore.
 func IsKazooLease(name string) bool { return len(name) == 32 && isHex(name) }
-
-// IsRanked recognises contenders for locks with priorities, whose names the grammars of others
-// read as their own.
-func IsRanked(name string) bool {
-	const guid, digits = len("_c_00000000-0000-0000-0000-000000000000"), len("0000")
-	if len(name) < guid+len("-p-")+digits || !strings.HasPrefix(name, "_c_") || name[guid:guid+2] != "-p" {
-		return false
-	}
-	p, kind := name[guid+2:][:digits], name[guid+2:][digits:]
-	number, reads := strings.CutPrefix(kind, "-read-")
-	number, writes := strings.CutPrefix(number, "-write-")
-	_, ok := ParseNumber(number)
-	return ok && reads != writes && strings.Trim(p, "0123456789") == ""
-}
 
 func isHex(text string) bool {
 	return strings.IndexFunc(text, func(r rune) bool { return !strings.ContainsRune("0123456789abcdef", r) }) < 0

@@ -1,6 +1,10 @@
 package nodes
 
-import "testing"
+import (
+	"testing"
+
+	"github.com/zkactors/zkactors/internal/check"
+)
 
 func TestIsContender(t *testing.T) {
 	for name, want := range map[string]bool{
@@ -38,8 +42,6 @@ func TestIsContender(t *testing.T) {
 		"queue-0000000001":                                               false,
 		"":                                                               false,
 	} {
-		if got := IsContender(name); got != want {
-			t.Errorf("%q: %v", name, got)
-		}
+		check.Equal(t, IsContender(name), want, name)
 	}
 }

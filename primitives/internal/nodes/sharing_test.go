@@ -3,6 +3,8 @@ package nodes
 import (
 	"fmt"
 	"testing"
+
+	"github.com/zkactors/zkactors/internal/check"
 )
 
 // TestExcludes: a reader waits for all contenders ahead but for readers, any other contender for all.
@@ -13,9 +15,7 @@ func TestExcludes(t *testing.T) {
 		Write:     {Exclusive: true, Read: true, Write: true},
 	} {
 		for kind, want := range behind {
-			if got := ahead.Excludes(kind); got != want {
-				t.Errorf("%v behind %v: excluded %v, want %v", kind, ahead, got, want)
-			}
+			check.Equal(t, ahead.Excludes(kind), want, kind, "is excluded by", ahead)
 		}
 	}
 }
@@ -39,9 +39,7 @@ func TestFront(t *testing.T) {
 		for _, c := range line {
 			got += map[bool]string{true: "+", false: "-"}[front.Holds(kinds[c])]
 		}
-		if got != want {
-			t.Errorf("holders of %s are %s, want %s", line, got, want)
-		}
+		check.Equal(t, got, want, "holders of", line)
 	}
 }
 

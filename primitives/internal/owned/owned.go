@@ -115,11 +115,16 @@ func (s *Set) remove(key any) (last Thing) {
 	return last
 }
 
-// Is reports whether there is a thing with the key, and it has the property.
-func (s *Set) Is(key any, property func(Thing) bool) bool {
+// Get returns the thing with the key; nil if there is none.
+func (s *Set) Get(key any) Thing {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return slices.ContainsFunc(s.items, func(i item) bool { return i.key == key && property(i.thing) })
+	for _, i := range s.items {
+		if i.key == key {
+			return i.thing
+		}
+	}
+	return nil
 }
 
 // Any reports whether a thing with another key has the property.

@@ -7,6 +7,7 @@ import (
 
 	"go.uber.org/goleak"
 
+	"github.com/zkactors/zkactors/internal/check"
 	"github.com/zkactors/zkactors/session"
 )
 
@@ -27,18 +28,14 @@ func TestThingsEndOnce(t *testing.T) {
 	s.Keep("a", &first)
 	s.Keep("a", &second)
 	s.Keep("b", &third)
-	if !s.Any("a", func(x Thing) bool { return x == &third }) || s.Any("b", func(x Thing) bool { return x == &third }) {
-		t.Error("Any looks at the wrong things")
-	}
+	check.True(t, s.Any("a", func(x Thing) bool { return x == &third }) && !s.Any("b", func(x Thing) bool { return x == &third }), "Any looks at the wrong things")
 	s.Cancel("b")
 	s.Cancel("b")
 	s.End()
 	s.End()
 	s.Keep("c", &late)
 	for i, x := range []thing{first, second, third, late} {
-		if x.cancelled != 1 {
-			t.Errorf("thing %d was cancelled %d times", i, x.cancelled)
-		}
+		check.Equal(t, x.cancelled, 1, "cancellations of thing", i)
 	}
 }
 
@@ -47,9 +44,7 @@ func TestWhatIsOverIsNotKept(t *testing.T) {
 	for range 100 {
 		s.Keep(new(int), &thing{over: true})
 	}
-	if len(s.items) > 1 {
-		t.Errorf("%d things that are over", len(s.items))
-	}
+	check.AtMost(t, len(s.items), 1, "things that are over")
 }
 
 func TestTimers(t *testing.T) {
@@ -63,9 +58,7 @@ func TestTimers(t *testing.T) {
 		<-time.After(2 * time.Second)
 		synctest.Wait()
 		s.Cancel("those that have fired")
-		if len(fired) != 1 || <-fired != "replaced" || len(s.items) > 0 {
-			t.Errorf("%d have fired too, and %d are left", len(fired), len(s.items))
-		}
+		check.True(t, len(fired) == 1 && <-fired == "replaced" && len(s.items) == 0, "%d have fired too, and %d are left", len(fired), len(s.items))
 		s.After("late", time.Second, func() { t.Error("it fired after the end") })
 		s.End()
 		<-time.After(2 * time.Second)
@@ -85,21 +78,13 @@ func TestPauses(t *testing.T) {
 			return time.Since(began)
 		}
 		for i, want := range []time.Duration{shortest, 2 * shortest, 4 * shortest} {
-			if got := after(busy); got != want {
-				t.Errorf("pause %d: %v, want %v", i, got, want)
-			}
+			check.Equal(t, after(busy), want, "pause", i)
 		}
 		for range 20 {
-			if got := after(busy); got > longest {
-				t.Errorf("%v", got)
-			}
+			check.AtMost(t, after(busy), longest)
 		}
-		if got := after(session.ErrNoNode); got != 0 {
-			t.Errorf("%v", got)
-		}
-		if got := after(busy); got != shortest {
-			t.Errorf("after another answer: %v", got)
-		}
+		check.Equal(t, after(session.ErrNoNode), 0)
+		check.Equal(t, after(busy), shortest, "after another answer")
 		s.Answer(busy, func() { t.Error("an answer after the end") })
 		s.End()
 		<-time.After(time.Minute)

@@ -21,6 +21,9 @@ type Keeper[M, In, Ev any] interface {
 	Kept() Machine
 }
 
+// Kept implements [Keeper]: a machine may be kept as it is, without events of the recipe's own.
+func (m Machine) Kept() Machine { return m }
+
 // A Role says how a recipe presents the node that it keeps.
 type Role[M, In, Ev any] struct {
 	// Recipe and Path are reported to the observer of the session: the recipe's package, and

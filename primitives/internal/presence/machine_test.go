@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/zkactors/zkactors/actors"
+	"github.com/zkactors/zkactors/internal/check"
 	"github.com/zkactors/zkactors/session"
 )
 
@@ -206,9 +207,7 @@ func TestExhaustion(t *testing.T) {
 				}
 			}
 		}
-		if len(seen) < 100 || len(seen) > 2_000_000 {
-			t.Errorf("%d states", len(seen))
-		}
+		check.Within(t, len(seen), 100, 2_000_000, "states")
 		t.Log(len(seen), "states")
 	}
 }
@@ -352,9 +351,7 @@ func TestRows(t *testing.T) {
 					does = append(does, strings.TrimPrefix(fmt.Sprintf("%T", e), "presence."))
 				}
 			}
-			if got := fmt.Sprintf("%v %v", does, out.Emit); got != c.want {
-				t.Errorf("got %s, want %s", got, c.want)
-			}
+			check.Equal(t, fmt.Sprintf("%v %v", does, out.Emit), c.want, "got")
 		})
 	}
 }
@@ -368,22 +365,15 @@ func TestStood(t *testing.T) {
 	away, _ := m.after(heard{session.Suspended{}})
 	away, _ = away.after(heard{session.Resumed{}})
 	away, _ = away.after(Leave{})
-	if away, _ = away.after(looked{away.turn, Sight{Exists: true, Owner: 2}}); away.Stood() || !away.Ended() {
-		t.Errorf("%v", away)
-	}
+	away, _ = away.after(looked{away.turn, Sight{Exists: true, Owner: 2}})
+	check.True(t, !away.Stood() && away.Ended(), "%v", away)
 	m, _ = m.after(Leave{})
 	unseen, _ := m.after(done{m.turn, true})
-	if unseen.Stood() || !unseen.Ended() {
-		t.Errorf("%v", unseen)
-	}
+	check.True(t, !unseen.Stood() && unseen.Ended(), "%v", unseen)
 	successor, _ := m.after(done{m.turn, false})
-	if !successor.Stood() || !successor.Ended() {
-		t.Errorf("%v", successor)
-	}
+	check.True(t, successor.Stood() && successor.Ended(), "%v", successor)
 	m, _ = m.after(heard{session.Expired{Epoch: 1}})
-	if early.Stood() || !m.Stood() || !m.Ended() || m.Err() != nil || !errors.Is(m.Reason(), ErrLeft) {
-		t.Errorf("%v, %v", early, m)
-	}
+	check.True(t, !early.Stood() && m.Stood() && m.Ended() && m.Err() == nil && errors.Is(m.Reason(), ErrLeft), "%v, %v", early, m)
 }
 
 // What the server does not accept is no reason to drop what was asked for later.
@@ -393,20 +383,14 @@ func TestRefusal(t *testing.T) {
 	m, _ = m.after(Update{"b", actors.Reply[error]{}})
 	m, _ = m.after(Update{"c", actors.Reply[error]{}})
 	m, out := m.after(failed{m.turn, session.ErrTooLarge})
-	if len(out.Do) != 2 || len(out.Do[0].(answer).replies) != 1 || out.Do[1] != (store{m.turn, birth, "c"}) {
-		t.Errorf("%#v", out.Do)
-	}
+	check.True(t, len(out.Do) == 2 && len(out.Do[0].(answer).replies) == 1 && out.Do[1] == (store{m.turn, birth, "c"}), "%#v", out.Do)
 	m, _ = m.after(saw{m.turn.epoch, Sight{}}) // that it is gone is no reason to forget what stood there
 	m, out = m.after(failed{m.turn, session.ErrTooLarge})
-	if len(out.Do) != 3 || len(out.Do[0].(answer).replies) != 1 || out.Do[1] != (create{m.turn, "a"}) || m.data != "a" {
-		t.Errorf("%v: %#v", m, out.Do)
-	}
+	check.True(t, len(out.Do) == 3 && len(out.Do[0].(answer).replies) == 1 && out.Do[1] == (create{m.turn, "a"}) && m.data == "a", "%v: %#v", m, out.Do)
 	m, _ = m.after(created{m.turn, 8, birth})
 	m, _ = m.after(Update{"d", actors.Reply[error]{}})
 	m, out = m.after(failed{m.turn, session.ErrTooLarge})
-	if len(out.Do) != 1 || len(m.waiters) != 0 || m.data != "a" || m.asked != nothing {
-		t.Errorf("%v: %#v", m, out.Do)
-	}
+	check.True(t, len(out.Do) == 1 && len(m.waiters) == 0 && m.data == "a" && m.asked == nothing, "%v: %#v", m, out.Do)
 }
 
 // A deletion says nothing of an update that was in doubt.
@@ -421,9 +405,7 @@ func TestLeavingConfirmsNoUpdate(t *testing.T) {
 		m, _ = m.after(in())
 	}
 	m, out := m.after(done{m.turn, false})
-	if len(out.Do) != 1 || !errors.Is(out.Do[0].(answer).err, ErrLeft) || !m.Ended() {
-		t.Errorf("%#v; %v", out.Do, m)
-	}
+	check.True(t, len(out.Do) == 1 && errors.Is(out.Do[0].(answer).err, ErrLeft) && m.Ended(), "%#v; %v", out.Do, m)
 }
 
 // after is Step with effects of its own.

@@ -4,6 +4,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/zkactors/zkactors/internal/check"
 	"github.com/zkactors/zkactors/primitives/internal/zkmodel"
 	"github.com/zkactors/zkactors/session"
 )
@@ -60,18 +61,16 @@ func TestWithdrawal(t *testing.T) {
 		}
 		answers := 0
 		n.withdraw(withdraw{session: s.ID()}, func(other bool, err error) {
-			if answers++; err != nil || other != row.other {
-				t.Errorf("%s: other=%v, %v", row.what, other, err)
-			}
+			answers++
+			check.True(t, err == nil && other == row.other, "%s: other=%v, %v", row.what, other, err)
 		})
 		if row.then != nil {
 			run(w, 0, row.at)
 			row.then(w)
 		}
 		run(w, 0, all)
-		if node := w.Node(namePath); answers != 1 || (node != nil) != row.stands {
-			t.Errorf("%s: %d answers, %+v", row.what, answers, node)
-		}
+		node := w.Node(namePath)
+		check.True(t, answers == 1 && (node != nil) == row.stands, "%s: %d answers, %+v", row.what, answers, node)
 	}
 }
 
@@ -85,8 +84,6 @@ func TestLookBehindALaggingReplica(t *testing.T) {
 		var seen Sight
 		n.look(look{turn{1, 1}, sync}, func(s Sight, _ error) { seen = s })
 		run(w, 0, 2)
-		if (seen.Data == "new") != sync || !seen.Exists {
-			t.Errorf("sync=%v: %+v", sync, seen)
-		}
+		check.True(t, (seen.Data == "new") == sync && seen.Exists, "sync=%v: %+v", sync, seen)
 	}
 }

@@ -36,7 +36,7 @@ type bid struct {
 // isReader reports whether the contender with the name shares. The name tells, also
 // that of a writer that has turned into a reader.
 func isReader(node string) bool {
-	rank, _ := ParseRank(node)
+	rank, _ := nodes.ParseRank(node)
 	return rank.Kind == nodes.Read
 }
 

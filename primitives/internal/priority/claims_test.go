@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/zkactors/zkactors/internal/check"
+	"github.com/zkactors/zkactors/internal/client"
 	"github.com/zkactors/zkactors/internal/znode"
 	"github.com/zkactors/zkactors/primitives/internal/line"
 	"github.com/zkactors/zkactors/primitives/internal/linemodel"
@@ -46,13 +47,11 @@ func TestDoubtedClaimOfAnother(t *testing.T) {
 	w, p := claimedBy(theirsPriority)
 	got := int64(-1)
 	p.take(p.Recipe(), w.Sessions[0].Async(0), oursPriority, true, func(zxid int64, _ bool, err error) {
-		if got = zxid; err == nil {
-			t.Error("no error")
-		}
+		got = zxid
+		check.True(t, err != nil, "no error")
 	})
-	if serve(w, most); got != 0 {
-		t.Errorf("claimed at %d what another has", got)
-	}
+	serve(w, most)
+	check.Equal(t, got, 0, "claimed at what another has")
 }
 
 // TestUnclaimOvertaken: an operator deletes what we have claimed, and another claims, at any
@@ -61,9 +60,7 @@ func TestUnclaimOvertaken(t *testing.T) {
 	for before := 0; ; before++ {
 		w, p := claimedBy(oursPriority)
 		p.take(p.Recipe(), w.Sessions[0].Async(0), oursPriority, false, func(_ int64, _ bool, err error) {
-			if err == nil {
-				t.Error("claimed twice")
-			}
+			check.True(t, err != nil, "claimed twice")
 		})
 		serve(w, most)
 		p.withdraw(p.Recipe(), w.Sessions[0].Async(0), oursPriority, "", func() {})
@@ -81,9 +78,8 @@ func TestUnclaimOvertaken(t *testing.T) {
 		})
 		w.Apply(zkmodel.Action{Kind: "serve", I: 1})
 		serve(w, most)
-		if n := w.Node(znode.Join(p.path, holderNode)); n == nil || w.Node(p.node(oursPriority)) != nil {
-			t.Errorf("overtaken after %d requests: the holder is %v", before, n)
-		}
+		n := w.Node(znode.Join(p.path, holderNode))
+		check.True(t, n != nil && w.Node(p.node(oursPriority)) == nil, "overtaken after %d requests: the holder is %v", before, n)
 	}
 }
 
@@ -96,9 +92,8 @@ func TestMarksOvertaken(t *testing.T) {
 		p.settle(w.Sessions[0].Async(0), func(exists, _ bool, err error) { settled = exists && err == nil })
 		serve(w, before)
 		w.SetData(p.path, marker)
-		if serve(w, most); !settled {
-			t.Errorf("overtaken after %d requests: the line is not settled", before)
-		}
+		serve(w, most)
+		check.True(t, settled, "overtaken after %d requests: the line is not settled", before)
 
 		w, p = claimedBy(theirsPriority)
 		asked := false
@@ -106,9 +101,8 @@ func TestMarksOvertaken(t *testing.T) {
 		p.demand(r, w.Sessions[0].Async(0), theirsPriority, func(marked bool) { asked = marked })
 		serve(w, before)
 		w.SetData(p.node(theirsPriority), "written")
-		if serve(w, most); !asked || before < 2 && !isMarked(w.Node(p.node(theirsPriority)).Data) {
-			t.Errorf("overtaken after %d requests: the holder is not asked", before)
-		}
+		serve(w, most)
+		check.False(t, !asked || before < 2 && !isMarked(w.Node(p.node(theirsPriority)).Data), "overtaken after %d requests: the holder is not asked", before)
 	}
 }
 
@@ -119,7 +113,38 @@ func TestAnswerOfEarlierAttempt(t *testing.T) {
 	p.request(1, oursPriority)
 	p.request(2, theirsPriority)
 	p.asks(1, oursPriority, true)
-	if _, before := p.request(2, oursPriority); before {
-		t.Error("asked by an attempt that is over")
+	_, before := p.request(2, oursPriority)
+	check.False(t, before, "asked by an attempt that is over")
+}
+
+// A server does what it is asked for, or refuses the first operation of transactions.
+type server struct {
+	client.Async
+	refuses *error
+}
+
+func (s server) Create(path string, _ []byte, _ session.CreateMode, answer func(string, error)) {
+	answer(path, nil)
+}
+
+func (s server) Multi(ops []session.Op, answer func([]session.OpResult, error)) {
+	results := make([]session.OpResult, len(ops))
+	results[0].Err = *s.refuses
+	answer(results, *s.refuses)
+}
+
+// TestClaimOfTheReader: after a downgrade the claim is the reader's, so that one transaction gives it up, also when
+// an earlier request has done it.
+func TestClaimOfTheReader(t *testing.T) {
+	const writer, reader = "_c_00000000-0000-0000-0000-000000000000-p1000-write-0000000000", "_c_00000000-0000-0000-0000-000000000000-p1000-read-0000000000"
+	for _, refused := range []error{nil, session.ErrNodeExists} {
+		var refuses error
+		requests, p := server{refuses: &refuses}, New(nil, "/l", Options{})
+		p.take(nil, requests, writer, false, func(_ int64, _ bool, err error) { check.OK(t, err) })
+		refuses = refused
+		p.change(&line.Recipe{Dir: "/l"}, requests, writer, reader, func(err error) { check.OK(t, err) })
+		if c := p.claims.Claim(); !c.Held || c.Node != reader {
+			t.Errorf("%v: %+v", refused, c)
+		}
 	}
 }

@@ -1,6 +1,7 @@
 package priority
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -17,6 +18,7 @@ import (
 	"github.com/zkactors/zkactors/primitives/internal/line"
 	"github.com/zkactors/zkactors/primitives/internal/mark"
 	"github.com/zkactors/zkactors/primitives/internal/nodes"
+	"github.com/zkactors/zkactors/primitives/internal/recipe"
 	"github.com/zkactors/zkactors/session"
 )
 
@@ -43,7 +45,7 @@ const marker = "priority 1"
 type Options struct {
 	Data         []byte        // of its node
 	Kind         nodes.Kind    // read or write
-	Priority     int           // from Lowest to Highest
+	Priority     int           // from -1000 to 1000
 	Preempt      bool          // ask holders of lower priority to leave, when first
 	PreemptAfter time.Duration // remove holders that have not left by then; 0 for never
 }
@@ -124,29 +126,19 @@ func (p *Lock) inspect(_ *line.Recipe, requests client.Async, _ bool, answer fun
 // settle reads whether the path is one with priorities. It marks an empty path that has
 // no contenders of another layout.
 func (p *Lock) settle(requests client.Async, answer func(exists, empty bool, err error)) {
-	var data []byte
-	var version int32
-	var failed error
-	requests.Get(p.path, func(d []byte, stat *session.Stat, err error) {
-		if data, failed = d, err; err == nil {
-			version = stat.Version
-		}
-	})
+	path := read(requests, p.path)
 	requests.Children(p.path, func(names []string, _ *session.Stat, err error) {
-		if failed == nil {
-			failed = err
-		}
-		switch {
+		switch failed := cmp.Or(path.Err, err); {
 		case errors.Is(failed, session.ErrNoNode):
 			answer(false, false, nil)
 		case failed != nil:
 			answer(false, false, failed)
-		case len(data) > 0:
-			answer(true, false, checkMark(data))
+		case len(path.Data) > 0:
+			answer(true, false, checkMark(path.Data))
 		case slices.ContainsFunc(names, IsForeign):
 			answer(false, false, fmt.Errorf("%w: there are contenders", line.ErrLayout))
 		default:
-			p.mark(requests, version, func(err error) {
+			p.mark(requests, path.Stat.Version, func(err error) {
 				if errors.Is(err, session.ErrBadVersion) {
 					p.settle(requests, answer)
 					return
@@ -155,6 +147,13 @@ func (p *Lock) settle(requests client.Async, answer func(exists, empty bool, err
 			})
 		}
 	})
+}
+
+// read reads a node. The result is set by the time that a later request is answered.
+func read(requests client.Async, path string) *claim.Found {
+	f := new(claim.Found)
+	requests.Get(path, func(data []byte, stat *session.Stat, err error) { *f = claim.Found{Data: data, Stat: stat, Err: err} })
+	return f
 }
 
 // IsPriority reports whether the data of a path is that of a lock with priorities.
@@ -179,7 +178,7 @@ func checkMark(data []byte) error {
 
 // IsForeign reports whether a name is that of a contender in another layout.
 func IsForeign(name string) bool {
-	_, ranked := ParseRank(name)
+	_, ranked := nodes.ParseRank(name)
 	return !ranked && nodes.IsContender(name)
 }
 
@@ -198,52 +197,23 @@ func (p *Lock) mark(requests client.Async, version int32, answer func(error)) {
 
 // make creates the path. The line inspects it again in any case: other clients may write
 // to it.
-func (p *Lock) make(r *line.Recipe, requests client.Async, answer func(made bool, err error)) {
+func (p *Lock) make(_ *line.Recipe, requests client.Async, answer func(made bool, err error)) {
 	p.session.SetWarm(p.hint(), false)
-	client.MakeContainer(requests, p.path, marker, func(err error) {
-		if !errors.Is(err, session.ErrNoNode) {
-			answer(false, without(err, session.ErrNodeExists))
-			return
-		}
-		dir, _ := znode.Split(p.path)
-		requests.EnsurePath(dir, func(_ bool, err error) {
-			if err != nil {
-				answer(false, err)
-				return
-			}
-			p.make(r, requests, answer)
-		})
-	})
+	recipe.MakeContainer(requests, p.path, marker, func(_ bool, err error) { answer(false, err) })
 }
 
 // beside reads which contenders hold, and whether the path is still one with priorities.
 // The requests go out at once, behind the list of the line: the answers are in this
 // order.
 func (p *Lock) beside(r *line.Recipe, requests client.Async, answer func(data string, err error)) {
-	var data []byte
-	var version int32
-	var failed error
-	var sight standing
-	requests.Get(p.path, func(d []byte, stat *session.Stat, err error) {
-		if data, failed = d, err; err == nil {
-			version = stat.Version
-		}
-	})
-	requests.Get(znode.Join(p.path, holderNode), func(d []byte, _ *session.Stat, err error) {
-		if sight.Holder = string(d); err == nil && len(d) == 0 {
-			sight.Holder = holderNode // another client has created it: no contender matches
-		}
-		if failed == nil {
-			failed = without(err, session.ErrNoNode)
-		}
-	})
+	path, holder := read(requests, p.path), read(requests, znode.Join(p.path, holderNode))
 	requests.Children(znode.Join(p.path, readersNode), func(names []string, _ *session.Stat, err error) {
-		sight.Readers = names
-		if failed == nil {
-			failed = without(err, session.ErrNoNode)
-		}
+		failed := cmp.Or(path.Err, without(holder.Err, session.ErrNoNode), without(err, session.ErrNoNode))
 		switch {
-		case failed == nil && len(data) == 0: // another client has emptied the path
+		case failed != nil:
+			answer("", failed)
+			return
+		case len(path.Data) == 0: // another client has emptied the path
 			p.session.SetWarm(p.hint(), false)
 			p.settle(requests, func(exists, _ bool, err error) {
 				switch {
@@ -256,13 +226,16 @@ func (p *Lock) beside(r *line.Recipe, requests client.Async, answer func(data st
 				}
 			})
 			return
-		case failed == nil:
-			failed = checkMark(data)
-			p.session.SetWarm(p.hint(), failed == nil)
 		}
-		_, sight.Former, _ = strings.Cut(string(data), "\n")
+		failed = checkMark(path.Data)
+		p.session.SetWarm(p.hint(), failed == nil)
+		sight := standing{Holder: string(holder.Data), Readers: names}
+		if holder.Err == nil && sight.Holder == "" {
+			sight.Holder = holderNode // another client has created it: no contender matches
+		}
+		_, sight.Former, _ = strings.Cut(string(path.Data), "\n")
 		p.mu.Lock()
-		p.seen = seen{version, err == nil}
+		p.seen = seen{path.Stat.Version, err == nil}
 		p.mu.Unlock()
 		answer(sight.String(), failed)
 	})
@@ -303,40 +276,46 @@ func (p *Lock) take(_ *line.Recipe, requests client.Async, node string, again bo
 }
 
 // change implements [line.Hooks] Change: the writer that holds becomes a reader that
-// holds, in one transaction.
+// holds, in one transaction. It begins with the reader's node: if that is there, an earlier change has been done.
 func (p *Lock) change(r *line.Recipe, requests client.Async, from, to string, answer func(error)) {
+	const reader_, writer_, version_, readers_ = 0, 1, 2, 4 // operations that may fail
 	writer, reader := p.bid(from), p.bid(to)
 	held := p.claims.Claim()
-	client.MakeContainer(requests, reader.shared(), "", func(error) { // if this fails, so does the transaction
-		r.Carry(requests, from, func(data []byte, version int32, written func()) {
-			requests.Multi([]session.Op{
-				session.DeleteOp(p.node(from), version), session.CheckOp(p.path, held.Version),
-				session.CreateOp(p.node(to), data, session.Ephemeral),
-				session.DeleteOp(writer.claimed(), session.AnyVersion), session.CreateOp(reader.claimed(), nil, session.Ephemeral),
-			}, func(results []session.OpResult, err error) {
-				switch {
-				case errors.Is(err, session.ErrBadVersion) && len(results) > 0 && results[0].Err != nil:
-					written()
-					return
-				case errors.Is(err, session.ErrBadVersion): // another client has written to the path
-					claim.Find(requests, writer, func(v claim.Verdict) {
-						switch {
-						case v.Zxid != 0:
-							p.claims.Wrote(from, v.Version)
-							p.change(r, requests, from, to, answer)
-						case v.Err != nil:
-							answer(v.Err)
-						default:
-							answer(session.ErrNoNode)
-						}
-					})
-					return
-				case err == nil:
-					p.claims.Exchanged(from, to)
-				}
+	again := func() { p.change(r, requests, from, to, answer) }
+	try := func(data []byte, version int32, written func()) {
+		requests.Multi([]session.Op{
+			session.CreateOp(p.node(to), data, session.Ephemeral),
+			session.DeleteOp(p.node(from), version), session.CheckOp(p.path, held.Version),
+			session.DeleteOp(writer.claimed(), session.AnyVersion), session.CreateOp(reader.claimed(), nil, session.Ephemeral),
+		}, func(results []session.OpResult, err error) {
+			switch failed := claim.Failed(results); {
+			case err == nil, failed == reader_ && errors.Is(err, session.ErrNodeExists):
+				p.claims.Exchanged(from, to)
+				answer(nil)
+			case failed == writer_ && errors.Is(err, session.ErrBadVersion):
+				written()
+			case failed == readers_ && errors.Is(err, session.ErrNoNode): // the server has removed the empty container
+				again()
+			case failed == version_ && errors.Is(err, session.ErrBadVersion): // another client has written to the path
+				claim.Find(requests, writer, func(v claim.Verdict) {
+					if v.Zxid == 0 {
+						answer(cmp.Or(v.Err, session.ErrNoNode)) // without an error, the claim is gone
+						return
+					}
+					p.claims.Wrote(from, v.Version)
+					again()
+				})
+			default:
 				answer(err)
-			})
-		}, answer)
+			}
+		})
+	}
+	client.MakeContainer(requests, reader.shared(), "", func(err error) {
+		if err != nil && !errors.Is(err, session.ErrNodeExists) {
+			answer(err)
+			return
+		}
+		r.Carry(requests, from, try, answer)
 	})
 }
 

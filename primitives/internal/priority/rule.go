@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/zkactors/zkactors/internal/znode"
@@ -21,18 +20,12 @@ import (
 // see [standing]. A claim is necessary, since a contender of a higher priority may come
 // at any time, and then ranks before the holder.
 
-// The limits of priorities.
-const (
-	Lowest  = -1000
-	Highest = 1000
-)
-
 // A rule is the rule of locks with priorities. Contenders go by priority, and those of
 // the same priority in the order in which they came. A contender waits for those that rank before
 // it and exclude it, as [nodes.Kind.Excludes] says, and for holders that exclude it, however these rank.
 type rule struct {
 	Kind     nodes.Kind // read or write
-	Priority int        // from Lowest to Highest
+	Priority int        // from -1000 to 1000
 	Preempt  bool       // set if the contender, when first, asks holders of lower priority to leave
 }
 
@@ -61,61 +54,25 @@ func parseStanding(data string) standing {
 	return s
 }
 
-// A Rank is the parsed name of a contender in a line with priorities.
-type Rank struct {
-	nodes.Contender
-	Priority int
-}
-
-// The offsets of the parts of a name.
-const (
-	rankBegins = len("_c_00000000-0000-0000-0000-000000000000-")
-	rankEnds   = rankBegins + len("p0000-")
-)
-
-// ParseRank reads the name of a contender in a line with priorities. It reports false for
-// any other name.
-func ParseRank(name string) (r Rank, ok bool) {
-	if len(name) < rankEnds || !strings.HasPrefix(name, "_c_") || name[rankBegins] != 'p' || name[rankBegins-1] != '-' || name[rankEnds-1] != '-' {
-		return r, false
-	}
-	p, err := strconv.ParseUint(name[rankBegins+1:rankEnds-1], 10, 16)
-	// No such priority can be asked for.
-	if err != nil || p > Highest-Lowest {
-		return r, false
-	}
-	// The name is that of a contender up to here; its kind and number follow.
-	r.Name, r.Priority = name, int(p)+Lowest
-	number, isRead := strings.CutPrefix(name[rankEnds:], "read-")
-	if r.Kind = nodes.Read; !isRead {
-		r.Kind = nodes.Write
-		if number, ok = strings.CutPrefix(name[rankEnds:], "write-"); !ok {
-			return r, false
-		}
-	}
-	r.Number, ok = nodes.ParseNumber(number)
-	return r, ok
-}
-
 // compareRanks orders two contenders: by priority, and then by number, counted from the
 // reference.
-func compareRanks(reference int32, a, b Rank) int {
+func compareRanks(reference int32, a, b nodes.Rank) int {
 	return cmp.Or(cmp.Compare(b.Priority, a.Priority), nodes.Compare(reference, a.Contender, b.Contender))
 }
 
 // Ranks returns the contenders among the children, in the order in which they go. Other
 // children are left out.
-func Ranks(children []string) []Rank {
-	var all []Rank
+func Ranks(children []string) []nodes.Rank {
+	var all []nodes.Rank
 	for _, name := range children {
-		if r, ok := ParseRank(name); ok {
+		if r, ok := nodes.ParseRank(name); ok {
 			all = append(all, r)
 		}
 	}
 	if len(all) > 0 {
 		// Numbers may overflow: they are compared by their distance from any of them.
 		reference := all[0].Number
-		slices.SortFunc(all, func(a, b Rank) int { return compareRanks(reference, a, b) })
+		slices.SortFunc(all, func(a, b nodes.Rank) int { return compareRanks(reference, a, b) })
 	}
 	return all
 }
@@ -127,7 +84,7 @@ func (r rule) Name(guid string) string {
 	if r.Kind == nodes.Read {
 		kind = "read-"
 	}
-	return fmt.Sprintf("%sp%04d-%s", r.Prefix(guid), r.Priority-Lowest, kind)
+	return fmt.Sprintf("%sp%04d-%s", r.Prefix(guid), r.Priority-nodes.LowestPriority, kind)
 }
 
 // Prefix implements [line.Rule].
@@ -171,15 +128,15 @@ func (r rule) Downgrade(own string) (line.Rule, string, bool) {
 // for has to go before its turn, so one watch misses nothing.
 func (r rule) Locate(s line.Sight, own, guid string) line.Position {
 	var p line.Position
-	me, _ := ParseRank(own)
+	me, _ := nodes.ParseRank(own)
 	prefix, standing := r.Prefix(guid), parseStanding(s.Data)
-	var nearest Rank
+	var nearest nodes.Rank
 	for _, name := range s.Names {
 		if name == own {
 			p.Present = true // our node stands
 			continue
 		}
-		c, ok := ParseRank(name)
+		c, ok := nodes.ParseRank(name)
 		switch {
 		case !ok:
 			if nodes.IsContender(name) { // it would not wait for us
@@ -203,10 +160,10 @@ func (r rule) Locate(s line.Sight, own, guid string) line.Position {
 // mind has a contender wait for the holders that exclude it. A holder that stands in line
 // before us is counted already. Our own claim does not count: its contender does not rank
 // behind itself.
-func (r rule) mind(p *line.Position, names []string, standing standing, me Rank) {
+func (r rule) mind(p *line.Position, names []string, standing standing, me nodes.Rank) {
 	first := p.Ahead == 0
 	mind := func(holder, node string) {
-		h, ok := ParseRank(holder)
+		h, ok := nodes.ParseRank(holder)
 		if !ok || compareRanks(me.Number, me, h) < 0 || !slices.Contains(names, holder) { // else it is counted among those that rank before us
 			p.Ahead++
 			if p.Watch.Node == "" {

@@ -1,12 +1,12 @@
 package priority
 
 import (
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
 	"testing"
 
+	"github.com/zkactors/zkactors/internal/check"
 	"github.com/zkactors/zkactors/internal/znode"
 	"github.com/zkactors/zkactors/primitives/internal/line"
 	"github.com/zkactors/zkactors/primitives/internal/nodes"
@@ -38,17 +38,15 @@ func rankedAll(short ...string) []string {
 
 func TestRankNames(t *testing.T) {
 	guid := guidOf(7)
-	for _, priority := range []int{Lowest, -1, 0, 1, Highest} {
+	for _, priority := range []int{nodes.LowestPriority, -1, 0, 1, nodes.HighestPriority} {
 		for _, kind := range []nodes.Kind{nodes.Read, nodes.Write, nodes.Exclusive} {
 			for _, number := range []string{"0000000000", "2147483647", "-2147483648"} {
-				r, ok := ParseRank(rule{Kind: kind, Priority: priority}.Name(guid) + number)
+				r, ok := nodes.ParseRank(rule{Kind: kind, Priority: priority}.Name(guid) + number)
 				want := kind
 				if kind == nodes.Exclusive {
 					want = nodes.Write
 				}
-				if !ok || r.Priority != priority || r.Kind != want || fmt.Sprintf("%010d", r.Number) != number {
-					t.Errorf("%v %d %s: %+v, %v", kind, priority, number, r, ok)
-				}
+				check.True(t, ok && r.Priority == priority && r.Kind == want && fmt.Sprintf("%010d", r.Number) == number, "%v %d %s: %+v, %v", kind, priority, number, r, ok)
 			}
 		}
 	}
@@ -58,34 +56,27 @@ func TestRankNames(t *testing.T) {
 		prefix + "p-100-write-0000000001", prefix + "p+100-write-0000000001", prefix + "p1000-lock-0000000001", prefix + "write-0000000001", prefix + "p01000-write-0000000001",
 		"x" + prefix + "p1000-write-0000000001", prefix + "p1000-writ-0000000001", prefix + "p1000-read-write-0000000001", strings.Replace(prefix, "-", "", 1) + "p1000-write-0000000001",
 	} {
-		if r, ok := ParseRank(name); ok {
+		if r, ok := nodes.ParseRank(name); ok {
 			t.Errorf("%q is read as %+v", name, r)
 		}
 	}
 	// The order of names is that of priorities, for those who look at the tree.
-	if low, high := ranked("a -7 w5"), ranked("a 20 w5"); low >= high {
-		t.Errorf("%s is not before %s", low, high)
-	}
+	low, high := ranked("a -7 w5"), ranked("a 20 w5")
+	check.True(t, low < high, "%s is not before %s", low, high)
 }
 
 func TestRankedOrder(t *testing.T) {
 	const last, first = "2147483647", "-2147483648"
 	want := rankedAll("a 1000 w9", "b 3 r4", "c 3 w5", "d 3 r6", "e 0 w1", "f 0 w2", "g -1 r0", "h -1000 w3")
-	if got := (rule{}).Line(append([]string{"holder", "readers", "config"}, []string{want[5], want[7], want[0], want[2], want[1], want[4], want[6], want[3]}...)); !slices.Equal(got, want) {
-		t.Errorf("%q", got)
-	}
+	got := (rule{}).Line(append([]string{"holder", "readers", "config"}, []string{want[5], want[7], want[0], want[2], want[1], want[4], want[6], want[3]}...))
+	check.EqualSlices(t, got, want)
 	want = rankedAll("a 5 w0", "b 0 w"+last, "c 0 w"+first)
-	if got := (rule{}).Line([]string{want[2], want[1], want[0]}); !slices.Equal(got, want) {
-		t.Errorf("%q", got)
-	}
+	check.EqualSlices(t, (rule{}).Line([]string{want[2], want[1], want[0]}), want)
 	// The one that has just been created is the reference of its own place, also there.
 	r := rule{Kind: nodes.Write}
-	if p := r.Locate(line.Sight{Names: want[1:]}, want[2], rankedGUID("c")); p.Ahead != 1 || p.Watch.Node != want[1] {
-		t.Errorf("%+v", p)
-	}
-	if p := r.Locate(line.Sight{Names: want[1:]}, want[1], rankedGUID("b")); p.Ahead != 0 {
-		t.Errorf("%+v", p)
-	}
+	p := r.Locate(line.Sight{Names: want[1:]}, want[2], rankedGUID("c"))
+	check.True(t, p.Ahead == 1 && p.Watch.Node == want[1], "%+v", p)
+	check.Equal(t, r.Locate(line.Sight{Names: want[1:]}, want[1], rankedGUID("b")).Ahead, 0)
 }
 
 func TestRankedLocate(t *testing.T) {
@@ -133,7 +124,7 @@ func TestRankedLocate(t *testing.T) {
 		{danger: "not asked: by who does not preempt", own: "me 0 w5", others: []string{"c -1 w1"}, holder: "c -1 w1", ahead: 1, watch: "holder"},
 	} {
 		own := ranked(row.own)
-		me, _ := ParseRank(own)
+		me, _ := nodes.ParseRank(own)
 		r := rule{Kind: me.Kind, Priority: me.Priority, Preempt: row.preempt}
 		watch := ranked(strings.TrimPrefix(row.watch, "readers/"))
 		if watch != row.watch && strings.HasPrefix(row.watch, "readers/") {
@@ -155,15 +146,11 @@ func TestRankedRefuses(t *testing.T) {
 	own := ranked("me 0 w5")
 	theirs := znode.GUIDName(guidOf(3), "") + "lock-0000000001"
 	r := rule{Kind: nodes.Write}
-	if p := r.Locate(line.Sight{Names: []string{own, theirs}}, own, rankedGUID("me")); !errors.Is(p.Err, line.ErrLayout) {
-		t.Errorf("%+v", p)
-	}
+	check.Is(t, r.Locate(line.Sight{Names: []string{own, theirs}}, own, rankedGUID("me")).Err, line.ErrLayout)
 	exclusive := line.First{Kind: nodes.Exclusive, Grammar: &nodes.Grammar{
 		Prefix: znode.GUIDName, Separated: true, Marks: []nodes.Mark{{Text: "lock-", Kind: nodes.Exclusive}, {Text: "write-", Kind: nodes.Write}},
 	}}
-	if p := exclusive.Locate(line.Sight{Names: []string{own, theirs}}, theirs, guidOf(3)); !errors.Is(p.Err, line.ErrLayout) {
-		t.Errorf("%+v", p)
-	}
+	check.Is(t, exclusive.Locate(line.Sight{Names: []string{own, theirs}}, theirs, guidOf(3)).Err, line.ErrLayout)
 	if p := r.Locate(line.Sight{Names: []string{own, ranked("me 0 w4")}}, own, rankedGUID("me")); p.Ahead != 0 || !slices.Equal(p.Zombies, rankedAll("me 0 w4")) {
 		t.Errorf("%+v", p)
 	}
@@ -171,9 +158,8 @@ func TestRankedRefuses(t *testing.T) {
 		t.Errorf("%+v", p)
 	}
 	weaker, node, ok := r.Downgrade(own)
-	if reader, is := ParseRank(node); !ok || !is || node != ranked("me 0 r5") || reader.Kind != nodes.Read || weaker.(rule).Kind != nodes.Read {
-		t.Errorf("%v %s", weaker, node)
-	}
+	reader, is := nodes.ParseRank(node)
+	check.True(t, ok && is && node == ranked("me 0 r5") && reader.Kind == nodes.Read && weaker.(rule).Kind == nodes.Read, "%v %s", weaker, node)
 	if _, _, ok := (rule{Kind: nodes.Exclusive}).Downgrade(own); ok {
 		t.Error("an exclusive lock is downgraded")
 	}

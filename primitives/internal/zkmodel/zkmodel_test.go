@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/zkactors/zkactors/actors"
+	"github.com/zkactors/zkactors/internal/check"
 	"github.com/zkactors/zkactors/primitives/internal/zkmodel"
 	"github.com/zkactors/zkactors/session"
 )
@@ -179,9 +180,8 @@ func TestStories(t *testing.T) {
 		}, []string{"create /d/a ok", "gone"}},
 	} {
 		p := newPlay(once, 2)
-		if story.play(p); !slices.Equal(p.said, story.said) {
-			t.Errorf("%s:\n%s", story.name, strings.Join(p.said, "\n"))
-		}
+		story.play(p)
+		check.EqualSlices(t, p.said, story.said, story.name, "\n", strings.Join(p.said, "\n"))
 	}
 }
 
@@ -206,9 +206,8 @@ func TestHash(t *testing.T) {
 		return o
 	}
 	seen := map[uint64]int{zkmodel.Hash(fresh()): 0}
-	if _, same := seen[zkmodel.Hash(fresh())]; !same {
-		t.Error("equal values differ")
-	}
+	_, same := seen[zkmodel.Hash(fresh())]
+	check.True(t, same, "equal values differ")
 	for i, change := range []func(o *outer){
 		func(o *outer) { o.n = 2 },
 		func(o *outer) { o.all = nil },
@@ -224,9 +223,8 @@ func TestHash(t *testing.T) {
 		o := fresh()
 		change(o)
 		h := zkmodel.Hash(o)
-		if other, ok := seen[h]; ok {
-			t.Errorf("changes %d and %d have one hash", i+1, other)
-		}
+		other, ok := seen[h]
+		check.False(t, ok, "changes %d and %d have one hash", i+1, other)
 		seen[h] = i + 1
 	}
 }
@@ -247,13 +245,9 @@ func TestKey(t *testing.T) {
 	}
 	for _, answered := range []bool{true, false} {
 		first, second := key("a", answered), key("a", answered)
-		if first != second {
-			t.Error("equal worlds differ")
-		}
+		check.Equal(t, first, second, "equal worlds differ")
 	}
-	if key("a", true) == key("b", true) || key("a", false) == key("b", false) || key("a", true) == key("a", false) {
-		t.Error("different worlds do not differ")
-	}
+	check.True(t, key("a", true) != key("b", true) && key("a", false) != key("b", false) && key("a", true) != key("a", false), "different worlds do not differ")
 }
 
 // TestKeyOfSharedClosures: worlds differ in which of two activities came first, if one has seen what the other has done.
@@ -276,12 +270,8 @@ func TestKeyOfSharedClosures(t *testing.T) {
 			return p.Key()
 		}
 		first, second := key("step 0", "step 1"), key("step 1", "step 0")
-		if (first != second) != serial {
-			t.Errorf("serial %t: %x and %x", serial, first, second)
-		}
-		if first != key("step 0", "step 1") {
-			t.Errorf("serial %t: equal worlds differ", serial)
-		}
+		check.Equal(t, first != second, serial, "serial", first, "and", second)
+		check.Equal(t, first, key("step 0", "step 1"), "serial", serial, "equal worlds differ")
 	}
 }
 

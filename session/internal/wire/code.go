@@ -108,6 +108,8 @@ func (c Code) String() string {
 		return "QuotaExceeded"
 	case CodeThrottledOp:
 		return "ThrottledOp"
+	case CodeTooLarge:
+		return "TooLarge"
 	}
 	return "error " + strconv.Itoa(int(c))
 }

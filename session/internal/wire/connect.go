@@ -22,11 +22,21 @@ type ConnectResponse struct {
 }
 
 // AppendConnectRequest appends a frame.
-func AppendConnectRequest(b []byte, r *ConnectRequest) []byte {
+func AppendConnectRequest(b []byte, r *ConnectRequest) []byte { return appendConnect(b, r, true) }
+
+// AppendConnectResponse appends a frame.
+func AppendConnectResponse(b []byte, r *ConnectResponse) []byte {
+	return appendConnect(b, &ConnectRequest{r.Protocol, 0, r.Timeout, r.Session, r.Password, r.ReadOnly, r.Old}, false)
+}
+
+// appendConnect appends a request, or a response, which has no zxid.
+func appendConnect(b []byte, r *ConnectRequest, request bool) []byte {
 	at := len(b)
 	b = appendInt32(b, 0)
 	b = appendInt32(b, r.Protocol)
-	b = appendInt64(b, r.LastZxid)
+	if request {
+		b = appendInt64(b, r.LastZxid)
+	}
 	b = appendInt32(b, r.Timeout)
 	b = appendInt64(b, r.Session)
 	b = appendBuffer(b, r.Password)
@@ -41,48 +51,25 @@ func AppendConnectRequest(b []byte, r *ConnectRequest) []byte {
 // ignores trailing bytes.
 func ParseConnectRequest(body []byte) (ConnectRequest, error) {
 	d := decoder{rest: body}
-	r := ConnectRequest{
-		Protocol: d.int32(),
-		LastZxid: d.int64(),
-		Timeout:  d.int32(),
-		Session:  d.int64(),
-		Password: d.buffer(),
-	}
-	r.ReadOnly, r.Old = d.readOnly()
-	return r, d.err()
-}
-
-// AppendConnectResponse appends a frame.
-func AppendConnectResponse(b []byte, r *ConnectResponse) []byte {
-	at := len(b)
-	b = appendInt32(b, 0)
-	b = appendInt32(b, r.Protocol)
-	b = appendInt32(b, r.Timeout)
-	b = appendInt64(b, r.Session)
-	b = appendBuffer(b, r.Password)
-	if !r.Old {
-		b = appendBool(b, r.ReadOnly)
-	}
-	setLength(b[at:])
-	return b
+	return d.connect(true), d.err()
 }
 
 // ParseConnectResponse reads the body of a server's first frame.
 func ParseConnectResponse(body []byte) (ConnectResponse, error) {
 	d := decoder{rest: body}
-	r := ConnectResponse{
-		Protocol: d.int32(),
-		Timeout:  d.int32(),
-		Session:  d.int64(),
-		Password: d.buffer(),
-	}
-	r.ReadOnly, r.Old = d.readOnly()
-	return r, d.end()
+	r := d.connect(false)
+	return ConnectResponse{r.Protocol, r.Timeout, r.Session, r.Password, r.ReadOnly, r.Old}, d.end()
 }
 
-func (d *decoder) readOnly() (is, old bool) {
-	if len(d.rest) == 0 {
-		return false, true
+// connect reads a request, or a response, which has no zxid.
+func (d *decoder) connect(request bool) (r ConnectRequest) {
+	r.Protocol = d.int32()
+	if request {
+		r.LastZxid = d.int64()
 	}
-	return d.bool(), false
+	r.Timeout, r.Session, r.Password = d.int32(), d.int64(), d.buffer()
+	if r.Old = len(d.rest) == 0; !r.Old {
+		r.ReadOnly = d.bool()
+	}
+	return r
 }

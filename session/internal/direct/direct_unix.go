@@ -1,6 +1,6 @@
 //go:build unix
 
-package session
+package direct
 
 import (
 	"errors"
@@ -8,9 +8,9 @@ import (
 	"syscall"
 )
 
-// directly returns a function that gives a socket as much of a frame as the kernel takes without
+// Writer returns a function that gives a socket as much of a frame as the kernel takes without
 // waiting. It is nil if the socket is not the kernel's own: another type may embed that, and wait in its Write.
-func directly(socket net.Conn) func(frame []byte) (n int, err error) {
+func Writer(socket net.Conn) func(frame []byte) (n int, err error) {
 	own, ok := socket.(*net.TCPConn)
 	if !ok {
 		return nil

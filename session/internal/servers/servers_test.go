@@ -1,13 +1,11 @@
-package session
+package servers
 
 import (
 	"fmt"
 	"math/rand/v2"
-	"net"
 	"slices"
 	"testing"
 
-	"github.com/zkactors/zkactors/internal/check"
 	"github.com/zkactors/zkactors/internal/hasten"
 )
 
@@ -28,11 +26,10 @@ func TestSpread(t *testing.T) {
 				lists[i] = append(lists[i], names[n])
 			}
 		}
-		opts := new(Options).withDefaults()
-		all := make([]*servers, sessions)
+		all := make([]*List, sessions)
 		at := make([]string, sessions)
 		for i := range all {
-			all[i] = newServers(lists[0], &opts)
+			all[i] = New(lists[0], Options{})
 			at[i] = lists[0][i%len(lists[0])] // evenly
 		}
 		for n, list := range lists[1:] {
@@ -47,7 +44,7 @@ func TestSpread(t *testing.T) {
 			}
 			counts := make(map[string]int)
 			for i, s := range all {
-				if s.replace(list, at[i], dice.Float64) {
+				if s.Replace(list, at[i], dice.Float64) {
 					moved++
 					next, _ := s.choose()
 					if next == at[i] {
@@ -67,20 +64,4 @@ func TestSpread(t *testing.T) {
 			}
 		}
 	}
-}
-
-// TestSRV: only records of the smallest priority are used.
-func TestSRV(t *testing.T) {
-	got := serversIn([]*net.SRV{
-		{Target: "zk1.example.com.", Port: 2181, Priority: 1, Weight: 9},
-		{Target: "zk2.example.com.", Port: 2182, Priority: 1},
-		{Target: "spare.example.com.", Port: 2181, Priority: 2},
-	})
-	if want := []string{"zk1.example.com:2181", "zk2.example.com:2182"}; !slices.Equal(got, want) {
-		t.Errorf("%q, want %q", got, want)
-	}
-	if got := serversIn(nil); len(got) != 0 {
-		t.Errorf("%q", got)
-	}
-	check.Fails(checkServers(nil))(t, ErrInvalidArgument)
 }

@@ -1,4 +1,4 @@
-package session
+package lease
 
 import (
 	"flag"
@@ -10,20 +10,20 @@ import (
 	"github.com/zkactors/zkactors/session/internal/leasemodel"
 )
 
-var leaseSchedules = flag.Int("session.schedules", 20_000, "random schedules of the model of leases; 100,000 are a campaign")
+var maxSchedules = flag.Int("lease.schedules", 20_000, "random schedules of the model of leases; 100,000 are a campaign")
 
-// modelLease is the lease of the session in the model.
-type modelLease struct{ lease }
+// modelLease is the lease of a session in the model.
+type modelLease struct{ lease Lease }
 
 func (m *modelLease) Answered(sent, now time.Duration, by leasemodel.Party) {
-	m.answered(sent, now, [...]vouch{byServer, byLeader, byQuorum}[by])
+	m.lease.Answered(sent, now, [...]Vouch{ByServer, ByLeader, ByQuorum}[by])
 }
-func (m *modelLease) Since(trusting bool) time.Duration { return m.since(trusting) }
+func (m *modelLease) Since(trusting bool) time.Duration { return m.lease.Since(trusting) }
 
 // trustingLease takes any leader for the newest.
 type trustingLease struct{ *modelLease }
 
-func (t trustingLease) Since(bool) time.Duration { return t.since(true) }
+func (t trustingLease) Since(bool) time.Duration { return t.lease.Since(true) }
 
 // formerLease is the rule of ADR 0007. An answer of the leader, half a tick later, is
 // proof that a report has arrived.
@@ -44,7 +44,7 @@ func (f *formerLease) Answered(sent, now time.Duration, by leasemodel.Party) {
 func (f *formerLease) Since(bool) time.Duration { return f.known }
 
 func presentLease(tick, sent time.Duration, created bool) leasemodel.Rule {
-	return &modelLease{newLease(tick*5/8, leasemodel.Timeout/9/16, sent, created)}
+	return &modelLease{New(tick*5/8, leasemodel.Timeout/9/16, sent, created)}
 }
 
 // TestLeaseModel plays random schedules. The rule holds in all of them. The others fail:
@@ -82,7 +82,7 @@ func TestLeaseModel(t *testing.T) {
 			continue
 		}
 		t.Run(v.Name, func(t *testing.T) {
-			r := v.Explore(hasten.Sized(*leaseSchedules, 1000))
+			r := v.Explore(hasten.Sized(*maxSchedules, 1000))
 			t.Logf("%+v", r.Tally)
 			for _, way := range v.Fails {
 				if r.Failures[way] == nil {

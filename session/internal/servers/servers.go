@@ -1,4 +1,5 @@
-package session
+// Package servers chooses which server a session connects to, and connects to it.
+package servers
 
 import (
 	"cmp"
@@ -17,11 +18,19 @@ import (
 	"github.com/cenkalti/backoff/v4"
 )
 
-// servers chooses which server to connect to: one after the other, beginning anywhere.
+// Options are those of the session.
+type Options struct {
+	Timeout time.Duration
+	Dialer  func(ctx context.Context, network, address string) (net.Conn, error)
+	TLS     *tls.Config // nil: no encryption
+	Warn    func(message string, args ...any)
+}
+
+// A List has the servers. They are tried one after the other, beginning anywhere.
 // After a round without success it pauses, longer each time, and gives each server
 // more time to answer.
-type servers struct {
-	opts *Options
+type List struct {
+	opts Options
 
 	known   chan struct{} // closed when the list is not empty any more
 	exhaust chan struct{} // holds a value after a round without success
@@ -29,12 +38,17 @@ type servers struct {
 	mu       sync.Mutex
 	all      []string // in the order in which they are tried; empty until the first resolution
 	next     int
-	resolved error // why the newest resolution failed; nil if it did not
-	failures int   // since the last success
+	failures int // since the last success
 	pause    *backoff.ExponentialBackOff
-	last     map[string]error     // the last failure of each since its last success
-	newest   map[string]Failure   // of each that has failed, or of a connection to it, and of the last resolution
-	warned   map[string]time.Time // when a failure of each was logged last
+	records  map[string]record // of each that has failed, or of a connection to it, and of the last resolution if that has failed
+}
+
+// A record is what is known of a server.
+type record struct {
+	Failure // the newest
+
+	trouble error     // the last failure since its last success; nil if there is none
+	warned  time.Time // when a failure was logged last
 }
 
 // resolver is named where there is no server to name.
@@ -47,37 +61,41 @@ type Failure struct {
 	At     time.Time
 }
 
-func newServers(addresses []string, opts *Options) *servers {
-	pause := backoff.NewExponentialBackOff(
-		backoff.WithInitialInterval(10*time.Millisecond),
-		backoff.WithMaxInterval(max(min(time.Second, opts.Timeout/10), 10*time.Millisecond)),
-		backoff.WithMaxElapsedTime(0),
-	)
-	s := &servers{
-		opts: opts, pause: pause, last: make(map[string]error), newest: make(map[string]Failure), warned: make(map[string]time.Time),
+// New returns a list, which may be empty at first.
+func New(addresses []string, opts Options) *List {
+	s := &List{
+		opts: opts, records: make(map[string]record),
 		known: make(chan struct{}), exhaust: make(chan struct{}, 1),
+		pause: backoff.NewExponentialBackOff(
+			backoff.WithInitialInterval(10*time.Millisecond),
+			backoff.WithMaxInterval(max(min(time.Second, opts.Timeout/10), 10*time.Millisecond)),
+			backoff.WithMaxElapsedTime(0),
+		),
 	}
 	if len(addresses) > 0 {
-		s.replace(addresses, "", rand.Float64)
+		s.Replace(addresses, "", rand.Float64)
 	}
 	return s
 }
 
-// list returns the servers in the order of their names.
-func (s *servers) list() []string {
+// Exhausted returns a channel that holds a value after a round without success.
+func (s *List) Exhausted() <-chan struct{} { return s.exhaust }
+
+// All returns the servers in the order of their names.
+func (s *List) All() []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return slices.Sorted(slices.Values(s.all))
 }
 
-// has reports whether the server is in the list.
-func (s *servers) has(server string) bool {
+// Has reports whether the server is in the list.
+func (s *List) Has(server string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return slices.Contains(s.all, server)
 }
 
-// replace sets the list. It reports whether the session is to leave the server that it is
+// Replace sets the list. It reports whether the session is to leave the server that it is
 // connected to, "" if it is not connected. The list must not be empty.
 //
 // This is the rule of ZooKeeper's own client. Sessions that are spread evenly and follow it are
@@ -87,11 +105,10 @@ func (s *servers) has(server string) bool {
 // 1 - s/n, and all that move go to servers that are new. If n <= s, no other session moves. The
 // servers in both lists need k(1/n - 1/s) of all sessions, and (s-k)/s of them move: a session that
 // moves goes to one in both with probability k(s-n)/(n(s-k)).
-func (s *servers) replace(addresses []string, current string, chance func() float64) (leave bool) {
+func (s *List) Replace(addresses []string, current string, chance func() float64) (leave bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.resolved = nil
-	delete(s.newest, resolver)
+	delete(s.records, resolver)
 	next := slices.Compact(slices.Sorted(slices.Values(addresses)))
 	var kept, added []string
 	for _, server := range next {
@@ -126,18 +143,12 @@ func (s *servers) replace(addresses []string, current string, chance func() floa
 	s.all = slices.Concat(first, second)
 	s.next, s.failures = 0, 0
 	s.pause.Reset()
-	for server := range s.newest {
-		if !slices.Contains(next, server) {
-			delete(s.last, server)
-			delete(s.newest, server)
-			delete(s.warned, server)
-		}
-	}
+	maps.DeleteFunc(s.records, func(server string, _ record) bool { return !slices.Contains(next, server) })
 	return leave
 }
 
-// prefer has a server tried next.
-func (s *servers) prefer(server string) {
+// Prefer has a server tried next.
+func (s *List) Prefer(server string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if i := slices.Index(s.all, server); i >= 0 {
@@ -150,17 +161,14 @@ func shuffle(all []string) {
 	rand.Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })
 }
 
-// unresolved notes why there is no new list.
-func (s *servers) unresolved(why error) {
-	s.mu.Lock()
-	s.resolved = why
-	s.newest[resolver] = Failure{Server: resolver, Err: why, At: time.Now()}
-	s.mu.Unlock()
-	s.opts.Logger.Warn("servers cannot be resolved", "reason", why)
+// Unresolved notes why there is no new list.
+func (s *List) Unresolved(why error) {
+	s.Note(resolver, why)
+	s.opts.Warn("servers cannot be resolved", "reason", why)
 }
 
-// patience bounds the time that a server takes for a step of a connection.
-func (s *servers) patience() time.Duration {
+// Patience bounds the time that a server takes for a step of a connection.
+func (s *List) Patience() time.Duration {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	least := min(max(s.opts.Timeout/12, 50*time.Millisecond), 500*time.Millisecond)
@@ -169,9 +177,9 @@ func (s *servers) patience() time.Duration {
 	return min(least<<rounds, most)
 }
 
-// dial connects to a server. It gives up, and returns nil, only when ctx ends. Sessions
+// Dial connects to a server. It gives up, and returns nil, only when ctx ends. Sessions
 // that lose their connections at the same moment do not all dial at the same moment.
-func (s *servers) dial(ctx context.Context, lost bool) (string, net.Conn) {
+func (s *List) Dial(ctx context.Context, lost bool) (string, net.Conn) {
 	jitter := time.Duration(0)
 	if lost {
 		jitter = rand.N(min(s.opts.Timeout/100, 100*time.Millisecond) + 1)
@@ -193,13 +201,13 @@ func (s *servers) dial(ctx context.Context, lost bool) (string, net.Conn) {
 		if err == nil {
 			return server, socket
 		}
-		s.failed(server, err)
+		s.Failed(server, err)
 	}
 	return "", nil
 }
 
 // choose returns the next server, and how long to wait before it is tried.
-func (s *servers) choose() (string, time.Duration) {
+func (s *List) choose() (string, time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	server := s.all[s.next%len(s.all)]
@@ -215,8 +223,8 @@ func (s *servers) choose() (string, time.Duration) {
 }
 
 // connect makes one connection. Host names are resolved here, each time.
-func (s *servers) connect(ctx context.Context, server string) (net.Conn, error) {
-	ctx, cancel := context.WithTimeout(ctx, 2*s.patience())
+func (s *List) connect(ctx context.Context, server string) (net.Conn, error) {
+	ctx, cancel := context.WithTimeout(ctx, 2*s.Patience())
 	defer cancel()
 	socket, err := s.opts.Dialer(ctx, "tcp", server)
 	if err != nil || s.opts.TLS == nil {
@@ -237,66 +245,75 @@ func (s *servers) connect(ctx context.Context, server string) (net.Conn, error) 
 	return secure, nil
 }
 
-// failed notes that a server could not be used.
-func (s *servers) failed(server string, why error) {
+// Failed notes that a server could not be used.
+func (s *List) Failed(server string, why error) {
 	s.mu.Lock()
 	s.failures++
-	s.last[server] = why
 	const quiet = 10 * time.Second
 	now := time.Now()
-	s.newest[server] = Failure{Server: server, Err: why, At: now}
-	warn := s.warned[server].IsZero() || now.Sub(s.warned[server]) >= quiet
+	r := record{Failure{server, why, now}, why, s.records[server].warned}
+	warn := r.warned.IsZero() || now.Sub(r.warned) >= quiet
 	if warn {
-		s.warned[server] = now
+		r.warned = now
 	}
+	s.records[server] = r
 	s.mu.Unlock()
 	if warn { // not with the lock, which others wait for
-		s.opts.Logger.Warn("server cannot be used", "server", server, "reason", why)
+		s.opts.Warn("server cannot be used", "server", server, "reason", why)
 	}
 }
 
-// note keeps the end of a connection that has been of use.
-func (s *servers) note(server string, why error) {
+// Note keeps the end of a connection that has been of use.
+func (s *List) Note(server string, why error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.newest[server] = Failure{Server: server, Err: why, At: time.Now()}
+	r := s.records[server]
+	r.Failure = Failure{server, why, time.Now()}
+	s.records[server] = r
 }
 
-// newestFailures returns the newest failure of each server, the newest of all first.
-func (s *servers) newestFailures() []Failure {
+// Failures returns the newest failure of each server, the newest of all first.
+func (s *List) Failures() []Failure {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	all := slices.SortedFunc(maps.Values(s.newest), func(a, b Failure) int {
+	var all []Failure
+	for server, r := range s.records {
+		if server == resolver || slices.Contains(s.all, server) { // else it has left the list before its connection ended
+			all = append(all, r.Failure)
+		}
+	}
+	slices.SortFunc(all, func(a, b Failure) int {
 		return cmp.Or(b.At.Compare(a.At), strings.Compare(a.Server, b.Server))
 	})
-	return slices.DeleteFunc(all, func(f Failure) bool { // it has left the list before its connection ended
-		return f.Server != resolver && !slices.Contains(s.all, f.Server)
-	})
+	return all
 }
 
-// succeeded notes that a server has proved to be of use.
-func (s *servers) succeeded(server string) {
+// Succeeded notes that a server has proved to be of use.
+func (s *List) Succeeded(server string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.failures = 0
 	s.pause.Reset()
-	delete(s.last, server)
+	if r, known := s.records[server]; known {
+		r.trouble = nil
+		s.records[server] = r
+	}
 }
 
-// troubles tells the last failure of each server.
-func (s *servers) troubles() string {
+// Troubles tells the last failure of each server.
+func (s *List) Troubles() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	var all []string
-	switch {
-	case s.resolved != nil:
-		all = append(all, resolver+": "+s.resolved.Error())
+	switch unresolved, is := s.records[resolver]; {
+	case is:
+		all = append(all, resolver+": "+unresolved.Err.Error())
 	case len(s.all) == 0:
 		all = append(all, resolver+": no answer yet")
 	}
 	for _, server := range slices.Sorted(slices.Values(s.all)) {
 		why := "no answer yet"
-		if err := s.last[server]; err != nil {
+		if err := s.records[server].trouble; err != nil {
 			why = err.Error()
 		}
 		all = append(all, server+": "+why)
@@ -304,10 +321,10 @@ func (s *servers) troubles() string {
 	return strings.Join(all, "; ")
 }
 
-// leads asks a server, with a word that servers in read-only mode understand, whether it has a
+// Leads asks a server, with a word that servers in read-only mode understand, whether it has a
 // quorum.
-func (s *servers) leads(ctx context.Context, server string) bool {
-	ctx, cancel := context.WithTimeout(ctx, 2*s.patience())
+func (s *List) Leads(ctx context.Context, server string) bool {
+	ctx, cancel := context.WithTimeout(ctx, 2*s.Patience())
 	defer cancel()
 	socket, err := s.connect(ctx, server)
 	if err != nil {

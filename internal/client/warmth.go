@@ -1,4 +1,4 @@
-package session
+package client
 
 import "sync"
 
@@ -6,7 +6,7 @@ import "sync"
 const maxWarm = 16 << 10
 
 // warmth has the parents of recipes that a session has seen to exist. It is only a
-// hint: what is forgotten is looked up again.
+// hint, for parents do neither come nor go often: what is forgotten is looked up again.
 type warmth struct {
 	mu    sync.Mutex
 	paths map[string]struct{}
@@ -31,3 +31,13 @@ func (w *warmth) set(path string, warm bool) {
 	}
 	w.paths[path] = struct{}{}
 }
+
+// warmthKey is the key of the warmth of a session.
+type warmthKey struct{}
+
+func (l live) warmth() *warmth {
+	return l.Local(warmthKey{}, func() any { return new(warmth) }).(*warmth)
+}
+
+func (l live) Warm(path string) bool          { return l.warmth().has(path) }
+func (l live) SetWarm(path string, warm bool) { l.warmth().set(path, warm) }

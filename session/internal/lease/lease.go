@@ -1,22 +1,22 @@
-package session
+// Package lease says from when on a session has a whole timeout, as a pure function of what
+// was sent and answered. The argument stands in the documentation of package session.
+package lease
 
 import "time"
 
-// This file says from when on a session has a whole timeout, as a pure function of what
-// was sent and answered. The argument stands in doc.go.
+// A Vouch is the part of the ensemble that an answer rests on.
+type Vouch int
 
-// A vouch is the part of the ensemble that an answer rests on.
-type vouch int
-
+// The parts of the ensemble.
 const (
-	byServer vouch = iota // the server alone: a read, a ping
-	byLeader              // the leader that the server follows, deposed or not: a sync
-	byQuorum              // a leader that a quorum follows: a transaction
+	ByServer Vouch = iota // the server alone: a read, a ping
+	ByLeader              // the leader that the server follows, deposed or not: a sync
+	ByQuorum              // a leader that a quorum follows: a transaction
 )
 
-// A lease has the proofs of one connection about the leader that its server follows. All
+// A Lease has the proofs of one connection about the leader that its server follows. All
 // times are on the clock of the session.
-type lease struct {
+type Lease struct {
 	report time.Duration // a server in touch with its leader reports at least so often whom it has heard
 	grain  time.Duration // signs that are closer together count as one
 
@@ -38,17 +38,17 @@ type sign struct{ sent, answered time.Duration }
 // A claim says that a report with a sign left the server before the given time.
 type claim struct{ sent, left time.Duration }
 
-// newLease begins with an accepted handshake, which the leader has agreed to. One that
+// New begins with an accepted handshake, which the leader has agreed to. One that
 // made a new session was committed by a quorum, too.
-func newLease(report, grain, sent time.Duration, created bool) lease {
-	l := lease{report: report, grain: grain, touched: sent}
+func New(report, grain, sent time.Duration, created bool) Lease {
+	l := Lease{report: report, grain: grain, touched: sent}
 	if created {
 		l.committed = sent
 	}
 	return l
 }
 
-// answered follows an answer that came at the given time.
+// Answered follows an answer that came at the given time.
 //
 // The server hears from its leader in order: pings, each of which it answers with a report
 // of the sessions that it has heard, and the leader's part of answers. A request that is
@@ -56,8 +56,8 @@ func newLease(report, grain, sent time.Duration, created bool) lease {
 // before its answer: a report with the first request has left the server by then. The
 // leader hears from the server in order, too: it has the report when it answers a request
 // that is sent after that.
-func (l *lease) answered(sent, now time.Duration, by vouch) {
-	if by != byServer {
+func (l *Lease) Answered(sent, now time.Duration, by Vouch) {
+	if by != ByServer {
 		n := 0
 		for ; n < len(l.claims) && l.claims[n].left <= sent; n++ {
 			l.touched = max(l.touched, l.claims[n].sent)
@@ -72,7 +72,7 @@ func (l *lease) answered(sent, now time.Duration, by vouch) {
 			l.signs = l.signs[n:]
 		}
 	}
-	if by == byQuorum {
+	if by == ByQuorum {
 		l.committed = max(l.committed, sent)
 	}
 	if n := len(l.signs); n == 0 || sent-l.signs[n-1].sent > l.grain {
@@ -80,37 +80,37 @@ func (l *lease) answered(sent, now time.Duration, by vouch) {
 	}
 }
 
-// since returns from when on the session has a whole timeout. Trusting, it takes the leader
+// Since returns from when on the session has a whole timeout. Trusting, it takes the leader
 // of this connection for the newest one.
-func (l *lease) since(trusting bool) time.Duration {
+func (l *Lease) Since(trusting bool) time.Duration {
 	if trusting {
 		return l.touched
 	}
 	return min(l.touched, l.committed)
 }
 
-// terms are the times that follow from a session timeout.
-type terms struct {
-	timeout   time.Duration // less a margin for clocks that do not agree, and for us to act
-	report    time.Duration // within which a server reports to the leader whom it has heard
-	heartbeat time.Duration // between signs of life
-	silence   time.Duration // how long to wait for an answer before trying another server
+// Terms are the times that follow from a session timeout.
+type Terms struct {
+	Timeout   time.Duration // less a margin for clocks that do not agree, and for us to act
+	Report    time.Duration // within which a server reports to the leader whom it has heard
+	Heartbeat time.Duration // between signs of life
+	Silence   time.Duration // how long to wait for an answer before trying another server
 }
 
-// termsOf computes them. Half of what is left of a lease when a heartbeat is overdue is
+// TermsOf computes them. Half of what is left of a lease when a heartbeat is overdue is
 // for finding another server.
-func termsOf(timeout, tick time.Duration) terms {
+func TermsOf(timeout, tick time.Duration) Terms {
 	if tick <= 0 || tick > timeout/2 {
 		tick = timeout / 2
 	}
-	t := terms{
-		timeout:   timeout - min(max(timeout/40, 10*time.Millisecond), 250*time.Millisecond),
-		report:    tick * 5 / 8, // half a tick, and what a server needs for it
-		heartbeat: timeout / 9,
+	t := Terms{
+		Timeout:   timeout - min(max(timeout/40, 10*time.Millisecond), 250*time.Millisecond),
+		Report:    tick * 5 / 8, // half a tick, and what a server needs for it
+		Heartbeat: timeout / 9,
 	}
 	// The newest sign of life that is proven to have been reported is that many
 	// heartbeats older than the one that is overdue.
-	lag := 3 + t.report/t.heartbeat
-	t.silence = (t.timeout - lag*t.heartbeat) / 2
+	lag := 3 + t.Report/t.Heartbeat
+	t.Silence = (t.Timeout - lag*t.Heartbeat) / 2
 	return t
 }

@@ -1,0 +1,40 @@
+package recipe
+
+import (
+	"testing"
+
+	"github.com/zkactors/zkactors/internal/check"
+	"github.com/zkactors/zkactors/session"
+)
+
+func TestArguments(t *testing.T) {
+	type options struct{ n int }
+	if got := Or[options](nil); got != (options{}) {
+		t.Error(got)
+	}
+	if got := Or(&options{3}); got.n != 3 {
+		t.Error(got)
+	}
+	check.Fails(0, Check(nil, "lock", "/l", nil))(t, session.ErrInvalidArgument)
+}
+
+func TestUndelivered(t *testing.T) {
+	type level int
+	type edge string
+	for _, c := range []struct {
+		last, next      any
+		merges, cancels bool
+	}{
+		{level(1), level(2), true, false},
+		{level(1), edge("up"), false, true},
+		{edge("up"), level(1), false, false},
+		{edge("up"), edge("down"), false, false},
+	} {
+		if got, ok := Newest[level](c.last, c.next); ok != c.merges || got != c.next {
+			t.Errorf("%v, %v: merged %v into %v", c.last, c.next, ok, got)
+		}
+		if got := Undone[level, edge](c.last, c.next); got != c.cancels {
+			t.Errorf("%v, %v: cancelled %v", c.last, c.next, got)
+		}
+	}
+}

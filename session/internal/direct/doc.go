@@ -1,0 +1,2 @@
+// Package direct writes to a socket without waiting for the peer.
+package direct

@@ -1,0 +1,45 @@
+package fifo
+
+import (
+	"math/rand/v2"
+	"slices"
+	"testing"
+)
+
+// TestQueue compares a queue with a slice. Long runs of one kind let it grow and become empty.
+func TestQueue(t *testing.T) {
+	dice := rand.New(rand.NewPCG(1, 0))
+	var q Queue[*int]
+	var want []*int
+	for range 300 {
+		most := []int{3, 100, 3 * maxKept}[dice.IntN(3)]
+		for range dice.IntN(most) {
+			v := new(int)
+			q.Push(v)
+			want = append(want, v)
+		}
+		if dice.IntN(10) == 0 && len(want) > 0 {
+			want = slices.Clone(want[1:])
+			q.Set(want)
+			want = slices.Clone(want)
+		}
+		for range min(dice.IntN(most), q.Len()) {
+			if got := q.Pop(); got != want[0] {
+				t.Fatal("not the oldest")
+			}
+			want = want[1:]
+		}
+		if q.Len() != len(want) || !slices.Equal(q.All(), want) {
+			t.Fatalf("%d items, want %d", q.Len(), len(want))
+		}
+		if used := q.items[:cap(q.items)]; slices.ContainsFunc(used[:q.head], func(v *int) bool { return v != nil }) {
+			t.Fatal("an item that was taken is kept")
+		}
+	}
+	for q.Len() > 0 {
+		q.Pop()
+	}
+	if cap(q.items) > maxKept {
+		t.Errorf("an empty queue has room for %d", cap(q.items))
+	}
+}
