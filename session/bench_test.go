@@ -12,10 +12,8 @@ import (
 	"io"
 	"net"
 	"os"
-	"os/exec"
 	"runtime"
 	"slices"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -86,22 +84,6 @@ func respond(conn net.Conn) {
 		out = binary.BigEndian.AppendUint32(out, uint32(xid))
 		out = append(out, make([]byte, replyHeader-4+body)...)
 	}
-}
-
-// startResponder returns the address of a responder.
-func startResponder(tb testing.TB) string {
-	tb.Helper()
-	cmd := exec.CommandContext(context.Background(), os.Args[0], "-test.run=^TestResponderProcess$")
-	cmd.Env = append(os.Environ(), responderVariable+"=1")
-	in := check.Have(cmd.StdinPipe())(tb)
-	out := check.Have(cmd.StdoutPipe())(tb)
-	check.Must(tb, cmd.Start())
-	tb.Cleanup(func() {
-		_ = in.Close()
-		_ = cmd.Wait() // whatever it says then
-	})
-	addr := check.Have(bufio.NewReader(out).ReadString('\n'))(tb)
-	return strings.TrimSpace(addr)
 }
 
 // A cost is what so many requests took.
@@ -181,7 +163,7 @@ func bareSocket(b *testing.B, addr string) (request func() error) {
 // responder that answers at once. Of the rounds the one in the middle counts. A bare socket beside
 // them shows the least that one goroutine can reach.
 func BenchmarkExistsBesideTheClient(b *testing.B) {
-	addr := startResponder(b)
+	addr := check.Apart(b, "TestResponderProcess", responderVariable)
 	s := mustOpenAt(b, addr)
 	conn, events, err := zk.Connect([]string{addr}, 10*time.Second, zk.WithLogger(quiet{}), zk.WithLogInfo(false))
 	check.Must(b, err)

@@ -18,7 +18,7 @@ import (
 
 // TestCostOfRequests counts allocations, of all goroutines of the session.
 func TestCostOfRequests(t *testing.T) {
-	s := mustOpenAt(t, startResponder(t))
+	s := mustOpenAt(t, check.Apart(t, "TestResponderProcess", responderVariable))
 	failed := make(chan error)
 	answer := func(_ *session.Stat, err error) { failed <- err }
 	ctx := context.Background()
