@@ -32,9 +32,7 @@ func TestCostOfRequests(t *testing.T) {
 		allocs := testing.AllocsPerRun(5000, func() {
 			check.OK(t, row.request())
 		})
-		if allocs > row.most {
-			t.Errorf("%s: %v allocations, want at most %v", name, allocs, row.most)
-		}
+		check.True(t, allocs <= row.most, "%s: %v allocations, want at most %v", name, allocs, row.most)
 	}
 }
 

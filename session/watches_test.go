@@ -48,9 +48,7 @@ func TestRemadeNodesAreGone(t *testing.T) {
 				remake(t, srv, s, other)
 				check.Must(t, exists(t, s))
 				pass(time.Minute)
-				if len(told) == 0 || told[len(told)-1] != "gone" {
-					t.Errorf("told %q", told)
-				}
+				check.True(t, len(told) != 0 && told[len(told)-1] == "gone", "told %q", told)
 			})
 		})
 	}
@@ -101,9 +99,7 @@ func TestFollowOnce(t *testing.T) {
 				if want := fmt.Sprint([]string{"true false", fmt.Sprint("false ", row.deleted)}); fmt.Sprint(told) != want || !sub.Over() {
 					t.Errorf("told %q, want %q; over: %v", told, want, sub.Over())
 				}
-				if n := srv.RequestsOf(s.ID())[zktest.OpGetData]; n != row.reads {
-					t.Errorf("%d reads, want %d", n, row.reads)
-				}
+				check.Equal(t, srv.RequestsOf(s.ID())[zktest.OpGetData], row.reads, "reads")
 			})
 		})
 	}

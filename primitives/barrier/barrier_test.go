@@ -74,9 +74,7 @@ func TestLiftedAndRaisedUnseen(t *testing.T) {
 		pass(5 * time.Second)
 		waits(t, "Wait", waiter)
 		again, isAgain := (<-b.Events()).(barrier.Raised)
-		if !is || !isAgain || again.Token <= first.Token {
-			t.Errorf("%v, then %v", first, again)
-		}
+		check.True(t, is && isAgain && again.Token > first.Token, "%v, then %v", first, again)
 		ok(t, a.Lift(t.Context()))
 		ok(t, settled(t, "Wait", waiter))
 		if ev := <-b.Events(); ev != (barrier.Released{}) {

@@ -135,9 +135,7 @@ func TestFourQuestions(t *testing.T) {
 				}
 			}
 			slices.Sort(made)
-			if got := strings.Join(made, " "); got != cmd.requests {
-				t.Errorf("it makes %s, want %s", got, cmd.requests)
-			}
+			check.Equal(t, strings.Join(made, " "), cmd.requests, "it makes")
 		})
 	}
 }

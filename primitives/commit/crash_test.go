@@ -350,9 +350,7 @@ func checkLedgers(t *testing.T, dir string) (committed int) {
 			}
 		}
 	}
-	if len(all) != *crashTransactions {
-		t.Errorf("%d transactions, want %d", len(all), *crashTransactions)
-	}
+	check.Equal(t, len(all), *crashTransactions, "transactions")
 	for id, at := range all {
 		delete(at.sites, chief)
 		there := at.asked || len(at.outcomes) > 0 // else its beginning was not executed

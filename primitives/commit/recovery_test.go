@@ -61,9 +61,7 @@ func TestLostInTurn(t *testing.T) {
 							}
 						}
 						if !hit {
-							if skip < 15 {
-								t.Errorf("only %d requests", skip)
-							}
+							check.True(t, skip >= 15, "only %d requests", skip)
 							break
 						}
 					}
@@ -346,9 +344,7 @@ func TestBadInput(t *testing.T) {
 				t.Errorf("%s: %v", name, err)
 			}
 		}
-		if n := srv.Requests().Total(); n != 0 {
-			t.Errorf("%d requests", n)
-		}
+		check.Equal(t, srv.Requests().Total(), 0, "requests")
 		p := check.Have(commit.Join(s, parent, "b", nil))(t)
 		defer p.Close()
 		if _, err := commit.Join(s, parent, "b", nil); err == nil {
@@ -390,9 +386,7 @@ func TestLargestPayload(t *testing.T) {
 			}
 			return errors.Is(err, session.ErrTooLarge)
 		}) - 1
-		if most < 1<<20-2048 {
-			t.Errorf("at most %d bytes", most)
-		}
+		check.True(t, most >= 1<<20-2048, "at most %d bytes", most)
 		tx := begin(t, s[0], "t", *options(most))
 		defer tx.Close()
 		if outcome, err := tx.Wait(t.Context()); err != nil || outcome.Reason != commit.VotedNo {
@@ -542,9 +536,7 @@ func TestBadSurveys(t *testing.T) {
 				t.Errorf("%s: %v", name, err)
 			}
 		}
-		if n := srv.Requests().Total(); n != 0 {
-			t.Errorf("%d requests", n)
-		}
+		check.Equal(t, srv.Requests().Total(), 0, "requests")
 		if none, err := commit.Resume(t.Context(), s, "/nowhere"); err != nil || len(none) != 0 {
 			t.Errorf("%v, %v", none, err)
 		}

@@ -132,9 +132,7 @@ func TestRealCrowd(t *testing.T) {
 		case survey = <-w.Surveys():
 		case <-ctx.Done():
 			for path, want := range crowd {
-				if seen[path] != want {
-					t.Errorf("%s: %q, want %q", path, seen[path], want)
-				}
+				check.Equal(t, seen[path], want, path)
 			}
 			t.Fatal(len(seen), "things")
 		}
@@ -149,9 +147,7 @@ func TestRealCrowd(t *testing.T) {
 	}
 	for _, thing := range survey.Things {
 		for _, c := range thing.Contenders {
-			if c.Session == "" || c.Since.IsZero() || c.Czxid == 0 {
-				t.Errorf("%s: %+v", thing.Path, c)
-			}
+			check.True(t, c.Session != "" && !c.Since.IsZero() && c.Czxid != 0, "%s: %+v", thing.Path, c)
 		}
 	}
 }

@@ -55,14 +55,10 @@ func TestPutAfter(t *testing.T) {
 				}
 				item := <-c.Items()
 				late := time.Since(began) - wait
-				if item.ID != id || late < 0 || late > 30*latency {
-					t.Errorf("skew %v: %s after %v comes %v late", skew, item.Data, wait, late)
-				}
+				check.True(t, item.ID == id && late >= 0 && late <= 30*latency, "skew %v: %s after %v comes %v late", skew, item.Data, wait, late)
 				ok(t, item.Reject(t.Context()))
 				item = <-c.Items()
-				if item.Attempt != 2 {
-					t.Errorf("%+v", item)
-				}
+				check.True(t, item.Attempt == 2, "%+v", item)
 				ok(t, item.Ack(t.Context()))
 			})
 		}

@@ -50,9 +50,7 @@ func TestBound(t *testing.T) {
 		for _, x := range drain(t, taker) {
 			seen[x] = true
 		}
-		if len(seen) != 8*each {
-			t.Errorf("%d items, want %d", len(seen), 8*each)
-		}
+		check.Equal(t, len(seen), 8*each, "items")
 	})
 }
 

@@ -134,7 +134,5 @@ func left(srv *zktest.Server, dir string) []string {
 
 func equal[T comparable](t *testing.T, what string, got, want []T) {
 	t.Helper()
-	if !slices.Equal(got, want) {
-		t.Errorf("%s: %v, want %v", what, got, want)
-	}
+	check.EqualSlices(t, got, want, what)
 }

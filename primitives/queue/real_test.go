@@ -66,9 +66,7 @@ func TestBacklog(t *testing.T) {
 	n := backlog(t, srv.Addrs(), srv.ResetRequests)
 	perItem := float64(srv.Requests().Total()) / float64(n)
 	t.Logf("%.3f requests for each item that was consumed: %v", perItem, srv.Requests())
-	if perItem > 1.1 {
-		t.Errorf("%.3f requests for each item: a read, and its share of lists and transactions", perItem)
-	}
+	check.True(t, perItem <= 1.1, "%.3f requests for each item: a read, and its share of lists and transactions", perItem)
 }
 
 // backlog puts and consumes a backlog, and returns how many items it had.

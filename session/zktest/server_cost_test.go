@@ -50,9 +50,7 @@ func TestCostOfIdleConnections(t *testing.T) {
 			}
 			work := func(name string) {
 				w := &rawClient{Conn: dial()}
-				if !w.shake(wire.ConnectRequest{Timeout: 1 << 30}) {
-					t.Fatal("no session")
-				}
+				check.Require(t, w.shake(wire.ConnectRequest{Timeout: 1 << 30}), "no session")
 				for range rounds {
 					w.send(OpCreate, argCreate(name, make([]byte, 8<<10), 1))
 					w.send(OpGetData, argWatch(name, false))
@@ -72,9 +70,7 @@ func TestCostOfIdleConnections(t *testing.T) {
 			}
 			each := int(inUse()-before) / sessions
 			t.Logf("%d bytes for an idle session", each)
-			if each > most {
-				t.Errorf("an idle session costs %d bytes, at most %d are allowed", each, most)
-			}
+			check.True(t, each <= most, "an idle session costs %d bytes, at most %d are allowed", each, most)
 		})
 	}
 }
