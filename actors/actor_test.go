@@ -51,9 +51,7 @@ func drain[Ev any](events <-chan Ev) []Ev {
 
 func expect[Ev comparable](t *testing.T, got []Ev, want ...Ev) {
 	t.Helper()
-	if !slices.Equal(got, want) {
-		t.Errorf("got  %v\nwant %v", got, want)
-	}
+	check.True(t, slices.Equal(got, want), "got  %v\nwant %v", got, want)
 }
 
 func isClosed(ch <-chan struct{}) bool {
@@ -164,9 +162,7 @@ func TestAnswersComeFromAnyGoroutine(t *testing.T) {
 			Stop: stop{},
 		})
 		defer a.Close()
-		if ev := <-a.Events(); ev != event(counted{1}) {
-			t.Errorf("got %v", ev)
-		}
+		check.Equal(t, <-a.Events(), event(counted{1}), "got")
 	})
 }
 
@@ -176,9 +172,7 @@ func TestObserveComesFirst(t *testing.T) {
 		var observed []event
 		a := actors.Start(counter{}, actors.Role[counter, input, effect, event]{
 			Perform: func(effect, func(input)) {
-				if !isClosed(done) {
-					t.Error("performed before observed")
-				}
+				check.True(t, isClosed(done), "performed before observed")
 			},
 			Observe: func(_ counter, events []event) {
 				observed = append(observed, events...)
@@ -189,18 +183,14 @@ func TestObserveComesFirst(t *testing.T) {
 		events := a.Events()
 		tell(t, a, say{[]event{edge{1}}})
 		<-events
-		if !isClosed(done) {
-			t.Error("delivered before observed")
-		}
+		check.True(t, isClosed(done), "delivered before observed")
 		done = make(chan struct{})
 		tell(t, a, want{[]effect{echo{}}})
 		synctest.Wait()
 		done = make(chan struct{})
 		tell(t, a, last{[]event{edge{2}}})
 		<-a.Ended()
-		if !isClosed(done) {
-			t.Error("ended before observed")
-		}
+		check.True(t, isClosed(done), "ended before observed")
 		expect[event](t, observed, edge{1}, edge{2})
 	})
 }
@@ -417,9 +407,7 @@ func TestInputsAfterTheEndAreIgnored(t *testing.T) {
 		late(tick{})
 		check.Is(t, a.Tell(tick{}), actors.ErrEnded)
 		a.Close()
-		if steps != 1 {
-			t.Errorf("%d steps, want 1", steps)
-		}
+		check.True(t, steps == 1, "%d steps, want 1", steps)
 		expect[event](t, drain(a.Events()), over{})
 	})
 }
@@ -433,9 +421,7 @@ func TestCloseFromManyGoroutines(t *testing.T) {
 			closing.Go(func() {
 				_ = a.Tell(tick{})
 				a.Close()
-				if !isClosed(a.Ended()) {
-					t.Error("Close returned before the end")
-				}
+				check.True(t, isClosed(a.Ended()), "Close returned before the end")
 			})
 		}
 		closing.Wait()
@@ -529,9 +515,7 @@ func TestAsk(t *testing.T) {
 			ctx, cancel := context.WithCancelCause(t.Context())
 			go cancel(reason)
 			_, err := ask(ctx, a, func(actors.Reply[int]) input { return tick{} })
-			if !errors.Is(err, reason) {
-				t.Errorf("got %v", err)
-			}
+			check.Is(t, err, reason)
 			if n, err := ask(t.Context(), a, getCount); n != 1 || err != nil {
 				t.Errorf("the command did not go on: %v, %v", n, err)
 			}
@@ -637,17 +621,11 @@ func TestNothingIsKeptAlive(t *testing.T) {
 	if n, err := actors.Ask(t.Context(), a, getCount); n != 0 || err != nil {
 		t.Error(n, err)
 	}
-	if !collected(p) {
-		t.Error("an actor that waits keeps an event that was delivered")
-	}
-	if !collected(asked) {
-		t.Error("an actor that waits keeps an effect that was performed")
-	}
+	check.True(t, collected(p), "an actor that waits keeps an event that was delivered")
+	check.True(t, collected(asked), "an actor that waits keeps an effect that was performed")
 	p = send(a)
 	a.Close()
-	if !collected(p) {
-		t.Error("an actor that has ended keeps an event that was discarded")
-	}
+	check.True(t, collected(p), "an actor that has ended keeps an event that was discarded")
 	runtime.KeepAlive(a)
 }
 
@@ -702,9 +680,7 @@ func TestKeptFromTheBeginning(t *testing.T) {
 		})
 		synctest.Wait()
 		for want := range 3 {
-			if got := <-a.Events(); got != want {
-				t.Errorf("%d, want %d", got, want)
-			}
+			check.Equal(t, <-a.Events(), want)
 		}
 		a.Close()
 	})

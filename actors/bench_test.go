@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/zkactors/zkactors/actors"
+	"github.com/zkactors/zkactors/internal/check"
 )
 
 const idleActors = 10_000
@@ -94,9 +95,7 @@ func BenchmarkAsk(b *testing.B) {
 	defer a.Close()
 	b.ReportAllocs()
 	for b.Loop() {
-		if _, err := actors.Ask(b.Context(), a, getCount); err != nil {
-			b.Fatal(err)
-		}
+		check.Have(actors.Ask(b.Context(), a, getCount))(b)
 	}
 }
 
@@ -131,12 +130,8 @@ func BenchmarkBacklog(b *testing.B) {
 func TestCostOfWaiting(t *testing.T) {
 	bytes, goroutines := costOfIdle(idleActors)
 	t.Logf("%.0f bytes, %.3f goroutines for each actor", bytes, goroutines)
-	if bytes > 1280 {
-		t.Errorf("a waiting actor costs %.0f bytes, want at most 1280", bytes)
-	}
-	if goroutines > 0.01 {
-		t.Errorf("a waiting actor costs %.3f goroutines, want 0", goroutines)
-	}
+	check.True(t, bytes <= 1280, "a waiting actor costs %.0f bytes, want at most 1280", bytes)
+	check.True(t, goroutines <= 0.01, "a waiting actor costs %.3f goroutines, want 0", goroutines)
 }
 
 func TestCostOfStep(t *testing.T) {
@@ -148,7 +143,5 @@ func TestCostOfStep(t *testing.T) {
 		_ = a.Tell(tick{})
 		<-events
 	})
-	if allocs > 2 {
-		t.Errorf("a step with one event allocates %.1f times, want at most 2", allocs)
-	}
+	check.True(t, allocs <= 2, "a step with one event allocates %.1f times, want at most 2", allocs)
 }

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/zkactors/zkactors/actors"
+	"github.com/zkactors/zkactors/internal/check"
 )
 
 func TestContain(t *testing.T) {
@@ -22,7 +23,5 @@ func TestContain(t *testing.T) {
 			t.Errorf("%s: %v, %v", name, panicked, returned)
 		}
 	}
-	if !done {
-		t.Error("it has not been called")
-	}
+	check.True(t, done, "it has not been called")
 }

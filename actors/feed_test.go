@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/zkactors/zkactors/actors"
+	"github.com/zkactors/zkactors/internal/check"
 )
 
 func TestFeed(t *testing.T) {
@@ -19,9 +20,7 @@ func TestFeed(t *testing.T) {
 	}
 	close(ch)
 	<-gone
-	if !slices.Equal(got, []int{0, 1, 2}) || !ended {
-		t.Errorf("got %v, ended %v", got, ended)
-	}
+	check.True(t, slices.Equal(got, []int{0, 1, 2}) && ended, "got %v, ended %v", got, ended)
 }
 
 func TestAfter(t *testing.T) {
@@ -30,8 +29,6 @@ func TestAfter(t *testing.T) {
 		actors.After(time.Minute, func() { fired <- time.Since(begun) })
 		stop := actors.After(time.Second, func() { t.Error("it was stopped") })
 		stop()
-		if d := <-fired; d != time.Minute {
-			t.Errorf("fired after %v", d)
-		}
+		check.Equal(t, <-fired, time.Minute, "fired after")
 	})
 }

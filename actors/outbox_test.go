@@ -5,6 +5,8 @@ import (
 	"testing"
 
 	"pgregory.net/rapid"
+
+	"github.com/zkactors/zkactors/internal/check"
 )
 
 // A note is an event of kind 'l' (a level: merges), 'e' (an edge), 'o' or 'c'
@@ -149,9 +151,7 @@ func TestOutboxReusesItsMemory(t *testing.T) {
 		out.pop()
 		<-out.ch
 	})
-	if allocs > 0 {
-		t.Errorf("%v allocations for each event", allocs)
-	}
+	check.True(t, allocs == 0, "%v allocations for each event", allocs)
 	if cap(out.queue) > 16 {
 		t.Errorf("room for %d events, 2 queued", cap(out.queue))
 	}

@@ -59,9 +59,7 @@ func aclStory(t *testing.T, mine, other *session.Session) {
 		_, set := mine.SetACL(ctx, "/b", acl, 0)
 		_, multi := mine.Multi(ctx, session.CreateOp("/x", nil, session.Persistent).WithACL(acl))
 		for _, err := range []error{created, set, multi} {
-			if !errors.Is(err, session.ErrInvalidArgument) || !strings.Contains(err.Error(), "acl") {
-				t.Errorf("%s: %v", name, err)
-			}
+			check.True(t, errors.Is(err, session.ErrInvalidArgument) && strings.Contains(err.Error(), "acl"), "%s: %v", name, err)
 		}
 	}
 	check.Fails(mine.Multi(ctx, session.SetOp("/b", nil, 0).WithACL(readable)))(t, session.ErrInvalidArgument)

@@ -12,10 +12,8 @@ import (
 	"io"
 	"net"
 	"os"
-	"os/exec"
 	"runtime"
 	"slices"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -24,6 +22,7 @@ import (
 
 	"github.com/go-zookeeper/zk"
 
+	"github.com/zkactors/zkactors/internal/check"
 	"github.com/zkactors/zkactors/session"
 )
 
@@ -35,10 +34,7 @@ func TestResponderProcess(t *testing.T) {
 	if os.Getenv(responderVariable) == "" {
 		t.Skip("there is nobody to answer")
 	}
-	listener, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	listener := check.Have(new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0"))(t)
 	fmt.Println(listener.Addr())
 	go func() {
 		for {
@@ -90,33 +86,6 @@ func respond(conn net.Conn) {
 	}
 }
 
-// startResponder returns the address of a responder.
-func startResponder(tb testing.TB) string {
-	tb.Helper()
-	cmd := exec.CommandContext(context.Background(), os.Args[0], "-test.run=^TestResponderProcess$")
-	cmd.Env = append(os.Environ(), responderVariable+"=1")
-	in, err := cmd.StdinPipe()
-	if err != nil {
-		tb.Fatal(err)
-	}
-	out, err := cmd.StdoutPipe()
-	if err != nil {
-		tb.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		tb.Fatal(err)
-	}
-	tb.Cleanup(func() {
-		_ = in.Close()
-		_ = cmd.Wait() // whatever it says then
-	})
-	addr, err := bufio.NewReader(out).ReadString('\n')
-	if err != nil {
-		tb.Fatal(err)
-	}
-	return strings.TrimSpace(addr)
-}
-
 // A cost is what so many requests took.
 type cost struct {
 	took, cpu time.Duration
@@ -125,9 +94,7 @@ type cost struct {
 
 func processTime(b *testing.B) time.Duration {
 	var usage syscall.Rusage
-	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &usage); err != nil {
-		b.Fatal(err)
-	}
+	check.Must(b, syscall.Getrusage(syscall.RUSAGE_SELF, &usage))
 	return time.Duration(usage.Utime.Nano() + usage.Stime.Nano())
 }
 
@@ -165,19 +132,12 @@ func (quiet) Printf(string, ...any) {}
 // another goroutine, and the wake-up of the caller: what no client can do without that serves
 // several callers on one connection. One goroutine may call it.
 func bareSocket(b *testing.B, addr string) (request func() error) {
-	conn, err := new(net.Dialer).DialContext(context.Background(), "tcp", addr)
-	if err != nil {
-		b.Fatal(err)
-	}
+	conn := check.Have(new(net.Dialer).DialContext(context.Background(), "tcp", addr))(b)
 	b.Cleanup(func() { _ = conn.Close() }) // it ends the goroutine that reads
 	hello := make([]byte, 45)
-	if _, err := conn.Write(append(binary.BigEndian.AppendUint32(nil, uint32(len(hello))), hello...)); err != nil {
-		b.Fatal(err)
-	}
+	check.Have(conn.Write(append(binary.BigEndian.AppendUint32(nil, uint32(len(hello))), hello...)))(b)
 	in := bufio.NewReader(conn)
-	if _, err := receive(in); err != nil {
-		b.Fatal(err)
-	}
+	check.Have(receive(in))(b)
 	const path = "/some/node"
 	var frame []byte
 	for _, n := range []int{4 + 4 + 4 + len(path) + 1, 0, opExists, len(path)} { // xid, operation, path
@@ -203,12 +163,10 @@ func bareSocket(b *testing.B, addr string) (request func() error) {
 // responder that answers at once. Of the rounds the one in the middle counts. A bare socket beside
 // them shows the least that one goroutine can reach.
 func BenchmarkExistsBesideTheClient(b *testing.B) {
-	addr := startResponder(b)
+	addr := check.Apart(b, "TestResponderProcess", responderVariable)
 	s := mustOpenAt(b, addr)
 	conn, events, err := zk.Connect([]string{addr}, 10*time.Second, zk.WithLogger(quiet{}), zk.WithLogInfo(false))
-	if err != nil {
-		b.Fatal(err)
-	}
+	check.Must(b, err)
 	defer conn.Close()
 	for ev := range events {
 		if ev.State == zk.StateHasSession {
@@ -265,10 +223,7 @@ func BenchmarkExistsBesideTheClient(b *testing.B) {
 
 func mustOpenAt(tb testing.TB, addr string) *session.Session {
 	tb.Helper()
-	s, err := session.Open(context.Background(), []string{addr}, nil)
-	if err != nil {
-		tb.Fatal(err)
-	}
+	s := check.Have(session.Open(context.Background(), []string{addr}, nil))(tb)
 	tb.Cleanup(s.Close)
 	return s
 }

@@ -69,9 +69,7 @@ func TestDeadlineToTheMillisecond(t *testing.T) {
 				srv.Refuse(false)
 				released := (<-gone).Sub(broken)
 				t.Logf("lost after %v, given away after %v", lost, released)
-				if lost >= released {
-					t.Errorf("lost after %v, and given away after %v", lost, released)
-				}
+				check.True(t, lost < released, "lost after %v, and given away after %v", lost, released)
 				// T − margin after a heartbeat that two others followed; there is one every T/9.
 				const heartbeat = 12 * time.Second / 9
 				if longest := 12*time.Second - 250*time.Millisecond - 2*heartbeat; lost > longest || lost < longest-heartbeat {
@@ -241,9 +239,7 @@ func TestCloseInEveryState(t *testing.T) {
 				for ev := range events {
 					last = ev
 				}
-				if last != (session.Closed{}) {
-					t.Errorf("the last event is %v", last)
-				}
+				check.Equal[session.Event](t, last, session.Closed{}, "the last event is")
 				if ev, ok := <-s.Events(context.Background()); !ok || ev != (session.Closed{}) {
 					t.Errorf("a late subscriber gets %v, %v", ev, ok)
 				}

@@ -7,6 +7,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/zkactors/zkactors/internal/check"
 )
 
 // TestMachineSleeps: the age of a session contains the time for which the machine slept,
@@ -39,12 +41,8 @@ func TestMachineSleeps(t *testing.T) {
 					t.Errorf("the age is %v after %v", age, night)
 				}
 				slept, c.wall = 0, c.wall.Add(-time.Second) // the system fails to tell
-				if age := c.now(); age != night {
-					t.Errorf("and later %v", age)
-				}
-				if left := time.Until(c.time(night + time.Minute)); left != time.Minute {
-					t.Errorf("a minute later is in %v", left)
-				}
+				check.Equal(t, c.now(), night, "and later")
+				check.Equal(t, time.Until(c.time(night+time.Minute)), time.Minute, "a minute later is in")
 			})
 		})
 	}

@@ -320,9 +320,7 @@ func TestCoalescer(t *testing.T) {
 			t.Fatalf("seed %d: %v", seed, b.done)
 		}
 	}
-	if shared < walks*5 {
-		t.Errorf("only %d transactions were shared", shared)
-	}
+	check.True(t, shared >= walks*5, "only %d transactions were shared", shared)
 }
 
 func (b *bench) play() {
@@ -429,9 +427,7 @@ func TestRivals(t *testing.T) {
 		b.deliver()
 	}
 	want := []string{"first/0", "first/1", "first/2", "first/3", "waits/1", "comes/1", "waits/2", "other/1", "third/1"}
-	if !slices.Equal(b.done, want) || b.shared != 1 {
-		t.Errorf("done: %v, want %v; %d transactions were shared", b.done, want, b.shared)
-	}
+	check.True(t, slices.Equal(b.done, want) && b.shared == 1, "done: %v, want %v; %d transactions were shared", b.done, want, b.shared)
 }
 
 // TestGivenUp: where all that would share a transaction have given up, none goes out, and others go.
@@ -558,9 +554,7 @@ func TestWide(t *testing.T) {
 	b.s.Async(1).In(new(Lane)).Share(ops, func([]OpResult, error) { answers++ })
 	b.share("/after/after_1-")
 	b.drain()
-	if answers != 1 || b.done[len(b.done)-1] != "after/1" {
-		t.Errorf("%d answers, done: %v", answers, b.done)
-	}
+	check.True(t, answers == 1 && b.done[len(b.done)-1] == "after/1", "%d answers, done: %v", answers, b.done)
 }
 
 // TestRefusedTogether: where nobody knows which request the server has refused, all go alone, before those that
@@ -692,9 +686,7 @@ func TestGivenUpBeforeACut(t *testing.T) {
 	c := b.s.Async(1).In(new(Lane)).multi([]Op{CreateOp("/p/left_1-", nil, Ephemeral)}, true, func([]OpResult, error) {
 		t.Error("it was answered")
 	})
-	if c.lane.write != c || !c.abandon() {
-		t.Error("it was sent")
-	}
+	check.True(t, c.lane.write == c && c.abandon(), "it was sent")
 	b.l.unwritten = b.l.pending.Len()
 	b.l.fail(errSilent)
 	b.e.severed(b.l)

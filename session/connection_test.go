@@ -10,6 +10,7 @@ import (
 	"testing"
 	"testing/synctest"
 
+	"github.com/zkactors/zkactors/internal/check"
 	"github.com/zkactors/zkactors/session/internal/wire"
 )
 
@@ -137,9 +138,7 @@ func TestLoneCall(t *testing.T) {
 		socket.written = func() {
 			socket.written = nil
 			request(10)
-			if len(socket.xids) != 1 || len(b.l.out) != 1 || woken(b) {
-				t.Errorf("written %v, left %d", socket.xids, len(b.l.out))
-			}
+			check.True(t, len(socket.xids) == 1 && len(b.l.out) == 1 && !woken(b), "written %v, left %d", socket.xids, len(b.l.out))
 		}
 		request(10)
 		written(t, b, socket, 1, 1)
@@ -193,9 +192,7 @@ func TestLoneCall(t *testing.T) {
 		b.l.fail(net.ErrClosed)
 		request(10)
 		b.l.writeAll()
-		if len(socket.xids) > 0 {
-			t.Error("it is written")
-		}
+		check.True(t, len(socket.xids) <= 0, "it is written")
 		if b.e.severed(b.l); b.e.queue.Len() != 1 {
 			t.Error("it is not sent again")
 		}
@@ -242,7 +239,5 @@ func TestCallersAndWriter(t *testing.T) {
 	<-all
 	b.l.fail(net.ErrClosed)
 	wg.Wait()
-	if !slices.IsSorted(socket.xids) || socket.xids[0] != 1 {
-		t.Errorf("written %v", socket.xids)
-	}
+	check.True(t, slices.IsSorted(socket.xids) && socket.xids[0] == 1, "written %v", socket.xids)
 }

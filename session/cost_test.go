@@ -11,13 +11,14 @@ import (
 	"runtime"
 	"testing"
 
+	"github.com/zkactors/zkactors/internal/check"
 	"github.com/zkactors/zkactors/session"
 	"github.com/zkactors/zkactors/session/zktest"
 )
 
 // TestCostOfRequests counts allocations, of all goroutines of the session.
 func TestCostOfRequests(t *testing.T) {
-	s := mustOpenAt(t, startResponder(t))
+	s := mustOpenAt(t, check.Apart(t, "TestResponderProcess", responderVariable))
 	failed := make(chan error)
 	answer := func(_ *session.Stat, err error) { failed <- err }
 	ctx := context.Background()
@@ -29,13 +30,9 @@ func TestCostOfRequests(t *testing.T) {
 		"blocking":     {8, func() error { _, err := s.Exists(ctx, "/some/node"); return err }},
 	} {
 		allocs := testing.AllocsPerRun(5000, func() {
-			if err := row.request(); err != nil {
-				t.Error(err)
-			}
+			check.OK(t, row.request())
 		})
-		if allocs > row.most {
-			t.Errorf("%s: %v allocations, want at most %v", name, allocs, row.most)
-		}
+		check.True(t, allocs <= row.most, "%s: %v allocations, want at most %v", name, allocs, row.most)
 	}
 }
 
@@ -67,14 +64,10 @@ func TestCostOfLargeFrames(t *testing.T) {
 	srv := zktest.Start(t)
 	s := mustOpenAt(t, srv.Addrs()[0])
 	litter(t, s, "/many", 4000)
-	if _, err := s.Create(t.Context(), "/large", nil, session.Persistent); err != nil {
-		t.Fatal(err)
-	}
+	check.Have(s.Create(t.Context(), "/large", nil, session.Persistent))(t)
 	small := func() int {
 		for range 100 {
-			if err := exists(t, s); err != nil {
-				t.Fatal(err)
-			}
+			check.Must(t, exists(t, s))
 		}
 		return live()
 	}
@@ -85,9 +78,7 @@ func TestCostOfLargeFrames(t *testing.T) {
 			t.Fatalf("%d children, %v", len(names), err)
 		}
 		for _, data := range [][]byte{bytes.Repeat([]byte("x"), 1e6), nil} {
-			if _, err := s.Set(t.Context(), "/large", data, session.AnyVersion); err != nil {
-				t.Fatal(err)
-			}
+			check.Have(s.Set(t.Context(), "/large", data, session.AnyVersion))(t)
 		}
 	}
 	if more := small() - before; more > 256<<10 {
@@ -102,9 +93,7 @@ func litter(t *testing.T, s *session.Session, dir string, n int) {
 	for i := range n {
 		ops = append(ops, session.CreateOp(fmt.Sprintf("%s/%01000d", dir, i), nil, session.Persistent))
 		if len(ops) == 400 || i == n-1 {
-			if _, err := s.Multi(t.Context(), ops...); err != nil {
-				t.Fatal(err)
-			}
+			check.Have(s.Multi(t.Context(), ops...))(t)
 			ops = ops[:0]
 		}
 	}

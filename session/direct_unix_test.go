@@ -9,29 +9,21 @@ import (
 	"testing"
 	"time"
 
+	"github.com/zkactors/zkactors/internal/check"
 	"github.com/zkactors/zkactors/session/internal/wire"
 )
 
 // TestFullSocket: no caller waits for a server that does not read, however little the kernel takes. The writer
 // writes the rest.
 func TestFullSocket(t *testing.T) {
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	listener := check.Have(net.Listen("tcp", "127.0.0.1:0"))(t)
 	defer func() { _ = listener.Close() }()
 	dialer := net.Dialer{Control: func(_, _ string, raw syscall.RawConn) (err error) {
 		failed := raw.Control(func(fd uintptr) { err = syscall.SetsockoptInt(int(fd), syscall.SOL_SOCKET, syscall.SO_SNDBUF, 1) })
 		return errors.Join(err, failed)
 	}}
-	socket, err := dialer.DialContext(t.Context(), "tcp", listener.Addr().String())
-	if err != nil {
-		t.Fatal(err)
-	}
-	far, err := listener.Accept()
-	if err != nil {
-		t.Fatal(err)
-	}
+	socket := check.Have(dialer.DialContext(t.Context(), "tcp", listener.Addr().String()))(t)
+	far := check.Have(listener.Accept())(t)
 	defer func() { _ = far.Close() }()
 	b, request := writing(t, socket)
 	patience := time.AfterFunc(time.Minute, func() { _ = socket.Close() })
@@ -48,10 +40,7 @@ func TestFullSocket(t *testing.T) {
 	b.s.workers.Go(b.l.writeAll)
 	reader := wire.Reader{Socket: far, Limit: directBytes}
 	for xid := range int32(sent) {
-		frame, err := reader.Next()
-		if err != nil {
-			t.Fatal(err)
-		}
+		frame := check.Have(reader.Next())(t)
 		if got, _, err := wire.ParseRequestHeader(frame); got != xid+1 || err != nil {
 			t.Fatalf("request %d: xid %d, %v", xid+1, got, err)
 		}

@@ -1,6 +1,10 @@
 package session
 
-import "testing"
+import (
+	"testing"
+
+	"github.com/zkactors/zkactors/internal/check"
+)
 
 func TestEphemeralsAreCounted(t *testing.T) {
 	var e ephemerals
@@ -16,7 +20,5 @@ func TestEphemeralsAreCounted(t *testing.T) {
 	e.release(maxEphemeralBytes - 2)
 	e.disown("/a")
 	e.disown("/a")
-	if !e.reserve(maxEphemeralBytes) {
-		t.Fatal("a node that is gone counts")
-	}
+	check.Require(t, e.reserve(maxEphemeralBytes), "a node that is gone counts")
 }

@@ -258,17 +258,13 @@ func TestFaultsOfOwnRequests(t *testing.T) {
 							own.make(srv, s, large)
 						}
 						pass(time.Minute)
-						if got := fmt.Sprint(tp.connections() - before); got != want {
-							t.Errorf("%s connections, want %s", got, want)
-						}
+						check.Equal(t, fmt.Sprint(tp.connections()-before), want, "connections")
 						check.Have(other.Set(ctx, target, []byte("new"), session.AnyVersion))(t)
 						if stat, err := s.Exists(ctx, "/me"); err != nil || stat == nil || s.ID() != id {
 							t.Errorf("the session has not lived on: %v, %v, %#x was %#x", stat, err, s.ID(), id)
 						}
 						synctest.Wait()
-						if got := fmt.Sprintf("%q", told); got != `["" "new"]` {
-							t.Errorf("the watch has told %s", got)
-						}
+						check.Equal(t, fmt.Sprintf("%q", told), `["" "new"]`, "the watch has told")
 					})
 				})
 			}

@@ -123,14 +123,10 @@ func TestHealthy(t *testing.T) {
 					t.Errorf("unhealthy since %v, want %v", since, row.since)
 				}
 				if row.failed == "" {
-					if len(why.Failures) > 0 {
-						t.Errorf("the failures are %v, want none", why.Failures)
-					}
+					check.True(t, len(why.Failures) == 0, "the failures are %v, want none", why.Failures)
 					return
 				}
-				if len(why.Failures) != 1 {
-					t.Fatalf("the failures are %v", why.Failures)
-				}
+				check.Require(t, len(why.Failures) == 1, "the failures are %v", why.Failures)
 				if last := why.Failures[0]; !errors.Is(err, last.Err) || last.Server != srv.Addrs()[0] || last.At.Before(begun) {
 					t.Errorf("the failure is %v", last)
 				}

@@ -204,9 +204,7 @@ func TestHostileTransactions(t *testing.T) {
 			if strings.HasSuffix(v.name, "Multi") {
 				t.Run(v.name+"/"+name, func(t *testing.T) {
 					hostile(t, v, func(frame []byte) []byte { return append(frame[:replyHeader], body...) }, func(err error, reached int) {
-						if outcome(err) != "?lost" || reached != 1 {
-							t.Errorf("made %d times: %v", reached, err)
-						}
+						check.True(t, outcome(err) == "?lost" && reached == 1, "made %d times: %v", reached, err)
 					})
 				})
 			}

@@ -112,9 +112,7 @@ func TestSessionIsPrinted(t *testing.T) {
 		srv.Disconnect(0)
 		for _, verb := range []string{"%v", "%+v", "%#v", "%s", "%q", "%x", "%d", "%T"} {
 			line := fmt.Sprintf(verb, s)
-			if len(line) > 120 || strings.ContainsAny(line, "\n{") || !strings.Contains(line, "session") {
-				t.Errorf("%s prints %q", verb, line)
-			}
+			check.True(t, len(line) <= 120 && !strings.ContainsAny(line, "\n{") && strings.Contains(line, "session"), "%s prints %q", verb, line)
 		}
 	}
 	busy.Wait()

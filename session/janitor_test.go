@@ -57,9 +57,7 @@ func TestWithdrawBeforeItsCreateIsConfirmed(t *testing.T) {
 		srv.DropRequest(zktest.Match{Op: zktest.OpDelete})
 		withdrawn := make(chan struct{})
 		s.Async(0).Create("/me", nil, session.Ephemeral, func(_ string, err error) {
-			if !session.InDoubt(err) {
-				t.Errorf("create: %v", err)
-			}
+			check.True(t, session.InDoubt(err), "create: %v", err)
 			s.Async(0).Withdraw("/me", func() { close(withdrawn) })
 		})
 		<-withdrawn
@@ -148,9 +146,7 @@ func TestRemovalOfAnother(t *testing.T) {
 		if stat, err := s.Exists(t.Context(), "/me"); err != nil || stat == nil || stat.EphemeralOwner != other.ID() {
 			t.Errorf("the other's node: %+v, %v", stat, err)
 		}
-		if last != other.ID() {
-			t.Errorf("it was told of a node of %#x", last)
-		}
+		check.True(t, last == other.ID(), "it was told of a node of %#x", last)
 	})
 }
 
@@ -192,9 +188,7 @@ func TestRemovalAcrossReconnect(t *testing.T) {
 			if stat, missing := s.Exists(t.Context(), "/me"); err != nil || missing != nil || stat == nil || stat.EphemeralOwner != other.ID() {
 				t.Errorf("the other's node: %+v; %v, %v", stat, err, missing)
 			}
-			if len(asked) != 4 || asked[3] != other.ID() {
-				t.Errorf("asked about nodes of %v", asked)
-			}
+			check.True(t, len(asked) == 4 && asked[3] == other.ID(), "asked about nodes of %v", asked)
 		})
 	}
 }
@@ -358,9 +352,7 @@ func TestOneOfTwoInDoubt(t *testing.T) {
 		srv.Disconnect(s.ID())
 		srv.Thaw(0)
 		wg.Wait()
-		if n := made.Load(); n != 1 {
-			t.Errorf("%d callers were told that they have created the node", n)
-		}
+		check.Equal(t, made.Load(), 1, "callers were told that they have created the node")
 	})
 }
 

@@ -8,6 +8,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/zkactors/zkactors/internal/check"
 	"github.com/zkactors/zkactors/internal/hasten"
 	"github.com/zkactors/zkactors/session"
 )
@@ -30,9 +31,7 @@ func TestReportOnItsWay(t *testing.T) {
 				}
 			}
 			t.Logf("held up for %v, relied on %v: told %v before the leader may expire the session", held, relied, -worst)
-			if worst > 0 {
-				t.Errorf("held up for %v, relied on %v: told %v too late", held, relied, worst)
-			}
+			check.True(t, worst <= 0, "held up for %v, relied on %v: told %v too late", held, relied, worst)
 		}
 	}
 }

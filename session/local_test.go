@@ -3,6 +3,7 @@ package session_test
 import (
 	"testing"
 
+	"github.com/zkactors/zkactors/internal/check"
 	"github.com/zkactors/zkactors/session"
 	"github.com/zkactors/zkactors/session/zktest"
 )
@@ -15,8 +16,6 @@ func TestLocal(t *testing.T) {
 		a, b := mustOpen(t, srv.Addrs(), opts), mustOpen(t, srv.Addrs(), opts)
 		create := func() any { return new(int) }
 		first := a.Local(localKey{}, create)
-		if a.Local(localKey{}, create) != first || b.Local(localKey{}, create) == first {
-			t.Error("not one for each session")
-		}
+		check.True(t, a.Local(localKey{}, create) == first && b.Local(localKey{}, create) != first, "not one for each session")
 	})
 }

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"testing"
 	"time"
+
+	"github.com/zkactors/zkactors/internal/check"
 )
 
 // grammar follows the events of a session, and says which may come next.
@@ -160,9 +162,7 @@ func TestMachineRows(t *testing.T) {
 					events = append(events, ev.String())
 				}
 			}
-			if !slices.Equal(events, row.events) {
-				t.Errorf("got  %q\nwant %q", events, row.events)
-			}
+			check.True(t, slices.Equal(events, row.events), "got  %q\nwant %q", events, row.events)
 		})
 	}
 }

@@ -66,9 +66,7 @@ func TestRealSetServers(t *testing.T) {
 				server = ev.Server
 			case session.Suspended, session.Expired, session.Closed:
 			}
-			if !slices.Contains(list, server) {
-				t.Errorf("session %d: %v, want one of %v", i, s, list)
-			}
+			check.True(t, slices.Contains(list, server), "session %d: %v, want one of %v", i, s, list)
 		}
 	}
 }

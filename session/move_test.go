@@ -210,8 +210,6 @@ func TestResolveBlocks(t *testing.T) {
 		s := check.Have(session.Start(nil, opts))(t)
 		begun := time.Now()
 		s.Close()
-		if took := time.Since(begun); took != 0 {
-			t.Errorf("Close took %v", took)
-		}
+		check.Equal(t, time.Since(begun), 0, "Close took")
 	})
 }

@@ -10,6 +10,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/zkactors/zkactors/internal/check"
 )
 
 func TestParseConnectString(t *testing.T) {
@@ -94,9 +96,7 @@ func TestAuthIsSecret(t *testing.T) {
 				secret, fmt.Sprintf("%x", secret), strings.Trim(fmt.Sprintf("%d", []byte(secret)), "[]"),
 				base64.StdEncoding.EncodeToString(a.Secret)[4:12],
 			} {
-				if strings.Contains(text, leak) {
-					t.Errorf("%s of %T shows the secret: %s", name, v, text)
-				}
+				check.True(t, !strings.Contains(text, leak), "%s of %T shows the secret: %s", name, v, text)
 			}
 		}
 	}

@@ -33,9 +33,7 @@ func TestRealReadOnly(t *testing.T) {
 	if data, _, err := s.Get(ctx, "/kept"); err != nil || string(data) != "x" { // when the server serves it
 		t.Fatalf("%q, %v", data, err)
 	}
-	if !s.ReadOnly() {
-		t.Error("the session is not read-only")
-	}
+	check.True(t, s.ReadOnly(), "the session is not read-only")
 	check.Is(t, s.Healthy(ctx), session.ErrReadOnly)
 	check.Fails(s.Set(ctx, "/kept", nil, session.AnyVersion))(t, session.ErrReadOnly)
 

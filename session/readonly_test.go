@@ -37,9 +37,7 @@ func TestReadOnly(t *testing.T) {
 		if data, _, err := s.Get(ctx, "/held"); err != nil || string(data) != "x" {
 			t.Errorf("%q, %v", data, err)
 		}
-		if !s.ReadOnly() {
-			t.Error("the session is not read-only")
-		}
+		check.True(t, s.ReadOnly(), "the session is not read-only")
 		check.OK(t, s.Await(ctx))
 		srv.ResetRequests()
 		for name, call := range map[string]func() error{
@@ -65,9 +63,7 @@ func TestReadOnly(t *testing.T) {
 				t.Errorf("%s: %v", name, err)
 			}
 		}
-		if n := srv.Proposals(); n != 0 {
-			t.Errorf("%d proposals", n)
-		}
+		check.Equal(t, srv.Proposals(), 0, "proposals")
 		select {
 		case err := <-answered:
 			t.Errorf("an Async request was answered: %v", err)
@@ -75,9 +71,7 @@ func TestReadOnly(t *testing.T) {
 		}
 
 		// The session is lost at its deadline, whatever the server answers.
-		if ev := <-events; ev != (session.Expired{ID: s.ID(), Epoch: 1}) {
-			t.Errorf("%v", ev)
-		}
+		check.Equal[session.Event](t, <-events, session.Expired{ID: s.ID(), Epoch: 1})
 		if late := time.Since(suspended.Deadline); late != 0 {
 			t.Errorf("Expired comes %v after the deadline", late)
 		}

@@ -157,9 +157,7 @@ func realBadInput(t *testing.T, ens *zktest.Ensemble) {
 			createErr, getErr, setErr, existsErr, childrenErr, multiErr,
 			s.Delete(ctx, path, 0), s.Sync(ctx, path), s.EnsurePath(ctx, path),
 		} {
-			if !errors.Is(err, session.ErrInvalidPath) || !strings.Contains(err.Error(), fmt.Sprintf("%q", path)) {
-				t.Errorf("%q: %v", path, err)
-			}
+			check.True(t, errors.Is(err, session.ErrInvalidPath) && strings.Contains(err.Error(), fmt.Sprintf("%q", path)), "%q: %v", path, err)
 		}
 	}
 	large := make([]byte, 2<<20)
@@ -182,9 +180,7 @@ func realBadInput(t *testing.T, ens *zktest.Ensemble) {
 	}
 	s.Close()
 	check.Fails(s.Exists(ctx, "/"))(t, session.ErrClosed) // a closed session
-	if ev := <-events; ev != (session.Closed{}) {
-		t.Errorf("the connection has suffered: %v", ev)
-	}
+	check.Equal[session.Event](t, <-events, session.Closed{}, "the connection has suffered")
 }
 
 // realLargeReply: a list over the limit fails alone.
@@ -218,9 +214,7 @@ func realLargeReply(t *testing.T, ens *zktest.Ensemble) {
 	}
 	wg.Wait()
 	s.Close()
-	if ev := <-events; ev != (session.Closed{}) {
-		t.Errorf("the connection has suffered: %v", ev)
-	}
+	check.Equal[session.Event](t, <-events, session.Closed{}, "the connection has suffered")
 }
 
 func realAuthAndACL(t *testing.T, ens *zktest.Ensemble) {
@@ -242,9 +236,7 @@ func realAuthAndACL(t *testing.T, ens *zktest.Ensemble) {
 		}
 	}
 	_, err := session.Open(ctx, ens.Addrs(), &session.Options{Auth: []session.Auth{{Scheme: "nonsense", Secret: []byte("hunter2")}}})
-	if !errors.Is(err, session.ErrAuthFailed) || strings.Contains(err.Error(), "hunter2") {
-		t.Errorf("bad credentials: %v", err)
-	}
+	check.False(t, !errors.Is(err, session.ErrAuthFailed) || strings.Contains(err.Error(), "hunter2"), "bad credentials: %v", err)
 }
 
 func TestOpenNamesServersAndTroubles(t *testing.T) {
@@ -346,9 +338,7 @@ func TestRealFrozenServer(t *testing.T) {
 	if ev := await[session.Suspended](t, events); time.Until(ev.Deadline) <= 0 {
 		t.Errorf("suspended when it was too late: %v", ev)
 	}
-	if ev := <-events; ev != (session.Resumed{Server: s.State().(session.Resumed).Server}) {
-		t.Errorf("after the suspension came %v", ev)
-	}
+	check.Equal[session.Event](t, <-events, session.Resumed{Server: s.State().(session.Resumed).Server}, "after the suspension came")
 	// Those who come now are not kept by it either.
 	for range 5 {
 		open(t, ens.Addrs(), opts).Close()
@@ -391,9 +381,7 @@ func TestRealWatchesAreShared(t *testing.T) {
 	all := func(ch chan string, want string) {
 		t.Helper()
 		for range n {
-			if got := <-ch; got != want {
-				t.Errorf("got %q, want %q", got, want)
-			}
+			check.Equal(t, <-ch, want, "got")
 		}
 	}
 	all(read, "0")
@@ -408,9 +396,7 @@ func TestRealWatchesAreShared(t *testing.T) {
 	}
 	s.Async(0).Watch("/a", func(data []byte, _ *session.Stat, _ error) { read <- string(data) },
 		func(_ []byte, _ *session.Stat, err error) { over <- err })
-	if got := <-read; got != "1" {
-		t.Errorf("the parked watch says %q", got)
-	}
+	check.Equal(t, <-read, "1", "the parked watch says")
 	if got := proxy.Requests()[zktest.OpGetData]; got != 2 {
 		t.Errorf("%d reads: the parked watch was not used", got)
 	}
@@ -420,9 +406,7 @@ func TestRealWatchesAreShared(t *testing.T) {
 	check.Must(t, other.Delete(ctx, "/a", session.AnyVersion))
 	proxy.Refuse(false)
 	check.Is(t, <-over, session.ErrNoNode)
-	if watches := ens.Mntr(0)["zk_watch_count"]; watches != "0" {
-		t.Errorf("%s watches are left on the server", watches)
-	}
+	check.Equal(t, ens.Mntr(0)["zk_watch_count"], "0", "watches are left on the server")
 }
 
 // TestRealNothingCrossesEpochs loses a session with writes queued: none may happen in
@@ -549,9 +533,7 @@ func realSessionFull(t *testing.T, ens *zktest.Ensemble) {
 	for ; made < 20 && full == nil; made++ {
 		_, full = s.Create(ctx, fmt.Sprintf("/%d%s", made, name), nil, session.Ephemeral)
 	}
-	if !errors.Is(full, session.ErrSessionFull) || made != 16 {
-		t.Errorf("after %d nodes of 64 KiB: %v", made, full)
-	}
+	check.True(t, errors.Is(full, session.ErrSessionFull) && made == 16, "after %d nodes of 64 KiB: %v", made, full)
 	check.Must(t, s.Delete(ctx, "/0"+name, session.AnyVersion))
 	if _, err := s.Create(ctx, "/0"+name, nil, session.Ephemeral); err != nil {
 		t.Errorf("after one was deleted: %v", err)
@@ -576,7 +558,5 @@ func TestRealMemory(t *testing.T) {
 	}
 	each := int64(heap()-before) / n
 	t.Logf("%d KiB for each session", each>>10)
-	if each > 3<<19 {
-		t.Errorf("a session costs %d bytes, more than 1.5 MiB", each)
-	}
+	check.True(t, each <= 3<<19, "a session costs %d bytes, more than 1.5 MiB", each)
 }

@@ -241,13 +241,9 @@ func TestFirstRedialIsSpread(t *testing.T) {
 		pass(time.Minute)
 		mu.Lock()
 		defer mu.Unlock()
-		if len(redials) < n/2 {
-			t.Errorf("%d sessions redial at %d moments: %v", n, len(redials), redials)
-		}
+		check.True(t, len(redials) >= n/2, "%d sessions redial at %d moments: %v", n, len(redials), redials)
 		for after := range redials {
-			if after > 2*time.Second {
-				t.Errorf("a redial %v after the loss", after)
-			}
+			check.True(t, after <= 2*time.Second, "a redial %v after the loss", after)
 		}
 	})
 }
@@ -361,9 +357,7 @@ func TestFailedDialsAreTold(t *testing.T) {
 			ctx, cancel := context.WithTimeout(t.Context(), 4*time.Second)
 			err := do(ctx)
 			cancel()
-			if !errors.Is(err, context.DeadlineExceeded) || errors.Is(err, session.ErrUnknownOutcome) {
-				t.Errorf("%s: %v", name, err)
-			}
+			check.True(t, errors.Is(err, context.DeadlineExceeded) && !errors.Is(err, session.ErrUnknownOutcome), "%s: %v", name, err)
 			for _, server := range servers {
 				if !strings.Contains(fmt.Sprint(err), "no route to "+strings.ToUpper(server)) {
 					t.Errorf("%s does not name the failure of %s: %v", name, server, err)
@@ -379,9 +373,7 @@ func TestFailedDialsAreTold(t *testing.T) {
 					n++
 				}
 			}
-			if n == 0 || n > 60 {
-				t.Errorf("%d warnings name %s in ten minutes", n, server)
-			}
+			check.True(t, n != 0 && n <= 60, "%d warnings name %s in ten minutes", n, server)
 		}
 	})
 }

@@ -182,9 +182,7 @@ func TestLogOfSibling(t *testing.T) {
 func TestNoLogger(t *testing.T) {
 	inBubble(t, zktest.Config{Tick: time.Second}, func(t *testing.T, srv *zktest.Server, opts *session.Options) {
 		s := mustOpen(t, srv.Addrs(), opts)
-		if s.Logger().Enabled(context.Background(), slog.LevelError) {
-			t.Error("the logger is enabled")
-		}
+		check.False(t, s.Logger().Enabled(context.Background(), slog.LevelError), "the logger is enabled")
 		s.Observer().Lost("lock", "/l", errors.New("x"))
 	})
 }

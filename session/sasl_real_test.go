@@ -61,9 +61,7 @@ func TestRealSASL(t *testing.T) {
 		"an unknown user":  {SASL: session.DigestMD5("mallory", "hunter2")},
 	} {
 		_, err := session.Open(ctx, ens.Addrs(), opts)
-		if !errors.Is(err, session.ErrAuthFailed) || strings.Contains(err.Error(), "hunter2") {
-			t.Errorf("%s: %v", name, err)
-		}
+		check.False(t, !errors.Is(err, session.ErrAuthFailed) || strings.Contains(err.Error(), "hunter2"), "%s: %v", name, err)
 	}
 	// The server does not refuse a session without SASL, but its first request.
 	s := check.Have(session.Start(ens.Addrs(), nil))(t)

@@ -91,9 +91,7 @@ func TestStartIsClosed(t *testing.T) {
 		events := s.Events(t.Context())
 		begun := time.Now()
 		s.Close()
-		if took := time.Since(begun); took != 0 {
-			t.Errorf("Close took %v", took)
-		}
+		check.Equal(t, time.Since(begun), 0, "Close took")
 		if ev := <-events; ev != (session.Closed{}) {
 			t.Error(ev)
 		}

@@ -107,9 +107,7 @@ func TestFollowersInStorms(t *testing.T) {
 				mu.Lock()
 				defer mu.Unlock()
 				f.told = describe(f.aspect, r, err)
-				if r.Zxid != 0 && r.Zxid < f.zxid {
-					t.Errorf("%s: told of %d after %d", f.path, r.Zxid, f.zxid)
-				}
+				check.False(t, r.Zxid != 0 && r.Zxid < f.zxid, "%s: told of %d after %d", f.path, r.Zxid, f.zxid)
 				f.zxid = max(f.zxid, r.Zxid)
 			})
 		}

@@ -88,9 +88,7 @@ func TestTLS(t *testing.T) {
 			switch {
 			case err == nil:
 				s.Close()
-				if row.why != "" {
-					t.Errorf("%s: a session was opened", name)
-				}
+				check.True(t, row.why == "", "%s: a session was opened", name)
 			case row.why == "", !errors.Is(err, context.DeadlineExceeded), !strings.Contains(err.Error(), row.why), !strings.Contains(err.Error(), row.server):
 				t.Errorf("%s: %v", name, err)
 			}

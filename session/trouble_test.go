@@ -69,13 +69,9 @@ func TestWatchOutlivesErrors(t *testing.T) {
 			srv.AnswerError(zktest.Match{Op: zktest.OpGetData, Path: "/a"}, throttled)
 		}
 		check.Have(other.Set(ctx, "/a", []byte("new"), session.AnyVersion))(t)
-		if got := <-told; got != "new false" {
-			t.Errorf("after the change %q", got)
-		}
+		check.Equal(t, <-told, "new false", "after the change")
 		check.Must(t, other.Delete(ctx, "/a", session.AnyVersion))
-		if got := <-told; got != " true" {
-			t.Errorf("after the deletion %q", got)
-		}
+		check.Equal(t, <-told, " true", "after the deletion")
 	})
 }
 

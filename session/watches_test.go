@@ -48,9 +48,7 @@ func TestRemadeNodesAreGone(t *testing.T) {
 				remake(t, srv, s, other)
 				check.Must(t, exists(t, s))
 				pass(time.Minute)
-				if len(told) == 0 || told[len(told)-1] != "gone" {
-					t.Errorf("told %q", told)
-				}
+				check.True(t, len(told) != 0 && told[len(told)-1] == "gone", "told %q", told)
 			})
 		})
 	}
@@ -73,9 +71,7 @@ func TestFollowOnce(t *testing.T) {
 			inBubble(t, zktest.Config{Tick: time.Second}, func(t *testing.T, srv *zktest.Server, opts *session.Options) {
 				s := mustOpen(t, srv.Addrs(), opts)
 				other := mustOpen(t, srv.Addrs(), opts)
-				if _, err := other.Create(t.Context(), "/it", nil, session.Ephemeral); err != nil {
-					t.Fatal(err)
-				}
+				check.Have(other.Create(t.Context(), "/it", nil, session.Ephemeral))(t)
 				var told []string
 				sub := s.Async(0).FollowOnce("/it", func(r session.Reading, err error) {
 					told = append(told, fmt.Sprint(r.Stat != nil, errors.Is(err, session.ErrNoNode)))
@@ -97,17 +93,13 @@ func TestFollowOnce(t *testing.T) {
 				if row.deleted {
 					end = func() error { return other.Delete(t.Context(), "/it", session.AnyVersion) }
 				}
-				if err := end(); err != nil {
-					t.Fatal(err)
-				}
+				check.Must(t, end())
 				srv.Refuse(false)
 				pass(time.Minute)
 				if want := fmt.Sprint([]string{"true false", fmt.Sprint("false ", row.deleted)}); fmt.Sprint(told) != want || !sub.Over() {
 					t.Errorf("told %q, want %q; over: %v", told, want, sub.Over())
 				}
-				if n := srv.RequestsOf(s.ID())[zktest.OpGetData]; n != row.reads {
-					t.Errorf("%d reads, want %d", n, row.reads)
-				}
+				check.Equal(t, srv.RequestsOf(s.ID())[zktest.OpGetData], row.reads, "reads")
 			})
 		})
 	}

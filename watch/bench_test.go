@@ -5,15 +5,12 @@
 package watch_test
 
 import (
-	"bufio"
 	"context"
 	"fmt"
 	"io"
 	"os"
-	"os/exec"
 	"runtime"
 	"strconv"
-	"strings"
 	"testing"
 	"time"
 
@@ -35,22 +32,6 @@ func TestServerProcess(t *testing.T) {
 	defer srv.Close()
 	fmt.Println(srv.Addrs()[0])
 	_, _ = io.Copy(io.Discard, os.Stdin) // until the parent is gone
-}
-
-// startServer starts a server in a process of its own, and returns its address.
-func startServer(tb testing.TB) string {
-	tb.Helper()
-	cmd := exec.Command(os.Args[0], "-test.run=^TestServerProcess$")
-	cmd.Env = append(os.Environ(), serverVariable+"=1")
-	in := check.Have(cmd.StdinPipe())(tb)
-	out := check.Have(cmd.StdoutPipe())(tb)
-	check.Must(tb, cmd.Start())
-	tb.Cleanup(func() {
-		_ = in.Close()
-		_ = cmd.Wait() // whatever it says then
-	})
-	addr := check.Have(bufio.NewReader(out).ReadString('\n'))(tb)
-	return strings.TrimSpace(addr)
 }
 
 func openAt(tb testing.TB, addr string) *session.Session {
@@ -89,7 +70,7 @@ func liveBytes() int64 {
 // memory beside its path and data, and how many goroutines there are for all.
 func loadTree(tb testing.TB, n int) (took time.Duration, perNode float64, goroutines int) {
 	tb.Helper()
-	addr := startServer(tb)
+	addr := check.Apart(tb, "TestServerProcess", serverVariable)
 	s, other := openAt(tb, addr), openAt(tb, addr)
 	plant(tb, other, n)
 	before, running := liveBytes(), runtime.NumGoroutine()

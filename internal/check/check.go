@@ -3,11 +3,16 @@
 package check
 
 import (
+	"bufio"
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"maps"
+	"os"
+	"os/exec"
 	"slices"
+	"strings"
 	"testing"
 )
 
@@ -174,4 +179,19 @@ func of(about []any) string {
 	}
 	line := fmt.Sprintln(about...)
 	return line[:len(line)-1] + ": "
+}
+
+// Apart runs a test of this program in a process of its own until tb ends, with a variable of the environment set, and
+// returns the first line of its output. What it costs is not counted here then.
+func Apart(tb testing.TB, test, variable string) string {
+	tb.Helper()
+	cmd := exec.CommandContext(context.Background(), os.Args[0], "-test.run=^"+test+"$")
+	cmd.Env = append(os.Environ(), variable+"=1")
+	in, out := Have(cmd.StdinPipe())(tb), Have(cmd.StdoutPipe())(tb)
+	Must(tb, cmd.Start())
+	tb.Cleanup(func() {
+		_ = in.Close()
+		_ = cmd.Wait() // whatever it says then
+	})
+	return strings.TrimSpace(Have(bufio.NewReader(out).ReadString('\n'))(tb))
 }

@@ -7,6 +7,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/zkactors/zkactors/internal/check"
 	"github.com/zkactors/zkactors/primitives/barrier"
 	"github.com/zkactors/zkactors/session"
 	"github.com/zkactors/zkactors/session/zktest"
@@ -14,10 +15,7 @@ import (
 
 func single(t *testing.T, s *session.Session, opts *barrier.Options) *barrier.Barrier {
 	t.Helper()
-	b, err := barrier.New(s, path, opts)
-	if err != nil {
-		t.Fatal(err)
-	}
+	b := check.Have(barrier.New(s, path, opts))(t)
 	t.Cleanup(b.Close)
 	return b
 }
@@ -76,9 +74,7 @@ func TestLiftedAndRaisedUnseen(t *testing.T) {
 		pass(5 * time.Second)
 		waits(t, "Wait", waiter)
 		again, isAgain := (<-b.Events()).(barrier.Raised)
-		if !is || !isAgain || again.Token <= first.Token {
-			t.Errorf("%v, then %v", first, again)
-		}
+		check.True(t, is && isAgain && again.Token > first.Token, "%v, then %v", first, again)
 		ok(t, a.Lift(t.Context()))
 		ok(t, settled(t, "Wait", waiter))
 		if ev := <-b.Events(); ev != (barrier.Released{}) {
@@ -197,9 +193,7 @@ func TestGates(t *testing.T) {
 		if took := time.Since(begun); took > 12*time.Second {
 			t.Errorf("lost after %v", took)
 		}
-		if !errors.Is(last.Err(), session.ErrExpired) {
-			t.Error(last.Err())
-		}
+		check.Is(t, last.Err(), session.ErrExpired)
 		ctx, stop := context.WithCancel(t.Context())
 		stop()
 		if _, err := a.TryRaise(ctx); !errors.Is(err, context.Canceled) {

@@ -11,6 +11,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/zkactors/zkactors/internal/check"
 	"github.com/zkactors/zkactors/internal/hasten"
 	"github.com/zkactors/zkactors/primitives/barrier"
 	"github.com/zkactors/zkactors/session"
@@ -64,9 +65,7 @@ func TestRounds(t *testing.T) {
 		for _, ev := range drain(events) {
 			last = ev
 		}
-		if last != (barrier.Left{Round: 20}) {
-			t.Errorf("the last event is %v", last)
-		}
+		check.Equal[barrier.DoubleEvent](t, last, barrier.Left{Round: 20}, "the last event is")
 		srv.Reap()
 		srv.Reap()
 		srv.Reap()
@@ -100,9 +99,7 @@ func TestRecordRemoved(t *testing.T) {
 				}
 			}
 		}
-		if seen != 2*times {
-			t.Errorf("%d rounds", seen)
-		}
+		check.Equal(t, seen, 2*times, "rounds")
 	})
 }
 
@@ -135,9 +132,7 @@ func TestRequestsPerRound(t *testing.T) {
 			// Of each party: the creation, the watch of its own node, the record; and a list and the
 			// beginning. The record wakes each up.
 			entering, woken := srv.Requests().Total(), notified.Load()
-			if entering != 3*n+2 || woken != int64(n) {
-				t.Errorf("%d parties enter with %d requests, and are notified %d times", n, entering, woken)
-			}
+			check.True(t, entering == 3*n+2 && woken == int64(n), "%d parties enter with %d requests, and are notified %d times", n, entering, woken)
 			calls = calls[:0]
 			leaving := 0
 			for i, d := range handles {
@@ -154,9 +149,7 @@ func TestRequestsPerRound(t *testing.T) {
 			}
 			// Each is notified of the end of its own node, and all but the last of the end of the round.
 			woken = notified.Load() - woken
-			if woken != int64(2*n-1) {
-				t.Errorf("%d parties leave, and are notified %d times", n, woken)
-			}
+			check.True(t, woken == int64(2*n-1), "%d parties leave, and are notified %d times", n, woken)
 			t.Logf("%d parties: %d requests to enter and %d to leave", n, entering, leaving)
 		})
 	}
@@ -179,9 +172,7 @@ func TestMoreThanParties(t *testing.T) {
 			synctest.Wait()
 		}
 		for range 2 {
-			if len(in) != 2 {
-				t.Fatalf("%d are in", len(in))
-			}
+			check.Require(t, len(in) == 2, "%d are in", len(in))
 			one, two := <-in, <-in
 			first := begin(func() error { return one.Leave(t.Context()) })
 			waits(t, "Leave", first)
@@ -342,13 +333,9 @@ func TestRefusals(t *testing.T) {
 			"a barrier's session":  {second(barrier.New(nil, path, nil)), session.ErrInvalidArgument, "session"},
 			"a barrier of the end": {second(barrier.New(closed, path, nil)), session.ErrClosed, "session"},
 		} {
-			if !errors.Is(x.err, x.want) || !strings.Contains(x.err.Error(), x.name) {
-				t.Errorf("%s: %v", what, x.err)
-			}
+			check.True(t, errors.Is(x.err, x.want) && strings.Contains(x.err.Error(), x.name), "%s: %v", what, x.err)
 		}
-		if n := srv.Requests().Total(); n != 0 {
-			t.Errorf("%d requests", n)
-		}
+		check.Equal(t, srv.Requests().Total(), 0, "requests")
 
 		one, other := double(t, s[0], 1, "a"), double(t, s[1], 2, "b")
 		if err := one.Leave(t.Context()); !errors.Is(err, barrier.ErrNotEntered) {
@@ -378,18 +365,14 @@ func TestRefusals(t *testing.T) {
 			t.Errorf("closed while it enters: %v", err)
 		}
 		for what, err := range map[string]error{"Enter": other.Enter(t.Context()), "Leave": other.Leave(t.Context())} {
-			if !errors.Is(err, barrier.ErrClosed) {
-				t.Errorf("%s after Close: %v", what, err)
-			}
+			check.True(t, errors.Is(err, barrier.ErrClosed), "%s after Close: %v", what, err)
 		}
 		plain := single(t, s[0], nil)
 		plain.Close()
 		for what, err := range map[string]error{
 			"Raise": plain.Raise(t.Context()), "Lift": plain.Lift(t.Context()), "Wait": plain.Wait(t.Context()), "TryRaise": second(plain.TryRaise(t.Context())),
 		} {
-			if !errors.Is(err, barrier.ErrClosed) {
-				t.Errorf("%s after Close: %v", what, err)
-			}
+			check.True(t, errors.Is(err, barrier.ErrClosed), "%s after Close: %v", what, err)
 		}
 
 		_, err = s[0].Create(t.Context(), "/foreign", []byte("{}"), session.Persistent)
@@ -436,9 +419,7 @@ func TestForeignNodes(t *testing.T) {
 			"Enter below mortal": {entering("/mortal/run"), session.ErrNoChildrenForEphemerals},
 			"Enter at mortal":    {entering("/mortal"), session.ErrNoChildrenForEphemerals},
 		} {
-			if !errors.Is(x.err, x.want) {
-				t.Errorf("%s: %v, want %v", what, x.err, x.want)
-			}
+			check.True(t, errors.Is(x.err, x.want), "%s: %v, want %v", what, x.err, x.want)
 			t.Logf("%s: %v", what, x.err)
 		}
 		// A node beside the parties does not keep members from leaving, but the next round from beginning.
@@ -478,9 +459,7 @@ func TestForeignNodes(t *testing.T) {
 func TestOthersNodes(t *testing.T) {
 	refused := func(t *testing.T, err error) {
 		t.Helper()
-		if !errors.Is(err, barrier.ErrLayout) || !strings.Contains(err.Error(), "ready") {
-			t.Errorf("entered beside others: %v", err)
-		}
+		check.True(t, errors.Is(err, barrier.ErrLayout) && strings.Contains(err.Error(), "ready"), "entered beside others: %v", err)
 	}
 	create := func(t *testing.T, s *session.Session, path string) {
 		t.Helper()
@@ -579,8 +558,6 @@ func TestLost(t *testing.T) {
 				lost++
 			}
 		}
-		if lost != 2 {
-			t.Errorf("lost %d times", lost)
-		}
+		check.True(t, lost == 2, "lost %d times", lost)
 	})
 }

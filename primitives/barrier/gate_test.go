@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"testing"
 
+	"github.com/zkactors/zkactors/internal/check"
 	"github.com/zkactors/zkactors/session"
 )
 
@@ -72,9 +73,7 @@ func TestGate(t *testing.T) {
 			}
 			g = next
 		}
-		if got != story.want {
-			t.Errorf("%s: %s, want %s; %v", name, got, story.want, g)
-		}
+		check.True(t, got == story.want, "%s: %s, want %s; %v", name, got, story.want, g)
 	}
 }
 
@@ -91,8 +90,6 @@ func TestWhyGatesAreLost(t *testing.T) {
 		for _, in := range []gateInput{try{}, became{session.Connected{Epoch: 1}}, replied{token: 5}, in} {
 			g = g.Step(in, new(gateEffects))
 		}
-		if !g.over() || !errors.Is(g.err, want) {
-			t.Errorf("after %v: %v, want %v", in, g.err, want)
-		}
+		check.True(t, g.over() && errors.Is(g.err, want), "after %v: %v, want %v", in, g.err, want)
 	}
 }

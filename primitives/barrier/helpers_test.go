@@ -12,6 +12,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/zkactors/zkactors/internal/check"
 	"github.com/zkactors/zkactors/primitives/barrier"
 	"github.com/zkactors/zkactors/session"
 	"github.com/zkactors/zkactors/session/zktest"
@@ -24,19 +25,13 @@ func bubble(t *testing.T, n int, config zktest.Config, f func(t *testing.T, srv 
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		config.InProcess, config.Tick = true, time.Second
-		srv, err := zktest.NewServer(config)
-		if err != nil {
-			t.Fatal(err)
-		}
+		srv := check.Have(zktest.NewServer(config))(t)
 		defer srv.Close()
 		all := make([]*session.Session, n)
 		for i := range all {
-			all[i], err = session.Open(t.Context(), srv.Addrs(), &session.Options{
+			all[i] = check.Have(session.Open(t.Context(), srv.Addrs(), &session.Options{
 				Timeout: 12 * time.Second, ServerTick: time.Second, Dialer: listening(srv),
-			})
-			if err != nil {
-				t.Fatal(err)
-			}
+			}))(t)
 			defer all[i].Close()
 		}
 		f(t, srv, all)
@@ -86,10 +81,7 @@ func pass(d time.Duration) {
 
 func double(t *testing.T, s *session.Session, parties int, name string) *barrier.Double {
 	t.Helper()
-	d, err := barrier.NewDouble(s, path, parties, &barrier.DoubleOptions{Name: name})
-	if err != nil {
-		t.Fatal(err)
-	}
+	d := check.Have(barrier.NewDouble(s, path, parties, &barrier.DoubleOptions{Name: name}))(t)
 	t.Cleanup(d.Close)
 	return d
 }
@@ -139,9 +131,7 @@ func waits(t *testing.T, what string, result <-chan error) {
 // ok fails the test unless err is nil.
 func ok(t *testing.T, err error) {
 	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 }
 
 // parties returns the nodes of parties.

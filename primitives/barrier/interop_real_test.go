@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/zkactors/zkactors/internal/check"
 	"github.com/zkactors/zkactors/internal/peers"
 	"github.com/zkactors/zkactors/primitives/barrier"
 	"github.com/zkactors/zkactors/session"
@@ -203,9 +204,7 @@ func weCome(t *testing.T, st stage, kind peers.Kind) {
 	refused("they are inside")
 	var leaving sync.WaitGroup
 	leaving.Go(func() {
-		if err := first.Release(ctx); err != nil {
-			t.Error(err)
-		}
+		check.OK(t, first.Release(ctx))
 	})
 	ok(t, second.Release(ctx))
 	leaving.Wait()
@@ -232,9 +231,7 @@ func theyCome(t *testing.T, st stage, kind peers.Kind) {
 	enter := func(d *barrier.Double) error { return d.Enter(ctx) }
 	leave := func(d *barrier.Double) error { return d.Leave(ctx) }
 	each("enter", enter, nil)
-	if _, err := peer.Acquire(ctx, kind.Of(2), path); err != nil {
-		t.Fatal(err)
-	}
+	check.Have(peer.Acquire(ctx, kind.Of(2), path))(t)
 	each("leave", leave, nil)
 	st.settle(ctx, t, path)
 	each("enter again", enter, barrier.ErrLayout)

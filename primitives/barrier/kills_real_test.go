@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/zkactors/zkactors/internal/check"
 	"github.com/zkactors/zkactors/session"
 	"github.com/zkactors/zkactors/session/zktest"
 )
@@ -109,18 +110,13 @@ func startParty(t *testing.T, addrs []string, tell chan<- deed) *partyProcess {
 	p := &partyProcess{cmd: exec.Command(os.Args[0]), deeds: make(map[int]times)}
 	p.cmd.Env = append(os.Environ(), asParty+"="+strings.Join(addrs, ","), "GORACE=atexit_sleep_ms=0")
 	p.cmd.Stderr = os.Stderr
-	input, err := p.cmd.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	input := check.Have(p.cmd.StdinPipe())(t)
 	p.input = input
 	output, err := p.cmd.StdoutPipe()
 	if err == nil {
 		err = p.cmd.Start()
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	p.name = fmt.Sprint(p.cmd.Process.Pid)
 	go func() {
 		for lines := bufio.NewScanner(output); lines.Scan(); {
@@ -206,18 +202,14 @@ func TestKilledProcesses(t *testing.T) {
 			alive := slices.DeleteFunc(slices.Clone(all), func(p *partyProcess) bool { return p.died != 0 })
 			victim := alive[r.IntN(len(alive))]
 			victim.died = time.Now().UnixNano()
-			if err := victim.cmd.Process.Kill(); err != nil {
-				t.Fatal(err)
-			}
+			check.Must(t, victim.cmd.Process.Kill())
 			killed++
 			all = append(all, startParty(t, ens.Addrs(), told))
 		}
 		fuse = max(fuse-1, -1)
 	}
 	t.Logf("%d rounds in %v, %d killed, %d sessions lost otherwise", len(lists), time.Since(begun), killed, lost)
-	if killed != *kills || len(lists) < last {
-		t.Errorf("%d killed, %d rounds", killed, len(lists))
-	}
+	check.True(t, killed == *kills && len(lists) >= last, "%d killed, %d rounds", killed, len(lists))
 	judge(t, all, lists)
 }
 

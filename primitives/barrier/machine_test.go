@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/zkactors/zkactors/actors"
+	"github.com/zkactors/zkactors/internal/check"
 	"github.com/zkactors/zkactors/internal/hasten"
 	"github.com/zkactors/zkactors/primitives/internal/exploration"
 	"github.com/zkactors/zkactors/primitives/internal/nodes"
@@ -452,9 +453,7 @@ func TestLabels(t *testing.T) {
 		"0000000001-" + id + "-1": id, "0000000001-" + id + "-12-a-b": "a-b", "0000000001-" + id: "", "0000000001-" + id + "-1-": "",
 		"": "", "x": "", "a-b-c-d-e-f": "", "used": "",
 	} {
-		if got := nodes.PartyName(node); got != want {
-			t.Errorf("%q: %q, want %q", node, got, want)
-		}
+		check.Equal(t, nodes.PartyName(node), want, node)
 	}
 }
 

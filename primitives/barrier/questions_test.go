@@ -11,6 +11,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/zkactors/zkactors/internal/check"
 	"github.com/zkactors/zkactors/internal/hasten"
 	"github.com/zkactors/zkactors/internal/znode"
 	"github.com/zkactors/zkactors/primitives/barrier"
@@ -112,9 +113,7 @@ func TestFourQuestions(t *testing.T) {
 				if cmd.then != nil {
 					cmd.then(c)
 				}
-				if err := settled(c.T, name, call); !errors.Is(err, cmd.want) {
-					c.Error(err)
-				}
+				check.Is(c, settled(c.T, name, call), cmd.want)
 				synctest.Wait()
 				counts = c.srv.RequestsOf(c.s[0].ID())
 				maps.DeleteFunc(counts, func(op zktest.Op, _ int) bool { return op == zktest.OpCheck }) // heartbeats
@@ -136,9 +135,7 @@ func TestFourQuestions(t *testing.T) {
 				}
 			}
 			slices.Sort(made)
-			if got := strings.Join(made, " "); got != cmd.requests {
-				t.Errorf("it makes %s, want %s", got, cmd.requests)
-			}
+			check.Equal(t, strings.Join(made, " "), cmd.requests, "it makes")
 		})
 	}
 }

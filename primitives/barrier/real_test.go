@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/zkactors/zkactors/internal/check"
 	"github.com/zkactors/zkactors/primitives/barrier"
 	"github.com/zkactors/zkactors/session"
 	"github.com/zkactors/zkactors/session/zktest"
@@ -70,10 +71,7 @@ func openReal(t *testing.T, addrs []string) *session.Session {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 	defer cancel()
-	s, err := session.Open(ctx, addrs, &session.Options{Timeout: 20 * time.Second, ServerTick: 100 * time.Millisecond})
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := check.Have(session.Open(ctx, addrs, &session.Options{Timeout: 20 * time.Second, ServerTick: 100 * time.Millisecond}))(t)
 	t.Cleanup(s.Close)
 	return s
 }

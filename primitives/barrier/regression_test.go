@@ -8,6 +8,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/zkactors/zkactors/internal/check"
 	"github.com/zkactors/zkactors/primitives/barrier"
 	"github.com/zkactors/zkactors/session"
 	"github.com/zkactors/zkactors/session/zktest"
@@ -26,9 +27,7 @@ func TestUnwatchable(t *testing.T) {
 		if err = d.Leave(t.Context()); !errors.Is(err, barrier.ErrNotEntered) {
 			t.Errorf("Leave: %v", err)
 		}
-		if !errors.Is(err, session.ErrNoAuth) || errors.Is(err, barrier.ErrNodeGone) {
-			t.Errorf("not to be watched: %v", err)
-		}
+		check.True(t, errors.Is(err, session.ErrNoAuth) && !errors.Is(err, barrier.ErrNodeGone), "not to be watched: %v", err)
 		if left := parties(srv); len(left) > 0 {
 			t.Errorf("%q are left", left)
 		}
@@ -39,9 +38,7 @@ func TestUnwatchable(t *testing.T) {
 			srv.AnswerError(zktest.Match{Op: zktest.OpGetData, Path: path + "/*/in/*"}, noAuth)
 		}
 		err := settled(t, "Enter", begin(func() error { return d.Enter(t.Context()) }))
-		if !errors.Is(err, session.ErrNoAuth) || errors.Is(err, barrier.ErrNodeGone) {
-			t.Errorf("not to be watched: %v", err)
-		}
+		check.True(t, errors.Is(err, session.ErrNoAuth) && !errors.Is(err, barrier.ErrNodeGone), "not to be watched: %v", err)
 		if left := parties(srv); len(left) > 0 {
 			t.Errorf("%q are left", left)
 		}
@@ -60,9 +57,7 @@ func TestForeignNumber(t *testing.T) {
 				ok(t, err)
 			}
 			err = settled(t, "Enter", begin(func() error { return double(t, s[0], 1, "a").Enter(t.Context()) }))
-			if !errors.Is(err, barrier.ErrLayout) {
-				t.Errorf("entered: %v", err)
-			}
+			check.True(t, errors.Is(err, barrier.ErrLayout), "entered: %v", err)
 			if data, _, err := s[1].Get(t.Context(), path+"/1"); err != nil || string(data) != "treasure" {
 				t.Errorf("there is %q, %v", data, err)
 			}
@@ -188,9 +183,7 @@ func TestGatesOfOneSession(t *testing.T) {
 					ok(t, g.Lift(t.Context()))
 				}
 			}
-			if raised != 1 {
-				t.Errorf("%d gates are raised", raised)
-			}
+			check.Equal(t, raised, 1, "gates are raised")
 			if stat, err := s[0].Exists(t.Context(), path); err != nil || stat != nil {
 				t.Errorf("%v is left, %v", stat, err)
 			}

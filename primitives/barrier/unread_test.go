@@ -5,6 +5,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/zkactors/zkactors/internal/check"
 	"github.com/zkactors/zkactors/session"
 )
 
@@ -33,14 +34,10 @@ func TestRecordUnread(t *testing.T) {
 	take(saw{epoch: 1, zxid: 5, czxid: 1, version: 1, book: book{Parties: 2}, nodes: 1})
 	reply(answered{count: 1})
 	take(cancel{})
-	if asked.step != retiring {
-		t.Fatalf("after a cancel: %v", m)
-	}
+	check.Require(t, asked.step == retiring, "after a cancel: %v", m)
 	take(blind{epoch: 1, err: session.ErrNoAuth})
 	reply(answered{at: record, err: session.ErrBadVersion})
-	if asked.step != exiting {
-		t.Fatalf("the record has changed, and cannot be read: %v", m)
-	}
+	check.Require(t, asked.step == exiting, "the record has changed, and cannot be read: %v", m)
 	reply(answered{count: 1})
 	if _, is := said[len(said)-1].(Withdrawn); !is || m.stage != resting {
 		t.Errorf("%v: %v", said, m)

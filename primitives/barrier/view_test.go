@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"testing"
 
+	"github.com/zkactors/zkactors/internal/check"
 	"github.com/zkactors/zkactors/session"
 )
 
@@ -66,9 +67,7 @@ func TestView(t *testing.T) {
 			}
 			v = next
 		}
-		if emitted != story.emitted || done != story.done {
-			t.Errorf("%s: %s and %s: %v", name, emitted, done, v)
-		}
+		check.True(t, emitted == story.emitted && done == story.done, "%s: %s and %s: %v", name, emitted, done, v)
 	}
 }
 

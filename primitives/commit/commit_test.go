@@ -11,6 +11,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/zkactors/zkactors/internal/check"
 	"github.com/zkactors/zkactors/primitives/commit"
 	"github.com/zkactors/zkactors/session"
 	"github.com/zkactors/zkactors/session/zktest"
@@ -22,10 +23,7 @@ const parent = "/app/tx"
 func bubble(t *testing.T, n int, f func(t *testing.T, srv *zktest.Server, s ...*session.Session)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		srv, err := zktest.NewServer(zktest.Config{InProcess: true, Tick: time.Second})
-		if err != nil {
-			t.Fatal(err)
-		}
+		srv := check.Have(zktest.NewServer(zktest.Config{InProcess: true, Tick: time.Second}))(t)
 		defer srv.Close()
 		all := make([]*session.Session, n)
 		for i := range all {
@@ -41,9 +39,7 @@ func open(t *testing.T, srv *zktest.Server) *session.Session {
 	s, err := session.Open(t.Context(), srv.Addrs(), &session.Options{
 		Timeout: 12 * time.Second, ServerTick: time.Second, Dialer: srv.DialContext,
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	return s
 }
 
@@ -60,9 +56,7 @@ func openAway(t *testing.T, srv *zktest.Server) (s *session.Session, away *atomi
 			return srv.DialContext(ctx, network, address)
 		},
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	return s, away
 }
 
@@ -92,10 +86,7 @@ func named(n int) []string {
 
 func join(t *testing.T, s *session.Session, name string, vote func(tx string) commit.Vote) *site {
 	t.Helper()
-	p, err := commit.Join(s, parent, name, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	p := check.Have(commit.Join(s, parent, name, nil))(t)
 	a := &site{p: p, vote: vote, got: map[string][]string{}, gone: make(chan struct{})}
 	go a.run(context.WithoutCancel(t.Context()))
 	return a
@@ -144,10 +135,7 @@ func always(v commit.Vote) func(string) commit.Vote { return func(string) commit
 
 func begin(t *testing.T, s *session.Session, id string, o commit.Options) *commit.Transaction {
 	t.Helper()
-	tx, err := commit.Begin(t.Context(), s, parent+"/"+id, &o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	tx := check.Have(commit.Begin(t.Context(), s, parent+"/"+id, &o))(t)
 	return tx
 }
 

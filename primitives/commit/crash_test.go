@@ -18,6 +18,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/zkactors/zkactors/internal/check"
 	"github.com/zkactors/zkactors/primitives/commit"
 	"github.com/zkactors/zkactors/session"
 	"github.com/zkactors/zkactors/session/zktest"
@@ -266,10 +267,7 @@ const long = 25
 func TestCrashes(t *testing.T) {
 	t.Parallel()
 	ens := zktest.StartEnsemble(t, 3)
-	self, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
+	self := check.Have(os.Executable())(t)
 	dir, began := t.TempDir(), time.Now()
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Minute)
 	defer cancel()
@@ -291,9 +289,7 @@ func TestCrashes(t *testing.T) {
 		cmd.Env = append(os.Environ(), asParty+"="+role, partyDir+"="+dir, partyAddrs+"="+strings.Join(ens.Addrs(), ","),
 			partyKilled+"="+strconv.Itoa(at), partyCount+"="+strconv.Itoa(*crashTransactions))
 		cmd.Stderr = &output
-		if err := cmd.Start(); err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, cmd.Start())
 		t.Cleanup(func() { _ = cmd.Process.Kill() }) // it has ended, or is to
 		go func() {
 			err := cmd.Wait()
@@ -354,9 +350,7 @@ func checkLedgers(t *testing.T, dir string) (committed int) {
 			}
 		}
 	}
-	if len(all) != *crashTransactions {
-		t.Errorf("%d transactions, want %d", len(all), *crashTransactions)
-	}
+	check.Equal(t, len(all), *crashTransactions, "transactions")
 	for id, at := range all {
 		delete(at.sites, chief)
 		there := at.asked || len(at.outcomes) > 0 // else its beginning was not executed

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/zkactors/zkactors/internal/check"
 	"github.com/zkactors/zkactors/primitives/commit"
 	"github.com/zkactors/zkactors/session"
 	"github.com/zkactors/zkactors/session/zktest"
@@ -43,10 +44,7 @@ func TestReal(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 15*time.Minute)
 	defer cancel()
 	connect := func() *session.Session {
-		s, err := session.Open(ctx, proxy.Addrs(), &session.Options{Timeout: 20 * time.Second, ServerTick: 100 * time.Millisecond})
-		if err != nil {
-			t.Fatal(err)
-		}
+		s := check.Have(session.Open(ctx, proxy.Addrs(), &session.Options{Timeout: 20 * time.Second, ServerTick: 100 * time.Millisecond}))(t)
 		return s
 	}
 	all := &tally{acted: map[string]map[string]bool{}}
@@ -54,10 +52,7 @@ func TestReal(t *testing.T) {
 	defer serving.Wait()
 	for i, name := range sites {
 		s := connect()
-		p, err := commit.Join(s, parent, name, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		p := check.Have(commit.Join(s, parent, name, nil))(t)
 		defer s.Close()
 		defer p.Close()
 		random := rand.New(rand.NewPCG(uint64(i), 5))
@@ -99,9 +94,7 @@ func TestReal(t *testing.T) {
 			if errors.Is(err, commit.ErrForgotten) && resumed[id] {
 				continue // the sites were done before it was followed
 			}
-			if err != nil {
-				t.Fatal(err)
-			}
+			check.Must(t, err)
 			what := "aborted"
 			if outcome.Committed {
 				what = "committed"
@@ -126,9 +119,7 @@ func TestReal(t *testing.T) {
 		tx, err := commit.Begin(ctx, s, parent+"/"+id, &commit.Options{
 			Sites: sites, Mode: commit.Mode(i % 2), TakeoverAfter: 2 * time.Second,
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, err)
 		handles[id] = tx
 		switch i % 20 {
 		case 9: // the coordinator is killed
@@ -138,10 +129,7 @@ func TestReal(t *testing.T) {
 			}
 			clear(handles)
 			s = connect()
-			again, err := commit.Resume(ctx, s, parent)
-			if err != nil {
-				t.Fatal(err)
-			}
+			again := check.Have(commit.Resume(ctx, s, parent))(t)
 			for _, tx := range again {
 				handles[tx.ID()], resumed[tx.ID()] = tx, true
 			}
@@ -150,10 +138,7 @@ func TestReal(t *testing.T) {
 		}
 	}
 	await()
-	status, err := commit.List(ctx, s, parent)
-	if err != nil {
-		t.Fatal(err)
-	}
+	status := check.Have(commit.List(ctx, s, parent))(t)
 	for _, at := range status {
 		if err := watch.UntilGone(ctx, s, parent+"/"+at.ID); err != nil {
 			t.Fatalf("left: %v: %v", at, err)

@@ -11,6 +11,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/zkactors/zkactors/internal/check"
 	"github.com/zkactors/zkactors/internal/hasten"
 	"github.com/zkactors/zkactors/primitives/commit"
 	"github.com/zkactors/zkactors/session"
@@ -60,9 +61,7 @@ func TestLostInTurn(t *testing.T) {
 							}
 						}
 						if !hit {
-							if skip < 15 {
-								t.Errorf("only %d requests", skip)
-							}
+							check.True(t, skip >= 15, "only %d requests", skip)
 							break
 						}
 					}
@@ -177,9 +176,7 @@ func TestFrozenCoordinator(t *testing.T) {
 		srv.Freeze(frozen.ID(), zktest.Both)
 		pass(time.Minute)
 		ctx := t.Context()
-		if err := second.p.Vote(ctx, "a", commit.Yes); err != nil {
-			t.Error(err)
-		}
+		check.OK(t, second.p.Vote(ctx, "a", commit.Yes))
 		pass(time.Minute)
 		nothingLeft(t, srv)
 		later := begin(t, s[0], "a", commit.Options{Sites: names, TakeoverAfter: time.Hour, Deadline: time.Hour})
@@ -192,9 +189,7 @@ func TestFrozenCoordinator(t *testing.T) {
 		if all, err := commit.List(ctx, s[0], parent); err != nil || len(all) != 1 || all[0].Outcome != nil {
 			t.Errorf("%v, %v", all, err)
 		}
-		if err := second.p.Vote(ctx, "a", commit.Yes); err != nil {
-			t.Error(err)
-		}
+		check.OK(t, second.p.Vote(ctx, "a", commit.Yes))
 		if outcome, err := later.Wait(ctx); err != nil || !outcome.Committed {
 			t.Error(outcome, err)
 		}
@@ -226,9 +221,7 @@ func TestSiteReturns(t *testing.T) {
 		if len(first.got["a"]) != 1 {
 			t.Errorf("%q", first.got["a"])
 		}
-		if err := second.p.Vote(ctx, "a", commit.Yes); err != nil {
-			t.Error(err)
-		}
+		check.OK(t, second.p.Vote(ctx, "a", commit.Yes))
 		if outcome, err := tx.Wait(ctx); err != nil || !outcome.Committed {
 			t.Error(outcome, err)
 		}
@@ -267,34 +260,23 @@ func TestGuards(t *testing.T) {
 				return nil
 			}
 		}
-		p, err := commit.Join(s[1], parent, "a", nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		p := check.Have(commit.Join(s[1], parent, "a", nil))(t)
 		tx := begin(t, s[0], "t", commit.Options{Sites: []string{"a"}, Payload: []byte("p"), Record: true})
 		defer tx.Close()
 		if ev, ok := next(p).(commit.Prepare); !ok || string(ev.Payload) != "p" {
 			t.Fatal(ev)
 		}
-		if err := p.Finish(ctx, "t"); !errors.Is(err, commit.ErrUndecided) {
-			t.Error(err)
-		}
-		if err := p.VoteWith(ctx, "t", commit.Yes, []byte("because")); err != nil {
-			t.Error(err)
-		}
+		check.Is(t, p.Finish(ctx, "t"), commit.ErrUndecided)
+		check.OK(t, p.VoteWith(ctx, "t", commit.Yes, []byte("because")))
 		for _, v := range []commit.Vote{commit.Yes, commit.No} {
-			if err := p.Vote(ctx, "t", v); !errors.Is(err, commit.ErrVoted) {
-				t.Error(err)
-			}
+			check.Is(t, p.Vote(ctx, "t", v), commit.ErrVoted)
 		}
 		if ev, ok := (<-tx.Events()).(commit.Voted); !ok || string(ev.Data) != "because" || ev.Vote != commit.Yes {
 			t.Error(ev)
 		}
 		next(p)
 		p.Close()
-		if p, err = commit.Join(s[1], parent, "a", nil); err != nil {
-			t.Fatal(err)
-		}
+		p = check.Have(commit.Join(s[1], parent, "a", nil))(t)
 		defer p.Close()
 		committed, ok := next(p).(commit.Committed)
 		if !ok || string(committed.Payload) != "p" || committed.By != "coordinator" {
@@ -306,15 +288,9 @@ func TestGuards(t *testing.T) {
 		if _, err := s[1].Multi(ctx, committed.Once(), session.CreateOp("/once", nil, session.Persistent)); err != nil {
 			t.Error(err)
 		}
-		if _, err := s[1].Multi(ctx, committed.Once(), session.CreateOp("/twice", nil, session.Persistent)); !errors.Is(err, session.ErrNoNode) {
-			t.Error(err)
-		}
-		if _, err := s[1].Multi(ctx, committed.Guard(), session.CreateOp("/late", nil, session.Persistent)); !errors.Is(err, commit.ErrFinished) {
-			t.Error(err)
-		}
-		if err := p.Finish(ctx, "t"); err != nil {
-			t.Error(err)
-		}
+		check.Fails(s[1].Multi(ctx, committed.Once(), session.CreateOp("/twice", nil, session.Persistent)))(t, session.ErrNoNode)
+		check.Fails(s[1].Multi(ctx, committed.Guard(), session.CreateOp("/late", nil, session.Persistent)))(t, commit.ErrFinished)
+		check.OK(t, p.Finish(ctx, "t"))
 		pass(time.Second)
 		nothingLeft(t, srv)
 		if kept, _, err := s[0].Children(ctx, parent+"/_records"); err != nil || len(kept) != 1 || !strings.HasPrefix(kept[0], "t-") {
@@ -368,22 +344,15 @@ func TestBadInput(t *testing.T) {
 				t.Errorf("%s: %v", name, err)
 			}
 		}
-		if n := srv.Requests().Total(); n != 0 {
-			t.Errorf("%d requests", n)
-		}
-		p, err := commit.Join(s, parent, "b", nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.Equal(t, srv.Requests().Total(), 0, "requests")
+		p := check.Have(commit.Join(s, parent, "b", nil))(t)
 		defer p.Close()
 		if _, err := commit.Join(s, parent, "b", nil); err == nil {
 			t.Error("joined twice")
 		}
 		tx := begin(t, s, "t", commit.Options{Sites: sites})
 		defer tx.Close()
-		if _, err := commit.Begin(ctx, s, parent+"/t", &commit.Options{Sites: sites}); !errors.Is(err, commit.ErrExists) {
-			t.Error(err)
-		}
+		check.Fails(commit.Begin(ctx, s, parent+"/t", &commit.Options{Sites: sites}))(t, commit.ErrExists)
 		synctest.Wait()
 		for _, err := range []error{p.Vote(ctx, "t", commit.Yes), p.Finish(ctx, "t")} {
 			if !errors.Is(err, commit.ErrNotNamed) || !strings.Contains(err.Error(), " "+parent+"/t as b: ") {
@@ -395,12 +364,8 @@ func TestBadInput(t *testing.T) {
 				t.Error(err)
 			}
 		}
-		if err := p.Vote(ctx, "t", 7); !errors.Is(err, session.ErrInvalidArgument) {
-			t.Error(err)
-		}
-		if err := p.VoteWith(ctx, "t", commit.Yes, make([]byte, 2<<20)); !errors.Is(err, session.ErrTooLarge) {
-			t.Error(err)
-		}
+		check.Is(t, p.Vote(ctx, "t", 7), session.ErrInvalidArgument)
+		check.Is(t, p.VoteWith(ctx, "t", commit.Yes, make([]byte, 2<<20)), session.ErrTooLarge)
 	})
 }
 
@@ -421,9 +386,7 @@ func TestLargestPayload(t *testing.T) {
 			}
 			return errors.Is(err, session.ErrTooLarge)
 		}) - 1
-		if most < 1<<20-2048 {
-			t.Errorf("at most %d bytes", most)
-		}
+		check.True(t, most >= 1<<20-2048, "at most %d bytes", most)
 		tx := begin(t, s[0], "t", *options(most))
 		defer tx.Close()
 		if outcome, err := tx.Wait(t.Context()); err != nil || outcome.Reason != commit.VotedNo {
@@ -444,15 +407,11 @@ func TestLargestPayload(t *testing.T) {
 func TestForeignNodes(t *testing.T) {
 	bubble(t, 2, func(t *testing.T, srv *zktest.Server, s ...*session.Session) {
 		ctx := t.Context()
-		if err := s[0].EnsurePath(ctx, parent+"/_sites"); err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, s[0].EnsurePath(ctx, parent+"/_sites"))
 		for path, data := range map[string]string{
 			"/_sites/stranger": "x", "/_other": "", "/config": "yes", "/empty": "", "/json": "{}", "/z": `{"guid":"g","sites":[]}`,
 		} {
-			if _, err := s[0].Create(ctx, parent+path, []byte(data), session.Persistent); err != nil {
-				t.Fatal(err)
-			}
+			check.Have(s[0].Create(ctx, parent+path, []byte(data), session.Persistent))(t)
 		}
 		votes := make(chan commit.Vote)
 		a := join(t, s[1], "a", func(string) commit.Vote { return <-votes })
@@ -524,12 +483,8 @@ func TestTouchedByHand(t *testing.T) {
 					pass(time.Second)
 					nodes := left(srv)
 					sort.Strings(nodes)
-					if err := c.touch(t.Context(), s[3], nodes); err != nil {
-						t.Fatal(err)
-					}
-					if _, err := tx.Wait(t.Context()); !errors.Is(err, commit.ErrForgotten) {
-						t.Error(err)
-					}
+					check.Must(t, c.touch(t.Context(), s[3], nodes))
+					check.Fails(tx.Wait(t.Context()))(t, commit.ErrForgotten)
 					tx.Close()
 					pass(10 * time.Minute)
 					srv.ResetRequests()
@@ -581,9 +536,7 @@ func TestBadSurveys(t *testing.T) {
 				t.Errorf("%s: %v", name, err)
 			}
 		}
-		if n := srv.Requests().Total(); n != 0 {
-			t.Errorf("%d requests", n)
-		}
+		check.Equal(t, srv.Requests().Total(), 0, "requests")
 		if none, err := commit.Resume(t.Context(), s, "/nowhere"); err != nil || len(none) != 0 {
 			t.Errorf("%v, %v", none, err)
 		}

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/zkactors/zkactors/internal/check"
 	"github.com/zkactors/zkactors/primitives/commit"
 	"github.com/zkactors/zkactors/session"
 	"github.com/zkactors/zkactors/session/zktest"
@@ -31,9 +32,7 @@ func TestTakeoverNotBefore(t *testing.T) {
 		pass(5 * time.Second)
 		tx.Close()
 		srv.DropReply(zktest.Match{Op: zktest.OpMulti, Session: s[0].ID()})
-		if err := a.p.Vote(t.Context(), "t", commit.Yes); err != nil {
-			t.Error(err)
-		}
+		check.OK(t, a.p.Vote(t.Context(), "t", commit.Yes))
 		pass(time.Second)
 		undecided(t, s[0], "after the look at the vote")
 		pass(10 * time.Second)
@@ -61,9 +60,7 @@ func TestNoEnd(t *testing.T) {
 					defer tx.Close()
 					pass(50 * time.Minute)
 					undecided(t, s[1], "before the deadline")
-					if err := a.p.Vote(t.Context(), "t", commit.Yes); err != nil {
-						t.Error(err)
-					}
+					check.OK(t, a.p.Vote(t.Context(), "t", commit.Yes))
 					if outcome, err := tx.Wait(t.Context()); err != nil || !outcome.Committed {
 						t.Error(outcome, err)
 					}
@@ -96,9 +93,7 @@ func TestNoTakeover(t *testing.T) {
 				defer tx.Close()
 				pass(time.Minute)
 				srv.Delay(zktest.Match{Op: zktest.OpMulti, Path: parent + "/t", Session: s[1].ID()}, 2*time.Second)
-				if err := a.p.Vote(t.Context(), "t", commit.Yes); err != nil {
-					t.Error(err)
-				}
+				check.OK(t, a.p.Vote(t.Context(), "t", commit.Yes))
 				pass(time.Second)
 				undecided(t, s[0], "while the coordinator is slow")
 				if outcome, err := tx.Wait(t.Context()); err != nil || outcome.By != "coordinator" {
@@ -131,10 +126,7 @@ func idAgain(t *testing.T, srv *zktest.Server, s []*session.Session, why string)
 	second, secondAway := openAway(t, srv)
 	defer second.Close()
 	finished, unnamed := join(t, first, "finished", always(commit.Yes)), join(t, second, "unnamed", always(commit.Yes))
-	last, err := commit.Join(s[1], parent, "last", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	last := check.Have(commit.Join(s[1], parent, "last", nil))(t)
 	defer last.Close()
 	tx := begin(t, s[0], "t", commit.Options{Sites: []string{"finished", "last"}})
 	defer tx.Close()
@@ -146,9 +138,7 @@ func idAgain(t *testing.T, srv *zktest.Server, s []*session.Session, why string)
 		defer other.Close()
 		<-last.Events()
 	}
-	if err := last.Vote(ctx, "t", commit.Yes); err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, last.Vote(ctx, "t", commit.Yes))
 	<-tx.Done()
 	if why != "slow" {
 		pass(time.Second)
@@ -161,9 +151,7 @@ func idAgain(t *testing.T, srv *zktest.Server, s []*session.Session, why string)
 		}
 	}
 	<-last.Events()
-	if err := last.Finish(ctx, "t"); err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, last.Finish(ctx, "t"))
 	pass(time.Second)
 	again := begin(t, s[0], "t", commit.Options{Sites: []string{"finished", "unnamed"}, Payload: []byte("again")})
 	defer again.Close()
@@ -189,17 +177,12 @@ func TestFinishAgain(t *testing.T) {
 		ctx := t.Context()
 		far, away := openAway(t, srv)
 		defer far.Close()
-		p, err := commit.Join(far, parent, "a", nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		p := check.Have(commit.Join(far, parent, "a", nil))(t)
 		defer p.Close()
 		tx := begin(t, s[0], "t", commit.Options{Sites: []string{"a"}})
 		defer tx.Close()
 		<-p.Events()
-		if err := p.Vote(ctx, "t", commit.Yes); err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, p.Vote(ctx, "t", commit.Yes))
 		<-p.Events()
 		away.Store(true)
 		srv.Disconnect(far.ID())
@@ -211,9 +194,7 @@ func TestFinishAgain(t *testing.T) {
 			cancel()
 		}
 		away.Store(false)
-		if err := p.Finish(ctx, "t"); err != nil {
-			t.Error(err)
-		}
+		check.OK(t, p.Finish(ctx, "t"))
 		pass(time.Second)
 		nothingLeft(t, srv)
 	})

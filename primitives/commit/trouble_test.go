@@ -11,6 +11,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/zkactors/zkactors/internal/check"
 	"github.com/zkactors/zkactors/internal/hasten"
 	"github.com/zkactors/zkactors/primitives/commit"
 	"github.com/zkactors/zkactors/session"
@@ -284,9 +285,7 @@ func TestTrouble(t *testing.T) {
 						w.end()
 					})
 					if !hit && skip >= 0 {
-						if skip < command.asks {
-							t.Errorf("only %d requests", skip)
-						}
+						check.True(t, skip >= command.asks, "only %d requests", skip)
 						return
 					}
 				}

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"testing/synctest"
 
+	"github.com/zkactors/zkactors/internal/check"
 	"github.com/zkactors/zkactors/primitives/election"
 	"github.com/zkactors/zkactors/primitives/inspect"
 	"github.com/zkactors/zkactors/primitives/lock"
@@ -25,19 +26,13 @@ func TestBreak(t *testing.T) {
 				holder := the(t, look(t, all[2], "/l")).Contenders[0]
 				other := holder
 				other.Czxid++
-				if err := inspect.Break(t.Context(), all[2], other); !errors.Is(err, inspect.ErrGone) {
-					t.Error(err)
-				}
-				if err := inspect.Break(t.Context(), all[2], holder); err != nil {
-					t.Fatal(err)
-				}
+				check.Is(t, inspect.Break(t.Context(), all[2], other), inspect.ErrGone)
+				check.Must(t, inspect.Break(t.Context(), all[2], holder))
 				synctest.Wait()
 				if err := first.Err(); !errors.Is(err, lock.ErrNodeDeleted) || second.Token() == 0 {
 					t.Errorf("%v, then %d", err, second.Token())
 				}
-				if err := inspect.Break(t.Context(), all[2], holder); !errors.Is(err, inspect.ErrGone) {
-					t.Error(err)
-				}
+				check.Is(t, inspect.Break(t.Context(), all[2], holder), inspect.ErrGone)
 			})
 		})
 	}
@@ -51,9 +46,7 @@ func TestBreakLeader(t *testing.T) {
 			synctest.Wait()
 		}
 		before := the(t, look(t, all[2], "/e"))
-		if err := inspect.Break(t.Context(), all[2], before.Contenders[0]); err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, inspect.Break(t.Context(), all[2], before.Contenders[0]))
 		synctest.Wait()
 		after := the(t, look(t, all[2], "/e"))
 		if after.Leader == nil || after.Leader.Identity != "b" || after.Leader.Term <= before.Leader.Term || brief(after) != "b lead holds; a lead" {

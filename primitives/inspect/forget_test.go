@@ -4,6 +4,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/zkactors/zkactors/internal/check"
 	"github.com/zkactors/zkactors/session"
 )
 
@@ -13,7 +14,5 @@ func TestEndedWatchesAreForgotten(t *testing.T) {
 	m := &surveyor{path: "/l", phase: pausing, watches: 1, known: map[key]*known{of: {found: &found{}, care: watched, serial: 7, watched: true}}}
 	var out effects
 	m = m.Step(told{key: of, serial: 7, over: true, found: &found{err: session.ErrNoNode}}, &out)
-	if !slices.Contains(out.Do, effect(forget{of})) || m.watches != 0 || m.known[of].watched {
-		t.Errorf("%+v, %d watches", out.Do, m.watches)
-	}
+	check.False(t, !slices.Contains(out.Do, effect(forget{of})) || m.watches != 0 || m.known[of].watched, "%+v, %d watches", out.Do, m.watches)
 }

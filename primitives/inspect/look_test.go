@@ -8,6 +8,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/zkactors/zkactors/internal/check"
 	"github.com/zkactors/zkactors/primitives/barrier"
 	"github.com/zkactors/zkactors/primitives/commit"
 	"github.com/zkactors/zkactors/primitives/config"
@@ -29,10 +30,7 @@ func inBubble(t *testing.T, n int, f func(t *testing.T, srv *zktest.Server, all 
 		srv := zktest.Start(t, zktest.InProcess())
 		var all []*session.Session
 		for range n {
-			s, err := session.Open(t.Context(), srv.Addrs(), &session.Options{Dialer: srv.DialContext})
-			if err != nil {
-				t.Fatal(err)
-			}
+			s := check.Have(session.Open(t.Context(), srv.Addrs(), &session.Options{Dialer: srv.DialContext}))(t)
 			t.Cleanup(s.Close)
 			all = append(all, s)
 		}
@@ -42,10 +40,7 @@ func inBubble(t *testing.T, n int, f func(t *testing.T, srv *zktest.Server, all 
 
 func look(t *testing.T, s *session.Session, path string) *inspect.Survey {
 	t.Helper()
-	survey, err := inspect.Look(t.Context(), s, path, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	survey := check.Have(inspect.Look(t.Context(), s, path, nil))(t)
 	return survey
 }
 
@@ -78,9 +73,7 @@ func brief(thing inspect.Thing) string {
 func must[T any](t *testing.T) func(v T, err error) T {
 	return func(v T, err error) T {
 		t.Helper()
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, err)
 		return v
 	}
 }
@@ -104,9 +97,7 @@ func TestLocks(t *testing.T) {
 				third := made(lock.NewWrite(all[2], "/locks/l", opts("c", layout)))
 				defer third.Close()
 				synctest.Wait()
-				if err := lock.RevokeNode(t.Context(), all[3], "/locks/l/"+first.Node()[len("/locks/l/"):], &lock.RevokeOptions{Layout: layout}); err != nil {
-					t.Fatal(err)
-				}
+				check.Must(t, lock.RevokeNode(t.Context(), all[3], "/locks/l/"+first.Node()[len("/locks/l/"):], &lock.RevokeOptions{Layout: layout}))
 				thing := the(t, look(t, all[3], "/"))
 				wants := "write"
 				if layout == lock.Kazoo {
@@ -150,9 +141,7 @@ func TestSemaphore(t *testing.T) {
 			synctest.Wait()
 			return l
 		}
-		if err := semaphore.SetLimit(t.Context(), s, "/sem", 4); err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, semaphore.SetLimit(t.Context(), s, "/sem", 4))
 		if thing := the(t, look(t, s, "/sem")); thing.Kind != inspect.Semaphore || thing.Limit != 4 || thing.Room != 4 {
 			t.Errorf("%+v", thing)
 		}
@@ -164,12 +153,8 @@ func TestSemaphore(t *testing.T) {
 		if want := "a lease holds; b lease holds; c lease; d lease"; brief(thing) != want || thing.Held != 3 || thing.Room != 1 || thing.Limit != 4 {
 			t.Errorf("%+v: %s", thing, brief(thing))
 		}
-		if err := semaphore.SetLimit(t.Context(), s, "/sem", 3); err != nil {
-			t.Fatal(err)
-		}
-		if err := semaphore.SetLimit(t.Context(), s, "/sem", 1); err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, semaphore.SetLimit(t.Context(), s, "/sem", 3))
+		check.Must(t, semaphore.SetLimit(t.Context(), s, "/sem", 1))
 		synctest.Wait()
 		thing = the(t, look(t, s, "/sem"))
 		if thing.Held != 3 || thing.Room != -2 {
@@ -205,13 +190,9 @@ func TestQueue(t *testing.T) {
 	inBubble(t, 2, func(t *testing.T, _ *zktest.Server, all []*session.Session) {
 		q := must[*queue.Queue](t)(queue.New(all[0], "/q", nil))
 		for range 5 {
-			if _, err := q.Put(t.Context(), []byte("item")); err != nil {
-				t.Fatal(err)
-			}
+			check.Have(q.Put(t.Context(), []byte("item")))(t)
 		}
-		if _, err := q.PutAfter(t.Context(), []byte("item"), time.Hour); err != nil {
-			t.Fatal(err)
-		}
+		check.Have(q.PutAfter(t.Context(), []byte("item"), time.Hour))(t)
 		c := must[*queue.Consumer](t)(q.Consume(&queue.ConsumeOptions{Prefetch: 2, Name: "worker"}))
 		defer c.Close()
 		synctest.Wait()
@@ -224,16 +205,12 @@ func TestQueue(t *testing.T) {
 			t.Errorf("%+v", claim)
 		}
 		flat := must[*queue.Queue](t)(queue.New(all[0], "/flat/q", &queue.Options{Layout: queue.Kazoo}))
-		if _, err := flat.Put(t.Context(), []byte{}); err != nil {
-			t.Fatal(err)
-		}
+		check.Have(flat.Put(t.Context(), []byte{}))(t)
 		if thing := the(t, look(t, all[1], "/flat")); thing.Layout != "kazoo" || thing.Queue.Items != 1 || time.Since(thing.Queue.Oldest) > time.Second {
 			t.Errorf("%+v", thing)
 		}
 		for _, q := range []*queue.Queue{q, flat} {
-			if err := q.Close(t.Context()); err != nil {
-				t.Error(err)
-			}
+			check.OK(t, q.Close(t.Context()))
 		}
 	})
 }
@@ -243,9 +220,7 @@ func TestOldestItem(t *testing.T) {
 	inBubble(t, 1, func(t *testing.T, _ *zktest.Server, all []*session.Session) {
 		q := must[*queue.Priority](t)(queue.NewPriority(all[0], "/q", nil))
 		for _, priority := range []int32{0, 0, -1} {
-			if _, err := q.Put(t.Context(), []byte("item"), priority); err != nil {
-				t.Fatal(err)
-			}
+			check.Have(q.Put(t.Context(), []byte("item"), priority))(t)
 			<-time.After(time.Minute)
 		}
 		for _, minutes := range []time.Duration{3, 3, 2, 0} { // the urgent item is taken first
@@ -257,9 +232,7 @@ func TestOldestItem(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		if err := q.Close(t.Context()); err != nil {
-			t.Error(err)
-		}
+		check.OK(t, q.Close(t.Context()))
 	})
 }
 
@@ -267,9 +240,7 @@ func TestBarriers(t *testing.T) {
 	inBubble(t, 2, func(t *testing.T, _ *zktest.Server, all []*session.Session) {
 		b := must[*barrier.Barrier](t)(barrier.New(all[0], "/b/raised", nil))
 		defer b.Close()
-		if err := b.Raise(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, b.Raise(t.Context()))
 		other := must[*barrier.Barrier](t)(barrier.New(all[0], "/b/gate", nil))
 		defer other.Close()
 		gate := must[*barrier.Gate](t)(other.TryRaise(t.Context()))
@@ -277,9 +248,7 @@ func TestBarriers(t *testing.T) {
 		if len(things) != 2 || things[0].Path != "/b/gate" || things[0].Barrier.Session == "" || things[1].Kind != inspect.Barrier || things[1].Barrier.Session != "" {
 			t.Errorf("%+v", things)
 		}
-		if err := gate.Lift(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, gate.Lift(t.Context()))
 		if thing := the(t, look(t, all[1], "/b/raised")); thing.Kind != inspect.Barrier {
 			t.Errorf("%+v", thing)
 		}
@@ -316,9 +285,7 @@ func TestTransactions(t *testing.T) {
 		tx := must[*commit.Transaction](t)(commit.Begin(t.Context(), all[1], "/tx/t1", &commit.Options{Sites: []string{"a", "b"}, Deadline: time.Hour}))
 		defer tx.Close()
 		synctest.Wait() // until the site knows it
-		if err := a.Vote(t.Context(), "t1", commit.Yes); err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, a.Vote(t.Context(), "t1", commit.Yes))
 		thing := the(t, look(t, all[1], "/"))
 		if thing.Kind != inspect.Transactions || len(thing.Transactions) != 1 {
 			t.Fatalf("%+v", thing)
@@ -338,17 +305,13 @@ func TestGroupsAndValues(t *testing.T) {
 		if thing := the(t, look(t, all[1], "/")); thing.Kind != inspect.Group || thing.Members[0].Name != "m1" || thing.Members[0].Data != "payload" || thing.Members[0].Session == "" {
 			t.Errorf("%+v", thing)
 		}
-		if err := naming.Register(t.Context(), all[0], "/n/names", "db", []byte("db:5432"), nil); err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, naming.Register(t.Context(), all[0], "/n/names", "db", []byte("db:5432"), nil))
 		if thing := the(t, look(t, all[1], "/n")); thing.Kind != inspect.Values || thing.Values[0].Name != "db" || thing.Values[0].Data != "db:5432" {
 			t.Errorf("%+v", thing)
 		}
 		v := must[*config.Value[string]](t)(config.Open(all[0], "/c/limit", config.Text, nil))
 		defer v.Close()
-		if err := v.Set(t.Context(), "ten"); err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, v.Set(t.Context(), "ten"))
 		if thing := the(t, look(t, all[1], "/c")); thing.Path != "/c" || len(thing.Values) != 1 || thing.Values[0].Data != "ten" {
 			t.Errorf("%+v", thing)
 		}

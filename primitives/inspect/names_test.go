@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/zkactors/zkactors/internal/check"
 	"github.com/zkactors/zkactors/session"
 )
 
@@ -53,9 +54,7 @@ func TestNames(t *testing.T) {
 		if s, ok := parseStanding(name); ok {
 			got = string(s.recipe) + " " + s.layout + " " + s.want()
 		}
-		if got != want {
-			t.Errorf("%s is %q, want %q", name, got, want)
-		}
+		check.True(t, got == want, "%s is %q, want %q", name, got, want)
 	}
 	for name, want := range map[string]string{
 		"queue-0000000001": published, "qn-0000000001": curator, "entry-100-0000000001": kazoo,

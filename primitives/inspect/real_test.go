@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/zkactors/zkactors/internal/check"
 	"github.com/zkactors/zkactors/internal/peers"
 	"github.com/zkactors/zkactors/primitives/election"
 	"github.com/zkactors/zkactors/primitives/inspect"
@@ -19,19 +20,14 @@ func openReal(t *testing.T, addrs []string) *session.Session {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
-	s, err := session.Open(ctx, addrs, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := check.Have(session.Open(ctx, addrs, nil))(t)
 	t.Cleanup(s.Close)
 	return s
 }
 
 func ok(t *testing.T, err error) {
 	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 }
 
 // shape returns what is known of a thing that others have made.
@@ -136,9 +132,7 @@ func TestRealCrowd(t *testing.T) {
 		case survey = <-w.Surveys():
 		case <-ctx.Done():
 			for path, want := range crowd {
-				if seen[path] != want {
-					t.Errorf("%s: %q, want %q", path, seen[path], want)
-				}
+				check.Equal(t, seen[path], want, path)
 			}
 			t.Fatal(len(seen), "things")
 		}
@@ -153,9 +147,7 @@ func TestRealCrowd(t *testing.T) {
 	}
 	for _, thing := range survey.Things {
 		for _, c := range thing.Contenders {
-			if c.Session == "" || c.Since.IsZero() || c.Czxid == 0 {
-				t.Errorf("%s: %+v", thing.Path, c)
-			}
+			check.True(t, c.Session != "" && !c.Since.IsZero() && c.Czxid != 0, "%s: %+v", thing.Path, c)
 		}
 	}
 }

@@ -2,13 +2,13 @@ package inspect_test
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
 	"math/rand/v2"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/zkactors/zkactors/internal/check"
 	"github.com/zkactors/zkactors/internal/hasten"
 	"github.com/zkactors/zkactors/primitives/inspect"
 	"github.com/zkactors/zkactors/primitives/lock"
@@ -45,10 +45,7 @@ func asText(survey *inspect.Survey) string {
 
 func watchAll(t *testing.T, s *session.Session, path string, opts *inspect.Options) *inspect.Watcher {
 	t.Helper()
-	w, err := inspect.Watch(s, path, opts)
-	if err != nil {
-		t.Fatal(err)
-	}
+	w := check.Have(inspect.Watch(s, path, opts))(t)
 	t.Cleanup(w.Close)
 	_ = w.Surveys()
 	return w
@@ -68,10 +65,7 @@ func TestWatchConverges(t *testing.T) {
 							change(t, random, srv, all)
 						}
 						last = newest(t, w, last)
-						seen, err := inspect.Look(t.Context(), all[1], "/a", nil)
-						if err != nil {
-							t.Fatal(err)
-						}
+						seen := check.Have(inspect.Look(t.Context(), all[1], "/a", nil))(t)
 						if got, want := asText(last), asText(seen); got != want {
 							t.Fatalf("watched %s\nlooked %s", got, want)
 						}
@@ -125,9 +119,7 @@ func TestHandover(t *testing.T) {
 		if got := brief(the(t, <-w.Surveys())); got != "b exclusive holds" || time.Since(begun) > time.Second {
 			t.Error(got, time.Since(begun))
 		}
-		if err := lock.Revoke(t.Context(), all[2], "/l", nil); err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, lock.Revoke(t.Context(), all[2], "/l", nil))
 		if got := brief(the(t, <-w.Surveys())); got != "b exclusive holds revoked" {
 			t.Error(got)
 		}
@@ -144,15 +136,11 @@ func TestLongLineIsNoStorm(t *testing.T) {
 		}
 		create := func(name string, answer func()) {
 			all[1].Async(0).Create(name, []byte("host:1"), session.Persistent, func(_ string, err error) {
-				if err != nil {
-					t.Error(err)
-				}
+				check.OK(t, err)
 				answer()
 			})
 		}
-		if err := all[1].EnsurePath(t.Context(), "/l"); err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, all[1].EnsurePath(t.Context(), "/l"))
 		for _, name := range names {
 			create(name, func() {})
 		}
@@ -165,9 +153,7 @@ func TestLongLineIsNoStorm(t *testing.T) {
 		before := srv.RequestsOf(all[0].ID())
 		begun := time.Now()
 		for i := range changes { // the first leaves, and another comes, each 10 ms
-			if err := all[1].Delete(t.Context(), names[i], session.AnyVersion); err != nil {
-				t.Fatal(err)
-			}
+			check.Must(t, all[1].Delete(t.Context(), names[i], session.AnyVersion))
 			create(fmt.Sprintf("/l/_c_%d-lock-%010d", waiters+i, waiters+i), func() {})
 			<-time.After(10 * time.Millisecond)
 		}
@@ -192,13 +178,9 @@ func TestForbidden(t *testing.T) {
 		first := must[*lock.Lock](t)(lock.Acquire(t.Context(), all[1], "/p/open", opts("a", lock.Standard)))
 		defer first.Close()
 		nobody := []session.ACL{{Perms: session.PermRead, Scheme: "digest", ID: "nobody:xxxxxxxxxxxxxxxxxxxxxxxxxxx="}}
-		if err := all[1].EnsurePath(t.Context(), "/p/closed"); err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, all[1].EnsurePath(t.Context(), "/p/closed"))
 		for _, node := range []string{"/p/closed", first.Guard().Path()} {
-			if _, err := all[1].SetACL(t.Context(), node, nobody, session.AnyVersion); err != nil {
-				t.Fatal(err)
-			}
+			check.Have(all[1].SetACL(t.Context(), node, nobody, session.AnyVersion))(t)
 		}
 		survey := look(t, all[0], "/p")
 		if len(survey.Things) != 2 || !survey.Things[0].Forbidden || survey.Things[0].Path != "/p/closed" {
@@ -222,21 +204,15 @@ func TestWatchEnds(t *testing.T) {
 		}
 		all[0].Close()
 		<-w.Done()
-		if err := w.Err(); !errors.Is(err, session.ErrClosed) {
-			t.Error(err)
-		}
-		if _, err := inspect.Watch(all[0], "/l", nil); !errors.Is(err, session.ErrClosed) {
-			t.Error(err)
-		}
+		check.Is(t, w.Err(), session.ErrClosed)
+		check.Fails(inspect.Watch(all[0], "/l", nil))(t, session.ErrClosed)
 	})
 }
 
 func TestTruncated(t *testing.T) {
 	inBubble(t, 1, func(t *testing.T, _ *zktest.Server, all []*session.Session) {
 		for i := range 10 {
-			if err := all[0].EnsurePath(t.Context(), fmt.Sprint("/a/", i)); err != nil {
-				t.Fatal(err)
-			}
+			check.Must(t, all[0].EnsurePath(t.Context(), fmt.Sprint("/a/", i)))
 		}
 		survey, err := inspect.Look(t.Context(), all[0], "/a", &inspect.Options{MaxNodes: 5})
 		if err != nil || !survey.Truncated {

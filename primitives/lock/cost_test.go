@@ -3,14 +3,11 @@
 package lock_test
 
 import (
-	"bufio"
 	"context"
 	"fmt"
 	"io"
 	"os"
-	"os/exec"
 	"runtime"
-	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -60,30 +57,11 @@ func TestServerProcess(t *testing.T) {
 	_, _ = io.Copy(io.Discard, os.Stdin) // until the parent is gone
 }
 
-// startServerProcess returns the address of a server in another process.
-func startServerProcess(t *testing.T) string {
-	t.Helper()
-	cmd := exec.CommandContext(context.Background(), os.Args[0], "-test.run=^TestServerProcess$")
-	cmd.Env = append(os.Environ(), serverVariable+"=1")
-	in, err := cmd.StdinPipe()
-	check.Must(t, err)
-	out, err := cmd.StdoutPipe()
-	check.Must(t, err)
-	check.Must(t, cmd.Start())
-	t.Cleanup(func() {
-		_ = in.Close()
-		_ = cmd.Wait() // the exit status does not matter
-	})
-	addr, err := bufio.NewReader(out).ReadString('\n')
-	check.Must(t, err)
-	return strings.TrimSpace(addr)
-}
-
 // TestCostOfCycle counts the allocations of an acquisition and its release, of all goroutines
 // of the client.
 func TestCostOfCycle(t *testing.T) {
 	const most = 58
-	s := open(t, []string{startServerProcess(t)}, nil)
+	s := open(t, []string{check.Apart(t, "TestServerProcess", serverVariable)}, nil)
 	ensure(t, s, "/cycle", nil)
 	ctx := context.Background()
 	cycle := func() {
@@ -101,7 +79,7 @@ func TestCostOfCycle(t *testing.T) {
 // at once, the goroutines that acquire them included.
 func TestCostOfManyCycles(t *testing.T) {
 	const locks, most = 512, 60
-	s := open(t, []string{startServerProcess(t)}, nil)
+	s := open(t, []string{check.Apart(t, "TestServerProcess", serverVariable)}, nil)
 	var paths []string
 	for i := range locks {
 		paths = append(paths, fmt.Sprintf("/cycle-%d", i))

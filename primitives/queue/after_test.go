@@ -7,6 +7,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/zkactors/zkactors/internal/check"
 	"github.com/zkactors/zkactors/internal/hasten"
 	"github.com/zkactors/zkactors/primitives/queue"
 	"github.com/zkactors/zkactors/session"
@@ -54,14 +55,10 @@ func TestPutAfter(t *testing.T) {
 				}
 				item := <-c.Items()
 				late := time.Since(began) - wait
-				if item.ID != id || late < 0 || late > 30*latency {
-					t.Errorf("skew %v: %s after %v comes %v late", skew, item.Data, wait, late)
-				}
+				check.True(t, item.ID == id && late >= 0 && late <= 30*latency, "skew %v: %s after %v comes %v late", skew, item.Data, wait, late)
 				ok(t, item.Reject(t.Context()))
 				item = <-c.Items()
-				if item.Attempt != 2 {
-					t.Errorf("%+v", item)
-				}
+				check.True(t, item.Attempt == 2, "%+v", item)
 				ok(t, item.Ack(t.Context()))
 			})
 		}
@@ -119,9 +116,7 @@ func TestDelayedAreBounded(t *testing.T) {
 		q := open(t, s[0], &queue.Options{MaxItems: 1, RefuseWhenFull: true, MaxAttempts: 1, DeadLetter: "/queues/dead"})
 		_, err := q.PutAfter(t.Context(), []byte("x"), time.Hour)
 		ok(t, err)
-		if _, err := q.Put(t.Context(), []byte("y")); !errors.Is(err, queue.ErrFull) {
-			t.Error(err)
-		}
+		check.Fails(q.Put(t.Context(), []byte("y")))(t, queue.ErrFull)
 		c := consume(t, q, 1)
 		item := <-c.Items()
 		ok(t, item.Reject(t.Context()))
@@ -132,9 +127,7 @@ func TestDelayedAreBounded(t *testing.T) {
 		long := open(t, s[0], nil)
 		_, err = long.PutAfter(t.Context(), []byte("in 292 years"), math.MaxInt64)
 		ok(t, err)
-		if _, err := long.TryTake(t.Context()); !errors.Is(err, queue.ErrEmpty) {
-			t.Error(err)
-		}
+		check.Fails(long.TryTake(t.Context()))(t, queue.ErrEmpty)
 		if _, err := q.PutAfter(t.Context(), []byte("x"), -1); !errors.Is(err, session.ErrInvalidArgument) {
 			t.Errorf("negative delay: %v", err)
 		}

@@ -12,6 +12,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/zkactors/zkactors/internal/check"
 	"github.com/zkactors/zkactors/internal/hasten"
 	"github.com/zkactors/zkactors/primitives/queue"
 	"github.com/zkactors/zkactors/session"
@@ -49,9 +50,7 @@ func TestBound(t *testing.T) {
 		for _, x := range drain(t, taker) {
 			seen[x] = true
 		}
-		if len(seen) != 8*each {
-			t.Errorf("%d items, want %d", len(seen), 8*each)
-		}
+		check.Equal(t, len(seen), 8*each, "items")
 	})
 }
 
@@ -60,13 +59,9 @@ func TestFull(t *testing.T) {
 	bubble(t, 1, func(t *testing.T, _ *zktest.Server, s ...*session.Session) {
 		q := open(t, s[0], &queue.Options{MaxItems: 2, RefuseWhenFull: true})
 		put(t, q, "a", "b")
-		if _, err := q.Put(t.Context(), []byte("c")); !errors.Is(err, queue.ErrFull) {
-			t.Error(err)
-		}
+		check.Fails(q.Put(t.Context(), []byte("c")))(t, queue.ErrFull)
 		patient := open(t, s[0], &queue.Options{MaxItems: 2})
-		if _, err := patient.PutAll(t.Context(), bytesOf(numbers(3))); !errors.Is(err, queue.ErrFull) {
-			t.Error(err)
-		}
+		check.Fails(patient.PutAll(t.Context(), bytesOf(numbers(3))))(t, queue.ErrFull)
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
 		if _, err := patient.Put(ctx, []byte("c")); !errors.Is(err, context.DeadlineExceeded) || session.InDoubt(err) {

@@ -14,6 +14,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/zkactors/zkactors/internal/check"
 	"github.com/zkactors/zkactors/internal/hasten"
 	"github.com/zkactors/zkactors/primitives/queue"
 	"github.com/zkactors/zkactors/session"
@@ -37,9 +38,7 @@ func TestAcknowledge(t *testing.T) {
 				t.Errorf("%d lists for %d items", lists, i)
 			}
 			got = append(got, string(item.Data))
-			if item.Attempt != 1 || item.Priority != 0 || item.ID == "" {
-				t.Errorf("%+v", item)
-			}
+			check.True(t, item.Attempt == 1 && item.Priority == 0 && item.ID != "", "%+v", item)
 			acks.Go(func() { ok(t, item.Ack(t.Context())) })
 		}
 		acks.Wait()
@@ -62,9 +61,7 @@ func TestAttempts(t *testing.T) {
 		for attempt := 1; attempt <= 3; attempt++ {
 			c := consume(t, q, 10)
 			a := next(t, c)
-			if string(a.Data) != "a" || a.Attempt != attempt {
-				t.Errorf("%s, attempt %d, want %d", a.Data, a.Attempt, attempt)
-			}
+			check.True(t, string(a.Data) == "a" && a.Attempt == attempt, "%s, attempt %d, want %d", a.Data, a.Attempt, attempt)
 			c.Close()
 			if err := a.Ack(t.Context()); !errors.Is(err, queue.ErrNotClaimed) {
 				t.Errorf("a late Ack: %v", err)
@@ -72,9 +69,7 @@ func TestAttempts(t *testing.T) {
 		}
 		c := consume(t, q, 10)
 		a, b := next(t, c), next(t, c)
-		if a.Attempt != 4 || b.Attempt != 1 || string(b.Data) != "b" {
-			t.Errorf("attempts %d and %d", a.Attempt, b.Attempt)
-		}
+		check.True(t, a.Attempt == 4 && b.Attempt == 1 && string(b.Data) == "b", "attempts %d and %d", a.Attempt, b.Attempt)
 		ok(t, a.Reject(t.Context()))
 		if again := next(t, c); again.ID != a.ID || again.Attempt != 5 {
 			t.Errorf("%+v", again)
@@ -141,9 +136,7 @@ func TestExpiry(t *testing.T) {
 		}
 		srv.Freeze(holder.ID(), zktest.Both)
 		again, _ := either() // the other, or the same in its next session
-		if again.ID != item.ID || again.Attempt != 2 {
-			t.Errorf("%+v", again)
-		}
+		check.True(t, again.ID == item.ID && again.Attempt == 2, "%+v", again)
 		if err := item.Ack(t.Context()); !errors.Is(err, queue.ErrNotClaimed) {
 			t.Errorf("a late Ack: %v", err)
 		}
@@ -312,9 +305,7 @@ func TestPriorities(t *testing.T) {
 		for _, i := range order[6:] {
 			data, err := p.Take(t.Context())
 			ok(t, err)
-			if string(data) != fmt.Sprint(i) {
-				t.Errorf("took %s, want %d", data, i)
-			}
+			check.True(t, string(data) == fmt.Sprint(i), "took %s, want %d", data, i)
 		}
 		_, err = p.Put(t.Context(), []byte("x"), 1)
 		ok(t, err)
@@ -365,9 +356,7 @@ func TestPriorityOrder(t *testing.T) {
 			for _, want := range all[half:] {
 				data, err := p.Take(t.Context())
 				ok(t, err)
-				if string(data) != strconv.Itoa(want.n) {
-					t.Fatalf("seed %d: took %s, want %+v", seed, data, want)
-				}
+				check.Require(t, string(data) == strconv.Itoa(want.n), "seed %d: took %s, want %+v", seed, data, want)
 			}
 		})
 	}
@@ -398,9 +387,7 @@ func TestUrgent(t *testing.T) {
 		pass(time.Second)
 		for _, want := range []string{"-3", "-2", "-1", "1", "2"} {
 			item := next(t, c)
-			if string(item.Data) != want {
-				t.Errorf("%s, want %s", item.Data, want)
-			}
+			check.True(t, string(item.Data) == want, "%s, want %s", item.Data, want)
 			ok(t, item.Ack(t.Context()))
 			pass(time.Second)
 		}
@@ -426,9 +413,7 @@ func TestRun(t *testing.T) {
 			}
 			return nil
 		})
-		if !errors.Is(err, context.Canceled) {
-			t.Error(err)
-		}
+		check.Is(t, err, context.Canceled)
 		if n, err := q.Len(t.Context()); n != 0 || err != nil {
 			t.Errorf("Len: %d, %v", n, err)
 		}
@@ -437,8 +422,6 @@ func TestRun(t *testing.T) {
 		go func() { wait <- q.Run(t.Context(), 2, func(context.Context, queue.Item) error { return nil }) }()
 		synctest.Wait()
 		s[0].Close()
-		if err := <-wait; !errors.Is(err, session.ErrClosed) {
-			t.Error(err)
-		}
+		check.Is(t, <-wait, session.ErrClosed)
 	})
 }

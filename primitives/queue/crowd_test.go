@@ -11,6 +11,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/zkactors/zkactors/internal/check"
 	"github.com/zkactors/zkactors/internal/hasten"
 	"github.com/zkactors/zkactors/primitives/queue"
 	"github.com/zkactors/zkactors/session"
@@ -23,9 +24,7 @@ func crowd(t *testing.T, n int, put func(i int) error) {
 	var producing sync.WaitGroup
 	for i := range n {
 		producing.Go(func() {
-			if err := put(i); err != nil {
-				t.Error(err)
-			}
+			check.OK(t, put(i))
 		})
 	}
 	producing.Wait()
@@ -65,18 +64,14 @@ func TestCrowd(t *testing.T) {
 					}
 				}
 				for bucket, items := range inBuckets {
-					if items > 1000+4*max(500, c.each) {
-						t.Errorf("%d items in %s", items, bucket)
-					}
+					check.True(t, items <= 1000+4*max(500, c.each), "%d items in %s", items, bucket)
 				}
 				if total, err := q.Len(t.Context()); total != n*c.each || err != nil {
 					t.Errorf("%d items, %v", total, err)
 				}
 				all := slices.Concat(ids...)
 				slices.Sort(all)
-				if unique := len(slices.Compact(all)); unique != n*c.each {
-					t.Errorf("%d IDs", unique)
-				}
+				check.Equal(t, len(slices.Compact(all)), n*c.each, "IDs")
 			})
 		})
 	}
@@ -99,15 +94,11 @@ func TestDelayedCost(t *testing.T) {
 		put(2, nil) // the second sees that the path is a queue
 		put(8, zktest.Counts{zktest.OpMulti: 8})
 		pass(30 * time.Minute)
-		if n := len(drain(t, q)); n != 10 {
-			t.Errorf("%d items", n)
-		}
+		check.Equal(t, len(drain(t, q)), 10, "items")
 		pass(5 * time.Minute) // until the server has removed the containers
 		put(1, nil)
 		pass(30 * time.Minute)
-		if n := len(drain(t, q)); n != 1 {
-			t.Errorf("%d items", n)
-		}
+		check.Equal(t, len(drain(t, q)), 1, "items")
 	})
 }
 
@@ -121,9 +112,7 @@ func TestShortLivedProducers(t *testing.T) {
 			ok(t, err)
 			ok(t, q.Close(t.Context()))
 		}
-		if got := len(left(srv, "items")); got != n*each/1000 {
-			t.Errorf("%d buckets", got)
-		}
+		check.Equal(t, len(left(srv, "items")), n*each/1000, "buckets")
 		q := open(t, s[0], nil)
 		equal(t, "taken", drain(t, q), slices.Repeat(numbers(each), n))
 	})
@@ -278,9 +267,7 @@ func TestRivals(t *testing.T) {
 			return nil
 		})
 		for x, times := range seen {
-			if times > 1 {
-				t.Errorf("%s was delivered %d times", x, times)
-			}
+			check.True(t, times <= 1, "%s was delivered %d times", x, times)
 		}
 		got := srv.Requests()
 		t.Logf("%d requests for %d items: %v", got.Total(), n, got)
@@ -380,9 +367,7 @@ func TestCrowdInTrouble(t *testing.T) {
 					}
 				}
 				for data := range put {
-					if taken[data] == 0 && !doubtful[data] {
-						t.Errorf("%s is lost", data)
-					}
+					check.False(t, taken[data] == 0 && !doubtful[data], "%s is lost", data)
 				}
 				ok(t, q.Close(t.Context()))
 				for _, dir := range []string{"receipts", "_queue-receipts", "producers", "waiters", "claims"} {

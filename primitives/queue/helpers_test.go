@@ -9,6 +9,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/zkactors/zkactors/internal/check"
 	"github.com/zkactors/zkactors/primitives/queue"
 	"github.com/zkactors/zkactors/session"
 	"github.com/zkactors/zkactors/session/zktest"
@@ -54,9 +55,7 @@ func pass(d time.Duration) {
 
 func ok(t *testing.T, err error) {
 	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 }
 
 func open(t *testing.T, s *session.Session, opts *queue.Options) *queue.Queue {
@@ -135,7 +134,5 @@ func left(srv *zktest.Server, dir string) []string {
 
 func equal[T comparable](t *testing.T, what string, got, want []T) {
 	t.Helper()
-	if !slices.Equal(got, want) {
-		t.Errorf("%s: %v, want %v", what, got, want)
-	}
+	check.EqualSlices(t, got, want, what)
 }

@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/zkactors/zkactors/internal/check"
 	"github.com/zkactors/zkactors/internal/peers"
 	"github.com/zkactors/zkactors/primitives/queue"
 	"github.com/zkactors/zkactors/session"
@@ -273,9 +274,7 @@ func refused(t *testing.T, st stage, kind peers.Kind, layout queue.Layout) {
 	they := st.theirs(t, 0, path, kind)
 	refuses := func(what string, err error) {
 		t.Helper()
-		if !errors.Is(err, queue.ErrLayout) {
-			t.Errorf("%s: %v", what, err)
-		}
+		check.True(t, errors.Is(err, queue.ErrLayout), "%s: %v", what, err)
 	}
 	theirTurn := func(what string) {
 		t.Helper()

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/zkactors/zkactors/internal/check"
 	"github.com/zkactors/zkactors/internal/hasten"
 	"github.com/zkactors/zkactors/internal/znode"
 	"github.com/zkactors/zkactors/primitives/queue"
@@ -152,9 +153,7 @@ func TestFrozenConsumer(t *testing.T) {
 		pass(time.Minute)
 		paths := srv.Paths()
 		for what, settle := range map[string]error{"Ack": held.Ack(t.Context()), "Reject": held.Reject(t.Context()), "Ack of another's": kept.Ack(t.Context())} {
-			if !errors.Is(settle, queue.ErrNotClaimed) {
-				t.Errorf("a late %s: %v", what, settle)
-			}
+			check.True(t, errors.Is(settle, queue.ErrNotClaimed), "a late %s: %v", what, settle)
 		}
 		equal(t, "nodes", srv.Paths(), paths)
 	})
@@ -176,9 +175,7 @@ func TestRequests(t *testing.T) {
 			pass(time.Second)
 			got := srv.Requests()
 			delete(got, zktest.OpPing)
-			if fmt.Sprint(got) != fmt.Sprint(want) {
-				t.Errorf("%s: %v, want %v", what, got, want)
-			}
+			check.True(t, fmt.Sprint(got) == fmt.Sprint(want), "%s: %v, want %v", what, got, want)
 		}
 		costs("Put", zktest.Counts{zktest.OpMulti: 1}, func() { put(t, q, "x") })
 		costs("PutAll", zktest.Counts{zktest.OpMulti: 1}, func() {

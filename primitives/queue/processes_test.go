@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/zkactors/zkactors/internal/check"
 	"github.com/zkactors/zkactors/primitives/queue"
 	"github.com/zkactors/zkactors/session"
 	"github.com/zkactors/zkactors/session/zktest"
@@ -72,9 +73,7 @@ func TestProcess(t *testing.T) {
 		}
 		return nil // the second acknowledgement is refused, which is no news
 	})
-	if !errors.Is(err, context.Canceled) {
-		t.Error(err)
-	}
+	check.Is(t, err, context.Canceled)
 }
 
 // books is what the processes have said.

@@ -11,6 +11,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/zkactors/zkactors/internal/check"
 	"github.com/zkactors/zkactors/primitives/queue"
 	"github.com/zkactors/zkactors/session"
 	"github.com/zkactors/zkactors/session/zktest"
@@ -23,9 +24,7 @@ func TestFirstInFirstOut(t *testing.T) {
 		ids, err := b.PutAll(t.Context(), bytesOf([]string{"c", "d"}))
 		ok(t, err)
 		put(t, a, "e")
-		if len(ids) != 2 || ids[0] == ids[1] {
-			t.Errorf("IDs %q", ids)
-		}
+		check.True(t, len(ids) == 2 && ids[0] != ids[1], "IDs %q", ids)
 		if n, err := b.Len(t.Context()); n != 5 || err != nil {
 			t.Errorf("Len: %d, %v", n, err)
 		}
@@ -129,9 +128,7 @@ func TestLayouts(t *testing.T) {
 			q := open(t, s[0], &queue.Options{Layout: layout})
 			id, err := q.Put(t.Context(), []byte("a"))
 			ok(t, err)
-			if id != prefix+"0000000000" {
-				t.Errorf("node %s, want %s…", id, prefix)
-			}
+			check.True(t, id == prefix+"0000000000", "node %s, want %s…", id, prefix)
 			_, err = s[0].Multi(t.Context(), session.CreateOp(at+"/"+prefix, []byte("b"), session.PersistentSequential)) // as other clients do
 			ok(t, err)
 			equal(t, "taken", drain(t, q), []string{"a", "b"})
@@ -255,9 +252,7 @@ func TestBadInput(t *testing.T) {
 		if _, err := q.Consume(&queue.ConsumeOptions{Name: strings.Repeat("x", 257)}); !errors.Is(err, session.ErrInvalidArgument) {
 			t.Errorf("long name: %v", err)
 		}
-		if n := srv.Requests().Total(); n != 0 {
-			t.Errorf("%d requests", n)
-		}
+		check.Equal(t, srv.Requests().Total(), 0, "requests")
 	})
 }
 
@@ -282,9 +277,7 @@ func TestForeignNodes(t *testing.T) {
 				t.Errorf("%s: consume: %v", node, err)
 			}
 			c.Close()
-			if !slices.Contains(srv.Paths(), node) {
-				t.Errorf("%s is lost", node)
-			}
+			check.True(t, slices.Contains(srv.Paths(), node), "%s is lost", node)
 		})
 	}
 }

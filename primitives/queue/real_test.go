@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/zkactors/zkactors/internal/check"
 	"github.com/zkactors/zkactors/internal/hasten"
 	"github.com/zkactors/zkactors/session"
 	"github.com/zkactors/zkactors/session/zktest"
@@ -65,9 +66,7 @@ func TestBacklog(t *testing.T) {
 	n := backlog(t, srv.Addrs(), srv.ResetRequests)
 	perItem := float64(srv.Requests().Total()) / float64(n)
 	t.Logf("%.3f requests for each item that was consumed: %v", perItem, srv.Requests())
-	if perItem > 1.1 {
-		t.Errorf("%.3f requests for each item: a read, and its share of lists and transactions", perItem)
-	}
+	check.True(t, perItem <= 1.1, "%.3f requests for each item: a read, and its share of lists and transactions", perItem)
 }
 
 // backlog puts and consumes a backlog, and returns how many items it had.
@@ -105,9 +104,7 @@ func backlog(t *testing.T, addrs []string, put func()) (n int) {
 			t.Fatalf("item %d is %q: %v", i, item.Data, c.Err())
 		}
 		acks.Go(func() {
-			if err := item.Ack(t.Context()); err != nil {
-				t.Error(err)
-			}
+			check.OK(t, item.Ack(t.Context()))
 		})
 	}
 	acks.Wait()

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/zkactors/zkactors/internal/check"
 	"github.com/zkactors/zkactors/internal/hasten"
 	"github.com/zkactors/zkactors/primitives/queue"
 	"github.com/zkactors/zkactors/session"
@@ -269,9 +270,7 @@ func TestTroubleAtEveryRequest(t *testing.T) {
 	for _, command := range commands {
 		t.Run(command.name, func(t *testing.T) {
 			n := suffer(t, command, trouble{happens: func(context.Context, *victim) {}}, 0)
-			if n > command.requests || n < command.requests && !command.about {
-				t.Errorf("%d requests, want %d", n, command.requests)
-			}
+			check.False(t, n > command.requests || n < command.requests && !command.about, "%d requests, want %d", n, command.requests)
 			for _, trouble := range troubles {
 				for skip := range n {
 					if !chosen() {

@@ -8,6 +8,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/zkactors/zkactors/internal/check"
 	"github.com/zkactors/zkactors/primitives/queue"
 	"github.com/zkactors/zkactors/session"
 	"github.com/zkactors/zkactors/session/zktest"
@@ -110,9 +111,7 @@ func TestTurns(t *testing.T) {
 				pass(time.Second)
 				select {
 				case item := <-c.Items():
-					if string(item.Data) != fmt.Sprint(round, i) {
-						t.Errorf("consumer %d gets %s", i, item.Data)
-					}
+					check.True(t, string(item.Data) == fmt.Sprint(round, i), "consumer %d gets %s", i, item.Data)
 				default:
 					t.Fatalf("round %d: consumer %d has nothing", round, i)
 				}

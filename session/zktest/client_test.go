@@ -81,9 +81,7 @@ func awaitState(t *testing.T, events <-chan zk.Event, state zk.State) {
 	for {
 		select {
 		case ev, ok := <-events:
-			if !ok {
-				t.Fatalf("events ended before %v", state)
-			}
+			check.Require(t, ok, "events ended before %v", state)
 			if ev.State == state {
 				return
 			}

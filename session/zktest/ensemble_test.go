@@ -60,13 +60,9 @@ func TestEnsembleServes(t *testing.T) {
 	killed := e.Leader()
 	conn := dial(t, 5*time.Second, e.Addrs()...)
 	e.Kill(killed)
-	if e.Pid(killed) != 0 {
-		t.Error("a killed server has a process")
-	}
+	check.True(t, e.Pid(killed) == 0, "a killed server has a process")
 	next := e.Leader()
-	if next == killed {
-		t.Errorf("server %d leads, but is dead", next)
-	}
+	check.True(t, next != killed, "server %d leads, but is dead", next)
 	eventually(t, func() error {
 		_, err := conn.Set("/node-0", []byte("after"), -1)
 		return err

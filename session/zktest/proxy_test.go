@@ -526,9 +526,7 @@ func TestProxyHoldsNotMoreThanItCan(t *testing.T) {
 		n, err = client.Write(frame)
 		sent += n
 	}
-	if !errors.Is(err, os.ErrDeadlineExceeded) {
-		t.Fatalf("%d bytes were accepted, %v", sent, err)
-	}
+	check.Require(t, errors.Is(err, os.ErrDeadlineExceeded), "%d bytes were accepted, %v", sent, err)
 	p.Thaw(0)
 	whole := int64(sent - sent%len(frame))
 	if n, err := io.CopyN(io.Discard, server, whole); err != nil {

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/zkactors/zkactors/internal/check"
 	"github.com/zkactors/zkactors/session/internal/wire"
 )
 
@@ -43,17 +44,13 @@ func TestCostOfIdleConnections(t *testing.T) {
 				} else {
 					c, err = net.Dial("tcp", srv.Addrs()[0])
 				}
-				if err != nil {
-					t.Fatal(err)
-				}
+				check.Must(t, err)
 				t.Cleanup(func() { _ = c.Close() })
 				return c
 			}
 			work := func(name string) {
 				w := &rawClient{Conn: dial()}
-				if !w.shake(wire.ConnectRequest{Timeout: 1 << 30}) {
-					t.Fatal("no session")
-				}
+				check.Require(t, w.shake(wire.ConnectRequest{Timeout: 1 << 30}), "no session")
 				for range rounds {
 					w.send(OpCreate, argCreate(name, make([]byte, 8<<10), 1))
 					w.send(OpGetData, argWatch(name, false))
@@ -73,9 +70,7 @@ func TestCostOfIdleConnections(t *testing.T) {
 			}
 			each := int(inUse()-before) / sessions
 			t.Logf("%d bytes for an idle session", each)
-			if each > most {
-				t.Errorf("an idle session costs %d bytes, at most %d are allowed", each, most)
-			}
+			check.True(t, each <= most, "an idle session costs %d bytes, at most %d are allowed", each, most)
 		})
 	}
 }

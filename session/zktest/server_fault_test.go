@@ -46,9 +46,7 @@ func TestServerLosesRequestsAndReplies(t *testing.T) {
 				}
 				check.Must(t, srv.AwaitFault(time.Second))
 				awaitState(t, events, zk.StateHasSession)
-				if conn.SessionID() != id {
-					t.Fatal("another session")
-				}
+				check.Require(t, conn.SessionID() == id, "another session")
 				exists, _, err := conn.Exists("/b2")
 				if err != nil || exists != tt.applied {
 					t.Fatal(exists, err)
@@ -204,9 +202,7 @@ func TestServerFreezesConnectionsToCome(t *testing.T) {
 		check.Have(other.Create("/a", nil, 0, world))(t)
 		srv.Thaw(0)
 		awaitState(t, events, zk.StateHasSession)
-		if conn.SessionID() != id {
-			t.Fatal("another session")
-		}
+		check.Require(t, conn.SessionID() == id, "another session")
 	})
 }
 
@@ -239,9 +235,7 @@ func TestServerLosesHandshakes(t *testing.T) {
 			srv.Disconnect(0)
 			check.Must(t, srv.AwaitFault(time.Minute))
 			awaitState(t, events, zk.StateHasSession)
-			if conn.SessionID() != id {
-				t.Fatal("another session")
-			}
+			check.Require(t, conn.SessionID() == id, "another session")
 		})
 	}
 }
@@ -313,9 +307,7 @@ func TestServerExpiresAtTicks(t *testing.T) {
 	conn, events := open(t, srv, 10*time.Second)
 	check.Have(conn.Create("/e", nil, zk.FlagEphemeral, world))(t)
 	clock.Advance(11999 * time.Millisecond)
-	if len(srv.Sessions()) != 1 {
-		t.Fatal("expired too early")
-	}
+	check.Require(t, len(srv.Sessions()) == 1, "expired too early")
 	clock.Advance(time.Millisecond)
 	if len(srv.Sessions()) != 0 || len(srv.Paths()) != 0 {
 		t.Fatal("not expired", srv.Sessions(), srv.Paths())
@@ -452,9 +444,7 @@ func TestServerKnowsWords(t *testing.T) {
 	} {
 		got := ask(t, srv.Addrs()[0], word)
 		for _, w := range want {
-			if !strings.Contains(got, w) {
-				t.Errorf("%s: %q is not in\n%s", word, w, got)
-			}
+			check.True(t, strings.Contains(got, w), "%s: %q is not in\n%s", word, w, got)
 		}
 	}
 }

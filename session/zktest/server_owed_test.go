@@ -213,12 +213,8 @@ func TestServerCutsForUnreadEvents(t *testing.T) {
 		if a, err := deaf.receive(); !a.gone || err != nil {
 			t.Fatal("the connection goes on", a, err)
 		}
-		if events < most/frameSize/3 {
-			t.Errorf("cut after %d notifications", events)
-		}
-		if len(srv.Sessions()) != 2 {
-			t.Error("the session has ended with its connection")
-		}
+		check.True(t, events >= most/frameSize/3, "cut after %d notifications", events)
+		check.True(t, len(srv.Sessions()) == 2, "the session has ended with its connection")
 	})
 }
 

@@ -1,9 +1,10 @@
 package order
 
 import (
-	"slices"
 	"sync"
 	"testing"
+
+	"github.com/zkactors/zkactors/internal/check"
 )
 
 // TestOrderIsKept: a step that is put by another step comes behind those that are there.
@@ -16,18 +17,14 @@ func TestOrderIsKept(t *testing.T) {
 		note(2)()
 		o.Put(note(4))
 		o.Run()
-		if len(done) != 2 {
-			t.Errorf("done %v inside of the second", done)
-		}
+		check.True(t, len(done) == 2, "done %v inside of the second", done)
 	})
 	o.Add(Func(note(3)))
 	if done != nil {
 		t.Fatalf("done %v by those who put them", done)
 	}
 	o.Run()
-	if !slices.Equal(done, []int{1, 2, 3, 4}) {
-		t.Errorf("done %v", done)
-	}
+	check.EqualSlices(t, done, []int{1, 2, 3, 4}, "done")
 }
 
 func TestOrderIsOneAtATime(t *testing.T) {
@@ -50,7 +47,5 @@ func TestOrderIsOneAtATime(t *testing.T) {
 	}
 	wg.Wait()
 	o.Run()
-	if done != 8000 {
-		t.Errorf("done %d", done)
-	}
+	check.Equal(t, done, 8000, "done")
 }

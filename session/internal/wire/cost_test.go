@@ -7,6 +7,7 @@ import (
 	"runtime"
 	"testing"
 
+	"github.com/zkactors/zkactors/internal/check"
 	"github.com/zkactors/zkactors/session/internal/wire"
 )
 
@@ -52,9 +53,7 @@ func TestCostOfReplies(t *testing.T) {
 				panic("malformed")
 			}
 		})
-		if n != limit {
-			t.Errorf("a reply to %v allocates %v times, want %v", tt.op, n, limit)
-		}
+		check.True(t, n == limit, "a reply to %v allocates %v times, want %v", tt.op, n, limit)
 	}
 	if len(seen) != len(want) {
 		t.Error(seen)

@@ -61,9 +61,7 @@ func FuzzParseRequest(f *testing.F) {
 		if err != nil || xid2 != xid || !reflect.DeepEqual(r, r2) {
 			t.Fatalf("%+v becomes %+v, %v", r, r2, err)
 		}
-		if !bytes.Equal(body, before) {
-			t.Fatal("the body has changed")
-		}
+		check.Require(t, bytes.Equal(body, before), "the body has changed")
 	})
 }
 
@@ -104,9 +102,7 @@ func FuzzParseReply(f *testing.F) {
 		if err != nil || !reflect.DeepEqual(r, r2) {
 			t.Fatalf("%+v becomes %+v, %v", r, r2, err)
 		}
-		if !bytes.Equal(rest, before) {
-			t.Fatal("the body has changed")
-		}
+		check.Require(t, bytes.Equal(rest, before), "the body has changed")
 	})
 }
 

@@ -246,9 +246,7 @@ func TestFramesOfGoZookeeper(t *testing.T) {
 			wire.OpError, wire.OpAuth, wire.OpCreate, wire.OpGetData, wire.OpExists, wire.OpGetChildren2, wire.OpSetData, wire.OpSetWatches,
 			wire.OpCreateContainer, wire.OpCreateTTL, wire.OpGetACL, wire.OpSetACL, wire.OpSync, wire.OpMulti, wire.OpDelete,
 		} {
-			if seen[op] == 0 {
-				t.Errorf("no frame of %v among %v", op, seen)
-			}
+			check.True(t, seen[op] != 0, "no frame of %v among %v", op, seen)
 		}
 	})
 }
@@ -376,25 +374,19 @@ func TestFramesOfServers(t *testing.T) {
 			{withTTL("/m7"), wire.OpCreate2},
 		} {
 			reply, code := c.ask(multi(wire.Request{Op: wire.OpCheck, Path: "/", Version: -1}, tt.r))
-			if code != wire.CodeOK {
-				t.Fatalf("%v: %v", tt.r.Op, code)
-			}
+			check.Require(t, code == wire.CodeOK, "%v: %v", tt.r.Op, code)
 			got := reply.Results[1]
 			if got.Op != tt.want || got.Path != tt.r.Path || got.HasStat != (tt.want == wire.OpCreate2) {
 				t.Errorf("%v with flags %d is answered %+v", tt.r.Op, tt.r.Flags, got)
 			}
-			if got.HasStat && (got.Stat.Czxid == 0 || got.Stat.DataLength != 1) {
-				t.Errorf("%v has %+v", tt.r.Op, got.Stat)
-			}
+			check.False(t, got.HasStat && (got.Stat.Czxid == 0 || got.Stat.DataLength != 1), "%v has %+v", tt.r.Op, got.Stat)
 		}
 		failed, code := c.ask(multi(
 			wire.Request{Op: wire.OpSetData, Path: "/a", Version: -1}, creation(wire.OpCreate2, "/a", 0), wire.Request{Op: wire.OpDelete, Path: "/a"},
 		))
 		want := []wire.Code{wire.CodeOK, wire.CodeNodeExists, wire.CodeRuntimeInconsistency}
 		for i, r := range failed.Results {
-			if r.Op != wire.OpError || r.Code != want[i] {
-				t.Errorf("result %d of a failed multi is %+v, of %v", i, r, code)
-			}
+			check.True(t, r.Op == wire.OpError && r.Code == want[i], "result %d of a failed multi is %+v, of %v", i, r, code)
 		}
 		c.check(t, make(map[wire.Op]int))
 

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/zkactors/zkactors/internal/check"
 	"github.com/zkactors/zkactors/session/internal/wire"
 )
 
@@ -151,9 +152,7 @@ func TestRequests(t *testing.T) {
 		got := wire.AppendRequest([]byte("before"), 18, &tt.r)
 		got = bytes.TrimPrefix(got, []byte("before"))
 		wire.SetXid(got, 17)
-		if !bytes.Equal(got, want) {
-			t.Errorf("%v %+v\n got %q\nwant %q", tt.r.Op, tt.r, got, want)
-		}
+		check.True(t, bytes.Equal(got, want), "%v %+v\n got %q\nwant %q", tt.r.Op, tt.r, got, want)
 		if tt.r.Op == wire.OpMulti {
 			parts := wire.BeginMulti(nil, 17)
 			for i := range tt.r.Ops {
@@ -204,9 +203,7 @@ func TestOnlyChecks(t *testing.T) {
 			only++
 		}
 	}
-	if only != 1 {
-		t.Errorf("%d requests of checks only, want 1", only)
-	}
+	check.True(t, only == 1, "%d requests of checks only, want 1", only)
 }
 
 func TestMalformedRequests(t *testing.T) {
@@ -337,9 +334,7 @@ func TestReplies(t *testing.T) {
 		want := record(i32(int32(16+len(tt.body))), i32(17), i64(1<<40), i32(0), tt.body)
 		header := wire.Header{Xid: 17, Zxid: 1 << 40}
 		got := bytes.TrimPrefix(wire.AppendReply([]byte("before"), header, tt.op, &tt.r), []byte("before"))
-		if !bytes.Equal(got, want) {
-			t.Errorf("%v %+v\n got %q\nwant %q", tt.op, tt.r, got, want)
-		}
+		check.True(t, bytes.Equal(got, want), "%v %+v\n got %q\nwant %q", tt.op, tt.r, got, want)
 		h, rest, err := wire.ParseHeader(want[4:])
 		if h != header || err != nil {
 			t.Errorf("%v: header %+v, %v", tt.op, h, err)
@@ -511,9 +506,7 @@ func TestNames(t *testing.T) {
 	for c := wire.Code(0); c > -130; c-- {
 		codes[c.String()] = true
 	}
-	if !codes["NoNode"] || !codes["error -126"] || len(codes) != 130 {
-		t.Errorf("%d names: %v", len(codes), codes)
-	}
+	check.False(t, !codes["NoNode"] || !codes["error -126"] || len(codes) != 130, "%d names: %v", len(codes), codes)
 	if wire.OpError.String() != "error" {
 		t.Error(wire.OpError)
 	}
