@@ -112,11 +112,17 @@ func (r *runner) explain(ctx context.Context, s *session.Session, err error) err
 // await waits for the grant, and says who is in the way.
 func (r *runner) await(ctx context.Context, s *session.Session, held *tenancy) error {
 	asking, stop := context.WithCancel(ctx)
-	reports := make(chan string, 1) // the newest, while none is under way
-	reports <- ""
+	reports := make(chan string)
+	said, underWay, due := "", false, false
+	report := func() {
+		underWay, due = true, false
+		go func(said string) { reports <- r.report(asking, s, said) }(said)
+	}
 	defer func() {
 		stop()
-		<-reports
+		if underWay {
+			<-reports
+		}
 	}()
 	for {
 		select {
@@ -134,10 +140,12 @@ func (r *runner) await(ctx context.Context, s *session.Session, held *tenancy) e
 			case r.quiet:
 				continue
 			}
-			select {
-			case said := <-reports: // else one is under way
-				go func() { reports <- r.report(asking, s, said) }()
-			default:
+			if due = underWay; !due { // the one that is under way may be about what was before
+				report()
+			}
+		case said = <-reports:
+			if underWay = false; due {
+				report()
 			}
 		case <-ctx.Done():
 			return context.Cause(ctx)

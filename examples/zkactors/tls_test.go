@@ -72,7 +72,7 @@ func TestTLS(t *testing.T) {
 	at := encrypted(t, zktest.Start(t), certificate)
 	run := func(flags string, line ...string) result {
 		t.Helper()
-		flags = "--timeout 1s --servers " + at + " " + strings.ReplaceAll(flags, "DIR", dir)
+		flags = "--timeout 2s --servers " + at + " " + strings.ReplaceAll(flags, "DIR", dir)
 		return runIn(t, "", false, append(strings.Fields(flags), line...)...)
 	}
 	const both = "--tls-ca DIR/c.pem --tls-cert DIR/c.pem --tls-key DIR/k.pem"
