@@ -1309,8 +1309,9 @@ func TestExhaustive(t *testing.T) {
 
 // TestKeys checks that halls go on alike if their keys are the same.
 func TestKeys(t *testing.T) {
+	chosen := hasten.OneIn(3)
 	for _, s := range settings() {
-		if s.size() > 2 && !*full {
+		if s.size() > 2 && !*full || !chosen() {
 			continue
 		}
 		t.Run(s.String(), func(t *testing.T) {

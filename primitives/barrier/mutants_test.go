@@ -165,7 +165,7 @@ func TestMutants(t *testing.T) {
 		faults: zkmodel.Faults{Cuts: 2, Kills: 1, Crashes: 1, Strikes: 1, Lags: 1},
 	}
 	late := scenario{parties: 2, handles: 3, enters: 1, prepared: true, faults: zkmodel.Faults{Kills: 1, Reaps: 2}}
-	chosen := hasten.OneIn(5)
+	chosen := hasten.OneIn(9)
 	for name, x := range mutants() {
 		if !chosen() {
 			continue

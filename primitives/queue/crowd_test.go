@@ -105,7 +105,8 @@ func TestDelayedCost(t *testing.T) {
 // TestShortLivedProducers fill buckets that none of them has filled alone.
 func TestShortLivedProducers(t *testing.T) {
 	bubble(t, 1, func(t *testing.T, srv *zktest.Server, s ...*session.Session) {
-		const n, each = 12, 500
+		const each = 500
+		n := hasten.Sized(12, 4)
 		for range n {
 			q := open(t, s[0], nil)
 			_, err := q.PutAll(t.Context(), bytesOf(numbers(each)))

@@ -167,7 +167,7 @@ func (p *partner) move() {
 func TestChance(t *testing.T) {
 	asker := actors.Start(machine{}, actors.Role[machine, input, effect, Event]{Perform: func(effect, func(input)) {}, Stop: leave{}})
 	defer asker.Close()
-	for seed := range hasten.Sized[uint64](3000, 200) {
+	for seed := range hasten.Sized[uint64](3000, 60) {
 		p := &partner{
 			T: t, asker: asker, rand: rand.New(rand.NewPCG(seed, 1)), replies: map[actors.Reply[error]]int{},
 			m: machine{prefetch: 1 + int(seed%4), limit: int(seed % 3), urgent: seed%5 == 0},

@@ -192,7 +192,7 @@ var (
 )
 
 // shorter is how much less short tests do.
-const shorter = 40
+const shorter = 60
 
 // Test goes through the states that follow from start, and at random beyond. What it finds it
 // tells, as short as it can be. Effort is how much more than others the scenario takes.
