@@ -318,12 +318,15 @@ func TestWithdrawAllFollowsReplacements(t *testing.T) {
 		check.Must(t, s.EnsurePath(ctx, "/dir"))
 		check.Have(s.Create(ctx, "/dir/pre-a", nil, session.Ephemeral))(t)
 		done := make(chan struct{})
+		srv.Freeze(s.ID(), zktest.ToClient) // the deletion is asked for after the replacement
 		session.Removal{Path: "/dir", Prefix: "pre-"}.Begin(s.Async(0), func(error) { close(done) })
 		s.Async(0).Multi([]session.Op{
 			session.DeleteOp("/dir/pre-a", session.AnyVersion), session.CreateOp("/dir/pre-b", nil, session.Ephemeral),
 		}, func(_ []session.OpResult, err error) {
 			check.OK(t, err)
 		})
+		synctest.Wait()
+		srv.Thaw(s.ID())
 		<-done
 		if names, _, err := s.Children(ctx, "/dir"); err != nil || len(names) > 0 {
 			t.Errorf("%q, %v", names, err)
