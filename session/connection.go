@@ -497,12 +497,25 @@ var (
 // the session, behind everything that it has read.
 func (l *connection) fail(why error) {
 	l.epoch.mu.Lock()
-	if l.phase == phaseFailed || l.phase != phaseGreeting && errors.Is(why, errUnanswered) { // it was answered meanwhile
-		l.epoch.mu.Unlock()
-		return
+	first := l.condemn(why)
+	l.epoch.mu.Unlock()
+	if first {
+		l.cut()
+	}
+}
+
+// condemn notes why the connection fails, and reports whether that is the first reason: cut is to follow then,
+// without the lock. Locked.
+func (l *connection) condemn(why error) (first bool) {
+	if l.phase == phaseFailed {
+		return false
 	}
 	l.phase, l.why = phaseFailed, why
-	l.epoch.mu.Unlock()
+	return true
+}
+
+// cut closes the socket of a connection that has failed.
+func (l *connection) cut() {
 	close(l.failed)
 	socket := l.socket
 	if secure, ok := socket.(*tls.Conn); ok {

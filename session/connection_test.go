@@ -9,6 +9,7 @@ import (
 	"sync"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/zkactors/zkactors/internal/check"
 	"github.com/zkactors/zkactors/session/internal/wire"
@@ -57,14 +58,28 @@ func writing(t *testing.T, socket net.Conn) (b *bench, request func(bytes int) (
 	}
 }
 
-// TestAnsweredMeanwhile: a connection is not given up for want of an answer that has come since the loop
-// has looked. What was asked after it would be lost, and asked again.
+// TestAnsweredMeanwhile: a connection is either accepted, or given up as unanswered, however the goroutine that reads
+// and the loop meet. What was asked of one that is both would be lost, and asked again.
 func TestAnsweredMeanwhile(t *testing.T) {
 	b, _ := writing(t, new(tray))
-	for at, fails := range map[phase]bool{phaseOpen: false, phaseRestoring: false, phaseGreeting: true} {
-		b.l.phase = at
-		if b.l.fail(errUnanswered); (b.l.phase == phaseFailed) != fails {
-			t.Errorf("phase %d became %d", at, b.l.phase)
+	b.e.timeout = 10 * time.Second
+	for range 5000 {
+		l := newConnection(b.e, "localhost:1", new(tray))
+		l.made -= time.Hour // longer than the loop has patience
+		b.e.current = l
+		accepted := false
+		var reads sync.WaitGroup
+		reads.Go(func() {
+			b.e.mu.Lock()
+			defer b.e.mu.Unlock()
+			if accepted = l.phase == phaseGreeting; accepted {
+				l.phase, l.asked = phaseOpen, b.s.clock.now()
+			}
+		})
+		b.s.tend()
+		reads.Wait()
+		if failed := l.phase == phaseFailed; failed == accepted {
+			t.Fatalf("accepted: %v, given up: %v", accepted, failed)
 		}
 	}
 }

@@ -214,19 +214,18 @@ func (s *Session) tend() time.Duration {
 		}
 	}
 	e.mu.Lock()
-	l := e.current
-	silent := error(nil)
+	l, failed := e.current, false
 	if e.id != 0 {
 		next = min(next, e.terms().Heartbeat) // timers stand still while the machine sleeps
 	}
 	if l != nil && l.phase != phaseFailed {
-		var left time.Duration
-		left, silent = l.check(now)
+		left, silent := l.check(now)
 		next = min(next, left)
+		failed = silent != nil && l.condemn(silent) // before an answer can come
 	}
 	e.mu.Unlock()
-	if silent != nil {
-		l.fail(silent)
+	if failed {
+		l.cut()
 	}
 	return next
 }
