@@ -37,14 +37,14 @@ func (b *batches) begin(ops []session.Op, answer func([]session.OpResult, error)
 func (b *batches) isFree(_ []*removal, under int) bool { return under < batchDepth }
 
 func (b *batches) group(waiting []*removal) (n int, begin func(func([]session.OpResult, error)) func()) {
-	all := func(n int) (ops []session.Op) {
+	var ops []session.Op
+	n = halve(min(len(waiting), max(b.size, 1)), func(n int) bool {
+		ops = nil
 		for _, p := range waiting[:n] {
 			ops = append(ops, p.ops...)
 		}
-		return ops
-	}
-	n = b.of.halve(min(len(waiting), max(b.size, 1)), all)
-	ops := all(n)
+		return n == 1 || b.of.fitBeside(ops)
+	})
 	return n, func(answer func([]session.OpResult, error)) func() { return b.of.receipts.begin(0, ops, answer) }
 }
 

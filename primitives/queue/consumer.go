@@ -203,7 +203,7 @@ func (c *Consumer) read(e read, tell func(input)) {
 
 // trim leaves as many items as one transaction can claim.
 func (c *Consumer) trim(in *got) {
-	n := c.base.halve(len(in.items), func(n int) []session.Op { return c.claimOps(in.items[:n]) })
+	n := halve(len(in.items), func(n int) bool { return n <= 1 || c.base.fitBeside(c.claimOps(in.items[:n])) })
 	for _, item := range in.items[n:] {
 		in.rest = append(in.rest, item.place)
 	}

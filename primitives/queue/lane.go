@@ -71,15 +71,13 @@ func (l *lane) group(waiting []*putCall) (n int, begin func(func([]session.OpRes
 	}
 	p := l.of.producing(head.priority, head.delay)
 	p.called = head.called
-	take := func(n int) []session.Op {
+	n = halve(n, func(n int) bool {
 		p.items = nil
 		for _, c := range waiting[:n] {
 			p.items = append(p.items, c.items...)
 		}
-		return p.ops(longestPlan())
-	}
-	n = l.of.halve(n, take)
-	take(n)
+		return n == 1 || l.of.fitTogether(p) == nil
+	})
 	return n, p.begin
 }
 

@@ -155,11 +155,14 @@ func (p *pool[C]) abandon(of C) {
 	leave()
 }
 
-// halve returns the first number of calls, beginning with most, whose operations fit into one transaction beside a receipt.
-func (b *base) halve(most int, ops func(n int) []session.Op) int {
-	n := most
-	for n > 1 && b.session.Fits(append(ops(n), b.longestReceipt())...) != nil {
-		n /= 2
+// halve returns the first number that fits of most, half of it, and so on. It ends with the number that was tried last.
+func halve(most int, fits func(n int) bool) (n int) {
+	for n = most; !fits(n); n /= 2 {
 	}
 	return n
+}
+
+// fitBeside reports whether the operations go into one transaction, beside a receipt.
+func (b *base) fitBeside(ops []session.Op) bool {
+	return b.session.Fits(append(ops, b.longestReceipt())...) == nil
 }
