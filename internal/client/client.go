@@ -1,6 +1,6 @@
 // Package client is the side of a session that recipes and watches see, and other users do not
 // (docs/adr/0028). Its interfaces are what performers use: so that they run over a model of
-// ZooKeeper too, in tests.
+// ZooKeeper too, in tests. File handle.go has what the handles of recipes and watches have in common.
 package client
 
 import (

@@ -232,10 +232,7 @@ func (c *Candidate) refuse(op string, why error) error {
 func (c *Candidate) ask(ctx context.Context, op string, command func(actors.Reply[error]) input) error {
 	err := client.CheckContext(ctx)
 	if err == nil {
-		var failed error
-		if err, failed = actors.Ask(ctx, c.actor, command); failed != nil {
-			err = c.failure(failed)
-		}
+		err = c.failure(client.Ask(ctx, c.actor, command))
 	}
 	if err != nil {
 		return c.refuse(op, err)
@@ -243,7 +240,7 @@ func (c *Candidate) ask(ctx context.Context, op string, command func(actors.Repl
 	return nil
 }
 
-// failure returns why a command has got no answer.
+// failure returns the error of a command, or why it has got no answer.
 func (c *Candidate) failure(err error) error {
 	if !errors.Is(err, actors.ErrEnded) {
 		return err

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/zkactors/zkactors/internal/client"
 	"github.com/zkactors/zkactors/internal/znode"
 	"github.com/zkactors/zkactors/primitives/internal/nodes"
 	"github.com/zkactors/zkactors/primitives/internal/recipe"
@@ -25,7 +26,7 @@ type Candidacy struct {
 //
 // If opts is nil, the default options are used.
 func Candidates(ctx context.Context, s *session.Session, path string, opts *ObserveOptions) ([]Candidacy, error) {
-	layout := recipe.Or(opts).Layout
+	layout := client.Options(opts).Layout
 	if err := validate(s, path, Options{Layout: layout}); err != nil {
 		return nil, err
 	}

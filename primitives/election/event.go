@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/zkactors/zkactors/internal/client"
 	"github.com/zkactors/zkactors/primitives/internal/line"
 )
 
@@ -150,9 +151,4 @@ func (Resumed) String() string     { return "resumed" }
 func (e Deposed) String() string   { return e.Err.Error() }
 func (e Overrun) String() string   { return fmt.Sprintf("overrun term=%d", e.Term) }
 
-func (e Left) String() string {
-	if e.Err == nil {
-		return "left"
-	}
-	return "left: " + e.Err.Error()
-}
+func (e Left) String() string { return client.Told("left", e.Err) }

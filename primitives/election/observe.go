@@ -8,7 +8,6 @@ import (
 	"github.com/zkactors/zkactors/actors"
 	"github.com/zkactors/zkactors/internal/client"
 	"github.com/zkactors/zkactors/primitives/internal/owned"
-	"github.com/zkactors/zkactors/primitives/internal/recipe"
 	"github.com/zkactors/zkactors/session"
 )
 
@@ -33,7 +32,7 @@ type Observer struct {
 // If opts is nil, the default options are used. An argument that is refused is named by
 // the error. A later failure ends the observer, and [Observer.Err] returns it.
 func Observe(s *session.Session, path string, opts *ObserveOptions) (*Observer, error) {
-	layout := recipe.Or(opts).Layout
+	layout := client.Options(opts).Layout
 	if err := validate(s, path, Options{Layout: layout}); err != nil {
 		return nil, err
 	}

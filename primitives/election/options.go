@@ -42,7 +42,7 @@ type ObserveOptions struct {
 }
 
 func (o *Options) withDefaults() Options {
-	v := recipe.Or(o)
+	v := client.Options(o)
 	v.Data = line.Identity(v.Data)
 	if v.LeadGrace == 0 {
 		v.LeadGrace = defaultLeadGrace

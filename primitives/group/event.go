@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/zkactors/zkactors/internal/client"
 	"github.com/zkactors/zkactors/primitives/internal/presence"
 	"github.com/zkactors/zkactors/primitives/internal/recipe"
 )
@@ -101,12 +102,7 @@ func (e Suspended) String() string { return "suspended until " + e.Deadline.Form
 func (Resumed) String() string     { return "resumed" }
 func (e Gone) String() string      { return "gone: " + e.Err.Error() }
 
-func (e Left) String() string {
-	if e.Err == nil {
-		return "left"
-	}
-	return "left: " + e.Err.Error()
-}
+func (e Left) String() string { return client.Told("left", e.Err) }
 
 func ids(members []Member) []string {
 	names := make([]string, len(members))

@@ -10,7 +10,6 @@ import (
 	"github.com/zkactors/zkactors/internal/client"
 	"github.com/zkactors/zkactors/internal/znode"
 	"github.com/zkactors/zkactors/primitives/internal/presence"
-	"github.com/zkactors/zkactors/primitives/internal/recipe"
 	"github.com/zkactors/zkactors/session"
 	"github.com/zkactors/zkactors/watch"
 )
@@ -32,7 +31,7 @@ type Membership struct {
 // arguments, or wraps [ErrDuplicate] if this very session has a member with the id;
 // otherwise nothing fails here.
 func Join(s *session.Session, path, id string, data []byte, opts *Options) (*Membership, error) {
-	o := recipe.Or(opts)
+	o := client.Options(opts)
 	if err := validate(s, path, id, data, o); err != nil {
 		return nil, err
 	}
@@ -154,7 +153,7 @@ func (f *feed) begin(s *session.Session, path string, opts *WatchOptions, tell f
 	if f.closed || f.tree != nil {
 		return
 	}
-	tree, err := watch.Tree(s, path, &watch.TreeOptions{Sync: recipe.Or(opts).Sync, Depth: 1})
+	tree, err := watch.Tree(s, path, &watch.TreeOptions{Sync: client.Options(opts).Sync, Depth: 1})
 	if err != nil { // it has been closed since
 		tell(blinded{err})
 		return

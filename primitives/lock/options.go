@@ -51,7 +51,7 @@ type Options struct {
 }
 
 func (o *Options) withDefaults() Options {
-	v := recipe.Or(o)
+	v := client.Options(o)
 	v.Data = line.Identity(v.Data)
 	return v
 }

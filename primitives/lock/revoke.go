@@ -12,7 +12,6 @@ import (
 	"github.com/zkactors/zkactors/primitives/internal/nodes"
 	"github.com/zkactors/zkactors/primitives/internal/owned"
 	"github.com/zkactors/zkactors/primitives/internal/priority"
-	"github.com/zkactors/zkactors/primitives/internal/recipe"
 	"github.com/zkactors/zkactors/session"
 	"github.com/zkactors/zkactors/watch"
 )
@@ -42,7 +41,7 @@ type RevokeOptions struct {
 // The error is [ErrNotHeld] if the lock is not held. If ctx ends first it is the cause;
 // holders that were asked by then remain so, and none is forced.
 func Revoke(ctx context.Context, s *session.Session, path string, opts *RevokeOptions) error {
-	o := recipe.Or(opts)
+	o := client.Options(opts)
 	err := o.validate()
 	if err == nil {
 		err = validate(s, path, Options{Layout: o.Layout})
@@ -93,7 +92,7 @@ func (o RevokeOptions) askHolders(ctx context.Context, s *session.Session, path 
 // the path, whether or not it holds the lock yet. One that does not is told when it does.
 // The error is [ErrNotHeld] if there is no such node.
 func RevokeNode(ctx context.Context, s *session.Session, node string, opts *RevokeOptions) error {
-	o := recipe.Or(opts)
+	o := client.Options(opts)
 	err := o.validate()
 	if s == nil {
 		err = errors.Join(err, fmt.Errorf("lock: %w: session is nil", session.ErrInvalidArgument))

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/zkactors/zkactors/internal/client"
 	"github.com/zkactors/zkactors/primitives/internal/presence"
 )
 
@@ -70,9 +71,4 @@ func (e Suspended) String() string { return "suspended until " + e.Deadline.Form
 func (Resumed) String() string     { return "resumed" }
 func (e Gone) String() string      { return "gone: " + e.Err.Error() }
 
-func (e Unregistered) String() string {
-	if e.Err == nil {
-		return "unregistered"
-	}
-	return "unregistered: " + e.Err.Error()
-}
+func (e Unregistered) String() string { return client.Told("unregistered", e.Err) }

@@ -9,7 +9,6 @@ import (
 	"github.com/zkactors/zkactors/internal/client"
 	"github.com/zkactors/zkactors/internal/znode"
 	"github.com/zkactors/zkactors/primitives/internal/presence"
-	"github.com/zkactors/zkactors/primitives/internal/recipe"
 	"github.com/zkactors/zkactors/session"
 	"github.com/zkactors/zkactors/watch"
 )
@@ -29,7 +28,7 @@ func Register(ctx context.Context, s *session.Session, path, name string, data [
 	if err := client.CheckContext(ctx); err != nil {
 		return fmt.Errorf("naming: %w", err)
 	}
-	o := recipe.Or(opts)
+	o := client.Options(opts)
 	node, err := nodeOf(s, path, name)
 	if err == nil {
 		err = validate(s, node, data, o)

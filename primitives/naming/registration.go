@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 
+	"github.com/zkactors/zkactors/internal/client"
 	"github.com/zkactors/zkactors/primitives/internal/presence"
 	"github.com/zkactors/zkactors/primitives/internal/recipe"
 	"github.com/zkactors/zkactors/session"
@@ -29,7 +30,7 @@ type Registration struct {
 // arguments, or wraps [ErrTaken] if this very session keeps the name already; otherwise
 // nothing fails here.
 func Keep(s *session.Session, path, name string, data []byte, opts *Options) (*Registration, error) {
-	o := recipe.Or(opts)
+	o := client.Options(opts)
 	node, err := nodeOf(s, path, name)
 	if err == nil {
 		err = validate(s, node, data, o)

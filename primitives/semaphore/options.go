@@ -34,7 +34,7 @@ type Options struct {
 }
 
 func (o *Options) withDefaults() Options {
-	v := recipe.Or(o)
+	v := client.Options(o)
 	if v.Weight == 0 {
 		v.Weight = 1
 	}

@@ -245,12 +245,10 @@ func (h *Handle[Ev]) Release(ctx context.Context) error {
 func (h *Handle[Ev]) Downgrade(ctx context.Context) error {
 	err := client.CheckContext(ctx)
 	if err == nil {
-		var failed error
-		if err, failed = actors.Ask(ctx, h.actor, func(r actors.Reply[error]) Input { return Downgrade{r} }); errors.Is(failed, actors.ErrEnded) {
-			err = ErrNotHeld
-		} else if failed != nil {
-			err = failed
-		}
+		err = client.Ask(ctx, h.actor, func(r actors.Reply[error]) Input { return Downgrade{r} })
+	}
+	if errors.Is(err, actors.ErrEnded) {
+		err = ErrNotHeld
 	}
 	if lost := h.Err(); lost != nil && errors.Is(err, ErrNotHeld) {
 		return fmt.Errorf("downgrade %w", lost)

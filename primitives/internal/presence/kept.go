@@ -160,13 +160,13 @@ func (k *Kept[In, Ev]) Update(ctx context.Context, data []byte) error {
 	if err := client.CheckContext(ctx); err != nil {
 		return err
 	}
-	result, err := actors.Ask(ctx, k.actor, func(reply actors.Reply[error]) In {
+	err := client.Ask(ctx, k.actor, func(reply actors.Reply[error]) In {
 		return k.input(Update{Data: string(data), Reply: reply})
 	})
 	if errors.Is(err, actors.ErrEnded) {
 		return k.Last().Reason()
 	}
-	return errors.Join(err, result)
+	return err
 }
 
 // Leave gives the node up. It returns nil when the node is deleted, and [Machine.Undeleted]

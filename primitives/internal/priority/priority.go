@@ -45,7 +45,7 @@ const marker = "priority 1"
 type Options struct {
 	Data         []byte        // of its node
 	Kind         nodes.Kind    // read or write
-	Priority     int           // from -1000 to 1000
+	Priority     int           // from nodes.LowestPriority to nodes.HighestPriority
 	Preempt      bool          // ask holders of lower priority to leave, when first
 	PreemptAfter time.Duration // remove holders that have not left by then; 0 for never
 }
@@ -278,7 +278,7 @@ func (p *Lock) take(_ *line.Recipe, requests client.Async, node string, again bo
 // change implements [line.Hooks] Change: the writer that holds becomes a reader that
 // holds, in one transaction. It begins with the reader's node: if that is there, an earlier change has been done.
 func (p *Lock) change(r *line.Recipe, requests client.Async, from, to string, answer func(error)) {
-	const reader_, writer_, version_, readers_ = 0, 1, 2, 4 // operations that may fail
+	const createsReader, deletesWriter, checksPath, createsClaim = 0, 1, 2, 4 // the operations below
 	writer, reader := p.bid(from), p.bid(to)
 	held := p.claims.Claim()
 	again := func() { p.change(r, requests, from, to, answer) }
@@ -289,14 +289,14 @@ func (p *Lock) change(r *line.Recipe, requests client.Async, from, to string, an
 			session.DeleteOp(writer.claimed(), session.AnyVersion), session.CreateOp(reader.claimed(), nil, session.Ephemeral),
 		}, func(results []session.OpResult, err error) {
 			switch failed := claim.Failed(results); {
-			case err == nil, failed == reader_ && errors.Is(err, session.ErrNodeExists):
+			case err == nil, failed == createsReader && errors.Is(err, session.ErrNodeExists):
 				p.claims.Exchanged(from, to)
 				answer(nil)
-			case failed == writer_ && errors.Is(err, session.ErrBadVersion):
+			case failed == deletesWriter && errors.Is(err, session.ErrBadVersion):
 				written()
-			case failed == readers_ && errors.Is(err, session.ErrNoNode): // the server has removed the empty container
+			case failed == createsClaim && errors.Is(err, session.ErrNoNode): // the server has removed the empty container
 				again()
-			case failed == version_ && errors.Is(err, session.ErrBadVersion): // another client has written to the path
+			case failed == checksPath && errors.Is(err, session.ErrBadVersion): // another client has written to the path
 				claim.Find(requests, writer, func(v claim.Verdict) {
 					if v.Zxid == 0 {
 						answer(cmp.Or(v.Err, session.ErrNoNode)) // without an error, the claim is gone

@@ -25,7 +25,7 @@ import (
 // it and exclude it, as [nodes.Kind.Excludes] says, and for holders that exclude it, however these rank.
 type rule struct {
 	Kind     nodes.Kind // read or write
-	Priority int        // from -1000 to 1000
+	Priority int        // from nodes.LowestPriority to nodes.HighestPriority
 	Preempt  bool       // set if the contender, when first, asks holders of lower priority to leave
 }
 

@@ -4,17 +4,14 @@ import (
 	"testing"
 
 	"github.com/zkactors/zkactors/internal/check"
+	"github.com/zkactors/zkactors/internal/client"
 	"github.com/zkactors/zkactors/session"
 )
 
 func TestArguments(t *testing.T) {
 	type options struct{ n int }
-	if got := Or[options](nil); got != (options{}) {
-		t.Error(got)
-	}
-	if got := Or(&options{3}); got.n != 3 {
-		t.Error(got)
-	}
+	check.Equal(t, client.Options[options](nil), options{})
+	check.Equal(t, client.Options(&options{3}), options{3})
 	check.Fails(0, Check(nil, "lock", "/l", nil))(t, session.ErrInvalidArgument)
 }
 
