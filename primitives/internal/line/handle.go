@@ -29,7 +29,18 @@ type Presentation[Ev any] struct {
 type Handle[Ev any] struct {
 	performer Performer
 	actor     *actors.Actor[Input, Ev]
-	told      told[Ev] // the machine; it belongs to the actor
+
+	presentation *Presentation[Ev]
+
+	// The machine belongs to the actor, which steps it in place: a place in line that is held for long costs
+	// no more than its fields.
+	turn turn
+	did  Effects  // the turn's accumulator; between steps it has the events of the last one
+	room [2]Event // for the events of a step, which rarely are more
+
+	// front has the data of the contender that is watched. It is set when the watch is
+	// confirmed, and cleared by the grant. It counts while the machine waits for that target.
+	front *front
 
 	mu       sync.Mutex
 	signals  [signals]chan struct{} // closed when raised; nil while no caller waits for that
@@ -61,21 +72,14 @@ type derived struct{ end context.CancelCauseFunc }
 // the confirmation.
 func Open[Ev any](s *session.Session, r *Recipe, presentation *Presentation[Ev], inBackground bool) *Handle[Ev] {
 	c := client.Of(s)
-	h := &Handle[Ev]{since: c.Age()}
+	h := &Handle[Ev]{presentation: presentation, since: c.Age()}
 	h.performer.begin(c, r)
 	c.Observer().Waiting(r.Name, r.Path)
-	h.told.begin(New(znode.NewGUID(), r.Rule, c.Warm(h.performer.warmth()) && !h.performer.Plain, inBackground), presentation)
-	h.actor = actors.Start(
-		&h.told,
-		actors.Role[*told[Ev], Input, Effect, Ev]{
-			Name:    r.Name,
-			Perform: h.performer.Perform,
-			Observe: h.observe,
-			Inline:  inline,
-			Stop:    Leave{},
-			Merge:   presentation.Merge,
-			Cancel:  presentation.Cancel,
-		})
+	h.turn = turn{New(znode.NewGUID(), r.Rule, c.Warm(h.performer.warmth()) && !h.performer.Plain, inBackground), &h.did}
+	h.did.Emit = h.room[:0]
+	h.actor = actors.Start(h, actors.Role[*Handle[Ev], Input, Effect, Ev]{
+		Name: r.Name, Perform: h.performer.Perform, Inline: inline, Stop: Leave{}, Merge: presentation.Merge, Cancel: presentation.Cancel,
+	})
 	h.performer.Begin(h.tell, h.actor)
 	return h
 }
@@ -192,7 +196,7 @@ func (h *Handle[Ev]) reason() error {
 	if h.err != nil {
 		return h.err
 	}
-	return h.told.presentation.Released
+	return h.presentation.Released
 }
 
 // Token returns that of the grant; 0 before.
@@ -214,7 +218,7 @@ func (h *Handle[Ev]) Node() string {
 
 // Guard returns an operation that fails a transaction unless it is still held.
 func (h *Handle[Ev]) Guard() session.Op {
-	return GuardOf(h.performer.Dir, h.Node(), h.told.presentation.Lost)
+	return GuardOf(h.performer.Dir, h.Node(), h.presentation.Lost)
 }
 
 // GuardOf returns an operation that fails a transaction unless there is the node, with an error that
@@ -268,11 +272,12 @@ func (h *Handle[Ev]) failed(op string, err error) error {
 func (h *Handle[Ev]) Close() { h.actor.Close() }
 
 // observe keeps what the accessors return up to date with the machine.
-func (h *Handle[Ev]) observe(m *told[Ev], _ []Ev) {
+func (h *Handle[Ev]) observe() {
+	m := &h.turn
 	now := h.performer.session.Age()
 	var waited time.Duration
 	h.mu.Lock()
-	for _, ev := range m.did.Emit {
+	for _, ev := range h.did.Emit {
 		switch ev := ev.(type) {
 		case Waiting:
 			if h.token == 0 {
@@ -284,11 +289,11 @@ func (h *Handle[Ev]) observe(m *told[Ev], _ []Ev) {
 		case Revoked:
 			h.raise(revoked)
 		case Lost:
-			h.err = fmt.Errorf("%s %s: %w", h.performer.Name, h.performer.Path, Because(m.presentation.Lost, ev.Err))
+			h.err = fmt.Errorf("%s %s: %w", h.performer.Name, h.performer.Path, Because(h.presentation.Lost, ev.Err))
 		case Suspended, Resumed, Released:
 		}
 	}
-	h.blocker, h.barred = m.blocker()
+	h.blocker, h.barred = h.ahead()
 	if m.Holding() {
 		h.node = m.node // another after a downgrade
 	}
@@ -309,7 +314,7 @@ func (h *Handle[Ev]) observe(m *told[Ev], _ []Ev) {
 	if m.Ended() {
 		h.performer.End()
 	}
-	h.report(m.did.Emit, waited)
+	h.report(h.did.Emit, waited)
 	switch observer := h.performer.session.Observer(); {
 	case over && held:
 		observer.Held(h.performer.Name, h.performer.Path, now-since)
@@ -326,7 +331,7 @@ func (h *Handle[Ev]) report(events []Event, waited time.Duration) {
 		case Acquired:
 			observer.Waited(h.performer.Name, h.performer.Path, waited)
 		case Lost:
-			observer.Lost(h.performer.Name, h.performer.Path, Because(h.told.presentation.Lost, ev.Err))
+			observer.Lost(h.performer.Name, h.performer.Path, Because(h.presentation.Lost, ev.Err))
 		case Revoked:
 			observer.Revoked(h.performer.Name, h.performer.Path)
 		case Waiting, Suspended, Resumed, Released:
