@@ -237,3 +237,9 @@ func (c *Cache) Close() {
 		c.own.Close()
 	}
 }
+
+// String describes the cache in one short line.
+func (c *Cache) String() string { return "tree " + c.path }
+
+// Format implements [fmt.Formatter]: every verb prints String, and reads no more than that.
+func (c *Cache) Format(f fmt.State, _ rune) { client.Print(f, c) }

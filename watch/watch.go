@@ -118,3 +118,9 @@ func rested(err error, f func()) {
 	}
 	f()
 }
+
+// String describes the watch in one short line.
+func (w *Watch[S]) String() string { return "watch " + w.name }
+
+// Format implements [fmt.Formatter]: every verb prints String, and reads no more than that.
+func (w *Watch[S]) Format(f fmt.State, _ rune) { client.Print(f, w) }

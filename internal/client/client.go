@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"slices"
 	"time"
 
 	"github.com/zkactors/zkactors/actors"
@@ -113,6 +114,11 @@ func Sibling(s *session.Session) (*session.Session, error) { return behind().Sib
 // Over reports whether a request failed because its session is over.
 func Over(err error) bool {
 	return errors.Is(err, session.ErrExpired) || errors.Is(err, session.ErrClosed)
+}
+
+// IsAny reports whether err is one of the targets.
+func IsAny(err error, targets ...error) bool {
+	return slices.ContainsFunc(targets, func(t error) bool { return errors.Is(err, t) })
 }
 
 // Of returns the session as a [Session].

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"strings"
 	"sync"
 
@@ -49,8 +50,12 @@ func Usable(ctx context.Context) error {
 	return context.Cause(ctx)
 }
 
-// Ask is [actors.Ask] for a command whose answer is an error. It returns that, or the error of actors.Ask.
+// Ask is [actors.Ask] for a command whose answer is an error. It refuses a nil context. It returns the answer, or
+// the error of actors.Ask.
 func Ask[In, Ev any](ctx context.Context, a *actors.Actor[In, Ev], command func(actors.Reply[error]) In) error {
+	if err := CheckContext(ctx); err != nil {
+		return err
+	}
 	outcome, err := actors.Ask(ctx, a, command)
 	return cmp.Or(outcome, err)
 }
@@ -62,6 +67,9 @@ func Wrap(s Session, err error, where ...string) error {
 	}
 	return fmt.Errorf("%s: %w", strings.Join(where, ""), s.Explain(err))
 }
+
+// Print prints what can be printed, for its method Format: as its String, whatever the verb is.
+func Print(f fmt.State, what fmt.Stringer) { _, _ = io.WriteString(f, what.String()) }
 
 // Because returns the error, and wraps the reason too if there is one.
 func Because(err, why error) error {

@@ -192,3 +192,9 @@ func (p *viewer) look(e look, answer func(looked)) {
 		read()
 	})
 }
+
+// String describes the barrier in one short line.
+func (b *Barrier) String() string { return "barrier " + b.path }
+
+// Format implements [fmt.Formatter]: every verb prints String, and reads no more than that.
+func (b *Barrier) Format(f fmt.State, _ rune) { client.Print(f, b) }

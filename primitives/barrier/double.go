@@ -102,9 +102,6 @@ func (d *Double) Enter(ctx context.Context) error {
 // Leave does not wait for a member whose session has expired on the server. If the handle itself is
 // in no round, the error wraps [ErrNotEntered]. If the membership was lost, it also wraps the reason.
 func (d *Double) Leave(ctx context.Context) error {
-	if err := client.CheckContext(ctx); err != nil {
-		return d.explain("leave", err)
-	}
 	err := client.Ask(ctx, d.actor, func(reply actors.Reply[error]) input { return leave{reply} })
 	if errors.Is(err, actors.ErrEnded) {
 		return d.gone("leave")
@@ -391,3 +388,9 @@ func (p *performer) request(e request, tell func(input)) {
 		})
 	}
 }
+
+// String describes the barrier in one short line.
+func (d *Double) String() string { return "double barrier " + d.path }
+
+// Format implements [fmt.Formatter]: every verb prints String, and reads no more than that.
+func (d *Double) Format(f fmt.State, _ rune) { client.Print(f, d) }

@@ -3,6 +3,7 @@ package barrier
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"maps"
 	"strings"
@@ -119,9 +120,6 @@ func (g *Gate) Err() error {
 // lost. A barrier of others that stands at the path by now stays. If ctx ends first, the error is
 // its cause, and the gate is lifted in the background.
 func (g *Gate) Lift(ctx context.Context) error {
-	if err := client.CheckContext(ctx); err != nil {
-		return g.barrier.explain("lift", err)
-	}
 	err := client.Ask(ctx, g.actor, func(reply actors.Reply[error]) gateInput { return lift{reply} })
 	if errors.Is(err, actors.ErrEnded) {
 		return nil
@@ -237,3 +235,9 @@ func (p *gatekeeper) ply(e ply, answer func(replied)) {
 
 // isGate reports whether a gate has written the data.
 func isGate(data []byte) bool { return strings.HasPrefix(string(data), gatePrefix) }
+
+// String describes the gate in one short line.
+func (g *Gate) String() string { return "gate of barrier " + g.barrier.path }
+
+// Format implements [fmt.Formatter]: every verb prints String, and reads no more than that.
+func (g *Gate) Format(f fmt.State, _ rune) { client.Print(f, g) }

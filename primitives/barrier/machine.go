@@ -825,15 +825,10 @@ func (m *turning) answered(in answered) {
 	}
 }
 
-// isAny reports whether err is one of the targets.
-func isAny(err error, targets ...error) bool {
-	return slices.ContainsFunc(targets, func(t error) bool { return errors.Is(err, t) })
-}
-
 // moved reports whether the record is another, or has another version, than the sight
 // showed.
 func moved(in answered) bool {
-	return in.at == record && isAny(in.err, session.ErrBadVersion, session.ErrNoNode)
+	return in.at == record && client.IsAny(in.err, session.ErrBadVersion, session.ErrNoNode)
 }
 
 // inspect follows the list of the children of the path. A child that is not a round is of
@@ -978,7 +973,7 @@ func (m *turning) started(in answered) {
 // has moved, it may list us.
 func (m *turning) retired(in answered) {
 	switch {
-	case in.err == nil, isAny(in.err, session.ErrNoNode): // without the record there is no node below it
+	case in.err == nil, client.IsAny(in.err, session.ErrNoNode): // without the record there is no node below it
 		m.rename()
 	case moved(in):
 		m.outdated()

@@ -259,3 +259,9 @@ func (p *Participant) perform(e siteEffect, tell func(siteInput)) {
 		e.reply.Give(e.err)
 	}
 }
+
+// String describes the participant in one short line.
+func (p *Participant) String() string { return "site " + p.site + " of " + p.parent }
+
+// Format implements [fmt.Formatter]: every verb prints String, and reads no more than that.
+func (p *Participant) Format(f fmt.State, _ rune) { client.Print(f, p) }

@@ -280,3 +280,9 @@ func clearOut(a client.Async, p place, r *record, answer func(error)) {
 		})
 	})
 }
+
+// String describes the transaction in one short line.
+func (t *Transaction) String() string { return "transaction " + t.place.record() }
+
+// Format implements [fmt.Formatter]: every verb prints String, and reads no more than that.
+func (t *Transaction) Format(f fmt.State, _ rune) { client.Print(f, t) }

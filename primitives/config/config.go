@@ -332,3 +332,9 @@ func (v *Value[T]) put(e put, tell func(input)) {
 		v.owned.Answer(err, func() { tell(in) })
 	})
 }
+
+// String describes the handle in one short line.
+func (v *Value[T]) String() string { return "config " + v.path }
+
+// Format implements [fmt.Formatter]: every verb prints String, and reads no more than that.
+func (v *Value[T]) Format(f fmt.State, _ rune) { client.Print(f, v) }

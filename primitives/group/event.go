@@ -105,11 +105,7 @@ func (e Gone) String() string      { return "gone: " + e.Err.Error() }
 func (e Left) String() string { return client.Told("left", e.Err) }
 
 func ids(members []Member) []string {
-	names := make([]string, len(members))
-	for i, m := range members {
-		names[i] = m.ID
-	}
-	return names
+	return recipe.Map(members, func(m Member) string { return m.ID })
 }
 
 // newChange returns the event that leads from what was known to what is.

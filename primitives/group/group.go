@@ -3,7 +3,6 @@ package group
 import (
 	"context"
 	"fmt"
-	"io"
 	"sync"
 
 	"github.com/zkactors/zkactors/actors"
@@ -62,16 +61,10 @@ func Enroll(ctx context.Context, s *session.Session, path, id string, data []byt
 	if err != nil {
 		return nil, err
 	}
-	select {
-	case <-m.kept.Joined():
-		return m, nil
-	case <-m.Done():
-		err = m.kept.Last().Reason()
-	case <-ctx.Done():
-		_ = m.kept.Tell(kept{presence.Leave{}}) // an ended one has left
-		err = client.Of(s).Explain(context.Cause(ctx))
+	if err := m.kept.Await(ctx, s); err != nil {
+		return nil, fmt.Errorf("group %s: enroll %s: %w", path, id, err)
 	}
-	return nil, fmt.Errorf("group %s: enroll %s: %w", path, id, err)
+	return m, nil
 }
 
 // ID returns the id of the member.
@@ -180,4 +173,4 @@ func (f *feed) close() {
 func (m *Membership) String() string { return "member " + znode.Join(m.path, m.id) }
 
 // Format implements [fmt.Formatter]: every verb prints String, and reads no more than that.
-func (m *Membership) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, m.String()) }
+func (m *Membership) Format(f fmt.State, _ rune) { client.Print(f, m) }

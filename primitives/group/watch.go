@@ -2,7 +2,6 @@ package group
 
 import (
 	"fmt"
-	"io"
 	"sync"
 
 	"github.com/zkactors/zkactors/actors"
@@ -99,4 +98,4 @@ func (w *Watcher) Close() {
 func (w *Watcher) String() string { return "watcher of group " + w.path }
 
 // Format implements [fmt.Formatter]: every verb prints String, and reads no more than that.
-func (w *Watcher) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, w.String()) }
+func (w *Watcher) Format(f fmt.State, _ rune) { client.Print(f, w) }

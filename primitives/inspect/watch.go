@@ -410,3 +410,9 @@ func (p *performer) follow(e read, tell func(input)) *session.Subscription {
 		tell(told{e.key, e.serial, err != nil, f})
 	})
 }
+
+// String describes the watcher in one short line.
+func (w *Watcher) String() string { return "watcher of what stands below " + w.path }
+
+// Format implements [fmt.Formatter]: every verb prints String, and reads no more than that.
+func (w *Watcher) Format(f fmt.State, _ rune) { client.Print(f, w) }

@@ -49,10 +49,7 @@ func Contenders(ctx context.Context, s *session.Session, path string, opts *Opti
 	if err != nil {
 		return nil, fmt.Errorf("contenders: %w", err)
 	}
-	paths := make([]string, len(standing))
-	for i, c := range standing {
-		paths[i] = znode.Join(path, c.Name)
-	}
+	paths := recipe.Map(standing, func(c nodes.Rank) string { return znode.Join(path, c.Name) })
 	read, err := recipe.Read(ctx, s, paths)
 	if err != nil {
 		return nil, fmt.Errorf("contenders of %s: %w", path, err)

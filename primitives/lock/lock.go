@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 
 	"github.com/zkactors/zkactors/internal/client"
 	"github.com/zkactors/zkactors/internal/znode"
@@ -235,4 +234,4 @@ func reenters(ctx context.Context, s *session.Session, path string, kind Kind) (
 func (l *Lock) String() string { return "lock " + l.path }
 
 // Format implements [fmt.Formatter]: every verb prints String, and reads no more than that.
-func (l *Lock) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, l.String()) }
+func (l *Lock) Format(f fmt.State, _ rune) { client.Print(f, l) }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"slices"
 	"sync"
 
@@ -193,4 +192,4 @@ func (m *Mutex) Guard() session.Op { return line.GuardOf(m.path, m.Node(), ErrLo
 func (m *Mutex) String() string { return "mutex " + m.path }
 
 // Format implements [fmt.Formatter]: every verb prints String, and reads no more than that.
-func (m *Mutex) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, m.String()) }
+func (m *Mutex) Format(f fmt.State, _ rune) { client.Print(f, m) }

@@ -50,7 +50,10 @@ func registerEphemeral(ctx context.Context, s *session.Session, path, name strin
 	for {
 		r, err := Keep(s, path, name, data, &o)
 		if err == nil {
-			return r.await(ctx)
+			if err = r.kept.Await(ctx, s); err != nil {
+				err = fmt.Errorf("naming: register %q: %w", name, err)
+			}
+			return err
 		}
 		if !errors.Is(err, ErrTaken) || !o.Replace {
 			return err
@@ -66,19 +69,6 @@ func registerEphemeral(ctx context.Context, s *session.Session, path, name strin
 		default:
 			return err
 		}
-	}
-}
-
-// await returns when the name can be looked up.
-func (r *Registration) await(ctx context.Context) error {
-	select {
-	case <-r.kept.Joined():
-		return nil
-	case <-r.Done():
-		return fmt.Errorf("naming: register %q: %w", r.name, r.kept.Last().Reason())
-	case <-ctx.Done():
-		_ = r.kept.Tell(presence.Leave{}) // an ended one has left
-		return fmt.Errorf("naming: register %q: %w", r.name, client.Of(r.session).Explain(context.Cause(ctx)))
 	}
 }
 

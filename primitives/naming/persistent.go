@@ -5,19 +5,15 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 
+	"github.com/zkactors/zkactors/internal/client"
 	"github.com/zkactors/zkactors/primitives/internal/owned"
 	"github.com/zkactors/zkactors/session"
 )
 
 // passing reports whether a request may succeed if it is made again.
 func passing(ctx context.Context, err error) bool {
-	return ctx.Err() == nil && (session.Passing(err) || isAny(err, session.ErrBadVersion, session.ErrNoNode, session.ErrNodeExists))
-}
-
-func isAny(err error, targets ...error) bool {
-	return slices.ContainsFunc(targets, func(t error) bool { return errors.Is(err, t) })
+	return ctx.Err() == nil && (session.Passing(err) || client.IsAny(err, session.ErrBadVersion, session.ErrNoNode, session.ErrNodeExists))
 }
 
 // look returns what stands for a name, and no Stat if nothing does.
@@ -119,7 +115,7 @@ func settle(before, now *session.Stat, same, replace bool) error {
 // knows what had been done before.
 func unregister(ctx context.Context, s *session.Session, node string) error {
 	err := remove(ctx, s, node)
-	if isAny(err, ErrNotFound, ErrForeign) {
+	if client.IsAny(err, ErrNotFound, ErrForeign) {
 		if err := s.Sync(ctx, node); err != nil {
 			return err
 		}

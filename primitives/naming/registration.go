@@ -3,7 +3,6 @@ package naming
 import (
 	"context"
 	"fmt"
-	"io"
 
 	"github.com/zkactors/zkactors/internal/client"
 	"github.com/zkactors/zkactors/primitives/internal/presence"
@@ -100,4 +99,4 @@ func (r *Registration) Close() { r.kept.Close() }
 func (r *Registration) String() string { return "name " + r.node }
 
 // Format implements [fmt.Formatter]: every verb prints String, and reads no more than that.
-func (r *Registration) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, r.String()) }
+func (r *Registration) Format(f fmt.State, _ rune) { client.Print(f, r) }

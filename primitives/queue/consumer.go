@@ -278,3 +278,9 @@ func (c *Consumer) follow(e follow, tell func(input)) {
 	}
 	c.waiter.stand(v, e.rotate, func() { tell(changed{e.turn}) })
 }
+
+// String describes the consumer in one short line.
+func (c *Consumer) String() string { return "consumer of queue " + c.base.path }
+
+// Format implements [fmt.Formatter]: every verb prints String, and reads no more than that.
+func (c *Consumer) Format(f fmt.State, _ rune) { client.Print(f, c) }

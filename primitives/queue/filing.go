@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/zkactors/zkactors/actors"
+	"github.com/zkactors/zkactors/internal/client"
 	"github.com/zkactors/zkactors/session"
 )
 
@@ -332,12 +333,12 @@ func (s *filingStep) filed(results []session.OpResult, err error) {
 	// Refused as a whole, in doubt, or refused because of the caller's operations.
 	case at < 0 || at >= bounded && at < bounded+s.first:
 		s.fail(results, err)
-	case at < bounded && isAny(err, session.ErrBadVersion, session.ErrNoNode):
+	case at < bounded && client.IsAny(err, session.ErrBadVersion, session.ErrNoNode):
 		s.bound = bound{} // another producer has put items
 		s.proceed()
 	case s.flat && errors.Is(err, session.ErrNoNode):
 		s.ask(basing, makeDir{false})
-	case s.flat || at >= placed || !isAny(err, session.ErrNoNode, session.ErrBadVersion, session.ErrNodeExists):
+	case s.flat || at >= placed || !client.IsAny(err, session.ErrNoNode, session.ErrBadVersion, session.ErrNodeExists):
 		s.fail(results, err)
 	// The bucket could not be created: the directory above it is missing.
 	case s.target.fresh && !s.target.seals && errors.Is(err, session.ErrNoNode):

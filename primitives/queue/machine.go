@@ -582,7 +582,7 @@ func (s *step) claimed(in claims) {
 	if in.err != nil {
 		s.held = slices.DeleteFunc(s.held, func(h held) bool { return h.wanted })
 		s.listed, s.follow = nil, turn{}
-		if _, refused := errors.AsType[*refusal](in.err); refused && isAny(in.err, session.ErrNodeExists, session.ErrNoNode, session.ErrBadVersion) {
+		if _, refused := errors.AsType[*refusal](in.err); refused && client.IsAny(in.err, session.ErrNodeExists, session.ErrNoNode, session.ErrBadVersion) {
 			s.lost() // a rival has the item, or had it
 		} else {
 			s.failed(in.err)
@@ -643,7 +643,7 @@ func (s *step) settled(err error) {
 		}
 		s.queue = slices.Concat(under[:i], under[i+1:], s.queue)
 		under = under[i : i+1]
-		if isAny(err, session.ErrNoNode, session.ErrBadVersion) {
+		if client.IsAny(err, session.ErrNoNode, session.ErrBadVersion) {
 			err = fmt.Errorf("%w: %w", ErrNotClaimed, err)
 		} else {
 			stays = !s.leaving // a reader may settle it once more
@@ -711,7 +711,7 @@ func (s *step) buried(in buried) {
 	switch {
 	case err == nil:
 		s.emit(Buried{in.place.id()})
-	case refused && isAny(err, session.ErrNoNode, session.ErrBadVersion, session.ErrNodeExists):
+	case refused && client.IsAny(err, session.ErrNoNode, session.ErrBadVersion, session.ErrNodeExists):
 		if in.how == reject && no.index == 1 && errors.Is(err, session.ErrNoNode) { // as in settled: the claim is left
 			s.do(sweep{s.turn.epoch, in.place})
 		}

@@ -136,3 +136,9 @@ func (b *base) Peek(ctx context.Context) ([]byte, error) {
 func (b *base) explain(err error) error {
 	return client.Wrap(b.session, err, "queue ", b.path)
 }
+
+// String describes the queue in one short line.
+func (b *base) String() string { return "queue " + b.path }
+
+// Format implements [fmt.Formatter]: every verb prints String, and reads no more than that.
+func (b *base) Format(f fmt.State, _ rune) { client.Print(f, b) }

@@ -1,7 +1,6 @@
 package queue
 
 import (
-	"errors"
 	"slices"
 	"sync"
 
@@ -101,8 +100,4 @@ func refused(results []session.OpResult, err error) error {
 		return err
 	}
 	return &refusal{i, err}
-}
-
-func isAny(err error, targets ...error) bool {
-	return slices.ContainsFunc(targets, func(t error) bool { return errors.Is(err, t) })
 }

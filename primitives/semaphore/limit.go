@@ -155,10 +155,7 @@ func Holders(ctx context.Context, s *session.Session, path string) ([]Holder, er
 		return nil, fmt.Errorf("holders: %w", err)
 	}
 	standing := sortLeases(names)
-	paths := make([]string, len(standing))
-	for i, c := range standing {
-		paths[i] = znode.Join(leasesOf(path), c.Name)
-	}
+	paths := recipe.Map(standing, func(c nodes.Contender) string { return znode.Join(leasesOf(path), c.Name) })
 	read, err := recipe.Read(ctx, s, paths)
 	if err != nil {
 		return nil, fmt.Errorf("holders of semaphore %s: %w", path, err)

@@ -3,7 +3,6 @@ package semaphore
 import (
 	"context"
 	"fmt"
-	"io"
 
 	"github.com/zkactors/zkactors/internal/client"
 	"github.com/zkactors/zkactors/internal/znode"
@@ -186,4 +185,4 @@ func (l *Lease) Close() { l.handle.Close() }
 func (l *Lease) String() string { return "lease of semaphore " + l.path }
 
 // Format implements [fmt.Formatter]: every verb prints String, and reads no more than that.
-func (l *Lease) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, l.String()) }
+func (l *Lease) Format(f fmt.State, _ rune) { client.Print(f, l) }

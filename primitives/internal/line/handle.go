@@ -247,10 +247,7 @@ func (h *Handle[Ev]) Release(ctx context.Context) error {
 
 // Downgrade has the holder exclude others that share no more.
 func (h *Handle[Ev]) Downgrade(ctx context.Context) error {
-	err := client.CheckContext(ctx)
-	if err == nil {
-		err = client.Ask(ctx, h.actor, func(r actors.Reply[error]) Input { return Downgrade{r} })
-	}
+	err := client.Ask(ctx, h.actor, func(r actors.Reply[error]) Input { return Downgrade{r} })
 	if errors.Is(err, actors.ErrEnded) {
 		err = ErrNotHeld
 	}

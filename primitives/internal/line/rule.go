@@ -4,6 +4,7 @@ import (
 	"strings"
 
 	"github.com/zkactors/zkactors/primitives/internal/nodes"
+	"github.com/zkactors/zkactors/primitives/internal/recipe"
 )
 
 // A Rule says how the contenders of one path are named, and which of them wait for
@@ -119,12 +120,7 @@ func (f First) Lists() bool { return f.shares() }
 
 // Line implements [Rule].
 func (f First) Line(names []string) []string {
-	all := f.Grammar.Line(names)
-	names = make([]string, len(all))
-	for i, c := range all {
-		names[i] = c.Name
-	}
-	return names
+	return recipe.Map(f.Grammar.Line(names), func(c nodes.Contender) string { return c.Name })
 }
 
 // shares reports whether contenders may be ahead for which we do not wait.

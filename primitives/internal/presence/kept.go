@@ -139,8 +139,19 @@ func (k *Kept[In, Ev]) Events() <-chan Ev { return k.actor.Events() }
 // Done returns a channel that is closed when the node was given up, for good.
 func (k *Kept[In, Ev]) Done() <-chan struct{} { return k.actor.Ended() }
 
-// Joined returns a channel that is closed when the node stands for the first time.
-func (k *Kept[In, Ev]) Joined() <-chan struct{} { return k.joined }
+// Await returns nil when the node stands for the first time. If it is given up first, it returns the reason. If ctx
+// ends first, it returns the cause, and the node is given up in the background.
+func (k *Kept[In, Ev]) Await(ctx context.Context, s *session.Session) error {
+	select {
+	case <-k.joined:
+		return nil
+	case <-k.Done():
+		return k.Last().Reason()
+	case <-ctx.Done():
+		_ = k.Tell(k.input(Leave{})) // an ended one has left
+		return client.Of(s).Explain(context.Cause(ctx))
+	}
+}
 
 // Last returns the machine as it was at its end. Before the end it returns a zero Machine,
 // which is not [Machine.Ended].
@@ -157,9 +168,6 @@ func (k *Kept[In, Ev]) Err() error { return k.Last().Err() }
 // ends first, it returns the cause, and the update goes on. If the node is given up first, it
 // returns the reason.
 func (k *Kept[In, Ev]) Update(ctx context.Context, data []byte) error {
-	if err := client.CheckContext(ctx); err != nil {
-		return err
-	}
 	err := client.Ask(ctx, k.actor, func(reply actors.Reply[error]) In {
 		return k.input(Update{Data: string(data), Reply: reply})
 	})

@@ -501,11 +501,6 @@ func (m *stepper) give(rev int, err error) {
 	}
 }
 
-// isAny reports whether err is one of the targets.
-func isAny(err error, targets ...error) bool {
-	return slices.ContainsFunc(targets, func(t error) bool { return errors.Is(err, t) })
-}
-
 // fail follows a request that was not done, or may not have been. An error that says
 // nothing about the node sets doubt, so that a look comes next. The node is given up only
 // for an error that would come again.
@@ -518,19 +513,19 @@ func (m *stepper) fail(err error) {
 		m.end()
 	case client.Over(err):
 		m.stalled = true // the event of its end follows
-	case isAny(err, session.ErrUnknownOutcome, session.ErrDisconnected):
+	case client.IsAny(err, session.ErrUnknownOutcome, session.ErrDisconnected):
 		m.doubt = true
-	case was == creating && isAny(err, session.ErrNoNode):
+	case was == creating && client.IsAny(err, session.ErrNoNode):
 		m.orphan = true
-	case was == looking && isAny(err, session.ErrNoNode), was == confirming && isAny(err, session.ErrNoNode):
+	case was == looking && client.IsAny(err, session.ErrNoNode), was == confirming && client.IsAny(err, session.ErrNoNode):
 		m.looked(Sight{})
-	case isAny(err, session.ErrNodeExists, session.ErrBadVersion, session.ErrNoNode):
+	case client.IsAny(err, session.ErrNodeExists, session.ErrBadVersion, session.ErrNoNode):
 		m.doubt = true
 	case was == setting:
 		m.refuse(err)
 	case errors.Is(err, session.ErrBusy): // a busy server may have done it
 		m.doubt = true
-	case was == marking, was == taking && isAny(err, session.ErrNoAuth):
+	case was == marking, was == taking && client.IsAny(err, session.ErrNoAuth):
 		m.barred = err
 	default:
 		m.leave(err)

@@ -188,7 +188,7 @@ func (n *Node) create(t turn, data string, first []session.Op, tell func(created
 			in := created{turn: t}
 			if len(results) > len(plain) {
 				last := results[len(plain)]
-				if isAny(last.Err, session.ErrNoAuth) {
+				if client.IsAny(last.Err, session.ErrNoAuth) {
 					refused()
 					return
 				}

@@ -9,6 +9,7 @@ import (
 	"github.com/zkactors/zkactors/internal/znode"
 	"github.com/zkactors/zkactors/primitives/internal/line"
 	"github.com/zkactors/zkactors/primitives/internal/nodes"
+	"github.com/zkactors/zkactors/primitives/internal/recipe"
 )
 
 // This file is the rule of lines with priorities. Contenders are named
@@ -92,12 +93,7 @@ func (rule) Prefix(guid string) string { return znode.GUIDName(guid, "") }
 
 // Line implements [line.Rule]. Names of other layouts are left out; Locate refuses them.
 func (rule) Line(names []string) []string {
-	all := Ranks(names)
-	names = make([]string, len(all))
-	for i, c := range all {
-		names[i] = c.Name
-	}
-	return names
+	return recipe.Map(Ranks(names), func(c nodes.Rank) string { return c.Name })
 }
 
 // Room implements [line.Rule]. The number of children says nothing about priorities.

@@ -40,6 +40,15 @@ func are[A, B any](last, next any) bool {
 	return a && b
 }
 
+// Map returns what f returns of each, in order.
+func Map[A, B any](all []A, f func(A) B) []B {
+	mapped := make([]B, len(all))
+	for i, a := range all {
+		mapped[i] = f(a)
+	}
+	return mapped
+}
+
 // A Reading is the answer to the read of a node.
 type Reading struct {
 	Data []byte
