@@ -95,12 +95,8 @@ func (l lockedTree) Step(in treeInput, out *actors.Effects[treeEffect, TreeState
 
 // observe closes synced, once.
 func (c *Cache) observe(m lockedTree, _ []TreeState) {
-	if m.synced {
-		select {
-		case <-c.synced:
-		default:
-			close(c.synced)
-		}
+	if m.synced && !client.Closed(c.synced) {
+		close(c.synced)
 	}
 }
 

@@ -121,6 +121,24 @@ func IsAny(err error, targets ...error) bool {
 	return slices.ContainsFunc(targets, func(t error) bool { return errors.Is(err, t) })
 }
 
+// Without returns err, or nil if it is the expected one.
+func Without(err, expected error) error {
+	if errors.Is(err, expected) {
+		return nil
+	}
+	return err
+}
+
+// Closed reports whether a channel is closed that carries no values.
+func Closed(ch <-chan struct{}) bool {
+	select {
+	case <-ch:
+		return true
+	default:
+		return false
+	}
+}
+
 // Of returns the session as a [Session].
 func Of(s *session.Session) Session { return live{s} }
 

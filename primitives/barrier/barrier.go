@@ -102,12 +102,10 @@ func (b *Barrier) Wait(ctx context.Context) error {
 
 // refusal returns why a command cannot even begin.
 func (b *Barrier) refusal(ctx context.Context) error {
-	select {
-	case <-b.Done():
+	if client.Closed(b.Done()) {
 		return client.Because(ErrClosed, b.Err())
-	default:
-		return client.Usable(ctx)
 	}
+	return client.Usable(ctx)
 }
 
 // Events returns the channel of events, which is always the same one:

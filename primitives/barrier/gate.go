@@ -82,14 +82,7 @@ func (g *Gate) observe(m gate, events []GateEvent) {
 	}
 }
 
-func (g *Gate) over() bool {
-	select {
-	case <-g.done:
-		return true
-	default:
-		return false
-	}
-}
+func (g *Gate) over() bool { return client.Closed(g.done) }
 
 // Events returns the channel of events, which is always the same one:
 //

@@ -166,15 +166,11 @@ func (t *Transaction) Close() { t.actor.Close() }
 // observe keeps what the accessors return up to date with the machine.
 func (t *Transaction) observe(m machine, events []Event) {
 	logOutcomes(t.session, t.place.parent, events)
-	if m.settled {
-		select {
-		case <-t.settled:
-		default:
-			t.mu.Lock()
-			t.outcome, t.err = m.outcome, m.err
-			t.mu.Unlock()
-			close(t.settled)
-		}
+	if m.settled && !client.Closed(t.settled) {
+		t.mu.Lock()
+		t.outcome, t.err = m.outcome, m.err
+		t.mu.Unlock()
+		close(t.settled)
 	}
 	if m.Ended() {
 		t.owned.End()

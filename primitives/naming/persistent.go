@@ -16,15 +16,6 @@ func passing(ctx context.Context, err error) bool {
 	return ctx.Err() == nil && (session.Passing(err) || client.IsAny(err, session.ErrBadVersion, session.ErrNoNode, session.ErrNodeExists))
 }
 
-// look returns what stands for a name, and no Stat if nothing does.
-func look(ctx context.Context, s *session.Session, node string) ([]byte, *session.Stat, error) {
-	data, stat, err := s.Get(ctx, node)
-	if errors.Is(err, session.ErrNoNode) {
-		return nil, nil, nil
-	}
-	return data, stat, err
-}
-
 // registerPersistent tries until it is known what became of it, or cannot be known.
 func registerPersistent(ctx context.Context, s *session.Session, path, node string, data []byte, replace bool) error {
 	var before *session.Stat // what stands there, as far as is known
@@ -33,7 +24,8 @@ func registerPersistent(ctx context.Context, s *session.Session, path, node stri
 	defer pauses.End()
 	for {
 		if replace || doubt {
-			there, now, err := look(ctx, s, node)
+			there, now, err := s.Get(ctx, node)
+			err = client.Without(err, session.ErrNoNode) // then there is no Stat
 			if err == nil && doubt {
 				err = settle(before, now, bytes.Equal(there, data), replace)
 			} else if doubt {

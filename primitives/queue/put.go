@@ -316,12 +316,7 @@ func (p *producer) makeDir(ofItems bool, answer func(error)) {
 			answer(err)
 			return
 		}
-		p.requests.Create(dir, nil, session.Persistent, func(_ string, err error) {
-			if errors.Is(err, session.ErrNodeExists) {
-				err = nil
-			}
-			answer(err)
-		})
+		p.requests.Create(dir, nil, session.Persistent, func(_ string, err error) { answer(client.Without(err, session.ErrNodeExists)) })
 	})
 }
 
@@ -334,9 +329,7 @@ func (p *producer) find(answer func(error, filingInput)) {
 			return
 		}
 		p.requests.Children(dir, func(names []string, _ *session.Stat, err error) {
-			if errors.Is(err, session.ErrNoNode) {
-				err = nil
-			}
+			err = client.Without(err, session.ErrNoNode)
 			found := bucket{priority: p.filing.priority, number: -1}
 			for _, name := range names {
 				b, ok := parseBucket(name)
@@ -352,9 +345,7 @@ func (p *producer) find(answer func(error, filingInput)) {
 				return
 			}
 			p.requests.Exists(p.into.bucket(found), func(stat *session.Stat, err error) {
-				if errors.Is(err, session.ErrNoNode) {
-					err = nil
-				}
+				err = client.Without(err, session.ErrNoNode)
 				answer(err, newest{found, stat != nil && stat.NumChildren >= bucketSize, err})
 			})
 		})

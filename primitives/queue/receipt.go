@@ -175,12 +175,7 @@ func (rs *receipts) beginBefore(before, epoch int, ops []session.Op, answer func
 
 // ensure makes a receipt, unless one is free: no receipt has a number that is lower than that of the first.
 func (rs *receipts) ensure(epoch int, answer func(error)) {
-	rs.beginBefore(1, epoch, nil, func(_ []session.OpResult, err error) {
-		if errors.Is(err, errYounger) {
-			err = nil
-		}
-		answer(err)
-	})
+	rs.beginBefore(1, epoch, nil, func(_ []session.OpResult, err error) { answer(client.Without(err, errYounger)) })
 }
 
 // A writing performs what a transaction asks for.

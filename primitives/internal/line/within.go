@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/zkactors/zkactors/internal/client"
 	"github.com/zkactors/zkactors/session"
 )
 
@@ -48,15 +49,8 @@ func Holders[H any](ctx context.Context, s *session.Session, path string) (all [
 	in, _ := ctx.Value(stays{}).(*stay)
 	for ; in != nil; in = in.outer {
 		h, ok := in.holder.(H)
-		if in.site != (site{s, path}) {
-			continue
-		}
-		select {
-		case <-in.over:
-		default:
-			if ok {
-				all = append(all, h)
-			}
+		if ok && in.site == (site{s, path}) && !client.Closed(in.over) {
+			all = append(all, h)
 		}
 	}
 	return all

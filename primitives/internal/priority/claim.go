@@ -3,6 +3,7 @@ package priority
 import (
 	"strings"
 
+	"github.com/zkactors/zkactors/internal/client"
 	"github.com/zkactors/zkactors/internal/znode"
 	"github.com/zkactors/zkactors/primitives/internal/claim"
 	"github.com/zkactors/zkactors/primitives/internal/nodes"
@@ -87,7 +88,7 @@ func (b bid) Judge(found []claim.Found) (bid, claim.Verdict) {
 	case mine.Err == nil && (isReader(b.node) || string(mine.Data) == b.node):
 		return b, claim.Verdict{Zxid: mine.Stat.Czxid, Version: path.Stat.Version}
 	}
-	if err := without(mine.Err, session.ErrNoNode); err != nil {
+	if err := client.Without(mine.Err, session.ErrNoNode); err != nil {
 		return b, claim.Verdict{Err: err}
 	}
 	return b, claim.Verdict{Next: claim.Take}

@@ -143,7 +143,7 @@ func (p *Lock) settle(requests client.Async, answer func(exists, empty bool, err
 					p.settle(requests, answer)
 					return
 				}
-				answer(!errors.Is(err, session.ErrNoNode), false, without(err, session.ErrNoNode))
+				answer(!errors.Is(err, session.ErrNoNode), false, client.Without(err, session.ErrNoNode))
 			})
 		}
 	})
@@ -182,14 +182,6 @@ func IsForeign(name string) bool {
 	return !ranked && nodes.IsContender(name)
 }
 
-// without returns err, or nil if it is the expected one.
-func without(err, expected error) error {
-	if errors.Is(err, expected) {
-		return nil
-	}
-	return err
-}
-
 // mark writes the kind of the lock to an empty path, at the version at which it was read.
 func (p *Lock) mark(requests client.Async, version int32, answer func(error)) {
 	requests.Set(p.path, []byte(marker), version, func(_ *session.Stat, err error) { answer(err) })
@@ -208,7 +200,7 @@ func (p *Lock) make(_ *line.Recipe, requests client.Async, answer func(made bool
 func (p *Lock) beside(r *line.Recipe, requests client.Async, answer func(data string, err error)) {
 	path, holder := read(requests, p.path), read(requests, znode.Join(p.path, holderNode))
 	requests.Children(znode.Join(p.path, readersNode), func(names []string, _ *session.Stat, err error) {
-		failed := cmp.Or(path.Err, without(holder.Err, session.ErrNoNode), without(err, session.ErrNoNode))
+		failed := cmp.Or(path.Err, client.Without(holder.Err, session.ErrNoNode), client.Without(err, session.ErrNoNode))
 		switch {
 		case failed != nil:
 			answer("", failed)
@@ -434,5 +426,5 @@ func Holders(ctx context.Context, s *session.Session, path string) (map[string]b
 	for _, name := range readers {
 		all[name] = true
 	}
-	return all, without(err, session.ErrNoNode)
+	return all, client.Without(err, session.ErrNoNode)
 }
