@@ -265,7 +265,7 @@ func (e *Ensemble) connect() error {
 			if i == j || e.config.DirectLinks {
 				continue
 			}
-			l, err := newLink(to.quorum.addr, to.election.addr)
+			l, err := newLink(to.quorum.addr, to.election.addr, func() bool { return to.running() != nil })
 			if err != nil {
 				return err
 			}

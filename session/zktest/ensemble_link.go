@@ -9,12 +9,13 @@ import (
 	"time"
 )
 
-// linkDialTimeout bounds the attempts to connect to a server. A follower must
-// not be told that it is connected and then that it is not, only because the
+// A server that does not run has linkDialTimeout to begin to listen, and one that runs has so many
+// times more. A follower must not be told that it is connected and then that it is not, only because the
 // leader is about to listen: it would elect again, while the leader waits for
 // it until InitLimit.
 const (
 	linkDialTimeout = time.Second
+	linkDialRounds  = 5
 	linkDialPause   = 10 * time.Millisecond
 )
 
@@ -38,6 +39,7 @@ const (
 // each of the other's ports.
 type link struct {
 	listeners []net.Listener
+	running   func() bool    // whether the server connected to is a process
 	done      sync.WaitGroup // the link's goroutines
 
 	mu      sync.Mutex
@@ -56,10 +58,10 @@ type linkConn struct {
 }
 
 // newLink returns a link to a server's ports for the quorum and for elections.
-func newLink(quorum, election string) (*link, error) {
+func newLink(quorum, election string, running func() bool) (*link, error) {
 	open := make(chan struct{})
 	close(open)
-	l := &link{flowing: [2]chan struct{}{open, open}, conns: make(map[*linkConn]struct{})}
+	l := &link{running: running, flowing: [2]chan struct{}{open, open}, conns: make(map[*linkConn]struct{})}
 	for _, target := range []string{quorum, election} {
 		listener, err := net.Listen("tcp", "127.0.0.1:0")
 		if err != nil {
@@ -148,7 +150,7 @@ func (l *link) drain(c *linkConn) {
 
 // dial connects to target, which may not listen yet.
 func (l *link) dial(c *linkConn, target string) (net.Conn, error) {
-	ctx, cancel := context.WithTimeout(context.Background(), linkDialTimeout)
+	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	l.done.Go(func() {
 		select {
@@ -157,6 +159,18 @@ func (l *link) dial(c *linkConn, target string) (net.Conn, error) {
 		case <-ctx.Done():
 		}
 	})
+	for round := 1; ; round++ {
+		far, err := dialFor(ctx, linkDialTimeout, target)
+		if err == nil || ctx.Err() != nil || round == linkDialRounds || !l.running() {
+			return far, err
+		}
+	}
+}
+
+// dialFor connects to target within a time.
+func dialFor(ctx context.Context, limit time.Duration, target string) (net.Conn, error) {
+	ctx, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
 	for {
 		far, err := new(net.Dialer).DialContext(ctx, "tcp", target)
 		if err == nil {

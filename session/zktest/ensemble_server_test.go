@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"context"
 	"net"
+	"sync"
 	"testing"
 	"time"
 
@@ -64,4 +65,37 @@ func TestServerThatElectsIsAwaited(t *testing.T) {
 			check.True(t, (err == nil) == test.served, "%v", err)
 		})
 	}
+}
+
+// TestLinkAwaitsLateLeader: a leader that runs and listens late keeps its followers. One that is told that it has lost
+// the connection elects again, and the leader waits for it until InitLimit.
+func TestLinkAwaitsLateLeader(t *testing.T) {
+	t.Parallel()
+	leader := check.Have(reservePort())(t)
+	defer leader.release()
+	ended := make(chan struct{})
+	var l net.Listener
+	listen := sync.OnceFunc(func() { // when the link has dialed in vain for as long as it grants to the dead
+		l = check.Have(net.Listen("tcp", leader.addr))(t)
+		go func() {
+			defer close(ended)
+			accept(l, func(c net.Conn) {
+				_, _ = c.Write([]byte("leader"))
+				_ = c.Close()
+			})
+		}()
+	})
+	link := check.Have(newLink(leader.addr, "127.0.0.1:1", func() bool {
+		listen()
+		return true
+	}))(t)
+	defer link.close()
+	follower := check.Have(net.Dial("tcp", link.addrs()[0]))(t)
+	defer follower.Close() //nolint:errcheck // nothing was written
+	got := make([]byte, len("leader"))
+	_, err := bufio.NewReader(follower).Read(got)
+	check.True(t, err == nil && string(got) == "leader", "%q, %v", got, err)
+	listen()
+	_ = l.Close()
+	<-ended
 }
