@@ -43,8 +43,9 @@ func TestReal(t *testing.T) {
 	proxy := zktest.NewProxy(t, ens.Addrs()...)
 	ctx, cancel := context.WithTimeout(t.Context(), 15*time.Minute)
 	defer cancel()
+	// A leader that no one follows in time waits for InitLimit, 10 s; it may be elected twice.
 	connect := func() *session.Session {
-		s := check.Have(session.Open(ctx, proxy.Addrs(), &session.Options{Timeout: 20 * time.Second, ServerTick: 100 * time.Millisecond}))(t)
+		s := check.Have(session.Open(ctx, proxy.Addrs(), &session.Options{Timeout: 40 * time.Second, ServerTick: 100 * time.Millisecond}))(t)
 		return s
 	}
 	all := &tally{acted: map[string]map[string]bool{}}

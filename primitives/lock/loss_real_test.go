@@ -18,17 +18,19 @@ func TestRealFailover(t *testing.T) {
 	t.Parallel()
 	ens := zktest.StartEnsemble(t, 3, zktest.NoSync())
 	ctx := patient(t)
+	// A leader that no one follows in time waits for InitLimit, 10 s; it may be elected twice.
+	opts := &session.Options{Timeout: 40 * time.Second, ServerTick: tick}
 	var sessions []*session.Session
 	for range 3 {
-		sessions = append(sessions, open(t, ens.Addrs(), nil))
+		sessions = append(sessions, open(t, ens.Addrs(), opts))
 	}
 	const path = "/locks/failover"
 	// One that is connected to the leader, so that it is in the middle of it.
 	leader := ens.Leader()
-	s := open(t, []string{ens.Addr(leader), ens.Addr((leader + 1) % 3)}, nil)
+	s := open(t, []string{ens.Addr(leader), ens.Addr((leader + 1) % 3)}, opts)
 	for s.State().(session.Connected).Server != ens.Addr(leader) {
 		s.Close()
-		s = open(t, []string{ens.Addr(leader), ens.Addr((leader + 1) % 3)}, nil)
+		s = open(t, []string{ens.Addr(leader), ens.Addr((leader + 1) % 3)}, opts)
 	}
 	holder := acquire(t, s, path)
 	node, id := holder.Node(), s.ID()
