@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"sync"
 	"time"
 
@@ -230,11 +229,7 @@ func (c *Candidate) refuse(op string, why error) error {
 
 // ask gives a command, and returns what it is answered with.
 func (c *Candidate) ask(ctx context.Context, op string, command func(actors.Reply[error]) input) error {
-	err := client.CheckContext(ctx)
-	if err == nil {
-		err = c.failure(client.Ask(ctx, c.actor, command))
-	}
-	if err != nil {
+	if err := c.failure(client.Ask(ctx, c.actor, command)); err != nil {
 		return c.refuse(op, err)
 	}
 	return nil
@@ -409,4 +404,4 @@ func (c *Candidate) expect(e expect) {
 func (c *Candidate) String() string { return "candidate of election " + c.place.path }
 
 // Format implements [fmt.Formatter]: every verb prints String, and reads no more than that.
-func (c *Candidate) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, c.String()) }
+func (c *Candidate) Format(f fmt.State, _ rune) { client.Print(f, c) }

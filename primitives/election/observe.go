@@ -2,7 +2,6 @@ package election
 
 import (
 	"fmt"
-	"io"
 	"sync"
 
 	"github.com/zkactors/zkactors/actors"
@@ -159,4 +158,4 @@ func (w watcher) Step(in input, out *actors.Effects[effect, LeaderChanged]) watc
 func (o *Observer) String() string { return "observer of election " + o.place.path }
 
 // Format implements [fmt.Formatter]: every verb prints String, and reads no more than that.
-func (o *Observer) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, o.String()) }
+func (o *Observer) Format(f fmt.State, _ rune) { client.Print(f, o) }
