@@ -3,6 +3,7 @@ package session_test
 import (
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -313,6 +314,7 @@ func TestFollowTogether(t *testing.T) {
 				}
 			}
 		}
+		tooLong := "long" + strings.Repeat("x", 128<<10) // for the request that sets the watches: it is read
 		rows := []struct {
 			name          string
 			before, after func() error // the watch is planted
@@ -327,6 +329,7 @@ func TestFollowTogether(t *testing.T) {
 			{"restless", nothing, set("/l/restless"), "watched new", ""},
 			{"secret", nothing, remove("/l/secret"), "watched", ""},
 			{"known", nothing, remove("/l/known"), "old gone", "old gone"},
+			{tooLong, nothing, remove("/l/" + tooLong), "old gone", ""},
 		}
 		check.Must(t, other.EnsurePath(t.Context(), "/l"))
 		var beside []session.Other
@@ -364,7 +367,7 @@ func TestFollowTogether(t *testing.T) {
 			check.Must(t, row.before())
 		}
 		pass(time.Second)
-		if got := srv.RequestsOf(s.ID()); got[zktest.OpSetWatches] != 1 || got[zktest.OpGetData] != 2 { // of what has changed
+		if got := srv.RequestsOf(s.ID()); got[zktest.OpSetWatches] != 1 || got[zktest.OpGetData] != 3 { // of what has changed, and of what is too long
 			t.Errorf("planted by %v", got)
 		}
 		for _, row := range rows {
@@ -380,10 +383,10 @@ func TestFollowTogether(t *testing.T) {
 		pass(time.Second)
 		for _, row := range rows {
 			if got := fmt.Sprint(told[row.name]); got != "["+row.want+"]" {
-				t.Errorf("%s: told %s, want %s", row.name, got, row.want)
+				t.Errorf("%.20s: told %s, want %s", row.name, got, row.want)
 			}
 			if got := fmt.Sprint(followed[row.name]); got != "["+row.follows+"]" {
-				t.Errorf("%s: who follows is told %s, want %s", row.name, got, row.follows)
+				t.Errorf("%.20s: who follows is told %s, want %s", row.name, got, row.follows)
 			}
 		}
 		if got := fmt.Sprint(told["own"]); got != "[own gone]" {
