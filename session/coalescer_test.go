@@ -379,7 +379,7 @@ func (b *bench) verify() {
 			b.t.Errorf("%s has %d answers", a.name, a.answers)
 		case n > 1, a.err == nil && n != 1, a.err != nil && !InDoubt(a.err) && !a.read && !errors.Is(a.err, ErrDisconnected) && n != 0:
 			b.t.Errorf("%s was done %d times: %v", a.name, n, a.err)
-		case a.bad && a.err == nil, b.calm && a.bad != errors.Is(a.err, ErrNoNode):
+		case a.bad && a.err == nil, b.calm && a.bad != errors.Is(a.err, ErrNoNode), errors.Is(a.err, ErrAuthFailed):
 			b.t.Errorf("%s: %v", a.name, a.err)
 		case b.wasted[a.name] > maxSpoilt, b.blamed[a.name] > 1:
 			b.t.Errorf("%s was a part of %d transactions that failed", a.name, b.wasted[a.name])
