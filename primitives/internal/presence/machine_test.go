@@ -217,6 +217,7 @@ func TestRows(t *testing.T) {
 	var (
 		leave   = func(Machine) Input { return Leave{} }
 		late    = func(m Machine) Input { return patient{m.waits} }
+		blinds  = func(m Machine) Input { return blind{m.turn.epoch, session.ErrExpired} }
 		early   = func(m Machine) Input { return patient{m.waits - 1} }
 		cut     = func(Machine) Input { return heard{session.Suspended{}} }
 		back    = func(Machine) Input { return heard{session.Resumed{}} }
@@ -298,6 +299,9 @@ func TestRows(t *testing.T) {
 		"that is new":               {takes, inputs{exists, looks(curators), late, looks(curators), stores(curators), stores(marked)}, "[takeOver] []"},
 		"not after leaving":         {takes, inputs{exists, looks(foreign), late, looks(foreign), leave, stores(foreign)}, "[] [{<nil>}]"},
 		"not when cut off":          {takes, inputs{exists, looks(foreign), late, looks(foreign), cut, stores(foreign)}, "[] []"},
+		"nor when back":             {takes, inputs{exists, looks(foreign), late, looks(foreign), cut, back, stores(foreign)}, "[look] []"},
+		"nor seen when cut off":     {takes, inputs{exists, looks(foreign), late, cut, looks(foreign)}, "[] []"},
+		"nor seen when leaving":     {takes, inputs{exists, looks(foreign), late, leave, looks(foreign)}, "[] [{<nil>}]"},
 		"at once":                   {atOnce, inputs{exists, looks(foreign)}, "[store] []"},
 		"or when that is asked for": {Machine{}, inputs{exists, looks(foreign), insist}, "[store] []"},
 		"also at the last look":     {Machine{}, inputs{exists, looks(foreign), late, insist, looks(foreign)}, "[store] []"},
@@ -313,6 +317,7 @@ func TestRows(t *testing.T) {
 		"our ghost never is":        {takes, inputs{ok, expires, anew, exists, looks(past)}, "[store] []"},
 		"cut off":                   {Machine{}, inputs{ok, cut}, "[] [{0001-01-01 00:00:00 +0000 UTC}]"},
 		"nothing is said yet":       {Machine{}, inputs{ok, cut, back}, "[look] []"},
+		"the watch ends with it":    {Machine{}, inputs{ok, blinds}, "[] []"},
 		"it still stands":           {Machine{}, inputs{ok, cut, back, looks(own)}, "[] [{}]"},
 		"it does not":               {Machine{}, inputs{ok, cut, back, looks(Sight{})}, "[create follow] [{node deleted by another client, or with the session}]"},
 		"it is another's":           {Machine{}, inputs{ok, cut, back, looks(foreign)}, "[] [{name held by another: taken over by session 0x2}]"},
