@@ -218,6 +218,7 @@ func TestRows(t *testing.T) {
 		leave   = func(Machine) Input { return Leave{} }
 		late    = func(m Machine) Input { return patient{m.waits} }
 		blinds  = func(m Machine) Input { return blind{m.turn.epoch, session.ErrExpired} }
+		hides   = func(m Machine) Input { return blind{m.turn.epoch, session.ErrNoAuth} }
 		early   = func(m Machine) Input { return patient{m.waits - 1} }
 		cut     = func(Machine) Input { return heard{session.Suspended{}} }
 		back    = func(Machine) Input { return heard{session.Resumed{}} }
@@ -336,6 +337,7 @@ func TestRows(t *testing.T) {
 		"left before it is created": {Machine{}, inputs{leave, ok}, "[withdraw] []"},
 		"left":                      {Machine{}, inputs{ok, leave}, "[withdraw] []"},
 		"left for good":             {Machine{}, inputs{ok, leave, did}, "[] [{<nil>}]"},
+		"left first":                {Machine{}, inputs{ok, leave, hides, did}, "[] [{<nil>}]"},
 		"left, and not created":     {Machine{}, inputs{leave, exists}, "[withdraw] []"},
 		"left another's":            {Machine{}, inputs{exists, looks(foreign), leave}, "[] [{<nil>}]"},
 		"left, and in doubt":        {Machine{}, inputs{leave, lost}, "[withdraw] []"},
