@@ -33,6 +33,7 @@ var whatDiffers = []struct {
 	{regexp.MustCompile(`127\.0\.0\.1:[0-9:]+`), "ADDRESS"},
 	{regexp.MustCompile(`0x[0-9a-f]+`), "0xN"},
 	{regexp.MustCompile(`-?\d+(\.\d+)?`), "N"},
+	{regexp.MustCompile(`(?m)^N expire at DATE:\n(\tip:)`), "$1"}, // connections that begin together may expire a tick apart
 	{regexp.MustCompile(`(?m)^(dataDir|dataLogDir|java\.[a-z.]*|os\.[a-z.]*|user\.[a-z]*)=.*$`), "$1=TEXT"},
 }
 
