@@ -152,7 +152,7 @@ func tryAcquire(ctx context.Context, s *session.Session, path string, kind Kind,
 func (l *Lock) Events() <-chan Event { return l.handle.Events() }
 
 // Done returns a channel that is closed when the lock is held no more, or never will
-// be: in the very step in which it is lost, and before a release is sent.
+// be: in the very step in which it is lost, and before a release is sent. The contexts have ended by then.
 func (l *Lock) Done() <-chan struct{} { return l.handle.Done() }
 
 // Revoked returns a channel that is closed when the lock is held and another client

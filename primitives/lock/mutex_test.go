@@ -152,6 +152,39 @@ func TestMutexLost(t *testing.T) {
 	})
 }
 
+// A hooked context calls ended when one that was derived from it ends, and once before.
+type hooked struct {
+	context.Context //nolint:containedctx // it is one
+	ended func()
+}
+
+func (h hooked) Value(any) any {
+	h.ended()
+	return nil
+}
+
+// TestContextsEndFirst: when Done is closed, the contexts of the lock have ended, whether it is lost or released.
+func TestContextsEndFirst(t *testing.T) {
+	inRoom(t, 1, func(t *testing.T, srv *zktest.Server, all []*session.Session) {
+		for name, end := range map[string]func(*lock.Lock){
+			"released": func(l *lock.Lock) { check.Must(t, l.Release(t.Context())) },
+			"lost":     func(*lock.Lock) { srv.Expire(all[0].ID()) },
+		} {
+			l := check.Have(lock.Acquire(t.Context(), all[0], "/m", nil))(t)
+			ends := 0
+			work, cancel := l.Context(hooked{t.Context(), func() {
+				check.True(t, !isClosed(l.Done()), "%s: done is closed before a context has ended", name)
+				ends++
+			}})
+			end(l)
+			<-l.Done()
+			check.True(t, work.Err() != nil, "%s: done is closed, and a context has not ended", name)
+			check.True(t, ends > 1, "%s: the context ended unseen", name)
+			cancel()
+		}
+	})
+}
+
 // TestMutexReentered: only a reentrant mutex is locked again within its own context.
 func TestMutexReentered(t *testing.T) {
 	inRoom(t, 1, func(t *testing.T, _ *zktest.Server, all []*session.Session) {

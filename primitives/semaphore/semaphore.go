@@ -142,7 +142,7 @@ func enter(ctx context.Context, s *session.Session, path string, limit int, opts
 func (l *Lease) Events() <-chan Event { return l.handle.Events() }
 
 // Done returns a channel that is closed when the lease is held no more, or never will be:
-// in the very step in which it is lost, and before a release is sent.
+// in the very step in which it is lost, and before a release is sent. The contexts have ended by then.
 func (l *Lease) Done() <-chan struct{} { return l.handle.Done() }
 
 // Err returns why the lease, or the place in line, was lost: an error that wraps [ErrLost]

@@ -51,6 +51,7 @@ type Handle[Ev any] struct {
 	since    time.Duration // it was opened, and from the grant on, since it was acquired; by the session's age
 	blocker  *front        // the contender that is watched; nil while there is none, or it was not read
 	barred   bool          // the blocker is known to hold
+	over     bool          // it is held no more, or never will be: set before contexts are ended, which precedes done
 	contexts []*derived
 }
 
@@ -156,7 +157,7 @@ func (h *Handle[Ev]) Do(ctx context.Context, within func(context.Context) (conte
 func (h *Handle[Ev]) Events() <-chan Ev { return h.actor.Events() }
 
 // Done returns a channel that is closed in the very step in which it is lost, and before
-// a release is sent.
+// a release is sent. The contexts have ended by then.
 func (h *Handle[Ev]) Done() <-chan struct{} { return h.when(done) }
 
 // Revoked returns a channel that is closed when another client asks the holder for it.
@@ -174,7 +175,7 @@ func (h *Handle[Ev]) Context(parent context.Context) (context.Context, context.C
 	ctx, end := context.WithCancelCause(parent)
 	d := &derived{end: end}
 	h.mu.Lock()
-	over, reason := h.raised[done], h.reason()
+	over, reason := h.over, h.reason()
 	if !over {
 		h.contexts = append(h.contexts, d)
 	}
@@ -294,12 +295,10 @@ func (h *Handle[Ev]) observe() {
 	if m.Holding() {
 		h.node = m.node // another after a downgrade
 	}
-	over := !h.raised[done] && (m.Ended() || h.token != 0 && !m.Holding())
+	over := !h.over && (m.Ended() || h.token != 0 && !m.Holding())
 	var contexts []*derived
 	if over {
-		h.raise(decided)
-		h.raise(done)
-		contexts, h.contexts = h.contexts, nil
+		h.over, contexts, h.contexts = true, h.contexts, nil
 	}
 	held, since, reason := h.token != 0, h.since, h.reason()
 	h.mu.Unlock()
@@ -307,6 +306,12 @@ func (h *Handle[Ev]) observe() {
 	// The calls that follow run code of the caller, or take its locks.
 	for _, d := range contexts {
 		d.end(reason)
+	}
+	if over {
+		h.mu.Lock()
+		h.raise(decided)
+		h.raise(done)
+		h.mu.Unlock()
 	}
 	if m.Ended() {
 		h.performer.End()
