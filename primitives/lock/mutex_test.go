@@ -155,7 +155,7 @@ func TestMutexLost(t *testing.T) {
 // A hooked context calls ended when one that was derived from it ends, and once before.
 type hooked struct {
 	context.Context //nolint:containedctx // it is one
-	ended func()
+	ended           func()
 }
 
 func (h hooked) Value(any) any {
