@@ -63,6 +63,10 @@ type Role[M, In, Do, Ev any] struct {
 	// reader has received yet. Neither of them is delivered then. It is asked only
 	// where Merge declined, and only once events have a reader.
 	Cancel func(last, next Ev) bool
+
+	// Keep, if not nil, reports whether an event that came before events have a reader is delivered to it,
+	// before next, which is the newest. Otherwise only the newest is.
+	Keep func(first, next Ev) bool
 }
 
 // An Actor is a running machine. It is safe for concurrent use, and must be
@@ -104,7 +108,7 @@ func newLoop[M Machine[M, In, Do, Ev], In, Do, Ev any](m M, role Role[M, In, Do,
 	l := &loop[M, In, Do, Ev]{
 		actor: Actor[In, Ev]{
 			stop: role.Stop,
-			out:  outbox[Ev]{merge: role.Merge, cancel: role.Cancel},
+			out:  outbox[Ev]{merge: role.Merge, cancel: role.Cancel, keep: role.Keep},
 		},
 		name:    role.Name,
 		perform: role.Perform,
@@ -294,7 +298,7 @@ func (a *Actor[In, Ev]) Tell(in In) error {
 }
 
 // Events returns the channel of events, which is always the same one. It begins with the newest
-// event before the first call, and the last event is always delivered. The channel is closed after
+// event before the first call, and what [Role] has kept before that. The last event is always delivered. The channel is closed after
 // the last event: receive with "ev, ok := <-events", because a select over a closed channel spins.
 func (a *Actor[In, Ev]) Events() <-chan Ev {
 	a.mu.Lock()

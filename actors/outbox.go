@@ -1,12 +1,13 @@
 package actors
 
 // An outbox queues events for a reader that may be slow. Until events have a reader it
-// keeps only the newest. When there is nothing to send it yields a nil channel, so that
+// keeps only the newest, and before it the one that keep says. When there is nothing to send it yields a nil channel, so that
 // its case in a select is never ready.
 type outbox[T any] struct {
 	ch     chan T // has room for one, and no other sender; nil until events have a reader
 	merge  func(last, next T) (T, bool)
 	cancel func(last, next T) bool
+	keep   func(first, next T) bool
 
 	queue []T
 	head  int // of the queue: what comes before it has been sent
@@ -30,7 +31,7 @@ func (o *outbox[T]) put(v T) {
 	}
 	switch {
 	case o.ch == nil:
-		*last = v
+		o.replace(v)
 	case o.cancel != nil && o.cancel(*last, v):
 		clear(o.queue[len(o.queue)-1:])
 		o.queue = o.queue[:len(o.queue)-1]
@@ -38,6 +39,16 @@ func (o *outbox[T]) put(v T) {
 	default:
 		o.push(v)
 	}
+}
+
+// replace has v follow the oldest event, or take the place of all. There is no reader, and one event at least.
+func (o *outbox[T]) replace(v T) {
+	first := o.queue[0]
+	clear(o.queue)
+	if o.queue = o.queue[:0]; o.keep != nil && o.keep(first, v) {
+		o.push(first)
+	}
+	o.push(v)
 }
 
 // reclaim takes the newest event back from the channel, if it is still there: events

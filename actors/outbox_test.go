@@ -22,6 +22,8 @@ func mergeNotes(last, next note) (note, bool) {
 
 func cancelNotes(last, next note) bool { return last.kind == 'o' && next.kind == 'c' }
 
+func keepNotes(first, next note) bool { return first.kind == 'o' && next.kind != 'l' }
+
 // A plainOutbox is the specification: what nobody has received, in order.
 type plainOutbox struct {
 	undelivered []note
@@ -40,6 +42,8 @@ func (o *plainOutbox) put(v note) {
 		return
 	}
 	switch {
+	case !o.wanted && keepNotes(o.undelivered[0], v):
+		o.undelivered = []note{o.undelivered[0], v}
 	case !o.wanted:
 		o.undelivered = []note{v}
 	case cancelNotes(last, v):
@@ -52,7 +56,7 @@ func (o *plainOutbox) put(v note) {
 func TestOutboxIsWhatItShouldBe(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		ch := make(chan note, 1)
-		out := outbox[note]{merge: mergeNotes, cancel: cancelNotes}
+		out := outbox[note]{merge: mergeNotes, cancel: cancelNotes, keep: keepNotes}
 		var want plainOutbox
 		pump := func() {
 			for {

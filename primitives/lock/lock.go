@@ -85,7 +85,7 @@ func Do(ctx context.Context, s *session.Session, path string, opts *Options, f f
 var (
 	hooks        = line.Hooks{Inspect: priority.Inspect, Marked: mark.Split}
 	presentation = line.Presentation[Event]{
-		Tell: tell, Merge: recipe.Newest[Waiting, Event], Cancel: recipe.Undone[Suspended, Resumed, Event], Lost: ErrLost, Released: ErrReleased,
+		Tell: tell, Merge: recipe.Newest[Waiting, Event], Cancel: recipe.Undone[Suspended, Resumed, Event], Keep: recipe.Stays[Acquired, Event], Lost: ErrLost, Released: ErrReleased,
 	}
 )
 
@@ -147,8 +147,9 @@ func tryAcquire(ctx context.Context, s *session.Session, path string, kind Kind,
 //
 //	Waiting* (Acquired (Suspended | Resumed | Revoked)*)? (Released | Lost)
 //
-// It begins with the newest event before the first call. The channel is closed after the last
-// event: receive with "ev, ok := <-events", because a select over a closed channel spins.
+// It begins with the newest event before the first call, and with Acquired before that if it is
+// held. The channel is closed after the last event: receive with "ev, ok := <-events", because
+// a select over a closed channel spins.
 func (l *Lock) Events() <-chan Event { return l.handle.Events() }
 
 // Done returns a channel that is closed when the lock is held no more, or never will

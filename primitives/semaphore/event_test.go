@@ -22,6 +22,8 @@ func TestUndeliveredEvents(t *testing.T) {
 			_, s := a.(Suspended)
 			_, r := b.(Resumed)
 			check.Equal(t, presentation.Cancel(a, b), s && r, b, "cancels", a)
+			_, acquired := a.(Acquired)
+			check.Equal(t, presentation.Keep(a, b), acquired, b, "keeps", a)
 		}
 	}
 }

@@ -19,6 +19,7 @@ type Presentation[Ev any] struct {
 	Tell   func(Event) Ev                 // gives an event its recipe's own type
 	Merge  func(last, next Ev) (Ev, bool) // as in [actors.Role]
 	Cancel func(last, next Ev) bool       // likewise
+	Keep   func(first, next Ev) bool      // likewise
 
 	Lost     error // is wrapped by what [Handle.Err] returns, and by a guard that refuses
 	Released error // is the cause with which contexts end at a release
@@ -79,7 +80,7 @@ func Open[Ev any](s *session.Session, r *Recipe, presentation *Presentation[Ev],
 	h.turn = turn{New(znode.NewGUID(), r.Rule, c.Warm(h.performer.warmth()) && !h.performer.Plain, inBackground), &h.did}
 	h.did.Emit = h.room[:0]
 	h.actor = actors.Start(h, actors.Role[*Handle[Ev], Input, Effect, Ev]{
-		Name: r.Name, Perform: h.performer.Perform, Inline: inline, Stop: Leave{}, Merge: presentation.Merge, Cancel: presentation.Cancel,
+		Name: r.Name, Perform: h.performer.Perform, Inline: inline, Stop: Leave{}, Merge: presentation.Merge, Cancel: presentation.Cancel, Keep: presentation.Keep,
 	})
 	h.performer.Begin(h.tell, h.actor)
 	return h

@@ -34,6 +34,9 @@ func Newest[Level, Ev any](last, next Ev) (Ev, bool) { return next, are[Level, L
 // Undone cancels an event of the type Done that is followed by one of the type Reversed, as in [actors.Role].
 func Undone[Done, Reversed, Ev any](last, next Ev) bool { return are[Done, Reversed](last, next) }
 
+// Stays keeps an event of the type First for a reader that comes later, as in [actors.Role].
+func Stays[First, Ev any](first, _ Ev) bool { return are[First, Ev](first, first) }
+
 func are[A, B any](last, next any) bool {
 	_, a := last.(A)
 	_, b := next.(B)
