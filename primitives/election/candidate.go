@@ -83,6 +83,7 @@ func New(s *session.Session, path string, opts *Options) (*Candidate, error) {
 		Stop:    leave{},
 		Merge:   recipe.Newest[LeaderChanged, Event],
 		Cancel:  recipe.Undone[Suspended, Resumed, Event],
+		Keep:    recipe.Stays[Elected, Deposed, Event],
 	})
 	c.line.Begin(func(in line.Input) { c.tell(placed{in}) }, c.actor)
 	return c, nil
@@ -118,8 +119,8 @@ func (c *Candidate) answer(err error, in input) { c.owned.Answer(err, func() { c
 //	(Elected (Suspended | Resumed)* Deposed)* Left
 //
 // with [Standing], [LeaderChanged] and [Overrun] anywhere before [Left]. It begins with the newest
-// event before the first call. The channel is closed after the last event: receive with "ev, ok :=
-// <-events", because a select over a closed channel spins.
+// event before the first call, and with Elected before that if it leads. The channel is closed after
+// the last event: receive with "ev, ok := <-events", because a select over a closed channel spins.
 func (c *Candidate) Events() <-chan Event { return c.actor.Events() }
 
 // Done returns a channel that is closed when the candidate has left, for good.

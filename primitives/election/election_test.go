@@ -24,6 +24,24 @@ var lagging = zktest.Config{
 	Tick: 100 * time.Millisecond, MaxTimeout: time.Minute, Latency: time.Millisecond, Replicas: 3, Lag: 5 * time.Millisecond,
 }
 
+// TestElectedIsKept: a reader of events that comes late is told that the candidate leads, and of a former term nothing.
+func TestElectedIsKept(t *testing.T) {
+	inBubble(t, lagging, func(w *world) {
+		c := check.Have(election.Stand(w.soon(), w.open(0), "/late", nil))(w)
+		for range 2 {
+			<-time.After(time.Second)
+			check.Must(w, c.Resign(w.soon()))
+		}
+		<-time.After(time.Second)
+		w.Disconnect(0)
+		<-time.After(time.Second)
+		term, leads := c.Leading()
+		check.True(w, leads, "it does not lead")
+		check.Equal(w, <-c.Events(), election.Event(election.Elected{Term: term}))
+		c.Close()
+	})
+}
+
 func TestFirstLeads(t *testing.T) {
 	inBubble(t, lagging, func(w *world) {
 		a := w.stand(w.open(0), &election.Options{Data: []byte("a")})

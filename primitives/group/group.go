@@ -9,6 +9,7 @@ import (
 	"github.com/zkactors/zkactors/internal/client"
 	"github.com/zkactors/zkactors/internal/znode"
 	"github.com/zkactors/zkactors/primitives/internal/presence"
+	"github.com/zkactors/zkactors/primitives/internal/recipe"
 	"github.com/zkactors/zkactors/session"
 	"github.com/zkactors/zkactors/watch"
 )
@@ -43,6 +44,7 @@ func Join(s *session.Session, path, id string, data []byte, opts *Options) (*Mem
 			Input:   func(in presence.Input) input { return kept{in} },
 			Merge:   merge,
 			Cancel:  cancel,
+			Keep:    recipe.Stays[Joined, Gone, Event],
 		})
 	if err != nil {
 		return nil, fmt.Errorf("group: %w", err)
@@ -75,9 +77,9 @@ func (m *Membership) ID() string { return m.id }
 //	(Joined (Suspended | Resumed)* Gone)* (Joined (Suspended | Resumed)*)? Left
 //
 // with [MembersChanged] anywhere before [Left], until [Blinded]. The group is watched only when
-// Events has been called. It begins with the newest event before the first call. The channel is
-// closed after the last event: receive with "ev, ok := <-events", because a select over a closed
-// channel spins.
+// Events has been called. It begins with the newest event before the first call, and with Joined
+// before that if it is a member. The channel is closed after the last event: receive with "ev, ok :=
+// <-events", because a select over a closed channel spins.
 func (m *Membership) Events() <-chan Event {
 	events := m.kept.Events()
 	m.feed.begin(m.session, m.path, nil, func(in input) { _ = m.kept.Tell(in) })

@@ -566,3 +566,14 @@ func TestEnroll(t *testing.T) {
 		check.Len(w, w.members(), 0, "are left")
 	})
 }
+
+// TestJoinedIsKept: a reader of events that comes late is told of the membership, whatever came after it.
+func TestJoinedIsKept(t *testing.T) {
+	inBubble(t, zktest.Config{}, func(w world) {
+		m := check.Have(group.Enroll(w.Context(), w.open(), "/late", "me", nil, nil))(w)
+		defer m.Close()
+		w.Disconnect(0)
+		<-time.After(time.Second)
+		check.Equal(w, <-m.Events(), group.Event(group.Joined{}))
+	})
+}

@@ -270,3 +270,17 @@ func TestBadInput(t *testing.T) {
 		check.True(w, len(w.Requests()) == 0, "requests: %v", w.Requests())
 	})
 }
+
+// TestRegisteredIsKept: a reader of events that comes late is told that the name stands, whatever came after that.
+func TestRegisteredIsKept(t *testing.T) {
+	inBubble(t, func(w world) {
+		r := check.Have(naming.Keep(w.open(), "/late", "me", nil, nil))(w)
+		defer r.Close()
+		for range 2 {
+			<-time.After(time.Second)
+			w.Disconnect(0)
+		}
+		<-time.After(time.Second)
+		check.Equal(w, <-r.Events(), naming.Event(naming.Registered{}))
+	})
+}

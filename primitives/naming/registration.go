@@ -45,6 +45,7 @@ func Keep(s *session.Session, path, name string, data []byte, opts *Options) (*R
 			Machine: func(node presence.Machine) machine { return machine{node} },
 			Input:   func(in presence.Input) presence.Input { return in },
 			Cancel:  recipe.Undone[Suspended, Resumed, Event],
+			Keep:    recipe.Stays[Registered, Gone, Event],
 		})
 	if err != nil {
 		return nil, fmt.Errorf("naming: register %q: %w", name, err)
@@ -62,8 +63,9 @@ func keptBy(s *session.Session, node string) *kept {
 //
 //	(Registered (Suspended | Resumed)* Gone)* (Registered (Suspended | Resumed)*)? Unregistered
 //
-// It begins with the newest event before the first call. The channel is closed after the last
-// event: receive with "ev, ok := <-events", because a select over a closed channel spins.
+// It begins with the newest event before the first call, and with Registered before that if the name
+// stands. The channel is closed after the last event: receive with "ev, ok := <-events", because a
+// select over a closed channel spins.
 func (r *Registration) Events() <-chan Event { return r.kept.Events() }
 
 // Done returns a channel that is closed when the name was given up, for good.

@@ -35,9 +35,10 @@ type Role[M, In, Ev any] struct {
 	Machine func(Machine) M // wraps the machine of the node
 	Input   func(Input) In  // wraps an input for the node
 
-	// Merge and Cancel are those of [actors.Role].
+	// Merge, Cancel and Keep are those of [actors.Role].
 	Merge  func(last, next Ev) (merged Ev, ok bool)
 	Cancel func(last, next Ev) bool
+	Keep   func(first, next Ev) bool
 }
 
 // A Kept node is the part that the handles of recipes have in common.
@@ -73,6 +74,7 @@ func Keep[M Keeper[M, In, Ev], In, Ev any](s *session.Session, path string, data
 		Stop:    role.Input(Leave{}),
 		Merge:   role.Merge,
 		Cancel:  role.Cancel,
+		Keep:    role.Keep,
 	})
 	close(n.started) // Find returns k from now on, which is complete
 	n.Begin(func(in Input) { _ = k.Tell(k.input(in)) }, k.Done())

@@ -21,11 +21,12 @@ func TestUndelivered(t *testing.T) {
 	for _, c := range []struct {
 		last, next      any
 		merges, cancels bool
+		keeps           bool
 	}{
-		{level(1), level(2), true, false},
-		{level(1), edge("up"), false, true},
-		{edge("up"), level(1), false, false},
-		{edge("up"), edge("down"), false, false},
+		{level(1), level(2), true, false, true},
+		{level(1), edge("up"), false, true, false},
+		{edge("up"), level(1), false, false, false},
+		{edge("up"), edge("down"), false, false, false},
 	} {
 		if got, ok := Newest[level](c.last, c.next); ok != c.merges || got != c.next {
 			t.Errorf("%v, %v: merged %v into %v", c.last, c.next, ok, got)
@@ -33,5 +34,6 @@ func TestUndelivered(t *testing.T) {
 		if got := Undone[level, edge](c.last, c.next); got != c.cancels {
 			t.Errorf("%v, %v: cancelled %v", c.last, c.next, got)
 		}
+		check.Equal(t, Stays[level, edge](c.last, c.next), c.keeps, c.last, "stays before", c.next)
 	}
 }
