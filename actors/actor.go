@@ -64,8 +64,8 @@ type Role[M, In, Do, Ev any] struct {
 	// where Merge declined, and only once events have a reader.
 	Cancel func(last, next Ev) bool
 
-	// Keep, if not nil, reports whether an event that came before events have a reader is delivered to it,
-	// before next, which is the newest. Otherwise only the newest is.
+	// Keep, if not nil, reports whether first stays before next, the newest event, while events have no
+	// reader. Without Keep only the newest stays. With [StartKept] every event does.
 	Keep func(first, next Ev) bool
 }
 
@@ -298,8 +298,9 @@ func (a *Actor[In, Ev]) Tell(in In) error {
 }
 
 // Events returns the channel of events, which is always the same one. It begins with the newest
-// event before the first call, and what [Role] has kept before that. The last event is always delivered. The channel is closed after
-// the last event: receive with "ev, ok := <-events", because a select over a closed channel spins.
+// event before the first call, or with the one before it that Keep of the [Role] has let stay. The
+// last event is always delivered. The channel is closed after it: receive with "ev, ok := <-events",
+// because a select over a closed channel spins.
 func (a *Actor[In, Ev]) Events() <-chan Ev {
 	a.mu.Lock()
 	defer a.mu.Unlock()

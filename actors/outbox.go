@@ -1,8 +1,8 @@
 package actors
 
 // An outbox queues events for a reader that may be slow. Until events have a reader it
-// keeps only the newest, and before it the one that keep says. When there is nothing to send it yields a nil channel, so that
-// its case in a select is never ready.
+// has only the newest, and one before that if keep says so. When there is nothing to send it
+// yields a nil channel, so that its case in a select is never ready.
 type outbox[T any] struct {
 	ch     chan T // has room for one, and no other sender; nil until events have a reader
 	merge  func(last, next T) (T, bool)

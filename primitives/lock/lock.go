@@ -85,7 +85,8 @@ func Do(ctx context.Context, s *session.Session, path string, opts *Options, f f
 var (
 	hooks        = line.Hooks{Inspect: priority.Inspect, Marked: mark.Split}
 	presentation = line.Presentation[Event]{
-		Tell: tell, Merge: recipe.Newest[Waiting, Event], Cancel: recipe.Undone[Suspended, Resumed, Event], Keep: recipe.Stays[Acquired, Lost, Event], Lost: ErrLost, Released: ErrReleased,
+		Tell: tell, Merge: recipe.Newest[Waiting, Event], Cancel: recipe.Undone[Suspended, Resumed, Event],
+		Keep: recipe.Stays[Acquired, Lost, Event], Lost: ErrLost, Released: ErrReleased,
 	}
 )
 

@@ -44,7 +44,8 @@ var (
 		},
 	}
 	presentation = line.Presentation[Event]{
-		Tell: tell, Merge: recipe.Newest[Waiting, Event], Cancel: recipe.Undone[Suspended, Resumed, Event], Keep: recipe.Stays[Acquired, Lost, Event], Lost: ErrLost, Released: ErrReleased,
+		Tell: tell, Merge: recipe.Newest[Waiting, Event], Cancel: recipe.Undone[Suspended, Resumed, Event],
+		Keep: recipe.Stays[Acquired, Lost, Event], Lost: ErrLost, Released: ErrReleased,
 	}
 )
 

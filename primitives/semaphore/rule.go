@@ -9,6 +9,7 @@ import (
 	"github.com/zkactors/zkactors/internal/znode"
 	"github.com/zkactors/zkactors/primitives/internal/line"
 	"github.com/zkactors/zkactors/primitives/internal/nodes"
+	"github.com/zkactors/zkactors/primitives/internal/recipe"
 )
 
 // admission is the rule of semaphores: whose weight, with the weights of all who stand
@@ -37,11 +38,8 @@ func (l admission) Name(guid string) string {
 func (l admission) Prefix(guid string) string { return znode.GUIDName(guid, "") }
 
 // Line implements [line.Rule].
-func (l admission) Line(names []string) (sorted []string) {
-	for _, c := range sortLeases(names) {
-		sorted = append(sorted, c.Name)
-	}
-	return sorted
+func (l admission) Line(names []string) []string {
+	return recipe.Map(sortLeases(names), func(c nodes.Contender) string { return c.Name })
 }
 
 // sortLeases returns the contenders among the children, in the order in which they stand

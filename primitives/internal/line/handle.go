@@ -80,7 +80,8 @@ func Open[Ev any](s *session.Session, r *Recipe, presentation *Presentation[Ev],
 	h.turn = turn{New(znode.NewGUID(), r.Rule, c.Warm(h.performer.warmth()) && !h.performer.Plain, inBackground), &h.did}
 	h.did.Emit = h.room[:0]
 	h.actor = actors.Start(h, actors.Role[*Handle[Ev], Input, Effect, Ev]{
-		Name: r.Name, Perform: h.performer.Perform, Inline: inline, Stop: Leave{}, Merge: presentation.Merge, Cancel: presentation.Cancel, Keep: presentation.Keep,
+		Name: r.Name, Perform: h.performer.Perform, Inline: inline, Stop: Leave{},
+		Merge: presentation.Merge, Cancel: presentation.Cancel, Keep: presentation.Keep,
 	})
 	h.performer.Begin(h.tell, h.actor)
 	return h
