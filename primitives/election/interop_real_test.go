@@ -201,6 +201,7 @@ func seen(t *testing.T, peer *peers.Peer, s *session.Session, kind peers.Kind, l
 		if got, err := peer.Line(ctx, kind, path); err != nil || !slices.Equal(got, want) {
 			t.Errorf("they see %q, %v, want %q", got, err, want)
 		}
+		check.OK(t, s.Sync(ctx, path)) // its server may be behind
 		standing, err := election.Candidates(ctx, s, path, &election.ObserveOptions{Layout: layout})
 		var got []string
 		for i, who := range standing {
@@ -262,6 +263,7 @@ func gone(t *testing.T, ens *zktest.Ensemble, kind peers.Kind, layout election.L
 	}
 	check.Must(t, peer.Kill())
 	check.Have(elected(ctx, c))(t)
+	check.Must(t, s.Sync(ctx, path)) // its server may be behind
 	stat, err := s.Exists(ctx, claim.Node())
 	check.True(t, err == nil && stat == nil, "we lead, and there is still %s: %+v, %v", claim.Node(), stat, err)
 }

@@ -105,6 +105,7 @@ func realCommands(t *testing.T, ens *zktest.Ensemble, layout election.Layout) {
 	for _, c := range all {
 		c.Close()
 	}
+	check.Must(t, s.Sync(ctx, path)) // its server may be behind
 	line, err := election.Candidates(ctx, s, path, &election.ObserveOptions{Layout: layout})
 	check.True(t, err == nil && len(line) == 0, "%+v are left, %v", line, err)
 }

@@ -432,7 +432,9 @@ public class Curator {
         }
     }
 
+    // The line, as the leader knows it: the client's server may be behind.
     static List<String> line(String kind, String path) throws Exception {
+        client.sync().forPath(path);
         List<String> line = new ArrayList<>();
         switch (kind) {
             case "latch":

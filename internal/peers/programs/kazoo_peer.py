@@ -237,6 +237,7 @@ def obey(client, words):
             Barrier(client, words[3]).remove()
             say("answer", name)
         elif words[0] == "line":
+            client.sync(words[3])  # the client's server may be behind
             say("answer", name, *recipe(client, words[2], words[3], name).contenders())
         else:
             raise ValueError("unknown command %r" % words)
