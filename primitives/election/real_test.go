@@ -78,7 +78,8 @@ func realCommands(t *testing.T, ens *zktest.Ensemble, layout election.Layout) {
 		if all[i] = c; i == 0 {
 			realAwait[election.Elected](t, c)
 		} else {
-			for realAwait[election.LeaderChanged](t, c).Leader.Node == "" {
+			for _, known := c.Leader(); (!known || c.Node() == "") && !t.Failed(); _, known = c.Leader() {
+				realAwait[election.Event](t, c)
 			}
 		}
 	}
