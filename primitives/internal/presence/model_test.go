@@ -31,9 +31,9 @@ type scenario struct {
 }
 
 var (
-	meek   = Machine{data: "0", rev: 1}
-	bold   = Machine{data: "0", rev: 1, takeOver: true}
-	rash   = Machine{data: "0", rev: 1, takeOver: true, atOnce: true}
+	meek   = newMachine([]byte("0"), Config{})
+	bold   = newMachine([]byte("0"), Config{TakeOver: true})
+	rash   = newMachine([]byte("0"), Config{TakeOver: true, AtOnce: true})
 	stormy = zkmodel.Faults{Cuts: 3, Expires: 2, Kills: 1, Strikes: 1, Crashes: 1}
 
 	scenarios = []scenario{
@@ -242,6 +242,9 @@ func (w *world) Check() {
 	kept := 0
 	for _, c := range w.all {
 		if c.Ended() {
+			if left := c.Session().Watched(c.n); !c.Session().Crashed() && len(left) > 0 {
+				zkmodel.Violate("contender %d has ended, and watches %v", c.n, left)
+			}
 			continue
 		}
 		kept++
