@@ -147,16 +147,19 @@ func (r *replica) multiRead(c *conn, ops []wire.Request) (code, *wire.Reply) {
 func (r *replica) setWatches(c *conn, q *wire.Request) {
 	since := q.Zxid
 	data, exist, child, stay, recursive := q.Watches[0], q.Watches[1], q.Watches[2], q.Watches[3], q.Watches[4]
-	for _, path := range data {
-		switch n := r.tree.node(path); {
-		case n == nil:
-			c.notify(eventDeleted, path)
-		case n.Mzxid > since:
-			c.notify(eventDataChanged, path)
-		default:
-			r.data.add(path, c, watchOnce)
+	again := func(paths []string, t *watchTable, changed eventType, last func(*node) int64) {
+		for _, path := range paths {
+			switch n := r.tree.node(path); {
+			case n == nil:
+				c.notify(eventDeleted, path)
+			case last(n) > since:
+				c.notify(changed, path)
+			default:
+				t.add(path, c, watchOnce)
+			}
 		}
 	}
+	again(data, &r.data, eventDataChanged, func(n *node) int64 { return n.Mzxid })
 	for _, path := range exist {
 		if r.tree.node(path) != nil {
 			c.notify(eventCreated, path)
@@ -164,16 +167,7 @@ func (r *replica) setWatches(c *conn, q *wire.Request) {
 			r.data.add(path, c, watchOnce)
 		}
 	}
-	for _, path := range child {
-		switch n := r.tree.node(path); {
-		case n == nil:
-			c.notify(eventDeleted, path)
-		case n.Pzxid > since:
-			c.notify(eventChildrenChanged, path)
-		default:
-			r.child.add(path, c, watchOnce)
-		}
-	}
+	again(child, &r.child, eventChildrenChanged, func(n *node) int64 { return n.Pzxid })
 	for _, path := range stay {
 		r.data.add(path, c, watchPersistent)
 		r.child.add(path, c, watchPersistent)

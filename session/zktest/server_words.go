@@ -1,6 +1,7 @@
 package zktest
 
 import (
+	"cmp"
 	"fmt"
 	"net"
 	"os"
@@ -21,60 +22,42 @@ const (
 	traceMask   = 306 // of what a real server writes into its log
 )
 
+// fourLetterWords has the answer to each word that the server knows.
+var fourLetterWords = map[string]func(s *Server, c *conn) string{
+	"conf": (*Server).wordConfig,
+	"cons": (*Server).wordConnections,
+	"crst": (*Server).wordResetConnections,
+	"dirs": func(*Server, *conn) string { return "datadir_size: 0\nlogdir_size: 0\n" },
+	"dump": (*Server).wordDump,
+	"envi": func(*Server, *conn) string { return wordEnvironment() },
+	"gtmk": func(*Server, *conn) string { return strconv.Itoa(traceMask) },
+	"isro": func(*Server, *conn) string { return "rw" },
+	"mntr": (*Server).wordMonitor,
+	"ruok": func(*Server, *conn) string { return "imok" },
+	"srst": (*Server).wordResetServer,
+	"srvr": func(s *Server, c *conn) string { return wordFirst + s.wordServer(c.replica) },
+	"stat": (*Server).wordStatus,
+	"stmk": func(*Server, *conn) string { return "" }, // see the caller
+	"wchc": func(_ *Server, c *conn) string { return wordWatchesByClient(&c.replica.data) },
+	"wchp": func(_ *Server, c *conn) string { return wordWatchesByPath(&c.replica.data) },
+	"wchs": func(_ *Server, c *conn) string { return wordWatches(&c.replica.data) },
+}
+
 // fourLetterWord answers a word that comes in the place of a length. Those that
 // the server does not know are no words.
 func (s *Server) fourLetterWord(word string, c *conn) (string, bool) {
-	if !isFourLetterWord([]byte(word)) {
+	answer, ok := fourLetterWords[word]
+	if !ok {
 		return "", false
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	c.received++
 	s.stats.received++
-	reply, ok := s.answerWord(word, c)
+	reply := answer(s, c)
 	c.sent++
 	s.stats.sent++
-	return reply, ok
-}
-
-func (s *Server) answerWord(word string, c *conn) (string, bool) {
-	switch word {
-	case "conf":
-		return s.wordConfig(c.replica), true
-	case "cons":
-		return s.wordConnections(c), true
-	case "crst":
-		return s.wordResetConnections(c.replica), true
-	case "dirs":
-		return "datadir_size: 0\nlogdir_size: 0\n", true
-	case "dump":
-		return s.wordDump(c.replica), true
-	case "envi":
-		return wordEnvironment(), true
-	case "gtmk":
-		return strconv.Itoa(traceMask), true
-	case "isro":
-		return "rw", true
-	case "mntr":
-		return s.wordMonitor(c.replica), true
-	case "ruok":
-		return "imok", true
-	case "srst":
-		return s.wordResetServer(), true
-	case "srvr":
-		return wordFirst + s.wordServer(c.replica), true
-	case "stat":
-		return s.wordStatus(c), true
-	case "stmk": // see the caller
-		return "", true
-	case "wchc":
-		return wordWatchesByClient(&c.replica.data), true
-	case "wchp":
-		return wordWatchesByPath(&c.replica.data), true
-	case "wchs":
-		return wordWatches(&c.replica.data), true
-	}
-	return "", false
+	return reply, true
 }
 
 func (s *Server) mode(r *replica) string {
@@ -137,19 +120,20 @@ func (s *Server) wordStatus(c *conn) string {
 	return b.String() + "\n" + s.wordServer(c.replica)
 }
 
-func (s *Server) wordResetServer() string {
+func (s *Server) wordResetServer(*conn) string {
 	s.stats = statistics{}
 	return "Server stats reset.\n"
 }
 
-func (s *Server) wordResetConnections(r *replica) string {
-	for _, other := range s.connected(r) {
+func (s *Server) wordResetConnections(c *conn) string {
+	for _, other := range s.connected(c.replica) {
 		other.received, other.sent, other.lastOp, other.lastXid = 0, 0, -1, -1
 	}
 	return "Connection stats reset.\n"
 }
 
-func (s *Server) wordConfig(replica *replica) string {
+func (s *Server) wordConfig(c *conn) string {
+	replica := c.replica
 	host, port, _ := net.SplitHostPort(s.addrs[replica.index])
 	var b strings.Builder
 	fmt.Fprintf(&b, "clientPort=%s\nsecureClientPort=-1\n", port)
@@ -196,7 +180,8 @@ func wordEnvironment() string {
 	return b.String()
 }
 
-func (s *Server) wordMonitor(r *replica) string {
+func (s *Server) wordMonitor(c *conn) string {
+	r := c.replica
 	ephemerals := 0
 	for _, own := range r.tree.ephemerals {
 		ephemerals += len(own)
@@ -276,7 +261,8 @@ func wordWatchesByPath(data *watchTable) string {
 	return b.String() + "\n"
 }
 
-func (s *Server) wordDump(r *replica) string {
+func (s *Server) wordDump(c *conn) string {
+	r := c.replica
 	var b strings.Builder
 	b.WriteString("SessionTracker dump:\n")
 	if s.mode(r) == "follower" {
@@ -334,7 +320,7 @@ func (s *Server) wordConnections(c *conn) string {
 	for _, other := range s.connected(c.replica) {
 		b.WriteString(other.line(c))
 		if other.session != nil {
-			fmt.Fprintf(&b, ",sid=0x%x,lop=%s,est=%d,to=%d", other.session.id, wordOf(other.lastOp), other.since.UnixMilli(), other.timeout)
+			fmt.Fprintf(&b, ",sid=0x%x,lop=%s,est=%d,to=%d", other.session.id, cmp.Or(operationWords[other.lastOp], "NA"), other.since.UnixMilli(), other.timeout)
 			if other.lastXid >= 0 {
 				fmt.Fprintf(&b, ",lcxid=0x%x", other.lastXid)
 			}
@@ -366,36 +352,12 @@ func (s *Server) followers() int {
 	return n
 }
 
-// wordOf returns what the server calls an operation where it has four letters
-// for it.
-func wordOf(op Op) string {
-	switch op { //nolint:exhaustive // the others have no name
-	case 0, OpCreateSession:
-		return "SESS"
-	case OpPing:
-		return "PING"
-	case OpCreate, OpCreate2, OpCreateContainer, OpCreateTTL:
-		return "CREA"
-	case OpDelete, OpDeleteContainer:
-		return "DELE"
-	case OpExists:
-		return "EXIS"
-	case OpGetData:
-		return "GETD"
-	case OpSetData:
-		return "SETD"
-	case OpGetACL:
-		return "GETA"
-	case OpSetACL:
-		return "SETA"
-	case OpGetChildren, OpGetChildren2:
-		return "GETC"
-	case OpSync:
-		return "SYNC"
-	case OpMulti:
-		return "MULT"
-	case OpSetWatches:
-		return "SETW"
-	}
-	return "NA"
+// operationWords has what the server calls an operation, where it has four letters for it.
+var operationWords = map[Op]string{
+	0: "SESS", OpCreateSession: "SESS", OpPing: "PING",
+	OpCreate: "CREA", OpCreate2: "CREA", OpCreateContainer: "CREA", OpCreateTTL: "CREA",
+	OpDelete: "DELE", OpDeleteContainer: "DELE",
+	OpExists: "EXIS", OpGetData: "GETD", OpSetData: "SETD", OpGetACL: "GETA", OpSetACL: "SETA",
+	OpGetChildren: "GETC", OpGetChildren2: "GETC",
+	OpSync: "SYNC", OpMulti: "MULT", OpSetWatches: "SETW",
 }
