@@ -23,6 +23,8 @@ const (
 )
 
 // fourLetterWords has the answer to each word that the server knows.
+//
+//nolint:gochecknoglobals // it is constant
 var fourLetterWords = map[string]func(s *Server, c *conn) string{
 	"conf": (*Server).wordConfig,
 	"cons": (*Server).wordConnections,
@@ -353,6 +355,8 @@ func (s *Server) followers() int {
 }
 
 // operationWords has what the server calls an operation, where it has four letters for it.
+//
+//nolint:gochecknoglobals // it is constant
 var operationWords = map[Op]string{
 	0: "SESS", OpCreateSession: "SESS", OpPing: "PING",
 	OpCreate: "CREA", OpCreate2: "CREA", OpCreateContainer: "CREA", OpCreateTTL: "CREA",

@@ -163,7 +163,9 @@ func (s *server) Get(_ string, answer func([]byte, *session.Stat, error)) {
 	answer(nil, nil, s.refusal())
 }
 
-func (s *server) EnsurePath(_ string, answer func(bool, error)) { s.parents = append(s.parents, answer) }
+func (s *server) EnsurePath(_ string, answer func(bool, error)) {
+	s.parents = append(s.parents, answer)
+}
 
 func (s *server) Follow(_ string, _ session.Aspect, _ bool, tell func(session.Reading, error)) client.Subscription {
 	f := &followed{tell: tell}
