@@ -99,13 +99,15 @@ func TestLookBehindALaggingReplica(t *testing.T) {
 // A scripted session answers requests as a test says, at once.
 type scripted struct {
 	client.Session
+	world  *zkmodel.World // whose timers it has
 	fits   error
 	answer server
 	tell   func(session.Event) (settled <-chan struct{})
 }
 
 func newScripted(refused ...error) *scripted {
-	return &scripted{Session: zkmodel.New(zkmodel.Faults{}, 1).Sessions[0], answer: server{refused: refused}}
+	w := zkmodel.New(zkmodel.Faults{}, 1)
+	return &scripted{Session: w.Sessions[0], world: w, answer: server{refused: refused}}
 }
 
 func (s *scripted) Fits(...session.Op) error { return s.fits }
@@ -120,10 +122,12 @@ func (s *scripted) Subscribe(tell func(session.Event) (settled <-chan struct{}))
 	return func() { s.tell = nil }
 }
 
+// A server notes what it is asked. It answers at once, but for parents and watches, which the test
+// answers.
 type server struct {
 	client.Async
 	epochs  []int
-	refused []error // why the last operation of each transaction fails, in turn; and why any other request does
+	refused []error // the failures of its answers, in turn: nil, and when none is left, for none
 	multis  [][]session.Op
 	parents []func(made bool, err error)
 	follows []*followed
@@ -221,12 +225,10 @@ func TestLookNeedsItsSync(t *testing.T) {
 // spin.
 func TestBusyAnswersComeLate(t *testing.T) {
 	s := newScripted(session.ErrBusy)
-	world := zkmodel.New(zkmodel.Faults{}, 1)
-	s.Session = world.Sessions[0]
 	var told []Input
 	newNode(s, namePath).Perform(look{turn: turn{1, 1}}, func(in Input) { told = append(told, in) })
 	check.Len(t, told, 0)
-	world.Apply(zkmodel.Action{Kind: "timer"})
+	s.world.Apply(zkmodel.Action{Kind: "timer"})
 	check.EqualSlices(t, told, []Input{failed{turn{1, 1}, session.ErrBusy}})
 }
 
@@ -257,7 +259,6 @@ func TestFollowing(t *testing.T) {
 // the end.
 func TestSessionWaits(t *testing.T) {
 	s := newScripted()
-	_ = newNode(s, namePath) // follows the session, for its ids
 	n := newNode(s, namePath)
 	ended := make(chan struct{})
 	var told []Input
