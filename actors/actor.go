@@ -64,9 +64,11 @@ type Role[M, In, Do, Ev any] struct {
 	// where Merge declined, and only once events have a reader.
 	Cancel func(last, next Ev) bool
 
-	// Keep, if not nil, reports whether first stays before next, the newest event, while events have no
-	// reader. Without Keep only the newest stays. With [StartKept] every event does.
-	Keep func(first, next Ev) bool
+	// Keep, if not nil, reports whether earlier stays before next, the newest event, while events have no
+	// reader. It is asked of each that has stayed, so what it lets stay has to be bounded: as where a type of
+	// events stays until another, or the same, comes. Without Keep only the newest stays. With [StartKept]
+	// every event does.
+	Keep func(earlier, next Ev) bool
 }
 
 // An Actor is a running machine. It is safe for concurrent use, and must be
@@ -298,7 +300,7 @@ func (a *Actor[In, Ev]) Tell(in In) error {
 }
 
 // Events returns the channel of events, which is always the same one. It begins with the newest
-// event before the first call, or with the one before it that Keep of the [Role] has let stay. The
+// event before the first call, and with those before it that Keep of the [Role] has let stay. The
 // last event is always delivered. The channel is closed after it: receive with "ev, ok := <-events",
 // because a select over a closed channel spins.
 func (a *Actor[In, Ev]) Events() <-chan Ev {

@@ -23,8 +23,8 @@
 //
 // An actor never waits for a reader: neither do its callers, nor does it for its reader.
 // Its inputs are bounded by what it asked for and by the commands of its users; its
-// undelivered events are bounded by [Role.Merge], and by [Role.Cancel], and by one until
-// [Actor.Events] is called.
+// undelivered events are bounded by [Role.Merge], and by [Role.Cancel]; until [Actor.Events]
+// is called, by one and what [Role.Keep] lets stay.
 //
 // # End
 //

@@ -1,13 +1,15 @@
 package actors
 
+import "slices"
+
 // An outbox queues events for a reader that may be slow. Until events have a reader it
-// has only the newest, and one before that if keep says so. When there is nothing to send it
-// yields a nil channel, so that its case in a select is never ready.
+// has only the newest, and those before that as long as keep says so. When there is nothing to send
+// it yields a nil channel, so that its case in a select is never ready.
 type outbox[T any] struct {
 	ch     chan T // has room for one, and no other sender; nil until events have a reader
 	merge  func(last, next T) (T, bool)
 	cancel func(last, next T) bool
-	keep   func(first, next T) bool
+	keep   func(earlier, next T) bool
 
 	queue []T
 	head  int // of the queue: what comes before it has been sent
@@ -41,13 +43,9 @@ func (o *outbox[T]) put(v T) {
 	}
 }
 
-// replace has v follow the oldest event, or take the place of all. There is no reader, and one event at least.
+// replace has v follow the events that stay before it, and drops the others. There is no reader.
 func (o *outbox[T]) replace(v T) {
-	first := o.queue[0]
-	clear(o.queue)
-	if o.queue = o.queue[:0]; o.keep != nil && o.keep(first, v) {
-		o.push(first)
-	}
+	o.queue = slices.DeleteFunc(o.queue, func(earlier T) bool { return o.keep == nil || !o.keep(earlier, v) })
 	o.push(v)
 }
 

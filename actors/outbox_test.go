@@ -22,7 +22,9 @@ func mergeNotes(last, next note) (note, bool) {
 
 func cancelNotes(last, next note) bool { return last.kind == 'o' && next.kind == 'c' }
 
-func keepNotes(first, next note) bool { return first.kind == 'o' && next.kind != 'l' }
+func keepNotes(earlier, next note) bool {
+	return earlier.kind == 'o' && next.kind != 'l' || earlier.kind == 'c' && next.kind != 'o'
+}
 
 // A plainOutbox is the specification: what nobody has received, in order.
 type plainOutbox struct {
@@ -42,10 +44,14 @@ func (o *plainOutbox) put(v note) {
 		return
 	}
 	switch {
-	case !o.wanted && keepNotes(o.undelivered[0], v):
-		o.undelivered = []note{o.undelivered[0], v}
 	case !o.wanted:
-		o.undelivered = []note{v}
+		var stay []note
+		for _, earlier := range o.undelivered {
+			if keepNotes(earlier, v) {
+				stay = append(stay, earlier)
+			}
+		}
+		o.undelivered = append(stay, v)
 	case cancelNotes(last, v):
 		o.undelivered = rest
 	default:

@@ -114,4 +114,10 @@
 //
 // Import github.com/zkactors/zkactors/primitives/inspect for what all of these leave in ZooKeeper: it recognises recipes by
 // their nodes, for operators.
+//
+// # Contexts and events
+//
+// A call that would change something, with a context that has ended before, sends nothing: the error wraps the cause of
+// the context. A reader of events that comes late begins with what holds by then, such as a grant that was not lost, and with
+// the newest event.
 package primitives

@@ -54,6 +54,7 @@ func NewDouble(s *session.Session, path string, parties int, opts *DoubleOptions
 		Observe: d.observe,
 		Stop:    closeHandle{},
 		Merge:   mergeDouble,
+		Keep:    keepDouble,
 	})
 	d.party.begin(func(in input) { _ = d.actor.Tell(in) }, d.actor.Ended()) // an ended machine needs no news
 	return d, nil
@@ -113,7 +114,8 @@ func (d *Double) Leave(ctx context.Context) error {
 //
 //	(Waiting* (Entered Leaving* (Left | Lost) | Withdrawn))* Closed
 //
-// [Closed] may cut it short anywhere. Events that count parties merge until they are received.
+// [Closed] may cut it short anywhere. Events that count parties merge until they are received. It begins
+// with the newest event before the first call, and with Entered before a Leaving.
 // The channel is closed after the last event: receive with "ev, ok := <-events", because a select
 // over a closed channel spins.
 func (d *Double) Events() <-chan DoubleEvent { return d.actor.Events() }

@@ -151,6 +151,13 @@ func (e Closed) String() string { return client.Told("closed", e.Err) }
 // merge keeps the newest: all of them are levels.
 func merge(_, next Event) (Event, bool) { return next, true }
 
+// keepDouble has a reader that comes late know of the round that is being left.
+func keepDouble(earlier, next DoubleEvent) bool {
+	_, entered := earlier.(Entered)
+	_, leaving := next.(Leaving)
+	return entered && leaving
+}
+
 // mergeDouble merges levels: how many are waited for.
 func mergeDouble(last, next DoubleEvent) (DoubleEvent, bool) {
 	switch last.(type) {

@@ -45,8 +45,8 @@ type Candidate struct {
 //
 // If opts is nil, the default options are used.
 func Stand(ctx context.Context, s *session.Session, path string, opts *Options) (*Candidate, error) {
-	if err := client.CheckContext(ctx); err != nil {
-		return nil, fmt.Errorf("election: %w", err)
+	if err := client.Usable(ctx); err != nil {
+		return nil, fmt.Errorf("stand for election %s: %w", path, err)
 	}
 	c, err := New(s, path, opts)
 	if err != nil {
@@ -83,7 +83,7 @@ func New(s *session.Session, path string, opts *Options) (*Candidate, error) {
 		Stop:    leave{},
 		Merge:   recipe.Newest[LeaderChanged, Event],
 		Cancel:  recipe.Undone[Suspended, Resumed, Event],
-		Keep:    recipe.Stays[Elected, Deposed, Event],
+		Keep:    keep,
 	})
 	c.line.Begin(func(in line.Input) { c.tell(placed{in}) }, c.actor)
 	return c, nil
@@ -119,8 +119,9 @@ func (c *Candidate) answer(err error, in input) { c.owned.Answer(err, func() { c
 //	(Elected (Suspended | Resumed)* Deposed)* Left
 //
 // with [Standing], [LeaderChanged] and [Overrun] anywhere before [Left]. It begins with the newest
-// event before the first call, and with Elected before that if it leads. The channel is closed after
-// the last event: receive with "ev, ok := <-events", because a select over a closed channel spins.
+// event before the first call. Before that come Standing while it is in line, the newest LeaderChanged,
+// and Elected while it leads. The channel is closed after the last event: receive with "ev, ok :=
+// <-events", because a select over a closed channel spins.
 func (c *Candidate) Events() <-chan Event { return c.actor.Events() }
 
 // Done returns a channel that is closed when the candidate has left, for good.

@@ -24,21 +24,42 @@ var lagging = zktest.Config{
 	Tick: 100 * time.Millisecond, MaxTimeout: time.Minute, Latency: time.Millisecond, Replicas: 3, Lag: 5 * time.Millisecond,
 }
 
-// TestElectedIsKept: a reader of events that comes late is told that the candidate leads, and of a former term nothing.
-func TestElectedIsKept(t *testing.T) {
+// TestStateIsKept: readers of events that come late are told where the candidate stands, who leads, and that it does itself;
+// of a former term they are told nothing.
+func TestStateIsKept(t *testing.T) {
 	inBubble(t, lagging, func(w *world) {
-		c := check.Have(election.Stand(w.soon(), w.open(0), "/late", nil))(w)
+		leader := check.Have(election.Stand(w.soon(), w.open(0), "/late", &election.Options{Data: []byte("a")}))(w)
 		for range 2 {
 			<-time.After(time.Second)
-			check.Must(w, c.Resign(w.soon()))
+			check.Must(w, leader.Resign(w.soon()))
 		}
+		<-time.After(time.Second)
+		second := check.Have(election.New(w.open(1), "/late", nil))(w)
 		<-time.After(time.Second)
 		w.Disconnect(0)
 		<-time.After(time.Second)
-		term, leads := c.Leading()
+		term, leads := leader.Leading()
 		check.True(w, leads, "it does not lead")
-		check.Equal(w, <-c.Events(), election.Event(election.Elected{Term: term}))
-		c.Close()
+		knows := election.LeaderChanged{Leader: election.Leader{Node: leader.Node(), Data: []byte("a")}, Term: term}
+		for _, tt := range []struct {
+			c    *election.Candidate
+			want []election.Event
+		}{
+			{leader, []election.Event{election.Standing{Node: leader.Node()}, knows, election.Elected{Term: term}, election.Resumed{}}},
+			{second, []election.Event{knows, election.Standing{Node: second.Node()}}},
+		} {
+			var got []election.Event
+			for over := time.After(time.Minute); len(got) < len(tt.want) && over != nil; {
+				select {
+				case ev := <-tt.c.Events():
+					got = append(got, ev)
+				case <-over:
+					over = nil
+				}
+			}
+			check.Equal(w, fmt.Sprint(got), fmt.Sprint(tt.want))
+			tt.c.Close()
+		}
 	})
 }
 

@@ -7,6 +7,7 @@ import (
 
 	"github.com/zkactors/zkactors/internal/client"
 	"github.com/zkactors/zkactors/primitives/internal/line"
+	"github.com/zkactors/zkactors/primitives/internal/recipe"
 )
 
 // Why a leader was deposed, beside the errors of package session.
@@ -152,3 +153,9 @@ func (e Deposed) String() string   { return e.Err.Error() }
 func (e Overrun) String() string   { return fmt.Sprintf("overrun term=%d", e.Term) }
 
 func (e Left) String() string { return client.Told("left", e.Err) }
+
+// keep has a reader that comes late begin with where the candidate stands, who leads, and whether that is itself.
+func keep(earlier, next Event) bool {
+	return recipe.Stays[Standing, Deposed](earlier, next) || recipe.Stays[Elected, Deposed](earlier, next) ||
+		recipe.Stays[LeaderChanged, LeaderChanged](earlier, next)
+}

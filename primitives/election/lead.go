@@ -32,7 +32,7 @@ import (
 // context only: in another one it would wait for itself, as [Candidate.Close] would, for
 // [Options.LeadGrace].
 func (c *Candidate) Lead(ctx context.Context, f func(ctx context.Context, term int64) error) error {
-	if err := client.CheckContext(ctx); err != nil {
+	if err := client.Usable(ctx); err != nil {
 		return c.refuse("lead", err)
 	}
 	if f == nil {

@@ -56,8 +56,8 @@ func Join(s *session.Session, path, id string, data []byte, opts *Options) (*Mem
 // cause, and the membership is given up in the background. If it is given up for another reason,
 // such as [ErrDuplicate], the error wraps that.
 func Enroll(ctx context.Context, s *session.Session, path, id string, data []byte, opts *Options) (*Membership, error) {
-	if err := client.CheckContext(ctx); err != nil {
-		return nil, fmt.Errorf("group: %w", err)
+	if err := client.Usable(ctx); err != nil {
+		return nil, fmt.Errorf("group %s: enroll %s: %w", path, id, err)
 	}
 	m, err := Join(s, path, id, data, opts)
 	if err != nil {

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/zkactors/zkactors/primitives/internal/line"
+	"github.com/zkactors/zkactors/primitives/internal/recipe"
 )
 
 // The errors that callers can act on. The error of every [Lost] wraps [ErrLost] and the
@@ -133,4 +134,9 @@ func tell(ev line.Event) Event {
 		return Lost{line.Because(ErrLost, ev.Err)}
 	}
 	panic(fmt.Sprintf("lock: %T is no event of a line", ev))
+}
+
+// keep has a reader that comes late know of the grant, and that another client asks for the lock.
+func keep(earlier, next Event) bool {
+	return recipe.Stays[Acquired, Lost](earlier, next) || recipe.Stays[Revoked, Lost](earlier, next)
 }

@@ -86,7 +86,7 @@ var (
 	hooks        = line.Hooks{Inspect: priority.Inspect, Marked: mark.Split}
 	presentation = line.Presentation[Event]{
 		Tell: tell, Merge: recipe.Newest[Waiting, Event], Cancel: recipe.Undone[Suspended, Resumed, Event],
-		Keep: recipe.Stays[Acquired, Lost, Event], Lost: ErrLost, Released: ErrReleased,
+		Keep: keep, Lost: ErrLost, Released: ErrReleased,
 	}
 )
 
@@ -148,8 +148,8 @@ func tryAcquire(ctx context.Context, s *session.Session, path string, kind Kind,
 //
 //	Waiting* (Acquired (Suspended | Resumed | Revoked)*)? (Released | Lost)
 //
-// It begins with the newest event before the first call, and with Acquired before that if it is
-// held. The channel is closed after the last event: receive with "ev, ok := <-events", because
+// It begins with the newest event before the first call, and before that with Acquired, and Revoked if there
+// was that, while it is held. The channel is closed after the last event: receive with "ev, ok := <-events", because
 // a select over a closed channel spins.
 func (l *Lock) Events() <-chan Event { return l.handle.Events() }
 
@@ -213,11 +213,11 @@ func (l *Lock) now() Kind {
 // others: two readers that both wait for that would wait for ever.
 var ErrUpgrade = errors.New("a read lock cannot be upgraded: release it first")
 
-// reenters refuses a nil context, and to wait for a lock that the caller has already. It reports whether the caller has
+// reenters refuses a context that is nil or has ended, and to wait for a lock that the caller has already. It reports whether the caller has
 // one that shares.
 func reenters(ctx context.Context, s *session.Session, path string, kind Kind) (shares bool, err error) {
-	if err := client.CheckContext(ctx); err != nil {
-		return false, fmt.Errorf("lock: %w", err)
+	if err := client.Usable(ctx); err != nil {
+		return false, fmt.Errorf("acquire lock %s: %w", path, err)
 	}
 	for _, l := range line.Holders[*Lock](ctx, s, path) {
 		switch held := l.now(); {

@@ -185,16 +185,22 @@ func TestContextsEndFirst(t *testing.T) {
 	})
 }
 
-// TestAcquiredIsKept: a reader that comes late is told of the grant, whatever came after it.
+// TestAcquiredIsKept: a reader that comes late is told of the grant, and that another client asks for the lock, whatever came
+// after that.
 func TestAcquiredIsKept(t *testing.T) {
 	inRoom(t, 1, func(t *testing.T, srv *zktest.Server, all []*session.Session) {
 		l := check.Have(lock.Acquire(t.Context(), all[0], "/m", nil))(t)
 		for range 2 {
 			srv.Disconnect(0)
 			<-time.After(time.Second)
+			check.Must(t, lock.Revoke(t.Context(), all[0], "/m", nil))
+			<-l.Revoked()
+			srv.Disconnect(0)
+			<-time.After(time.Second)
 		}
 		events := l.Events()
 		check.Equal(t, fmt.Sprintf("%T", <-events), "lock.Acquired")
+		check.Equal(t, fmt.Sprintf("%T", <-events), "lock.Revoked")
 		check.Equal(t, fmt.Sprintf("%T", <-events), "lock.Resumed")
 		l.Close()
 		check.Equal(t, fmt.Sprintf("%T", <-events), "lock.Released")

@@ -25,8 +25,8 @@ import (
 //
 // If opts is nil, the default options are used.
 func Register(ctx context.Context, s *session.Session, path, name string, data []byte, opts *Options) error {
-	if err := client.CheckContext(ctx); err != nil {
-		return fmt.Errorf("naming: %w", err)
+	if err := client.Usable(ctx); err != nil {
+		return fmt.Errorf("naming: register %q: %w", name, err)
 	}
 	o := client.Options(opts)
 	node, err := nodeOf(s, path, name)

@@ -85,8 +85,8 @@ func Acquire(ctx context.Context, s *session.Session, path string, limit int, op
 // TryAcquire is [Acquire], but fails with [ErrFull] when there is no room at once. Then it
 // has left the line again, unless ctx has ended before that was confirmed.
 func TryAcquire(ctx context.Context, s *session.Session, path string, limit int, opts *Options) (*Lease, error) {
-	if err := client.CheckContext(ctx); err != nil {
-		return nil, fmt.Errorf("semaphore: %w", err)
+	if err := client.Usable(ctx); err != nil {
+		return nil, fmt.Errorf("acquire semaphore %s: %w", path, err)
 	}
 	l, err := New(s, path, limit, opts)
 	if err != nil {
@@ -119,8 +119,8 @@ func Do(ctx context.Context, s *session.Session, path string, limit int, opts *O
 // enter joins the line, unless the leases that have ctx leave no room for another while they are
 // held.
 func enter(ctx context.Context, s *session.Session, path string, limit int, opts *Options) (*Lease, error) {
-	if err := client.CheckContext(ctx); err != nil {
-		return nil, fmt.Errorf("semaphore: %w", err)
+	if err := client.Usable(ctx); err != nil {
+		return nil, fmt.Errorf("acquire semaphore %s: %w", path, err)
 	}
 	o := opts.withDefaults()
 	sum, within := o.Weight, line.Holders[*Lease](ctx, s, path)

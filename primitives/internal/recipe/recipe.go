@@ -34,11 +34,13 @@ func Newest[Level, Ev any](last, next Ev) (Ev, bool) { return next, are[Level, L
 // Undone cancels an event of the type Done that is followed by one of the type Reversed, as in [actors.Role].
 func Undone[Done, Reversed, Ev any](last, next Ev) bool { return are[Done, Reversed](last, next) }
 
-// Stays keeps an event of the type Begun for a reader that comes later, until one of the type Over, as in [actors.Role].
-func Stays[Begun, Over, Ev any](first, next Ev) bool {
-	_, begun := any(first).(Begun)
+// Stays keeps an event of the type Begun for a reader that comes later, as in [actors.Role]. It stays until the next one of the
+// type, or one of the type Over.
+func Stays[Begun, Over, Ev any](earlier, next Ev) bool {
+	_, begun := any(earlier).(Begun)
+	_, again := any(next).(Begun)
 	_, over := any(next).(Over)
-	return begun && !over
+	return begun && !again && !over
 }
 
 func are[A, B any](last, next any) bool {

@@ -23,7 +23,8 @@ func TestUndelivered(t *testing.T) {
 		merges, cancels bool
 		keeps           bool
 	}{
-		{level(1), level(2), true, false, true},
+		{level(1), level(2), true, false, false},
+		{level(1), "else", false, false, true},
 		{level(1), edge("up"), false, true, false},
 		{edge("up"), level(1), false, false, false},
 		{edge("up"), edge("down"), false, false, false},
