@@ -117,7 +117,9 @@
 //
 // # Contexts and events
 //
-// A call that would change something, with a context that has ended before, sends nothing: the error wraps the cause of
-// the context. A reader of events that comes late begins with what holds by then, such as a grant that was not lost, and with
-// the newest event.
+// A call that would change something sends nothing if its context has ended before. The error wraps the cause of
+// the context.
+//
+// A reader of events that comes late begins with what holds by then, such as a grant that was not lost. The newest
+// event follows.
 package primitives
