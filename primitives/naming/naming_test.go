@@ -204,6 +204,34 @@ func TestCancelled(t *testing.T) {
 	})
 }
 
+// TestGivenUpMeanwhile: a registration that another goroutine takes back, while the server is away, has failed. The error of
+// one that is not waited for names the server.
+func TestGivenUpMeanwhile(t *testing.T) {
+	inBubble(t, func(w world) {
+		s := w.open()
+		w.Refuse(true)
+		w.Disconnect(0)
+		synctest.Wait()
+		soon := func() context.Context {
+			ctx, cancel := context.WithTimeout(w.Context(), time.Second)
+			w.Cleanup(cancel)
+			return ctx
+		}
+		ephemeral := &naming.Options{Ephemeral: true}
+		err := naming.Register(soon(), s, service, "late", nil, ephemeral)
+		check.True(w, errors.Is(err, context.DeadlineExceeded) && strings.Contains(err.Error(), w.Addrs()[0]), "%v", err)
+
+		registered := make(chan error, 1)
+		go func() { registered <- naming.Register(w.Context(), s, service, name, nil, ephemeral) }()
+		synctest.Wait()
+		check.Is(w, naming.Unregister(soon(), s, service, name), context.DeadlineExceeded)
+		check.True(w, <-registered != nil, "registered")
+		w.Refuse(false)
+		<-time.After(time.Minute)
+		w.expect(s, "")
+	})
+}
+
 func TestWatch(t *testing.T) {
 	inBubble(t, func(w world) {
 		s := w.open()
