@@ -61,9 +61,12 @@ func TestDependentMachine(t *testing.T) {
 	three := listed{at, Sight{Names: []string{a, d, b, own}, Data: "1"}}
 	besides := []Input{hello, joined{at, own, 7, 4, "1 unit"}, three}
 	second := []Input{hello, joined{at, own, 7, 3, "1 unit"}, two}
+	behind, alone := listed{at, Sight{Names: []string{own, d}, Data: "1"}}, listed{at, Sight{Names: []string{own}, Data: "1"}}
+	silent := append(slices.Clone(waits), reevaluate{}, behind)
 	seen := func(names ...string) string { return "1" + fmt.Sprint(names) }
 	rule := scripted{First: First{Grammar: grammar}, announces: true, positions: &map[string]Position{
 		seen(own):          {Present: true},
+		seen(own, d):       {Present: true, Announce: true},
 		seen(a, own):       {Present: true, Ahead: 1, Watch: Target{Until: Members}},
 		seen(a, b, own):    {Present: true, Ahead: 2, Watch: Target{b, Changed}},
 		seen(a, c, own):    {Present: true, Ahead: 2, Watch: Target{c, Changed}},
@@ -96,6 +99,12 @@ func TestDependentMachine(t *testing.T) {
 		{"a holder tells who is behind", holds, reevaluate{}, held, []Effect{announce{at, own}}},
 		{"and again if the server was busy", append(slices.Clone(holds), reevaluate{}), failed{announce{at, own}, session.ErrBusy}, held, []Effect{announce{at, own}}},
 		{"and again if that is lost", append(slices.Clone(holds), reevaluate{}), failed{announce{at, own}, errors.Join(session.ErrUnknownOutcome, session.ErrDisconnected)}, held, []Effect{announce{at, own}}},
+		{"granted before another, which may wait for the news: is it still there?", append(slices.Clone(waits), reevaluate{}), behind, held, []Effect{unwatchTarget{at, Target{Until: Members}}, listParent{at}}},
+		{"it is, and is told", silent, behind, held, []Effect{announce{at, own}}},
+		{"it has gone", silent, alone, held, nil},
+		{"it is told once", append(slices.Clone(silent), reevaluate{}), behind, held, nil},
+		{"it is told when nobody can say whether it is there", silent, failed{listParent{at}, session.ErrTooLarge}, held, []Effect{announce{at, own}}},
+		{"a busy server is asked again", silent, failed{listParent{at}, session.ErrBusy}, held, []Effect{listParent{at}}},
 		{"before there is anything to look at", []Input{hello}, reevaluate{}, joining, nil},
 	} {
 		m, _ := script(New(id, rule, true, false), row.before...)
