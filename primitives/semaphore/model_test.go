@@ -146,7 +146,8 @@ func (p *pool) check(w *linemodel.World, holders []*linemodel.Contender) {
 }
 
 // checkMembers holds in quiet: only the next in line watches all, and the departure of one that
-// makes room for another wakes that, whatever others do.
+// makes room for another wakes that, whatever others do. Behind leases of any weights, one that has moved up since it looked is
+// woken by its predecessor.
 func (p *pool) checkMembers(w *linemodel.World) {
 	waits := map[string]bool{}
 	for _, c := range w.All {
@@ -160,7 +161,11 @@ func (p *pool) checkMembers(w *linemodel.World) {
 		if c.Ended() || i <= 0 || !c.M.Waiting() {
 			continue
 		}
-		p.checkWoken(w, c, all[:i])
+		if weighted := slices.ContainsFunc(p.rules, func(r admission) bool { return r.Weight > 1 }); !weighted || i == c.Ahead {
+			p.checkWoken(w, c, all[:i])
+		} else if !watchesNode(c, znode.Join(w.Dir, all[i-1].Name)) && !c.Session().Watches(c.N, w.Dir, session.AspectChildren) {
+			zkmodel.Violate("nothing would wake %v when its predecessor leaves", c.M)
+		}
 		if c.Session().Watches(c.N, w.Dir, session.AspectChildren) && waits[all[i-1].Name] {
 			zkmodel.Violate("contender %d watches all, and is not next: %v", c.N, c.M)
 		}

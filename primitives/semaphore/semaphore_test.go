@@ -68,22 +68,29 @@ func TestBadInput(t *testing.T) {
 	})
 }
 
-// TestCost counts the requests of a cycle on a warm path.
+// TestCost counts the requests of a cycle on a warm path. The second one of a session looks around for those that follow.
 func TestCost(t *testing.T) {
 	for _, row := range []struct {
-		weight    int
-		want      zktest.Counts
-		proposals int
+		weight       int
+		second, want zktest.Counts
 	}{
-		{1, zktest.Counts{zktest.OpMulti: 1, zktest.OpGetData: 2, zktest.OpDelete: 1}, 2},
-		{2, zktest.Counts{zktest.OpMulti: 1, zktest.OpGetData: 1, zktest.OpGetChildren2: 1, zktest.OpDelete: 1}, 2},
+		{
+			1,
+			zktest.Counts{zktest.OpMulti: 1, zktest.OpGetData: 1, zktest.OpGetChildren2: 1, zktest.OpDelete: 1},
+			zktest.Counts{zktest.OpMulti: 1, zktest.OpGetData: 1, zktest.OpDelete: 1},
+		},
+		{
+			2,
+			zktest.Counts{zktest.OpMulti: 1, zktest.OpGetData: 1, zktest.OpGetChildren2: 1, zktest.OpDelete: 1},
+			zktest.Counts{zktest.OpMulti: 1, zktest.OpGetData: 1, zktest.OpGetChildren2: 1, zktest.OpDelete: 1},
+		},
 	} {
 		t.Run(fmt.Sprint(row.weight), func(t *testing.T) {
 			const latency = 10 * time.Millisecond
 			inBubble(t, 1, func(t *testing.T, srv *zktest.Server, all []*session.Session) {
 				s := all[0]
 				acquire(t, s, 10, weight(row.weight)).Close()
-				for range 3 {
+				for n := range 4 {
 					synctest.Wait()
 					srv.ResetRequests()
 					proposals := srv.Proposals()
@@ -93,12 +100,36 @@ func TestCost(t *testing.T) {
 						t.Errorf("to acquire took %v, more than one round trip", took)
 					}
 					l.Close()
-					check.EqualMaps(t, withoutSyncs(srv.Requests()), row.want)
-					check.Equal(t, srv.Proposals()-proposals, row.proposals, "proposals")
+					want := row.want
+					if n == 0 {
+						want = row.second
+					}
+					check.EqualMaps(t, withoutSyncs(srv.Requests()), want)
+					check.Equal(t, srv.Proposals()-proposals, 2, "proposals")
 				}
 			}, zktest.Latency(latency))
 		})
 	}
+}
+
+// TestManyShareTransactions: leases of many semaphores in one session are created together, and given back together.
+func TestManyShareTransactions(t *testing.T) {
+	const many = 64
+	inBubble(t, 1, func(t *testing.T, srv *zktest.Server, all []*session.Session) {
+		for turn := range 4 {
+			srv.ResetRequests()
+			var wg sync.WaitGroup
+			for i := range many {
+				wg.Go(func() {
+					check.OK(t, semaphore.Do(t.Context(), all[0], fmt.Sprintf("/many/%d", i), 3, nil, func(context.Context) error { return nil }))
+				})
+			}
+			wg.Wait()
+			if turn > 1 { // the limits are followed
+				check.AtMost(t, srv.Requests()[zktest.OpMulti], 10, "transactions")
+			}
+		}
+	}, zktest.Latency(5*time.Millisecond))
 }
 
 // TestFirstComeFirstServed: as many as there is room for, in line order, and all or nothing.
@@ -550,6 +581,28 @@ func TestLimitLoweredWhileListing(t *testing.T) {
 		release(t, leases[1])
 		expect(t, leases, 2, 3)
 	})
+}
+
+// TestLimitLoweredWhileJoining is the same for a contender that is counted, and needs no list: whether or not its
+// session follows the limit by then.
+func TestLimitLoweredWhileJoining(t *testing.T) {
+	for _, before := range []int{1, 3} {
+		runInBubble(t, fmt.Sprint(before), 3, func(t *testing.T, srv *zktest.Server, all []*session.Session) {
+			for range before {
+				acquire(t, all[2], 3, nil).Close()
+			}
+			leases := inTurn(t, 3, all[:2]...)
+			srv.Delay(zktest.Match{Op: zktest.OpMulti, Session: all[2].ID()}, time.Second)
+			leases = append(leases, join(t, all[2], 3, &semaphore.Options{AnyLimit: true}))
+			<-time.After(100 * time.Millisecond)
+			setLimit(t, all[0], 2)
+			<-time.After(5 * time.Second)
+			check.Must(t, srv.AwaitFault(0))
+			expect(t, leases, 0, 1)
+			release(t, leases[0])
+			expect(t, leases, 1, 2)
+		})
+	}
 }
 
 // TestAdmittedTogether: a lease that makes room for fifty lets them in at once, and wakes one
@@ -1034,13 +1087,12 @@ func TestOtherLayouts(t *testing.T) {
 		"/leases/0123456789abcdef0123456789abcdef__lock__0000000001": {1, 2},
 		"/locks": {1, 2}, // beside the leases of Curator's semaphore
 	} {
-		for _, before := range []bool{false, true} { // it is known that the line is there
+		for _, before := range []int{0, 1, 3} { // it is known that the line is there, and then what is beside it
 			inBubble(t, 2, func(t *testing.T, _ *zktest.Server, all []*session.Session) {
 				ctx := t.Context()
-				if before {
+				check.Must(t, all[0].EnsurePath(ctx, path+"/leases"))
+				for range before {
 					acquire(t, all[0], 3, nil).Close()
-				} else if err := all[0].EnsurePath(ctx, path+"/leases"); err != nil {
-					t.Fatal(err)
 				}
 				held := acquire(t, all[1], 3, &semaphore.Options{AnyLimit: true})
 				waiter := join(t, all[1], 3, weight(3))

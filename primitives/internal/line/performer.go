@@ -175,11 +175,14 @@ func (p *Performer) depend(epoch int, tell func(Input)) {
 	})
 }
 
-// lookAround follows what stands beside the line too, from the first list on: an uncontended holder keeps no watch for that.
-func (p *Performer) lookAround(requests client.Async) {
-	if data, children := p.around(); data != nil && children == nil {
+// lookAround follows what stands beside the line too, and reports whether that and what the rule depends on are followed. So both are
+// known when what is asked for next is answered, but for what changes meanwhile.
+func (p *Performer) lookAround(requests client.Async) (followed bool) {
+	data, children := p.around()
+	if data != nil && children == nil {
 		p.follow(requests, beside{}, session.AspectChildren, func(error) {})
 	}
+	return data != nil
 }
 
 // follow keeps what is told of the node that the rule depends on.
@@ -195,17 +198,11 @@ func (p *Performer) follow(requests client.Async, key any, aspect session.Aspect
 }
 
 // around returns what is followed; nil before the first session, and after the end. The children are followed from the
-// first list on.
+// first list on, and during the creation if the session comes again.
 func (p *Performer) around() (data, children *followed) {
 	data, _ = p.owned.Get(Target{Until: dependence}).(*followed)
 	children, _ = p.owned.Get(beside{}).(*followed)
 	return data, children
-}
-
-// surrounded reports whether what stands around is known to the session, or about to be.
-func (p *Performer) surrounded() bool {
-	data, children := p.around()
-	return data.stands() && children.stands()
 }
 
 // known returns what Known says of what is followed. Without knows, it has to be read: nothing is followed
@@ -395,23 +392,38 @@ func (p *Performer) create(requests client.Async, e createNode, tell func(Input)
 		requests.Share(ops, func(results []session.OpResult, err error) { p.reply(e, tell, p.joined(e, results, err), err) })
 		return
 	}
+	// Of one that comes for the first time, a session need not keep a watch more.
+	known, write := p.session.Warm(p.warmth()) && p.lookAround(requests), requests.Multi
+	if known { // no reading has to go out behind the transaction
+		write = requests.Share
+	}
 	var in joined
 	var data string
 	var failed, unread error
-	answered := both(true, func() {
+	answered := both(!known, func() {
 		if in.data = data; unread != nil {
 			in.children = 0 // a list is to decide
 		}
+		if known {
+			p.owned.Cancel(beside{}) // the session keeps the watch for the next list, or contender
+		}
 		p.reply(e, tell, in, failed)
 	})
-	requests.Multi(ops, func(results []session.OpResult, err error) {
-		in, failed = p.joined(e, results, err), err
-		answered()
-	})
-	p.Beside(&p.Recipe, requests, func(read string, err error) { // after the transaction
+	depends := func(read string, err error) {
 		data, unread = read, err
 		answered()
+	}
+	write(ops, func(results []session.OpResult, err error) {
+		in, failed = p.joined(e, results, err), err
+		if known && err == nil {
+			p.beside(requests, depends)
+			return
+		}
+		answered()
 	})
+	if !known {
+		p.Beside(&p.Recipe, requests, depends) // after the transaction
+	}
 }
 
 // joined returns what the answer to the transaction says.
@@ -430,8 +442,7 @@ func (p *Performer) joined(e createNode, results []session.OpResult, err error) 
 func (p *Performer) list(requests client.Async, e listParent, tell func(Input)) {
 	in := listed{attempt: e.attempt}
 	var failed error
-	p.lookAround(requests)
-	known := p.Beside == nil || p.surrounded()
+	known := p.lookAround(requests) || p.Beside == nil
 	answered := both(!known, func() { p.reply(e, tell, in, failed) })
 	depends := func(data string, err error) {
 		if in.Data = data; failed == nil {

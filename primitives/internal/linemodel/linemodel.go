@@ -118,6 +118,7 @@ type Contender struct {
 	Data      string // that was read last, until it was let in, of what the rule depends on
 	N         int
 	Told      bool // that others are ahead
+	Ahead     int  // of these, as it was told last
 	rule      line.Rule
 	phase     phase
 	suspended bool
@@ -376,10 +377,10 @@ func read(in line.Input) string {
 // follow checks the grammar of events.
 func (c *Contender) follow(ev line.Event) {
 	ok := c.phase != over
-	switch ev.(type) {
+	switch ev := ev.(type) {
 	case line.Waiting:
 		ok = c.phase == inLine
-		c.Told = true
+		c.Told, c.Ahead = true, ev.Ahead
 	case line.Acquired:
 		ok = c.phase == inLine
 		c.phase = holding
