@@ -61,7 +61,7 @@ type Role[M, In, Do, Ev any] struct {
 
 	// Cancel, if not nil, reports whether next undoes last, the newest event that no
 	// reader has received yet. Neither of them is delivered then. It is asked only
-	// where Merge declined, and only once events have a reader.
+	// where Merge declined, and means nothing where no other event stays and events have no reader.
 	Cancel func(last, next Ev) bool
 
 	// Keep, if not nil, reports whether earlier stays before next, the newest event, while events have no

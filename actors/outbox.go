@@ -31,10 +31,10 @@ func (o *outbox[T]) put(v T) {
 			return
 		}
 	}
-	switch {
-	case o.ch == nil:
+	switch undone := o.cancel != nil && o.cancel(*last, v); {
+	case o.ch == nil && (!undone || o.len() == 1): // a reader that comes begins with something
 		o.replace(v)
-	case o.cancel != nil && o.cancel(*last, v):
+	case undone:
 		clear(o.queue[len(o.queue)-1:])
 		o.queue = o.queue[:len(o.queue)-1]
 		o.rewind()

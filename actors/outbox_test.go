@@ -43,8 +43,8 @@ func (o *plainOutbox) put(v note) {
 		o.undelivered = append(rest, merged)
 		return
 	}
-	switch {
-	case !o.wanted:
+	switch undone := cancelNotes(last, v); {
+	case !o.wanted && (!undone || n == 1):
 		var stay []note
 		for _, earlier := range o.undelivered {
 			if keepNotes(earlier, v) {
@@ -52,7 +52,7 @@ func (o *plainOutbox) put(v note) {
 			}
 		}
 		o.undelivered = append(stay, v)
-	case cancelNotes(last, v):
+	case undone:
 		o.undelivered = rest
 	default:
 		o.undelivered = append(o.undelivered, v)

@@ -45,7 +45,7 @@ func TestStateIsKept(t *testing.T) {
 			c    *election.Candidate
 			want []election.Event
 		}{
-			{leader, []election.Event{election.Standing{Node: leader.Node()}, knows, election.Elected{Term: term}, election.Resumed{}}},
+			{leader, []election.Event{election.Standing{Node: leader.Node()}, knows, election.Elected{Term: term}}},
 			{second, []election.Event{knows, election.Standing{Node: second.Node()}}},
 		} {
 			var got []election.Event

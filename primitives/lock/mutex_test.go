@@ -201,7 +201,6 @@ func TestAcquiredIsKept(t *testing.T) {
 		events := l.Events()
 		check.Equal(t, fmt.Sprintf("%T", <-events), "lock.Acquired")
 		check.Equal(t, fmt.Sprintf("%T", <-events), "lock.Revoked")
-		check.Equal(t, fmt.Sprintf("%T", <-events), "lock.Resumed")
 		l.Close()
 		check.Equal(t, fmt.Sprintf("%T", <-events), "lock.Released")
 	})
