@@ -61,7 +61,7 @@ type Role[M, In, Do, Ev any] struct {
 
 	// Cancel, if not nil, reports whether next undoes last, the newest event that no
 	// reader has received yet. Neither of them is delivered then. It is asked only
-	// where Merge declined, and means nothing where no other event stays and events have no reader.
+	// where Merge declined. While events have no reader, it is asked of each that has stayed, and next is delivered if no other stays.
 	Cancel func(last, next Ev) bool
 
 	// Keep, if not nil, reports whether earlier stays before next, the newest event, while events have no
@@ -300,7 +300,7 @@ func (a *Actor[In, Ev]) Tell(in In) error {
 }
 
 // Events returns the channel of events, which is always the same one. It begins with the newest
-// event before the first call, and with those before it that Keep of the [Role] has let stay. The
+// event before the first call, and with those before it that Keep of the [Role] has let stay, as Cancel says. The
 // last event is always delivered. The channel is closed after it: receive with "ev, ok := <-events",
 // because a select over a closed channel spins.
 func (a *Actor[In, Ev]) Events() <-chan Ev {

@@ -31,10 +31,10 @@ func (o *outbox[T]) put(v T) {
 			return
 		}
 	}
-	switch undone := o.cancel != nil && o.cancel(*last, v); {
-	case o.ch == nil && (!undone || o.len() == 1): // a reader that comes begins with something
+	switch {
+	case o.ch == nil:
 		o.replace(v)
-	case undone:
+	case o.cancel != nil && o.cancel(*last, v):
 		clear(o.queue[len(o.queue)-1:])
 		o.queue = o.queue[:len(o.queue)-1]
 		o.rewind()
@@ -43,10 +43,20 @@ func (o *outbox[T]) put(v T) {
 	}
 }
 
-// replace has v follow the events that stay before it, and drops the others. There is no reader.
+// replace has v follow the events that stay before it, and drops the others. There is no reader. If v undoes
+// one of them, both are dropped, but for v where no event stays: a reader that comes begins with something.
 func (o *outbox[T]) replace(v T) {
-	o.queue = slices.DeleteFunc(o.queue, func(earlier T) bool { return o.keep == nil || !o.keep(earlier, v) })
-	o.push(v)
+	undone := false
+	o.queue = slices.DeleteFunc(o.queue, func(earlier T) bool {
+		if o.cancel != nil && o.cancel(earlier, v) {
+			undone = true
+			return true
+		}
+		return o.keep == nil || !o.keep(earlier, v)
+	})
+	if !undone || len(o.queue) == 0 {
+		o.push(v)
+	}
 }
 
 // reclaim takes the newest event back from the channel, if it is still there: events

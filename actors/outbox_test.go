@@ -43,16 +43,22 @@ func (o *plainOutbox) put(v note) {
 		o.undelivered = append(rest, merged)
 		return
 	}
-	switch undone := cancelNotes(last, v); {
-	case !o.wanted && (!undone || n == 1):
+	switch {
+	case !o.wanted:
 		var stay []note
+		undone := false
 		for _, earlier := range o.undelivered {
-			if keepNotes(earlier, v) {
+			switch {
+			case cancelNotes(earlier, v):
+				undone = true
+			case keepNotes(earlier, v):
 				stay = append(stay, earlier)
 			}
 		}
-		o.undelivered = append(stay, v)
-	case undone:
+		if o.undelivered = stay; !undone || len(stay) == 0 {
+			o.undelivered = append(stay, v)
+		}
+	case cancelNotes(last, v):
 		o.undelivered = rest
 	default:
 		o.undelivered = append(o.undelivered, v)

@@ -121,5 +121,5 @@
 // the context.
 //
 // A reader of events that comes late begins with what holds by then, such as a grant that was not lost. The newest
-// event follows.
+// event follows, unless it has undone another, as Resumed does Suspended: then neither is told.
 package primitives

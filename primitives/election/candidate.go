@@ -119,8 +119,8 @@ func (c *Candidate) answer(err error, in input) { c.owned.Answer(err, func() { c
 //	(Elected (Suspended | Resumed)* Deposed)* Left
 //
 // with [Standing], [LeaderChanged] and [Overrun] anywhere before [Left]. It begins with the newest
-// event before the first call. Before that come Standing while it is in line, the newest LeaderChanged,
-// and Elected while it leads. The channel is closed after the last event: receive with "ev, ok :=
+// event before the first call. Before that come the newest of each of these three, Standing only until Deposed,
+// and Elected while it leads, with Suspended until Resumed. The channel is closed after the last event: receive with "ev, ok :=
 // <-events", because a select over a closed channel spins.
 func (c *Candidate) Events() <-chan Event { return c.actor.Events() }
 

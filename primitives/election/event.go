@@ -154,8 +154,9 @@ func (e Overrun) String() string   { return fmt.Sprintf("overrun term=%d", e.Ter
 
 func (e Left) String() string { return client.Told("left", e.Err) }
 
-// keep has a reader that comes late begin with where the candidate stands, who leads, and whether that is itself.
+// keep has a reader that comes late begin with where the candidate stood last, who leads, whether that is itself, and what has overrun.
 func keep(earlier, next Event) bool {
 	return recipe.Stays[Standing, Deposed](earlier, next) || recipe.Stays[Elected, Deposed](earlier, next) ||
-		recipe.Stays[LeaderChanged, LeaderChanged](earlier, next)
+		recipe.Stays[Suspended, Deposed](earlier, next) || recipe.Stays[LeaderChanged, LeaderChanged](earlier, next) ||
+		recipe.Stays[Overrun, Overrun](earlier, next)
 }

@@ -339,3 +339,30 @@ func (m machine) after(in input) (machine, effects) {
 	m = m.Step(in, &out)
 	return m, out
 }
+
+// TestKeep: what a reader that comes late begins with.
+func TestKeep(t *testing.T) {
+	stands, leads, changed, suspended, overrun := Standing{"n"}, Elected{1}, LeaderChanged{Term: 1}, Suspended{}, Overrun{1}
+	for _, row := range []struct {
+		earlier, next Event
+		stays         bool
+	}{
+		{stands, leads, true},
+		{stands, Deposed{}, false},
+		{stands, Standing{"o"}, false},
+		{leads, overrun, true},
+		{leads, Deposed{}, false},
+		{changed, leads, true},
+		{changed, LeaderChanged{Term: 2}, false},
+		{changed, Deposed{}, true},
+		{suspended, overrun, true}, // of an earlier term
+		{suspended, changed, true},
+		{suspended, Deposed{}, false},
+		{overrun, suspended, true},
+		{overrun, Overrun{2}, false},
+		{Deposed{}, stands, false},
+		{Resumed{}, overrun, false},
+	} {
+		check.Equal(t, keep(row.earlier, row.next), row.stays, row.earlier, "before", row.next)
+	}
+}

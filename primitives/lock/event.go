@@ -138,5 +138,6 @@ func tell(ev line.Event) Event {
 
 // keep has a reader that comes late know of the grant, and that another client asks for the lock.
 func keep(earlier, next Event) bool {
-	return recipe.Stays[Acquired, Lost](earlier, next) || recipe.Stays[Revoked, Lost](earlier, next)
+	return recipe.Stays[Acquired, Lost](earlier, next) || recipe.Stays[Revoked, Lost](earlier, next) ||
+		recipe.Stays[Suspended, Lost](earlier, next)
 }

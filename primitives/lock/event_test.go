@@ -25,3 +25,19 @@ func TestUndeliveredEvents(t *testing.T) {
 		}
 	}
 }
+
+// TestKeep: what a reader that comes late begins with.
+func TestKeep(t *testing.T) {
+	all := []Event{Waiting{1}, Acquired{}, Suspended{}, Resumed{}, Revoked{}, Released{}, Lost{}}
+	for _, earlier := range all {
+		for _, next := range all {
+			switch earlier.(type) {
+			case Acquired, Suspended, Revoked:
+				_, lost := next.(Lost)
+				check.Equal(t, keep(earlier, next), earlier != next && !lost, earlier, "before", next)
+			default:
+				check.True(t, !keep(earlier, next), "%v stays before %v", earlier, next)
+			}
+		}
+	}
+}

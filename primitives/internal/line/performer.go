@@ -179,7 +179,7 @@ func (p *Performer) depend(epoch int, tell func(Input)) {
 // known when what is asked for next is answered, but for what changes meanwhile.
 func (p *Performer) lookAround(requests client.Async) (followed bool) {
 	data, children := p.around()
-	if data != nil && children == nil {
+	if data != nil && (children == nil || children.Over()) {
 		p.follow(requests, beside{}, session.AspectChildren, func(error) {})
 	}
 	return data != nil
