@@ -76,15 +76,13 @@ func fanOut(r *driver.Run) error {
 	if err != nil {
 		return err
 	}
-	defer writer.Close()
-	set := func(value string) error { return writer.Set(r.Context(), value) }
-	if r.Is("kind", "watch") {
-		set = func(value string) error {
-			_, err := all[0].Set(r.Context(), r.Path, []byte(value), session.AnyVersion)
-			return err
-		}
+	err = writer.Set(r.Context(), "first")
+	writer.Close() // the writers of the peers follow nothing
+	if err != nil {
+		return err
 	}
-	if err := writer.Set(r.Context(), "first"); err != nil {
+	set := func(value string) error {
+		_, err := all[0].Set(r.Context(), r.Path, []byte(value), session.AnyVersion)
 		return err
 	}
 	told := make(chan seen, watchers)
