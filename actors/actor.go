@@ -300,7 +300,7 @@ func (a *Actor[In, Ev]) Tell(in In) error {
 }
 
 // Events returns the channel of events, which is always the same one. It begins with the newest
-// event before the first call, and with those before it that Keep of the [Role] has let stay, as Cancel says. The
+// event before the first call, and with those before it that Keep and Cancel of the [Role] have let stay. The
 // last event is always delivered. The channel is closed after it: receive with "ev, ok := <-events",
 // because a select over a closed channel spins.
 func (a *Actor[In, Ev]) Events() <-chan Ev {

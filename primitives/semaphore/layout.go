@@ -2,6 +2,9 @@ package semaphore
 
 import (
 	"errors"
+	"fmt"
+	"strconv"
+	"strings"
 
 	"github.com/zkactors/zkactors/internal/client"
 	"github.com/zkactors/zkactors/internal/znode"
@@ -60,16 +63,35 @@ func ruleOf(r *line.Recipe) admission {
 func beside(r *line.Recipe, requests client.Async, answer func(data string, err error)) {
 	requests.Get(r.Path, func(data []byte, stat *session.Stat, err error) {
 		if err != nil || stat.NumChildren <= 1 {
-			answer(string(data), err)
+			answer(sight(data, stat), err)
 			return
 		}
-		vacant(r, requests, func(err error) { answer(string(data), err) })
+		vacant(r, requests, func(err error) { answer(sight(data, stat), err) })
 	})
 }
 
 // known is what beside would tell, of what is followed.
-func known(_ *line.Recipe, data []byte, children []string) (string, error) {
-	return string(data), line.VacantAmong(children, isCurators)
+func known(_ *line.Recipe, node session.Reading, children []string) (string, error) {
+	return sight(node.Data, node.Stat), line.VacantAmong(children, isCurators)
+}
+
+// sight is what the rule depends on: the record, and the zxid of its newest change.
+func sight(record []byte, stat *session.Stat) string {
+	if stat == nil {
+		return string(record)
+	}
+	return fmt.Sprintf("%s@%d", record, stat.Mzxid)
+}
+
+// parseSight reads what sight returned.
+func parseSight(data string) (r recordedLimit, since int64, err error) {
+	record := data
+	if at := strings.LastIndexByte(data, '@'); at >= 0 {
+		record = data[:at]
+		since, _ = strconv.ParseInt(data[at+1:], 10, 64)
+	}
+	r, err = parseRecord(record)
+	return r, since, err
 }
 
 // vacant tells whether others have leases, or contend, by another layout. Curator's semaphore

@@ -130,7 +130,7 @@ func (p *pool) check(w *linemodel.World, holders []*linemodel.Contender) {
 		sum += p.rules[c.N].Weight
 		name := c.M.Node()
 		if number, _ := strconv.Atoi(name[strings.LastIndex(name, "-")+1:]); number > last {
-			r, err := parseRecord(c.Data)
+			r, _, err := parseSight(c.Data)
 			if err != nil {
 				zkmodel.Violate("contender %d was let in without a limit", c.N)
 			}

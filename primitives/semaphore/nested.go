@@ -23,7 +23,7 @@ func (n nested) Locate(s line.Sight, own, guid string) line.Position {
 	if p.Err != nil || !p.Present || p.Invalid || p.Ahead == 0 {
 		return p
 	}
-	r, err := parseRecord(s.Data)
+	r, _, err := parseSight(s.Data)
 	if err != nil {
 		return p
 	}

@@ -82,7 +82,7 @@ func (l admission) Check(r recordedLimit, isNew bool) error {
 // Room implements [line.Rule]. To count contenders is enough where it is recorded that none
 // has another weight than 1, nor will before that is taken back.
 func (l admission) Room(contenders int, data string) bool {
-	r, err := parseRecord(data)
+	r, _, err := parseSight(data)
 	return err == nil && l.Check(r, true) == nil && l.Weight == 1 && r.Unit && contenders <= r.Limit
 }
 
@@ -130,7 +130,7 @@ func (l admission) Locate(s line.Sight, own, guid string) line.Position {
 			others = append(others, lease{c, w})
 		}
 	}
-	r, err := parseRecord(s.Data)
+	r, since, err := parseSight(s.Data)
 	if err == nil {
 		err = l.Check(r, s.New)
 	}
@@ -138,8 +138,8 @@ func (l admission) Locate(s line.Sight, own, guid string) line.Position {
 	case !p.Present, p.Err != nil:
 	case err != nil:
 		p.Err = err
-	case l.Weight > 1 && r.Unit:
-		p.Invalid = true // others have counted it for one
+	case l.Weight > 1 && (r.Unit || s.Unproven && s.Czxid != 0 && since > s.Czxid):
+		p.Invalid = true // others have counted it for one, or may have by the record that it found
 	case ahead+weight <= r.Limit:
 		p.Ahead = 0
 	default:

@@ -165,3 +165,29 @@ func heavies(n int) (names []string) {
 	}
 	return names
 }
+
+// TestRecordNewerThanNode: what a contender of weight 2 finds when it looks may have been another record when its node was created.
+func TestRecordNewerThanNode(t *testing.T) {
+	for _, row := range []struct {
+		weight   int
+		unproven bool
+		czxid    int64
+		record   string
+		invalid  bool
+	}{
+		{2, true, 7, "3@8", true},
+		{2, true, 7, "3@6", false},
+		{2, true, 7, "3 unit@6", true},
+		{2, false, 7, "3@8", false},
+		{2, false, 7, "3 unit@6", true},
+		{2, true, 0, "3@8", false}, // it is looked at again when that is known
+		{1, true, 7, "3@8", false},
+	} {
+		own := "_c_g-lease-2-0000000000"
+		if row.weight == 1 {
+			own = "_c_g-lease-0000000000"
+		}
+		p := admission{Limit: 3, Weight: row.weight}.Locate(line.Sight{Names: []string{own}, Data: row.record, Unproven: row.unproven, Czxid: row.czxid}, own, "g")
+		check.True(t, p.Present && p.Err == nil && p.Invalid == row.invalid, "%+v: %+v", row, p)
+	}
+}

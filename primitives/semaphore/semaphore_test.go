@@ -605,6 +605,31 @@ func TestLimitLoweredWhileJoining(t *testing.T) {
 	}
 }
 
+// TestRecordMadeAnew: a lease that weighs more than its session's last record told others, when it was made anew, is
+// counted for one, and has to stand behind those who did so; also where another has corrected the record by the time that it is read.
+func TestRecordMadeAnew(t *testing.T) {
+	inBubble(t, 3, func(t *testing.T, srv *zktest.Server, all []*session.Session) {
+		acquire(t, all[0], 3, weight(3)).Close()
+		srv.Reap()
+		srv.Reap()
+		acquire(t, all[1], 3, nil).Close()
+		record(t, all[1], "3 unit")
+		srv.Delay(zktest.Match{Op: zktest.OpGetChildren2, Session: all[0].ID(), Path: path + "/leases"}, time.Second)
+		leases := []*semaphore.Lease{join(t, all[0], 3, weight(3))}
+		<-time.After(100 * time.Millisecond)
+		leases = append(leases, join(t, all[1], 3, nil))
+		<-time.After(100 * time.Millisecond)
+		leases = append(leases, join(t, all[2], 3, weight(2)))
+		<-time.After(5 * time.Second)
+		check.Must(t, srv.AwaitFault(0))
+		record(t, all[1], "3")
+		expect(t, leases, 1, 2)
+		release(t, leases[1])
+		release(t, leases[2])
+		expect(t, leases, 0)
+	})
+}
+
 // TestAdmittedTogether: a lease that makes room for fifty lets them in at once, and wakes one
 // client more.
 func TestAdmittedTogether(t *testing.T) {

@@ -105,6 +105,10 @@ type place struct {
 	token int64  // set by the grant, and never changed; 0 before
 	owned bool   // set when the watch on node is confirmed, cleared when a downgrade exchanges node
 
+	// Set by the first sight that finds czxid known, cleared with node. While it is not set, what the rule depends on may have
+	// been another when node was created.
+	proven bool
+
 	// Set when node is known and the watch on it is yet to be requested, cleared by that request. It is never set
 	// while we claim, or hold.
 	unwatched bool
@@ -177,6 +181,7 @@ func (m Machine) String() string {
 		{m.czxid != 0, fmt.Sprintf("czxid=%d", m.czxid)},
 		{m.token != m.czxid && m.token != 0, fmt.Sprintf("token=%d", m.token)},
 		{m.owned, "owned"},
+		{m.proven, "proven"},
 		{m.unwatched, "unwatched"},
 		{m.maybeDuplicate, "maybeDuplicate"},
 		{m.listing, "listing"},

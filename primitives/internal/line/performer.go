@@ -44,9 +44,9 @@ type Hooks struct {
 	Beside  func(r *Recipe, requests client.Async, answer func(data string, err error))
 	Depends func(r *Recipe) string
 
-	// Known returns what Beside would answer, from the data and the children of the node that Depends
+	// Known returns what Beside would answer, from the node and the children of the node that Depends
 	// names: both are followed, and Beside reads only what is not known. Depends needs it.
-	Known func(r *Recipe, data []byte, children []string) (string, error)
+	Known func(r *Recipe, node session.Reading, children []string) (string, error)
 
 	// Warmth returns under which name the session keeps that all is there which Inspect
 	// looks for; that of the parent, if it is nil.
@@ -216,7 +216,7 @@ func (p *Performer) known() (data string, knows bool, err error) {
 	if own.Stat == nil || others.Stat == nil {
 		return "", false, nil
 	}
-	data, err = p.Known(&p.Recipe, own.Data, others.Names)
+	data, err = p.Known(&p.Recipe, own, others.Names)
 	return data, true, err
 }
 

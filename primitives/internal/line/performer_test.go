@@ -27,7 +27,7 @@ func TestGoneInTime(t *testing.T) {
 // of the session, takes nothing away from that answer.
 func TestEndWhileKnown(t *testing.T) {
 	p := &Performer{Recipe: Recipe{
-		Hooks: &Hooks{Known: func(_ *Recipe, data []byte, _ []string) (string, error) { return string(data), nil }},
+		Hooks: &Hooks{Known: func(_ *Recipe, node session.Reading, _ []string) (string, error) { return string(node.Data), nil }},
 	}}
 	ends := subscription{unsettled: func() {
 		go p.End()

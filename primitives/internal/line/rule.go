@@ -49,6 +49,11 @@ type Sight struct {
 	Names []string
 	Data  string
 	New   bool // the contender has not been told its place yet
+
+	// Unproven is set in the first sight of a node, and as long as Czxid is not known. What the rule depends on may have been
+	// another then when the node was created.
+	Unproven bool
+	Czxid    int64 // of the contender's node; 0 while it is not known
 }
 
 // A Position is the place of one contender in its line, and the nodes that may change

@@ -74,8 +74,9 @@ func (m *turn) announce() {
 // Other nodes with our GUID are of creates that were repeated. They are withdrawn, and
 // not counted.
 func (m *turn) rank(s Sight) {
-	s.New = m.isNew()
+	s.New, s.Unproven, s.Czxid = m.isNew(), !m.proven, m.czxid
 	p := m.rule.Locate(s, m.node, m.guid())
+	m.proven = m.proven || m.czxid != 0
 	switch {
 	case p.Err != nil:
 		m.fail(p.Err)
