@@ -86,12 +86,12 @@ func (m *Mutex) TryLock(ctx context.Context) error {
 
 // reenter locks a reentrant mutex once more for a context of its own.
 func (m *Mutex) reenter(ctx context.Context) (entered bool, err error) {
-	if _, err = reenters(ctx, m.session, m.path, Exclusive); err == nil {
-		return false, nil
+	if _, err = reenters(ctx, m.session, m.path, Exclusive); !errors.Is(err, ErrReentered) {
+		return false, err
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.reentrant && m.held != nil && ctx != nil && slices.Contains(line.Holders[*Lock](ctx, m.session, m.path), m.held) {
+	if m.reentrant && m.held != nil && slices.Contains(line.Holders[*Lock](ctx, m.session, m.path), m.held) {
 		m.depth++
 		return true, nil
 	}

@@ -206,6 +206,20 @@ func TestAcquiredIsKept(t *testing.T) {
 	})
 }
 
+// TestMutexAfterItsContext: within a context that has ended not even a reentrant mutex is locked again.
+func TestMutexAfterItsContext(t *testing.T) {
+	inRoom(t, 1, func(t *testing.T, _ *zktest.Server, all []*session.Session) {
+		m := mutexOf(t, lock.NewReentrantMutex, all[0])
+		check.Must(t, m.Lock(t.Context()))
+		work, end := m.Context(t.Context())
+		end()
+		wants(t, m.Lock(work), context.Canceled)
+		wants(t, m.TryLock(work), context.Canceled)
+		check.Must(t, m.Unlock(t.Context()))
+		wants(t, m.Unlock(t.Context()), lock.ErrNotHeld)
+	})
+}
+
 // TestMutexReentered: only a reentrant mutex is locked again within its own context.
 func TestMutexReentered(t *testing.T) {
 	inRoom(t, 1, func(t *testing.T, _ *zktest.Server, all []*session.Session) {
