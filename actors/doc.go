@@ -22,9 +22,10 @@
 // # Backpressure
 //
 // An actor never waits for a reader: neither do its callers, nor does it for its reader.
-// Its inputs are bounded by what it asked for and by the commands of its users; its
-// undelivered events are bounded by [Role.Merge], and by [Role.Cancel]; until [Actor.Events]
-// is called, by one and what [Role.Keep] lets stay.
+// Its inputs are bounded by what it asked for and by the commands of its users. Its
+// undelivered events wait for the reader, but for those that [Role.Merge] and [Role.Cancel]
+// fold away. Until [Actor.Events] is called they are one and what [Role.Keep] lets stay;
+// with [StartKept] they are all.
 //
 // # End
 //

@@ -117,8 +117,8 @@
 //
 // # Contexts and events
 //
-// A call that would change something sends nothing if its context has ended before. The error wraps the cause of
-// the context.
+// A call that acquires, joins or makes something sends nothing if its context has ended before. The error wraps the cause of
+// the context. A command to a handle may be carried out all the same: its context ends the waiting.
 //
 // A reader of events that comes late begins with what holds by then, such as a grant that was not lost. The newest
 // event follows, unless it has undone another, as Resumed does Suspended: then neither is told.

@@ -474,3 +474,13 @@ func TestOtherRecord(t *testing.T) {
 		t.Errorf("a round is opened before the next: %v, at %d", got.err, got.at)
 	}
 }
+
+// TestKeepDouble: a reader that comes late, while others leave, begins with Entered.
+func TestKeepDouble(t *testing.T) {
+	all := []DoubleEvent{Waiting{}, Entered{}, Leaving{}, Left{}, Lost{}, Withdrawn{}, Closed{}}
+	for i, earlier := range all {
+		for j, next := range all {
+			check.Equal(t, keepDouble(earlier, next), i == 1 && j == 2, earlier, "before", next)
+		}
+	}
+}

@@ -20,8 +20,9 @@ import (
 // If f returns because it was deposed, with nil or the error or cause of its context, it is
 // called again after the next election. If it returns for another reason, the candidate
 // resigns, and Lead returns what f has returned, when the place is given up. If ctx ends,
-// Lead returns its cause when f has returned, and the candidate has resigned. The candidate
-// stands on in any case, until it is closed. If f panics, it resigns, and the panic goes on.
+// Lead returns its cause when f has returned, and the candidate has resigned. If it ends before f
+// is called, the candidate stays what it is. In any case it stands on, until it is closed. If f
+// panics, it resigns, and the panic goes on.
 //
 // If f goes on for longer than [Options.LeadGrace] after its context has ended, that is
 // told with [Overrun]; when f returns, Lead does with an error that wraps [ErrOverrun]. If

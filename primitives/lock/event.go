@@ -64,7 +64,7 @@ type (
 		// Token grows with every grant of the lock, to whatever client.
 		Token int64
 		// Node is the name, under the path of the lock, of the node that stands
-		// for the grant.
+		// for the grant. A downgrade exchanges it: see [Lock.Node].
 		Node string
 	}
 

@@ -149,7 +149,7 @@ func tryAcquire(ctx context.Context, s *session.Session, path string, kind Kind,
 //	Waiting* (Acquired (Suspended | Resumed | Revoked)*)? (Released | Lost)
 //
 // It begins with the newest event before the first call. Before that come Acquired, and Revoked if there
-// was that, while it is held, and Suspended until Resumed. The channel is closed after the last event: receive with "ev, ok := <-events", because
+// was that, until Lost, and Suspended until Resumed. The channel is closed after the last event: receive with "ev, ok := <-events", because
 // a select over a closed channel spins.
 func (l *Lock) Events() <-chan Event { return l.handle.Events() }
 

@@ -137,8 +137,8 @@ func enter(ctx context.Context, s *session.Session, path string, limit int, opts
 //
 //	Waiting* (Acquired (Suspended | Resumed)*)? (Released | Lost)
 //
-// It begins with the newest event before the first call, and with Acquired before that if it is
-// held. The channel is closed after the last event: receive with "ev, ok := <-events", because
+// It begins with the newest event before the first call, and with Acquired before that until it is
+// lost. The channel is closed after the last event: receive with "ev, ok := <-events", because
 // a select over a closed channel spins.
 func (l *Lease) Events() <-chan Event { return l.handle.Events() }
 

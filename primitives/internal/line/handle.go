@@ -19,7 +19,7 @@ type Presentation[Ev any] struct {
 	Tell   func(Event) Ev                 // gives an event its recipe's own type
 	Merge  func(last, next Ev) (Ev, bool) // as in [actors.Role]
 	Cancel func(last, next Ev) bool       // likewise
-	Keep   func(first, next Ev) bool      // likewise
+	Keep   func(earlier, next Ev) bool    // likewise
 
 	Lost     error // is wrapped by what [Handle.Err] returns, and by a guard that refuses
 	Released error // is the cause with which contexts end at a release

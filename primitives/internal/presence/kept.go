@@ -38,7 +38,7 @@ type Role[M, In, Ev any] struct {
 	// Merge, Cancel and Keep are those of [actors.Role].
 	Merge  func(last, next Ev) (merged Ev, ok bool)
 	Cancel func(last, next Ev) bool
-	Keep   func(first, next Ev) bool
+	Keep   func(earlier, next Ev) bool
 }
 
 // A Kept node is the part that the handles of recipes have in common.
