@@ -154,7 +154,7 @@ func (e Overrun) String() string   { return fmt.Sprintf("overrun term=%d", e.Ter
 
 func (e Left) String() string { return client.Told("left", e.Err) }
 
-// keep has a reader that comes late begin with where the candidate stood last, who leads, whether that is itself, and what has overrun.
+// keep lets the newest Standing, LeaderChanged and Overrun stay for a reader that comes late, and of a leader Elected and Suspended.
 func keep(earlier, next Event) bool {
 	return recipe.Stays[Standing, Deposed](earlier, next) || recipe.Stays[Elected, Deposed](earlier, next) ||
 		recipe.Stays[Suspended, Deposed](earlier, next) || recipe.Stays[LeaderChanged, LeaderChanged](earlier, next) ||

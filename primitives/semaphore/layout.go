@@ -2,7 +2,6 @@ package semaphore
 
 import (
 	"errors"
-	"fmt"
 	"strconv"
 	"strings"
 
@@ -80,7 +79,7 @@ func sight(record []byte, stat *session.Stat) string {
 	if stat == nil {
 		return string(record)
 	}
-	return fmt.Sprintf("%s@%d", record, stat.Mzxid)
+	return string(record) + "@" + strconv.FormatInt(stat.Mzxid, 10)
 }
 
 // parseSight reads what sight returned.

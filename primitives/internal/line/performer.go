@@ -392,7 +392,7 @@ func (p *Performer) create(requests client.Async, e createNode, tell func(Input)
 		requests.Share(ops, func(results []session.OpResult, err error) { p.reply(e, tell, p.joined(e, results, err), err) })
 		return
 	}
-	// Of one that comes for the first time, a session need not keep a watch more.
+	// The first contender of a session reads instead of following: so a session with many paths keeps one watch less for each.
 	known, write := p.session.Warm(p.warmth()) && p.lookAround(requests), requests.Multi
 	if known { // no reading has to go out behind the transaction
 		write = requests.Share
