@@ -10,24 +10,24 @@ var ErrEnded = errors.New("actors: ended")
 
 // A Machine is a state machine as a value.
 type Machine[M, In, Do, Ev any] interface {
-	// Step returns the machine that follows when in happens, and appends to out
-	// what it asks for. It modifies nothing else, and keeps nothing of out.
+	// Step returns the machine that follows when in happens, and appends its effects and events to
+	// out. It modifies nothing else, and keeps no part of out.
 	Step(in In, out *Effects[Do, Ev]) M
 
 	// Ended reports whether the machine will never again act on an input.
 	Ended() bool
 }
 
-// Effects gather what a step asks for: things to do, in order, and events to
-// emit, in order. The memory of both slices serves the next step too.
+// Effects are the results of a step: effects to perform and events to emit, each in order. The next
+// step reuses the memory of both slices.
 type Effects[Do, Ev any] struct {
 	Do   []Do
 	Emit []Ev
 }
 
-// A Role is everything about an actor but its machine. Its functions are
-// called on a goroutine of the actor, or as Inline says. They may be called before [Start]
-// has returned, and must neither block nor close their own actor.
+// A Role describes an actor, except for its machine. Its functions run on the goroutine of the
+// actor, or as Inline says. They may run before [Start] has returned, and must neither block nor
+// close their own actor.
 type Role[M, In, Do, Ev any] struct {
 	// Name labels the goroutine in profiles, as "actor".
 	Name string
@@ -35,21 +35,20 @@ type Role[M, In, Do, Ev any] struct {
 	// Begin is performed before the first input.
 	Begin []Do
 
-	// Perform starts one thing and returns at once. The answer may be given at
-	// any time and from any goroutine, also by Perform itself; giving it never
-	// blocks, and means nothing once the machine has ended. Things are started
-	// in the order in which the machine asked for them.
+	// Perform starts one effect and returns at once. It may call answer at any time and on any
+	// goroutine, also before it returns. answer never blocks, and does nothing once the machine has
+	// ended. Effects are started in the order in which the machine appended them.
 	Perform func(do Do, answer func(In))
 
-	// Observe, if not nil, is called with the machine and the events of every step. It
-	// is called before the effects of the step are performed, and before its events can
-	// be read. A handle closes its Done channel here. It must not keep events.
+	// Observe, if not nil, is called with the machine and the events of every step, before its
+	// effects are performed and before its events can be read. A handle closes its Done channel
+	// here. Observe must not keep events.
 	Observe func(m M, events []Ev)
 
-	// Inline, if not nil, reports whether an answer that finds the actor without a goroutine does its
-	// work: the machine is stepped, and what it asks for performed, before answer returns. It saves to
-	// begin a goroutine for such an answer. Its giver must hold no lock then that a function of the role
-	// takes, and is held up by these functions: so it is for answers that lead to little work.
+	// Inline, if not nil, reports whether an input is stepped by the goroutine that calls answer,
+	// if the actor has no goroutine of its own. Then answer returns after the step and its effects,
+	// and no goroutine has to be started. Do not answer while holding a lock that a function of the
+	// role acquires. Use Inline for answers that lead to little work: their caller waits for it.
 	Inline func(In) bool
 
 	// Stop is the input that asks the machine to end.
@@ -59,15 +58,16 @@ type Role[M, In, Do, Ev any] struct {
 	// reader has received yet.
 	Merge func(last, next Ev) (merged Ev, ok bool)
 
-	// Cancel, if not nil, reports whether next undoes last, the newest event that no
-	// reader has received yet. Neither of them is delivered then. It is asked only
-	// where Merge declined. While events have no reader, it is asked of each that has stayed, and next is delivered if no other stays.
+	// Cancel, if not nil, reports whether next undoes last, the newest event that no reader has
+	// received yet. If so, neither is delivered. Cancel is called only after Merge has declined.
+	// While there is no reader, it is called for each event that has stayed, and next is delivered
+	// if no other stays.
 	Cancel func(last, next Ev) bool
 
-	// Keep, if not nil, reports whether earlier stays before next, the newest event, while events have no
-	// reader. It is asked of each that has stayed, so what it lets stay has to be bounded: as where a type of
-	// events stays until another, or the same, comes. Without Keep only the newest stays. With [StartKept]
-	// every event does.
+	// Keep, if not nil, reports whether earlier stays before next, the newest event, while events
+	// have no reader. It is called for each event that has stayed, so it must let a bounded number
+	// stay: for example one of each type, until the next of that type. Without Keep only the newest
+	// event stays. With [StartKept] every event does.
 	Keep func(earlier, next Ev) bool
 }
 
@@ -79,10 +79,12 @@ type Actor[In, Ev any] struct {
 	ended signal // raised when the machine has ended
 	gone  signal // raised when there will be no goroutine any more
 
-	mu     sync.Mutex
-	events chan Ev // made by Events, with room for one, so that an event does not need a goroutine; nil before
-	over   bool    // set when the last event is in out
-	out    outbox[Ev]
+	mu sync.Mutex
+	// Made by Events, with room for one event, so that it needs no goroutine; nil before.
+	events chan Ev
+
+	over bool // set when the last event is in out
+	out  outbox[Ev]
 }
 
 // Start runs m.
@@ -90,7 +92,7 @@ func Start[M Machine[M, In, Do, Ev], In, Do, Ev any](m M, role Role[M, In, Do, E
 	return start(m, role, false)
 }
 
-// StartKept is [Start], but every event is kept for the reader, also those before the first call of
+// StartKept is [Start], but keeps every event for the reader, also those before the first call of
 // [Actor.Events].
 func StartKept[M Machine[M, In, Do, Ev], In, Do, Ev any](m M, role Role[M, In, Do, Ev]) *Actor[In, Ev] {
 	return start(m, role, true)
@@ -143,7 +145,7 @@ type loop[M Machine[M, In, Do, Ev], In, Do, Ev any] struct {
 	ended   bool            // set after the step that ended the machine
 	closing bool            // set by Stop: only the last event is wanted
 
-	// Memory for most actors.
+	// Memory that suffices for most actors.
 	room struct {
 		do     [3]Do
 		emit   [2]Ev
@@ -152,8 +154,8 @@ type loop[M Machine[M, In, Do, Ev], In, Do, Ev any] struct {
 	}
 }
 
-// run is a goroutine of the actor. It ends when there is nothing to do, and the next input begins another:
-// there is one at most. It never blocks but while the reader is slower than the events.
+// run is the goroutine of the actor. It ends when there is nothing to do, and the next input starts
+// another: there is at most one. It blocks only while the reader is slower than the events.
 func (l *loop[M, In, Do, Ev]) run(begin []Do) {
 	grow()
 	a, at := &l.actor, over // if a function of the role calls runtime.Goexit
@@ -177,8 +179,9 @@ func (l *loop[M, In, Do, Ev]) run(begin []Do) {
 	}
 }
 
-// answered takes an answer. If that is to be stepped inline and the actor has no goroutine, that of the caller
-// is the one until it is stepped. What comes meanwhile is left to a goroutine of the actor's own.
+// answered takes an answer. If it is to be stepped inline and the actor has no goroutine, the
+// caller's goroutine becomes the actor's until that step is done. A goroutine of the actor's own
+// handles inputs that arrive meanwhile.
 func (l *loop[M, In, Do, Ev]) answered(in In) {
 	if l.inline == nil || !l.inline(in) {
 		l.actor.inbox.put(in)
@@ -192,7 +195,7 @@ func (l *loop[M, In, Do, Ev]) answered(in In) {
 	at = l.advance(1)
 }
 
-// A progress is how far the goroutine of an actor has come.
+// A progress says why the goroutine of an actor stopped, and which goroutine goes on.
 type progress int
 
 const (
@@ -202,10 +205,11 @@ const (
 	more                  // there are inputs
 )
 
-// endless is for how many batches of inputs a goroutine of the actor takes.
+// endless is the number of batches of inputs that a goroutine of the actor takes: any.
 const endless = -1
 
-// advance does what there is to do, without waiting, and takes inputs so many times.
+// advance does all work that needs no waiting. It takes at most the given number of batches of
+// inputs.
 func (l *loop[M, In, Do, Ev]) advance(batches int) progress {
 	a := &l.actor
 	for {
@@ -238,7 +242,7 @@ func (l *loop[M, In, Do, Ev]) advance(batches int) progress {
 	}
 }
 
-// leave ends the work of a goroutine for the actor, which another goes on with if there is more.
+// leave ends the work of a goroutine for the actor. If there is more to do, it starts another.
 func (l *loop[M, In, Do, Ev]) leave(at progress) {
 	switch at {
 	case over:
@@ -258,7 +262,7 @@ func (a *Actor[In, Ev]) finish() {
 	}
 }
 
-// receive takes what is in the mailbox.
+// receive steps the inputs in the mailbox.
 func (l *loop[M, In, Do, Ev]) receive() {
 	inputs, wanted, closing := l.actor.inbox.take(l.inputs)
 	if l.closing = closing; wanted {
@@ -289,9 +293,9 @@ func (l *loop[M, In, Do, Ev]) step(in In) {
 	clear(l.room.emit[:])
 }
 
-// Tell hands the machine an input, or returns [ErrEnded] once the machine has ended.
-// The machine may still end before it comes to this input: a caller that waits for a
-// consequence waits for [Actor.Ended] too.
+// Tell hands the machine an input, or returns [ErrEnded] once the machine has ended. The machine
+// may still end before it reaches this input: a caller that waits for a consequence also waits for
+// [Actor.Ended].
 func (a *Actor[In, Ev]) Tell(in In) error {
 	if !a.inbox.put(in) {
 		return ErrEnded
@@ -299,10 +303,10 @@ func (a *Actor[In, Ev]) Tell(in In) error {
 	return nil
 }
 
-// Events returns the channel of events, which is always the same one. It begins with the newest
-// event before the first call, and with those before it that Keep and Cancel of the [Role] have let stay. The
-// last event is always delivered. The channel is closed after it: receive with "ev, ok := <-events",
-// because a select over a closed channel spins.
+// Events returns the channel of events, always the same one. It begins with the newest event before
+// the first call, preceded by older events that Keep and Cancel of the [Role] have let stay. The
+// last event is always delivered. The channel is closed after it: receive with "ev, ok :=
+// <-events", because a select over a closed channel spins.
 func (a *Actor[In, Ev]) Events() <-chan Ev {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -320,20 +324,21 @@ func (a *Actor[In, Ev]) Events() <-chan Ev {
 // have been started. It does not depend on a reader of events.
 func (a *Actor[In, Ev]) Ended() <-chan struct{} { return a.ended.wait() }
 
-// Stop asks the machine to end, and does not wait until it has. Events
-// that are undelivered by then are discarded, but for the last one.
+// Stop asks the machine to end, and returns at once. Events that are undelivered when it ends are
+// discarded, except for the last one.
 func (a *Actor[In, Ev]) Stop() { a.inbox.stop(a.stop) }
 
-// Close asks the machine to end, and waits until it has and its goroutine is
-// gone. Events that are undelivered by then are discarded, but for the last
-// one. It may be called any number of times.
+// Close asks the machine to end, and waits until it has ended and its goroutine is gone. Events
+// that are undelivered by then are discarded, except for the last one. Close may be called any
+// number of times.
 func (a *Actor[In, Ev]) Close() {
 	a.Stop()
 	<-a.gone.wait()
 }
 
-// grow has the stack of the calling goroutine grow to 8 kB, which the steps of most actors take: once and while
-// it is empty. Otherwise it grows twice, in the middle of a step, and the runtime looks at all frames of that.
+// grow makes the stack of the calling goroutine grow to 8 kB, which most actors need for a step. It
+// grows once, while it is empty. Without this call it would grow twice in the middle of a step, and
+// the runtime would copy the frames of the step each time.
 //
 //go:noinline
 func grow() (least byte) {

@@ -658,7 +658,8 @@ func TestPanicsAreNotRecovered(t *testing.T) {
 	}
 }
 
-// TestGoexit: Close does not wait for a goroutine that a function of the role has ended, as a test does that fails.
+// TestGoexit: Close does not wait for a goroutine that a function of the role has ended, as a test
+// does that fails.
 func TestGoexit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := actors.Start(counter{}, actors.Role[counter, input, effect, event]{

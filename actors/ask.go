@@ -7,9 +7,9 @@ import (
 
 var errNilContext = errors.New("actors: Ask: ctx is nil")
 
-// A Reply carries the answer to a command back to its caller. To a machine it is an opaque
-// token: it comes with the command, and goes out in the effect that answers it.
-// The zero Reply discards its answer. A Reply is comparable.
+// A Reply carries the answer to a command back to its caller. A machine treats it as an opaque
+// token: it receives the Reply with the command, and returns it in the effect that answers. The
+// zero Reply discards its answer. A Reply is comparable.
 type Reply[T any] struct{ ch chan T }
 
 // Give answers, and never blocks. Only the first answer counts.
@@ -20,8 +20,7 @@ func (r Reply[T]) Give(answer T) {
 	}
 }
 
-// Late returns the answer to a command that [Ask] has given up, if it has come
-// meanwhile.
+// Late returns the answer to a command that [Ask] has given up on, if the answer has arrived since.
 func (r Reply[T]) Late() (answer T, given bool) {
 	select {
 	case answer = <-r.ch:
@@ -31,9 +30,9 @@ func (r Reply[T]) Late() (answer T, given bool) {
 	}
 }
 
-// Ask tells the actor a command, and waits for the answer. If ctx ends before it is given,
-// Ask returns the cause, and the command goes on; if the machine ends without giving one,
-// [ErrEnded]. If ctx is nil, the actor receives nothing.
+// Ask sends a command to the actor, and waits for the answer. If ctx ends first, Ask returns its
+// cause, and the command goes on. If the machine ends without an answer, Ask returns [ErrEnded]. If
+// ctx is nil, the actor receives nothing.
 func Ask[T, In, Ev any](ctx context.Context, a *Actor[In, Ev], command func(Reply[T]) In) (T, error) {
 	var none T
 	if ctx == nil {

@@ -1,8 +1,8 @@
 package actors
 
-// Contain calls f on a goroutine of its own and waits for it: for functions of users, which
-// must not end an actor. It returns what f panicked with, and whether f returned: if
-// not, and there is no panic, it has called runtime.Goexit.
+// Contain calls f on a goroutine of its own and waits for it, so that a function of the user cannot
+// end an actor. It returns the value of f's panic, if any, and whether f returned. If f neither
+// returned nor panicked, it called runtime.Goexit.
 func Contain(f func()) (panicked any, returned bool) {
 	type end struct {
 		panicked any

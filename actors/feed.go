@@ -1,8 +1,8 @@
 package actors
 
-// Feed hands everything that comes out of ch to tell, and calls end when ch is closed.
-// Closing ch ends the feed: after that, the closer of ch may wait for gone. Neither
-// function may block. Its goroutine is labelled with name.
+// Feed calls tell with every value received from ch, and end when ch is closed. Close ch to end the
+// feed; after that you may wait for gone. Neither function may block. The goroutine of the feed is
+// labelled with name.
 func Feed[T any](name string, ch <-chan T, tell func(T), end func()) (gone <-chan struct{}) {
 	ended := make(chan struct{})
 	go func() {

@@ -7,8 +7,8 @@ import (
 	"sync/atomic"
 )
 
-// labels are the labels of goroutines, by name: to make one costs more than to
-// look for it. Most goroutines have the label of the one before.
+// labels caches the labels of goroutines by name, because making a label costs more than finding
+// it. Most goroutines have the label of the one before.
 //
 //nolint:gochecknoglobals // it is a cache
 var labels struct {

@@ -2,23 +2,23 @@ package actors
 
 import "sync"
 
-// A mailbox is a queue of inputs from any number of goroutines, none of which ever
-// waits. Beside the inputs it tells the loop that events are wanted, or only the last
-// one. It begins a goroutine for news, unless there is one.
+// A mailbox is a queue of inputs from any number of goroutines, none of which ever waits. It also
+// carries the news that events are wanted, or only the last one. News starts a goroutine, unless
+// there is one.
 type mailbox[T any] struct {
-	begin func() // begins a goroutine
+	begin func() // starts a goroutine
 
 	mu      sync.Mutex
 	queue   []T
-	news    bool          // set by what the loop is told, cleared by take
+	news    bool          // set by each input and other news, cleared by take
 	awake   bool          // set while there is a goroutine
-	ready   chan struct{} // made by watch. It holds a value while there may be news
+	ready   chan struct{} // made by watch; holds a value while there may be news
 	wanted  bool
 	closing bool
 	closed  bool // takes no more inputs
 }
 
-// usual is for how many inputs an actor has memory of its own.
+// usual is the number of inputs for which an actor has memory of its own.
 const usual = 3
 
 // put queues v. It reports false if the mailbox is closed.
@@ -30,8 +30,8 @@ func (b *mailbox[T]) put(v T) bool {
 	return queued
 }
 
-// queued queues v, and begins no goroutine. It reports whether v is in the queue, and whether
-// there was no goroutine: the caller is to be the next one then.
+// queued queues v, and starts no goroutine. It reports whether v is in the queue, and whether there
+// was no goroutine; then the caller's goroutine has to do the work.
 func (b *mailbox[T]) queued(v T) (queued, asleep bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -42,14 +42,14 @@ func (b *mailbox[T]) queued(v T) (queued, asleep bool) {
 	return true, b.note()
 }
 
-// want says that events are wanted.
+// want notes that events are wanted.
 func (b *mailbox[T]) want() {
 	b.mu.Lock()
 	b.wanted = true
 	b.tell()
 }
 
-// stop queues v, the first time only, and says that no more than the last event is wanted.
+// stop queues v, the first time only, and notes that only the last event is wanted.
 func (b *mailbox[T]) stop(v T) {
 	b.mu.Lock()
 	if b.closing {
@@ -61,7 +61,7 @@ func (b *mailbox[T]) stop(v T) {
 	b.tell()
 }
 
-// tell says that there is news, unlocks the mailbox, and begins a goroutine if there is none.
+// tell notes that there is news, unlocks the mailbox, and starts a goroutine if there is none.
 func (b *mailbox[T]) tell() {
 	asleep := b.note()
 	b.mu.Unlock()
@@ -70,8 +70,8 @@ func (b *mailbox[T]) tell() {
 	}
 }
 
-// note notes that there is news. It reports whether there was no goroutine, and counts on one then. The
-// mailbox is locked.
+// note notes that there is news. It reports whether there was no goroutine: then the caller has to
+// start one. The mailbox is locked.
 func (b *mailbox[T]) note() (asleep bool) {
 	asleep = !b.awake
 	b.news, b.awake = true, true
@@ -97,7 +97,7 @@ func (b *mailbox[T]) watch() <-chan struct{} {
 	return b.ready
 }
 
-// rest reports whether there is no news. The goroutine ends then, and the next news begin another.
+// rest reports whether there is no news. Then the goroutine ends, and the next news starts another.
 func (b *mailbox[T]) rest() bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -108,7 +108,7 @@ func (b *mailbox[T]) rest() bool {
 	return true
 }
 
-// take empties the mailbox, whose queue goes on in the memory of spare.
+// take empties the mailbox. Its queue continues in the memory of spare.
 func (b *mailbox[T]) take(spare []T) (all []T, wanted, closing bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -116,7 +116,7 @@ func (b *mailbox[T]) take(spare []T) (all []T, wanted, closing bool) {
 	return all, b.wanted, b.closing
 }
 
-// close drops the inputs, and all that are to come.
+// close drops the inputs, and all later ones.
 func (b *mailbox[T]) close() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -124,7 +124,7 @@ func (b *mailbox[T]) close() {
 	b.closed, b.queue = true, nil
 }
 
-// push appends v to s, and empties the memory that s outgrows, which an actor keeps.
+// push appends v to s. If s outgrows its memory, push clears the old memory, which an actor keeps.
 func push[T any](s []T, v T) []T {
 	longer := append(s, v)
 	if len(s) == cap(s) {
@@ -133,8 +133,7 @@ func push[T any](s []T, v T) []T {
 	return longer
 }
 
-// recycle empties s for further use. The memory of an uncommonly long one is
-// given back.
+// recycle empties s for further use. It gives up the memory of an unusually long slice.
 func recycle[T any](s []T) []T {
 	const keep = 32
 	if cap(s) > keep {

@@ -2,9 +2,9 @@ package actors
 
 import "slices"
 
-// An outbox queues events for a reader that may be slow. Until events have a reader it
-// has only the newest, and those before that as long as keep says so. When there is nothing to send
-// it yields a nil channel, so that its case in a select is never ready.
+// An outbox queues events for a reader that may be slow. Until there is a reader, it has the newest
+// event, and older ones as long as keep says so. When there is nothing to send, it yields a nil
+// channel, so that its case in a select is never ready.
 type outbox[T any] struct {
 	ch     chan T // has room for one, and no other sender; nil until events have a reader
 	merge  func(last, next T) (T, bool)
@@ -12,12 +12,12 @@ type outbox[T any] struct {
 	keep   func(earlier, next T) bool
 
 	queue []T
-	head  int // of the queue: what comes before it has been sent
+	head  int // index in queue; the events before it have been sent
 }
 
 func (o *outbox[T]) len() int { return len(o.queue) - o.head }
 
-// put queues v, or folds it into the newest event, if that was not received.
+// put queues v, or folds it into the newest event if that has not been received.
 func (o *outbox[T]) put(v T) {
 	o.reclaim()
 	if o.len() == 0 {
@@ -43,8 +43,9 @@ func (o *outbox[T]) put(v T) {
 	}
 }
 
-// replace has v follow the events that stay before it, and drops the others. There is no reader. If v undoes
-// one of them, both are dropped, but for v where no event stays: a reader that comes begins with something.
+// replace appends v to the events that stay before it, and drops the others. There is no reader. If
+// v undoes one of the events, both are dropped. But if no event would be left, v stays, so that a
+// later reader begins with an event.
 func (o *outbox[T]) replace(v T) {
 	undone := false
 	o.queue = slices.DeleteFunc(o.queue, func(earlier T) bool {
@@ -59,8 +60,8 @@ func (o *outbox[T]) replace(v T) {
 	}
 }
 
-// reclaim takes the newest event back from the channel, if it is still there: events
-// that were not received may be merged.
+// reclaim takes the newest event back from the channel if it is still there, because an event that
+// has not been received may be merged.
 func (o *outbox[T]) reclaim() {
 	if o.len() > 0 {
 		return // the newest one is in the queue
@@ -72,7 +73,7 @@ func (o *outbox[T]) reclaim() {
 	}
 }
 
-// push appends v, in the place of events that have been sent if it can.
+// push appends v. It reuses the memory of events that have been sent, if it can.
 func (o *outbox[T]) push(v T) {
 	if o.head > 0 && o.head >= cap(o.queue)/2 && len(o.queue) == cap(o.queue) {
 		n := copy(o.queue, o.queue[o.head:])
@@ -82,7 +83,7 @@ func (o *outbox[T]) push(v T) {
 	o.queue = push(o.queue, v)
 }
 
-// next returns what to send, and where.
+// next returns the next event, and the channel for it.
 func (o *outbox[T]) next() (chan<- T, T) {
 	if o.len() == 0 {
 		var zero T
@@ -91,7 +92,7 @@ func (o *outbox[T]) next() (chan<- T, T) {
 	return o.ch, o.queue[o.head]
 }
 
-// pop removes what next returned, which has been sent.
+// pop removes the event that next returned: it has been sent.
 func (o *outbox[T]) pop() {
 	clear(o.queue[o.head : o.head+1])
 	o.head++
@@ -105,11 +106,10 @@ func (o *outbox[T]) rewind() {
 	}
 }
 
-// delivered reports whether nothing remains but what the channel can hold when no more
-// is sent.
+// delivered reports whether the channel can hold all that remains.
 func (o *outbox[T]) delivered() bool { return o.ch == nil || o.len() == 0 }
 
-// last leaves nothing but the newest event in the channel that the reader has, and closes it.
+// last leaves only the newest event in the reader's channel, and closes it.
 func (o *outbox[T]) last(ch chan T) {
 	if o.len() > 0 {
 		select {

@@ -8,8 +8,8 @@ import (
 	"testing/synctest"
 )
 
-// A rig plays one schedule of an actor and of those that use it. Its machine emits every input, and ends
-// with the answer to what the input stop asks for.
+// A rig plays one schedule of an actor and of those that use it. Its machine emits every input, and
+// ends with the answer to what the input stop asks for.
 type rig struct {
 	actor  *Actor[int, int]
 	inbox  *mailbox[int]
@@ -126,8 +126,9 @@ func (r *rig) settle() {
 	}
 }
 
-// play lets users do what their scripts say, and the goroutines of the actor go on, in the order of the choices:
-// where these end, it takes the first of the possible ones. It returns how many were possible each time.
+// play lets users do what their scripts say, and the goroutines of the actor go on, in the order of
+// the choices: where these end, it takes the first of the possible ones. It returns how many were
+// possible each time.
 func (r *rig) play(scripts []string, choices []int) (possible []int) {
 	scripts = slices.Clone(scripts)
 	for {
@@ -215,9 +216,10 @@ func isUp(ch <-chan struct{}) bool {
 	}
 }
 
-// TestAllSchedules plays every order of what users of an actor do, and of what its goroutines do between: there
-// is one goroutine at most, or an answer's giver in its place, and none when all is done; every input is stepped, every event is delivered
-// that has to be, and all signs of the end come with it.
+// TestAllSchedules plays every order of what users of an actor do, and of what its goroutines do
+// between: there is one goroutine at most, or an answer's giver in its place, and none when all is
+// done; every input is stepped, every event is delivered that has to be, and all signs of the end
+// come with it.
 func TestAllSchedules(t *testing.T) {
 	for _, scripts := range [][]string{
 		{"ttt"},              // tellers
@@ -289,7 +291,8 @@ func (m given) Step(in int, out *Effects[int, int]) given {
 	return m
 }
 
-// TestGiverSteps: an answer is stepped when its giver goes on, and what comes meanwhile is left to a goroutine.
+// TestGiverSteps: an answer is stepped when its giver goes on, and inputs that come meanwhile go to
+// a goroutine.
 func TestGiverSteps(t *testing.T) {
 	var stepped []int
 	begun := 0

@@ -5,7 +5,7 @@ import (
 	"sync"
 )
 
-// A Shelf hands values to readers, one at a time, in an order of their own: a value that comes later may be
+// A Shelf hands values to readers, one at a time, in the order of the values: a later value may be
 // received earlier. It is safe for concurrent use, and must be closed.
 type Shelf[T any] struct {
 	before func(a, b T) bool
@@ -20,8 +20,9 @@ type Shelf[T any] struct {
 	closed bool
 }
 
-// NewShelf returns an empty shelf. Its goroutine is labelled with name. A value is received before those
-// that are not before it; taken is told of it then, and must not block.
+// NewShelf returns an empty shelf. Its goroutine is labelled with name. Readers receive the values
+// in the order of before, equal ones in the order of Put. taken is called with each value that was
+// received, and must not block.
 func NewShelf[T any](name string, before func(a, b T) bool, taken func(T)) *Shelf[T] {
 	s := &Shelf[T]{before: before, taken: taken, out: make(chan T), wake: make(chan struct{}, 1), gone: make(chan struct{})}
 	go s.run(name)
@@ -32,7 +33,7 @@ func NewShelf[T any](name string, before func(a, b T) bool, taken func(T)) *Shel
 // receive with "value, ok := <-values", because a select over a closed channel spins.
 func (s *Shelf[T]) Values() <-chan T { return s.out }
 
-// Put adds a value, behind those that it is not before. It never blocks.
+// Put adds a value, behind the values that it does not precede. It never blocks.
 func (s *Shelf[T]) Put(v T) {
 	s.mu.Lock()
 	i := len(s.values)
@@ -44,8 +45,8 @@ func (s *Shelf[T]) Put(v T) {
 	s.poke()
 }
 
-// Clear takes back all values that have not been received. One that a reader is receiving at the same time may
-// still be.
+// Clear takes back all values that have not been received. A value that a reader is receiving at
+// the same time may still reach it.
 func (s *Shelf[T]) Clear() {
 	s.mu.Lock()
 	s.values = nil
@@ -62,8 +63,8 @@ func (s *Shelf[T]) Stop() {
 	s.poke()
 }
 
-// Close takes back all values, closes the channel, and waits until the goroutine is gone. No value is received
-// after that. It may be called any number of times.
+// Close takes back all values, closes the channel, and waits until the goroutine is gone. No value
+// is received after that. It may be called any number of times.
 func (s *Shelf[T]) Close() {
 	s.Stop()
 	<-s.gone
@@ -104,7 +105,7 @@ func (s *Shelf[T]) run(name string) {
 	}
 }
 
-// putBack puts back a value that was first and was not received, unless it was cleared meanwhile.
+// putBack puts back a value that was offered and not received, unless it was cleared meanwhile.
 func (s *Shelf[T]) putBack(v T, clears int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

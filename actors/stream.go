@@ -7,9 +7,9 @@ type Stream[Ev any] struct {
 	actor *Actor[item[Ev], Ev]
 }
 
-// NewStream returns a stream. Its goroutine is labelled with name. If merge is
-// nil, every event is delivered; otherwise merge may fold next into last, the
-// newest event that has not been received yet.
+// NewStream returns a stream. Its goroutine is labelled with name. If merge is nil, every event is
+// delivered. Otherwise merge may fold next into last, the newest event that has not been received
+// yet.
 func NewStream[Ev any](name string, merge func(last, next Ev) (merged Ev, ok bool)) *Stream[Ev] {
 	s := &Stream[Ev]{
 		actor: Start(pipe[Ev]{}, Role[pipe[Ev], item[Ev], none, Ev]{
@@ -41,9 +41,8 @@ func (s *Stream[Ev]) Events() <-chan Ev { return s.actor.Events() }
 // not its events have been read.
 func (s *Stream[Ev]) Ended() <-chan struct{} { return s.actor.Ended() }
 
-// Close ends the stream, and waits until its goroutine is gone. Events that are
-// undelivered by then are discarded, but for the last one. It may be called any
-// number of times.
+// Close ends the stream, and waits until its goroutine is gone. Events that are undelivered by then
+// are discarded, except for the last one. Close may be called any number of times.
 func (s *Stream[Ev]) Close() { s.actor.Close() }
 
 // An item is an input of a stream.
@@ -55,7 +54,7 @@ type item[Ev any] struct {
 // A pipe is the machine of a stream.
 type pipe[Ev any] struct{ ended bool }
 
-// none is the effect of a pipe: there is none.
+// none is the type of a pipe's effects; it has none.
 type none struct{}
 
 // Step implements [Machine].

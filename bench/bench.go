@@ -20,9 +20,9 @@ import (
 )
 
 const (
-	root           = "/zkactors-bench" // of all nodes
+	root           = "/zkactors-bench" // the parent of all nodes
 	sessionTimeout = 20 * time.Second
-	oneWay         = 2500 * time.Microsecond // between a client and the server in memory, where requests are counted
+	oneWay         = 2500 * time.Microsecond // latency of the server in memory, which counts requests
 )
 
 // A bench is one run of all chosen workloads.
@@ -30,10 +30,10 @@ type bench struct {
 	opts    options
 	log     io.Writer
 	self    string // the program's own file
-	dir     string // for what is compiled
+	dir     string // of compiled drivers
 	missing map[peers.Library]error
 	running map[peers.Library]*peers.Process
-	path    int // counts the nodes of runs
+	path    int // the number of the last run, which names its node
 	results []result
 	loads   []load
 
@@ -79,14 +79,14 @@ func (b *bench) close() {
 	for l := range b.running {
 		b.end(l)
 	}
-	_ = os.RemoveAll(b.dir) // it is below the directory for such things
+	_ = os.RemoveAll(b.dir) // it is in the system's directory for temporary files
 }
 
 func (b *bench) say(format string, args ...any) {
 	_, _ = fmt.Fprintf(b.log, "bench: "+format+"\n", args...)
 }
 
-// all runs everything, on all servers. It ends early if ctx does.
+// all runs everything, on all servers. It stops early if ctx ends.
 func (b *bench) all(ctx context.Context) {
 	for _, w := range b.opts.workloads {
 		b.steps += len(b.systems(w)) * b.turns(w) * len(b.opts.offers)
@@ -108,10 +108,10 @@ func (b *bench) all(ctx context.Context) {
 	}
 }
 
-// A key is a row of the table.
+// A key identifies a row of the table.
 type key struct{ workload, system string }
 
-// on runs all workloads on the servers; without servers, requests are counted only.
+// on runs all workloads on the servers of f. If f is nil it only counts requests.
 func (b *bench) on(ctx context.Context, f *fleet, counts map[key]count) {
 	if f != nil {
 		b.warmUp(ctx, f)
@@ -150,7 +150,8 @@ func (b *bench) turns(w workload) int {
 	return b.opts.turns
 }
 
-// warmUp runs each driver for a while, so that just-in-time compilers have seen servers and drivers.
+// warmUp runs each driver for a while, so that the just-in-time compilers of servers and drivers
+// have done most of their work.
 func (b *bench) warmUp(ctx context.Context, f *fleet) {
 	w := workload{name: "warm-up", program: "lock", params: of("sessions", 1, "locks", 16, "warm_seconds", min(3, 3*b.opts.duration.Seconds()))}
 	for _, l := range b.libraries() {
@@ -164,7 +165,7 @@ func (b *bench) warmUp(ctx context.Context, f *fleet) {
 	}
 }
 
-// timed runs a workload with all systems in turns.
+// timed runs a workload with all its systems, in turns.
 func (b *bench) timed(ctx context.Context, f *fleet, w workload, results []result) {
 	samples := make([][]sample, len(results))
 	defer func() { // also after an interruption
@@ -212,7 +213,7 @@ func (b *bench) progress(w workload, s system, turn int, text string) {
 // A sample is one timed run.
 type sample struct {
 	peers.Measurement
-	watchEvents, maxEvents float64 // as the servers tell
+	watchEvents, maxEvents float64 // as the servers report
 	others                 load
 }
 
@@ -282,7 +283,7 @@ func (b *bench) params(w workload, s system, addrs []string) params {
 	).with(w.params).with(s.params)
 }
 
-// patience returns how long a run may take.
+// patience returns the largest duration of a run.
 func (b *bench) patience(w workload) peers.Patience {
 	return peers.Patience{Total: 2*b.opts.duration + cmp.Or(w.limit, 20*time.Second), Silence: w.silence}
 }
@@ -355,7 +356,7 @@ type count struct {
 	note      string
 }
 
-// count runs a workload with a system on a server in memory, at a distance.
+// count runs a workload with a system on a server in memory that answers with a latency.
 func (b *bench) count(ctx context.Context, w workload, s system) (c count) {
 	b.done++
 	srv, err := zktest.NewServer(zktest.Config{Latency: oneWay, Tick: 2 * time.Second, MinTimeout: time.Second, MaxTimeout: time.Minute})
@@ -389,7 +390,7 @@ func (b *bench) count(ctx context.Context, w workload, s system) (c count) {
 	}
 	c.ops = float64(m.Ops)
 	switch w.trips {
-	case tripsPerOp: // the fastest operation waited for no other one
+	case tripsPerOp: // the fastest operation waited for no other operation
 		c.trips = math.Round(m.Quantile(0) / trip)
 	case tripsInLine:
 		c.trips = 1000 * m.Seconds / c.ops / trip
@@ -399,13 +400,14 @@ func (b *bench) count(ctx context.Context, w workload, s system) (c count) {
 	return c
 }
 
-// settle waits until the server has received no request for a time in which each answer would have
-// been followed by another request: so releases in the background are counted where they belong.
+// settle waits until the server has received no request for some time. In that time a client that
+// waits for an answer would have sent its next request. So releases in the background count for the
+// phase to which they belong.
 func settle(ctx context.Context, srv *zktest.Server) {
 	for last := -1; last != srv.Requests().Total() && ctx.Err() == nil; {
 		last = srv.Requests().Total()
 		select {
-		case <-time.After(20 * oneWay):
+		case <-time.After(60 * oneWay): // a machine with other load may pause a driver for a while
 		case <-ctx.Done():
 		}
 	}
@@ -435,19 +437,19 @@ type result struct {
 	Workload   string             `json:"workload"`
 	System     string             `json:"system"`
 	Servers    string             `json:"servers"`
-	Limit      bool               `json:"limit,omitempty"` // the system is no peer, but bare requests
+	Limit      bool               `json:"limit,omitempty"` // the system is bare requests, and no library
 	Unit       string             `json:"unit"`
 	OpsPerS    float64            `json:"ops_per_s"`
 	Spread     float64            `json:"spread"` // the distance between the extremes, as a part of the median
 	P50        float64            `json:"p50_ms"`
 	P99        float64            `json:"p99_ms"`
 	CPU        float64            `json:"cpu_us"`
-	Requests   *float64           `json:"requests_per_op"` // null where nothing is counted
+	Requests   *float64           `json:"requests_per_op"` // null if requests are not counted
 	ByOp       map[string]float64 `json:"requests_by_kind,omitempty"`
 	Proposals  *float64           `json:"proposals_per_op"`
 	RoundTrips *float64           `json:"round_trips"`
-	Events     float64            `json:"watch_events_per_op"` // of deletions
-	MaxEvents  float64            `json:"max_watch_events"`    // of one deletion; of servers that run already, since their start
+	Events     float64            `json:"watch_events_per_op"` // watch events of deletions
+	MaxEvents  float64            `json:"max_watch_events"`    // of one deletion; on servers of others, since their start
 	OtherLoad  float64            `json:"other_load_cores"`
 	Extras     map[string]float64 `json:"extras,omitempty"`
 	Note       string             `json:"note,omitempty"`
@@ -458,10 +460,10 @@ type result struct {
 	quantiles []float64 // of latencies, in ms
 }
 
-// empty reports whether the result says nothing: the run was interrupted before it.
+// empty reports whether the result has no content, because an interruption came before the run.
 func (r *result) empty() bool { return r.OpsPerS == 0 && r.Requests == nil && r.Note == "" }
 
-// failed records the error of a run. After it the workload is not run again with the system.
+// failed records the error of a run. The workload is not run with that system again.
 func (r *result) failed(err error) {
 	r.Note, r.err = err.Error(), err
 	if hung := new(peers.HungError); errors.As(err, &hung) {
@@ -469,7 +471,8 @@ func (r *result) failed(err error) {
 	}
 }
 
-// ownFailures returns what has failed in this library. A peer that fails is a result, which the table shows.
+// ownFailures returns the failures of this library. The failure of a peer is a result, which the
+// table shows.
 func ownFailures(results []result) error {
 	var failures []error
 	for _, r := range results {
@@ -480,7 +483,7 @@ func ownFailures(results []result) error {
 	return errors.Join(failures...)
 }
 
-// summarise takes the medians.
+// summarise computes the medians of the samples.
 func (r *result) summarise(all []sample) {
 	if len(all) == 0 {
 		return
@@ -512,7 +515,7 @@ func (r *result) summarise(all []sample) {
 	}
 }
 
-// counted adds the numbers of requests.
+// counted adds the numbers of requests to the result.
 func (r *result) counted(c count) {
 	if c.note != "" {
 		r.Note = cmp.Or(r.Note, c.note)
@@ -540,7 +543,8 @@ func middle(all []sample, f func(sample) float64) sample {
 
 func median(all []sample, f func(sample) float64) float64 { return f(middle(all, f)) }
 
-// load returns the median load of other processes, and the process that was the heaviest most often.
+// load returns the median load of other processes. Its process is the one that was the heaviest in
+// most runs.
 func (b *bench) load() load {
 	if len(b.loads) == 0 {
 		return load{Most: "unknown"}

@@ -10,7 +10,7 @@ import (
 
 const crashTimeout = "2000" // of the sessions, in ms
 
-// errKilled ends the run of a process before it is killed.
+// errKilled ends the run of a process that is about to be killed.
 var errKilled = errors.New("killed")
 
 // crash kills the process of a leader, and measures the time until a candidate in another process

@@ -12,10 +12,10 @@ import (
 	"time"
 )
 
-// ticks is the number of units of CPU time per second in /proc.
+// ticks is the unit of CPU time in /proc: the number of ticks in a second.
 const ticks = 100
 
-// use is the CPU time that the machine and its processes have used so far.
+// A use is the CPU time that the machine and its processes have used so far.
 type use struct {
 	at        time.Time
 	busy      float64 // seconds of all cores
@@ -27,7 +27,7 @@ type processUse struct {
 	seconds float64
 }
 
-// measureUse reads /proc. Where there is none, the result is empty.
+// measureUse reads /proc. On a system without /proc the result is empty.
 func measureUse() use {
 	u := use{at: time.Now(), processes: make(map[int]processUse)}
 	stat, err := os.ReadFile("/proc/stat")
@@ -37,7 +37,7 @@ func measureUse() use {
 	first, _, _ := strings.Cut(string(stat), "\n")
 	for i, field := range strings.Fields(first) {
 		n, err := strconv.ParseFloat(field, 64)
-		if err == nil && i != 4 && i != 5 && i < 9 { // idle and iowait are no use of the CPU; guests count as user
+		if err == nil && i != 4 && i != 5 && i < 9 { // idle and iowait are not used time; user contains guest
 			u.busy += n / ticks
 		}
 	}
@@ -61,7 +61,7 @@ func measureUse() use {
 	return u
 }
 
-// load is the CPU time that other processes used during a run.
+// A load is the CPU time that other processes used during a run, in cores.
 type load struct {
 	Cores float64
 	Most  string // the name of the heaviest process
@@ -71,7 +71,7 @@ func (l load) String() string {
 	return fmt.Sprintf("%.2f cores, most of it %s", l.Cores, l.Most)
 }
 
-// others returns the load of all processes but own since before.
+// others returns the load of all processes except own since before.
 func (u use) others(before use, own []int) load {
 	seconds := u.at.Sub(before.at).Seconds()
 	if seconds <= 0 || u.busy == 0 {

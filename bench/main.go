@@ -3,9 +3,10 @@
 //	go run ./bench                             # from the root of the repository: everything, on one server
 //	go run ./bench -servers 1,3 -json all.json # on one, and then on three
 //	go run ./bench -filter lock,barrier-10 -duration 3s
+//	go run ./bench fleet -sessions 3000        # thousands of sessions, in steady states and in storms
 //
-// Each system runs in a process of its own, which reports its CPU time. A peer that is not
-// installed is named in one line, and the rest runs.
+// Each system runs in a process of its own, which reports its CPU time. If a peer is not installed,
+// the bench reports that in one line, and runs the rest.
 package main
 
 import (
@@ -23,6 +24,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/zkactors/zkactors/bench/crew"
 	"github.com/zkactors/zkactors/bench/driver"
 	"github.com/zkactors/zkactors/bench/ours"
 	"github.com/zkactors/zkactors/bench/peers"
@@ -39,7 +41,11 @@ func main() {
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	if err := run(ctx, os.Args[1:], os.Stdout, os.Stderr); err != nil {
+	start, args := run, os.Args[1:]
+	if len(args) > 0 && args[0] == "fleet" {
+		start, args = runFleet, args[1:]
+	}
+	if err := start(ctx, args, os.Stdout, os.Stderr); err != nil {
 		fmt.Fprintln(os.Stderr, "bench:", err)
 		stop()
 		os.Exit(1)
@@ -50,19 +56,25 @@ func main() {
 func drive(l peers.Library, in io.Reader, out io.Writer) error {
 	switch l {
 	case peers.ZKActors:
-		return driver.Serve(in, out, ours.Programs())
+		return driver.Serve(in, out, withCrew(ours.Programs(), crew.Ours))
 	case peers.GoZookeeper:
-		return driver.Serve(in, out, gozk.Programs())
+		return driver.Serve(in, out, withCrew(gozk.Programs(), crew.Plain))
 	case peers.Curator, peers.Kazoo:
 	}
 	return fmt.Errorf("%s has a driver of its own", l)
 }
 
-// options are the flags.
+// withCrew adds the program that runs the sessions of a fleet.
+func withCrew(programs map[string]driver.Program, open func(crew.Options) crew.Opener) map[string]driver.Program {
+	programs["crew"] = crew.Program(open)
+	return programs
+}
+
+// options are the values of the flags.
 type options struct {
 	offers    []offer
 	onDisk    bool
-	workloads []workload // with the systems that are chosen
+	workloads []workload // with the chosen systems
 	duration  time.Duration
 	turns     int
 	json      string
@@ -73,7 +85,7 @@ type options struct {
 	list      bool
 }
 
-// parse parses the flags. Unknown workloads are reported to log and left out.
+// parse parses the flags. It reports unknown workloads to log, and leaves them out.
 func parse(args []string, log io.Writer) (o options, err error) {
 	flags := flag.NewFlagSet("bench", flag.ContinueOnError)
 	flags.SetOutput(log)
@@ -106,8 +118,9 @@ func parse(args []string, log io.Writer) (o options, err error) {
 	return o, err
 }
 
-// choose returns the workloads that match the filter, with their systems that match the other one. Without that one, the
-// limits are left out unless they are wanted. Patterns without a match are reported to log.
+// choose returns the workloads that match filter, with their systems that match systems. If systems
+// is empty, all match, but bare requests only if limits is set. It reports patterns without a match
+// to log.
 func choose(all []workload, filter, systems string, limits bool, log io.Writer) ([]workload, error) {
 	names, known := make(map[string]string), make(map[string]string) // with families
 	for _, w := range all {
@@ -120,7 +133,7 @@ func choose(all []workload, filter, systems string, limits bool, log io.Writer) 
 	if err != nil {
 		return nil, err
 	}
-	// In a name, a space follows the comma.
+	// A comma that separates patterns has no space after it; in a system's name it has one.
 	patterns := strings.Split(strings.ReplaceAll(systems, ", ", "\n"), ",")
 	for i := range patterns {
 		patterns[i] = strings.ReplaceAll(patterns[i], "\n", ", ")
@@ -144,7 +157,8 @@ func choose(all []workload, filter, systems string, limits bool, log io.Writer) 
 	return left, nil
 }
 
-// matching returns the names, or the names of families, that match one of the patterns. An empty pattern alone matches all.
+// matching returns the names for which the name, or the name of its family, matches one of the
+// patterns. The empty pattern, if it is the only one, matches all names.
 func matching(flag, kind string, patterns []string, names map[string]string, log io.Writer) (map[string]bool, error) {
 	all := strings.Join(patterns, ",")
 	chosen := make(map[string]bool)
@@ -184,7 +198,7 @@ func run(ctx context.Context, args []string, out, log io.Writer) error {
 		if file == "" {
 			continue
 		}
-		f, err := os.OpenFile(file, os.O_WRONLY|os.O_CREATE, 0o644) // a file that cannot be written is reported before the run
+		f, err := os.OpenFile(file, os.O_WRONLY|os.O_CREATE, 0o644) // fails before the run if the file cannot be written
 		if err != nil {
 			return err
 		}

@@ -20,7 +20,8 @@ import (
 	"github.com/zkactors/zkactors/session/zktest"
 )
 
-// TestMain is also the main function of the drivers in Go: the bench starts its own program for them.
+// TestMain is also the main function of the drivers in Go, because the bench starts its own
+// executable for them.
 func TestMain(m *testing.M) {
 	if len(os.Args) == 3 && os.Args[1] == peers.DriverArgument {
 		if err := drive(peers.Library(os.Args[2]), os.Stdin, os.Stdout); err != nil {
@@ -75,7 +76,8 @@ func TestFlags(t *testing.T) {
 	}
 }
 
-// TestHelp: what was asked for is no failure, and the list goes where it can be searched.
+// TestHelp: a request for help is no failure, and the list goes to standard output, where it can be
+// searched.
 func TestHelp(t *testing.T) {
 	var out, log bytes.Buffer
 	if err := run(t.Context(), []string{"-list"}, &out, &log); err != nil || !strings.Contains(out.String(), "\n  queue-drain-20000 ") ||
@@ -89,7 +91,7 @@ func TestHelp(t *testing.T) {
 
 func TestSystemsFlag(t *testing.T) {
 	for _, test := range []struct {
-		args, systems string // of handover-10 and fanout-10
+		args, systems string // the chosen systems of handover-10 and fanout-10
 		says, err     string
 		choices       []string
 	}{
@@ -171,7 +173,7 @@ func TestNoWorkloadHasTheNameOfAnother(t *testing.T) {
 	}
 }
 
-// A file that cannot be written is reported before anything is measured.
+// TestResultsThatCannotBeWritten: a file that cannot be written is reported before any measurement.
 func TestResultsThatCannotBeWritten(t *testing.T) {
 	var log bytes.Buffer
 	err := run(t.Context(), []string{"-filter", "lock-1", "-json", filepath.Join(t.TempDir(), "none", "file")}, &log, &log)
@@ -180,7 +182,7 @@ func TestResultsThatCannotBeWritten(t *testing.T) {
 	}
 }
 
-// short are flags for runs that take no time.
+// short returns flags for runs that take no time.
 func short(more ...string) []string {
 	return append([]string{"-duration", "50ms", "-turns", "1"}, more...)
 }
@@ -201,7 +203,8 @@ func noPeers(t *testing.T) {
 	t.Setenv("PYTHONHOME", t.TempDir())
 }
 
-// The bench runs on given servers, and writes all its files. The counts of a lock are exact.
+// TestRun: the bench runs on given servers, and writes all its files. The counts of a lock are
+// exact.
 func TestRun(t *testing.T) {
 	srv := zktest.Start(t)
 	noPeers(t)
@@ -266,20 +269,20 @@ func TestRun(t *testing.T) {
 	}
 }
 
-// The limits send exactly the requests that their table names.
+// TestLimits: the bare requests of each workload are exactly those that their table names.
 func TestLimits(t *testing.T) {
 	for row, want := range map[key]struct{ requests, proposals float64 }{
-		{"barrier-10", "raw requests"}:                           {2, 1.1}, // of each party, and two for the node that says ready
+		{"barrier-10", "raw requests"}:                           {2, 1.1}, // of each party, and two for the ready node
 		{"queue-put", "raw requests"}:                            {1, 1},
-		{"queue-put", "raw requests, in transactions"}:           {0.06, 0.06}, // one for 16
+		{"queue-put", "raw requests, in transactions"}:           {0.06, 0.06}, // one transaction for 16 items
 		{"queue-put-100", "raw requests"}:                        {0.01, 0.01},
-		{"queue-drain-20000", "raw requests"}:                    {2, 1}, // and one for all
+		{"queue-drain-20000", "raw requests"}:                    {2, 1}, // for each item, and one list for all
 		{"queue-drain-20000", "raw requests, in transactions"}:   {1.01, 0.01},
 		{"lock-1", "raw requests"}:                               {3, 2},
 		{"lock-1", "raw requests, the list beside the creation"}: {3, 2},
 		{"lock-1", "raw requests, released in background"}:       {3, 2},
 		{"lock-64", "raw requests"}:                              {3, 2},
-		{"lock-64", "raw requests, in transactions"}:             {0.13, 0.13}, // two for 16
+		{"lock-64", "raw requests, in transactions"}:             {0.13, 0.13}, // two transactions for 16 locks
 		{"handover-10", "raw requests"}:                          {3, 2},
 		{"semaphore-20", "raw requests"}:                         {3, 2},
 		{"handover-10", "raw requests, released in background"}:  {3, 2},
@@ -287,7 +290,7 @@ func TestLimits(t *testing.T) {
 		{"succession", "raw requests"}:                           {3, 2},
 	} {
 		t.Run(row.workload+", "+row.system, func(t *testing.T) {
-			t.Parallel() // each waits for a server that is far away
+			t.Parallel() // each waits for a server with a latency
 			o, err := parse(short("-filter", row.workload, "-systems", row.system), t.Output())
 			if err != nil {
 				t.Fatal(err)
@@ -308,7 +311,7 @@ func TestLimits(t *testing.T) {
 	}
 }
 
-// Without servers, requests are counted all the same.
+// TestServersThatAreNotThere: without servers, requests are counted all the same.
 func TestServersThatAreNotThere(t *testing.T) {
 	if testing.Short() {
 		t.Skip("ten seconds: servers may still come")
@@ -320,7 +323,7 @@ func TestServersThatAreNotThere(t *testing.T) {
 	}
 }
 
-// A port on which another program listens costs one line.
+// TestPortOfAnotherProgram: a port on which another program listens costs one line.
 func TestPortOfAnotherProgram(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -335,7 +338,7 @@ func TestPortOfAnotherProgram(t *testing.T) {
 	}
 }
 
-// The log of a server that does not start is too long to be shown.
+// TestErrorsInOneLine: the log of a server that does not start is too long to show.
 func TestErrorsInOneLine(t *testing.T) {
 	for text, want := range map[string]string{
 		"no ZooKeeper answers": "no ZooKeeper answers",
@@ -349,7 +352,7 @@ func TestErrorsInOneLine(t *testing.T) {
 	}
 }
 
-// No ZooKeeper can be started where there is no Java.
+// TestServersThatCannotBeStarted: without Java no ZooKeeper can be started.
 func TestServersThatCannotBeStarted(t *testing.T) {
 	noPeers(t)
 	out, log := benchmark(t, short("-servers", "1", "-filter", "lock-1")...)
@@ -358,7 +361,7 @@ func TestServersThatCannotBeStarted(t *testing.T) {
 	}
 }
 
-// A run that is interrupted shows what it has.
+// TestInterrupted: a run that is interrupted shows the results that it has.
 func TestInterrupted(t *testing.T) {
 	srv := zktest.Start(t)
 	noPeers(t)
@@ -374,7 +377,7 @@ func TestInterrupted(t *testing.T) {
 	}
 }
 
-// until is a log that calls then when it has a text.
+// An until is a log that calls then when a text appears in it.
 type until struct {
 	buf  bytes.Buffer
 	text string
@@ -428,7 +431,8 @@ func TestMedians(t *testing.T) {
 	}
 }
 
-// A run in which this library fails ends with an error, so that nobody has to find that in a table.
+// TestOwnFailures: a run in which this library fails ends with an error, so that the failure need
+// not be searched in a table.
 func TestOwnFailures(t *testing.T) {
 	results := []result{{Workload: "lock-1", System: "kazoo", library: peers.Kazoo}, {Workload: "lock-2", System: "zkactors", library: peers.ZKActors}}
 	results[0].failed(io.ErrUnexpectedEOF)

@@ -14,14 +14,14 @@ import (
 	"gonum.org/v1/plot/vg"
 )
 
-// A picture is a file that was written.
+// A picture is a file with a chart.
 type picture struct {
 	file, title string
 	servers     string
-	after       string // the workload below whose table it belongs
+	after       string // the workload whose table the picture follows
 }
 
-// palette returns the colour of a system, from a palette that colour-blind readers can tell apart.
+// palette returns the colour of a system. Colour-blind readers can distinguish the colours.
 func palette(system string) color.Color {
 	switch {
 	case system == "zkactors" || strings.HasPrefix(system, "zkactors, config"):
@@ -79,20 +79,21 @@ func (r report) plot(dir string) ([]picture, error) {
 	return all, errors.Join(errs...)
 }
 
-// fileName returns a name for a file about some things. It has no character that means anything in a shell, or in a driver's line.
+// fileName returns the name of a file about the given things. It has no character that has a
+// meaning in a shell, or in the protocol of drivers.
 func fileName(about ...string) string {
 	name := strings.NewReplacer(", ", "-", " ", "-", ":", "-", ",", "-", "'", "", "/", "-").Replace(strings.Join(about, "-"))
 	return strings.ToLower(name)
 }
 
-// bars shows operations a second of each system.
+// bars shows the operations per second of each system.
 func bars(w workload, of []result) *plot.Plot {
 	p := plot.New()
 	p.Title.Text = w.title
 	p.X.Label.Text = "operations/s"
 	p.X.Min = 0
 	var names []string
-	for i, r := range slices.Backward(of) { // the first at the top
+	for i, r := range slices.Backward(of) { // the first system at the top
 		bar, err := plotter.NewBarChart(plotter.Values{r.OpsPerS}, 0.5*vg.Centimeter)
 		if err != nil {
 			continue // not a number
@@ -116,7 +117,7 @@ func bars(w workload, of []result) *plot.Plot {
 	return p
 }
 
-// latencies shows their distributions.
+// latencies shows the distributions of latencies.
 func latencies(w workload, of []result) *plot.Plot {
 	p := plot.New()
 	p.Title.Text = w.title
@@ -145,7 +146,7 @@ func latencies(w workload, of []result) *plot.Plot {
 	return p
 }
 
-// scaling shows operations a second over the size of the workload.
+// scaling shows the operations per second by the size of the workload.
 func scaling(of []result) *plot.Plot {
 	bySystem := make(map[string]plotter.XYs)
 	var order []string
@@ -186,7 +187,7 @@ func addLine(p *plot.Plot, name string, points plotter.XYs) bool {
 	return true
 }
 
-// logarithmic has an axis grow by factors. An axis without extent gets some.
+// logarithmic gives an axis a logarithmic scale. If all its values are equal, it widens the axis.
 func logarithmic(axis *plot.Axis) {
 	if axis.Max <= axis.Min {
 		axis.Min, axis.Max = axis.Min/2, axis.Max*2

@@ -11,14 +11,14 @@ import (
 	"github.com/zkactors/zkactors/session/zktest"
 )
 
-// small is the sizes of workloads in tests.
+// small returns small sizes of the workloads, for tests.
 func small() params {
 	return of("parties", 3, "producers", 2, "batch", 1, "items", 40, "consumers", 2, "workers", 2, "takers", 2, "locks", 2, "sessions", 3,
 		"contenders", 4, "leases", 2, "candidates", 3, "sites", 2, "members", 4, "watchers", 4, "n", 20)
 }
 
-// Every program of every driver runs, on servers that lag, and counts its operations. Barriers and read locks of the
-// peers may hang.
+// TestEveryProgram: every program of every driver runs, on servers that lag, and counts its
+// operations. Barriers and read locks of the peers may hang.
 func TestEveryProgram(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it starts the drivers of all peers")
@@ -57,14 +57,15 @@ func TestEveryProgram(t *testing.T) {
 			case errors.Is(err, peers.ErrHung) && mayHang(w, s):
 			case err != nil:
 				t.Errorf("%s, %s: %v", w.name, s.name, err)
-			case got.Ops == 0 || got.Seconds <= 0 || s.library == peers.ZKActors && !w.crash && got.CPU <= 0: // other clocks are too coarse for so short a run
+			case got.Ops == 0 || got.Seconds <= 0 || s.library == peers.ZKActors && !w.crash && got.CPU <= 0: // other clocks are too coarse for such a short run
 				t.Errorf("%s, %s: %+v", w.name, s.name, got)
 			}
 		}
 	}
 }
 
-// A driver that hangs costs its own row only, is not asked again, and no process of it is left.
+// TestOneDriverHangs: a driver that hangs affects only its own row, is not used again, and leaves
+// no process.
 func TestOneDriverHangs(t *testing.T) {
 	srv := zktest.Start(t)
 	b, err := newBench(options{duration: 10 * time.Millisecond, turns: 2}, t.Output())

@@ -31,7 +31,7 @@ func (r report) write() error {
 	if r.opts.json != "" {
 		results := r.results
 		if results == nil {
-			results = []result{} // an array in any case
+			results = []result{} // write an empty array, and not null
 		}
 		text, err := json.MarshalIndent(results, "", "  ")
 		if err == nil {
@@ -58,22 +58,29 @@ const (
 	endMark   = "<!-- end of results -->\n"
 )
 
-// between returns the old text with the results between its marks, or the results alone if it has none.
+// between returns the old text with the results between its marks, or only the results if the old
+// text has no marks.
 func between(old, results string) string {
-	before, rest, ok := strings.Cut(old, beginMark)
-	_, after, closed := strings.Cut(rest, endMark)
-	if !ok || !closed {
-		return results
+	if text, ok := replaced(old, beginMark, results, endMark); ok {
+		return text
 	}
-	return before + beginMark + "\n" + results + "\n" + endMark + after
+	return results
 }
 
-// head is the columns of a table.
+// replaced returns the old text with the results between two marks. It reports whether the old text
+// has the marks.
+func replaced(old, begin, results, end string) (text string, ok bool) {
+	before, rest, ok := strings.Cut(old, begin)
+	_, after, closed := strings.Cut(rest, end)
+	return before + begin + "\n" + results + "\n" + end + after, ok && closed
+}
+
+// head returns the headings of the table's columns.
 func head() []string {
 	return []string{"system", "operations/s", "±", "p50 ms", "p99 ms", "client CPU µs", "requests", "proposals", "round trips", "deletions seen", ""}
 }
 
-// cells returns a row of the table.
+// cells returns the row of a result.
 func (r *result) cells() []string {
 	row := []string{r.System, blank(r.OpsPerS), "", blank(r.P50), blank(r.P99), blank(r.CPU), optional(r.Requests), optional(r.Proposals), optional(r.RoundTrips), "", r.remarks()}
 	if r.Spread > 0 {
@@ -85,7 +92,7 @@ func (r *result) cells() []string {
 	return row
 }
 
-// remarks returns the numbers without a column of their own, and the note.
+// remarks returns the numbers that have no column, and the note.
 func (r *result) remarks() string {
 	var all []string
 	for _, name := range slices.Sorted(maps.Keys(r.Extras)) {
@@ -100,7 +107,7 @@ func (r *result) remarks() string {
 	return strings.Join(all, "; ")
 }
 
-// figure writes a number with three significant digits, large ones in full.
+// figure formats a number with three significant digits; large numbers in full.
 func figure(x float64) string {
 	switch a := math.Abs(x); {
 	case a >= 1000:
@@ -162,7 +169,7 @@ func (r report) print(out io.Writer) error {
 	return errors.Join(err, table.Flush())
 }
 
-// markdownText returns the part of bench/README.md that a run writes.
+// markdownText returns the results in Markdown, as in bench/README.md.
 func (r report) markdownText(pictures []picture) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s, %s. Turns of %v, %d of them, of which the median counts; ± is half the distance between the extremes. ",
@@ -190,7 +197,7 @@ func (r report) markdownText(pictures []picture) string {
 	return b.String()
 }
 
-// link returns the path of a picture from the file that shows it.
+// link returns the path of a picture relative to the file that shows it.
 func (r report) link(file string) string {
 	rel, err := filepath.Rel(filepath.Dir(r.opts.markdown), file)
 	if err != nil {

@@ -17,22 +17,23 @@ import (
 	"github.com/zkactors/zkactors/session/zktest"
 )
 
-// fleet is the servers of timed runs.
+// A fleet is the servers of timed runs.
 type fleet struct {
-	name    string   // for people: "1 server"
+	name    string   // for readers: "1 server"
 	addrs   []string // of all servers
-	clients []string // the addresses for the systems: that of the leader, so that it is the same for all
+	clients []string // the addresses for the systems: the leader's alone, so that all systems have the same server
 	pids    []int    // of the processes that this program started
 	close   func()
 }
 
-// An offer is a choice of servers, from the flag -servers. One of its fields is set.
+// An offer is one choice of servers by the flag -servers. One of its fields is set.
 type offer struct {
 	count int      // of servers to start
 	addrs []string // of servers that run already
 }
 
-// parseServers parses the flag: numbers of servers to start, each for a run of its own, or addresses.
+// parseServers parses the flag -servers: numbers of servers to start, each for a run of its own, or
+// the addresses of running servers.
 func parseServers(flag string) ([]offer, error) {
 	var all []offer
 	for part := range strings.SplitSeq(flag, ",") {
@@ -61,7 +62,7 @@ func parseServers(flag string) ([]offer, error) {
 	return []offer{{addrs: addrs}}, nil
 }
 
-// start starts the servers, or checks that servers answer at the given addresses.
+// start starts the servers, or checks that the servers at the given addresses answer.
 func (o offer) start(ctx context.Context, onDisk bool) (*fleet, error) {
 	if o.addrs != nil {
 		if err := answering(ctx, o.addrs); err != nil {
@@ -75,7 +76,8 @@ func (o offer) start(ctx context.Context, onDisk bool) (*fleet, error) {
 	}
 	ens, err := zktest.NewEnsemble(zktest.EnsembleConfig{ //nolint:contextcheck // the servers have an end of their own
 		Servers: o.count, Dir: dir, DirectLinks: true, TickTime: 200 * time.Millisecond,
-		// These replace the flags with which zktest starts servers quickly: servers of a bench run at full speed.
+		// These replace the flags with which zktest starts servers quickly. In a bench servers must
+		// run at full speed.
 		JVMFlags: []string{"-Xmx1g", "-XX:TieredStopAtLevel=4", "-Dznode.container.checkIntervalMs=60000"},
 	})
 	if err != nil {
@@ -95,12 +97,13 @@ func (o offer) start(ctx context.Context, onDisk bool) (*fleet, error) {
 	}
 	f.close = sync.OnceFunc(func() {
 		ens.Close()
-		_ = os.RemoveAll(dir) // it is below the directory for such things
+		_ = os.RemoveAll(dir) // it is in the system's directory for temporary files
 	})
 	return f, nil
 }
 
-// inOneLine returns the first line of an error. Of a server's log below it, it adds the last exception, or the last line.
+// inOneLine returns the first line of an error. If a server's log follows, it adds the last
+// exception in it, or else its last line.
 func inOneLine(err error) string {
 	first, rest, _ := strings.Cut(strings.TrimSpace(err.Error()), "\n")
 	why := ""
@@ -112,7 +115,8 @@ func inOneLine(err error) string {
 	return first + why
 }
 
-// dataDir is where servers keep their data: in memory, unless it is to be on disk.
+// dataDir returns the directory for the data of servers: in memory if possible, unless onDisk is
+// set.
 func dataDir(onDisk bool) string {
 	const memory = "/dev/shm"
 	if info, err := os.Stat(memory); !onDisk && err == nil && info.IsDir() {
@@ -121,7 +125,7 @@ func dataDir(onDisk bool) string {
 	return os.TempDir()
 }
 
-// answering returns nil if one of the servers lets a session be opened.
+// answering returns nil if a session can be opened on one of the servers.
 func answering(ctx context.Context, addrs []string) error {
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
@@ -133,13 +137,13 @@ func answering(ctx context.Context, addrs []string) error {
 	return nil
 }
 
-// events counts the watches that deletions of nodes have fired.
+// events counts the watches that fired when nodes were deleted.
 type events struct {
 	sum float64 // of all deletions
 	max float64 // of one deletion, since the counters were reset
 }
 
-// watchEvents asks all servers. A server without an answer counts as zero.
+// watchEvents reads the counters of all servers. A server without an answer counts as zero.
 func watchEvents(addrs []string) (all events) {
 	for _, addr := range addrs {
 		text, err := fourLetterWord(addr, "mntr")
@@ -183,11 +187,11 @@ func (f *fleet) resetCounters() {
 		return
 	}
 	for _, addr := range f.addrs {
-		_, _ = fourLetterWord(addr, "srst") // a server that does not answer counts nothing either
+		_, _ = fourLetterWord(addr, "srst") // a server that does not answer here does not answer watchEvents either
 	}
 }
 
-// sweep deletes the node and all below it, however many there are.
+// sweep deletes the node and all nodes below it, however many they are.
 func sweep(ctx context.Context, addrs []string, path string) error {
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
@@ -202,7 +206,7 @@ func sweep(ctx context.Context, addrs []string, path string) error {
 	return gone(s.Delete(ctx, path, session.AnyVersion))
 }
 
-// gone returns err, or nil if err means that there is no node.
+// gone returns nil if err says that the node does not exist, and err otherwise.
 func gone(err error) error {
 	if errors.Is(err, session.ErrNoNode) {
 		return nil
@@ -210,7 +214,7 @@ func gone(err error) error {
 	return err
 }
 
-// empty deletes all below path.
+// empty deletes all nodes below path.
 func empty(ctx context.Context, s *session.Session, path string) error {
 	names, _, err := s.Children(ctx, path)
 	if err != nil {
@@ -231,8 +235,8 @@ func empty(ctx context.Context, s *session.Session, path string) error {
 	return errors.Join(errs...)
 }
 
-// deleteAll deletes children of path in one transaction, or, if that is refused because some of
-// them have children or are gone, one by one.
+// deleteAll deletes children of path in one transaction. If the servers refuse that, because some
+// of them have children or do not exist, it deletes them one by one.
 func deleteAll(ctx context.Context, s *session.Session, path string, names []string) error {
 	var ops []session.Op
 	for _, name := range names {

@@ -25,13 +25,13 @@ func (p params) with(more params) params {
 type system struct {
 	name    string
 	library peers.Library
-	program string // "" for that of the workload
+	program string // empty for the workload's program
 	params  params
-	limit   bool   // it is no library: the servers and go-zookeeper allow no more than it does
-	counted params // of the run that counts requests, if they are not those of the workload
+	limit   bool   // bare requests: they show what the servers and go-zookeeper allow
+	counted params // of the run that counts requests, where they differ from the workload's
 }
 
-// The systems that are in several workloads.
+// Systems that occur in several workloads.
 func zkactors() system { return system{name: "zkactors", library: peers.ZKActors} }
 func curator() system  { return system{name: "curator", library: peers.Curator} }
 func kazoo() system    { return system{name: "kazoo", library: peers.Kazoo} }
@@ -41,19 +41,19 @@ func background() system {
 	return system{name: "zkactors, released in background", library: peers.ZKActors, params: params{"release": "background"}}
 }
 
-// raw returns the bare requests that an operation cannot do without: see peers/gozk/raw.go.
+// raw returns the system of the bare requests that an operation needs: see peers/gozk/raw.go.
 func raw(program string, pairs ...any) system {
 	return system{name: "raw requests", library: peers.GoZookeeper, program: "raw-" + program, params: of(pairs...), limit: true}
 }
 
-// rawBackground is the same requests where no operation waits for its deletion.
+// rawBackground returns the same requests, but no operation waits for its deletion.
 func rawBackground(program string, pairs ...any) system {
 	s := raw(program, append(pairs, "release", "background")...)
 	s.name = "raw requests, released in background"
 	return s
 }
 
-// rawTransactions is the same requests in transactions, of which four are under way.
+// rawTransactions returns the same requests in transactions, of which up to four are in flight.
 func rawTransactions(program string) system {
 	s := raw(program, "transactions", 4)
 	s.name, s.counted = "raw requests, in transactions", ops(40)
@@ -66,13 +66,14 @@ type trips int
 const (
 	noTrips     trips = iota
 	tripsPerOp        // of one operation, without contention
-	tripsInLine       // between one operation and the next, in a line
+	tripsInLine       // from one operation in a line to the next
 )
 
-// A workload is one row group of the table: a program, its parameters, and the systems that have it.
+// A workload is a group of rows in the table: a program, its parameters, and the systems that run
+// it.
 type workload struct {
 	name    string
-	family  string // workloads that differ in size only
+	family  string // the common name of workloads that differ only in size
 	size    int
 	title   string
 	unit    string // what an operation is
@@ -80,10 +81,10 @@ type workload struct {
 	params  params
 	systems []system
 
-	counted params        // of the run that counts requests, if they differ; nil if there is no such run
-	trips   trips         // how round trips are counted in it
+	counted params        // of the run that counts requests, where they differ from params; nil: no such run
+	trips   trips         // how that run counts round trips
 	once    bool          // one turn suffices
-	limit   time.Duration // of one run, beside its measured and its warm-up time
+	limit   time.Duration // of one run, in addition to its measured time and its warm-up
 	silence time.Duration // see peers.Patience
 	proxied bool          // sessions go through a proxy, which can expire them
 	crash   bool          // the leader is killed: see crash.go
@@ -110,7 +111,7 @@ func ops(n int, more ...any) params {
 	return of(append([]any{"ops", n, "warm_ops", max(n/5, 1)}, more...)...)
 }
 
-// workloads returns all of them, in the order of the table.
+// workloads returns all workloads, in the order of the table.
 func workloads() []workload {
 	var all []workload
 	add := func(w workload) { all = append(all, w) }
@@ -292,7 +293,8 @@ func countedIf(counted bool, p params) params {
 	return p
 }
 
-// countedTrips is tripsPerOp, unless so much is done at once that work takes longer than trips.
+// countedTrips returns tripsPerOp, unless the run does so much at once that the work takes longer
+// than the trips.
 func countedTrips(counted bool) trips {
 	if counted {
 		return tripsPerOp

@@ -112,7 +112,7 @@ func (h *holder) begin(ctx context.Context) map[string]error {
 		"Queue.Take":           second(h.queue.Take(ctx)),
 		"Queue.Run":            h.queue.Run(ctx, 1, func(context.Context, queue.Item) error { return nil }),
 		"commit.Begin":         second(commit.Begin(ctx, s, "/path/commits/x", &commit.Options{Sites: []string{"a"}})),
-		"Participant.Finish":   h.site.Finish(ctx, "path"),
+		"Participant.Finish":   h.site.Finish(ctx, h.undecided.Tx()),
 	}
 }
 
@@ -146,7 +146,7 @@ func (h *holder) others(ctx context.Context) map[string]error {
 		"Queue.Len":             second(h.queue.Len(ctx)),
 		"Queue.Peek":            second(h.queue.Peek(ctx)),
 		"Queue.Close":           h.queue.Close(ctx),
-		"Participant.Vote":      h.site.Vote(ctx, "0", commit.Yes),
+		"Participant.Vote":      h.site.Vote(ctx, h.undecided.Tx(), commit.Yes),
 		"Transaction.Wait":      second(h.undecided.Wait(ctx)),
 		"commit.Resume":         second(commit.Resume(ctx, s, "/path/commits")),
 		"commit.List":           second(commit.List(ctx, s, "/path/commits")),
@@ -156,8 +156,9 @@ func (h *holder) others(ctx context.Context) map[string]error {
 	}
 }
 
-// TestEndedContext: nothing begins with a context that has ended before the call. What would change something sends no request,
-// the error wraps the cause of the context and names the place, and a leader leads on.
+// TestEndedContext: nothing begins with a context that has ended before the call. What would change
+// something sends no request, the error wraps the cause of the context and names the place, and a
+// leader leads on.
 func TestEndedContext(t *testing.T) {
 	bubble.Sessions(t, zktest.Config{}, 1, session.Options{}, func(t *testing.T, srv *zktest.Server, all []*session.Session) {
 		h, why := hold(t, all[0]), errors.New("why it has ended")
@@ -178,7 +179,8 @@ func TestEndedContext(t *testing.T) {
 	})
 }
 
-// TestNilContext: every call refuses a context that is nil, says so, and sends nothing. What is held stays so.
+// TestNilContext: every call refuses a context that is nil, says so, and sends nothing. What is
+// held stays so.
 func TestNilContext(t *testing.T) {
 	bubble.Sessions(t, zktest.Config{}, 1, session.Options{}, func(t *testing.T, srv *zktest.Server, all []*session.Session) {
 		h := hold(t, all[0])

@@ -2,38 +2,44 @@
 //
 // # Lock
 //
-// Import github.com/zkactors/zkactors/primitives/lock for mutual exclusion
-// between processes, first come, first served: exclusive locks, locks for readers and
-// writers, and locks with priorities. Any of them can be asked for, and taken by force. Their
-// events are
+// Import github.com/zkactors/zkactors/primitives/lock for mutual exclusion between processes, first
+// come, first served: exclusive locks, locks for readers and writers, and locks with priorities.
+// Any lock can be revoked, by request or by force. The events are
 //
 //	Waiting* (Acquired (Suspended | Resumed | Revoked)*)? (Released | Lost)
 //
-// From Acquired until Done is closed no client is granted the lock that the holder
-// excludes, unless another client deletes its node; and every grant that excludes others
-// has a token that is greater than those of all such grants before it.
+// From Acquired until Done is closed, no client is granted the lock that the holder excludes,
+// unless another client deletes the holder's node. Every grant that excludes others has a token,
+// which is greater than the tokens of all such grants before it. If the servers have come back with
+// older data, and a token would not grow, the lock fails with session.ErrHistoryLost.
+//
+// In short: one holder at a time, and a token by which the protected resource can check that.
 //
 // # Semaphore
 //
-// Import github.com/zkactors/zkactors/primitives/semaphore to bound how many work at once,
-// with weights, first come, first served. Its events are
+// Import github.com/zkactors/zkactors/primitives/semaphore to limit how many clients work at once,
+// with weights, first come, first served. The events are
 //
 //	Waiting* (Acquired (Suspended | Resumed)*)? (Released | Lost)
 //
-// A lease is held with all of its weight or not at all. At every grant, its weight and
-// those of all leases ahead of it are within the recorded limit. The limit can be changed
-// at any time.
+// A lease is held with all of its weight or not at all. At every grant, its weight and the weights
+// of all leases ahead of it are within the recorded limit. The limit can be changed at any time.
+//
+// In short: a grant never exceeds the limit, and no late small lease overtakes a large one.
 //
 // # Election
 //
 // Import github.com/zkactors/zkactors/primitives/election for leader election: candidates,
-// observers, and a function that works while its candidate leads. Its events are
+// observers, and a function that runs while its candidate leads. The events of a candidate are
 //
 //	(Elected (Suspended | Resumed)* Deposed)* Left
 //
-// with Standing, LeaderChanged and Overrun anywhere before Left. No candidate is elected before
-// the last leader has received Deposed, unless another client deletes its nodes; terms are fencing
-// tokens, and the events about leaders never go back. A deposed candidate stands again by itself.
+// with Standing, LeaderChanged and Overrun anywhere before Left. No candidate is elected before the
+// last leader has received Deposed, unless another client deletes the leader's nodes. Terms are
+// fencing tokens like those of locks. Within a session the events about leaders never go back. A
+// deposed candidate stands again by itself.
+//
+// In short: the old leader knows that its term is over before the next leader is elected.
 //
 // # Commit
 //
@@ -42,84 +48,98 @@
 //
 //	Voted* (Committed | Aborted | Left)
 //
-// and those of a site, for each transaction, and Left after all others
+// The events of a site are, for each transaction, and with Left after all others,
 //
 //	Prepare? (Committed | Aborted | Forgotten)?
 //
-// No two parties receive different outcomes of one transaction, whatever crashes and whatever reply is
-// lost. It is committed only if every site voted Yes.
+// No two parties receive different outcomes of one transaction, whatever crashes and whatever reply
+// is lost. It is committed only if every site voted Yes.
+//
+// In short: one transaction, one outcome.
 //
 // # Config
 //
-// Import github.com/zkactors/zkactors/primitives/config for typed values that are
-// watched, set, and updated by compare-and-set. Its events are
+// Import github.com/zkactors/zkactors/primitives/config for typed values that are watched, set, and
+// updated by compare-and-set. The events are
 //
 //	(Changed | Deleted | Invalid)* Closed
 //
-// Every write is done once or not at all, whatever reply is lost; its outcome is unknown only
-// if the session expired, the caller left, or another client touched the writer's marker,
-// before it could be found out. The view never goes back, and ends with the newest value.
+// Every write is done once or not at all, whatever reply is lost. Its outcome is unknown only if,
+// before it was known, the session expired, the caller gave up, or another client touched the
+// writer's marker. The view never goes back within a session, and ends with the newest value.
+//
+// In short: no write is done twice, and every reader arrives at the newest value.
 //
 // # Group
 //
-// Import github.com/zkactors/zkactors/primitives/group for membership: which members
-// are there, with what payload. Its events are
+// Import github.com/zkactors/zkactors/primitives/group for membership: the members of a group, and
+// the payload of each. The events of a member are
 //
 //	(Joined (Suspended | Resumed)* Gone)* (Joined (Suspended | Resumed)*)? Left
 //
-// with MembersChanged anywhere before Left, until Blinded. A member that leaves is gone at
-// once, and one that crashes with its session. A member whose session expires joins again
-// by itself, unless another has its id by then; what is told of the others converges to
-// what the server has, and never goes back.
+// with MembersChanged anywhere before Left, until Blinded. A member that leaves is removed at once,
+// and one that crashes is removed with its session. A member whose session expires joins again by
+// itself, unless another session has taken its id meanwhile. The reported members converge to those
+// on the server, and never go back within a session.
+//
+// In short: after the last change, every list shows the members that the server has.
 //
 // # Naming
 //
-// Import github.com/zkactors/zkactors/primitives/naming for a name service. Names are
-// persistent, or live with a session and are registered again by themselves after an
-// expiry. The events of a name that is kept are
+// Import github.com/zkactors/zkactors/primitives/naming for a name service. Names are persistent,
+// or they live with a session and are registered again after an expiry. The events of a name that
+// is kept are
 //
 //	(Registered (Suspended | Resumed)* Gone)* (Registered (Suspended | Resumed)*)? Unregistered
 //
-// A name belongs to one at a time; what became of a request whose reply was lost is found
-// out, or said to be unknown if another client has changed the name since.
+// A name has one owner at a time. If the reply to a registration is lost, naming finds out whether
+// it was done. If another client has changed or removed the name since, the outcome is reported as
+// unknown.
+//
+// In short: one name, one owner.
 //
 // # Barrier
 //
-// Import github.com/zkactors/zkactors/primitives/barrier to have clients wait for each other: at
-// a barrier that any of them raises and lifts, whose events are
+// Import github.com/zkactors/zkactors/primitives/barrier to make clients wait for each other. A
+// barrier is raised and lifted by any client. Its events are
 //
 //	(Raised | Released)* Closed
 //
-// and in rounds that begin and end together. The events of a party are
+// The parties of a double barrier begin and end their work together, in rounds. The events of a
+// party are
 //
 //	(Waiting* (Entered Leaving* (Left | Lost) | Withdrawn))* Closed
 //
-// A round begins once, with a list of members whose nodes all stand at that moment. It does not
-// end while a member has a node, and a crashed member delays the others for at most two session
-// timeouts.
+// A round begins once, with a list of members whose nodes all stand at that moment. It does not end
+// while a member has a node. A crashed member delays the others for at most two session timeouts.
+//
+// In short: no member begins before all are present, and Leave returns when all members have left.
 //
 // # Queue
 //
-// Import github.com/zkactors/zkactors/primitives/queue for queues: first in, first out, or by priority; also delayed,
-// or bounded. An item is taken at most once, or consumed at least once, with claims, acknowledgements and dead
-// letters. The events of a
-// consumer are
+// Import github.com/zkactors/zkactors/primitives/queue for queues: first in, first out, or by
+// priority, also with delays and bounds. An item is taken at most once. Or it is consumed at least
+// once, with claims, acknowledgements and dead letters. The events of a consumer are
 //
 //	(Suspended | Resumed | Lost | Buried)* Closed
 //
-// An item is put once, taken once and acknowledged once, whatever reply is lost. An item that is not acknowledged is
-// delivered again, to any consumer.
+// An item is put once, taken once and acknowledged once, whatever reply is lost. An item that is
+// not acknowledged is delivered again, to any consumer.
+//
+// In short: no item is put or acknowledged twice, and an unacknowledged item comes again.
 //
 // # Inspect
 //
-// Import github.com/zkactors/zkactors/primitives/inspect for what all of these leave in ZooKeeper: it recognises recipes by
-// their nodes, for operators.
+// Import github.com/zkactors/zkactors/primitives/inspect for operators' programs. It reads the
+// nodes that the recipes have left in ZooKeeper, and recognises each recipe by its nodes.
 //
 // # Contexts and events
 //
-// A call that acquires, joins or makes something sends nothing if its context has ended before. The error wraps the cause of
-// the context. A command to a handle may be carried out all the same: its context ends the waiting.
+// A call that acquires, joins or creates something sends no request if its context has already
+// ended. The error wraps the cause of the context. A command to a handle may still be carried out:
+// the context ends only the wait for it.
 //
-// A reader of events that comes late begins with what holds by then, such as a grant that was not lost. The newest
-// event follows, unless it has undone another, as Resumed does Suspended: then neither is told.
+// A late reader of events begins with the state that holds, such as a grant that was not lost. The
+// newest event follows. If that event has undone another, as Resumed undoes Suspended, the reader
+// receives neither. When a handle has ended, its last event comes alone.
 package primitives

@@ -50,7 +50,8 @@ func (b *book) since() string {
 	return b.text.String()
 }
 
-// newLogger returns a logger that writes the level, the message, and the attributes that are known in advance.
+// newLogger returns a logger that writes the level, the message, and the attributes that are known
+// in advance.
 func newLogger(to io.Writer) *slog.Logger {
 	return slog.New(slog.NewTextHandler(to, &slog.HandlerOptions{Level: slog.LevelDebug, ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
 		switch a.Key {
@@ -61,8 +62,8 @@ func newLogger(to io.Writer) *slog.Logger {
 	}}))
 }
 
-// TestLog: what recipes are granted and lose is logged, with the recipe and the path, and at a level that fits. The rest
-// of a session's records is in the tests of package session.
+// TestLog: what recipes are granted and lose is logged, with the recipe and the path, and at a
+// level that fits. The rest of a session's records is in the tests of package session.
 func TestLog(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		srv := zktest.Start(t, zktest.InProcess())
@@ -143,7 +144,7 @@ func TestLog(t *testing.T) {
 				tx, err := commit.Begin(t.Context(), coordinator, "/tx/"+id, &commit.Options{Sites: []string{"a"}, Deadline: time.Hour})
 				ok(err)
 				synctest.Wait()
-				ok(site.Vote(t.Context(), id, row.vote))
+				ok(site.Vote(t.Context(), tx.Tx(), row.vote))
 				synctest.Wait()
 				tx.Close()
 			}, row.want)

@@ -1,31 +1,33 @@
 package session
 
 import (
-	"errors"
 	"fmt"
 
+	"github.com/zkactors/zkactors/internal/znode"
+	"github.com/zkactors/zkactors/session/internal/conn"
 	"github.com/zkactors/zkactors/session/internal/wire"
 )
 
 // Async makes requests without waiting for them: for actors of your own, as the recipes are. A
 // request returns at once and is answered by exactly one call of answer.
 //
-// All answers, all watch events, and all that [Session.Subscribe] tells come one after
-// another, in the order of the wire. They come on goroutines of the session, never on that
-// of a caller. They must not block: the session answers nothing else meanwhile. A panic in
-// one ends the process. Requests go out in the order in which one caller makes them. While
-// the session is suspended they wait; if it expires they are answered with [ErrExpired]. A
-// read whose reply was lost is answered with [ErrDisconnected], a write with
-// [ErrUnknownOutcome].
+// All answers, all watch events, and all events of [Session.Subscribe] come one after another, in
+// the order of the wire. They come on goroutines of the session, never on the goroutine of a
+// caller. The callbacks must not block: the session answers nothing else meanwhile. A panic in a
+// callback ends the process. A callback that ends its goroutine, as t.FailNow does, costs the
+// connection at most. Requests go out in the order in which one caller makes them. While the
+// session is suspended they wait; if it expires they are answered with [ErrExpired]. A read whose
+// reply was lost is answered with [ErrDisconnected], a write with [ErrUnknownOutcome].
 type Async struct {
-	session  *core
+	session  *Session
 	epoch    int
-	blocking bool  // set for the blocking requests of the session, see [Options.ReadOnly]
-	lane     *lane // of a caller whose writes may share transactions; or nil
+	blocking bool       // set for the blocking requests of the session, see [Options.ReadOnly]
+	lane     *conn.Lane // of a caller whose writes may share transactions; or nil
+	roomy    bool       // replies may be larger than Options.MaxReply
 }
 
-// requests returns those of one epoch; of whichever is present if it is 0.
-func (s *core) requests(epoch int) Async { return Async{session: s, epoch: epoch} }
+// requests returns the requests of one epoch; of the present epoch if it is 0.
+func (s *Session) requests(epoch int) Async { return Async{session: s, epoch: epoch} }
 
 // Create creates a node with the ACL of the session, and answers with its path. The
 // server appends a number to it if the node is sequential.
@@ -41,11 +43,8 @@ func (a Async) create(path string, data []byte, mode CreateMode, acl []ACL, answ
 	}
 	var w wire.Request
 	a.session.fill(&w, &o)
-	if w.Op == wire.OpCreate2 {
-		w.Op = wire.OpCreate // the Stat is of no use
-	}
 	if mode.IsEphemeral() {
-		r.ephemeral = len(w.Path) + sequenceLength
+		r.Ephemeral = len(w.Path) + sequenceLength
 	}
 	return issue(a, &r.call, &w)
 }
@@ -103,14 +102,15 @@ func (a Async) sync(path string, answer func(struct{}, error)) *call {
 	return onNode(a, "sync", path, &wire.Request{Op: wire.OpSync}, nothing, answer)
 }
 
-// Multi does all the operations, or none. Its error is that of the operation that
-// could not be done.
+// Multi does all the operations, or none. Its error is the error of the operation that could not be
+// done.
 func (a Async) Multi(ops []Op, answer func([]OpResult, error)) { a.multi(ops, false, answer) }
 
-// multi does the operations, if it may so in one transaction with those of others.
+// multi does the operations. If joins is set, they may share one transaction with those of other
+// callers.
 func (a Async) multi(ops []Op, joins bool, answer func([]OpResult, error)) *call {
 	r := newRequest("multi", firstPath(ops), resultsIn, answer)
-	r.asked, r.joins = ops, joins
+	r.asked, r.Joins = ops, joins
 	err := error(nil)
 	if len(ops) == 0 {
 		err = fmt.Errorf("%w: ops: there are none", ErrInvalidArgument)
@@ -120,15 +120,15 @@ func (a Async) multi(ops []Op, joins bool, answer func([]OpResult, error)) *call
 			err = fmt.Errorf("ops[%d]: %w", i, invalid)
 		}
 		if op.kind == opKindCreate && op.mode.IsEphemeral() {
-			r.ephemeral += len(a.session.absoluteNew(op.path, op.mode)) + sequenceLength
+			r.Ephemeral += len(a.session.absoluteNew(op.path, op.mode)) + sequenceLength
 		}
 	}
 	if err != nil {
 		return r.refuse(a.session, err)
 	}
-	r.opcode, r.frame, r.ops = wire.OpMulti, a.session.appendMulti(make([]byte, 0, a.session.multiSize(ops)), ops), r.fewOps[:0]
+	r.Opcode, r.Frame, r.Ops = wire.OpMulti, a.session.appendMulti(make([]byte, 0, a.session.multiSize(ops)), ops), r.FewOps[:0]
 	for i := range ops {
-		r.ops = append(r.ops, ops[i].opcode())
+		r.Ops = append(r.Ops, ops[i].opcode())
 	}
 	return r.begin(a)
 }
@@ -139,7 +139,7 @@ func onNode[T any](a Async, op, path string, w *wire.Request, convert func(*call
 }
 
 func (r *request[T]) onNode(a Async, w *wire.Request) *call {
-	full, err := a.session.target(r.path)
+	full, err := a.session.target(r.Path)
 	if err != nil {
 		return r.refuse(a.session, err)
 	}
@@ -149,17 +149,17 @@ func (r *request[T]) onNode(a Async, w *wire.Request) *call {
 
 // issue encodes a request and submits it, or refuses it in its turn.
 func issue(a Async, c *call, w *wire.Request) *call {
-	c.opcode, c.target, c.plants = w.Op, w.Path, w.Watch
-	c.absent = w.Op == wire.OpExists && !w.Watch
-	c.frame = wire.AppendRequest(make([]byte, 0, frameSize(w)), 0, w)
+	c.Opcode, c.Target, c.Plants = w.Op, w.Path, w.Watch
+	c.Absent = w.Op == wire.OpExists && !w.Watch
+	c.Frame = wire.AppendRequest(make([]byte, 0, frameSize(w)), 0, w)
 	return c.begin(a)
 }
 
 // begin submits a call that is encoded, or refuses it in its turn.
 func (c *call) begin(a Async) *call {
 	s := a.session
-	c.number, c.began, c.write, c.blocking, c.lane = a.epoch, s.clock.now(), isWrite(c.opcode), a.blocking, a.lane
-	if err := s.fits(len(c.frame) - 4); err != nil {
+	c.session, c.number, c.Began, c.Write, c.Blocking, c.Lane, c.Roomy = s, a.epoch, s.conn.Clock.Now(), conn.IsWrite(c.Opcode), a.blocking, a.lane, a.roomy
+	if err := s.fits(len(c.Frame) - 4); err != nil {
 		return c.refuse(s, err)
 	}
 	s.submit(c)
@@ -167,45 +167,22 @@ func (c *call) begin(a Async) *call {
 }
 
 // submit gives a call to the newest epoch, or refuses it in its turn.
-func (s *core) submit(c *call) {
+func (s *Session) submit(c *call) {
 	if why := s.enqueue(c); why != nil {
 		c.refuse(s, why)
 	}
 }
 
 // enqueue returns why the call cannot be made.
-func (s *core) enqueue(c *call) error {
+func (s *Session) enqueue(c *call) error {
 	e := s.newestEpoch()
 	switch {
 	case e == nil:
 		return ErrClosed
-	case c.number != 0 && c.number != e.number:
+	case c.number != 0 && c.number != e.Number:
 		return ErrExpired
-	case !e.ephemerals.reserve(c.ephemeral):
-		return ErrSessionFull
 	}
-	err := e.submit(c)
-	if err != nil {
-		e.ephemerals.release(c.ephemeral)
-	}
-	return err
-}
-
-// unsent answers a call that its epoch did not send: the next one may, if the call
-// belongs to none, and this epoch was never announced or the call is a read.
-func (s *core) unsent(c *call, why error) {
-	s.order.Put(func() {
-		e := c.epoch.Load()
-		if free := c.number == 0 && (!c.write || !e.announced.Load()); free && errors.Is(why, ErrExpired) {
-			e.ephemerals.release(c.ephemeral)
-			if why = s.enqueue(c); why == nil {
-				return
-			}
-			c.ephemeral = 0
-		}
-		c.err = why
-		c.Run()
-	})
+	return e.Submit(&c.Call)
 }
 
 // mayShare reports whether writes may share transactions.
@@ -215,4 +192,70 @@ func (a Async) mayShare() bool { return a.lane != nil && a.epoch != 0 }
 // epoch has ended.
 func (a Async) over(err error) bool {
 	return isAny(err, ErrClosed) || a.epoch != 0 && isAny(err, ErrExpired) && !isAny(err, ErrDisconnected)
+}
+
+// A call is a request of the session: the request that a connection carries, and the fields that
+// only the session knows.
+type call struct {
+	conn.Call
+
+	session *Session // set when it is begun, or refused
+	asked   []Op     // the operations of a transaction, as the caller has asked for them
+	number  int      // of the epoch that it belongs to; 0 if it may be sent in any
+}
+
+// Parent implements [conn.Caller].
+func (c *call) Parent(operation int) string {
+	dir, _ := znode.Split(c.asked[operation].path)
+	return dir
+}
+
+// Unsent implements [conn.Caller]. The next epoch may send a call that belongs to no epoch, if this
+// epoch was never announced or the call is a read.
+func (c *call) Unsent(why error) {
+	s := c.session
+	s.conn.Order.Put(func() {
+		e := c.Epoch()
+		if free := c.number == 0 && (!c.Write || !e.Announced()); free && isAny(why, ErrExpired) {
+			e.Ephemerals.Release(c.Ephemeral)
+			if why = s.enqueue(c); why == nil {
+				return
+			}
+			c.Ephemeral = 0
+		}
+		c.Err = why
+		c.Run()
+	})
+}
+
+// refuse answers, in its turn, a call that cannot be made.
+func (c *call) refuse(s *Session, why error) *call {
+	c.session = s
+	c.Refuse(&s.conn, why)
+	return c
+}
+
+// A request is a call with a result.
+type request[T any] struct {
+	call
+	result  T
+	convert func(*call, *wire.Reply) (T, error)
+	tell    func(T, error)
+}
+
+// Take implements [conn.Caller].
+func (r *request[T]) Take(reply *wire.Reply) (err error) {
+	if r.result, err = r.convert(&r.call, reply); err == nil {
+		r.session.noteMade(&r.call)
+	}
+	return err
+}
+
+// Answer implements [conn.Caller].
+func (r *request[T]) Answer(err error) { r.tell(r.result, err) }
+
+func newRequest[T any](op, path string, convert func(*call, *wire.Reply) (T, error), tell func(T, error)) *request[T] {
+	r := &request[T]{convert: convert, tell: tell}
+	r.Of, r.Op, r.Path = r, op, path
+	return r
 }

@@ -4,9 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
+	"net"
 	"runtime"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -191,4 +194,301 @@ func TestGivingUpAReadThatMovesOn(t *testing.T) {
 		wg.Wait()
 		srv.Refuse(false)
 	})
+}
+
+// An unlocked observer, which is a handler of a log too, takes the locks of the session: it hangs
+// if one is held.
+type unlocked struct {
+	slog.Handler
+	session.NopObserver
+	session atomic.Pointer[session.Session]
+	mu      sync.Mutex
+	calls   map[string]int
+}
+
+func unlocking(opts *session.Options) *unlocked {
+	u := &unlocked{Handler: slog.DiscardHandler, calls: make(map[string]int)}
+	opts.Logger, opts.Observer = slog.New(u), u
+	return u
+}
+
+func (u *unlocked) called(ctx context.Context, what string) {
+	u.mu.Lock()
+	u.calls[what]++
+	u.mu.Unlock()
+	s := u.session.Load()
+	if s == nil {
+		return
+	}
+	s.AwaitLocks()
+	_, _, _ = s.String(), s.ReadOnly(), s.Healthy(ctx)
+	s.Async(0).Exists("no path", func(*session.Stat, error) {})
+	s.Async(0).Follow("/", session.AspectData, true, func(session.Reading, error) {}).Cancel()
+}
+
+func (u *unlocked) Enabled(context.Context, slog.Level) bool { return true }
+func (u *unlocked) Handle(ctx context.Context, r slog.Record) error {
+	u.called(ctx, r.Message)
+	return nil
+}
+func (u *unlocked) State(ev session.Event) { u.called(context.Background(), fmt.Sprintf("%T", ev)) }
+func (u *unlocked) Request(op string, _ time.Duration, err error) {
+	if !errors.Is(err, session.ErrInvalidPath) { // its own
+		u.called(context.Background(), op)
+	}
+}
+
+// TestNothingIsLockedMeanwhile: an observer, or a handler of the log, may ask the session.
+func TestNothingIsLockedMeanwhile(t *testing.T) {
+	tapping(t, func(t *testing.T, srv *zktest.Server, tp *tap, opts *session.Options) {
+		u := unlocking(opts)
+		opts.ReadOnly, opts.Timeout = true, 6*time.Second
+		opts.Auth = []session.Auth{{Scheme: "digest", Secret: []byte("user:password")}}
+		s := mustOpen(t, srv.Addrs(), opts)
+		u.session.Store(s)
+		const throttled, authFailed = -127, -115
+		for range 3 {
+			srv.AnswerError(zktest.Match{Op: zktest.OpGetData}, throttled)
+			srv.AnswerError(zktest.Match{Op: zktest.OpDelete}, throttled)
+		}
+		s.Async(0).Follow("/", session.AspectData, true, func(session.Reading, error) {})
+		s.Async(0).Withdraw("/none", func() {})
+		for range 10 { // some share a transaction
+			s.Async(1).In(new(session.Lane)).Share([]session.Op{session.CheckOp("/", session.AnyVersion)}, func([]session.OpResult, error) {})
+		}
+		pass(time.Second)
+		_ = s.EnsurePath(t.Context(), "/a/b")
+		short, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		srv.Freeze(0, zktest.ToClient)
+		_, _ = s.Set(short, "/", nil, session.AnyVersion)
+		srv.Thaw(0)
+		for _, trouble := range []strike{{greeting: readOnly, always: true}, {auth: authFailed, always: true}} {
+			tp.strikeWith(trouble)
+			srv.Disconnect(0)
+			_, _ = s.Exists(t.Context(), "/")
+			s.Async(0).Set("/", nil, session.AnyVersion, func(*session.Stat, error) {})
+			pass(10 * time.Second)
+			tp.strikeWith(strike{})
+			pass(10 * time.Second)
+		}
+		srv.Disconnect(0)
+		pass(time.Second)
+		srv.Expire(0)
+		pass(time.Second)
+		srv.Refuse(true)
+		srv.Disconnect(0)
+		pass(10 * time.Second)
+		srv.Refuse(false)
+		pass(time.Second)
+		s.Close()
+		u.mu.Lock()
+		defer u.mu.Unlock()
+		for _, what := range []string{
+			"trying again", "reads are answered by a read-only server", "server cannot be used", "connection lost", "session expired",
+			"the servers refuse the credentials in Options.Auth or Options.SASL", "client", "session closed",
+			"session.Suspended", "session.Resumed", "session.Expired", "session.Closed",
+			"watch", "exists", "set", "multi", "delete", "ensure",
+		} {
+			check.AtLeast(t, u.calls[what], 1, what)
+		}
+	})
+}
+
+// An exiting observer ends the goroutine of its first report of that kind.
+type exitingObserver struct {
+	session.NopObserver
+	ev     session.Event // of this type; or a request, if it is nil
+	exited atomic.Bool
+}
+
+func (e *exitingObserver) State(ev session.Event) {
+	if fmt.Sprintf("%T", ev) == fmt.Sprintf("%T", e.ev) && e.exited.CompareAndSwap(false, true) {
+		runtime.Goexit()
+	}
+}
+
+func (e *exitingObserver) Request(string, time.Duration, error) {
+	if e.ev == nil && e.exited.CompareAndSwap(false, true) {
+		runtime.Goexit()
+	}
+}
+
+// exitingSASL ends the goroutine of each exchange.
+type exitingSASL struct{ begun chan struct{} }
+
+func (e exitingSASL) Start(context.Context, string) (session.SASLExchange, []byte, error) {
+	e.begun <- struct{}{}
+	runtime.Goexit()
+	return nil, nil, nil
+}
+
+// TestSASLThatExits: it is a failure of the server, and another is tried.
+func TestSASLThatExits(t *testing.T) {
+	inBubble(t, zktest.Config{Tick: time.Second}, func(t *testing.T, srv *zktest.Server, opts *session.Options) {
+		exiting := exitingSASL{make(chan struct{})}
+		opts.SASL = exiting
+		s := check.Have(session.Start(srv.Addrs(), opts))(t)
+		for range 3 {
+			<-exiting.begun
+		}
+		synctest.Wait()
+		check.True(t, strings.Contains(s.Healthy(t.Context()).Error(), "Goexit"), "%v", s.Healthy(t.Context()))
+		go func() {
+			for range exiting.begun { // until Close has returned
+			}
+		}()
+		s.Close()
+		close(exiting.begun)
+	})
+}
+
+// TestCallbacksThatExit: a callback ends its goroutine, as t.FailNow does. Requests are answered
+// all the same, other subscribers hear of each event, a loss is noticed in time, and Close returns.
+func TestCallbacksThatExit(t *testing.T) {
+	type act func(srv *zktest.Server, s *session.Session)
+	once := func() (exit func()) {
+		var exited atomic.Bool
+		return func() {
+			if exited.CompareAndSwap(false, true) {
+				runtime.Goexit()
+			}
+		}
+	}
+	disconnect := func(srv *zktest.Server, _ *session.Session) { srv.Disconnect(0) }
+	observed := func(ev session.Event) func(opts *session.Options, srv *zktest.Server) act {
+		return func(opts *session.Options, _ *zktest.Server) act {
+			opts.Observer = &exitingObserver{ev: ev}
+			return disconnect
+		}
+	}
+	var readings atomic.Int32
+	does := func(f act) func(opts *session.Options, srv *zktest.Server) act {
+		return func(*session.Options, *zktest.Server) act { return f }
+	}
+	for name, arrange := range map[string]func(opts *session.Options, srv *zktest.Server) act{
+		"answer": does(func(_ *zktest.Server, s *session.Session) {
+			s.Async(0).Exists("/", func(*session.Stat, error) { runtime.Goexit() })
+		}),
+		"answers of one reply": does(func(_ *zktest.Server, s *session.Session) {
+			for range 20 {
+				s.Async(1).In(new(session.Lane)).Share([]session.Op{session.CheckOp("/", session.AnyVersion)}, func([]session.OpResult, error) { runtime.Goexit() })
+			}
+		}),
+		"answer on the way down": does(func(srv *zktest.Server, s *session.Session) {
+			srv.Freeze(0, zktest.ToClient)
+			s.Async(0).Exists("/", func(*session.Stat, error) { runtime.Goexit() })
+			s.Async(0).Set("/", nil, 0, func(*session.Stat, error) { runtime.Goexit() })
+			srv.Disconnect(0)
+			srv.Thaw(0)
+		}),
+		"refused": does(func(_ *zktest.Server, s *session.Session) {
+			s.Async(0).Delete("no path", 0, func(error) { runtime.Goexit() })
+		}),
+		"withdrawn": does(func(_ *zktest.Server, s *session.Session) { s.Async(0).Withdraw("/none", runtime.Goexit) }),
+		"watch": does(func(_ *zktest.Server, s *session.Session) {
+			s.Async(0).Watch("/", func([]byte, *session.Stat, error) { runtime.Goexit() }, func([]byte, *session.Stat, error) {})
+		}),
+		"watch, at the end": does(func(srv *zktest.Server, s *session.Session) {
+			for range 3 {
+				exit := once()
+				s.Async(0).Follow("/", session.AspectData, true, func(_ session.Reading, err error) {
+					if err != nil {
+						exit()
+					}
+				})
+			}
+			srv.Expire(0)
+			pass(time.Second)
+			for range 5 { // in the place of those that have ended
+				s.Async(0).Follow("/", session.AspectData, true, func(session.Reading, error) { readings.Add(1) })
+			}
+		}),
+		"subscriber": does(func(_ *zktest.Server, s *session.Session) {
+			s.Subscribe(func(session.Event) <-chan struct{} { runtime.Goexit(); return nil })
+		}),
+		"subscriber, suspended": does(func(srv *zktest.Server, s *session.Session) {
+			srv.Refuse(true)
+			srv.Disconnect(0)
+			pass(time.Second)
+			exit := once()
+			s.Subscribe(func(session.Event) <-chan struct{} { exit(); return nil })
+			pass(time.Second)
+			srv.Refuse(false)
+		}),
+		"observer, requests":  observed(nil),
+		"observer, connected": observed(session.Connected{}),
+		"observer, suspended": observed(session.Suspended{}),
+		"observer, expired":   observed(session.Expired{}),
+		"observer, closed":    observed(session.Closed{}),
+		"handler of the log": func(opts *session.Options, _ *zktest.Server) act {
+			opts.Logger = slog.New(slowHandler{slog.DiscardHandler, func(slog.Record) { runtime.Goexit() }})
+			return disconnect
+		},
+		"dialer": func(opts *session.Options, srv *zktest.Server) act {
+			exit := once()
+			opts.Dialer = func(ctx context.Context, network, addr string) (net.Conn, error) {
+				exit()
+				return srv.DialContext(ctx, network, addr)
+			}
+			return disconnect
+		},
+		"resolver": func(opts *session.Options, srv *zktest.Server) act {
+			exit := once()
+			opts.Resolve = func(context.Context) ([]string, error) {
+				exit()
+				return srv.Addrs(), nil
+			}
+			return disconnect
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, zktest.Config{Tick: time.Second}, func(t *testing.T, srv *zktest.Server, opts *session.Options) {
+				act := arrange(opts, srv)
+				addrs := srv.Addrs()
+				if opts.Resolve != nil {
+					addrs = nil
+				}
+				s := mustOpen(t, addrs, opts)
+				events := s.Events(nil) //nolint:staticcheck // until it is closed
+				var suspended, expired atomic.Int32
+				for range 5 {
+					s.Async(0).Follow("/", session.AspectData, true, func(session.Reading, error) { readings.Add(1) })
+					s.Subscribe(func(ev session.Event) <-chan struct{} {
+						switch ev.(type) {
+						case session.Suspended:
+							suspended.Add(1)
+						case session.Expired:
+							expired.Add(1)
+						case session.Connected, session.Resumed, session.Closed:
+						}
+						return nil
+					})
+				}
+				pass(time.Second)
+				act(srv, s)
+				pass(5 * time.Second)
+				check.Have(s.Exists(t.Context(), "/"))(t)
+				synctest.Wait()
+				for _, n := range []*atomic.Int32{&readings, &suspended, &expired} {
+					n.Store(0)
+				}
+				srv.Refuse(true)
+				srv.Freeze(0, zktest.Both)
+				pass(12 * time.Second)
+				synctest.Wait()
+				check.EqualSlices(t, []int32{suspended.Load(), expired.Load(), readings.Load()}, []int32{5, 5, 5}, "T after the server fell silent: suspended, expired, readings")
+				srv.Thaw(0)
+				srv.Refuse(false)
+				pass(5 * time.Second)
+				check.Have(s.Exists(t.Context(), "/"))(t)
+				s.Close()
+				var newest session.Event
+				for ev := range events {
+					newest = ev
+				}
+				check.Equal(t, newest, session.Event(session.Closed{}), "the last event")
+			})
+		})
+	}
 }

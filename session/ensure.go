@@ -6,18 +6,19 @@ import (
 	"sync/atomic"
 
 	"github.com/zkactors/zkactors/internal/znode"
+	"github.com/zkactors/zkactors/session/internal/fault"
 	"github.com/zkactors/zkactors/session/internal/wire"
 )
 
-// EnsurePath creates the node at path and its missing ancestors, unless they exist: as
-// containers, or as persistent nodes where the server has no containers. The answer
-// tells whether the node was made now, and is empty.
+// EnsurePath creates the node at path and its missing ancestors as containers, unless they exist.
+// On ClickHouse Keeper they are persistent nodes, which sessions delete when they are empty. In the
+// answer, made reports whether the node was made now, and is empty.
 func (a Async) EnsurePath(path string, answer func(made bool, err error)) {
 	(&ensuring{requests: a}).begin(path, answer)
 }
 
-// ensuring makes sure that there is a node. Doing it twice does no harm, so a lost reply is
-// no reason to fail.
+// ensuring makes sure that there is a node. A repetition does no harm, so a lost reply is no reason
+// to fail.
 type ensuring struct {
 	requests Async
 	over     atomic.Bool // set when the caller has left: nothing is repeated any more
@@ -30,19 +31,16 @@ func (e *ensuring) begin(path string, answer func(bool, error)) *call {
 	if err != nil {
 		return newRequest("ensure", path, nil, answer).refuse(e.requests.session, err)
 	}
-	return e.ensure(full, Container, answer)
+	return e.ensure(full, answer)
 }
 
 // ensure works on absolute paths: the chroot itself may be missing.
-func (e *ensuring) ensure(full string, mode CreateMode, answer func(bool, error)) *call {
+func (e *ensuring) ensure(full string, answer func(bool, error)) *call {
 	a := e.requests
-	w := wire.Request{Op: wire.OpCreate, Path: full, ACL: a.session.acl}
-	if mode == Container {
-		w.Op, w.Flags = wire.OpCreateContainer, int32(Container)
-	}
+	w := wire.Request{Op: wire.OpCreateContainer, Path: full, ACL: a.session.acl, Flags: int32(Container)}
 	return issue(a, &newRequest("ensure", a.session.relative(full), nothing, func(_ struct{}, err error) {
-		again := func() { e.ensure(full, mode, answer) }
-		if e.blamed++; !errors.Is(err, errBlamed) {
+		again := func() { e.ensure(full, answer) }
+		if e.blamed++; !errors.Is(err, fault.ErrBlamed) {
 			e.blamed = 0
 		}
 		switch {
@@ -52,30 +50,29 @@ func (e *ensuring) ensure(full string, mode CreateMode, answer func(bool, error)
 			answer(false, nil)
 		case e.over.Load():
 			answer(false, err)
-		case mode == Container && isAny(err, ErrUnimplemented, ErrInvalidArgument):
-			e.ensure(full, Persistent, answer)
 		case isNoNode(err) && full != "/":
 			dir, _ := znode.Split(full)
-			e.ensure(dir, mode, func(_ bool, err error) {
+			e.ensure(dir, func(_ bool, err error) {
 				if err != nil {
 					answer(false, err)
 					return
 				}
 				again()
 			})
-		case isAny(err, ErrDisconnected) && e.blamed < maxBlamed:
+		case isAny(err, ErrDisconnected) && e.blamed < fault.MostBlamed:
 			e.doubt = err
 			again()
 		case isAny(err, ErrNoAuth):
-			// The server looks at the parent's ACL before it looks for the node.
+			// The server looks at the parent's ACL before it looks for the node. From 3.8.6 on, a
+			// node that may not be read exists, too.
 			a.Exists(a.session.relative(full), func(stat *Stat, existsErr error) {
-				if existsErr == nil && stat != nil {
+				if stat != nil || isAny(existsErr, ErrNoAuth) {
 					err = nil
 				}
 				answer(false, err)
 			})
-		case e.blamed == maxBlamed:
-			answer(false, fmt.Errorf("%w; %w", err, errHopeless))
+		case e.blamed == fault.MostBlamed:
+			answer(false, fmt.Errorf("%w; %w", err, fault.ErrHopeless))
 		case e.doubt != nil && isAny(err, ErrExpired, ErrClosed) && !InDoubt(err):
 			answer(false, fmt.Errorf("%w: %w", ErrUnknownOutcome, err))
 		default:

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/zkactors/zkactors/session/internal/fault"
 	"github.com/zkactors/zkactors/session/internal/wire"
 )
 
@@ -14,7 +15,7 @@ import (
 var (
 	// ErrNoNode means that there is no node at the path, or that its parent is
 	// missing.
-	ErrNoNode = errors.New("no such node")
+	ErrNoNode = fault.ErrNoNode
 
 	// ErrNodeExists means that there is a node at the path already.
 	ErrNodeExists = errors.New("node exists")
@@ -29,39 +30,40 @@ var (
 	ErrNoChildrenForEphemerals = errors.New("ephemeral nodes cannot have children")
 
 	// ErrNoAuth means that the node's ACL forbids the operation.
-	ErrNoAuth = errors.New("not authorized")
+	ErrNoAuth = fault.ErrNoAuth
 
 	// ErrInvalidACL means that the server refused an ACL.
 	ErrInvalidACL = errors.New("invalid ACL")
 
-	// ErrAuthFailed means that the server refused the session's credentials.
-	ErrAuthFailed = errors.New("authentication failed")
+	// ErrAuthFailed means that every server has refused the session's credentials.
+	ErrAuthFailed = fault.ErrAuthFailed
 
-	// ErrUnimplemented means that the server does not know the operation.
-	ErrUnimplemented = errors.New("not implemented by the server")
+	// ErrUnimplemented means that the servers do not know the operation, and that nothing replaces
+	// it. The error names the missing feature. Nothing was done.
+	ErrUnimplemented = fault.ErrUnimplemented
 
 	// ErrExpired means that the session, and every ephemeral node it owned, is
 	// gone or must be counted as gone.
-	ErrExpired = errors.New("session expired")
+	ErrExpired = fault.ErrExpired
 
 	// ErrClosed means that the session has been closed.
-	ErrClosed = errors.New("session closed")
+	ErrClosed = fault.ErrClosed
 
 	// ErrDisconnected means that the connection was lost before the request
 	// was answered. A read did not happen; a write that fails with it also
 	// wraps [ErrUnknownOutcome] unless it was never sent.
-	ErrDisconnected = errors.New("connection lost")
+	ErrDisconnected = fault.ErrDisconnected
 
 	// ErrReadOnly means that the session is connected to a server without a quorum, which does not
 	// write: see [Options.ReadOnly]. Nothing was done.
-	ErrReadOnly = errors.New("the server is read-only: it has no quorum")
+	ErrReadOnly = fault.ErrReadOnly
 
-	// ErrBusy means that the server could not do the request now, and may do it later.
-	// It may have begun to do a write.
-	ErrBusy = errors.New("server busy")
+	// ErrBusy means that the server could not do the request now, and may do it later. If the
+	// request is a write, the server may have begun it.
+	ErrBusy = fault.ErrBusy
 
 	// ErrUnknownOutcome means that a write may or may not have been done.
-	ErrUnknownOutcome = errors.New("outcome unknown")
+	ErrUnknownOutcome = fault.ErrUnknownOutcome
 
 	// ErrInvalidPath means that the path is not absolute, or malformed.
 	ErrInvalidPath = errors.New("invalid path")
@@ -71,11 +73,17 @@ var (
 
 	// ErrTooLarge means that a request, or the reply to it, is over the limits
 	// in [Options].
-	ErrTooLarge = errors.New("too large")
+	ErrTooLarge = fault.ErrTooLarge
+
+	// ErrHistoryLost means that the servers have come back with older data than an earlier epoch
+	// has seen: from a backup, or emptied. Recipes then refuse a grant, because its fencing token
+	// is smaller than a token that may have been granted before. A [Session] that is opened anew
+	// knows of no history.
+	ErrHistoryLost = errors.New("the servers have lost history: restored from a backup, or emptied")
 
 	// ErrSessionFull means that the session owns as many ephemeral nodes as
 	// ZooKeeper can bear in one session; another session has room.
-	ErrSessionFull = errors.New("session full: too many bytes of ephemeral paths; use another session")
+	ErrSessionFull = fault.ErrSessionFull
 )
 
 // checkContext refuses a nil context with [ErrInvalidArgument].
@@ -109,15 +117,15 @@ type ServerError struct {
 // Error implements the error interface.
 func (e *ServerError) Error() string { return fmt.Sprintf("server error %d", e.Code) }
 
-// Is reports whether the target is [ErrBusy], and the error one of those that pass.
+// Is reports whether the target is [ErrBusy], and the error is of a kind that passes.
 func (e *ServerError) Is(target error) bool {
 	const operationTimeout, requestTimeout, throttled = -7, -122, -127
 	return target == ErrBusy && (e.Code == operationTimeout || e.Code == requestTimeout || e.Code == throttled)
 }
 
-// Passing reports whether a request that failed may succeed if it is made again: the connection
-// was lost, the server was busy, or the request belonged to no epoch and its session
-// expired. If [InDoubt], look first whether it was done.
+// Passing reports whether a request that failed may succeed if it is made again: the connection was
+// lost, the server was busy, or the request belonged to no epoch and its session expired. If the
+// error is [InDoubt], find out first whether the request was done.
 func Passing(err error) bool {
 	return isAny(err, ErrDisconnected, ErrUnknownOutcome, ErrBusy, ErrExpired) && !isAny(err, ErrClosed)
 }
@@ -125,14 +133,7 @@ func Passing(err error) bool {
 // InDoubt reports whether a write that failed may have been done all the same.
 func InDoubt(err error) bool { return isAny(err, ErrUnknownOutcome, ErrBusy) }
 
-func isAny(err error, targets ...error) bool {
-	for _, t := range targets {
-		if errors.Is(err, t) {
-			return true
-		}
-	}
-	return false
-}
+func isAny(err error, targets ...error) bool { return fault.IsAny(err, targets...) }
 
 func isNoNode(err error) bool { return errors.Is(err, ErrNoNode) }
 

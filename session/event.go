@@ -16,17 +16,22 @@ type Event interface {
 }
 
 type (
-	// Connected means that a session has been established. Each has an epoch
-	// of its own, and nothing of an earlier one lives on in it.
+	// Connected means that a session has been established. Each session has an epoch of its own,
+	// and nothing of an earlier epoch lives on in it.
 	Connected struct {
 		ID      int64
 		Epoch   int
 		Timeout time.Duration // negotiated with the server
-		Server  string        // the address it is connected to
+		Server  string        // the address of the server that the session is connected to
+
+		// Past is the newest zxid that the earlier epochs have seen; 0 if they have seen none.
+		// Transactions of this epoch have greater zxids, unless the servers have come back with
+		// older data: see [ErrHistoryLost].
+		Past int64
 	}
 
-	// Suspended means that the connection is lost and the session may live on:
-	// it may still be alive. Do not rely on it.
+	// Suspended means that the connection is lost. The session may still be alive. Do not rely on
+	// it.
 	Suspended struct {
 		// Deadline is when the session must be counted as lost, with or
 		// without a word from the server.
@@ -38,8 +43,8 @@ type (
 		Server string
 	}
 
-	// Expired means that the session is lost, and everything held through it.
-	// The next one is being established.
+	// Expired means that the session is lost, and everything held through it. The next session is
+	// being established.
 	Expired struct {
 		ID    int64
 		Epoch int

@@ -211,8 +211,8 @@ transaction    |0   |1        |1  |0   |1        |0
 end of a watch |0   |1        |1  |0   |1        |0
 `
 
-// TestFaultsOfOwnRequests: whatever becomes of a request of the session's own, the session lives on, with its
-// watches and ephemeral nodes.
+// TestFaultsOfOwnRequests: whatever becomes of a request of the session's own, the session lives
+// on, with its watches and ephemeral nodes.
 func TestFaultsOfOwnRequests(t *testing.T) {
 	columns, rows := table(ownOutcomes)
 	for _, own := range []struct {
@@ -220,7 +220,11 @@ func TestFaultsOfOwnRequests(t *testing.T) {
 		op   int32
 		make func(srv *zktest.Server, s *session.Session, large *session.Subscription)
 	}{
-		{"first sync", opSync, reconnect},
+		{"first sync", opSync, func(srv *zktest.Server, s *session.Session, _ *session.Subscription) {
+			srv.Disconnect(0)
+			synctest.Wait()                                                                  // until it is noticed
+			s.Async(1).Set("/large", nil, session.AnyVersion, func(*session.Stat, error) {}) // waits for it
+		}},
 		{"credentials", opAuth, reconnect},
 		{"watches", opSetWatches, reconnect},
 		{"heartbeat", opSync, nil},

@@ -8,12 +8,12 @@ import (
 	"time"
 )
 
-// An UnhealthyError says why, and since when, a session is not connected to a quorum. It wraps Err and
-// the errors of the failures.
+// An UnhealthyError says why, and since when, a session is not connected to a quorum. It wraps Err
+// and the errors of the failures.
 type UnhealthyError struct {
 	// Err is [ErrDisconnected] while the session is suspended, [ErrExpired] while the next session
 	// is being established, [ErrReadOnly], [ErrAuthFailed], or [ErrClosed]. Before the first
-	// connection it says so.
+	// connection it says that there was none.
 	Err error
 
 	// Since is when the connection was lost, or the session was started.
@@ -69,7 +69,7 @@ func (s *Session) Healthy(ctx context.Context) error {
 		return nil
 	}
 	unhealthy := &UnhealthyError{Err: s.unhealthy(now.event), Since: now.lost}
-	for _, f := range s.servers.Failures() {
+	for _, f := range s.conn.Servers.Failures() {
 		unhealthy.Failures = append(unhealthy.Failures, Failure(f))
 	}
 	return unhealthy
@@ -79,13 +79,10 @@ func (s *Session) Healthy(ctx context.Context) error {
 func (s *Session) unhealthy(newest Event) error {
 	e := s.newestEpoch()
 	if _, over := newest.(Closed); !over && e != nil {
-		e.mu.Lock()
-		refused, reading := e.refused, e.reading
-		e.mu.Unlock()
-		switch {
-		case refused != nil:
-			return refused
-		case reading != nil:
+		switch now := e.Access(); {
+		case now.Refused:
+			return ErrAuthFailed
+		case now.Reading:
 			return ErrReadOnly
 		}
 	}

@@ -17,8 +17,8 @@ import (
 	"github.com/zkactors/zkactors/session/zktest"
 )
 
-// TestHealthy: a session is healthy while it is connected to a quorum. Otherwise the error says why,
-// since when, and what the newest failure was.
+// TestHealthy: a session is healthy while it is connected to a quorum. Otherwise the error says
+// why, since when, and what the newest failure was.
 func TestHealthy(t *testing.T) {
 	const patience = time.Minute
 	open := func(t *testing.T, srv *zktest.Server, opts *session.Options) *session.Session {
@@ -159,8 +159,8 @@ func TestHealthyAgain(t *testing.T) {
 	}
 }
 
-// TestHealthyNamesEachServer: the error has the newest failure of each server of the list, the newest of all
-// first, and the cause of a context that has ended.
+// TestHealthyNamesEachServer: the error has the newest failure of each server of the list, the
+// newest of all first, and the cause of a context that has ended.
 func TestHealthyNamesEachServer(t *testing.T) {
 	inBubble(t, zktest.Config{Tick: time.Second, Replicas: 3}, func(t *testing.T, srv *zktest.Server, opts *session.Options) {
 		opts.Dialer = func(_ context.Context, _, addr string) (net.Conn, error) {

@@ -118,8 +118,8 @@ func TestSessionIsPrinted(t *testing.T) {
 	busy.Wait()
 }
 
-// TestNodesCountOnce: a session with nodes of two thirds of the limit is not full, however long their
-// answers have to wait.
+// TestNodesCountOnce: a session with nodes of two thirds of the limit is not full, however long
+// their answers have to wait.
 func TestNodesCountOnce(t *testing.T) {
 	inBubble(t, zktest.Config{Tick: time.Second}, func(t *testing.T, srv *zktest.Server, opts *session.Options) {
 		s := mustOpen(t, srv.Addrs(), opts)

@@ -5,9 +5,10 @@ import (
 	"strings"
 
 	"github.com/zkactors/zkactors/internal/znode"
+	"github.com/zkactors/zkactors/session/internal/fault"
 )
 
-// The janitor removes nodes. It repeats what fails after a pause, until a server confirms
+// The janitor removes nodes. It repeats a request that fails after a pause, until a server confirms
 // that the node is gone, or the epoch is over.
 
 // A Removal names a node that [Removal.Begin] removes.
@@ -15,10 +16,11 @@ type Removal struct {
 	Path string
 
 	// Is and Says, if not nil, report from its Stat and its data whether the node at the path is
-	// the one to remove; another node stays. They are asked before every attempt, and Is once more
-	// when the node has been written to. If both are nil, any node is removed that was there when
-	// the first attempt reached the server. If the outcome of that is unknown, a node stays that is
-	// younger than the session's newest zxid. An impatient removal answers ErrUnknownOutcome.
+	// the one to remove; another node stays. Both are called before every attempt, and Is once more
+	// when the node has been written to. If both are nil, the removal deletes any node that was
+	// there when the first attempt reached the server. If the outcome of that attempt is unknown, a
+	// node that is younger than the session's newest zxid stays. An impatient removal answers
+	// ErrUnknownOutcome.
 	Is   func(*Stat) bool
 	Says func(data []byte) bool
 
@@ -27,62 +29,62 @@ type Removal struct {
 	Guard string
 
 	// Contested says that other clients create nodes at the path, which may have the same version.
-	// The node is then written to before it is deleted: the reply identifies it, and no
-	// new node has the version that it has after that (docs/adr/0009). After a reconnect it is
-	// read and written to again.
+	// The node is then written to before it is deleted: the reply identifies it, and no new node
+	// has the version that the write gives it (docs/adr/0009). After a reconnect it is read and
+	// written to again.
 	Contested bool
 
-	// Replaced, if not nil, receives the Stat of another node that was written to, because it
-	// had replaced the one that was read.
+	// Replaced, if not nil, receives the Stat of another node that was written to, because it had
+	// replaced the node that was read.
 	Replaced func(*Stat)
 
-	// Prefix, if not "", says that not the node at the path is removed, but its children whose
-	// names begin with it. It has to contain a GUID. They are listed until none is found: a node
-	// may be replaced by another with the prefix until it is deleted.
+	// Prefix, if not "", says that the removal deletes not the node at the path, but its children
+	// whose names begin with the prefix. It has to contain a GUID. They are listed until none is
+	// found: a node may be replaced by another with the prefix until it is deleted.
 	Prefix string
 
 	// Then, if not nil, is removed afterwards, within the same session timeout.
 	Then *Removal
 
-	// Impatient gives up, also what comes then, at the first error that does not pass, the end
-	// of the session included. What passes is repeated for as long as that takes.
+	// Impatient gives up, Then included, at the first error that does not pass; the end of the
+	// session is such an error. A request with an error that passes is repeated without a limit.
 	Impatient bool
 
-	joins bool // the deletion of whatever is there may share a transaction
+	joins bool // the deletion of any node may share a transaction
 }
 
 // youngest is the highest version of a new node: see package presence.
 const youngest = 1
 
-// A Desk makes the requests of removals: those of a session, or of a model of one. Each is
-// answered by one call of answer. When the removal is cancelled, nothing is asked for any more.
+// A Desk makes the requests of removals, on a session or on a model of a session. Each request is
+// answered by one call of answer. After the removal is cancelled, no request is made.
 type Desk interface {
 	Exists(path string, answer func(*Stat, error))
 	Get(path string, answer func(data []byte, stat *Stat, err error))
 	Set(path string, data []byte, version int32, answer func(*Stat, error))
 	Multi(ops []Op, answer func([]OpResult, error))
 
-	// List reads the names of the children, of which those with the prefix matter.
+	// List reads the names of the children. Only names with the prefix matter.
 	List(path, prefix string, answer func(names []string, err error))
 
 	// Delete deletes the node if it has the version, or any with [AnyVersion]. If fleeting, it is
 	// sent on the present connection, or not at all. Known is the newest zxid that the session had
-	// been told when it was sent.
+	// received when the request was sent.
 	Delete(path string, version int32, fleeting bool, answer func(known int64, err error))
 
 	// Over reports whether an error means that nothing is left to do.
 	Over(err error) bool
 
-	// Later does what has failed again, after a pause.
+	// Later calls do, which repeats the failed request, after a pause.
 	Later(path string, why error, do func())
 
 	// Done receives the outcome of the removal.
 	Done(err error)
 }
 
-// Begin removes the node. The answer is nil when it is gone, or the epoch over. While the server
-// refuses the deletion, for want of a permission for one, the attempts go on. The answer is the
-// error after a session timeout; an impatient removal has ended with its answer. After
+// Begin removes the node. The answer is nil when the node is gone, or the epoch is over. While the
+// server refuses the deletion, for example for want of a permission, the attempts go on. After a
+// session timeout the answer is the error; an impatient removal has ended with its answer. After
 // cancel nothing more is sent, and there is no answer.
 func (r Removal) Begin(requests Async, answer func(error)) (cancel func()) {
 	return r.start(requests, answer, nil).cancel
@@ -96,7 +98,7 @@ func (r Removal) start(requests Async, answer func(error), settled func()) *erra
 	}{errand: requests.newErrand(answer)}
 	e, j := &both.errand, &both.job
 	e.impatient, e.settled, e.joins = r.Impatient, settled, r.joins
-	*j = job{Removal: r, desk: e}
+	j.Removal, j.desk = r, e
 	j.begin()
 	return e
 }
@@ -119,13 +121,13 @@ func (j *job) begin() {
 type job struct {
 	Removal
 	desk Desk
-	done func(error) // of one of several; nil for the desk's
+	done func(error) // of a job of several; nil if the desk receives the outcome
 
 	failed bool  // set when the first deletion of any node has
-	known  int64 // the newest zxid that the session had been told when that was sent
+	known  int64 // the newest zxid that the session had received when that deletion was sent
 }
 
-// end goes on with what is to be removed afterwards.
+// end goes on with the removal that comes afterwards.
 func (j *job) end(err error) {
 	switch {
 	case err == nil && j.Then != nil:
@@ -173,7 +175,7 @@ func (j *job) list() {
 	})
 }
 
-// look reads what is at the path, and the guard before that.
+// look reads the guard, and then the node at the path.
 func (j *job) look() {
 	if j.Guard == "" {
 		j.read(nil)
@@ -230,8 +232,8 @@ func (j *job) found(data []byte, stat, guard *Stat, err error, written bool) {
 	}
 }
 
-// endUnknown ends a removal of any node that has found another than it knew of: either that has replaced
-// the one that was deleted, or nothing was.
+// endUnknown ends a removal of any node that has found another node than it knew of. Either that
+// node has replaced the deleted node, or none was deleted.
 func (j *job) endUnknown() {
 	if j.Impatient {
 		j.end(&OpError{Op: "delete", Path: j.Path, Err: ErrUnknownOutcome})
@@ -240,7 +242,7 @@ func (j *job) endUnknown() {
 	j.end(nil)
 }
 
-// mark writes to the node the data that it has.
+// mark writes the data of the node back to it.
 func (j *job) mark(data []byte, stat *Stat) {
 	j.desk.Set(j.Path, data, stat.Version, func(now *Stat, err error) {
 		switch {
@@ -259,7 +261,7 @@ func (j *job) mark(data []byte, stat *Stat) {
 	})
 }
 
-// delete deletes the node if it has the version. If fleeting, that is true of the present
+// delete deletes the node if it has the version. If fleeting, the version is known on the present
 // connection only.
 func (j *job) delete(version int32, fleeting bool) {
 	j.desk.Delete(j.Path, version, fleeting, func(known int64, err error) {
@@ -270,7 +272,7 @@ func (j *job) delete(version int32, fleeting bool) {
 		try := j.look
 		switch {
 		case version != AnyVersion:
-		case isAny(err, ErrDisconnected, ErrExpired, ErrAuthFailed) && !InDoubt(err): // it was never sent, or no server did it
+		case isAny(err, ErrDisconnected, ErrExpired, ErrAuthFailed) && !InDoubt(err): // no server executed it
 			try = func() { j.delete(version, false) }
 		default:
 			j.failed, j.known = true, known
@@ -286,7 +288,7 @@ func (j *job) again(err error, try func()) {
 		j.end(err)
 	case err == nil, isNoNode(err), j.desk.Over(err):
 		j.end(nil)
-	case isAny(err, ErrDisconnected, ErrUnknownOutcome, ErrExpired, ErrBadVersion) && !errors.Is(err, errBlamed):
+	case isAny(err, ErrDisconnected, ErrUnknownOutcome, ErrExpired, ErrBadVersion) && !errors.Is(err, fault.ErrBlamed):
 		try()
 	case j.Impatient && !Passing(err):
 		j.end(err)
@@ -295,9 +297,9 @@ func (j *job) again(err error, try func()) {
 	}
 }
 
-// Withdraw deletes the node, and tries until that is confirmed, also across reconnects. It
-// answers when the node is gone, or the epoch over. Where the server refuses the deletion, for
-// want of a permission for one, it goes on trying. It answers after a session timeout.
+// Withdraw deletes the node, and tries until that is confirmed, also across reconnects. It answers
+// when the node is gone, or the epoch over. Where the server refuses the deletion, for example for
+// want of a permission, the attempts go on, and the answer comes after a session timeout.
 func (a Async) Withdraw(path string, answer func()) {
 	Removal{Path: path, joins: a.mayShare()}.start(a, nil, answer)
 }

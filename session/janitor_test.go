@@ -67,8 +67,8 @@ func TestWithdrawBeforeItsCreateIsConfirmed(t *testing.T) {
 	})
 }
 
-// TestWithdrawnWhileItEnds: a deletion that a session could not send before its end is sent in the next session. The
-// second request comes between the news of the end and the next session.
+// TestWithdrawnWhileItEnds: a deletion that a session could not send before its end is sent in the
+// next session. The second request comes between the news of the end and the next session.
 func TestWithdrawnWhileItEnds(t *testing.T) {
 	for _, at := range []session.Event{session.Suspended{}, session.Expired{}} {
 		for _, impatient := range []bool{false, true} {
@@ -98,7 +98,8 @@ func TestWithdrawnWhileItEnds(t *testing.T) {
 	}
 }
 
-// TestWithdrawnWhileRefused: a deletion that was refused with the credentials is sent when a server accepts them.
+// TestWithdrawnWhileRefused: a deletion that was refused with the credentials is sent when a server
+// accepts them.
 func TestWithdrawnWhileRefused(t *testing.T) {
 	tapping(t, func(t *testing.T, srv *zktest.Server, tp *tap, opts *session.Options) {
 		opts.Auth = []session.Auth{{Scheme: "digest", Secret: []byte("user:password")}}
@@ -150,9 +151,9 @@ func TestRemovalOfAnother(t *testing.T) {
 	})
 }
 
-// TestRemovalAcrossReconnect: a contested node that was replaced while the session was suspended stays,
-// whatever version it has: whether the connection broke before the deletion could be sent, or when it
-// was about to be.
+// TestRemovalAcrossReconnect: a contested node that was replaced while the session was suspended
+// stays, whatever version it has: whether the connection broke before the deletion could be sent,
+// or when it was about to be.
 func TestRemovalAcrossReconnect(t *testing.T) {
 	for _, before := range []bool{true, false} {
 		inBubble(t, zktest.Config{Tick: time.Second}, func(t *testing.T, srv *zktest.Server, opts *session.Options) {
@@ -359,8 +360,8 @@ func TestOneOfTwoInDoubt(t *testing.T) {
 	})
 }
 
-// TestMadeByAnother: a create whose reply was lost has not made a node that stands there for another
-// reason.
+// TestMadeByAnother: a create whose reply was lost has not made a node that stands there for
+// another reason.
 func TestMadeByAnother(t *testing.T) {
 	for what, makes := range map[string]func(s, other *session.Session, srv *zktest.Server, done func(string, error)){
 		"by another session": func(_, other *session.Session, _ *zktest.Server, done func(string, error)) {
@@ -426,8 +427,8 @@ func TestGoneNodesAreNotCounted(t *testing.T) {
 	}
 }
 
-// TestRemovalOfMany: what holds of the removal of a node holds of that of all with a prefix: it gives
-// up if it is impatient, and sends nothing more when it was cancelled.
+// TestRemovalOfMany: what holds of the removal of a node holds of that of all with a prefix: it
+// gives up if it is impatient, and sends nothing more when it was cancelled.
 func TestRemovalOfMany(t *testing.T) {
 	inBubble(t, zktest.Config{Tick: time.Second}, func(t *testing.T, srv *zktest.Server, opts *session.Options) {
 		s := mustOpen(t, srv.Addrs(), opts)

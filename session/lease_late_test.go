@@ -22,22 +22,22 @@ import (
 // The report for which that ping asked never arrives.
 func TestReportOnItsWay(t *testing.T) {
 	const timeout, tick = 12 * time.Second, 2 * time.Second
-	for _, relied := range []bool{false, true} {
+	for _, committed := range []bool{false, true} {
 		for _, held := range []time.Duration{0, 250 * time.Millisecond, 500 * time.Millisecond, time.Second, 2 * time.Second} {
 			worst := -timeout
 			for begin := time.Duration(0); begin < 2*time.Second; begin += hasten.Sized[time.Duration](250, 750) * time.Millisecond {
 				for phase := time.Duration(0); phase < time.Second; phase += hasten.Sized(500*time.Millisecond, time.Second) {
-					worst = max(worst, reportOnItsWay(t, timeout, tick, phase, time.Minute+begin, held, relied))
+					worst = max(worst, reportOnItsWay(t, timeout, tick, phase, time.Minute+begin, held, committed))
 				}
 			}
-			t.Logf("held up for %v, relied on %v: told %v before the leader may expire the session", held, relied, -worst)
-			check.True(t, worst <= 0, "held up for %v, relied on %v: told %v too late", held, relied, worst)
+			t.Logf("held up for %v, committed %v: told %v before the leader may expire the session", held, committed, -worst)
+			check.True(t, worst <= 0, "held up for %v, committed %v: told %v too late", held, committed, worst)
 		}
 	}
 }
 
 // reportOnItsWay returns by how much the session counts itself as lost too late.
-func reportOnItsWay(t *testing.T, timeout, tick, phase, holdAt, held time.Duration, relied bool) (late time.Duration) {
+func reportOnItsWay(t *testing.T, timeout, tick, phase, holdAt, held time.Duration, committed bool) (late time.Duration) {
 	synctest.Test(t, func(t *testing.T) {
 		const delay = time.Millisecond
 		begun := time.Now()
@@ -115,10 +115,12 @@ func reportOnItsWay(t *testing.T, timeout, tick, phase, holdAt, held time.Durati
 			return true
 		}
 		<-time.After(phase + 50*time.Millisecond)
-		s := mustOpen(t, []string{"scripted:1"}, &session.Options{Timeout: timeout, ServerTick: tick, Dialer: server.dial})
-		if relied {
-			defer s.Rely()()
+		trust := session.LeaseAnswered
+		if committed {
+			trust = session.LeaseCommitted
 		}
+		s := mustOpen(t, []string{"scripted:1"}, &session.Options{Timeout: timeout, ServerTick: tick, Lease: trust, Dialer: server.dial})
+		defer s.Rely()()
 		go func() {
 			for ctx.Err() == nil {
 				s.Async(0).Exists("/a", func(*session.Stat, error) {})

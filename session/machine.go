@@ -22,7 +22,7 @@ import (
 type state int
 
 const (
-	stateConnecting state = iota // no session: that of the epoch is being established
+	stateConnecting state = iota // no session: the session of the epoch is being established
 	stateConnected               // a session with a connection; requests are sent
 	stateSuspended               // a session without a connection; its deadline has not passed
 	stateClosing                 // Closed was emitted: the server is asked to end the session
@@ -33,8 +33,8 @@ func (s state) String() string {
 	return [...]string{"connecting", "connected", "suspended", "closing", "closed"}[s]
 }
 
-// An input is an event that the machine reacts to. All but shut and parted name their epoch: an input
-// of an earlier epoch comes too late.
+// An input is an event that the machine reacts to. All but shut and parted name their epoch: an
+// input of an earlier epoch comes too late.
 //
 //sumtype:decl
 type input interface{ input() }
@@ -46,6 +46,7 @@ type (
 		id      int64
 		timeout time.Duration
 		server  string
+		past    int64 // the newest zxid that earlier epochs have seen
 	}
 	// severed says that the connection is gone. The session lives on the server until the
 	// deadline.
@@ -78,7 +79,7 @@ type effect interface{ effect() }
 type (
 	// dial begins an epoch: it connects until a session is established.
 	dial struct{ epoch int }
-	// retire ends an epoch for good: nothing of it may be done any more.
+	// retire ends an epoch for good: no request of it may be executed any more.
 	retire struct{ epoch int }
 	// part asks the server to end the session; answered by parted.
 	part struct{ epoch int }
@@ -88,7 +89,7 @@ func (dial) effect()   {}
 func (retire) effect() {}
 func (part) effect()   {}
 
-// effects accumulates what one step asks for.
+// effects accumulates the effects of one step.
 type effects = actors.Effects[effect, Event]
 
 // A machine is the life of a session. It begins with the epoch 1, which is being dialled.
@@ -107,8 +108,7 @@ func (m machine) String() string { return fmt.Sprintf("%v(epoch=%d)", m.state, m
 // Ended implements [actors.Machine].
 func (m machine) Ended() bool { return m.state == stateClosed }
 
-// Step implements [actors.Machine]. An input of another epoch than the present one is
-// ignored.
+// Step implements [actors.Machine]. It ignores an input of another epoch.
 func (m machine) Step(in input, out *effects) machine {
 	t := turn{m, out}
 	t.take(in)
@@ -170,7 +170,7 @@ func (m *turn) establish(in established) {
 	switch m.state {
 	case stateConnecting:
 		m.state, m.id = stateConnected, in.id
-		m.emit(Connected{ID: in.id, Epoch: in.epoch, Timeout: in.timeout, Server: in.server})
+		m.emit(Connected{ID: in.id, Epoch: in.epoch, Timeout: in.timeout, Server: in.server, Past: in.past})
 	case stateSuspended:
 		m.state = stateConnected
 		m.emit(Resumed{Server: in.server})
@@ -178,8 +178,8 @@ func (m *turn) establish(in established) {
 	}
 }
 
-// lose ends the epoch and begins the next. The old one is retired first, so that nothing
-// of it is done in the new one. Expired is emitted only for an epoch that was Connected.
+// lose ends the epoch and begins the next. The old epoch is retired first, so that none of its
+// requests is executed in the new epoch. Expired is emitted only for an epoch that was Connected.
 func (m *turn) lose(epoch int) {
 	if epoch != m.epoch || m.state == stateClosing || m.state == stateClosed {
 		return

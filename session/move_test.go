@@ -141,6 +141,24 @@ func TestSetServersDrains(t *testing.T) {
 	})
 }
 
+// TestSetServersOnASlowServer: a session moves, though there is a heartbeat without an answer all
+// the time.
+func TestSetServersOnASlowServer(t *testing.T) {
+	const trip = 1400 * time.Millisecond // longer than the time between heartbeats
+	inBubble(t, zktest.Config{Tick: time.Second, Replicas: 2, Latency: trip / 2}, func(t *testing.T, srv *zktest.Server, _ *session.Options) {
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		s := mustOpen(t, srv.Addrs()[:1], &session.Options{Timeout: 10 * time.Second, Dialer: srv.DialContext})
+		life := livesOf(s)
+		pass(20 * time.Second)
+		check.Must(t, s.SetServers(srv.Addrs()[1:]))
+		check.Have(s.Exists(ctx, "/"))(t)
+		if n := life.expired.Load(); n > 0 {
+			t.Errorf("the session was lost %d times", n)
+		}
+	})
+}
+
 // TestSetServersWhileDown: a session without a connection tries the new list at once.
 func TestSetServersWhileDown(t *testing.T) {
 	inBubble(t, zktest.Config{Tick: time.Second}, func(t *testing.T, srv *zktest.Server, opts *session.Options) {

@@ -1,53 +1,60 @@
 package session
 
-import "time"
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
 
-// An Observer receives what a session and the recipes on it do, for metrics. Its methods
-// are called on the goroutines of sessions and recipes, many at once. They must return at
-// once and wait for nothing of the session, which answers nothing meanwhile. Embed
+	"github.com/zkactors/zkactors/session/internal/servers"
+)
+
+// An Observer receives reports of a session and the recipes on it, for metrics. Its methods are
+// called on the goroutines of sessions and recipes, many at once, and with no lock held. They must
+// return at once and must not wait for the session, which answers nothing meanwhile. Embed
 // [NopObserver] to implement only some.
 //
-// Recipes are named as their packages are, and paths as they were given. Each Waiting is followed
-// by one Waited or GaveUp: so the difference is how many wait now. Likewise each Waited is followed
-// by one Held, and the difference is how many hold now.
+// A recipe has the name of its package, and paths are those that the caller gave. Each Waiting is
+// followed by one Waited or GaveUp: so the difference is how many wait now. Likewise each Waited is
+// followed by one Held, and the difference is how many hold now.
 type Observer interface {
-	// Request is called once for every request that was answered, or was given up before it
-	// was sent: its operation, how long it took since it was asked for, and its error. A read
-	// that finds no node has none.
+	// Request is called once for every request that was answered, or was given up before it was
+	// sent: with its operation, the time since the caller made it, and its error. A read that finds
+	// no node has no error.
 	Request(op string, took time.Duration, err error)
 
 	// State receives every event of the session.
 	State(ev Event)
 
-	// Waiting is called when a recipe begins to wait for a grant: a contender in line, a
-	// candidate that does not lead, a member or a name that does not stand. It is called again
-	// when a candidate was deposed, or a node that is kept is gone.
+	// Waiting is called when a recipe begins to wait for a grant: a contender in line, a candidate
+	// that does not lead, a member or a name whose node does not exist. It is called again when a
+	// candidate was deposed, or when a node is gone that the recipe keeps.
 	Waiting(recipe, path string)
 
-	// Waited receives the time for which a recipe waited until it was granted what it waited
-	// for.
+	// Waited receives the time for which a recipe waited until its grant.
 	Waited(recipe, path string, took time.Duration)
 
 	// GaveUp receives the time for which a recipe waited in vain, until it left, or lost its
 	// place.
 	GaveUp(recipe, path string, took time.Duration)
 
-	// Held receives the time for which a lock, a lease of a semaphore, a term, a membership or a name was
-	// held. It is called when that is given back or lost. Barriers, queues, transactions and values report
-	// nothing.
+	// Held receives the time for which a lock, a lease of a semaphore, a term, a membership or a
+	// name was held. It is called when the grant is given back or lost. Barriers, queues,
+	// transactions and values report nothing.
 	Held(recipe, path string, took time.Duration)
 
-	// Lost is called when a recipe lost what it held, or its place in line, with the reason;
-	// not that a node is gone that is made again.
+	// Lost is called with the reason when a recipe lost its grant, or its place in line. It is not
+	// called when a node is gone that the recipe makes again.
 	Lost(recipe, path string, err error)
 
 	// Revoked is called when a holder is asked to give up a lock.
 	Revoked(recipe, path string)
 
-	// Leader receives from each candidate and each observer of an election what it learns: the node
-	// of the leader, "" while there is none, its data, and its term, or the last term while there
-	// is none. Several on one path repeat the same, and one may be late: a smaller term is old
-	// news.
+	// Leader receives a report from each candidate and each observer of an election when it learns
+	// of a leader: the node of the leader, "" while there is none, its data, and its term, or the
+	// last term while there is none. Several candidates and observers on one path repeat the same
+	// report, and a report may be late: a smaller term is old news.
 	Leader(path, node string, data []byte, term int64)
 
 	// Members receives from each watcher of a group the number of members.
@@ -87,8 +94,149 @@ func (NopObserver) Leader(string, string, []byte, int64) {}
 // Members implements [Observer].
 func (NopObserver) Members(string, int) {}
 
-// A requestObserver is told nothing of a session's state.
+// A requestObserver receives no reports of a session's state.
 type requestObserver struct{ Observer }
 
 // State implements [Observer].
 func (requestObserver) State(Event) {}
+
+// This file turns the reports of a session and of the recipes on it into records of the log.
+
+// A reporter passes each report to the observer, and then to the log.
+type reporter struct{ session *Session }
+
+func (s *Session) observer() Observer { return reporter{s} }
+
+// Request implements [Observer]. Requests are not logged.
+func (r reporter) Request(op string, took time.Duration, err error) {
+	r.session.opts.Observer.Request(op, took, err)
+}
+
+// State implements [Observer].
+func (r reporter) State(ev Event) {
+	r.session.opts.Observer.State(ev)
+	switch ev := ev.(type) {
+	case Connected:
+		r.log(slog.LevelInfo, "session connected", slog.Int("epoch", ev.Epoch), slog.Duration("timeout", ev.Timeout), slog.String("server", ev.Server))
+	case Suspended:
+		r.log(slog.LevelInfo, "session suspended", slog.Time("deadline", ev.Deadline))
+	case Resumed:
+		r.log(slog.LevelInfo, "session resumed", slog.String("server", ev.Server))
+	case Expired:
+		r.log(slog.LevelWarn, "session expired", slog.Int("epoch", ev.Epoch))
+	case Closed:
+		r.log(slog.LevelInfo, "session closed")
+	}
+}
+
+// Waiting implements [Observer].
+func (r reporter) Waiting(recipe, path string) {
+	r.session.opts.Observer.Waiting(recipe, path)
+	r.of(recipe, path, slog.LevelDebug, "waiting", slog.Attr{})
+}
+
+// Waited implements [Observer].
+func (r reporter) Waited(recipe, path string, took time.Duration) {
+	r.session.opts.Observer.Waited(recipe, path, took)
+	r.of(recipe, path, levelOf(recipe), "granted", slog.Duration("waited", took))
+}
+
+// GaveUp implements [Observer].
+func (r reporter) GaveUp(recipe, path string, took time.Duration) {
+	r.session.opts.Observer.GaveUp(recipe, path, took)
+	r.of(recipe, path, slog.LevelDebug, "gave up", slog.Duration("waited", took))
+}
+
+// Held implements [Observer].
+func (r reporter) Held(recipe, path string, took time.Duration) {
+	r.session.opts.Observer.Held(recipe, path, took)
+	r.of(recipe, path, levelOf(recipe), "not held any more", slog.Duration("held", took))
+}
+
+// Lost implements [Observer]. The end of a session that its owner closes is no surprise.
+func (r reporter) Lost(recipe, path string, err error) {
+	r.session.opts.Observer.Lost(recipe, path, err)
+	level := slog.LevelWarn
+	if errors.Is(err, ErrClosed) {
+		level = slog.LevelInfo
+	}
+	r.of(recipe, path, level, "lost", slog.Any("reason", err))
+}
+
+// Revoked implements [Observer].
+func (r reporter) Revoked(recipe, path string) {
+	r.session.opts.Observer.Revoked(recipe, path)
+	r.of(recipe, path, slog.LevelInfo, "revocation requested", slog.Attr{})
+}
+
+// Leader implements [Observer]. The data of the leader are not logged.
+func (r reporter) Leader(path, node string, data []byte, term int64) {
+	r.session.opts.Observer.Leader(path, node, data, term)
+	r.log(slog.LevelInfo, "leader changed", slog.String("recipe", "election"), slog.String("path", path), slog.String("leader", node), slog.Int64("term", term))
+}
+
+// Members implements [Observer].
+func (r reporter) Members(path string, n int) {
+	r.session.opts.Observer.Members(path, n)
+	r.of("group", path, slog.LevelDebug, "members changed", slog.Int("members", n))
+}
+
+// levelOf returns the level of grants: a lock may be granted a thousand times a second, a leader
+// is elected now and then.
+func levelOf(recipe string) slog.Level {
+	if recipe == "lock" || recipe == "semaphore" {
+		return slog.LevelDebug
+	}
+	return slog.LevelInfo
+}
+
+// of logs a report of a recipe. It allocates nothing if the level is disabled.
+func (r reporter) of(recipe, path string, level slog.Level, message string, more slog.Attr) {
+	if r.session.opts.Logger.Enabled(context.Background(), level) {
+		r.log(level, message, slog.String("recipe", recipe), slog.String("path", path), more)
+	}
+}
+
+func (r reporter) log(level slog.Level, message string, attrs ...slog.Attr) {
+	r.session.opts.Logger.LogAttrs(context.Background(), level, message, attrs...)
+}
+
+// identified is a handler that adds the name and the id of the session to each record.
+type identified struct {
+	slog.Handler
+
+	session *Session
+}
+
+// identify returns a logger whose records name the session, and no other session, such as the
+// parent of a sibling.
+func (s *Session) identify(l *slog.Logger) *slog.Logger {
+	handler := l.Handler()
+	if other, ok := handler.(identified); ok {
+		handler = other.Handler
+	}
+	return slog.New(identified{handler, s})
+}
+
+// Handle implements [slog.Handler].
+func (h identified) Handle(ctx context.Context, r slog.Record) error {
+	r = r.Clone()
+	if name := h.session.opts.Name; name != "" {
+		r.AddAttrs(slog.String("session", name))
+	}
+	if id := h.session.id.Load(); id != 0 {
+		r.AddAttrs(slog.String("id", fmt.Sprintf("%#x", id)))
+	}
+	_, err := servers.Outlive(func() (struct{}, error) { return struct{}{}, h.Handler.Handle(ctx, r) })
+	return err
+}
+
+// WithAttrs implements [slog.Handler].
+func (h identified) WithAttrs(attrs []slog.Attr) slog.Handler {
+	return identified{h.Handler.WithAttrs(attrs), h.session}
+}
+
+// WithGroup implements [slog.Handler].
+func (h identified) WithGroup(name string) slog.Handler {
+	return identified{h.Handler.WithGroup(name), h.session}
+}

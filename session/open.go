@@ -6,11 +6,13 @@ import (
 	"fmt"
 )
 
-// Open establishes a session with one of the servers, each host:port. It returns when
-// that is done. If ctx ends before, or the server refuses the credentials in opts,
-// nothing is left behind. The error names the servers and the last failure of each.
+// Open establishes a session with one of the servers, each host:port. It returns when the session
+// is established. If ctx ends before, or every server refuses the credentials in opts, nothing is
+// left behind. The error names the servers and the last failure of each.
 //
-// If opts is nil, the default options are used. With [Options.Resolve], the list may be empty.
+// If opts is nil, the default options are used. With [Options.Resolve], the list may be empty. If
+// recipes hold exclusive grants, the list must not have observers that are connected to followers:
+// see the package comment.
 func Open(ctx context.Context, addresses []string, opts *Options) (*Session, error) {
 	if ctx == nil {
 		return nil, fmt.Errorf("open session: %w", errNilContext)
@@ -32,9 +34,9 @@ func Open(ctx context.Context, addresses []string, opts *Options) (*Session, err
 //
 // Until the first [Connected], [Session.State] returns nil, [Session.ID] returns 0, and a
 // subscription delivers no event. Requests wait for the connection, or until their context ends.
-// Recipes join when the session is connected. Requests fail with [ErrAuthFailed] while the servers
-// refuse the credentials. [Session.Await] waits for the connection, and Close may be called at any
-// time.
+// Recipes join when the session is connected. Requests fail with [ErrAuthFailed] if every server
+// has refused the credentials, until one accepts them. [Session.Await] waits for the connection,
+// and Close may be called at any time.
 func Start(addresses []string, opts *Options) (*Session, error) {
 	o := opts.withDefaults()
 	err := o.validate()
@@ -48,16 +50,17 @@ func Start(addresses []string, opts *Options) (*Session, error) {
 	}
 	s := newSession(addresses, o)
 	if o.Resolve != nil {
-		s.workers.Go(s.resolve)
+		s.conn.Workers.Go(s.resolve)
 	}
 	go s.loop()
 	return s, nil
 }
 
-// Await waits until the session is connected: before the first connection, and while it is suspended
-// or expired. With [Options.ReadOnly], a read-only server suffices. If ctx ends before, or the server
-// has refused the credentials, the error names the servers and the last failure of each. The session
-// goes on.
+// Await waits until the session is connected: before the first connection, and while it is
+// suspended or expired. With [Options.ReadOnly], a read-only server suffices. If every server has
+// refused the credentials, and none has accepted them since, the error is [ErrAuthFailed]. That
+// error, and the error if ctx ends before, names the servers and the last failure of each. The
+// session goes on.
 func (s *Session) Await(ctx context.Context) error {
 	if ctx == nil {
 		return fmt.Errorf("await session: %w", errNilContext)
@@ -74,10 +77,18 @@ func (s *Session) reach(ctx context.Context) error {
 	report := func(err error) {
 		select {
 		case reached <- err:
-		default: // it is known
+		default: // the state is known
 		}
 	}
-	sub := &subscriber{session: s, readable: func() { report(nil) }, tell: func(Event) <-chan struct{} {
+	look := func() {
+		switch {
+		case s.ReadOnly():
+			report(nil)
+		case s.refused():
+			report(fmt.Errorf("%w (%s)", ErrAuthFailed, s.conn.Servers.Troubles()))
+		}
+	}
+	sub := &subscriber{session: s, look: look, tell: func(Event) <-chan struct{} {
 		switch s.machine.state {
 		case stateConnecting, stateSuspended:
 		case stateConnected:
@@ -89,14 +100,16 @@ func (s *Session) reach(ctx context.Context) error {
 	}}
 	sub.begin()
 	defer sub.cancel()
-	err := error(nil)
 	select {
-	case err = <-reached:
+	case err := <-reached:
 		return err
-	case <-s.refused:
-		err = ErrAuthFailed
 	case <-ctx.Done():
-		err = context.Cause(ctx)
+		return fmt.Errorf("%w (%s)", context.Cause(ctx), s.conn.Servers.Troubles())
 	}
-	return fmt.Errorf("%w (%s)", err, s.servers.Troubles())
+}
+
+// refused reports whether every server has refused the credentials.
+func (s *Session) refused() bool {
+	e := s.newestEpoch()
+	return e != nil && e.Access().Refused
 }

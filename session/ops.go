@@ -10,15 +10,14 @@ import (
 	"github.com/zkactors/zkactors/session/internal/wire"
 )
 
-// AnyVersion matches whatever version a node has.
+// AnyVersion matches every version of a node.
 const AnyVersion int32 = -1
 
-// A CreateMode says what kind of node to create. [TTL] and [SequentialTTL] make
-// further ones.
+// A CreateMode is the kind of a node to create. [TTL] and [SequentialTTL] return further modes.
 type CreateMode int64
 
-// The modes. Sequential nodes get a number appended to their name by the server.
-// Containers are deleted by the server some time after their last child.
+// The modes. The server appends a number to the name of a sequential node. It deletes a container
+// some time after the last child of the container.
 const (
 	Persistent           CreateMode = 0
 	Ephemeral            CreateMode = 1
@@ -29,7 +28,7 @@ const (
 	modeTTL           CreateMode = 5
 	modeSequentialTTL CreateMode = 6
 
-	// A mode with a TTL has the TTL between this bit and those of the kind.
+	// A mode with a TTL has the TTL between this bit and the bits of the kind.
 	hasTTL   = 1 << 62
 	modeBits = 3
 )
@@ -51,7 +50,7 @@ func (m CreateMode) IsSequential() bool {
 	return k == PersistentSequential || k == EphemeralSequential || k == modeSequentialTTL
 }
 
-// IsEphemeral reports whether the node goes with its session.
+// IsEphemeral reports whether the node is deleted when its session ends.
 func (m CreateMode) IsEphemeral() bool { return m == Ephemeral || m == EphemeralSequential }
 
 // kind returns a mode without its TTL.
@@ -93,7 +92,7 @@ type Op struct {
 	mode    CreateMode
 	version int32
 	acl     []ACL // of a created node; nil for the session's
-	guards  error // why it fails, if it does: see GuardOp; nil of any other
+	guards  error // the error of a guard that fails, see GuardOp; nil for other operations
 }
 
 type opKind int
@@ -134,9 +133,9 @@ func DeleteOp(path string, version int32) Op {
 	return Op{kind: opKindDelete, path: path, version: version}
 }
 
-// GuardOp fails a transaction unless there is a node at the path. The error of the transaction
-// then wraps why, beside [ErrNoNode]: so a guard that refuses differs from a node that is
-// missing.
+// GuardOp fails a transaction unless there is a node at the path. If there is none, the error of
+// the transaction wraps why, beside [ErrNoNode]: so a caller can tell a guard that refuses from a
+// missing node.
 func GuardOp(path string, why error) Op {
 	o := CheckOp(path, AnyVersion)
 	o.guards = why
@@ -175,7 +174,7 @@ func firstPath(ops []Op) string {
 // validateCreated allows the name of a sequential node to be only its number.
 func validateCreated(path string, mode CreateMode) error {
 	if mode.IsSequential() && (path == "" || strings.IndexByte("/.", path[len(path)-1]) >= 0) {
-		path += "0" // else that makes no difference
+		path += "0" // for other modes that makes no difference
 	}
 	return ValidatePath(path)
 }
@@ -194,7 +193,9 @@ func (o Op) opcode() wire.Op {
 	return createOpcode(o.mode)
 }
 
-// createOpcode returns the type of the request that creates a node. The mode is valid.
+// createOpcode returns the type of the request that creates a node. The mode is valid. It is never
+// create2: in a transaction only some versions answer create2 with a Stat, and ClickHouse Keeper
+// does not know it (docs/adr/0058).
 func createOpcode(mode CreateMode) wire.Op {
 	switch mode.kind() {
 	case Container:
@@ -203,7 +204,7 @@ func createOpcode(mode CreateMode) wire.Op {
 		return wire.OpCreateTTL
 	case Persistent, Ephemeral, PersistentSequential, EphemeralSequential:
 	}
-	return wire.OpCreate2
+	return wire.OpCreate
 }
 
 // refused returns the error of an operation that failed its transaction.
@@ -217,8 +218,8 @@ func (o Op) refused(err error) error {
 // An OpResult is the outcome of one operation.
 type OpResult struct {
 	Path string // of a created node
-	Stat *Stat  // after a create or a set
-	Err  error  // why it failed; nil for those that another's failure undid
+	Stat *Stat  // after a set, and on ZooKeeper after the creation of a container or a node with a TTL
+	Err  error  // why the operation failed; nil if another's failure undid it
 
 	company int32 // how many callers have shared the transaction
 }

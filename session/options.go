@@ -11,6 +11,10 @@ import (
 	"net"
 	"slices"
 	"time"
+
+	"github.com/zkactors/zkactors/session/internal/conn"
+	"github.com/zkactors/zkactors/session/internal/servers"
+	"github.com/zkactors/zkactors/session/internal/wire"
 )
 
 // Options are optional parameters for [Open]. A nil *Options is equivalent to a
@@ -20,14 +24,65 @@ type Options struct {
 	// be unique. The default is none.
 	Name string
 
-	// Timeout is the session timeout to ask for; the server may negotiate
-	// another, which [Connected] tells. The default is 10 s.
+	// Timeout is the session timeout that the session requests. The server may grant another:
+	// [Connected] has the negotiated timeout. The default is 10 s.
+	//
+	// It bounds how slow a server may be. If each answer takes the same time, a session that holds
+	// nothing survives answers that take a third of the timeout. A session that holds something
+	// needs proofs of its lease, and loses the lease if an answer takes longer than the smaller of
+	//
+	//	(Timeout - margin - 5/8 ServerTick) / 4
+	//	(Timeout - margin - 5/8 ServerTick - Timeout/9) / 3
+	//
+	// where the margin is Timeout/40, from 10 to 250 ms:
+	//
+	//	Timeout           2 s      4 s      6 s     10 s     30 s
+	//	by default     331 ms   663 ms   994 ms   1.66 s   5.09 s
+	//	tick 2 s            -   663 ms   1.15 s   2.13 s   7.13 s
+	//	tick 200 ms    456 ms   944 ms   1.43 s   2.41 s   7.41 s
+	//
+	// Long replies, or requests, are another matter. A caller that makes one request after the
+	// other keeps the connection full, and the heartbeats of the session are answered behind each.
+	// If no time passes between the requests, each may take up to
+	//
+	//	(Timeout - margin - 3 round trips) / 2
+	//
+	// whatever the tick. The round trip is that of a small request, up to Timeout/50. A pause
+	// between two requests that is shorter than 5/8 of a tick counts as half of its length. So the
+	// limit is 5/16 of a tick less at worst, and the warning begins at three quarters of that
+	// limit.
+	//
+	//	Timeout                         2 s      4 s      6 s     10 s     30 s
+	//	round trip 2 ms              972 ms   1.95 s   2.92 s   4.87 s   14.9 s
+	//	round trip Timeout/100       945 ms   1.89 s   2.84 s   4.73 s   14.4 s
+	//
+	// The session may not know that the first request will be long, for example because the line
+	// has become slow. That request may take (Timeout - margin - Timeout/9) / 3: 2.88 s with the
+	// default. If several callers read before the session knows how long replies are, some requests
+	// are in flight at once, and count as one. If nothing rests on the session, each request may
+	// take Timeout - margin - Timeout/3.
+	//
+	// At three quarters of the limit of a session that holds something, the Logger receives a
+	// warning, at most one a minute.
 	Timeout time.Duration
 
 	// ServerTick is the servers' tickTime. The longer it is, the earlier the session
 	// counts itself as lost: see the package comment. The default is half of the
 	// negotiated timeout, the longest that ZooKeeper's limits allow. The true value
-	// lets a session outlive longer failovers.
+	// lets a session outlive longer failovers, and saves heartbeats.
+	//
+	// The table is for the time while a recipe relies on the session. In each cell, the first
+	// number is the seconds between heartbeats, and the second is the seconds between heartbeats
+	// that are transactions. The third is the rest of the lease, in seconds, at the first heartbeat
+	// without an answer:
+	//
+	//	Timeout              10 s               20 s               30 s               40 s
+	//	by default    1.11   5.6   4.2   2.22  11.1   8.6   3.33  16.7  13.1   4.44  22.2  17.5
+	//	tick 2 s      1.48   4.4   5.3   3.25   9.8  10.0   5.56  16.7  13.1   7.41  22.2  17.5
+	//	tick 200 ms   1.11   3.3   6.4   3.25   9.8  10.0   5.56  16.7  13.1   7.41  22.2  17.5
+	//
+	// Until the first proof of a connection is complete, up to a quarter less is left. If answers
+	// take longer than Timeout/72, heartbeats are Timeout/9 apart.
 	ServerTick time.Duration
 
 	// Chroot is the node below which all paths of the session are. The default
@@ -37,53 +92,66 @@ type Options struct {
 	// Auth is presented to the server on every connection.
 	Auth []Auth
 
-	// SASL authenticates every connection, before anything else is sent. [DigestMD5] makes one;
-	// Kerberos is for users to add. The default is none.
+	// SASL authenticates every connection, before anything else is sent. [DigestMD5] returns an
+	// implementation; Kerberos is for users to add. The default is none.
 	SASL SASL
 
 	// ACL is given to the nodes that the session creates. The default is
 	// [WorldAll].
 	ACL []ACL
 
-	// TLS encrypts the connections. ServerName defaults to the host that is
-	// dialled. The configuration is cloned for each connection and must not change, but its functions
-	// may: GetClientCertificate presents a client certificate that is renewed while the session
-	// lives, and VerifyConnection, with InsecureSkipVerify, follows authorities that change. Both
-	// take effect with the next connection. The default is no encryption.
+	// TLS encrypts the connections. ServerName defaults to the host that is dialled. The
+	// configuration is cloned for each connection and must not change, but the results of its
+	// functions may: GetClientCertificate can present a client certificate that is renewed while
+	// the session lives, and VerifyConnection, with InsecureSkipVerify, can follow authorities that
+	// change. Both take effect with the next connection. The default is no encryption.
 	TLS *tls.Config
 
-	// Resolve returns the servers, each host:port: for servers that change while the session
+	// Resolve returns the servers, each host:port. It is for servers that change while the session
 	// lives. [SRV] returns such a function. It is called when the session starts, then every
 	// ResolveEvery, and when no server could be reached. Each list is treated as
-	// [Session.SetServers] treats it; after an error the last list remains. It must return when
-	// its context ends. The default is nil: the list does not change by itself.
+	// [Session.SetServers] treats it; after an error the last list remains. It must return when its
+	// context ends. The default is nil: the list does not change by itself.
 	Resolve func(ctx context.Context) ([]string, error)
 
 	// ResolveEvery is the interval of Resolve. The default is 30 s.
 	ResolveEvery time.Duration
 
+	// Rebalance is the time within which a session returns to the server where it belongs, after it
+	// had to go to another: a server that has been down is used again. Each session belongs to the
+	// server that it has tried first, at random, or to which the last change of the list has moved
+	// it. The session returns at a moment between a tenth of the time and all of it, if that server
+	// accepts connections, the lease is long, and the present server is not slow. Each attempt that
+	// fails doubles the time, up to sixteen times. The session waits for the answers to all the
+	// requests that it has sent, and is suspended for the time of a reconnect. The default is 10
+	// minutes: if a third of 10,000 sessions has to return, six do so in a second. With a negative
+	// time the session never returns.
+	Rebalance time.Duration
+
 	// Dialer makes the connections. Host names are resolved anew for each. It
-	// must return when its context ends: Open and Close wait for it. The
-	// default is that of package net.
+	// must return when its context ends: Open and Close wait for it. The default
+	// tries the addresses of a name in no order, a quarter of a second apart.
 	Dialer func(ctx context.Context, network, address string) (net.Conn, error)
 
-	// RequestTimeout bounds the blocking requests of the session whose context has no deadline, with
-	// all their repetitions. The error wraps [context.DeadlineExceeded], and says what it
-	// says when a context ends: nothing was done if the request was not sent; a write that
-	// was sent also wraps [ErrUnknownOutcome]. Handles of recipes, and calls that wait for a
-	// grant, are not affected. The default is 0: no bound.
+	// RequestTimeout bounds the blocking requests of the session whose context has no deadline,
+	// with all their repetitions. The error wraps [context.DeadlineExceeded], and is the same as
+	// when a context ends: nothing was done if the request was not sent; a write that was sent also
+	// wraps [ErrUnknownOutcome]. Handles of recipes, and calls that wait for a grant, are not
+	// affected. The default is 0: no bound.
 	RequestTimeout time.Duration
 
 	// ReadOnly lets the session read from a server that has lost its quorum and is configured to
-	// answer reads then (the Java property readonlymode.enabled). ZooKeeper 3.8.0 does not continue a
-	// session on such a server. It begins a new one if localSessionsEnabled is set as well. So reads wait
-	// until the lease of the session has ended, and without that setting until there is a quorum.
+	// answer reads then (the Java property readonlymode.enabled). ZooKeeper 3.8.0 does not continue
+	// a session on such a server. It begins a new one if localSessionsEnabled is set as well. So
+	// reads wait until the lease of the session has ended, and without that setting until there is
+	// a quorum.
 	//
 	// Only the blocking reads of the session go there: Get, Exists, Children and GetACL. They may
-	// return less than others have written, or than this session has read before it expired. Blocking
-	// writes and Sync fail with [ErrReadOnly]. For all else the session is not connected: it
-	// delivers no [Connected] or [Resumed], its lease runs on and ends, and recipes, watches and
-	// Async requests wait. [Session.ReadOnly] reports the state, and Open and Await return in it.
+	// miss writes that other clients have made, or that this session has read before it expired.
+	// Blocking writes and Sync fail with [ErrReadOnly]. For everything else the session is not
+	// connected: it delivers no [Connected] or [Resumed], its lease runs on and ends, and recipes,
+	// watches and Async requests wait. [Session.ReadOnly] reports the state, and Open and Await
+	// return in it.
 	//
 	// Meanwhile the session looks for a server with a quorum, and moves to it. It asks servers with
 	// the four letter word isro, which they answer if readonlymode.enabled is set. The default is
@@ -97,19 +165,22 @@ type Options struct {
 	// comment. The default is LeaseCommitted.
 	Lease Lease
 
-	// MaxRequest is the largest request that is sent, in bytes. Servers refuse more than
-	// 1,048,575 unless they are configured otherwise, which is the default.
+	// MaxRequest is the largest request that is sent, in bytes. The default is 1,048,575: servers
+	// refuse larger requests unless they are configured otherwise.
 	MaxRequest int
 
-	// MaxReply is the largest reply that is accepted, in bytes: a request with a
-	// larger one fails with [ErrTooLarge], all others go on. The default is 4 MiB.
+	// MaxReply is the largest reply that is accepted, in bytes: a request with a larger reply fails
+	// with [ErrTooLarge], all others go on. The default is 4 MiB. Only the list of the transactions
+	// of package commit may be larger, up to 64 MiB.
 	MaxReply int
 
-	// Logger receives records about connections, the session, and the recipes on it, never secrets or
-	// data. Their attributes are the session's Name and id, and the recipe and path that they are
-	// about. What is lost is WARN: a session that expires, a lock, a claimed item, a server that cannot be used.
-	// Grants and ends are INFO, those of locks, semaphores, rounds of barriers, and committed transactions DEBUG. It must
-	// not block: the session may handle nothing else meanwhile. The default discards.
+	// Logger receives records about connections, the session, and the recipes on it, never secrets
+	// or data. Their attributes are the session's Name and id, and the recipe and path that they
+	// are about. Losses have the level WARN: a session that expires, a lost lock or claimed item, a
+	// server that cannot be used. Grants and ends have the level INFO; for locks, semaphores,
+	// rounds of barriers, and committed transactions it is DEBUG. The Logger must not block: the
+	// session may handle nothing else meanwhile. No lock is held while a record is handled. The
+	// default discards.
 	Logger *slog.Logger
 
 	// Observer receives reports of requests and changes of state. The default is none.
@@ -120,16 +191,29 @@ type Options struct {
 type Lease int
 
 const (
-	// LeaseCommitted trusts only what a quorum of the servers has committed. While a
-	// recipe relies on the session, it writes a transaction that changes nothing every two
-	// ninths of the session timeout. Other writes serve as well.
+	// LeaseCommitted trusts only transactions that a quorum of the servers has committed. While a
+	// recipe relies on the session, it writes a transaction that changes nothing: every five ninths
+	// of the session timeout, or more often with a short ServerTick, whose table has the times.
+	// Other writes serve as well.
 	LeaseCommitted Lease = iota
 
-	// LeaseAnswered trusts every server that says that it leads: one write less every few
-	// seconds. A leader that has been deposed, and has not noticed yet, goes on saying so,
-	// for syncLimit ticks at most. For so long a session that is connected to it may
-	// believe that it holds what the next leader has given away.
+	// LeaseAnswered trusts every server that says that it leads. It saves one write every few
+	// seconds. A leader that has been deposed, and has not noticed yet, goes on saying so, for
+	// syncLimit ticks at most. For so long a session that is connected to it may believe that it
+	// holds a grant which the next leader has given away.
 	LeaseAnswered
+
+	// LeaseShared is for sessions whose servers follow: set leaderServes=no in the configuration of
+	// the servers, or give the session observers of the leader only. It trusts the same
+	// transactions as LeaseCommitted, and those of other clients as well: if the servers show a
+	// newer transaction than the last sync did, a quorum followed the leader when that sync was
+	// sent. So thousands of sessions need a few transactions a second together. A session alone
+	// needs as many as with LeaseCommitted.
+	//
+	// On a server that leads, a newer transaction proves nothing, and nothing tells a client that
+	// its server leads. A session that is connected to the leader may believe that it holds a grant
+	// which a later leader has given away, as with LeaseAnswered.
+	LeaseShared
 )
 
 func (o *Options) withDefaults() Options {
@@ -140,6 +224,7 @@ func (o *Options) withDefaults() Options {
 	v.Timeout = cmp.Or(v.Timeout, 10*time.Second)
 	v.CloseTimeout = cmp.Or(v.CloseTimeout, 2*time.Second)
 	v.ResolveEvery = cmp.Or(v.ResolveEvery, 30*time.Second)
+	v.Rebalance = cmp.Or(v.Rebalance, 10*time.Minute)
 	v.MaxRequest = cmp.Or(v.MaxRequest, 1<<20-1)
 	v.MaxReply = cmp.Or(v.MaxReply, 4<<20)
 	v.Auth = slices.Clone(v.Auth)
@@ -148,7 +233,7 @@ func (o *Options) withDefaults() Options {
 		v.ACL = WorldAll()
 	}
 	if v.Dialer == nil {
-		v.Dialer = new(net.Dialer).DialContext
+		v.Dialer = servers.NewDialer().DialContext
 	}
 	if v.Logger == nil {
 		v.Logger = slog.New(slog.DiscardHandler)
@@ -182,8 +267,8 @@ func (o *Options) validate() error {
 			refuse(of.name, of.time, "must not be negative")
 		}
 	}
-	if o.Lease != LeaseCommitted && o.Lease != LeaseAnswered {
-		refuse("Lease", int(o.Lease), "is none of LeaseCommitted and LeaseAnswered")
+	if o.Lease < LeaseCommitted || o.Lease > LeaseShared {
+		refuse("Lease", int(o.Lease), "is none of LeaseCommitted, LeaseAnswered and LeaseShared")
 	}
 	const least = 4 << 10
 	if o.MaxRequest < least {
@@ -210,7 +295,7 @@ func (o *Options) validate() error {
 
 // Auth is a credential that a session presents.
 type Auth struct {
-	Scheme string // "digest", for one
+	Scheme string // "digest", for example
 	Secret []byte // "user:password" for digest
 }
 
@@ -223,8 +308,8 @@ func (a Auth) GoString() string { return "session.Auth{" + a.String() + "}" }
 // MarshalText hides the secret, from encoding/json as well.
 func (a Auth) MarshalText() ([]byte, error) { return []byte(a.String()), nil }
 
-// SASL authenticates the connections of a session: see [Options.SASL]. [DigestMD5] is one. For
-// another mechanism, such as GSSAPI (Kerberos), implement it with a library of your choice.
+// SASL authenticates the connections of a session: see [Options.SASL]. [DigestMD5] implements it.
+// For another mechanism, such as GSSAPI (Kerberos), implement it with a library of your choice.
 //
 // ZooKeeper does not name the mechanism on the wire: it follows from the configuration of the
 // servers. With GSSAPI the service principal is usually zookeeper/<host of the server>. The
@@ -242,6 +327,34 @@ type SASL interface {
 type SASLExchange interface {
 	// Step takes the token of a reply. It returns the token of the next request, or that the
 	// exchange is complete. After an error the session tries the next server. If the error wraps
-	// [ErrAuthFailed], requests fail until a connection succeeds.
+	// [ErrAuthFailed] with every server, requests fail until a connection succeeds.
 	Step(challenge []byte) (response []byte, done bool, err error)
+}
+
+// ofConnections returns the options that concern the connections.
+func (o *Options) ofConnections() conn.Options {
+	c := conn.Options{
+		Timeout: o.Timeout, ServerTick: o.ServerTick, Rebalance: o.Rebalance,
+		MaxRequest: o.MaxRequest, MaxReply: o.MaxReply, ReadOnly: o.ReadOnly,
+		Lenient: o.Lease == LeaseAnswered, Shared: o.Lease == LeaseShared,
+	}
+	for _, a := range o.Auth {
+		c.Auth = append(c.Auth, wire.Request{Op: wire.OpAuth, Scheme: a.Scheme, Data: a.Secret})
+	}
+	if o.SASL != nil {
+		c.Authenticate = o.authenticate
+	}
+	return c
+}
+
+// authenticate does the exchange of Options.SASL on one connection.
+func (o *Options) authenticate(ctx context.Context, server string, present func([]byte) ([]byte, error)) error {
+	exchange, token, err := o.SASL.Start(ctx, server)
+	for done := false; err == nil && !done; {
+		var challenge []byte
+		if challenge, err = present(token); err == nil {
+			token, done, err = exchange.Step(challenge)
+		}
+	}
+	return err
 }

@@ -48,22 +48,3 @@ func flawOf(path string) (why string) {
 	}
 	return ""
 }
-
-// A chroot is the path on the server of the session's root; "" if that is the server's.
-type chroot string
-
-// absolute returns the path on the server.
-func (c chroot) absolute(path string) string {
-	if path == "/" && c != "" {
-		return string(c)
-	}
-	return string(c) + path
-}
-
-// relative returns the path as the users of the session know it.
-func (c chroot) relative(path string) string {
-	if rest := strings.TrimPrefix(path, string(c)); rest != "" {
-		return rest
-	}
-	return "/"
-}

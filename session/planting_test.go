@@ -103,8 +103,8 @@ func TestFollowCreated(t *testing.T) {
 	})
 }
 
-// TestPlantingInStorms: whatever happens, who follows a node that was created together with others is told, in
-// the end, what has become of it, and of the node that is watched with it.
+// TestPlantingInStorms: whatever happens, who follows a node that was created together with others
+// is told, in the end, what has become of it, and of the node that is watched with it.
 func TestPlantingInStorms(t *testing.T) {
 	const parents = 12
 	type place struct {
@@ -230,8 +230,8 @@ func TestPlantingInStorms(t *testing.T) {
 	})
 }
 
-// TestPlantingIsLost: a node was changed before its watch was to be planted, the request for that is lost with its
-// connection, and what the session has seen since is newer.
+// TestPlantingIsLost: a node was changed before its watch was to be planted, the request for that
+// is lost with its connection, and what the session has seen since is newer.
 func TestPlantingIsLost(t *testing.T) {
 	inBubble(t, zktest.Config{Latency: time.Millisecond}, func(t *testing.T, srv *zktest.Server, opts *session.Options) {
 		s, other := mustOpen(t, srv.Addrs(), opts), mustOpen(t, srv.Addrs(), &session.Options{Dialer: srv.DialContext})
@@ -281,7 +281,8 @@ func TestPlantingIsLost(t *testing.T) {
 	})
 }
 
-// TestFollowTogether: nodes of others that are watched without being read, by the request that watches an own one.
+// TestFollowTogether: nodes of others that are watched without being read, by the request that
+// watches an own one.
 func TestFollowTogether(t *testing.T) {
 	inBubble(t, zktest.Config{Latency: time.Millisecond}, func(t *testing.T, srv *zktest.Server, opts *session.Options) {
 		s, other := mustOpen(t, srv.Addrs(), opts), mustOpen(t, srv.Addrs(), &session.Options{Dialer: srv.DialContext})
@@ -381,6 +382,7 @@ func TestFollowTogether(t *testing.T) {
 		}
 		check.Must(t, remove(own)())
 		pass(time.Second)
+		synctest.Wait() // for the race detector
 		for _, row := range rows {
 			if got := fmt.Sprint(told[row.name]); got != "["+row.want+"]" {
 				t.Errorf("%.20s: told %s, want %s", row.name, got, row.want)

@@ -9,8 +9,8 @@ import (
 	"github.com/zkactors/zkactors/session/zktest"
 )
 
-// TestRealReadOnly: a real server that has lost its quorum refuses the session, and serves reads to the next one, until there is
-// a quorum again.
+// TestRealReadOnly: a real server that has lost its quorum refuses the session, and serves reads to
+// the next one, until there is a quorum again.
 func TestRealReadOnly(t *testing.T) {
 	t.Parallel()
 	ens := zktest.StartEnsemble(t, 3, zktest.NoSync(), zktest.JVMFlags("-Dreadonlymode.enabled=true"),

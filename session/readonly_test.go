@@ -1,7 +1,9 @@
 package session_test
 
 import (
+	"context"
 	"errors"
+	"net"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -17,8 +19,9 @@ func readOnly(frame []byte) []byte {
 	return append(frame[:withoutFlag:withoutFlag], 1)
 }
 
-// TestReadOnly: a read-only server answers the blocking reads of the session. For everything else there is no
-// connection: writes are refused, Async requests wait, the lease ends in time, and no event tells of a connection.
+// TestReadOnly: a read-only server answers the blocking reads of the session. For everything else
+// there is no connection: writes are refused, Async requests wait, the lease ends in time, and no
+// event tells of a connection.
 func TestReadOnly(t *testing.T) {
 	tapping(t, func(t *testing.T, srv *zktest.Server, tp *tap, opts *session.Options) {
 		ctx := t.Context()
@@ -119,5 +122,30 @@ func TestReadOnlyIsAChoice(t *testing.T) {
 		if plain.State() != nil || plain.ReadOnly() {
 			t.Error(plain)
 		}
+	})
+}
+
+// TestReadOnlyAndSlow: long replies of a read-only server are no reason to warn, as it bears no
+// lease.
+func TestReadOnlyAndSlow(t *testing.T) {
+	tapping(t, func(t *testing.T, srv *zktest.Server, tp *tap, opts *session.Options) {
+		const size = 1 << 20
+		check.Have(mustOpen(t, srv.Addrs(), opts).Create(t.Context(), "/long", make([]byte, size-1000), session.Persistent))(t)
+		var way line
+		opts.Dialer = func(ctx context.Context, network, address string) (net.Conn, error) {
+			conn, err := tp.dialContext(ctx, network, address)
+			return narrow{conn, &way.down, &way.up}, err
+		}
+		opts.ReadOnly, opts.Timeout = true, 12*time.Second
+		tp.strikeWith(strike{greeting: readOnly, always: true})
+		s := mustOpen(t, srv.Addrs(), opts)
+		defer s.Rely()()
+		way.down.Store(size * 10 / 48)
+		for range 4 {
+			_, _, err := s.Get(t.Context(), "/long")
+			check.OK(t, err)
+		}
+		check.True(t, s.ReadOnly(), "the session is not read-only")
+		way.down.Store(0)
 	})
 }

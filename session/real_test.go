@@ -560,3 +560,21 @@ func TestRealMemory(t *testing.T) {
 	t.Logf("%d KiB for each session", each>>10)
 	check.True(t, each <= 3<<19, "a session costs %d bytes, more than 1.5 MiB", each)
 }
+
+// TestRealTTLIsRefusedOnce: that servers have no nodes with a TTL is learned from a transaction,
+// too.
+func TestRealTTLIsRefusedOnce(t *testing.T) {
+	e := zktest.StartEnsemble(t, 1, zktest.NoSync(), zktest.Setting("extendedTypesEnabled", "false"))
+	s := check.Open(session.Open(t.Context(), e.Addrs(), nil))(t)
+	before := 0
+	for i := range 3 {
+		_, err := s.Multi(t.Context(), session.CreateOp("/a", nil, session.Persistent), session.CreateOp("/b", nil, session.TTL(time.Hour)))
+		check.Is(t, err, session.ErrUnimplemented)
+		check.True(t, strings.Contains(err.Error(), ": not implemented by the server: the server has no nodes with a TTL (extendedTypesEnabled)"), "%v", err)
+		if i == 0 {
+			before = e.Proposals()
+		}
+	}
+	check.Equal(t, e.Proposals(), before, "transactions after the first")
+	check.OK(t, s.EnsurePath(t.Context(), "/c/d"))
+}

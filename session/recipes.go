@@ -5,21 +5,29 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"time"
+
+	"github.com/zkactors/zkactors/session/internal/conn"
+	"github.com/zkactors/zkactors/session/internal/watches"
+	"github.com/zkactors/zkactors/session/internal/wire"
 )
 
 // ForRecipes returns the methods that recipes need, and other users of a session do not. Package
-// internal/client of this module declares them, and gives them to recipes (docs/adr/0028).
-func ForRecipes() any { return forRecipes{} }
+// internal/client of this module calls them for recipes (docs/adr/0028).
+//
+//nolint:revive // the documentation of users must not have the type: its methods are not for them
+func ForRecipes() forRecipes { return forRecipes{} }
 
-// forRecipes is the other side of a session.
+// forRecipes is the other side of a session: the one declaration of each method that only recipes
+// call.
 type forRecipes struct{}
 
 // Age returns how long ago the session was started, by a clock that never goes back: for
 // recipes that report to the [Observer] how long something took.
-func (forRecipes) Age(s *Session) time.Duration { return s.clock.now() }
+func (forRecipes) Age(s *Session) time.Duration { return s.conn.Clock.Now() }
 
 // CheckContext refuses a nil context with [ErrInvalidArgument].
 func (forRecipes) CheckContext(ctx context.Context) error { return checkContext(ctx) }
@@ -44,8 +52,8 @@ func (forRecipes) CheckPath(s *Session, path string) error {
 	return nil
 }
 
-// Explain adds to the error of a wait that ended with its context the last failure of each server, if the
-// session is not connected. It is for recipes: the errors of requests say so themselves.
+// Explain adds to the error of a wait that ended with its context the last failure of each server,
+// if the session is not connected. It is for recipes: the errors of requests say so themselves.
 func (forRecipes) Explain(s *Session, err error) error {
 	var request *OpError
 	if !errors.Is(err, context.DeadlineExceeded) && !errors.Is(err, context.Canceled) || errors.As(err, &request) {
@@ -65,21 +73,42 @@ func (forRecipes) Fits(s *Session, ops ...Op) error {
 // Room returns how many bytes more the transaction of the operations may have, at least.
 func (forRecipes) Room(s *Session, ops ...Op) int { return s.opts.MaxRequest - s.multiSize(ops) }
 
-// FollowCreated is [Async.Follow] of the data of an ephemeral node, which Share has just created
-// with the data and the ACL of the session. The results are those of the creation and of
-// a write to the parent in the same transaction.
+// FollowCreated is [Async.Follow] of the data of an ephemeral node that Share has just created,
+// with this data and the ACL of the session. The results are those of the creation, and of a write
+// to the parent in the same transaction.
 func (forRecipes) FollowCreated(a Async, path string, data []byte, created, parent OpResult, tell func(Reading, error)) *Subscription {
 	s := a.session
 	if created.company < 2 || parent.Stat == nil || !s.readsOwn() {
 		return a.Follow(path, AspectData, false, tell)
 	}
-	return a.follow(path, AspectData, &Subscription{tell: tell}, Reading{Data: data, Stat: statCreated(data, parent)})
+	return a.follow(path, AspectData, newSubscription(tell), createdWith(data, parent))
 }
 
-// FollowOnce is [Async.Follow] of the data of a node until it changes: then it ends, with a Reading without
-// a Stat and no error, and the node is not read again. A deletion is told as by Follow.
+// createdWith returns the known reading of an ephemeral node that was created in one transaction
+// with a write to the parent. Its owner is not set.
+func createdWith(data []byte, parent OpResult) watches.Reading {
+	zxid, when := parent.Stat.Mzxid, parent.Stat.Mtime
+	stat := &wire.Stat{Czxid: zxid, Mzxid: zxid, Pzxid: zxid, Ctime: when, Mtime: when, DataLength: int32(len(data))}
+	return watches.Reading{Data: data, Stat: stat}
+}
+
+// readsOwn reports whether the session may certainly read what it creates.
+func (s *Session) readsOwn() bool {
+	return !slices.ContainsFunc(s.acl, func(a wire.ACL) bool {
+		return a.Perms&int32(PermRead) == 0 || a.Scheme != "world" && a.Scheme != "auth"
+	})
+}
+
+// Roomy returns the same requests, whose replies may have up to 64 MiB, whatever Options.MaxReply
+// is: for lists that a recipe cannot do without.
+func (forRecipes) Roomy(a Async) *Async { a.roomy = true; return &a }
+
+// FollowOnce is [Async.Follow] of the data of a node until it changes: then it ends, with a Reading
+// without a Stat and no error, and the node is not read again. A deletion is reported as by Follow.
 func (forRecipes) FollowOnce(a Async, path string, tell func(Reading, error)) *Subscription {
-	return a.follow(path, AspectData, &Subscription{tell: tell, once: true}, Reading{})
+	sub := newSubscription(tell)
+	sub.watched.Once = true
+	return a.follow(path, AspectData, sub, watches.Reading{})
 }
 
 // other is a node that is watched together with one that was created. The type has no name, so that
@@ -89,10 +118,11 @@ type other = struct {
 	Tell func(Reading, error)
 }
 
-// FollowTogether is FollowCreated, and watches nodes of others with the same request, which does not
-// read them: what is told of each first has a Stat without values. From then on, changes since the creation
-// included, it is told of like one that [Async.Follow] follows. The server does not say whether it may be read:
-// if not, it sends no event. Only a caller that need not hear of the change may follow a node so.
+// FollowTogether is FollowCreated, and watches nodes of other clients with the same request. It
+// does not read them: the first reading of each has a Stat without values. From then on the node is
+// followed as by [Async.Follow], and changes since the creation are reported. The server does not
+// say whether the session may read the node: if not, it sends no event. Only a caller that need not
+// learn of the change may follow a node so.
 func (forRecipes) FollowTogether(a Async, path string, data []byte, parent OpResult, tell func(Reading, error), others []other) (sub *Subscription, all []*Subscription) {
 	s := a.session
 	if parent.Stat == nil || !s.readsOwn() {
@@ -101,41 +131,59 @@ func (forRecipes) FollowTogether(a Async, path string, data []byte, parent OpRes
 		}
 		return a.Follow(path, AspectData, false, tell), all
 	}
-	s.watches.mu.Lock()
-	defer s.watches.mu.Unlock()
-	epoch, over := a.present()
-	var entries []*watchEntry
-	size := 0
-	follow := func(path string, tell func(Reading, error), known Reading) *Subscription {
-		sub := &Subscription{tell: tell}
-		full, err := s.target(path)
-		if err == nil {
-			err = over
-		}
-		if err != nil {
+	watchers := make([]watches.Watcher, 0, 1+len(others))
+	follow := func(path string, tell func(Reading, error), known watches.Reading) *Subscription {
+		sub := newSubscription(tell)
+		if full, err := s.target(path); err != nil {
 			s.deny(sub, path, err)
-			return sub
-		}
-		if size += 4 + len(full); size > maxWatches {
-			known = Reading{} // it is read
-		}
-		if e := s.follow(epoch, watchKey{full, watchData}, sub, known); e != nil {
-			entries = append(entries, e)
+		} else {
+			watchers = append(watchers, watches.Watcher{Key: watches.Key{Path: full, Kind: watches.Data}, Sub: &sub.watched, Known: known})
 		}
 		return sub
 	}
-	sub = follow(path, tell, Reading{Data: data, Stat: statCreated(data, parent)})
+	sub = follow(path, tell, createdWith(data, parent))
 	for _, o := range others {
-		all = append(all, follow(o.Path, o.Tell, Reading{Stat: unread}))
+		all = append(all, follow(o.Path, o.Tell, watches.Unread()))
 	}
-	if len(entries) > 0 {
-		s.sendPlanting(entries, parent.Stat.Mzxid, false)
+	if err := s.watches.FollowTogether(a.watcher, parent.Stat.Mzxid, watchers); err != nil {
+		for _, w := range watchers {
+			s.conn.Order.Put(func() { w.Sub.End(watches.Reading{}, s.unwatchable(w.Key.Path, err)) })
+		}
 	}
 	return sub, all
 }
 
-// Local returns what a recipe keeps for the whole session under the key: what create
-// returned when it was first asked for. The type of the key belongs to the recipe alone.
+// Remove is [Removal.Begin]. Where the session replaces containers by persistent nodes, the session
+// then deletes the parent of the recipe when it is empty: the path itself if children of it were
+// removed.
+func (forRecipes) Remove(a Async, r Removal, answer func(error)) (cancel func()) {
+	if a.session.replacesContainers() {
+		answered := answer
+		answer = func(err error) {
+			if err == nil {
+				a.session.noteLeaving(r.Path, r.Prefix != "")
+			}
+			answered(err)
+		}
+	}
+	return r.Begin(a, answer)
+}
+
+// Withdraw is [Async.Withdraw]. Where the session replaces containers by persistent nodes, the
+// session then deletes the parent of the node when it is empty.
+func (forRecipes) Withdraw(a Async, path string, answer func()) {
+	if a.session.replacesContainers() {
+		answered := answer
+		answer = func() {
+			a.session.noteLeaving(path, false)
+			answered()
+		}
+	}
+	a.Withdraw(path, answer)
+}
+
+// Local returns the value that a recipe keeps for the whole session under the key. The first call
+// with the key takes the value from create. The type of the key belongs to the recipe alone.
 func (forRecipes) Local(s *Session, key any, create func() any) any {
 	s.localMu.Lock()
 	defer s.localMu.Unlock()
@@ -158,10 +206,9 @@ func (forRecipes) Logger(s *Session) *slog.Logger { return s.opts.Logger }
 // session's options.
 func (forRecipes) Observer(s *Session) Observer { return s.observer() }
 
-// Rely has the session's lease rest on what a quorum of the servers has committed, until
-// release is called: for recipes, as long as they hold, or contend for, what excludes
-// others. It is to be called before the request that begins that is made. See the
-// package comment for what it costs.
+// Rely makes the session's lease rest on transactions that a quorum of the servers has committed,
+// until release is called. A recipe needs it for as long as it holds, or contends for, an exclusive
+// grant, and calls it before the first request for the grant. See the package comment for its cost.
 func (forRecipes) Rely(s *Session) (release func()) {
 	s.addRelied(1)
 	var released atomic.Bool
@@ -172,46 +219,45 @@ func (forRecipes) Rely(s *Session) (release func()) {
 	}
 }
 
-// Share is [Async.Multi], for operations that may be done in one transaction with those of
-// other callers: in the order in which they wait, and with one zxid. Two callers
-// that create nodes under one parent never share a transaction. It serves many callers with few
-// transactions. If the requests are not those of Sharing, or of no certain epoch, it is Multi.
+// Share is [Async.Multi], for operations that may be done in one transaction with those of other
+// callers: in the order in which they wait, and with one zxid. Two callers that create nodes under
+// one parent never share a transaction. It serves many callers with few transactions. It is Multi
+// if the requests are not from Sharing, or are for epoch 0.
 func (forRecipes) Share(a Async, ops []Op, answer func([]OpResult, error)) {
 	a.multi(ops, a.mayShare(), answer)
 }
 
 // Sharing returns the requests of one caller in the epoch. Its Share and its [Async.Withdraw] may
-// share transactions with those of others, and it has at most one such write without an answer.
-// Its requests go out in the order in which they are made, but for what [Async.Follow] and
-// [Async.Watch] read: that does not wait for a write.
+// share transactions with those of others, and it has at most one such write without an answer. Its
+// requests go out in the order in which they are made, except the reads of [Async.Follow] and
+// [Async.Watch]: they do not wait for a write.
 func (forRecipes) Sharing(s *Session, epoch int) *Async {
 	both := &struct {
 		Async
-		lane lane
+		lane conn.Lane
 	}{Async: s.Async(epoch)}
 	both.Async.lane = &both.lane
 	return &both.Async
 }
 
-// Sibling returns another session with the same servers and options, at once: it is
-// not established yet, and what is asked of it waits for that. It has an id and an end
-// of its own, and is closed with this one at the latest. The [Observer] is told of its
-// requests, not of its state.
+// Sibling returns another session with the same servers and options, at once: it is not established
+// yet, and its requests wait until it is. It has an id and an end of its own, and is closed with
+// this session at the latest. The [Observer] receives its requests, not its events.
 //
-// It is for what would burden this one: a reconnect takes as long as it takes to set
-// all watches of a session again.
+// It is for many watches that would burden this session: a reconnect takes as long as it takes to
+// set all watches of a session again.
 func (forRecipes) Sibling(s *Session) (*Session, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	select {
-	case <-s.closing:
+	case <-s.conn.Workers.Closing:
 		return nil, fmt.Errorf("open session: %w", ErrClosed)
 	default:
 	}
 	o := s.opts
 	o.Observer = requestObserver{Observer: o.Observer}
-	o.Resolve = nil // this session tells its siblings
-	sibling := newSession(s.servers.All(), o)
+	o.Resolve = nil // this session passes its list to its siblings
+	sibling := newSession(s.conn.Servers.All(), o)
 	sibling.parent = s
 	if s.beside == nil {
 		s.beside = make(map[*Session]struct{})

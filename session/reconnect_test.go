@@ -15,6 +15,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/zkactors/zkactors/internal/bubble"
 	"github.com/zkactors/zkactors/internal/check"
 	"github.com/zkactors/zkactors/internal/hasten"
 	"github.com/zkactors/zkactors/session"
@@ -55,6 +56,41 @@ func TestLossIsToldBeforeTheReconnect(t *testing.T) {
 		if ev, ok := s.State().(session.Suspended); ok {
 			t.Errorf("an hour after the reconnect, with requests answered, the session is %v", ev)
 		}
+	})
+}
+
+// TestWatchesComeBackFirst: what a watch has missed is told before Resumed, and before the answers
+// to requests, however long the server takes to set it again.
+func TestWatchesComeBackFirst(t *testing.T) {
+	bubble.Run(t, zktest.Config{Tick: time.Second, Latency: time.Millisecond}, func(w bubble.World) {
+		const path = "/a"
+		ctx := w.Context()
+		s, other := w.OpenGated(session.Options{Timeout: 12 * time.Second}), w.Open(session.Options{Timeout: 12 * time.Second})
+		check.Have(other.Create(ctx, path, nil, session.Persistent))(w)
+		check.Must(w, s.Sync(ctx, "/"))
+		pass(10 * time.Second)
+		var told []string // in the session's order
+		s.Async(0).Watch(path, func([]byte, *session.Stat, error) {}, func(_ []byte, _ *session.Stat, err error) {
+			check.Is(w, err, session.ErrNoNode)
+			told = append(told, "deleted")
+		})
+		s.Subscribe(func(ev session.Event) <-chan struct{} {
+			if _, is := ev.(session.Resumed); is {
+				told = append(told, "resumed")
+			}
+			return nil
+		})
+		pass(time.Second)
+		s.Cut()
+		check.Must(w, other.Delete(ctx, path, session.AnyVersion))
+		for range 2 {
+			s.Async(0).Exists(path, func(*session.Stat, error) { told = append(told, "answer") })
+		}
+		w.Delay(zktest.Match{Op: zktest.OpSetWatches}, time.Second)
+		s.Mend()
+		pass(5 * time.Second)
+		synctest.Wait()
+		check.EqualSlices(w, told, []string{"deleted", "resumed", "answer", "answer"})
 	})
 }
 
@@ -144,7 +180,7 @@ func TestStuckHeartbeat(t *testing.T) {
 		return true
 	}}
 	var dialled atomic.Int32
-	opts := &session.Options{Timeout: timeout, ServerTick: 200 * time.Millisecond}
+	opts := &session.Options{Timeout: timeout, ServerTick: 200 * time.Millisecond, Lease: session.LeaseAnswered}
 	opts.Dialer = func(ctx context.Context, network, addr string) (net.Conn, error) {
 		if dialled.Add(1) == 1 {
 			return bad.dial(ctx, network, addr)
@@ -152,6 +188,7 @@ func TestStuckHeartbeat(t *testing.T) {
 		return good.dial(ctx, network, addr)
 	}
 	s := mustOpen(t, []string{"a:1", "b:1"}, opts)
+	defer s.Rely()()
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	for ev := range s.Events(ctx) {
@@ -173,7 +210,7 @@ func TestTimeoutShrinks(t *testing.T) {
 		var dialled atomic.Int32
 		var silent atomic.Bool // the network is cut for good
 		first := make(chan net.Conn, 1)
-		opts := &session.Options{Timeout: before, ServerTick: time.Second}
+		opts := &session.Options{Timeout: before, ServerTick: time.Second, Lease: session.LeaseAnswered}
 		opts.Dialer = func(ctx context.Context, network, addr string) (net.Conn, error) {
 			server := &scripted{timeout: before, answer: func(_ *scripted, conn net.Conn, xid, op int32) bool {
 				if !silent.Load() {
@@ -191,6 +228,7 @@ func TestTimeoutShrinks(t *testing.T) {
 			return conn, err
 		}
 		s := mustOpen(t, []string{"scripted:1"}, opts)
+		defer s.Rely()()
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
 		events := s.Events(ctx)
@@ -248,6 +286,33 @@ func TestFirstRedialIsSpread(t *testing.T) {
 	})
 }
 
+// TestConnectionsThatBreakAtOnce: each connection is lost when it has resumed the session, before a
+// transaction that waits has proved the lease. The next proves it before it resumes the session.
+// Such a session is not given up.
+func TestConnectionsThatBreakAtOnce(t *testing.T) {
+	inBubble(t, zktest.Config{Latency: 20 * time.Millisecond}, func(t *testing.T, srv *zktest.Server, opts *session.Options) {
+		opts.Timeout = 10 * time.Second
+		s := mustOpen(t, srv.Addrs(), opts)
+		defer s.Close()
+		defer s.Rely()()
+		read := make(chan error, 1)
+		s.Async(0).Watch("/", func(_ []byte, _ *session.Stat, err error) { read <- err }, func([]byte, *session.Stat, error) {})
+		check.Must(t, <-read)
+		events := s.Events(t.Context())
+		zktest.Await(t, events, nil) // it is connected
+		for until := time.Now().Add(3 * opts.Timeout); time.Now().Before(until); {
+			srv.Delay(zktest.Match{Op: zktest.OpCheck}, time.Millisecond) // no two answers come at once
+			srv.Disconnect(0)
+			ev := zktest.Await(t, events, func(ev session.Event) bool {
+				_, suspended := ev.(session.Suspended)
+				return !suspended
+			})
+			_, resumed := ev.(session.Resumed)
+			check.Require(t, resumed, "%v", ev)
+		}
+	})
+}
+
 // TestPoison: a request whose reply always ends the connection fails, and others go on.
 func TestPoison(t *testing.T) {
 	for _, v := range verbs() {
@@ -300,6 +365,67 @@ func TestCredentialsAreRefusedLater(t *testing.T) {
 			pass(time.Minute)
 		}
 	})
+}
+
+// TestOneServerRefuses: at a reconnect one server of two refuses the credentials, once. Nothing
+// fails for that: what waits goes out when the other has accepted them. When both have refused, it
+// fails, and so does Await until one accepts.
+func TestOneServerRefuses(t *testing.T) {
+	for _, refusals := range []int{1, 2, 5} {
+		t.Run(fmt.Sprint(refusals), func(t *testing.T) {
+			inBubble(t, zktest.Config{Tick: time.Second, Replicas: 2}, func(t *testing.T, srv *zktest.Server, opts *session.Options) {
+				opts.Auth = []session.Auth{{Scheme: "digest", Secret: []byte("user:password")}}
+				s := mustOpen(t, srv.Addrs(), opts)
+				const authFailed = -115
+				for range refusals { // of connections
+					srv.AnswerError(zktest.Match{Op: zktest.OpAuth}, authFailed)
+				}
+				want := error(nil)
+				if refusals > 1 {
+					want = session.ErrAuthFailed
+				}
+				srv.Refuse(true)
+				srv.Disconnect(0)
+				synctest.Wait()
+				answers := make(chan error, 2)
+				s.Async(1).Set("/", nil, session.AnyVersion, func(_ *session.Stat, err error) { answers <- err })
+				s.Async(0).Exists("/", func(_ *session.Stat, err error) { answers <- err })
+				srv.Refuse(false)
+				for range cap(answers) {
+					check.Is(t, <-answers, want, "a request that waits")
+				}
+				if refusals > 2 {
+					check.Is(t, s.Await(t.Context()), session.ErrAuthFailed, "Await")
+					check.Is(t, s.Healthy(t.Context()), session.ErrAuthFailed, "Healthy")
+					check.Fails(s.Exists(t.Context(), "/"))(t, session.ErrAuthFailed)
+				}
+				pass(10 * time.Second)
+				check.OK(t, s.Await(t.Context()), "Await, when a server has accepted")
+				check.OK(t, s.Healthy(t.Context()))
+				check.Have(s.Exists(t.Context(), "/"))(t)
+
+				srv.AnswerError(zktest.Match{Op: zktest.OpAuth}, authFailed) // of the earlier refusals none counts
+				srv.Disconnect(0)
+				check.OK(t, s.Await(t.Context()), "Await, after one refusal more")
+			})
+		})
+	}
+}
+
+// TestOpenIsRefused: by every server, or by one of two.
+func TestOpenIsRefused(t *testing.T) {
+	for refusals, want := range []error{nil, nil, session.ErrAuthFailed} {
+		inBubble(t, zktest.Config{Tick: time.Second, Replicas: 2}, func(t *testing.T, srv *zktest.Server, opts *session.Options) {
+			opts.Auth = []session.Auth{{Scheme: "digest", Secret: []byte("user:password")}}
+			for range refusals {
+				srv.AnswerError(zktest.Match{Op: zktest.OpAuth}, -115)
+			}
+			s, err := session.Open(t.Context(), srv.Addrs(), opts)
+			if check.Is(t, err, want, refusals, " refusals"); err == nil {
+				s.Close()
+			}
+		})
+	}
 }
 
 // A record is what a logger was told.

@@ -120,8 +120,8 @@ func (c *clerk) Leader(path, node string, data []byte, at int64) {
 }
 func (c *clerk) Members(path string, n int) { c.note(path, n) }
 
-// TestRecipesAreLogged: each report of a recipe reaches the observer and the log. A record has a level
-// that fits, and no data.
+// TestRecipesAreLogged: each report of a recipe reaches the observer and the log. A record has a
+// level that fits, and no data.
 func TestRecipesAreLogged(t *testing.T) {
 	inBubble(t, zktest.Config{Tick: time.Second}, func(t *testing.T, srv *zktest.Server, opts *session.Options) {
 		j, c := newJournal(slog.LevelDebug), &clerk{}

@@ -10,11 +10,13 @@ import (
 	"github.com/cenkalti/backoff/v4"
 
 	"github.com/zkactors/zkactors/internal/znode"
+	"github.com/zkactors/zkactors/session/internal/fault"
 	"github.com/zkactors/zkactors/session/internal/wire"
+	"github.com/zkactors/zkactors/session/internal/workers"
 )
 
 // awaitAnswer makes a request and waits for its answer, or the end of ctx.
-func awaitAnswer[T any](ctx context.Context, s *core, op, path string, start func(answer func(T, error)) *call) (T, error) {
+func awaitAnswer[T any](ctx context.Context, s *Session, op, path string, start func(answer func(T, error)) *call) (T, error) {
 	var none T
 	if ctx == nil {
 		return none, &OpError{Op: op, Path: path, Err: errNilContext}
@@ -35,12 +37,12 @@ func awaitAnswer[T any](ctx context.Context, s *core, op, path string, start fun
 	}
 	why := context.Cause(ctx)
 	switch {
-	case c.abandon():
+	case c.Abandon():
 		err := &OpError{Op: op, Path: path, Err: s.waitedInVain(why)}
-		took := s.clock.now() - c.began
-		s.order.Put(func() { s.opts.Observer.Request(op, took, err) })
+		took := s.conn.Clock.Now() - c.Began
+		s.conn.Order.Put(func() { s.opts.Observer.Request(op, took, err) })
 		return none, err
-	case c.write:
+	case c.Write:
 		select {
 		case o := <-answered:
 			return o.result, o.err
@@ -52,7 +54,7 @@ func awaitAnswer[T any](ctx context.Context, s *core, op, path string, start fun
 }
 
 // bounded returns ctx, or one that ends after [Options.RequestTimeout] if ctx has no deadline.
-func (s *core) bounded(ctx context.Context) (context.Context, context.CancelFunc) {
+func (s *Session) bounded(ctx context.Context) (context.Context, context.CancelFunc) {
 	if d := s.opts.RequestTimeout; d > 0 && ctx != nil {
 		if _, has := ctx.Deadline(); !has {
 			return context.WithTimeoutCause(ctx, d, errRequestTimeout)
@@ -63,9 +65,8 @@ func (s *core) bounded(ctx context.Context) (context.Context, context.CancelFunc
 
 var errRequestTimeout = fmt.Errorf("%w (Options.RequestTimeout)", context.DeadlineExceeded)
 
-// blameChroot adds to an error about a missing node that the chroot itself is missing, if
-// it is.
-func (s *core) blameChroot(ctx context.Context, err error) error {
+// blameChroot adds to an error about a missing node whether the chroot itself is missing.
+func (s *Session) blameChroot(ctx context.Context, err error) error {
 	var of *OpError
 	if s.chroot == "" || s.rooted.Load() || !isNoNode(err) || !errors.As(err, &of) {
 		return err
@@ -84,37 +85,34 @@ func (s *core) blameChroot(ctx context.Context, err error) error {
 
 // waitedInVain returns the error of a request that was not sent: with the last failure of
 // each server if there is no connection.
-func (s *core) waitedInVain(why error) error {
+func (s *Session) waitedInVain(why error) error {
 	e := s.newestEpoch()
 	if e == nil {
 		return why
 	}
-	e.mu.Lock()
-	connected := e.open != nil
-	e.mu.Unlock()
-	if connected {
+	if e.Access().Open {
 		return why
 	}
-	return fmt.Errorf("%w (not connected: %s)", why, s.servers.Troubles())
+	return fmt.Errorf("%w (not connected: %s)", why, s.conn.Servers.Troubles())
 }
 
-// repeatPassing repeats what does no harm when repeated, until it succeeds, fails for a
-// reason that does not pass, or ctx ends.
+// repeatPassing repeats a request that does no harm when it is repeated, until it succeeds, fails
+// for a reason that does not pass, or ctx ends.
 func repeatPassing[T any](ctx context.Context, of Async, try func() (T, error)) (T, error) {
 	var pause *backoff.ExponentialBackOff
 	for blamed := 0; ; {
 		result, err := try()
-		if err == nil || errors.Is(err, errHopeless) {
+		if err == nil || errors.Is(err, fault.ErrHopeless) {
 			return result, err
 		}
-		if blamed++; !errors.Is(err, errBlamed) {
+		if blamed++; !errors.Is(err, fault.ErrBlamed) {
 			blamed = 0
 		}
-		if blamed == maxBlamed {
-			return result, fmt.Errorf("%w; %w", err, errHopeless)
+		if blamed == fault.MostBlamed {
+			return result, fmt.Errorf("%w; %w", err, fault.ErrHopeless)
 		}
 		if pause == nil {
-			pause = newPauses(5*time.Millisecond, time.Second)
+			pause = workers.NewPauses(5*time.Millisecond, time.Second)
 		}
 		if !Passing(err) || of.over(err) || ctx.Err() != nil {
 			return result, err
@@ -144,23 +142,22 @@ func requestRepeatedly[T any](ctx context.Context, of Async, op, path string, st
 	return repeatPassing(ctx, of, func() (T, error) { return requestOnce(ctx, of, op, path, start) })
 }
 
-// Async returns the asynchronous requests of one epoch, which [Connected] names. In
-// any other epoch they are answered with [ErrExpired]. Epoch 0 stands for whichever
-// is present.
+// Async returns the asynchronous requests of one epoch, which [Connected] names. In any other epoch
+// they are answered with [ErrExpired]. Epoch 0 stands for the present epoch.
 func (s *Session) Async(epoch int) Async { return s.requests(epoch) }
 
-func (s *core) anyEpoch() Async { return Async{session: s, blocking: true} }
+func (s *Session) anyEpoch() Async { return Async{session: s, blocking: true} }
 
-// Create creates a node with the ACL of the session, and returns its path. The name
-// of a sequential node is preceded by a GUID, and followed by a number:
-// /a/b- becomes /a/_c_<guid>-b-0000000001, so that it can be found when the
-// reply is lost. A missing parent is [ErrNoNode]: see [Session.EnsurePath].
+// Create creates a node with the ACL of the session, and returns its path. The name of a sequential
+// node is preceded by a GUID, and followed by a number: /a/b- becomes /a/_c_<guid>-b-0000000001, so
+// that the node can be found when the reply is lost. A missing parent is [ErrNoNode]: see
+// [Session.EnsurePath].
 //
-// An ephemeral or sequential node whose outcome is in doubt is looked for, and
-// returned if it was made. If ctx ends before that is settled, the node is
-// removed, as soon as that is possible. Others fail with [ErrUnknownOutcome] if the
-// reply was lost. An ephemeral node belongs to the session that created it: if that
-// expires before the answer, the error is [ErrExpired].
+// If the outcome of the create of an ephemeral or sequential node is in doubt, Create looks for the
+// node, and returns it if it was made. It creates the node again if a busy server has not done so.
+// If ctx ends before that is settled, the node is removed as soon as possible. Creates of other
+// nodes fail with [ErrUnknownOutcome] if the reply was lost. An ephemeral node belongs to the
+// session that created it: if that session expires before the answer, the error is [ErrExpired].
 func (s *Session) Create(ctx context.Context, path string, data []byte, mode CreateMode) (string, error) {
 	return s.createWith(ctx, path, data, mode, nil)
 }
@@ -173,7 +170,7 @@ func (s *Session) CreateWithACL(ctx context.Context, path string, data []byte, m
 	return s.createWith(ctx, path, data, mode, slices.Clone(acl))
 }
 
-// createWith creates a node with the ACL, or that of the session if it is nil.
+// createWith creates a node with the ACL, or with the session's ACL if it is nil.
 func (s *Session) createWith(ctx context.Context, path string, data []byte, mode CreateMode, acl []ACL) (string, error) {
 	ctx, cancel := s.bounded(ctx)
 	defer cancel()
@@ -183,38 +180,69 @@ func (s *Session) createWith(ctx context.Context, path string, data []byte, mode
 	if mode.IsSequential() {
 		return s.createSequential(ctx, path, data, mode, acl)
 	}
-	var c *call
-	node, err := awaitAnswer(ctx, s.core, "create", path, func(answer func(string, error)) *call {
-		c = s.anyEpoch().create(path, data, mode, acl, answer)
-		return c
-	})
-	if mode != Ephemeral || !isAny(err, ErrUnknownOutcome) {
-		return node, err
+	for pauses := newCreatePauses(); ; pauses.await(ctx) {
+		var c *call
+		node, err := awaitAnswer(ctx, s, "create", path, func(answer func(string, error)) *call {
+			c = s.anyEpoch().create(path, data, mode, acl, answer)
+			return c
+		})
+		if mode != Ephemeral || !InDoubt(err) {
+			return node, err
+		}
+		if node, err = s.settleEphemeral(ctx, c, err); node != "" || err != nil {
+			return node, err
+		}
 	}
-	return s.settleEphemeral(ctx, c, err)
 }
 
-// createSequential tries under one GUID until it is known what became of it.
+// createPauses are the pauses between creates that a busy server has not done.
+type createPauses struct{ *backoff.ExponentialBackOff }
+
+func newCreatePauses() createPauses {
+	return createPauses{workers.NewPauses(5*time.Millisecond, time.Second)}
+}
+
+func (p createPauses) await(ctx context.Context) {
+	select {
+	case <-time.After(p.NextBackOff()):
+	case <-ctx.Done():
+	}
+}
+
+// catchUp waits until the server has done the create that it has begun. A busy server may answer
+// before it has done the create; a reconnect begins with a sync.
+func (s *Session) catchUp(ctx context.Context, of Async, path string, doubt error) error {
+	if !isAny(doubt, ErrBusy) {
+		return nil
+	}
+	_, err := requestRepeatedly(ctx, of, "sync", path, Async.sync)
+	return err
+}
+
+// createSequential tries under one GUID until the outcome is known.
 func (s *Session) createSequential(ctx context.Context, path string, data []byte, mode CreateMode, acl []ACL) (string, error) {
 	dir, name := znode.Split(path)
 	guid := znode.NewGUID()
-	for {
+	for pauses := newCreatePauses(); ; {
 		var c *call
-		node, err := awaitAnswer(ctx, s.core, "create", path, func(answer func(string, error)) *call {
+		node, err := awaitAnswer(ctx, s, "create", path, func(answer func(string, error)) *call {
 			c = s.anyEpoch().create(znode.Join(dir, znode.GUIDName(guid, name)), data, mode, acl, answer)
 			return c
 		})
-		if !isAny(err, ErrUnknownOutcome) {
+		if !InDoubt(err) {
 			return node, err
 		}
 		of := s.anyEpoch()
 		if mode.IsEphemeral() {
 			if isAny(err, ErrExpired) {
-				return "", err // it is gone with its session
+				return "", err // the node is gone with its session
 			}
-			of = s.Async(c.epoch.Load().number)
+			of = s.Async(c.Epoch().Number)
 		}
-		found, findErr := s.find(ctx, of, dir, guid)
+		found, findErr := "", s.catchUp(ctx, of, dir, err)
+		if findErr == nil {
+			found, findErr = s.find(ctx, of, dir, guid)
+		}
 		switch {
 		case isNoNode(findErr), of.over(findErr) && mode.IsEphemeral():
 			return "", findErr
@@ -225,15 +253,17 @@ func (s *Session) createSequential(ctx context.Context, path string, data []byte
 			return "", err
 		case found != "":
 			if mode.IsEphemeral() {
-				c.epoch.Load().ephemerals.own(s.absolute(found), 0, nil)
+				c.Epoch().Ephemerals.Own(s.absolute(found), 0, nil)
 			}
 			return found, nil
+		case isAny(err, ErrBusy):
+			pauses.await(ctx)
 		}
 	}
 }
 
-// find looks for the node with the GUID. The sync that every new connection begins
-// with makes it see what an earlier one has done.
+// find looks for the node with the GUID. Every new connection begins with a sync, so find sees the
+// writes of an earlier connection.
 func (s *Session) find(ctx context.Context, of Async, dir, guid string) (string, error) {
 	children, err := requestRepeatedly(ctx, of, "children", dir, Async.children)
 	for _, name := range children.Names {
@@ -244,53 +274,55 @@ func (s *Session) find(ctx context.Context, of Async, dir, guid string) (string,
 	return "", err
 }
 
-// settleEphemeral finds out whether an ephemeral node stands whose create is in doubt.
+// settleEphemeral finds out whether an ephemeral node exists whose create is in doubt. It returns
+// "", and no error, if a busy server has not made it.
 func (s *Session) settleEphemeral(ctx context.Context, c *call, doubt error) (string, error) {
 	if isAny(doubt, ErrExpired) {
 		return "", doubt
 	}
-	of := s.Async(c.epoch.Load().number)
+	of := s.Async(c.Epoch().Number)
 	if ctx.Err() != nil {
 		of.removeMade(c)
 		return "", doubt
 	}
-	stat, err := requestRepeatedly(ctx, of, "exists", c.path, Async.exists)
+	var stat *Stat
+	err := s.catchUp(ctx, of, c.Path, doubt)
+	if err == nil {
+		stat, err = requestRepeatedly(ctx, of, "exists", c.Path, Async.exists)
+	}
 	switch {
 	case of.over(err):
 		return "", err
 	case err != nil:
 		of.removeMade(c)
 		return "", doubt
+	case stat == nil && isAny(doubt, ErrBusy):
+		return "", nil
 	case stat == nil:
-		return "", &OpError{Op: "create", Path: c.path, Err: ErrDisconnected}
+		return "", &OpError{Op: "create", Path: c.Path, Err: ErrDisconnected}
 	case !c.made(stat):
-		return "", &OpError{Op: "create", Path: c.path, Err: ErrNodeExists}
+		return "", &OpError{Op: "create", Path: c.Path, Err: ErrNodeExists}
 	}
-	return c.path, nil
+	return c.Path, nil
 }
 
-// made reports whether an ephemeral node is the one that the call was to create: not one
-// that the session had before, nor one that another call has made. If so, no other call has
-// from now on.
+// made reports whether the call has created an ephemeral node: not a node that the session had
+// before, nor a node that another call has made. If so, no other call claims the node from now on.
 func (c *call) made(stat *Stat) bool {
-	e := c.epoch.Load()
-	e.mu.Lock()
-	id := e.id
-	e.mu.Unlock()
-	if stat.EphemeralOwner != id || c.knew(stat) {
+	e := c.Epoch()
+	if stat.EphemeralOwner != e.ID() || c.knew(stat) {
 		return false
 	}
-	told := c.err == nil && c.zxid == stat.Czxid // the reply came when the caller had left
-	return told || e.ephemerals.own(e.session.absolute(c.path), stat.Czxid, c)
+	told := c.Err == nil && c.Zxid == stat.Czxid // the reply came when the caller had left
+	return told || e.Ephemerals.Own(c.session.absolute(c.Path), stat.Czxid, c)
 }
 
-// knew reports whether there was the node already when the call went out, as far as the
-// session had been told.
-func (c *call) knew(stat *Stat) bool { return stat.Czxid <= c.since }
+// knew reports whether the session knew of the node already when the call went out.
+func (c *call) knew(stat *Stat) bool { return stat.Czxid <= c.Since }
 
 // removeMade deletes the node that the call was to create, if it did.
 func (a Async) removeMade(c *call) {
-	Removal{Path: c.path, Is: c.made, Contested: true}.Begin(a, func(error) {})
+	Removal{Path: c.Path, Is: c.made, Contested: true}.Begin(a, func(error) {})
 }
 
 // Get returns the data of a node. A missing node is [ErrNoNode].
@@ -348,16 +380,16 @@ func (s *Session) Delete(ctx context.Context, path string, version int32) error 
 	return err
 }
 
-// Sync brings the server that the session is connected to up to what the leader has
-// committed: a read that follows sees what others had written when Sync was called.
+// Sync brings the server that the session is connected to up to what the leader has committed: a
+// read that follows sees the writes that other clients had made when Sync was called.
 func (s *Session) Sync(ctx context.Context, path string) error {
 	_, err := requestRepeatedly(ctx, s.anyEpoch(), "sync", path, Async.sync)
 	return err
 }
 
-// Multi does all the operations, or none. The results stand in the order of the
-// operations; if one fails the error is its error, and wraps [ErrUnknownOutcome] if
-// the reply was lost. Names of sequential nodes get no GUID here.
+// Multi does all the operations, or none. The results stand in the order of the operations; if an
+// operation fails, the error is that of the operation. The error wraps [ErrUnknownOutcome] if the
+// reply was lost. Names of sequential nodes get no GUID here.
 func (s *Session) Multi(ctx context.Context, ops ...Op) ([]OpResult, error) {
 	return requestOnce(ctx, s.anyEpoch(), "multi", firstPath(ops), func(a Async, _ string, answer func([]OpResult, error)) *call {
 		return a.multi(ops, false, answer)
@@ -366,14 +398,15 @@ func (s *Session) Multi(ctx context.Context, ops ...Op) ([]OpResult, error) {
 
 // EnsurePath makes sure that there is a node at path, with the missing nodes above it, the
 // session's chroot included. The nodes that it makes are containers, which the server
-// deletes some time after their last child, where the server knows them.
+// deletes some time after their last child. On ClickHouse Keeper they are persistent nodes, which
+// sessions of this library delete when they are empty.
 func (s *Session) EnsurePath(ctx context.Context, path string) error {
 	ctx, cancel := s.bounded(ctx)
 	defer cancel()
 	_, err := repeatPassing(ctx, s.anyEpoch(), func() (bool, error) {
 		e := &ensuring{requests: s.anyEpoch()}
 		defer e.over.Store(true)
-		return awaitAnswer(ctx, s.core, "ensure", path, func(answer func(bool, error)) *call { return e.begin(path, answer) })
+		return awaitAnswer(ctx, s, "ensure", path, func(answer func(bool, error)) *call { return e.begin(path, answer) })
 	})
 	return err
 }

@@ -32,8 +32,8 @@ func saslServers(t *testing.T, n int) *zktest.Ensemble {
 		zktest.JVMFlags("-Djava.security.auth.login.config="+jaas))
 }
 
-// TestRealSASL: a session authenticates each of its connections, before it sends anything else, to a server that
-// requires it.
+// TestRealSASL: a session authenticates each of its connections, before it sends anything else, to
+// a server that requires it.
 func TestRealSASL(t *testing.T) {
 	t.Parallel()
 	ens := saslServers(t, 1)
@@ -99,8 +99,8 @@ func (x *brokenExchange) Step(challenge []byte) ([]byte, bool, error) {
 	return x.SASLExchange.Step(challenge)
 }
 
-// TestRealSASLHook: an error of the users' mechanism is named, and does not hang. One that blocks ends with
-// the connection.
+// TestRealSASLHook: an error of the users' mechanism is named, and does not hang. One that blocks
+// ends with the connection.
 func TestRealSASLHook(t *testing.T) {
 	t.Parallel()
 	ens := saslServers(t, 1)

@@ -118,7 +118,8 @@ func TestLateSignsOfLife(t *testing.T) {
 				}
 				return true
 			}}
-			s := mustOpen(t, []string{"scripted:1"}, &session.Options{Timeout: timeout, ServerTick: tick, Dialer: server.dial})
+			s := mustOpen(t, []string{"scripted:1"}, &session.Options{Timeout: timeout, ServerTick: tick, Lease: session.LeaseAnswered, Dialer: server.dial})
+			defer s.Rely()()
 			ctx, cancel := context.WithCancel(t.Context())
 			defer cancel()
 			for ev := range s.Events(ctx) {

@@ -9,14 +9,29 @@ import (
 	"time"
 
 	"github.com/zkactors/zkactors/actors"
+	"github.com/zkactors/zkactors/session/internal/clock"
+	"github.com/zkactors/zkactors/session/internal/conn"
 	"github.com/zkactors/zkactors/session/internal/order"
+	"github.com/zkactors/zkactors/session/internal/servers"
+	"github.com/zkactors/zkactors/session/internal/watches"
+	"github.com/zkactors/zkactors/session/internal/workers"
 )
 
-// A Session talks to ZooKeeper through one session after another: when one is
-// lost, the next is established by itself. It is safe for concurrent use, and
-// must be closed.
+// A Session talks to ZooKeeper. It keeps one ZooKeeper session after another: when a session is
+// lost, the next is established without the caller. It is safe for concurrent use, and must be
+// closed.
 type Session struct {
-	*core
+	opts    Options
+	encoder // of requests, which converts paths
+	conn    conn.Session
+	watches *watches.Table
+	tidier  tidier
+
+	mu     sync.Mutex
+	newest *epoch // takes requests; nil once closed
+
+	id     atomic.Int64
+	rooted atomic.Bool // the chroot has been seen
 
 	gone    chan struct{} // closed when no goroutine is left
 	present atomic.Pointer[present]
@@ -24,13 +39,15 @@ type Session struct {
 	beside  map[*Session]struct{}
 	stopped atomic.Bool // no goroutine of the session is left
 
-	// These belong to the loop.
+	// These belong to the order.
+	epoch       *epoch // of the machine
+	connected   Connected
 	machine     machine
 	since       Event // connected
 	subscribers map[*subscriber]struct{}
 
 	localMu sync.Mutex
-	locals  map[any]any // what recipes keep, see Local
+	locals  map[any]any // values that recipes keep, see Local
 }
 
 // A subscriber receives every event, in the session's order.
@@ -39,16 +56,18 @@ type subscriber struct {
 	// tell returns a channel that is closed when the subscriber has acted on
 	// the event, or nil.
 	tell func(Event) (settled <-chan struct{})
-	// readable, if not nil, is called when a read-only server answers reads, or if it does already.
-	readable func()
+	// look, if not nil, is called when a read-only server begins to answer reads, or the last
+	// server has refused the credentials. It is also called when the subscription begins, in any
+	// state.
+	look func()
 	// end, if not nil, is called when the session has ended.
 	end func()
-	// over means that it was cancelled, perhaps before it began.
+	// over means that the subscription was cancelled, perhaps before it began.
 	over bool
 }
 
-func (sub *subscriber) begin()  { sub.session.order.PutStep((*subscribing)(sub)) }
-func (sub *subscriber) cancel() { sub.session.order.PutStep((*unsubscribing)(sub)) }
+func (sub *subscriber) begin()  { sub.session.conn.Order.PutStep((*subscribing)(sub)) }
+func (sub *subscriber) cancel() { sub.session.conn.Order.PutStep((*unsubscribing)(sub)) }
 
 // The steps with which a subscriber begins and ends.
 type (
@@ -62,28 +81,55 @@ func (s *unsubscribing) Run() { s.session.unsubscribe((*subscriber)(s)) }
 // newSession begins to dial. The loop is not started.
 func newSession(addresses []string, o Options) *Session {
 	s := &Session{
-		core: newCore(addresses, o), gone: make(chan struct{}),
+		opts: o, encoder: encoder{chroot(o.Chroot), wireACL(o.ACL), o.MaxRequest}, gone: make(chan struct{}),
 		subscribers: make(map[*subscriber]struct{}), machine: machine{epoch: 1},
 	}
-	s.order = order.New(s.checkDeadline) // nothing is told after the deadline as if it were before
-	s.tell = func(in input) { s.order.Put(func() { s.step(in) }) }
-	s.readable = s.announceReadable
 	s.opts.Logger = s.identify(o.Logger)
+	s.conn = conn.Session{
+		Options: s.opts.ofConnections(), Owner: (*owner)(s), Logger: s.opts.Logger,
+		Clock: clock.New(), Workers: workers.New(), Wake: make(chan struct{}, 1),
+		Order: order.New(s.checkDeadline), // no report after the deadline looks as if it came before
+		Servers: servers.New(addresses, servers.Options{
+			Timeout: o.Timeout, Dialer: o.Dialer, TLS: o.TLS, Warn: s.opts.Logger.Warn,
+		}),
+	}
+	s.watches = watches.New(s.conn.Order, s.unwatchable)
 	s.present.Store(&present{lost: time.Now()})
 	s.begin(1)
 	return s
 }
 
-// Close ends the session on the server, so that its ephemeral nodes go at once. It waits until
-// that is confirmed, at most for [Options.CloseTimeout] and until the session's deadline. Then
-// no goroutine of the session is left. What is held through it is lost before the server
-// learns of it. It may be called any number of times.
+// tell hands an input to the machine of the session, in its turn.
+func (s *Session) tell(in input) { s.conn.Order.Put(func() { s.step(in) }) }
+
+// newestEpoch returns the epoch that takes requests; nil once the session is closed.
+func (s *Session) newestEpoch() *epoch {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.newest
+}
+
+// addRelied adds to the number of recipes that rely on the session.
+func (s *Session) addRelied(n int32) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var newest *conn.Epoch
+	if s.newest != nil {
+		newest = s.newest.Epoch
+	}
+	s.conn.Rely(newest, n)
+}
+
+// Close ends the session on the server, so that its ephemeral nodes are deleted at once. It waits
+// until the server confirms that, at most for [Options.CloseTimeout] and until the session's
+// deadline. Then no goroutine of the session is left. Holders lose their grants before the server
+// learns that the session ends. Close may be called any number of times.
 func (s *Session) Close() {
 	s.mu.Lock()
 	select {
-	case <-s.closing:
+	case <-s.conn.Workers.Closing:
 	default:
-		close(s.closing)
+		close(s.conn.Workers.Closing)
 		s.tell(shut{})
 	}
 	var siblings sync.WaitGroup
@@ -100,7 +146,8 @@ func (s *Session) Close() {
 	}
 }
 
-// State returns the newest event, which may be [Resumed]; nil before the first [Connected], see [Start].
+// State returns the newest event, which may be [Resumed]; nil before the first [Connected], see
+// [Start].
 func (s *Session) State() Event {
 	return s.present.Load().event
 }
@@ -109,29 +156,24 @@ func (s *Session) State() Event {
 // see [Options.ReadOnly].
 func (s *Session) ReadOnly() bool {
 	e := s.newestEpoch()
-	if e == nil {
-		return false
-	}
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	return e.reading != nil
+	return e != nil && e.Access().Reading
 }
 
-// ID returns the id of the newest session that was established, which servers and
-// other clients know it by.
+// ID returns the id of the newest session that was established, as servers and other clients know
+// it.
 func (s *Session) ID() int64 { return s.id.Load() }
 
 // Events returns a subscription of its own to the events of the session:
 //
 //	(Connected (Suspended Resumed)* Suspended? Expired)* (Connected (Suspended Resumed)* Suspended?)? Closed
 //
-// It starts with the present state: with Connected of the present epoch, and Suspended behind it
-// while the session is suspended; with Closed after the end; and while there is no epoch, before
-// the first Connected and after Expired, with nothing. It loses nothing however slowly it is read:
-// only what a reader has not taken by the time that Close returns is discarded, but
-// for Closed. The channel is closed after Closed, or when ctx ends: receive with
-// "ev, ok := <-events", and set the channel to nil when ok is false. A select over a closed
-// channel spins. If ctx is nil, the channel is closed only after Closed.
+// The subscription starts with the present state: with Connected of the present epoch, and
+// Suspended behind it while the session is suspended; with Closed after the end; and with no event
+// while there is no epoch, before the first Connected and after Expired. It loses no event however
+// slowly it is read, with one exception: when Close returns, all events that the reader has not
+// received are discarded, except Closed. The channel is closed after Closed, or when ctx ends:
+// receive with "ev, ok := <-events", and set the channel to nil when ok is false. A select over a
+// closed channel spins. If ctx is nil, the channel is closed only after Closed.
 func (s *Session) Events(ctx context.Context) <-chan Event {
 	stream := actors.NewStream[Event]("session events", nil)
 	sub := &subscriber{session: s, tell: func(ev Event) <-chan struct{} {
@@ -157,10 +199,9 @@ func (s *Session) Events(ctx context.Context) <-chan Event {
 	return stream.Events()
 }
 
-// Subscribe has every event of the session told, beginning with the present state,
-// until the subscription is cancelled. If tell returns a channel, the session waits
-// before it ends itself on the server until that is closed, at most for
-// [Options.CloseTimeout].
+// Subscribe calls tell with every event of the session, beginning with the present state, until the
+// subscription is cancelled. If tell returns a channel, Close waits until that channel is closed
+// before it ends the session on the server, at most for [Options.CloseTimeout].
 func (s *Session) Subscribe(tell func(Event) (settled <-chan struct{})) (cancel func()) {
 	sub := &subscriber{session: s, tell: tell}
 	sub.begin()
@@ -183,58 +224,48 @@ func (s *Session) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, s.Strin
 // no goroutine of the session is left. Everything that touches the session's state is
 // done in its order, here or by the goroutine that reads, one after the other.
 func (s *Session) loop() {
-	defer close(s.gone)
-	timer := time.NewTimer(time.Hour)
+	returns := false
+	defer func() {
+		if returns {
+			close(s.gone)
+		} else {
+			go s.loop() // a callback has ended the goroutine
+		}
+	}()
+	timer := time.NewTimer(0)
 	defer timer.Stop()
 	for !s.stopped.Load() {
 		select {
-		case <-s.order.Ready():
-			s.order.Run()
-		case <-s.wake:
+		case <-s.conn.Order.Ready():
+			s.conn.Order.Run()
+		case <-s.conn.Wake:
 		case <-timer.C:
 		}
 		timer.Reset(max(s.tend(), time.Millisecond))
 	}
-	s.order.End()
+	s.conn.Order.End()
+	returns = true
 }
 
-// tend looks after the deadline and the connection, and returns for how long they can
-// be left alone.
+// tend looks after the deadline and the connection, and returns the time until its next call.
 func (s *Session) tend() time.Duration {
 	e := s.newestEpoch()
-	next := time.Hour // there will be something to do before
 	if e == nil {
-		return next
+		return time.Hour // the loop is woken before that
 	}
-	now := s.clock.now()
-	if deadline := time.Duration(e.deadline.Load()); deadline != 0 {
-		if next = deadline - now; next <= 0 {
-			s.order.Put(func() {}) // which looks at the deadline
-			return time.Hour
-		}
-	}
-	e.mu.Lock()
-	l, failed := e.current, false
-	if e.id != 0 {
-		next = min(next, e.terms().Heartbeat) // timers stand still while the machine sleeps
-	}
-	if l != nil && l.phase != phaseFailed {
-		left, silent := l.check(now)
-		next = min(next, left)
-		failed = silent != nil && l.condemn(silent) // before an answer can come
-	}
-	e.mu.Unlock()
-	if failed {
-		l.cut()
+	next, overdue := e.Tend()
+	if overdue {
+		s.conn.Order.Put(func() {}) // the order looks at the deadline
+		return time.Hour
 	}
 	return next
 }
 
-// checkDeadline counts the session as lost when its time is over, whatever has been
-// heard from the server.
+// checkDeadline counts the session as lost when its deadline has passed, even if the server has
+// answered.
 func (s *Session) checkDeadline() {
-	if deadline := s.epoch.deadline.Load(); deadline != 0 && int64(s.clock.now()) >= deadline {
-		s.step(overdue{s.epoch.number})
+	if s.epoch.Overdue() {
+		s.step(overdue{s.epoch.Number})
 	}
 }
 
@@ -242,29 +273,37 @@ func (s *Session) step(in input) {
 	var e effects
 	s.machine = s.machine.Step(in, &e)
 	var settled []<-chan struct{}
+	var todo []func()
 	for _, ev := range e.Emit {
-		settled = append(settled, s.announce(ev)...)
+		todo = append(todo, func() { s.announce(ev, &settled) })
 	}
-	var tell func()
-	for _, do := range e.Do {
+	s.conn.Order.InTurn(append(todo, func() { s.perform(e.Do, settled) })...)
+}
+
+// perform performs the effects of a step. The channels are those of the subscribers.
+func (s *Session) perform(effects []effect, settled []<-chan struct{}) {
+	ended := func() {}
+	for _, do := range effects {
 		switch do := do.(type) {
 		case dial:
 			s.begin(do.epoch)
 		case retire:
-			tell = s.retire()
+			ended = s.retire()
 		case part:
 			s.part(settled)
 		}
 	}
-	if tell != nil {
-		tell() // now that there is another epoch to be asked
-	}
+	ended() // now that another epoch takes requests
 }
 
 // begin starts an epoch.
 func (s *Session) begin(number int) {
-	e := newEpoch(s.core, number)
-	start := e.newClient()
+	var before *conn.Epoch
+	if s.epoch != nil {
+		before = s.epoch.Epoch
+	}
+	next, start := conn.NewEpoch(&s.conn, number, before)
+	e := &epoch{next, s}
 	s.epoch = e
 	s.mu.Lock()
 	s.newest = e
@@ -272,8 +311,8 @@ func (s *Session) begin(number int) {
 	start()
 }
 
-// retire ends the present epoch, and returns what notifies the subscribers to its nodes.
-func (s *Session) retire() (tell func()) {
+// retire ends the present epoch, and returns the function that ends the subscriptions to its nodes.
+func (s *Session) retire() (ended func()) {
 	why := ErrExpired
 	if s.machine.Ended() {
 		why = ErrClosed
@@ -281,21 +320,21 @@ func (s *Session) retire() (tell func()) {
 		s.newest = nil
 		s.mu.Unlock()
 	}
-	tell = s.forgetWatches(s.epoch, why)
-	s.epoch.end(why)
+	ended = s.watches.Forget(s.epoch, why)
+	s.epoch.End(why)
 	if s.machine.Ended() {
 		go func() {
-			s.workers.Wait()
-			s.order.Put(s.stop)
+			s.conn.Workers.Wait()
+			s.conn.Order.Put(s.stop)
 		}()
 	}
-	return tell
+	return ended
 }
 
 // stop ends the loop and the streams of events.
 func (s *Session) stop() {
 	s.stopped.Store(true)
-	s.poke()
+	s.conn.Poke()
 	for sub := range s.subscribers {
 		if sub.end != nil {
 			sub.end()
@@ -304,11 +343,11 @@ func (s *Session) stop() {
 	clear(s.subscribers)
 }
 
-// part tells the server that the session ends, after its holders have stopped to rely on
-// it, or its deadline has passed.
+// part ends the session on the server, after its holders have stopped relying on it, or its
+// deadline has passed.
 func (s *Session) part(settled []<-chan struct{}) {
 	e := s.epoch
-	s.workers.Go(func() {
+	s.conn.Workers.Go(func() {
 		begun := time.Now()
 		timer := time.NewTimer(s.opts.CloseTimeout)
 		defer timer.Stop()
@@ -317,38 +356,40 @@ func (s *Session) part(settled []<-chan struct{}) {
 			case <-done:
 			case <-timer.C:
 				timer.Reset(0)
-			case <-e.parted:
+			case <-e.Parted():
 			}
 		}
-		e.part(s.opts.CloseTimeout - time.Since(begun))
+		s.tidyLast(e, s.opts.CloseTimeout-time.Since(begun))
+		e.Part(s.opts.CloseTimeout - time.Since(begun))
 		s.tell(parted{})
 	})
 }
 
 // announce reports an event to all subscribers, and then to the observer and the log, which
-// may be slow.
-func (s *Session) announce(ev Event) []<-chan struct{} {
+// may be slow. It collects the channels of the subscribers.
+func (s *Session) announce(ev Event, settled *[]<-chan struct{}) {
 	if c, ok := ev.(Connected); ok {
 		s.connected = c
 		s.id.Store(c.ID)
-		s.epoch.announced.Store(true)
+		s.epoch.Announce()
 	}
 	if r, ok := ev.(Resumed); ok {
 		s.connected.Server = r.Server
 	}
 	s.since = s.connected
 	s.announced(ev)
-	var settled []<-chan struct{}
+	var tell []func()
 	for sub := range s.subscribers {
-		if done := sub.tell(ev); done != nil {
-			settled = append(settled, done)
-		}
+		tell = append(tell, func() {
+			if done := sub.tell(ev); done != nil {
+				*settled = append(*settled, done)
+			}
+		})
 	}
-	s.observer().State(ev)
-	return settled
+	s.conn.Order.InTurn(append(tell, func() { s.observer().State(ev) })...)
 }
 
-// subscribe tells a new subscriber the present state.
+// subscribe adds a subscriber, which receives the present state.
 func (s *Session) subscribe(sub *subscriber) {
 	if sub.over {
 		return
@@ -356,17 +397,14 @@ func (s *Session) subscribe(sub *subscriber) {
 	if !s.stopped.Load() {
 		s.subscribers[sub] = struct{}{}
 	}
-	if sub.readable != nil && s.ReadOnly() {
-		sub.readable()
+	if sub.look != nil {
+		sub.look()
 	}
 	switch s.machine.state {
 	case stateConnected:
 		sub.tell(s.since)
 	case stateSuspended:
-		sub.tell(s.since)
-		if ev := s.State(); ev != nil {
-			sub.tell(ev)
-		}
+		s.conn.Order.InTurn(func() { sub.tell(s.since) }, func() { sub.tell(s.State()) })
 	case stateClosing, stateClosed:
 		sub.tell(Closed{})
 	case stateConnecting:
@@ -376,14 +414,11 @@ func (s *Session) subscribe(sub *subscriber) {
 	}
 }
 
-// announceReadable is called when a read-only server begins to answer reads.
-func (s *Session) announceReadable() {
-	if !s.ReadOnly() {
-		return // no longer
-	}
+// haveLook calls look of each subscriber, for changes that no event reports.
+func (s *Session) haveLook() {
 	for sub := range s.subscribers {
-		if sub.readable != nil {
-			sub.readable()
+		if sub.look != nil {
+			sub.look()
 		}
 	}
 }
@@ -393,13 +428,13 @@ func (s *Session) unsubscribe(sub *subscriber) {
 	delete(s.subscribers, sub)
 }
 
-// A present is the state of a session, which readers see without waiting.
+// A present is the state of a session. Readers see it without waiting.
 type present struct {
 	event Event     // the newest; nil before the first
 	lost  time.Time // set when the connection was lost or the session started; zero while it is connected
 }
 
-// announced notes that an event is the newest.
+// announced records the newest event.
 func (s *Session) announced(ev Event) {
 	next := &present{event: ev}
 	switch ev.(type) {

@@ -90,7 +90,8 @@ func pemOf(t *testing.T, c tls.Certificate) []byte {
 	return text
 }
 
-// secureServer starts a server that accepts TLS with client certificates of the authority, and returns its address.
+// secureServer starts a server that accepts TLS with client certificates of the authority, and
+// returns its address.
 func secureServer(t *testing.T, a *authority) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -100,7 +101,8 @@ func secureServer(t *testing.T, a *authority) string {
 		return path
 	}
 	const port = "2281"
-	// The manifest of Debian's ZooKeeper lacks parts of Netty that TLS needs. All parts must have one loader.
+	// The manifest of Debian's ZooKeeper lacks parts of Netty that TLS needs. All parts must have
+	// one loader.
 	var netty []string
 	for _, part := range []string{"buffer", "codec", "common", "handler", "resolver", "transport", "transport-native-epoll", "transport-native-unix-common"} {
 		netty = append(netty, "/usr/share/java/netty-"+part+".jar")
@@ -120,8 +122,8 @@ func secureServer(t *testing.T, a *authority) string {
 	return net.JoinHostPort(a.host, port)
 }
 
-// TestRealTLS: a session authenticates itself with a client certificate, which is renewed while it runs: a new
-// connection presents the new one.
+// TestRealTLS: a session authenticates itself with a client certificate, which is renewed while it
+// runs: a new connection presents the new one.
 func TestRealTLS(t *testing.T) {
 	t.Parallel()
 	a := newAuthority(t)

@@ -8,6 +8,7 @@ import (
 	"net"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -73,6 +74,98 @@ func TestWatchOutlivesErrors(t *testing.T) {
 		check.Must(t, other.Delete(ctx, "/a", session.AnyVersion))
 		check.Equal(t, <-told, " true", "after the deletion")
 	})
+}
+
+// TestThrottledWhenReconnected: a server throttles what a connection begins with. The session
+// insists on the connection that it has, and its requests and watches go on with it. It tries
+// another when that takes too long.
+func TestThrottledWhenReconnected(t *testing.T) {
+	const throttled = -127
+	for name, row := range map[string]struct {
+		ops     []zktest.Op
+		lasts   time.Duration
+		dialled int32
+	}{
+		"the first sync":   {[]zktest.Op{zktest.OpSync}, 3 * time.Second, 1},
+		"watches":          {[]zktest.Op{zktest.OpSetWatches}, 3 * time.Second, 1},
+		"both":             {[]zktest.Op{zktest.OpSync, zktest.OpSetWatches}, 3 * time.Second, 1},
+		"both, for longer": {[]zktest.Op{zktest.OpSync, zktest.OpSetWatches}, 7 * time.Second, 2},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, zktest.Config{Tick: time.Second}, func(t *testing.T, srv *zktest.Server, opts *session.Options) {
+				var dialled atomic.Int32
+				opts.Dialer = func(ctx context.Context, network, addr string) (net.Conn, error) {
+					dialled.Add(1)
+					return srv.DialContext(ctx, network, addr)
+				}
+				s := mustOpen(t, srv.Addrs(), opts)
+				other := mustOpen(t, srv.Addrs(), &session.Options{Timeout: 20 * time.Second, Dialer: srv.DialContext})
+				told := make(chan string, 100)
+				s.Async(0).Follow("/", session.AspectData, true, func(r session.Reading, _ error) { told <- string(r.Data) })
+				<-told
+				dialled.Store(0)
+				for _, op := range row.ops {
+					for range 1000 {
+						srv.AnswerError(zktest.Match{Op: op, Session: s.ID()}, throttled)
+					}
+				}
+				srv.Disconnect(s.ID())
+				synctest.Wait()
+				answer := make(chan error, 1)
+				s.Async(0).Set("/", []byte("mine"), session.AnyVersion, func(_ *session.Stat, err error) { answer <- err })
+				pass(row.lasts)
+				check.None(t, answer, "a write that overtakes the sync")
+				srv.ClearFaults()
+				check.OK(t, <-answer, "the write that waited")
+				for <-told != "mine" {
+				}
+				check.Have(other.Set(t.Context(), "/", []byte("theirs"), session.AnyVersion))(t)
+				check.Equal(t, <-told, "theirs", "after another change")
+				check.Equal(t, dialled.Load(), row.dialled, "dialled")
+			})
+		})
+	}
+}
+
+// TestCreateOnABusyServer: the server says that it is busy, and has created the node, or not.
+// Create returns a node that stands. If the server is busy until the context ends, none is left.
+func TestCreateOnABusyServer(t *testing.T) {
+	const operationTimeout, throttled = -7, -127
+	for _, mode := range []session.CreateMode{session.Ephemeral, session.EphemeralSequential, session.PersistentSequential} {
+		for _, code := range []int32{operationTimeout, throttled} {
+			for _, done := range []bool{false, true} {
+				for _, always := range []bool{false, true} {
+					t.Run(fmt.Sprintf("%d/%d/%v/%v", mode, code, done, always), func(t *testing.T) {
+						tapping(t, func(t *testing.T, srv *zktest.Server, tp *tap, opts *session.Options) {
+							s := mustOpen(t, srv.Addrs(), opts)
+							check.Have(s.Create(t.Context(), target, nil, session.Persistent))(t)
+							busy := forge(func(frame []byte) []byte { return withInt32(frame, 12, code)[:replyHeader] })
+							if busy.always = always; !done {
+								busy.request = harmless
+							}
+							tp.strikeWith(busy)
+							ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+							defer cancel()
+							node, err := s.Create(ctx, target+"/node", nil, mode)
+							check.AtMost(t, tp.arrived(), 80, "creates in a minute")
+							tp.strikeWith(strike{})
+							pass(time.Minute)
+							want := 1
+							if always && !done {
+								check.Is(t, err, context.DeadlineExceeded)
+								want = 0
+							} else if check.OK(t, err); err == nil {
+								check.Have(s.Set(t.Context(), node, nil, session.AnyVersion))(t)
+							}
+							names, _, err := s.Children(t.Context(), target)
+							check.Must(t, err)
+							check.Len(t, names, want, "nodes")
+						})
+					})
+				}
+			}
+		}
+	}
 }
 
 // TestManyWatchesAndSmallRequests: setting watches again needs more room than requests.

@@ -54,8 +54,8 @@ func TestRemadeNodesAreGone(t *testing.T) {
 	}
 }
 
-// TestFollowOnce: a change ends it without a read, also if it is found after a reconnect, or others follow the
-// node too; a deletion is told as such.
+// TestFollowOnce: a change ends it without a read, also if it is found after a reconnect, or others
+// follow the node too; a deletion is told as such.
 func TestFollowOnce(t *testing.T) {
 	for name, row := range map[string]struct {
 		lost, deleted, others bool

@@ -7,8 +7,8 @@ import (
 	"github.com/zkactors/zkactors/session"
 )
 
-// A ChildrenState is which children a node has. Names and Stat are shared by all their
-// watchers, and must not be modified.
+// A ChildrenState has the names of the children of a node. Names and Stat are shared by all
+// watchers of the node, and must not be modified.
 type ChildrenState struct {
 	Names   []string      // in order; empty if there is no node
 	Added   []string      // since the last state that this reader has received, in order
@@ -24,14 +24,15 @@ func (s ChildrenState) String() string {
 	return fmt.Sprintf("%q added=%q removed=%q", s.Names, s.Added, s.Removed)
 }
 
-// Children watches the names of the children of the node at path, whether or not there
-// is one. Its states are never older than one that it has told.
+// Children watches the names of the children of the node at path, whether or not the node exists.
+// In one session its states never go back. A later session may read older data, if the servers were
+// restored from a backup.
 //
-// A child that was deleted and made again between two states is neither Added nor
-// Removed; that something has happened shows in Stat.Pzxid, and a state is told.
+// A child that was deleted and created again between two states is neither Added nor Removed. Such
+// a change comes as a state with another Stat.Pzxid.
 //
-// If opts is nil, the default options are used. The error names what is wrong with the
-// arguments; what fails later ends the watch, and [Watch.Err] says why.
+// If opts is nil, the default options are used. The error names the argument that is refused, and
+// why. A later failure ends the watch, and [Watch.Err] returns it.
 func Children(s *session.Session, path string, opts *Options) (*Watch[ChildrenState], error) {
 	return begin(s, path, opts, kind[ChildrenState]{
 		name: "children of", aspect: session.AspectChildren, next: nextChildren, merge: mergeChildren,
@@ -39,10 +40,10 @@ func Children(s *session.Session, path string, opts *Options) (*Watch[ChildrenSt
 }
 
 func nextChildren(last ChildrenState, told bool, r session.Reading) (ChildrenState, bool) {
-	if told && sameChildren(last.Stat, r.Stat) {
+	state := ChildrenState{Names: slices.Sorted(slices.Values(r.Names)), Stat: r.Stat}
+	if told && sameChildren(last.Stat, r.Stat) && slices.Equal(last.Names, state.Names) {
 		return last, false
 	}
-	state := ChildrenState{Names: slices.Sorted(slices.Values(r.Names)), Stat: r.Stat}
 	state.Added = minus(state.Names, last.Names)
 	state.Removed = minus(last.Names, state.Names)
 	return state, true
@@ -63,7 +64,7 @@ func mergeChildren(last, next ChildrenState) (ChildrenState, bool) {
 	return next, true
 }
 
-// minus returns what is in a and not in b. Both are in order.
+// minus returns the names in a that are not in b. Both are in order.
 func minus(a, b []string) []string {
 	var rest []string
 	for _, name := range a {
@@ -77,7 +78,7 @@ func minus(a, b []string) []string {
 	return rest
 }
 
-// union returns what is in either, in order.
+// union returns the names that are in a or b, in order.
 func union(a, b []string) []string {
 	switch {
 	case len(a) == 0:

@@ -1,25 +1,27 @@
-// Package watch turns znodes into channels: what is there, and whatever becomes of it.
+// Package watch turns znodes into channels of their states.
 //
-// A [Watch] is a view of one node: [Node] of its data, [Children] of the names of its
-// children, [Value] of its data as a value of the user's. Its channel begins with the
-// present state and brings the newest from then on:
+// A [Watch] is a view of one node: [Node] of its data, [Children] of the names of its children,
+// [Value] of its data as a value of the user's type. Its channel begins with the present state, and
+// delivers each newer state, or the newest of several:
 //
-//   - it converges: whatever happens to connections and sessions meanwhile, and also if
-//     the node is deleted, made again, or not there yet. Within two round trips after
-//     there is a connection again the newest state is told;
-//   - it never goes back: no state is older than one that was told before, also when the
-//     session moves to a server that lags;
-//   - it is a level, not a log: a slow reader gets the newest state. What it is told to
-//     have been added and removed is relative to what it has received itself, and it
-//     delays no other.
+//   - It converges, whatever happens to connections and sessions, even if the node is deleted,
+//     created again, or does not exist yet. It delivers the newest state within two round trips
+//     after a connection is back.
+//   - It never goes back within a session, even if the session moves to a server that lags. The
+//     next session is brought up to date before its first read. Then it delivers what the servers
+//     have, which is older data if they were restored from a backup.
+//   - It is a level, not a log: a slow reader receives the newest state, and delays no other. Added
+//     and Removed are relative to the last state that this reader has received.
 //
-// A [Cache], made by [Tree], is all that for a node and everything below it. It takes one
-// round trip more for each level of nodes that are new.
+// In short: after the last change, every reader arrives at it.
 //
-// A watch ends when it is closed, when its session is, or when the server refuses to
-// let the node be read: [Watch.Err] tells. Its channel is closed then.
+// A [Cache], made by [Tree], has the same properties for a node and everything below it. It takes
+// one round trip more for each level of new nodes.
 //
-// The watches on the server are the session's: one on each aspect of a node, and one read
-// for each change, however many watch it here. They are kept for a while after the last
+// A watch ends when it is closed, when its session is closed, or when the server does not let the
+// node be read. [Watch.Err] returns the reason, and the channel is closed.
+//
+// The session owns the watches on the server: one for each aspect of a node, however many
+// subscribers it has here, and one read for each change. It keeps them for a while after the last
 // subscriber.
 package watch

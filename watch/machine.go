@@ -33,7 +33,7 @@ type input interface{ input() }
 type (
 	// synced answers catchUp.
 	synced struct{ err error }
-	// read is one of the answers to follow.
+	// read is an answer to follow. There may be many.
 	read struct{ session.Reading }
 	// failed is the last answer to follow.
 	failed struct{ err error }
@@ -65,14 +65,14 @@ func (catchUp) effect()  {}
 func (follow) effect()   {}
 func (unfollow) effect() {}
 
-// A machine is one view: it turns readings into states, and emits those that differ from
-// the last.
+// A machine is one view: it turns readings into states, and emits each state that differs from the
+// last.
 type machine[S any] struct {
 	phase phase
-	zxid  int64 // of the newest reading that was used; never falls
+	zxid  int64 // of the newest reading of the present follow; 0 before, and never falls meanwhile
 	told  bool  // set when the first state is emitted
 	state S     // the newest state that was emitted; zero before the first
-	err   error // set with ended: why; nil after leave
+	err   error // why the view has ended, set with ended; nil after leave
 
 	// next returns the state that follows from a reading, and whether it differs from the
 	// last. It is constant, and pure.
@@ -116,8 +116,6 @@ func (m machine[S]) Step(in input, out *actors.Effects[effect, S]) machine[S] {
 			m.phase, m.err = ended, in.err
 		}
 	case read:
-		// An older reading comes from a server that lags behind. It sends a newer one when it
-		// has caught up.
 		if m.phase != following || in.Zxid < m.zxid {
 			break
 		}
@@ -130,6 +128,7 @@ func (m machine[S]) Step(in input, out *actors.Effects[effect, S]) machine[S] {
 		switch {
 		case m.phase != following:
 		case session.Passing(in.err):
+			m.zxid = 0 // the next session may read older data: the servers may have been restored from a backup
 			out.Do = append(out.Do, follow{})
 		default:
 			m.phase, m.err = ended, in.err

@@ -80,9 +80,9 @@ func TestRows(t *testing.T) {
 	}
 }
 
-// TestEveryHistory goes through all histories of one node on a leader and a server that
-// lags, with the reads and losses of epochs that a view can have, to a depth: it
-// never goes back, and when it is quiet it knows the newest state.
+// TestEveryHistory goes through all histories of one node on a leader and a server that lags, with
+// the reads and losses of epochs that a view can have, to a depth, and with servers that come back
+// with older data: it never goes back but then, and when it is quiet it knows the newest state.
 func TestEveryHistory(t *testing.T) {
 	// The state of the node at each transaction.
 	histories := [][]session.Reading{
@@ -92,18 +92,20 @@ func TestEveryHistory(t *testing.T) {
 		{absent(), node(1, 1), absent(), absent()},
 	}
 	type world struct {
-		m       machine[NodeState]
-		applied int // by the server that the session is connected to
-		watch   bool
-		answer  bool // a read is under way
+		m        machine[NodeState]
+		history  []session.Reading
+		restored bool // it is another one, from some transaction on
+		applied  int  // by the server that the session is connected to
+		watch    bool
+		answer   bool // a read is under way
 	}
 	worlds := 0
 	for _, history := range histories {
-		newest := len(history) - 1
-		differs := func(a, b int) bool { return history[a].Stat != history[b].Stat }
 		var explore func(w world, told []int64, depth int)
 		explore = func(w world, told []int64, depth int) {
 			worlds++
+			history, newest := w.history, len(w.history)-1
+			differs := func(a, b int) bool { return history[a].Stat != history[b].Stat }
 			step := func(w world, in input) (world, []int64) {
 				m, out := w.m.after(in)
 				w.m = m
@@ -151,16 +153,49 @@ func TestEveryHistory(t *testing.T) {
 				next, told := serve(w)
 				explore(next, told, depth-1)
 			}
-			for applied := range newest + 1 { // the epoch is lost; the next is with any server
-				next, told := step(w, failed{session.ErrExpired})
-				next.applied, next.watch = applied, false
+			next, told := step(w, failed{session.ErrExpired})
+			next.watch = false
+			for applied := w.applied; applied <= newest; applied++ { // the next server has what the last one had
+				next.applied = applied
 				explore(next, told, depth-1)
+			}
+			for kept := range newest { // or the servers have come back with less, and go on in another way
+				if w.restored {
+					break
+				}
+				for _, other := range after(history[:kept+1], newest) {
+					next.history, next.restored, next.applied = other, true, kept
+					explore(next, nil, depth-1)
+				}
 			}
 		}
 		m, _ := newMachine(false, nextNode)
-		explore(world{m: m, answer: true}, nil, 6)
+		explore(world{m: m, history: history, answer: true}, nil, 6)
 	}
 	t.Logf("%d worlds", worlds)
+}
+
+// after returns ways in which a history may go on until the newest transaction, other than it did:
+// not at all, with writes, and with deletions and creations.
+func after(kept []session.Reading, newest int) (all [][]session.Reading) {
+	written, changed := slices.Clone(kept), slices.Clone(kept)
+	for len(written) <= newest {
+		zxid := int64(len(written))
+		write := func(czxid int64) session.Reading {
+			return session.Reading{Stat: &session.Stat{Czxid: czxid, Mzxid: zxid, Mtime: 1}}
+		}
+		last := written[len(written)-1].Stat
+		if last == nil {
+			last = &session.Stat{Czxid: zxid}
+		}
+		written = append(written, write(last.Czxid))
+		if changed[len(changed)-1].Stat != nil {
+			changed = append(changed, absent())
+		} else {
+			changed = append(changed, write(zxid))
+		}
+	}
+	return [][]session.Reading{slices.Clip(kept), written, changed}
 }
 
 func TestNobodyActsAfterTheEnd(t *testing.T) {

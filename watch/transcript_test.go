@@ -51,7 +51,7 @@ func (a arguments) has(word string) bool { return slices.Contains(a.words, word)
 func (a arguments) reading(names []string) session.Reading {
 	r := session.Reading{Zxid: a.val["zxid"]}
 	if a.err == nil && !a.has("absent") {
-		r.Stat = &session.Stat{Czxid: a.val["czxid"], Mzxid: a.val["mzxid"], Pzxid: a.val["pzxid"], EphemeralOwner: a.val["owner"]}
+		r.Stat = &session.Stat{Czxid: a.val["czxid"], Mzxid: a.val["mzxid"], Pzxid: a.val["pzxid"], EphemeralOwner: a.val["owner"], Version: int32(a.val["version"])}
 		r.Names = names
 	}
 	return r
@@ -161,7 +161,7 @@ func TestTranscriptsOfTrees(t *testing.T) {
 	})
 }
 
-// parseTree reads an input about the present turn of a node, which is the first word.
+// parseTree reads an input about the present request of a node, which is the first word.
 func parseTree(t *testing.T, m *treeMachine, d *datadriven.TestData) treeInput {
 	t.Helper()
 	a := argumentsOf(t, d)
@@ -176,7 +176,7 @@ func parseTree(t *testing.T, m *treeMachine, d *datadriven.TestData) treeInput {
 		d.Fatalf(t, "there is no %s", a.words[0])
 	}
 	answer := func(aspect session.Aspect) treeInput {
-		return treeRead{n, aspect, n.aspects[aspect].turn, a.reading(a.words[1:]), a.err}
+		return treeRead{n, aspect, n.aspects[aspect].number, a.reading(a.words[1:]), a.err}
 	}
 	switch d.Cmd {
 	case "data":
@@ -184,7 +184,7 @@ func parseTree(t *testing.T, m *treeMachine, d *datadriven.TestData) treeInput {
 	case "children":
 		return answer(session.AspectChildren)
 	case "synced":
-		return treeSynced{n, n.aspects[session.AspectData].turn, a.err}
+		return treeSynced{n, n.aspects[session.AspectData].number, a.err}
 	}
 	d.Fatalf(t, "an unknown input")
 	return nil

@@ -16,15 +16,15 @@ import (
 // TreeOptions are optional parameters for [Tree]. A nil *TreeOptions is equivalent to a
 // zero TreeOptions.
 type TreeOptions struct {
-	// Sync is that of [Options].
+	// Sync has the meaning of Sync in [Options].
 	Sync bool
 
 	// Depth is the number of levels below the root that are watched. The default is all.
 	Depth int
 
-	// Filter reports whether the node at path is watched, and the nodes below it. The root
-	// always is. It depends on nothing but its argument, and must neither block, nor panic,
-	// nor call the tree. The default watches every node.
+	// Filter reports whether the node at path is watched, with the nodes below it. The root always
+	// is. Filter depends on nothing but its argument, and must neither block, nor panic, nor call
+	// the tree. The default watches every node.
 	Filter func(path string) bool
 }
 
@@ -46,16 +46,17 @@ type Cache struct {
 	tree *treeMachine
 }
 
-// Tree watches the node at path and all below it, whether or not there are any, and
-// keeps a copy of them. The Stat.Mzxid of a node never decreases while it stands. Between
-// nodes there is no such promise: they are read one by one.
+// Tree watches the node at path and all nodes below it, whether or not they exist, and keeps a copy
+// of them. The Stat.Mzxid of a node never decreases while the node exists, unless the servers come
+// back with older data. Different nodes are read one by one, and their states may be of different
+// times.
 //
-// A node that may not be read, or is over [session.Options.MaxReply], is left out until
-// its parent's children change. The first 1,000 nodes are watched through s, and the
-// others through a session beside it, which ends with the cache.
+// A node that may not be read, or is over [session.Options.MaxReply], is left out until the
+// children of its parent change. The first 1,000 nodes are watched through s, and the others
+// through a second session, which ends with the cache.
 //
-// If opts is nil, the default options are used. An argument that is refused is named by
-// the error. A later failure ends the watch, and [Cache.Err] returns it.
+// If opts is nil, the default options are used. The error names the argument that is refused, and
+// why. A later failure ends the watch, and [Cache.Err] returns it.
 func Tree(s *session.Session, path string, opts *TreeOptions) (*Cache, error) {
 	o := client.Options(opts)
 	err := validate(s, path)
@@ -104,9 +105,9 @@ func (c *Cache) observe(m lockedTree, _ []TreeState) {
 func (c *Cache) perform(e treeEffect, answer func(treeInput)) {
 	switch e := e.(type) {
 	case followNode: // answered by treeRead, on a goroutine of the session
-		node, aspect, turn := e.node, e.aspect, e.turn
-		tell := func(r session.Reading, err error) { answer(treeRead{node, aspect, turn, r, err}) }
-		// The second session may be refused, which ends what needs it.
+		node, aspect, number := e.node, e.aspect, e.number
+		tell := func(r session.Reading, err error) { answer(treeRead{node, aspect, number, r, err}) }
+		// The second session may be refused, which ends the watches that need it.
 		s, err := c.sessionOf(node)
 		if err != nil {
 			tell(session.Reading{}, err)
@@ -121,10 +122,10 @@ func (c *Cache) perform(e treeEffect, answer func(treeInput)) {
 	case catchUpNode:
 		s, err := c.sessionOf(e.node)
 		if err != nil {
-			answer(treeSynced{e.node, e.turn, err})
+			answer(treeSynced{e.node, e.number, err})
 			return
 		}
-		s.Async(0).Sync(e.node.path, func(err error) { rested(err, func() { answer(treeSynced{e.node, e.turn, err}) }) })
+		s.Async(0).Sync(e.node.path, func(err error) { rested(err, func() { answer(treeSynced{e.node, e.number, err}) }) })
 	}
 }
 
@@ -196,8 +197,8 @@ func (c *Cache) Len() int {
 	return c.tree.size
 }
 
-// Synced returns a channel that is closed when the whole tree has been read once: never, if
-// the watch ends before. See [Cache.Done].
+// Synced returns a channel that is closed when the whole tree has been read once. It is never
+// closed if the watch ends before: see [Cache.Done].
 func (c *Cache) Synced() <-chan struct{} { return c.synced }
 
 // Changes returns the channel of changes, which is always the same one. It begins with
@@ -209,13 +210,11 @@ func (c *Cache) Changes() <-chan TreeState {
 	return c.actor.Events()
 }
 
-// Done returns a channel that is closed when the watch has ended. The copy stays as it is
-// then.
+// Done returns a channel that is closed when the watch has ended. The copy stays as it is.
 func (c *Cache) Done() <-chan struct{} { return c.actor.Ended() }
 
-// Err returns why the watch has ended: [session.ErrClosed], or the error that keeps the
-// root from being read, such as [session.ErrNoAuth]. It returns nil while the watch goes
-// on, and after Close.
+// Err returns why the watch has ended: [session.ErrClosed], or the error that keeps the root from
+// being read, such as [session.ErrNoAuth]. It returns nil before the end, and after Close.
 func (c *Cache) Err() error {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
@@ -225,8 +224,8 @@ func (c *Cache) Err() error {
 	return fmt.Errorf("watch tree %s: %w", c.path, c.tree.err)
 }
 
-// Close ends the watch, and the second session if there is one. It may be called any
-// number of times.
+// Close ends the watch, and the second session if there is one. It may be called any number of
+// times.
 func (c *Cache) Close() {
 	c.actor.Close()
 	if c.own != nil {

@@ -5,24 +5,27 @@ import (
 	"fmt"
 
 	"github.com/zkactors/zkactors/actors"
+	"github.com/zkactors/zkactors/internal/client"
 	"github.com/zkactors/zkactors/internal/znode"
 	"github.com/zkactors/zkactors/session"
 )
 
-// This file is the machine of a tree: no goroutines, no channels, no clock, no I/O.
-// tree.go feeds it. Unlike other machines it is modified by its steps: a tree is too
-// large to be copied for each.
+// This file is the machine of a tree: no goroutines, no channels, no clock, no I/O. tree.go feeds
+// it. Unlike other machines it is modified by its steps: a tree is too large to be copied for each.
 //
-// A node is known when it stands in the list of its parent. Each of its two aspects, data
-// and children, is in one of these states:
+// A request ends with its session. What an earlier session has read is not held against what the
+// next one reads: the servers may have come back with older data.
+//
+// A node is known when it stands in the list of its parent. Each of its two aspects, data and
+// children, is in one of these states:
 //
 //	idle ── request ► pending ── pump, within the window ► waiting ── the first answer ► following
 //	 ▲                                                        │                             │
 //	 └───────────── refused, vanished, or unfollowed ─────────┴─────────────────────────────┘
 //
-// The list of a node adds its new children, and removes those that are missing. Answers
-// of a server that lags behind are recognised by their zxid. The tree is synced when, for
-// the first time, no first answer is awaited.
+// The list of a node adds its new children, and removes those that are missing. Answers of a server
+// that lags behind are recognised by their zxid. The tree is synced when, for the first time, no
+// first answer is awaited.
 
 const (
 	// treeWindow limits how many first answers are awaited at a time: enough to keep the
@@ -51,8 +54,8 @@ type treeNode struct {
 
 // A treeAspect is the knowledge of a node's data, or of its children.
 type treeAspect struct {
-	zxid      int64                 // of the newest answer that was used; never falls
-	turn      uint32                // numbers the requests: answers to earlier ones are ignored
+	zxid      int64                 // of the newest answer to the present request; 0 before, and while following is not set
+	number    uint32                // numbers the requests: answers to earlier ones are ignored
 	following bool                  // set when it is requested; cleared when that has failed, or is ended
 	waiting   bool                  // set from the request until its first answer; counted by the tree
 	sub       *session.Subscription // used by the performer alone
@@ -68,15 +71,15 @@ type (
 	treeRead struct {
 		node   *treeNode
 		aspect session.Aspect
-		turn   uint32
+		number uint32
 		session.Reading
 		err error
 	}
 	// treeSynced answers catchUpNode, once.
 	treeSynced struct {
-		node *treeNode
-		turn uint32
-		err  error
+		node   *treeNode
+		number uint32
+		err    error
 	}
 	// want says that the changes have a reader.
 	want struct{}
@@ -93,11 +96,11 @@ func (leave) treeInput()      {}
 type treeEffect interface{ treeEffect() }
 
 type (
-	// followNode begins to watch an aspect of a node. The turn is in every answer.
+	// followNode begins to watch an aspect of a node. The number is in every answer.
 	followNode struct {
 		node   *treeNode
 		aspect session.Aspect
-		turn   uint32
+		number uint32
 	}
 	// unfollowNode ends followNode.
 	unfollowNode struct {
@@ -106,8 +109,8 @@ type (
 	}
 	// catchUpNode brings the server that the node is read from up to date.
 	catchUpNode struct {
-		node *treeNode
-		turn uint32
+		node   *treeNode
+		number uint32
 	}
 )
 
@@ -225,27 +228,27 @@ func (m *treeMachine) request(n *treeNode, aspect session.Aspect) {
 		return
 	}
 	a.following = true
-	a.turn++
-	m.pending = append(m.pending, followNode{n, aspect, a.turn})
+	a.number++
+	m.pending = append(m.pending, followNode{n, aspect, a.number})
 }
 
 // catchUp has the server brought up to date before the node is read again.
 func (m *treeMachine) catchUp(n *treeNode) {
 	a := &n.aspects[session.AspectData]
 	a.following, a.waiting = true, true
-	a.turn++
+	a.number++
 	m.waiting++
-	m.out.Do = append(m.out.Do, catchUpNode{n, a.turn})
+	m.out.Do = append(m.out.Do, catchUpNode{n, a.number})
 }
 
 // caughtUp follows the answer to catchUp.
 func (m *treeMachine) caughtUp(in treeSynced) {
 	a := &in.node.aspects[session.AspectData]
-	if a.turn != in.turn || !a.following {
+	if a.number != in.number || !a.following {
 		return
 	}
 	m.settle(a)
-	a.following = false
+	a.ended()
 	switch {
 	case in.err != nil && !session.Passing(in.err):
 		m.end(in.err)
@@ -266,7 +269,7 @@ func (m *treeMachine) pump() {
 		f := m.pending[m.head]
 		m.pending[m.head] = followNode{} // so that a removed node can be collected
 		m.head++
-		if a := &f.node.aspects[f.aspect]; a.following && a.turn == f.turn {
+		if a := &f.node.aspects[f.aspect]; a.following && a.number == f.number {
 			a.waiting = true
 			m.waiting++
 			m.out.Do = append(m.out.Do, f)
@@ -286,17 +289,20 @@ func (m *treeMachine) settle(a *treeAspect) {
 	}
 }
 
+// ended enters that an aspect is not requested any more.
+func (a *treeAspect) ended() { a.following, a.zxid = false, 0 }
+
 // answered enters an answer to followNode, unless it is for an earlier request, or older
 // than what is known.
 func (m *treeMachine) answered(in treeRead) {
 	n, a := in.node, &in.node.aspects[in.aspect]
-	if n.gone || !a.following || a.turn != in.turn { // not requested any more
+	if n.gone || !a.following || a.number != in.number { // not requested any more
 		return
 	}
-	m.settle(a) // the answer, or the error, is the first of this turn
+	m.settle(a) // the answer, or the error, is the first of this request
 	switch {
 	case in.err != nil:
-		a.following = false
+		a.ended()
 		m.refused(n, in)
 	case in.Zxid < a.zxid, in.Stat == nil && in.Zxid < n.aspects[session.AspectChildren].zxid:
 		// The server lags behind. It sends a newer answer when it has caught up.
@@ -321,8 +327,7 @@ func (m *treeMachine) found(n *treeNode, r session.Reading) {
 	if r.Stat.EphemeralOwner == 0 && (m.depth == 0 || int(n.depth) < m.depth) {
 		m.request(n, session.AspectChildren)
 	}
-	differs := old == nil || old.Mzxid != r.Stat.Mzxid // one write has one Mzxid
-	if !differs {
+	if old != nil && client.SameWrite(old, r.Stat) {
 		return
 	}
 	n.data, n.stat = r.Data, r.Stat
@@ -429,7 +434,7 @@ func (m *treeMachine) unfollow(n *treeNode, aspect session.Aspect) {
 	a := &n.aspects[aspect]
 	m.settle(a)
 	if a.following {
-		a.following = false
+		a.ended()
 		m.out.Do = append(m.out.Do, unfollowNode{n, aspect})
 	}
 }

@@ -17,19 +17,21 @@ import (
 type serverNode struct {
 	czxid, mzxid, pzxid int64
 	ephemeral           bool
+	mtime               int64 // the restore after which it was written
 }
 
 // A model is two servers, each the connection of one session of a tree, with a history of
 // transactions of which they may know different parts.
 type model struct {
-	t       *testing.T
-	r       *rand.Rand
-	history []map[string]serverNode // by zxid
-	servers [2]*modelServer
-	m       *treeMachine
-	syncs   []catchUpNode
-	f       map[string]TreeNode // what the reader has been told
-	undone  TreeState           // what the reader has not taken
+	t        *testing.T
+	r        *rand.Rand
+	history  []map[string]serverNode // by zxid
+	restores int64                   // how often the servers have come back with older data
+	servers  [2]*modelServer
+	m        *treeMachine
+	syncs    []catchUpNode
+	f        map[string]TreeNode // what the reader has been told
+	undone   TreeState           // what the reader has not taken
 }
 
 // A modelServer serves one session.
@@ -43,7 +45,7 @@ type modelServer struct {
 type modelSub struct {
 	node   *treeNode
 	aspect session.Aspect
-	turn   uint32
+	number uint32
 	armed  bool // else a read is under way
 	gone   bool // as of the last read
 }
@@ -61,7 +63,7 @@ func (w *model) perform(do []treeEffect) {
 		switch e := e.(type) {
 		case followNode:
 			s := w.server(e.node)
-			s.subs = append(s.subs, &modelSub{node: e.node, aspect: e.aspect, turn: e.turn})
+			s.subs = append(s.subs, &modelSub{node: e.node, aspect: e.aspect, number: e.number})
 		case unfollowNode:
 			s := w.server(e.node)
 			s.subs = slices.DeleteFunc(s.subs, func(sub *modelSub) bool { return sub.node == e.node && sub.aspect == e.aspect })
@@ -96,7 +98,7 @@ func (w *model) take() {
 		delete(w.f, n.Path)
 	}
 	for _, n := range w.undone.Changed {
-		if old, ok := w.f[n.Path]; !ok || old.Stat.Mzxid > n.Stat.Mzxid {
+		if old, ok := w.f[n.Path]; !ok || old.Stat.Mzxid > n.Stat.Mzxid && w.restores == 0 {
 			w.t.Fatalf("%s is changed from %v to %v", n.Path, old.Stat, n.Stat)
 		}
 		w.f[n.Path] = n
@@ -124,14 +126,14 @@ func (w *model) serve(s *modelServer) bool {
 	sub := waiting[0] // they are answered in order
 	state := w.history[s.applied]
 	z, there := state[sub.node.path]
-	in := treeRead{node: sub.node, aspect: sub.aspect, turn: sub.turn}
+	in := treeRead{node: sub.node, aspect: sub.aspect, number: sub.number}
 	in.Zxid = int64(s.applied)
 	switch {
 	case !there && sub.node.parent != nil:
 		in.err = session.ErrNoNode
 		w.forget(s, sub)
 	case there:
-		in.Stat = &session.Stat{Czxid: z.czxid, Mzxid: z.mzxid, Pzxid: z.pzxid}
+		in.Stat = &session.Stat{Czxid: z.czxid, Mzxid: z.mzxid, Pzxid: z.pzxid, Mtime: z.mtime}
 		if z.ephemeral {
 			in.Stat.EphemeralOwner = 1
 		}
@@ -175,7 +177,7 @@ func (w *model) apply(s *modelServer) bool {
 		now, is := after[sub.node.path]
 		switch {
 		case was && !is && sub.node.parent != nil:
-			in := treeRead{node: sub.node, aspect: sub.aspect, turn: sub.turn, err: session.ErrNoNode}
+			in := treeRead{node: sub.node, aspect: sub.aspect, number: sub.number, err: session.ErrNoNode}
 			w.forget(s, sub)
 			s.inbox = append(s.inbox, in)
 		case was != is, sub.aspect == session.AspectData && old.mzxid != now.mzxid, sub.aspect == session.AspectChildren && old.pzxid != now.pzxid:
@@ -196,13 +198,24 @@ func (w *model) deliver(s *modelServer) bool {
 	return true
 }
 
-// expire ends a session: the next one is with a server that may know less.
+// restore brings older data back, and ends both sessions. Transactions have the numbers again that
+// others had.
+func (w *model) restore() {
+	w.restores++
+	w.history = slices.Clip(w.history[:1+w.r.IntN(len(w.history))])
+	for _, s := range w.servers {
+		w.expire(s)
+	}
+}
+
+// expire ends a session. The next one is with a server that its handshake, or its first sync,
+// brings up to date.
 func (w *model) expire(s *modelServer) {
 	subs := s.subs
 	s.subs = nil
-	s.applied = max(0, s.applied-w.r.IntN(4))
+	s.applied = len(w.history) - 1
 	for _, sub := range subs {
-		s.inbox = append(s.inbox, treeRead{node: sub.node, aspect: sub.aspect, turn: sub.turn, err: session.ErrExpired})
+		s.inbox = append(s.inbox, treeRead{node: sub.node, aspect: sub.aspect, number: sub.number, err: session.ErrExpired})
 	}
 }
 
@@ -218,7 +231,7 @@ func (w *model) synchronize() bool {
 	}
 	for w.deliver(s) {
 	}
-	w.step(treeSynced{node: e.node, turn: e.turn})
+	w.step(treeSynced{node: e.node, number: e.number})
 	return true
 }
 
@@ -244,10 +257,10 @@ func (w *model) mutate() {
 		delete(next, path)
 		touch()
 	case there:
-		z.mzxid = zxid
+		z.mzxid, z.mtime = zxid, w.restores
 		next[path] = z
 	case able && !above.ephemeral:
-		next[path] = serverNode{zxid, zxid, zxid, w.r.IntN(6) == 0}
+		next[path] = serverNode{zxid, zxid, zxid, w.r.IntN(6) == 0, w.restores}
 		touch()
 	default:
 		return
@@ -255,8 +268,8 @@ func (w *model) mutate() {
 	w.history = append(w.history, next)
 }
 
-// TestTreeConverges: whatever is committed, and whichever servers the two sessions of
-// a tree meet, the tree is that of the servers when it is quiet.
+// TestTreeConverges: whatever is committed or restored from a backup, and whichever servers the two
+// sessions of a tree meet, the tree is that of the servers when it is quiet.
 func TestTreeConverges(t *testing.T) {
 	rounds := hasten.Sized(20_000, 500)
 	for seed := range rounds {
@@ -285,8 +298,11 @@ func TestTreeConverges(t *testing.T) {
 			case 10:
 				w.synchronize()
 			case 11:
-				if r.IntN(4) == 0 {
+				switch r.IntN(8) {
+				case 0, 1:
 					w.expire(s)
+				case 2:
+					w.restore()
 				}
 				w.take()
 			}
@@ -303,16 +319,16 @@ func TestTreeConverges(t *testing.T) {
 		var want, got, told []string
 		for path, z := range w.history[len(w.history)-1] {
 			if path != "/" {
-				want = append(want, fmt.Sprint(path, " ", z.czxid, " ", z.mzxid))
+				want = append(want, fmt.Sprint(path, " ", z.czxid, " ", z.mzxid, " ", z.mtime))
 			}
 		}
 		for _, n := range m.nodes {
 			if n.stat != nil {
-				got = append(got, fmt.Sprint(n.path, " ", n.stat.Czxid, " ", n.stat.Mzxid))
+				got = append(got, fmt.Sprint(n.path, " ", n.stat.Czxid, " ", n.stat.Mzxid, " ", n.stat.Mtime))
 			}
 		}
 		for _, n := range w.f {
-			told = append(told, fmt.Sprint(n.Path, " ", n.Stat.Czxid, " ", n.Stat.Mzxid))
+			told = append(told, fmt.Sprint(n.Path, " ", n.Stat.Czxid, " ", n.Stat.Mzxid, " ", n.Stat.Mtime))
 		}
 		slices.Sort(want)
 		slices.Sort(got)

@@ -12,21 +12,19 @@ import (
 // errFound ends a wait for a node.
 var errFound = errors.New("there is a node")
 
-// UntilGone waits until there is no node at path, in this session or a later one. It
-// returns nil at once if there is none, and leaves no watch on a node that does not
-// exist. If ctx ends first it returns the cause. Otherwise it fails only if the path is
-// malformed, the node may not be read or is over [session.Options.MaxReply], or the
-// session is closed.
+// UntilGone waits until there is no node at path, in this session or a later one. It returns nil at
+// once if there is none, and leaves no watch on a node that does not exist. If ctx ends first, it
+// returns the cause. Otherwise it fails only if the path is malformed, the node may not be read or
+// is over [session.Options.MaxReply], or the session is closed.
 //
-// A node that is deleted and made again while the session is disconnected may seem to
-// have stayed.
+// UntilGone may miss that a node was deleted and created again while the session was disconnected.
 func UntilGone(ctx context.Context, s *session.Session, path string) error {
 	return until(ctx, s, path, session.ErrNoNode, false)
 }
 
-// UntilExists waits until there is a node at path. It returns nil at once if there is one.
-// If ctx ends first it returns the cause. Otherwise it fails only if the path is malformed,
-// the node may not be read or is over [session.Options.MaxReply], or the session is closed.
+// UntilExists waits until there is a node at path. It returns nil at once if there is one. If ctx
+// ends first, it returns the cause. Otherwise it fails only if the path is malformed, the node may
+// not be read or is over [session.Options.MaxReply], or the session is closed.
 func UntilExists(ctx context.Context, s *session.Session, path string) error {
 	return until(ctx, s, path, errFound, true)
 }
@@ -51,7 +49,7 @@ func until(ctx context.Context, s *session.Session, path string, wanted error, e
 		case !errors.Is(err, session.ErrExpired):
 			return err
 		}
-		// The next epoch sees what has become of the node.
+		// The next epoch reads the state of the node.
 	}
 }
 

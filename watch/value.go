@@ -10,10 +10,10 @@ import (
 	"github.com/zkactors/zkactors/session"
 )
 
-// A Codec turns values into the data of a node, and back. Its methods depend on nothing but
-// their argument, and must not block: a view waits for its own. The result of Encode may be
-// sent later, and is not modified any more. Decode must not keep or modify its argument. A
-// panic of a codec is an error, and so is [runtime.Goexit].
+// A Codec turns values into the data of a node, and back. Its methods depend on nothing but their
+// argument, and must not block: a view waits for them. The result of Encode may be sent later, and
+// must not be modified any more. Decode must not keep or modify its argument. A panic of a codec is
+// an error, and so is a call of [runtime.Goexit].
 type Codec[T any] interface {
 	Encode(value T) ([]byte, error)
 	Decode(data []byte) (T, error)
@@ -69,7 +69,7 @@ func Decode[T any](codec Codec[T], data []byte) (value T, err error) {
 }
 
 // Make calls a function that makes a codec. The error wraps [ErrCodec] if it panics, and
-// [session.ErrInvalidArgument] if there is none.
+// [session.ErrInvalidArgument] if there is no codec.
 func Make[T any](codec func() Codec[T]) (made Codec[T], err error) {
 	if codec != nil {
 		err = contain(func() { made = codec() })
@@ -80,7 +80,7 @@ func Make[T any](codec func() Codec[T]) (made Codec[T], err error) {
 	return made, err
 }
 
-// contain returns why a function of the user's did not return.
+// contain returns an error if a function of the user did not return.
 func contain(f func()) error {
 	panicked, returned := actors.Contain(f)
 	switch {
@@ -95,31 +95,30 @@ func contain(f func()) error {
 
 // A ValueState is the value at a path.
 type ValueState[T any] struct {
-	// Exists tells whether there is a node. If not, everything else is zero.
+	// Exists says that there is a node. If it is false, all other fields are zero.
 	Exists bool
 
-	// Value is the last one that could be decoded.
+	// Value is the last value that could be decoded.
 	Value T
 
-	// Version is that of the node's data, also if it does not decode. It begins
-	// anew when the node is made again, which shows in Stat.Czxid.
+	// Version is the version of the node's data, also if that does not decode. It begins anew when
+	// the node is created again; Stat.Czxid differs then.
 	Version int32
 
-	// Err tells why the data does not decode. Value is then what it was before.
+	// Err says why the data does not decode. Value keeps its last state then.
 	Err error
 
 	// Stat is shared by all watchers of the node, and must not be modified.
 	Stat *session.Stat
 }
 
-// Value watches the node at path like [Node], and decodes its data. A nil codec is
-// refused.
+// Value watches the node at path like [Node], and decodes its data. A nil codec is refused.
 //
-// Data that does not decode is delivered with the error, beside the last good value of the
-// node; so is a codec that panics.
+// If the data does not decode, or the codec panics, the state has the error, beside the last good
+// value of the node.
 //
-// If opts is nil, the default options are used. The error names what is wrong with the
-// arguments; what fails later ends the watch, and [Watch.Err] says why.
+// If opts is nil, the default options are used. The error names the argument that is refused, and
+// why. A later failure ends the watch, and [Watch.Err] returns it.
 func Value[T any](s *session.Session, path string, codec func() Codec[T], opts *Options) (*Watch[ValueState[T]], error) {
 	made, err := Make(codec)
 	if err != nil {

@@ -13,13 +13,13 @@ import (
 // Options are optional parameters for [Node], [Children] and [Value]. A nil *Options
 // is equivalent to a zero Options.
 type Options struct {
-	// Sync makes the first state one that is at least as new as the call: the
-	// server is brought up to date with its leader first, which costs a round trip.
-	// By default it may be as old as the server is behind.
+	// Sync makes the first state at least as new as the call: the server is brought up to date with
+	// its leader first, which costs a round trip. By default the first state may be older than the
+	// call, by as much as the server lags.
 	Sync bool
 }
 
-// A Watch is a view that stays true of a node, its children or its value: see [Node],
+// A Watch is a view of a node, its children or its value, which is kept up to date: see [Node],
 // [Children] and [Value]. It is safe for concurrent use, and must be closed.
 type Watch[S any] struct {
 	name   string
@@ -28,25 +28,24 @@ type Watch[S any] struct {
 	reason client.Reason
 }
 
-// Changes returns the channel of states, which is always the same one. It begins with the present
-// state as soon as that is known. A reader that is slow gets the newest state, not every one. The
-// channel is closed after the last state: receive with "state, ok := <-states", because a select
-// over a closed channel spins.
+// Changes returns the channel of states, always the same channel. It begins with the present state
+// as soon as that is known. A slow reader receives the newest state, not every state. The channel
+// is closed after the last state: receive with "state, ok := <-states", because a select over a
+// closed channel spins.
 func (w *Watch[S]) Changes() <-chan S { return w.actor.Events() }
 
 // Done returns a channel that is closed when the watch has ended.
 func (w *Watch[S]) Done() <-chan struct{} { return w.actor.Ended() }
 
-// Err returns why the watch has ended: [session.ErrClosed], or the error that keeps the
-// node from being read, such as [session.ErrNoAuth]. It returns nil while the watch
-// goes on, and after Close.
+// Err returns why the watch has ended: [session.ErrClosed], or the error that keeps the node from
+// being read, such as [session.ErrNoAuth]. It returns nil before the end, and after Close.
 func (w *Watch[S]) Err() error { return w.reason.Err() }
 
-// Close ends the watch. States that have not been received are discarded, but for the
-// last one. It may be called any number of times.
+// Close ends the watch. States that have not been received are discarded, except the last. Close
+// may be called any number of times.
 func (w *Watch[S]) Close() { w.actor.Close() }
 
-// validate refuses what cannot be watched, before any I/O.
+// validate refuses arguments that cannot be watched, before any I/O.
 func validate(s *session.Session, path string) error {
 	return client.Validate("watch", s, func() error {
 		if err := session.ValidatePath(path); err != nil {
@@ -84,14 +83,14 @@ func begin[S any](s *session.Session, path string, opts *Options, k kind[S]) (*W
 	return w, nil
 }
 
-// observe keeps what the accessors return up to date with the machine.
+// observe sets the error that Err returns.
 func (w *Watch[S]) observe(m machine[S], _ []S) {
 	if m.Ended() && m.err != nil {
 		w.reason.Set(fmt.Errorf("watch %s: %w", w.name, m.err))
 	}
 }
 
-// perform starts one thing that the machine asked for.
+// perform starts one effect.
 func (w *Watch[S]) perform(s *session.Session, path string, aspect session.Aspect, e effect, answer func(input)) {
 	switch e.(type) {
 	case catchUp:
@@ -109,7 +108,7 @@ func (w *Watch[S]) perform(s *session.Session, path string, aspect session.Aspec
 	}
 }
 
-// rested calls f, after a pause if the server was busy.
+// rested calls f: after a pause, if the server was busy.
 func rested(err error, f func()) {
 	const pause = 100 * time.Millisecond
 	if errors.Is(err, session.ErrBusy) {

@@ -1,18 +1,19 @@
-// Package driver is the side of a driver process in the conversation with the bench: it
+// Package driver is the driver's side of the protocol between a driver process and the bench. It
 // runs the programs of one system, and reports their operations and times.
 //
-// The conversation is lines of words. The bench says
+// The messages are lines of words. The bench sends
 //
-//	run <program> <name>=<value>...   with servers, path, timeout_ms, either seconds and warm_seconds or ops and warm_ops, perhaps cpuprofile, and parameters
+//	run <program> <name>=<value>...   names: servers, path, timeout_ms, either seconds and warm_seconds
+//	                                  or ops and warm_ops, perhaps cpuprofile, and parameters
 //	go                                the answer to begin, end and ask
 //
-// and the driver
+// and the driver sends
 //
-//	begin                             the warm-up is over: the bench reads its counters, and says go
-//	end                               the measured part is over: likewise
-//	ask <question> <words>...         the bench does it, and says go
-//	progress <operations>             done so far, from programs that may hang
-//	latencies <µs>...                 at most 1001 quantiles, equally far apart
+//	begin                             the warm-up has ended: the bench reads its counters, and answers go
+//	end                               the measured part has ended: likewise
+//	ask <question> <words>...         a request: the bench fulfils it, and answers go
+//	progress <operations>             the operations so far, from programs that may hang
+//	latencies <µs>...                 at most 1001 quantiles, at equal distances
 //	result ops=<n> seconds=<s> cpu_us=<µs> <name>=<value>...
 //	failed <error>
 //
@@ -36,13 +37,13 @@ import (
 	"time"
 )
 
-// quantiles is the number of parts in which a distribution of latencies is reported.
+// quantiles is the number of parts into which the reported quantiles divide the latencies.
 const quantiles = 1000
 
 // A Program is one workload of one system.
 type Program func(r *Run) error
 
-// Serve runs the programs that are named on in, until its end.
+// Serve runs the programs that in names, until in ends.
 func Serve(in io.Reader, out io.Writer, programs map[string]Program) error {
 	c := &conversation{in: bufio.NewScanner(in), out: out}
 	for c.in.Scan() {
@@ -57,7 +58,7 @@ func Serve(in io.Reader, out io.Writer, programs map[string]Program) error {
 	return c.in.Err()
 }
 
-// conversation is the two streams of a driver.
+// A conversation is the two streams of a driver.
 type conversation struct {
 	in *bufio.Scanner
 
@@ -71,7 +72,7 @@ func (c *conversation) say(words ...string) {
 	_, _ = io.WriteString(c.out, strings.Join(words, " ")+"\n") // if the bench is gone, the input ends too
 }
 
-// await says something, and waits for the answer go.
+// await sends a message, and waits for the answer go.
 func (c *conversation) await(words ...string) error {
 	c.say(words...)
 	if !c.in.Scan() {
@@ -103,11 +104,11 @@ func (c *conversation) run(programs map[string]Program, name string, words []str
 	return nil
 }
 
-// A Run is one execution of a program. Its methods are for the goroutine of the program,
-// unless they say otherwise.
+// A Run is one execution of a program. Its methods are for the goroutine of the program, unless
+// their comments permit others.
 type Run struct {
 	Servers []string
-	Path    string // a node of this run's own, which does not exist yet
+	Path    string // a node for this run alone, which does not exist yet
 	Timeout time.Duration
 
 	talk      *conversation
@@ -120,7 +121,7 @@ type Run struct {
 	extras    []string
 }
 
-// Int returns a parameter, or the fallback if there is none.
+// Int returns a parameter, or fallback if the run does not have it.
 func (r *Run) Int(name string, fallback int) int {
 	n, err := strconv.Atoi(r.params[name])
 	if err != nil {
@@ -128,6 +129,9 @@ func (r *Run) Int(name string, fallback int) int {
 	}
 	return n
 }
+
+// Param returns a parameter, or "" if the run does not have it.
+func (r *Run) Param(name string) string { return r.params[name] }
 
 // Is reports whether a parameter has the value.
 func (r *Run) Is(name, value string) bool { return r.params[name] == value }
@@ -140,22 +144,22 @@ func (r *Run) Extra(name string, value float64) {
 	r.extras = append(r.extras, name+"="+strconv.FormatFloat(value, 'g', 6, 64))
 }
 
-// Ask sends a question to the bench, and waits until it is answered.
+// Ask sends a question to the bench, and waits for the answer.
 func (r *Run) Ask(question ...string) error {
 	return r.talk.await(append([]string{"ask"}, question...)...)
 }
 
-// Progress reports how many operations are done. It may be called on any goroutine.
+// Progress reports the number of operations so far. It may be called on any goroutine.
 func (r *Run) Progress(ops int) { r.talk.say("progress", strconv.Itoa(ops)) }
 
-// A Limit says when a phase is over: after a number of operations, or a time.
+// A Limit decides when a phase ends: after a number of operations, or after a time.
 type Limit struct {
 	ops      int64
-	left     *atomic.Int64 // of the operations; nil if the time counts
+	left     *atomic.Int64 // operations that are left; nil if the phase ends after a time
 	deadline time.Time
 }
 
-// Next reports whether there is another operation to do. It may be called on any goroutine.
+// Next reports whether the phase has another operation. It may be called on any goroutine.
 func (l Limit) Next() bool {
 	if l.left != nil {
 		return l.left.Add(-1) >= 0
@@ -163,7 +167,7 @@ func (l Limit) Next() bool {
 	return time.Now().Before(l.deadline)
 }
 
-// share returns the limit of one worker. All workers do the same number of operations.
+// share returns the limit of one of several workers, which all do the same number of operations.
 func (l Limit) share(workers int) Limit {
 	if l.left == nil {
 		return l
@@ -186,11 +190,11 @@ func (r *Run) limit(ops, seconds string) Limit {
 	return Limit{deadline: time.Now().Add(time.Duration(s * float64(time.Second)))}
 }
 
-// WarmUp returns the limit of the part before the measured one.
+// WarmUp returns the limit of the warm-up, which precedes the measured part.
 func (r *Run) WarmUp() Limit { return r.limit("warm_ops", "warm_seconds") }
 
-// Measure runs f between begin and end, and measures its time, and the CPU time of this process.
-// f returns how many operations it did.
+// Measure runs f between begin and end. It measures the time of f, and the CPU time of this
+// process. f returns the number of its operations.
 func (r *Run) Measure(f func(l Limit) (ops int, err error)) error {
 	if err := r.talk.await("begin"); err != nil {
 		return err
@@ -199,9 +203,9 @@ func (r *Run) Measure(f func(l Limit) (ops int, err error)) error {
 	if err != nil {
 		return err
 	}
-	cpu, began := cpuTime(), time.Now()
+	cpu, began := CPUTime(), time.Now()
 	ops, err := f(r.limit("ops", "seconds"))
-	r.elapsed, r.cpu = time.Since(began), cpuTime()-cpu
+	r.elapsed, r.cpu = time.Since(began), CPUTime()-cpu
 	r.ops.Store(int64(ops))
 	err = errors.Join(err, stop())
 	if err != nil {
@@ -232,8 +236,7 @@ func (r *Run) profile() (stop func() error, err error) {
 // Latency adds latencies of operations.
 func (r *Run) Latency(took ...time.Duration) { r.latencies = append(r.latencies, took...) }
 
-// Loop is a program of workers that each do operations of one kind, one after the other: first
-// to warm up, and then measured.
+// Loop is a program in which each worker repeats op: first to warm up, and then measured.
 func (r *Run) Loop(workers int, op func(worker, turn int) error) error {
 	if _, _, err := loop(r.WarmUp(), workers, op); err != nil {
 		return err
@@ -265,7 +268,7 @@ func loop(l Limit, workers int, op func(worker, turn int) error) (ops int, took 
 	return len(took), took, err
 }
 
-// Each calls f for the numbers below n at once, and returns the errors when all have returned.
+// Each calls f for all numbers below n at once. It returns the errors when all calls have returned.
 func Each(n int, f func(i int) error) error {
 	errs := make([]error, n)
 	var wg sync.WaitGroup
@@ -275,24 +278,25 @@ func Each(n int, f func(i int) error) error {
 	wg.Wait()
 	for _, err := range errs {
 		if err != nil {
-			return err // the first says enough
+			return err // the first error says enough
 		}
 	}
 	return nil
 }
 
-// Rounds is a program of parties that do rounds together, each of which is ops operations. No
-// party is more than a round ahead of another.
+// Rounds is a program of parties that do rounds together. A round is ops operations. No party is
+// more than a round ahead of another.
 func (r *Run) Rounds(parties, ops int, round func(party int) error) error {
 	done := 0
 	phase := func(l Limit) ([]time.Duration, error) {
 		var took []time.Duration
-		var last atomic.Int64 // the number of rounds, when the first party knows it
+		var last atomic.Int64 // the number of rounds, as soon as the first party knows it
 		last.Store(1 << 60)
 		err := Each(parties, func(p int) error {
 			i := int64(0)
 			for i < last.Load() {
-				// The others may be in the next round when this one is over.
+				// The first party decides before the last round: at its end the others may already
+				// be in the next.
 				if p == 0 && !l.Next() {
 					last.Store(i + 1)
 				}
@@ -314,7 +318,8 @@ func (r *Run) Rounds(parties, ops int, round func(party int) error) error {
 	return r.Latencies(ops, phase)
 }
 
-// Latencies warms up, and measures a phase: it returns how long each turn took, and a turn is so many operations.
+// Latencies warms up, and then measures a phase, which returns the duration of each turn. A turn is
+// ops operations.
 func (r *Run) Latencies(ops int, phase func(Limit) (took []time.Duration, err error)) error {
 	if _, err := phase(r.WarmUp()); err != nil {
 		return err
@@ -346,8 +351,8 @@ func (r *Run) report() {
 	}, r.extras...)...)
 }
 
-// cpuTime returns the user and system time of this process.
-func cpuTime() time.Duration {
+// CPUTime returns the user and system time of this process.
+func CPUTime() time.Duration {
 	var usage syscall.Rusage
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &usage); err != nil {
 		return 0
@@ -355,5 +360,5 @@ func cpuTime() time.Duration {
 	return time.Duration(usage.Utime.Nano() + usage.Stime.Nano())
 }
 
-// Context returns the context of programs, which are ended with their process.
+// Context returns the context for programs. It never ends: programs end with their process.
 func (*Run) Context() context.Context { return context.Background() }

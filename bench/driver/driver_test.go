@@ -16,7 +16,8 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// serve runs one line as the bench would: each line that asks for an answer gets one. The result is what the driver says.
+// serve runs a driver that receives one line, and answers its questions like the bench. It returns
+// the lines that the driver sends.
 func serve(t *testing.T, line string, program Program) []string {
 	t.Helper()
 	in, toDriver := io.Pipe()
@@ -47,7 +48,8 @@ func serve(t *testing.T, line string, program Program) []string {
 	return said
 }
 
-// Workers of a counted run do the same number of operations, warm or measured.
+// TestCountedLoop: workers of a counted run do the same number of operations, in the warm-up and in
+// the measured part.
 func TestCountedLoop(t *testing.T) {
 	var turns [3]atomic.Int64
 	said := serve(t, "run it servers=a,b path=/x ops=30 warm_ops=6", func(r *Run) error {
@@ -72,7 +74,7 @@ func TestCountedLoop(t *testing.T) {
 	}
 }
 
-// All parties do the same rounds, whatever the first one decides when.
+// TestRounds: all parties do the same number of rounds, whenever the first party decides it.
 func TestRounds(t *testing.T) {
 	const parties = 5
 	var mu sync.Mutex

@@ -117,7 +117,7 @@ func succession(r *driver.Run) error {
 		return err
 	}
 	defer end()
-	opts := &election.Options{IgnoreLeader: true} // as Curator's and kazoo's do
+	opts := &election.Options{IgnoreLeader: true} // like Curator's and kazoo's candidates
 	if r.Is("layout", "curator") {
 		opts.Layout = election.Curator
 	}
@@ -231,7 +231,7 @@ func put(r *driver.Run) error {
 	return r.Loop(r.Int("producers", 1), op)
 }
 
-// fill puts n items, and returns when they are there.
+// fill puts n items, and returns when the servers have them.
 func fill(r *driver.Run, s *session.Session, path string, n int) error {
 	q, err := queue.New(s, path, nil)
 	if err != nil {
@@ -301,7 +301,7 @@ func drain(r *driver.Run) error {
 	return nil
 }
 
-// consume runs consumers in sessions of their own, which acknowledge each item.
+// consume runs consumers, each in a session of its own, which acknowledge each item.
 func consume(r *driver.Run) error {
 	n := r.Int("consumers", 1)
 	all, end, err := open(r, n)
@@ -394,7 +394,7 @@ func transactions(r *driver.Run) error {
 	})
 }
 
-// site votes yes in every transaction.
+// site takes part in every transaction, and votes yes.
 func site(ctx context.Context, p *commit.Participant, committed chan<- error) {
 	for ev := range p.Events() {
 		switch ev := ev.(type) {
@@ -414,7 +414,7 @@ func site(ctx context.Context, p *commit.Participant, committed chan<- error) {
 	}
 }
 
-// closeAll closes all at once.
+// closeAll closes all values at once.
 func closeAll[C interface{ Close() }](all []C) {
 	_ = driver.Each(len(all), func(i int) error {
 		all[i].Close()

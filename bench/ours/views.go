@@ -31,7 +31,7 @@ func join(r *driver.Run) error {
 			return 0, err
 		}
 		defer w.Close()
-		<-w.Events() // the group is empty
+		<-w.Events() // the first event: the group is empty
 		began := time.Now()
 		for i := range members {
 			if members[i], err = group.Join(all[i%len(all)], path, "member-"+strconv.Itoa(i), nil, nil); err != nil {
@@ -58,7 +58,7 @@ func join(r *driver.Run) error {
 	return err
 }
 
-// seen is a value, and the time at which a watcher saw it.
+// A seen is a value, and the time at which a watcher saw it.
 type seen struct {
 	value string
 	at    time.Time
@@ -77,7 +77,7 @@ func fanOut(r *driver.Run) error {
 		return err
 	}
 	err = writer.Set(r.Context(), "first")
-	writer.Close() // the writers of the peers follow nothing
+	writer.Close() // the drivers of the peers have a writer without watches too
 	if err != nil {
 		return err
 	}
@@ -170,7 +170,8 @@ func idleSessions(r *driver.Run) error {
 	})
 }
 
-// many is n locks of one session: from New, or each from a goroutine in Acquire.
+// many is n locks of one session. Each comes from New, or from an Acquire on a goroutine of its
+// own.
 type many struct {
 	r     *driver.Run
 	s     *session.Session
@@ -186,7 +187,7 @@ func newMany(r *driver.Run, s *session.Session) *many {
 
 func (m *many) path(i int) string { return m.r.Path + "/" + strconv.Itoa(i) }
 
-// begin asks for all locks.
+// begin requests all locks.
 func (m *many) begin() error {
 	for i := range m.locks {
 		if m.r.Is("with", "acquire") {
@@ -206,7 +207,7 @@ func (m *many) begin() error {
 	return nil
 }
 
-// await waits until all are held.
+// await waits until all locks are held.
 func (m *many) await() error {
 	m.wg.Wait()
 	select {
@@ -230,7 +231,7 @@ func (m *many) await() error {
 	return nil
 }
 
-// holders acquires n locks in one session, and again after its expiry.
+// holders acquires n locks in one session, and again after the session has expired.
 func holders(r *driver.Run) error {
 	all, end, err := open(r, 1)
 	if err != nil {
@@ -297,7 +298,7 @@ func waiters(r *driver.Run) error {
 	})
 }
 
-// standing waits until n contenders stand in each line. The watches are those of another session,
+// standing waits until n contenders stand in each line. It watches with another session, onlooker,
 // whose memory does not count.
 func (m *many) standing(onlooker *session.Session, n int) error {
 	for i := range m.locks {

@@ -33,7 +33,7 @@ import org.apache.curator.framework.recipes.queue.SimpleDistributedQueue;
 import org.apache.curator.retry.ExponentialBackoffRetry;
 import org.apache.zookeeper.CreateMode;
 
-/** Curator's side of the bench. The conversation is described in ../driver/driver.go. */
+/** The bench's driver of Curator. The protocol is in ../driver/driver.go. */
 public class Curator {
     interface Op {
         void run(int worker, int turn) throws Exception;
@@ -47,7 +47,7 @@ public class Curator {
         long run(Limit limit) throws Exception;
     }
 
-    /** When a phase is over: after a number of operations, or a time. */
+    /** Decides when a phase ends: after a number of operations, or after a time. */
     static class Limit {
         final long ops;
         final AtomicLong left;
@@ -59,7 +59,7 @@ public class Curator {
             deadline = System.nanoTime() + (long) (seconds * 1e9);
         }
 
-        /** Returns the limit of one of some workers, who all do the same number of operations. */
+        /** Returns the limit of one of several workers, which all do the same number of operations. */
         Limit share(int workers) {
             return left == null ? this : new Limit(Math.max(1, ops / workers), 0);
         }
@@ -100,7 +100,7 @@ public class Curator {
         }
     }
 
-    /** Runs parts at once, each on a thread of its own, and throws the first exception. */
+    /** Runs all parts at once, each on a thread of its own, and throws the first exception. */
     static void each(int n, Part part) throws Exception {
         AtomicReference<Exception> first = new AtomicReference<>();
         Thread[] threads = new Thread[n];
@@ -278,7 +278,7 @@ public class Curator {
                 all[i] = candidate(i, elected);
             }
             int[] leader = {elected.take()};
-            // What counts is the time until the next one knows; that the old one stands again does not.
+            // The time until the next leader knows counts. The time until the old one stands again does not.
             Measured phase = limit -> {
                 Samples mine = new Samples();
                 while (limit.next()) {
@@ -371,7 +371,7 @@ public class Curator {
             loop(number("producers", 1), (w, turn) -> queue.offer(item));
         }
 
-        /** Puts items in transactions, which SimpleDistributedQueue does not do. */
+        /** Puts items in transactions, which SimpleDistributedQueue cannot do. */
         void fill(String at, int items) throws Exception {
             CuratorFramework client = clients.get(0);
             client.create().creatingParentsIfNeeded().forPath(at);
@@ -393,7 +393,7 @@ public class Curator {
             measure(limit -> take(path + "/it", items, number("cap_seconds", 60)));
         }
 
-        /** One taker: more of them race each other for the same items. */
+        /** Takes items with one taker, since several would race each other for the same items. */
         long take(String at, int items, int seconds) throws Exception {
             SimpleDistributedQueue queue = new SimpleDistributedQueue(clients.get(0), at);
             long deadline = System.nanoTime() + seconds * 1_000_000_000L;
@@ -424,7 +424,7 @@ public class Curator {
             each(members.length, i -> members[i].close());
         }
 
-        /** Returns when another session has been told of all members, and how long that took. */
+        /** Waits until another session knows of all members, and returns how long that took. */
         long shot(String at, GroupMember[] members) throws Exception {
             CountDownLatch told = new CountDownLatch(members.length);
             CuratorCache watcher = CuratorCache.build(clients.get(0), at);
@@ -539,6 +539,6 @@ public class Curator {
                 say("failed " + e.toString().replace('\n', ' '));
             }
         }
-        Runtime.getRuntime().halt(0); // whatever still waits
+        Runtime.getRuntime().halt(0); // do not wait for threads that still wait
     }
 }

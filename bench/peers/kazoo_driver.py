@@ -1,4 +1,4 @@
-"""kazoo's side of the bench. The conversation is described in ../driver/driver.go."""
+"""The bench's driver of kazoo. The protocol is in ../driver/driver.go."""
 
 import itertools
 import logging
@@ -36,7 +36,7 @@ def cpu_time():
 
 
 def each(n, part):
-    """Call part for the numbers below n at once, and raise the first exception."""
+    """Call part for all numbers below n at once, and raise the first exception."""
     errors = []
 
     def run(i):
@@ -55,14 +55,14 @@ def each(n, part):
 
 
 class Limit:
-    """When a phase is over: after a number of operations, or a time."""
+    """Decides when a phase ends: after a number of operations, or after a time."""
 
     def __init__(self, ops, seconds):
         self.counter, self.ops = itertools.count(), ops
         self.deadline = time.monotonic() + seconds
 
     def share(self, workers):
-        """Return the limit of one of some workers, who all do the same number of operations."""
+        """Return the limit of one of several workers, which all do the same number of operations."""
         return Limit(max(1, self.ops // workers), 0) if self.ops else self
 
     def next(self):
@@ -274,7 +274,7 @@ class Run:
         self.ops *= batch
 
     def fill(self, prefix, items):
-        """Put items in transactions, which kazoo's Queue does not do."""
+        """Put items in transactions, which kazoo's Queue cannot do."""
         for i in range(0, items, 500):
             transaction = self.clients[0].transaction()
             for _ in range(min(500, items - i)):
@@ -335,7 +335,7 @@ class Run:
         members = self.number("members", 1)
 
         def shot(path):
-            """Return when another session has been told of all members, and how long that took."""
+            """Wait until another session knows of all members, and return how long that took."""
             told = threading.Event()
             self.clients[0].ensure_path(path)
 

@@ -1,5 +1,5 @@
-// Package peers runs the drivers of the systems that the bench compares: each is a process of
-// its own, so that its CPU time is that of the client alone.
+// Package peers runs the drivers of the systems that the bench compares. Each is a process of its
+// own, so that its CPU time is that of the client alone.
 package peers
 
 import (
@@ -30,7 +30,7 @@ const (
 	Kazoo       Library = "kazoo"
 )
 
-// Libraries returns all of them, ours first.
+// Libraries returns all libraries, this one first.
 func Libraries() []Library { return []Library{ZKActors, GoZookeeper, Curator, Kazoo} }
 
 // Packages returns Debian's packages of all peers.
@@ -38,8 +38,8 @@ func Packages() []string {
 	return strings.Fields(debian.CuratorPackages + " " + debian.KazooPackages)
 }
 
-// Missing returns nil if the library can be run here. Otherwise the error says in one line what
-// is missing and how to get it.
+// Missing returns nil if the library can run here. Otherwise the error says in one line what is
+// missing and how to install it.
 func Missing(l Library) error {
 	switch l {
 	case Curator:
@@ -58,8 +58,8 @@ func absent(l Library, err error, packages string) error {
 	return fmt.Errorf("%s is not measured: %w; to get it: -install-peers, or apt-get install -y --no-install-recommends %s", l, err, packages)
 }
 
-// Command returns the command line of the library's driver. self is the program of the bench, and
-// dir a directory for compiled drivers, which are compiled once.
+// Command returns the command line of the library's driver. self is the executable of the bench.
+// dir is a directory for compiled drivers, each of which is compiled once.
 func Command(l Library, self, dir string) ([]string, error) {
 	switch l {
 	case Curator:
@@ -73,8 +73,8 @@ func Command(l Library, self, dir string) ([]string, error) {
 	return nil, fmt.Errorf("there is no library %q", l)
 }
 
-// DriverArgument is the first argument with which the bench runs itself as a driver. The library
-// is the second.
+// DriverArgument is the first argument with which the bench runs itself as a driver. The second is
+// the library.
 const DriverArgument = "driver"
 
 func curatorCommand(dir string) ([]string, error) {

@@ -1,121 +1,65 @@
 package peers
 
 import (
-	"bufio"
 	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"os/exec"
 	"strconv"
 	"strings"
-	"sync"
 	"time"
+
+	"github.com/zkactors/zkactors/internal/peers/process"
 )
 
 // ErrHung means that a run did not end in time.
 var ErrHung = errors.New("hung")
 
-// A Process is a driver that runs.
+// A Process is a running driver.
 type Process struct {
 	Library Library
 
-	cmd    *exec.Cmd
-	in     io.WriteCloser
-	lines  chan string // of its standard output; closed at its end
-	errors tail
-	reader sync.WaitGroup
-	kill   func() // once
-}
-
-// tail is the end of the standard error of a process.
-type tail struct {
-	mu   sync.Mutex
-	text []byte
-}
-
-func (t *tail) Write(p []byte) (int, error) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.text = append(t.text, p...)
-	t.text = t.text[max(0, len(t.text)-2000):]
-	return len(p), nil
-}
-
-func (t *tail) String() string {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return strings.ReplaceAll(strings.TrimSpace(string(t.text)), "\n", "; ")
+	running *process.Process
 }
 
 // Start starts a driver.
 func Start(l Library, command []string) (*Process, error) {
-	p := &Process{Library: l, cmd: exec.Command(command[0], command[1:]...), lines: make(chan string, 64)}
-	p.kill = sync.OnceFunc(func() {
-		killGroup(p.cmd)
-		for range p.lines { // the reader must not wait for us
-		}
-		p.reader.Wait()
-		_ = p.cmd.Wait() // its status does not matter: it was killed
-	})
-	ownGroup(p.cmd)
-	p.cmd.Stderr = &p.errors
-	p.cmd.WaitDelay = time.Second
-	out, err := p.cmd.StdoutPipe()
+	running, err := process.Start(exec.Command(command[0], command[1:]...))
 	if err != nil {
 		return nil, err
 	}
-	if p.in, err = p.cmd.StdinPipe(); err != nil {
-		return nil, err
-	}
-	started := make(chan error)
-	p.reader.Go(func() {
-		defer close(p.lines)
-		release := lockThread() // the kernel kills the driver with the thread that starts it
-		defer release()
-		err := p.cmd.Start()
-		started <- err
-		if err != nil {
-			return
-		}
-		scanner := bufio.NewScanner(out)
-		scanner.Buffer(nil, 1<<20)
-		for scanner.Scan() {
-			p.lines <- scanner.Text()
-		}
-	})
-	if err := <-started; err != nil {
-		return nil, err
-	}
-	return p, nil
+	return &Process{l, running}, nil
 }
 
 // Pid returns the number of the process.
-func (p *Process) Pid() int { return p.cmd.Process.Pid }
+func (p *Process) Pid() int { return p.running.Pid() }
 
 // Kill ends the process and its children. It may be called any number of times.
-func (p *Process) Kill() { p.kill() }
+func (p *Process) Kill() { p.running.End() }
 
-// ended is the error of a process that has ended by itself, with its last complaints.
+// ended returns the error for a process that has ended by itself, with the end of its complaints.
 func (p *Process) ended(why error) error {
-	p.Kill() // all complaints have arrived then
+	p.Kill() // after it the complaints are complete
+	const shown = 2000
+	complaints := p.running.Complaints()
+	complaints = strings.ReplaceAll(complaints[max(0, len(complaints)-shown):], "\n", "; ")
 	if why == nil {
-		return fmt.Errorf("the driver of %s has ended: %s", p.Library, p.errors.String())
+		return fmt.Errorf("the driver of %s has ended: %s", p.Library, complaints)
 	}
-	return fmt.Errorf("the driver of %s has ended: %w: %s", p.Library, why, p.errors.String())
+	return fmt.Errorf("the driver of %s has ended: %w: %s", p.Library, why, complaints)
 }
 
-// A Measurement is what a run reports.
+// A Measurement is the result of a run.
 type Measurement struct {
 	Ops       int
 	Seconds   float64
 	CPU       time.Duration
-	Latencies []float64          // quantiles in ms, equally far apart
+	Latencies []float64          // quantiles in ms, at equal distances
 	Extras    map[string]float64 // by name
 }
 
-// Quantile returns a quantile of the latencies in ms, and 0 if there are none.
+// Quantile returns a quantile of the latencies in ms, or 0 without latencies.
 func (m Measurement) Quantile(q float64) float64 {
 	if len(m.Latencies) == 0 {
 		return 0
@@ -132,15 +76,15 @@ type Hooks struct {
 // Patience bounds a run.
 type Patience struct {
 	Total time.Duration // of the whole run
-	// Silence bounds the time between two reports of progress, and half of the time until the
-	// first one. It is 0 for programs that report none.
+	// Silence bounds the time between two reports of progress, and half of the time until the first
+	// report. It is 0 for programs that report no progress.
 	Silence time.Duration
 }
 
 // A HungError says how far a run came that did not end in time. It wraps [ErrHung].
 type HungError struct {
 	Ops  int     // of its last report
-	Rate float64 // operations a second from its first report to its last; 0 if it made less than two
+	Rate float64 // operations per second between its first report and its last; 0 with fewer than two reports
 	Took time.Duration
 }
 
@@ -152,7 +96,8 @@ func (e *HungError) Error() string {
 // Unwrap returns [ErrHung].
 func (*HungError) Unwrap() error { return ErrHung }
 
-// Run has the driver run a program. After an error that wraps [ErrHung] the process is to be killed.
+// Run has the driver run a program. After an error that wraps [ErrHung] the caller must kill the
+// process.
 func (p *Process) Run(ctx context.Context, program string, params map[string]string, hooks Hooks, patience Patience) (Measurement, error) {
 	words := []string{"run", program}
 	for name, value := range params {
@@ -168,7 +113,7 @@ func (p *Process) Run(ctx context.Context, program string, params map[string]str
 	defer silence.Stop()
 	for {
 		select {
-		case line, ok := <-p.lines:
+		case line, ok := <-p.running.Lines():
 			if !ok {
 				return r.m, p.ended(nil)
 			}
@@ -190,23 +135,23 @@ func (p *Process) Run(ctx context.Context, program string, params map[string]str
 }
 
 func (p *Process) say(line string) error {
-	if _, err := io.WriteString(p.in, line+"\n"); err != nil {
+	if err := p.running.Say(line); err != nil {
 		return p.ended(err)
 	}
 	return nil
 }
 
-// run is a run under way.
+// A run is a run that has begun.
 type run struct {
 	p        *Process
 	hooks    Hooks
 	m        Measurement
 	began    time.Time
-	reports  int // of progress
+	reports  int // number of progress reports
 	first    time.Time
 	last     time.Time
 	firstOps int // of the first report
-	ops      int // of the last
+	ops      int // of the last report
 }
 
 func (r *run) hung() error {
@@ -217,7 +162,7 @@ func (r *run) hung() error {
 	return err
 }
 
-// hear handles a line of the driver. It reports whether the run is over.
+// hear handles a line of the driver, and reports whether the run has ended.
 func (r *run) hear(words []string) (done bool, err error) {
 	if len(words) == 0 {
 		return false, nil

@@ -46,7 +46,7 @@ func TestConversation(t *testing.T) {
 	}
 }
 
-// A driver that hangs is cut off, and killed with what it has started.
+// TestHung: a driver that hangs is cut off, and killed with the processes that it has started.
 func TestHung(t *testing.T) {
 	for name, test := range map[string]struct {
 		script   string

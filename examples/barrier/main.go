@@ -1,8 +1,8 @@
-// Barrier shows a parallel computation in rounds: four workers heat a rod together. Each
-// computes its quarter from what all had found in the round before, and none begins a round
-// before the others have written theirs.
+// Barrier shows a parallel computation in rounds: four workers compute how a rod heats up. Each
+// computes its quarter from the results of the round before. No worker begins a round before all
+// workers have finished the round before.
 //
-// It starts a server in memory; -servers zk1:2181,zk2:2181 names an ensemble of yours.
+// It starts a server in memory; -servers zk1:2181,zk2:2181 uses an ensemble of yours instead.
 package main
 
 import (
@@ -25,7 +25,7 @@ const (
 	cells   = 3 // of each worker
 )
 
-// A rod has a cell of 100 degrees at its left end, and one of 0 degrees at its right.
+// A rod has one more cell at each end: at the left of 100 degrees, at the right of 0 degrees.
 type rod [1 + workers*cells + 1]float64
 
 func main() {
@@ -33,7 +33,7 @@ func main() {
 }
 
 func run(ctx context.Context, out io.Writer, servers []string) error {
-	// The rounds take turns: what is written in one is read in the next.
+	// The rods alternate: a round reads one and writes the other.
 	var rods [2]rod
 	rods[0][0], rods[1][0] = 100, 100
 	ctx, fail := context.WithCancelCause(ctx)
@@ -42,7 +42,7 @@ func run(ctx context.Context, out io.Writer, servers []string) error {
 	for i := range workers {
 		working.Go(func() {
 			if err := work(ctx, servers, i, &rods); err != nil {
-				fail(err) // the others would wait for this one
+				fail(err) // the others would wait for this worker forever
 			}
 		})
 	}
@@ -54,7 +54,7 @@ func run(ctx context.Context, out io.Writer, servers []string) error {
 	return nil
 }
 
-// work is one worker, which would be a process of its own elsewhere.
+// work runs one worker. In a real computation it would be a process of its own.
 func work(ctx context.Context, servers []string, i int, rods *[2]rod) error {
 	s, err := session.Open(ctx, servers, nil)
 	if err != nil {
@@ -67,14 +67,14 @@ func work(ctx context.Context, servers []string, i int, rods *[2]rod) error {
 	}
 	defer d.Close()
 	for round := range rounds {
-		if err := d.Enter(ctx); err != nil { // all have read and written the last round
+		if err := d.Enter(ctx); err != nil { // all have finished the round before
 			return err
 		}
 		from, to := &rods[round%2], &rods[(round+1)%2]
 		for c := 1 + i*cells; c < 1+(i+1)*cells; c++ {
 			to[c] = (from[c-1] + from[c] + from[c+1]) / 3
 		}
-		if err := d.Leave(ctx); err != nil { // all have written this one
+		if err := d.Leave(ctx); err != nil { // all have finished this round
 			return err
 		}
 	}

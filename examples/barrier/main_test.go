@@ -20,7 +20,7 @@ func TestRun(t *testing.T) {
 	}
 }
 
-// TestInterrupted prints no result, and says once why.
+// TestInterrupted: an interrupted run prints no result, and reports the reason once.
 func TestInterrupted(t *testing.T) {
 	var out strings.Builder
 	err := demo.On(t.Context(), "", func(ctx context.Context, servers []string) error {

@@ -1,7 +1,7 @@
-// Config shows a service that reloads its limits live: an operator sets them, raises
-// them, makes a mistake, with which the service goes on as before, and corrects it.
+// Config shows a service that reloads its limits live. An operator sets the limits, raises them,
+// and makes a mistake, which the service ignores, and then corrects the mistake.
 //
-// It starts a server in memory; -servers zk1:2181,zk2:2181 names an ensemble of yours.
+// It starts a server in memory; -servers zk1:2181,zk2:2181 uses an ensemble of yours instead.
 package main
 
 import (
@@ -40,7 +40,7 @@ func run(ctx context.Context, out io.Writer, servers []string) error {
 	return serve(ctx, out, s, v)
 }
 
-// serve is the service. After each change it plays what the operator does next.
+// serve is the service. After each change it also makes the operator's next change.
 func serve(ctx context.Context, out io.Writer, s *session.Session, v *config.Value[limits]) error {
 	double := func(old limits) (limits, error) { old.RequestsPerSecond *= 2; return old, nil }
 	say := func(format string, args ...any) { _, _ = fmt.Fprintf(out, format+"\n", args...) }

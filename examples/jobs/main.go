@@ -1,7 +1,8 @@
-// Jobs shows a queue of jobs: a producer, three workers, one of which crashes with a job in its hands, and a job
-// that never succeeds and ends among the dead letters. Progress is printed.
+// Jobs shows a queue of jobs. A producer puts jobs, and three workers do them. One worker crashes
+// while it has a job. One job never succeeds, and ends among the dead letters. The program prints
+// the progress.
 //
-// It starts a server in memory; -servers zk1:2181,zk2:2181 names an ensemble of yours.
+// It starts a server in memory; -servers zk1:2181,zk2:2181 uses an ensemble of yours instead.
 package main
 
 import (
@@ -62,7 +63,7 @@ func run(ctx context.Context, out io.Writer, servers []string, n int) error {
 	return bury(ctx, s, p)
 }
 
-// produce puts the jobs, all or none. A program that was interrupted may have left others.
+// produce puts all jobs or none. The queue may also have jobs of a run that was interrupted.
 func produce(ctx context.Context, q *queue.Queue, p *progress, n int) error {
 	var all [][]byte
 	for i := range n {
@@ -77,7 +78,8 @@ func produce(ctx context.Context, q *queue.Queue, p *progress, n int) error {
 	return err
 }
 
-// crash is a worker that ends with a job in its hands: its session is closed, and the job goes back.
+// crash runs a worker that ends while it has a job. Its session is closed, so the job returns to
+// the queue.
 func crash(ctx context.Context, servers []string, p *progress) error {
 	s, err := session.Open(ctx, servers, nil)
 	if err != nil {
@@ -101,7 +103,7 @@ func crash(ctx context.Context, servers []string, p *progress) error {
 	return nil
 }
 
-// bury prints the dead letters.
+// bury takes the dead letters out of their queue, and prints them.
 func bury(ctx context.Context, s *session.Session, p *progress) error {
 	q, err := queue.New(s, dead, nil)
 	if err != nil {
@@ -119,13 +121,13 @@ func bury(ctx context.Context, s *session.Session, p *progress) error {
 	}
 }
 
-// A progress is what the workers have done.
+// A progress counts the work that is left, and prints what the workers do.
 type progress struct {
 	out  io.Writer
 	done func()
 
 	mu   sync.Mutex
-	left int // jobs that are neither done nor given up
+	left int // jobs that are neither done nor abandoned
 }
 
 func (p *progress) say(format string, args ...any) { _, _ = fmt.Fprintf(p.out, format+"\n", args...) }

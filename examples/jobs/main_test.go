@@ -12,7 +12,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// An output calls a function when a line has been printed.
+// An output calls a function after it has printed a certain line.
 type output struct {
 	strings.Builder
 	line   string
@@ -44,7 +44,7 @@ func TestRun(t *testing.T) {
 		"job 7, attempt 3: cannot be done", "job 19, attempt 1", "; 0 left", "dead: job 7")
 }
 
-// TestInterrupted stops in the middle. The next run does what is left.
+// TestInterrupted interrupts a run in the middle. The next run does the jobs that are left.
 func TestInterrupted(t *testing.T) {
 	var out, again output
 	err := demo.On(t.Context(), "", func(ctx context.Context, servers []string) error {

@@ -1,7 +1,7 @@
-// Members prints who joins and who leaves a group: three workers come, one says something
-// else of itself, one leaves, and the session of one ends.
+// Members prints the changes of a group. Three workers join, the first one changes its data, the
+// second one leaves, and the session of the third one ends.
 //
-// It starts a server in memory; -servers zk1:2181,zk2:2181 names an ensemble of yours.
+// It starts a server in memory; -servers zk1:2181,zk2:2181 uses an ensemble of yours instead.
 package main
 
 import (
@@ -21,7 +21,7 @@ const path = "/zkactors-members/workers"
 func main() { demo.Main(20*time.Second, run) }
 
 func run(ctx context.Context, servers []string) error {
-	var sessions [4]*session.Session // of three workers, and of one who looks on
+	var sessions [4]*session.Session // of three workers, and of a watcher
 	for i := range sessions {
 		s, err := session.Open(ctx, servers, &session.Options{Timeout: 2 * time.Second})
 		if err != nil {
@@ -53,11 +53,11 @@ func run(ctx context.Context, servers []string) error {
 	if err := members[1].Leave(ctx); err != nil {
 		return err
 	}
-	sessions[2].Close() // as the end of the process would do
+	sessions[2].Close() // like the end of the process
 	return show(ctx, watcher, func(all []group.Member) bool { return len(all) == 1 && string(all[0].Data) == "busy" })
 }
 
-// show prints what happens until the group is as expected.
+// show prints the changes until the group is as expected.
 func show(ctx context.Context, w *group.Watcher, expected func([]group.Member) bool) error {
 	for {
 		select {

@@ -1,9 +1,10 @@
-// Metrics is a service whose session and recipes can be watched: Prometheus reads /metrics, a load
-// balancer /readyz, and dashboard.json is a dashboard for Grafana. Package otel exports the same by
-// OpenTelemetry.
+// Metrics is a service with metrics of its session and its recipes. Prometheus reads /metrics, and
+// a load balancer reads /readyz. The file dashboard.json is a dashboard for Grafana. Package otel
+// exports the same metrics to OpenTelemetry.
 //
-// The service stands for election, passes a lock from worker to worker, and fills and empties a queue. It
-// starts a server in memory; -servers zk1:2181,zk2:2181 names an ensemble of yours.
+// The service stands for election, passes a lock from worker to worker, and fills and empties a
+// queue. It starts a server in memory; -servers zk1:2181,zk2:2181 uses an ensemble of yours
+// instead.
 package main
 
 import (
@@ -32,7 +33,7 @@ import (
 	"github.com/zkactors/zkactors/session"
 )
 
-// Where the service keeps what its instances share.
+// The paths that all instances of the service share.
 const (
 	root      = "/zkactors-metrics"
 	leaderAt  = root + "/leader"
@@ -57,7 +58,7 @@ func main() {
 	}
 }
 
-// serve runs an instance until ctx ends. Ready is called with the address that it listens at.
+// serve runs an instance until ctx ends. It calls ready with the address at which it listens.
 func serve(ctx context.Context, servers []string, listen string, logger *slog.Logger, ready func(address string)) error {
 	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", listen)
 	if err != nil {
@@ -92,7 +93,7 @@ type service struct {
 	observer *prom.Observer
 }
 
-// open starts an instance. Servers that are down are no error: it is not ready until they are up.
+// open starts an instance. If no server is up, that is no error: the instance becomes ready later.
 func open(servers []string, name string, logger *slog.Logger) (*service, error) {
 	registry := prometheus.NewRegistry()
 	observer, err := prom.New(registry, &prom.Options{Session: "main"})
@@ -105,7 +106,8 @@ func open(servers []string, name string, logger *slog.Logger) (*service, error) 
 	}
 	v := &service{http.NewServeMux(), name, s, observer}
 	v.Handle("GET /metrics", promhttp.HandlerFor(registry, promhttp.HandlerOpts{}))
-	// The process is alive when it answers: to start it anew does not bring ZooKeeper back.
+	// Alive means only that the process answers. A restart of the process would not bring ZooKeeper
+	// back.
 	v.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { _, _ = fmt.Fprintln(w, "ok") })
 	v.HandleFunc("GET /readyz", func(w http.ResponseWriter, r *http.Request) {
 		if err := s.Healthy(r.Context()); err != nil {
@@ -117,7 +119,7 @@ func open(servers []string, name string, logger *slog.Logger) (*service, error) 
 	return v, nil
 }
 
-// work does what the service is for, until ctx ends.
+// work does the work of the service, until ctx ends.
 func (v *service) work(ctx context.Context) error {
 	candidate, err := election.New(v.session, leaderAt, &election.Options{Data: []byte(v.name)})
 	if err != nil {
@@ -153,23 +155,23 @@ func (v *service) work(ctx context.Context) error {
 	return err
 }
 
-// takeTurns holds the lock for a moment, again and again. What fails is counted by the observer.
+// takeTurns holds the lock for a moment, again and again. The observer counts the failures.
 func (v *service) takeTurns(ctx context.Context) {
 	for pause(ctx, 50*time.Millisecond) == nil {
 		_ = lock.Do(ctx, v.session, turn, nil, func(ctx context.Context, _ int64) error { return pause(ctx, 100*time.Millisecond) })
 	}
 }
 
-// produce puts a job now and then, while there are not too many.
+// produce puts jobs at intervals, as long as the queue is short.
 func (v *service) produce(ctx context.Context, q *queue.Queue) {
 	for pause(ctx, 100*time.Millisecond) == nil {
 		if n, err := q.Len(ctx); err == nil && n < 100 {
-			_, _ = q.Put(ctx, []byte(v.name)) // likewise
+			_, _ = q.Put(ctx, []byte(v.name)) // the observer counts the failures
 		}
 	}
 }
 
-// pause waits, and fails when ctx ends before.
+// pause waits for d, and returns an error if ctx ends first.
 func pause(ctx context.Context, d time.Duration) error {
 	timer := time.NewTimer(d)
 	defer timer.Stop()

@@ -30,10 +30,10 @@ func scrape(ctx context.Context, v http.Handler) string {
 	return w.Body.String()
 }
 
-// metric finds the names of metrics, also those in an expression of Prometheus.
+// metric matches the names of metrics, also in expressions of Prometheus.
 var metric = regexp.MustCompile(`\bzkactors_\w+`)
 
-// histogram finds what the names of a histogram's series have more than that of the histogram.
+// histogram matches the suffixes that the series of a histogram add to its name.
 var histogram = regexp.MustCompile(`_(bucket|count|sum)\b`)
 
 func names(text string) map[string]bool {
@@ -44,7 +44,7 @@ func names(text string) map[string]bool {
 	return all
 }
 
-// TestDashboard: the dashboard is JSON, and shows every metric that the service exports, and no other.
+// TestDashboard: the dashboard is JSON, and shows exactly the metrics that the service exports.
 func TestDashboard(t *testing.T) {
 	text, err := os.ReadFile("dashboard.json")
 	if err != nil {
@@ -91,7 +91,7 @@ func TestDashboard(t *testing.T) {
 	if err := v.session.Await(ctx); err != nil {
 		t.Fatal(err)
 	}
-	for revoked := false; !revoked; { // it is held at last
+	for revoked := false; !revoked; { // until a worker holds the lock and receives the request
 		err := lock.Revoke(ctx, v.session, turn, nil)
 		body := scrape(ctx, v)
 		if revoked = strings.Contains(body, "zkactors_revocations_total{"); ctx.Err() != nil {
@@ -115,7 +115,8 @@ func TestDashboard(t *testing.T) {
 	}
 }
 
-// TestServe: an instance serves while there is no ZooKeeper. It is alive, and ready when there is one.
+// TestServe: an instance serves while there is no ZooKeeper. It is alive then, and becomes ready
+// when ZooKeeper is there.
 func TestServe(t *testing.T) {
 	srv := zktest.Start(t)
 	srv.Refuse(true)
@@ -154,7 +155,7 @@ func TestServe(t *testing.T) {
 		if status != http.StatusServiceUnavailable || !strings.Contains(body, "not connected yet") {
 			t.Error(status, body)
 		}
-		if strings.Contains(body, srv.Addrs()[0]) { // the first failure is known
+		if strings.Contains(body, srv.Addrs()[0]) { // the answer names the server that refuses
 			break
 		}
 	}
@@ -170,7 +171,8 @@ func TestServe(t *testing.T) {
 	}
 }
 
-// TestBadAddress: an address that cannot be listened at is an error, and nothing is left.
+// TestBadAddress: if the service cannot listen at the address, it returns an error and leaves
+// nothing behind.
 func TestBadAddress(t *testing.T) {
 	err := serve(t.Context(), []string{"localhost:1"}, "nowhere", slog.New(slog.DiscardHandler), nil)
 	if err == nil || !strings.Contains(err.Error(), "nowhere") {

@@ -1,7 +1,7 @@
-// Quickstart shows two workers, alice and bob, that pass a lock back and forth; what
-// happens when alice's connection freezes while she holds it; and how she gets it back.
+// Quickstart shows two workers, alice and bob, that pass a lock back and forth. Then alice's
+// connection freezes while she holds the lock. She loses the lock to bob, and gets it back later.
 //
-// It starts a server in memory; -servers zk1:2181,zk2:2181 names an ensemble of yours.
+// It starts a server in memory; -servers zk1:2181,zk2:2181 uses an ensemble of yours instead.
 package main
 
 import (
@@ -22,7 +22,7 @@ const path = "/zkactors-quickstart/lock"
 func main() { demo.Main(20*time.Second, run) }
 
 func run(ctx context.Context, servers []string) error {
-	network, err := zktest.ListenProxy(servers...) // whose connections can be made to fail
+	network, err := zktest.ListenProxy(servers...) // its connections can be made to fail
 	if err != nil {
 		return err
 	}
@@ -57,7 +57,7 @@ func run(ctx context.Context, servers []string) error {
 	defer waiting.Close()
 	say("alice holds the lock, token %d, and bob waits; now her connection freezes", held.Token())
 	network.Freeze(alice.ID(), zktest.Both)
-	<-held.Done() // by her own clock: she hears nothing any more
+	<-held.Done() // by her own clock, because no server reaches her any more
 	say("alice knows that she has lost it: %v", held.Err())
 	for ev := range waiting.Events() {
 		say("bob: %v", ev)
@@ -69,7 +69,7 @@ func run(ctx context.Context, servers []string) error {
 	return hold(ctx, alice, "alice is back, in a new session")
 }
 
-// hold takes the lock, says so, and gives it back.
+// hold acquires the lock, reports that, and releases it.
 func hold(ctx context.Context, s *session.Session, what string) error {
 	return lock.Do(ctx, s, path, nil, func(_ context.Context, token int64) error {
 		say("%s: token %d", what, token)

@@ -1,10 +1,10 @@
-// Scheduler runs a job at regular times, on one of several hosts: the leader. Each run is
-// written down in one transaction with a check that the host still leads, so that a leader
-// that was paused, and is no leader any more, cannot do the work of its successor again.
+// Scheduler runs a job at regular times, on one of several hosts: the leader. It records each run
+// in one transaction with a check that the host still leads. So a leader that was paused, and has
+// been replaced, cannot repeat the work of its successor.
 //
-// Three hosts stand for election, and each that leads goes away after two runs, as a crash
-// would make it. The example starts a server in memory; -servers zk1:2181,zk2:2181 names an
-// ensemble of yours.
+// Three hosts stand for election. Each host leaves after it has led for two runs, as if it had
+// crashed. The example starts a server in memory; -servers zk1:2181,zk2:2181 uses an ensemble of
+// yours instead.
 package main
 
 import (
@@ -41,10 +41,10 @@ func run(ctx context.Context, servers []string) error {
 	return errors.Join(errs[:]...)
 }
 
-// errEnough ends a host that has had its turn.
+// errEnough ends a host after its two runs.
 var errEnough = errors.New("two runs are enough")
 
-// host is what each of the machines runs.
+// host runs one host. In a real system each host would be a machine of its own.
 func host(ctx context.Context, servers []string, name string) error {
 	s, err := session.Open(ctx, servers, &session.Options{Timeout: 4 * time.Second})
 	if err != nil {
@@ -69,9 +69,9 @@ func host(ctx context.Context, servers []string, name string) error {
 	return err
 }
 
-// schedule runs the job while the host leads in that term.
+// schedule runs the job while the host leads in the given term.
 func schedule(ctx context.Context, s *session.Session, c *election.Candidate, name string, term int64) error {
-	// The last leader may have stopped half-way: this is the place to clean up.
+	// The last leader may have stopped half-way through its work. Here is the place to clean up.
 	if err := c.Acknowledge(ctx); err != nil {
 		return err
 	}
@@ -84,11 +84,12 @@ func schedule(ctx context.Context, s *session.Session, c *election.Candidate, na
 			return nil
 		}
 		if now, leading := c.Leading(); !leading || now != term {
-			continue // suspended: nothing is begun that needs leadership
+			continue // suspended: do not begin work that requires leadership
 		}
-		// The job itself would be here. What it does elsewhere takes the term along.
+		// The job itself would be here. Its requests to other systems carry the term as a fencing
+		// token.
 		results, err := s.Multi(ctx, c.Guard(), session.SetOp(last, []byte(name), session.AnyVersion))
-		if err != nil { // lost on the way, or the guard knows already of what ctx is about to tell
+		if err != nil { // lost on the way, or refused by the guard before ctx ends
 			_, _ = fmt.Fprintf(os.Stderr, "%s: %v\n", name, err)
 			continue
 		}

@@ -21,7 +21,8 @@ func TestRun(t *testing.T) {
 	}
 }
 
-// TestTroubledHost: a host goes on, whatever the network and others do to its leadership.
+// TestTroubledHost: a host goes on after every loss of its leadership, by the network or by another
+// client.
 func TestTroubledHost(t *testing.T) {
 	for name, harm := range map[string]func(srv *zktest.Server, s *session.Session, leader election.Candidacy) error{
 		"its session expires": func(srv *zktest.Server, _ *session.Session, leader election.Candidacy) error {

@@ -1,9 +1,9 @@
-// Service is a service of two instances: a scheduler on the elected one, a lock per tenant in request
-// handlers, a semaphore for exports, settings that change while it runs, and the list of its
-// instances. Its tests play what goes wrong on the server in memory.
+// Service is a service of two instances. It has a scheduler on the elected instance, a lock per
+// tenant in request handlers, a semaphore for exports, settings that change while it runs, and the
+// list of its instances. Its tests inject faults with the server in memory.
 //
 // The program takes some orders and ends. It starts a server in memory; -servers zk1:2181,zk2:2181
-// names an ensemble of yours.
+// uses an ensemble of yours instead.
 package main
 
 import (
@@ -44,7 +44,7 @@ func run(ctx context.Context, servers []string) error {
 	return errors.Join(errs...)
 }
 
-// call makes a request of an instance, as a client would.
+// call sends a request to an instance, as a client would.
 func call(ctx context.Context, v http.Handler, method, path string) (status int, body string) {
 	w := httptest.NewRecorder()
 	v.ServeHTTP(w, httptest.NewRequestWithContext(ctx, method, path, nil))

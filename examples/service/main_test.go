@@ -45,7 +45,7 @@ func start(t *testing.T, srv *zktest.Server, name string) *service {
 	return v
 }
 
-// expect makes a request, and fails the test unless it is answered with that.
+// expect sends a request, and fails the test unless the answer has the given status and text.
 func expect(t *testing.T, v *service, method, path string, status int, text string) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
@@ -55,8 +55,8 @@ func expect(t *testing.T, v *service, method, path string, status int, text stri
 	}
 }
 
-// TestFaults: whatever happens to the leader's connection, runs go on, orders are counted, and both
-// instances are members in the end.
+// TestFaults: after each fault of the leader's connection, runs go on, orders are counted, and both
+// instances are members at the end.
 func TestFaults(t *testing.T) {
 	for name, fault := range map[string]func(srv *zktest.Server, id int64){
 		"the session expires":   func(srv *zktest.Server, id int64) { srv.Expire(id) },
@@ -97,7 +97,7 @@ func TestFaults(t *testing.T) {
 			fault(srv, frozen)
 			if name == "the connection is cut" { // the session goes on
 				ran("a")
-			} else { // another leads
+			} else { // another instance leads
 				ran("b")
 			}
 			expect(t, b, "POST", "/tenants/acme/orders", http.StatusOK, "order 2 of acme")
@@ -111,7 +111,8 @@ func TestFaults(t *testing.T) {
 	}
 }
 
-// TestExports: no more run at once than may, on all instances, until the limit rises.
+// TestExports: on all instances together no more exports run at once than the limit allows, until
+// the limit rises.
 func TestExports(t *testing.T) {
 	srv := zktest.Start(t)
 	a, b := start(t, srv, "a"), start(t, srv, "b")
@@ -123,7 +124,7 @@ func TestExports(t *testing.T) {
 		running.Go(func() {
 			a.ServeHTTP(httptest.NewRecorder(), httptest.NewRequestWithContext(t.Context(), "POST", "/exports", input))
 		})
-		if _, err := more.Write([]byte("x")); err != nil { // is read by an export that runs
+		if _, err := more.Write([]byte("x")); err != nil { // returns when a running export has read it
 			t.Fatal(err)
 		}
 	}
@@ -134,13 +135,13 @@ func TestExports(t *testing.T) {
 	expect(t, b, "POST", "/exports", http.StatusOK, "exported")
 }
 
-// TestBadTenant: a tenant that is no name is refused.
+// TestBadTenant: a tenant that is not a valid name is refused.
 func TestBadTenant(t *testing.T) {
 	v := start(t, zktest.Start(t), "a")
 	expect(t, v, "POST", "/tenants/%00/orders", http.StatusBadRequest, "path")
 }
 
-// TestServersDown: an instance starts while there is no server, and works when there is one.
+// TestServersDown: an instance starts while no server is up, and works when a server is up.
 func TestServersDown(t *testing.T) {
 	srv := zktest.Start(t)
 	srv.Refuse(true)

@@ -20,21 +20,21 @@ import (
 	"github.com/zkactors/zkactors/session"
 )
 
-// Where the service keeps what its instances share.
+// The paths that all instances of the service share.
 const (
 	root       = "/zkactors-service"
 	electionAt = root + "/scheduler"
-	runs       = root + "/runs" // its data name the instance of the last run
+	runs       = root + "/runs" // its data name the instance that ran last
 	instances  = root + "/instances"
 	settingsAt = root + "/settings"
 	exports    = root + "/exports"
 	tenants    = root + "/tenants"
 )
 
-// Settings are changed while the service runs.
+// Settings can change while the service runs.
 type Settings struct {
-	Every   time.Duration // between the runs of the scheduler
-	Exports int           // how many run at once, on all instances
+	Every   time.Duration // between two runs of the scheduler
+	Exports int           // that may run at once, on all instances together
 }
 
 // A service is one instance.
@@ -50,7 +50,8 @@ type service struct {
 	closers   []func()
 }
 
-// open starts an instance. Servers that are down are no error: it works when they are up.
+// open starts an instance. If no server is up, that is no error: the instance works as soon as one
+// is.
 func open(servers []string, name string) (v *service, err error) {
 	v = &service{ServeMux: http.NewServeMux(), name: name}
 	defer func() {
@@ -84,14 +85,14 @@ func open(servers []string, name string) (v *service, err error) {
 	return v, nil
 }
 
-// close gives up all that the instance has, and the session at last.
+// close closes the recipes of the instance, and the session last.
 func (v *service) close() {
 	for _, end := range slices.Backward(v.closers) {
 		end()
 	}
 }
 
-// run is the loop of the instance. It returns when ctx ends, or a recipe has ended.
+// run is the loop of the instance. It returns when ctx ends, or when a recipe ends.
 func (v *service) run(ctx context.Context) error {
 	ticker := time.NewTicker(v.now().Every)
 	defer ticker.Stop()
@@ -101,7 +102,7 @@ func (v *service) run(ctx context.Context) error {
 			if !ok {
 				return v.candidate.Err()
 			}
-			if _, elected := ev.(election.Elected); elected { // the last leader may have stopped half-way: clean up here
+			if _, elected := ev.(election.Elected); elected { // here is the place to clean up after the last leader
 				_ = v.candidate.Acknowledge(ctx) // if it fails, Deposed follows
 			}
 		case ev, ok := <-v.settings.Events():
@@ -123,8 +124,8 @@ func (v *service) run(ctx context.Context) error {
 	}
 }
 
-// schedule runs the job if the instance leads. The guard has the server refuse what a leader of
-// the past does.
+// schedule runs the job if the instance leads. With the guard in the transaction, the server
+// refuses the writes of a former leader.
 func (v *service) schedule(ctx context.Context) {
 	if _, leading := v.candidate.Leading(); !leading {
 		return
@@ -137,7 +138,7 @@ func (v *service) schedule(ctx context.Context) {
 	_, _ = v.session.Multi(ctx, v.candidate.Guard(), session.SetOp(runs, []byte(v.name), session.AnyVersion)) // likewise
 }
 
-// now returns the settings, or those that hold while there are none.
+// now returns the settings, with defaults for those that are not set.
 func (v *service) now() Settings {
 	now, _, _ := v.settings.Last()
 	if now.Every <= 0 {
@@ -149,7 +150,7 @@ func (v *service) now() Settings {
 	return now
 }
 
-// order adds an order of the tenant, one at a time on all instances.
+// order adds an order of the tenant. All instances together add one order of a tenant at a time.
 func (v *service) order(w http.ResponseWriter, r *http.Request) {
 	tenant := r.PathValue("tenant")
 	n := 0
@@ -162,7 +163,7 @@ func (v *service) order(w http.ResponseWriter, r *http.Request) {
 		if err != nil {
 			return err
 		}
-		n, _ = strconv.Atoi(string(data)) // 0 at first
+		n, _ = strconv.Atoi(string(data)) // 0 for the first order
 		n++
 		_, err = v.session.Multi(ctx, held.Guard(), session.SetOp(path, []byte(strconv.Itoa(n)), stat.Version))
 		return err
@@ -170,7 +171,8 @@ func (v *service) order(w http.ResponseWriter, r *http.Request) {
 	answer(w, fmt.Sprintf("order %d of %s", n, tenant), err)
 }
 
-// locked calls f while it holds the lock of the tenant. The context of f ends when the lock is lost.
+// locked calls f while it holds the lock of the tenant. The context of f ends when the lock is
+// lost.
 func (v *service) locked(ctx context.Context, tenant string, f func(context.Context, *lock.Lock) error) error {
 	held, err := lock.Acquire(ctx, v.session, root+"/locks/"+tenant, &lock.Options{Data: []byte(v.name), ReleaseInBackground: true})
 	if err != nil {
@@ -182,7 +184,7 @@ func (v *service) locked(ctx context.Context, tenant string, f func(context.Cont
 	return f(ctx, held)
 }
 
-// export runs unless as many exports run as may.
+// export runs an export, or refuses it if the limit is reached.
 func (v *service) export(w http.ResponseWriter, r *http.Request) {
 	lease, err := semaphore.TryAcquire(r.Context(), v.session, exports, v.now().Exports, &semaphore.Options{AnyLimit: true})
 	if err == nil {
@@ -201,13 +203,13 @@ func (v *service) status(w http.ResponseWriter, _ *http.Request) {
 	answer(w, fmt.Sprintf("leader %s, members %s", leader.Data, strings.Join(names, " ")), nil)
 }
 
-// ensure makes a node if there is none.
+// ensure creates the node, and its parents, unless they exist.
 func (v *service) ensure(ctx context.Context, path string) error {
 	return v.session.EnsurePath(ctx, path)
 }
 
-// answer says what became of a request. What was not done can be sent again; a request whose
-// outcome is unknown cannot.
+// answer reports the outcome of a request. The caller may repeat a request that was not executed,
+// but not a request whose outcome is unknown.
 func answer(w http.ResponseWriter, text string, err error) {
 	switch {
 	case err == nil:

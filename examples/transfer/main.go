@@ -1,8 +1,9 @@
-// Transfer books orders in two small ledgers, inventory and payments: each order in both of them or in
-// neither. With -crash the coordinator's process ends, as far as ZooKeeper can see, between the
-// phases, and another one resumes. Each run begins with the orders that an earlier one has left.
+// Transfer books orders in two small ledgers, inventory and payments: each order in both of them or
+// in neither. With -crash the coordinator disappears between the phases, as if its process had
+// ended, and another coordinator resumes the order. Each run first resumes the orders of an
+// interrupted run.
 //
-// It starts a server in memory; -servers zk1:2181,zk2:2181 names an ensemble of yours.
+// It starts a server in memory; -servers zk1:2181,zk2:2181 uses an ensemble of yours instead.
 package main
 
 import (
@@ -30,14 +31,14 @@ func main() {
 	demo.Main(time.Minute, func(ctx context.Context, servers []string) error { return run(ctx, os.Stdout, servers, *crash) })
 }
 
-// A ledger is a site. What it has booked is kept by the id of the order, as a database would do it
-// with a unique key in the same transaction: an outcome that comes twice is booked once.
+// A ledger is a site. It keeps its bookings by transaction, like a database that has the
+// transaction as a unique key: an outcome that arrives twice is booked once.
 type ledger struct {
 	name   string
 	mu     sync.Mutex
 	free   int
-	held   map[string]int // by order: promised with a Yes
-	booked map[string]int // by order
+	held   map[commit.Tx]int // by order: amounts promised with a Yes
+	booked map[commit.Tx]int // by order: amounts booked
 }
 
 func (l *ledger) String() string {
@@ -46,8 +47,9 @@ func (l *ledger) String() string {
 	return fmt.Sprintf("%s: %d free, %d orders", l.name, l.free, len(l.booked))
 }
 
-// promise holds the amount, if there is so much. A site that restarts before it has voted is asked again.
-func (l *ledger) promise(order string, amount int) commit.Vote {
+// promise holds the amount, if the ledger has it free. A site that restarts before it has voted is
+// asked again, and gives the same answer.
+func (l *ledger) promise(order commit.Tx, amount int) commit.Vote {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if _, held := l.held[order]; held {
@@ -61,8 +63,8 @@ func (l *ledger) promise(order string, amount int) commit.Vote {
 	return commit.Yes
 }
 
-// settle books what is held, or frees it.
-func (l *ledger) settle(order string, committed bool) {
+// settle books the amount that is held, or frees it.
+func (l *ledger) settle(order commit.Tx, committed bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	amount, held := l.held[order]
@@ -101,9 +103,9 @@ func (l *ledger) serve(ctx context.Context, p *commit.Participant) error {
 			err = fmt.Errorf("an operator must look for the outcome of %s", ev.Tx)
 		case commit.Left:
 			return ev.Err
-		case commit.Voted: // for coordinators
+		case commit.Voted: // only coordinators receive it
 		}
-		if err != nil && !errors.Is(err, commit.ErrClosed) { // of a participant that is closed, Left is the last event
+		if err != nil && !errors.Is(err, commit.ErrClosed) { // after Close, Left is still to come
 			return err
 		}
 	}
@@ -122,7 +124,7 @@ func run(ctx context.Context, out io.Writer, servers []string, crash bool) (err 
 		}
 	}()
 	for _, l := range ledgers {
-		l.held, l.booked = map[string]int{}, map[string]int{}
+		l.held, l.booked = map[commit.Tx]int{}, map[commit.Tx]int{}
 		s, err := session.Open(ctx, servers, nil)
 		if err != nil {
 			return err
@@ -135,7 +137,7 @@ func run(ctx context.Context, out io.Writer, servers []string, crash bool) (err 
 		defer p.Close()
 		serving.Go(func() { failed <- l.serve(ctx, p) })
 	}
-	if _, err := resume(ctx, servers, out); err != nil { // an earlier run was interrupted
+	if _, err := resume(ctx, servers, out); err != nil { // resumes the orders of an interrupted run
 		return err
 	}
 	for i, amount := range []int{3, 4, 2} {
@@ -151,7 +153,8 @@ func run(ctx context.Context, out io.Writer, servers []string, crash bool) (err 
 	return nil
 }
 
-// book books an order in both ledgers or in neither, and returns when both have applied that.
+// book books an order in both ledgers or in neither, and returns when both have applied the
+// outcome.
 func book(ctx context.Context, servers []string, order string, amount int, crash bool, out io.Writer) (commit.Outcome, error) {
 	s, err := session.Open(ctx, servers, nil)
 	if err != nil {
@@ -166,7 +169,7 @@ func book(ctx context.Context, servers []string, order string, amount int, crash
 	}
 	defer tx.Close()
 	if crash {
-		s.Close() // the coordinator is gone, and the sites are being asked
+		s.Close() // the coordinator disappears while the sites vote
 		_, _ = fmt.Fprintln(out, order, "has lost its coordinator")
 		outcomes, err := resume(ctx, servers, out)
 		outcome, resumed := outcomes[order]
@@ -200,7 +203,8 @@ func resume(ctx context.Context, servers []string, out io.Writer) (map[string]co
 	return outcomes, nil
 }
 
-// applied waits for the outcome, and until the sites have finished, when the transaction is removed.
+// applied waits for the outcome, and until the sites have finished, when the transaction is
+// removed.
 func applied(ctx context.Context, s *session.Session, tx *commit.Transaction) (commit.Outcome, error) {
 	outcome, err := tx.Wait(ctx)
 	if err != nil {

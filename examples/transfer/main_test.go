@@ -34,7 +34,7 @@ payments: 0 free, 2 orders
 	}
 }
 
-// An interrupter calls a function when the coordinator is lost.
+// An interrupter calls a function when the output reports that the coordinator is lost.
 type interrupter struct {
 	strings.Builder
 	interrupt func()
@@ -47,7 +47,8 @@ func (w *interrupter) Write(line []byte) (int, error) {
 	return w.Builder.Write(line)
 }
 
-// TestInterrupted: a run that is interrupted between the phases leaves an order, and the next run books on.
+// TestInterrupted: a run that is interrupted between the phases leaves an order behind. The next
+// run resumes that order, and books its own.
 func TestInterrupted(t *testing.T) {
 	err := demo.On(t.Context(), "", func(ctx context.Context, servers []string) error {
 		interrupted, interrupt := context.WithCancel(ctx)

@@ -14,7 +14,8 @@ func (p *program) barrierCommand() *cobra.Command {
 	group := &cobra.Command{
 		Use:   "barrier raise|lift|wait PATH",
 		Short: "Raise a barrier, lift it, or wait until it is lifted",
-		Long: `A barrier is a node: while it stands, clients wait. It is that of Curator's DistributedBarrier and of kazoo's Barrier, too.
+		Long: `A barrier is a node: while the node exists, clients wait. Curator's DistributedBarrier and kazoo's Barrier use the same
+node.
 
 ` + statusHelp,
 		Example: "  zkactors barrier raise /barriers/migration\n  zkactors barrier wait -w 1h /barriers/migration && start\n  zkactors barrier lift /barriers/migration",
@@ -48,7 +49,7 @@ func (p *program) barrierCommand() *cobra.Command {
 		defer cancel()
 		return b.Wait(ctx)
 	})
-	waits.Flags().DurationVarP(&wait, "wait", "w", 0, "wait no longer than that `duration`; 0 is for ever")
+	waits.Flags().DurationVarP(&wait, "wait", "w", 0, "wait at most this `duration`; 0 is forever")
 	group.AddCommand(
 		act("raise PATH", "Raise the barrier at PATH, if none stands", func(ctx context.Context, b *barrier.Barrier) error { return b.Raise(ctx) }),
 		act("lift PATH", "Lift the barrier at PATH, if one stands", func(ctx context.Context, b *barrier.Barrier) error { return b.Lift(ctx) }),

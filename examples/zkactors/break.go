@@ -17,7 +17,7 @@ import (
 	"github.com/zkactors/zkactors/session"
 )
 
-// A taker asks for what is held, or takes it away.
+// A taker implements the commands that ask holders to release, or take the lock away.
 type taker struct {
 	*program
 	yes   bool
@@ -27,7 +27,7 @@ type taker struct {
 
 func (t *taker) flags(c *cobra.Command) {
 	c.Flags().BoolVarP(&t.yes, "yes", "y", false, "do not ask")
-	c.Flags().StringVar(&t.node, "node", "", "only the contender with this `name`, or path, of a node, also if it waits")
+	c.Flags().StringVar(&t.node, "node", "", "only the contender whose node has this `name`, or path; it may also be a waiter")
 }
 
 func (p *program) revokeCommand() *cobra.Command {
@@ -35,16 +35,16 @@ func (p *program) revokeCommand() *cobra.Command {
 	c := p.command(&cobra.Command{
 		Use:   "revoke PATH [flags]",
 		Short: "Ask the holders of a lock to release it",
-		Long: `Ask those who hold the lock at PATH now to release it: zkactors lock ends its command with SIGTERM, and a program that
-uses the library receives an event. Clients that do not listen for it go on.
+		Long: `Ask the present holders of the lock at PATH to release it. "zkactors lock" ends its command with SIGTERM. A program that
+uses the library receives an event. A holder that does not listen for the request goes on.
 
-With --force-after, those who have not released it by then lose it, as by "zkactors break".
+With --force-after, a holder that has not released the lock after that time loses it, as by "zkactors break".
 
 ` + statusHelp,
 		Example: "  zkactors revoke /locks/backup\n  zkactors revoke --yes --force-after 1m /locks/backup",
 	}, t.revoke)
 	t.flags(c)
-	c.Flags().DurationVar(&t.force, "force-after", 0, "take the lock away from those who have not released it after this `duration`")
+	c.Flags().DurationVar(&t.force, "force-after", 0, "take the lock away from a holder that has not released it after this `duration`")
 	return c
 }
 
@@ -53,12 +53,14 @@ func (p *program) breakCommand() *cobra.Command {
 	c := p.command(&cobra.Command{
 		Use:   "break PATH [flags]",
 		Short: "Take a lock, a lease or leadership away, by deleting the holder's node",
-		Long: `Delete the node of each holder of the lock, the semaphore or the election at PATH. The next in line has it at once.
+		Long: `Delete the node of each holder of the lock, the semaphore or the election at PATH. The next contender in line is
+granted at once.
 
-A holder that is alive is told, and one that is cut off learns of it only when its session's deadline has passed: until
-then two may believe that they hold it. Only fencing tokens protect what they work on. Ask first: "zkactors revoke".
+A holder that is connected learns of the loss at once. A holder that is cut off learns of it only at its session's
+deadline. Until then two clients may believe that they hold the lock. Only fencing tokens protect the resource that they
+work on. Ask the holder first: "zkactors revoke".
 
-The node is deleted only if it is still the one that was shown.
+A node is deleted only if it is still the node that was shown.
 
 ` + statusHelp,
 		Example: "  zkactors break /locks/backup\n  zkactors break --yes --node _c_6b3d…-lock-0000000041 /locks/backup",
@@ -67,12 +69,12 @@ The node is deleted only if it is still the one that was shown.
 	return c
 }
 
-// chosen returns the contenders that are meant.
+// chosen returns the contenders that the flags choose.
 func (t *taker) chosen(thing inspect.Thing) ([]inspect.Contender, error) {
 	if t.node == "" {
 		holders := thing.Holders()
 		if len(holders) == 0 {
-			return nil, fail(exitNothing, "%s: nobody holds it", thing.Path)
+			return nil, fail(exitNothing, "%s: no client holds it", thing.Path)
 		}
 		return holders, nil
 	}
@@ -81,10 +83,10 @@ func (t *taker) chosen(thing inspect.Thing) ([]inspect.Contender, error) {
 			return []inspect.Contender{c}, nil
 		}
 	}
-	return nil, fail(exitNothing, "--node %s: no contender for %s has it", t.node, thing.Path)
+	return nil, fail(exitNothing, "--node %s: no contender for %s has this node", t.node, thing.Path)
 }
 
-// confirm shows whom it is about, and asks.
+// confirm prints the chosen contenders, and asks the question.
 func (t *taker) confirm(question string, chosen []inspect.Contender) error {
 	now := time.Now()
 	for _, c := range chosen {
@@ -97,6 +99,11 @@ func (t *taker) confirm(question string, chosen []inspect.Contender) error {
 	if t.yes {
 		return nil
 	}
+	return t.ask(question)
+}
+
+// ask asks the question, and returns an error unless the answer is yes.
+func (t *taker) ask(question string) error {
 	_, _ = fmt.Fprintf(t.stderr, "%s [y/N] ", question)
 	answer, err := bufio.NewReader(t.stdin).ReadString('\n')
 	if err != nil && err != io.EOF {
@@ -108,7 +115,7 @@ func (t *taker) confirm(question string, chosen []inspect.Contender) error {
 	return fail(exitNothing, "nothing was done")
 }
 
-// askable returns an error if no holder can be asked.
+// askable returns an error if the command must ask a question, but has no terminal for that.
 func (t *taker) askable() error {
 	if !t.yes && !t.terminal(t.stdin) {
 		return usage("--yes is missing: there is no terminal on which to ask")
@@ -149,12 +156,12 @@ func (t *taker) revoke(ctx context.Context, path string, _ []string) error {
 	})
 }
 
-// layoutOf returns the layout of a lock, as package lock calls it.
+// layoutOf returns the layout of a lock, or an error if its contenders cannot be asked to release.
 func layoutOf(thing inspect.Thing) (lock.Layout, error) {
 	if layout, ok := console.LayoutOf(thing.Layout); ok {
 		return layout, nil
 	}
-	return 0, fail(exitNothing, "%s: contenders of this layout (%s) cannot be asked: see zkactors break", thing.Path, thing.Layout)
+	return 0, fail(exitNothing, "%s: contenders of this layout (%s) cannot be asked to release: see zkactors break", thing.Path, thing.Layout)
 }
 
 func (t *taker) break_(ctx context.Context, path string, _ []string) error {
@@ -182,7 +189,7 @@ func (t *taker) break_(ctx context.Context, path string, _ []string) error {
 	})
 }
 
-// done says what was done.
+// done prints the contenders on which the command has acted.
 func (t *taker) done(what string, chosen []inspect.Contender) error {
 	if t.json {
 		return t.printJSON(map[string][]inspect.Contender{what: chosen})

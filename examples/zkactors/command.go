@@ -10,13 +10,13 @@ import (
 	"syscall"
 )
 
-// A command is the leader of a process group of its own.
+// A command is a program that zkactors runs, as the leader of a process group of its own.
 type command struct {
 	cmd    exec.Cmd
-	exited chan struct{} // closed when it has ended, whatever it has left behind
+	exited chan struct{} // closed when the command has ended; its children may still run
 }
 
-// find returns the command, if there is one.
+// find finds the command's program.
 func find(args []string) (*command, error) {
 	path, err := exec.LookPath(args[0])
 	if err != nil {
@@ -28,12 +28,13 @@ func find(args []string) (*command, error) {
 	}, nil
 }
 
-// missing reports whether the error says that there is no such command.
+// missing reports whether an error of find means that the program does not exist.
 func missing(err error) bool {
 	return errors.Is(err, exec.ErrNotFound) || errors.Is(err, fs.ErrNotExist)
 }
 
-// start starts it. The error says why it cannot be executed.
+// start starts the command, with additional variables of the environment. An error means that the
+// program cannot be executed.
 func (c *command) start(env ...string) error {
 	c.cmd.Env = append(os.Environ(), env...)
 	c.cmd.SysProcAttr = attributes()
@@ -42,15 +43,15 @@ func (c *command) start(env ...string) error {
 	}
 	go func() {
 		defer close(c.exited)
-		_ = c.cmd.Wait() // see status
+		_ = c.cmd.Wait() // status reports how it ended
 	}()
 	return nil
 }
 
-// signal sends a signal to the group. There may be no process left to get it.
+// signal sends a signal to the process group, if it still has a process.
 func (c *command) signal(sig syscall.Signal) { _ = syscall.Kill(-c.cmd.Process.Pid, sig) }
 
-// status returns what a shell would call the command's exit status.
+// status returns the exit status in the notation of shells.
 func (c *command) status() int {
 	if ws, ok := c.cmd.ProcessState.Sys().(syscall.WaitStatus); ok && ws.Signaled() {
 		return exitSignal + int(ws.Signal())

@@ -2,7 +2,8 @@ package main
 
 import "syscall"
 
-// attributes has the command lead a session, and killed with zkactors.
+// attributes makes the command the leader of a session, and has the kernel kill it when zkactors
+// ends.
 func attributes() *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{Setsid: true, Pdeathsig: syscall.SIGKILL}
 }

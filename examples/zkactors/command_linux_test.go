@@ -7,13 +7,14 @@ import (
 	"github.com/zkactors/zkactors/session/zktest"
 )
 
-// The command does not outlive zkactors, whose session another has to wait for.
+// TestKilled: if zkactors is killed, its command ends. The next holder waits for the session to
+// expire.
 func TestKilled(t *testing.T) {
 	t.Parallel()
 	srv := zktest.Start(t)
 	p := startScript(t, srv, "echo ready; exec cat")
 	p.signal(syscall.SIGKILL)
-	p.rest() // ends
+	p.rest() // returns when they have ended
 	if err := p.cmd.Wait(); p.cmd.ProcessState.ExitCode() != -1 {
 		t.Error(err)
 	}

@@ -4,5 +4,5 @@ package main
 
 import "syscall"
 
-// attributes has the command lead a session.
+// attributes makes the command the leader of a session.
 func attributes() *syscall.SysProcAttr { return &syscall.SysProcAttr{Setsid: true} }

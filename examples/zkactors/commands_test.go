@@ -4,7 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"context"
-	"crypto/sha1" //nolint:gosec // it is ZooKeeper's scheme
+	"crypto/sha1" //nolint:gosec // ZooKeeper's scheme digest uses it
 	"encoding/base64"
 	"encoding/json"
 	"errors"
@@ -24,13 +24,14 @@ import (
 	"github.com/zkactors/zkactors/watch"
 )
 
-// A result is what a command line came to.
+// A result is the outcome of a command line.
 type result struct {
 	status         int
 	stdout, stderr string
 }
 
-// runIn runs a command line with that standard input. The terminal is one if answer begins with it.
+// runIn runs a command line with the given standard input. terminal says whether the program takes
+// its streams for terminals.
 func runIn(t *testing.T, stdin string, terminal bool, args ...string) result {
 	t.Helper()
 	var stdout, stderr bytes.Buffer
@@ -48,7 +49,8 @@ func runWith(t *testing.T, srv *zktest.Server, line string, more ...string) resu
 	return runIn(t, "", false, append([]string{"--servers", strings.Join(srv.Addrs(), ",")}, args...)...)
 }
 
-// want checks a result: both outputs contain these words, or are empty.
+// want checks a result: each of the two outputs contains the given text, or is empty if the text is
+// empty.
 func (r result) want(t *testing.T, status int, stdout, stderr string) {
 	t.Helper()
 	holds := func(got, want string) bool { return strings.Contains(got, want) && (want != "" || got == "") }
@@ -57,7 +59,8 @@ func (r result) want(t *testing.T, status int, stdout, stderr string) {
 	}
 }
 
-// Every bad command line is refused at once, without a server, with status 64 and an error that names the argument.
+// TestBadCommandLines: each bad command line is refused at once, without a server, with status 64.
+// The error names the argument.
 func TestBadCommandLines(t *testing.T) {
 	t.Setenv("ZOOKEEPER", "")
 	empty := filepath.Join(t.TempDir(), "empty.pem")
@@ -131,6 +134,10 @@ func TestBadCommandLines(t *testing.T) {
 		{at + "break", "PATH"},
 		{at + "break /l", "--yes"},
 		{at + "break -y /l /m", `"/m"`},
+		{at + "retire", "PATH"},
+		{at + "retire -y /tx", "--site"},
+		{at + "retire --site a /tx", "--yes"},
+		{at + "retire -y --site a tx", `"tx"`},
 		{at + "put", "PATH"},
 		{at + "put q x", `"q"`},
 		{at + "put --layout zk /q x", "--layout"},
@@ -172,7 +179,7 @@ func TestBadCommandLines(t *testing.T) {
 	}
 }
 
-// A secret is in no error.
+// TestSecretsAreNotShown: no error contains a secret.
 func TestSecretsAreNotShown(t *testing.T) {
 	r := runIn(t, "", false, "--servers", "127.0.0.1:1", "--auth", "digest:hunter2", "ls")
 	r.want(t, 64, "", "--auth")
@@ -183,7 +190,7 @@ func TestSecretsAreNotShown(t *testing.T) {
 
 func TestUnreachable(t *testing.T) {
 	t.Parallel()
-	for _, line := range []string{"ls", "watch", "len /q", "put /q x", "take /q", "revoke -y /l", "break -y /l", "barrier raise /b", "elect /e -- true"} {
+	for _, line := range []string{"ls", "watch", "len /q", "put /q x", "take /q", "revoke -y /l", "break -y /l", "retire -y --site a /l", "barrier raise /b", "elect /e -- true"} {
 		t.Run(line, func(t *testing.T) {
 			t.Parallel()
 			args := append([]string{"--servers", "127.0.0.1:1", "--timeout", "300ms"}, strings.Fields(line)...)
@@ -196,7 +203,7 @@ func TestHelp(t *testing.T) {
 	for line, words := range map[string][]string{
 		"-h": {"zkactors ls", "Exit status", "ZOOKEEPER_AUTH"}, "help": {"Exit status"}, "ls -h": {"--all", "Examples"},
 		"lock -h": {"ZK_LOCK_TOKEN", "SIGKILL", "--limit", "Examples"}, "lock /l -n --help": {"ZK_LOCK_TOKEN"}, "elect -h": {"ZK_ELECTION_TERM"},
-		"watch -h": {"--json"}, "revoke -h": {"--force-after"}, "break -h": {"token"}, "put -h": {"--lines"}, "take -h": {"--count"}, "len -h": {"delayed"},
+		"watch -h": {"--json"}, "revoke -h": {"--force-after"}, "break -h": {"token"}, "retire -h": {"--site"}, "put -h": {"--lines"}, "take -h": {"--count"}, "len -h": {"delayed"},
 		"barrier -h": {"raise"}, "barrier wait -h": {"--wait"}, "completion bash": {"bash completion"},
 	} {
 		r := runIn(t, "", false, strings.Fields(line)...)
@@ -206,7 +213,8 @@ func TestHelp(t *testing.T) {
 	}
 }
 
-// Paths are completed with what the servers have, and flags and their values with what there is.
+// TestCompletion: paths are completed with the nodes on the servers, and flags with their names and
+// values.
 func TestCompletion(t *testing.T) {
 	t.Parallel()
 	srv := zktest.Start(t)
@@ -265,7 +273,7 @@ func TestBarrierCommands(t *testing.T) {
 	runWith(t, srv, "barrier wait /b").want(t, 0, "", "")
 }
 
-// acquired is the lock, held by another with that identity.
+// acquired returns the lock, held by another client with that identity.
 func acquired(t *testing.T, s *session.Session, identity string) *lock.Lock {
 	t.Helper()
 	l, err := lock.Acquire(t.Context(), s, path, &lock.Options{Data: []byte(identity)})
@@ -365,13 +373,13 @@ func TestBreakCommand(t *testing.T) {
 	zktest.Await(t, events, func(ev election.Event) bool { _, ok := ev.(election.Deposed); return ok })
 }
 
-// digestID is what an ACL has for a user of the scheme digest.
+// digestID returns the id in an ACL for a user of the scheme digest.
 func digestID(user, password string) string {
-	sum := sha1.Sum([]byte(user + ":" + password)) //nolint:gosec // it is ZooKeeper's scheme
+	sum := sha1.Sum([]byte(user + ":" + password)) //nolint:gosec // ZooKeeper's scheme digest uses it
 	return user + ":" + base64.StdEncoding.EncodeToString(sum[:])
 }
 
-// watchedOnce returns the first survey that watch prints with these flags.
+// watchedOnce returns the first survey that watch prints with the given flags.
 func watchedOnce(t *testing.T, srv *zktest.Server, flags string) string {
 	t.Helper()
 	out, in := io.Pipe()
@@ -392,8 +400,8 @@ func watchedOnce(t *testing.T, srv *zktest.Server, flags string) string {
 	return line
 }
 
-// TestReadOnly: with a digest that may only read, every command that only reads works. The error of any
-// other says that it is forbidden, and so does what a stranger sees.
+// TestReadOnly: with credentials that may only read, every command that only reads works. All other
+// commands report that the servers forbid it, and so does ls without credentials.
 func TestReadOnly(t *testing.T) {
 	t.Parallel()
 	srv := zktest.Start(t)

@@ -19,13 +19,14 @@ func (p *program) consoleCommand() *cobra.Command {
 	var opts console.Options
 	c := p.command(&cobra.Command{
 		Use:   "console [PATH]",
-		Short: "Show what stands below a path as a web page, live",
-		Long: `Serve a web page that shows what watch shows, live, until it is interrupted: each lock as a line, the holder in
-front. It works with the keyboard; "?" lists the keys.
+		Short: "Show the locks, elections, queues … below a path as a web page, live",
+		Long: `Serve a web page with the content of watch, live, until the command is interrupted: each lock as a line, the holder in
+front. The page works with the keyboard; "?" lists the keys.
 
-The page is served to this machine only, unless --listen says otherwise: everybody who can connect can read what the
-credentials let you read. With --allow-writes the page can break locks, and ask their holders to release, when it is opened by
-the address that is printed: keep that to yourself. There is no TLS: put a proxy in front of what others are to reach.
+Only this machine can reach the page, unless --listen names another address. Every user who can connect can read
+everything that your credentials let you read. With --allow-writes the page can break locks, and ask their holders to
+release, if it is opened with the address that the command prints: keep that address to yourself. The console has no TLS:
+if other machines use it, put a proxy in front of it.
 
 ` + statusHelp,
 		Example: "  zkactors console\n  zkactors console --allow-writes /locks\n  zkactors console --listen 127.0.0.1:0",
@@ -42,7 +43,7 @@ the address that is printed: keep that to yourself. There is no TLS: put a proxy
 
 // serve serves the page until ctx ends.
 func (p *program) serve(ctx context.Context, s *session.Session, path, listen string, opts console.Options) error {
-	page, err := console.New(s, path, &opts) //nolint:contextcheck // it ends when it is closed
+	page, err := console.New(s, path, &opts) //nolint:contextcheck // it ends with Close
 	if err != nil {
 		return err
 	}

@@ -13,7 +13,8 @@ import (
 	"github.com/zkactors/zkactors/session/zktest"
 )
 
-// The console prints its address, serves the page there until it is interrupted, and has the token only if it may write.
+// TestConsoleCommand: the console prints its address, and serves the page there until it is
+// interrupted. The address has the token only if the page may write.
 func TestConsoleCommand(t *testing.T) {
 	srv := zktest.Start(t)
 	for _, writes := range []bool{false, true} {

@@ -14,13 +14,13 @@ import (
 	"github.com/zkactors/zkactors/session"
 )
 
-// This file gives locks, leases and leadership one face.
+// This file gives locks, leases and leadership one interface.
 
-// A what says what has become of a tenancy.
+// A what is the kind of a news.
 type what int
 
 const (
-	waits what = iota // or something else has changed before the grant
+	waits what = iota // still waiting, after any change
 	granted
 	suspended
 	resumed
@@ -28,23 +28,23 @@ const (
 	lost
 )
 
-// A news is an event of any of them.
+// A news is an event of a lock, a lease or a candidate.
 type news struct {
 	what
-	deadline time.Time // of suspended, and of revoked if it is set
+	deadline time.Time // of suspended; of revoked if the lock will be taken away
 	err      error     // of lost
 	token    int64     // of granted
 }
 
-// A tenancy is held, or waited for.
+// A tenancy is a place in line for a lock, a lease or leadership, and later the grant.
 type tenancy struct {
 	news  <-chan news
 	grant news                // set by await
-	env   func(news) []string // for the command, of the grant
-	close func()              // once
+	env   func(news) []string // returns the command's variables, for the grant
+	close func()              // may be called once
 }
 
-// begin stands in line.
+// begin joins the line.
 func (r *runner) begin(s *session.Session) (*tenancy, error) {
 	switch {
 	case r.elect:
@@ -86,13 +86,13 @@ func (r *runner) beginElection(s *session.Session) (*tenancy, error) {
 	}), nil
 }
 
-// identity is what operators read: host:pid and the command.
+// identity returns the data of the contender's node, for operators: host:pid and the command.
 func (r *runner) identity() []byte {
 	host, _ := os.Hostname()
 	return fmt.Appendf(nil, "%s:%d %s", host, os.Getpid(), r.command[0])
 }
 
-// adapt translates events.
+// adapt makes a tenancy of a handle, whose events it translates.
 func adapt[Ev any](events <-chan Ev, translate func(Ev) news, end func(), env func(grant news) []string) *tenancy {
 	out := make(chan news)
 	over := make(chan struct{})
@@ -168,8 +168,8 @@ func newsOfElection(ev election.Event) news {
 	return news{}
 }
 
-// holdersOf returns the holders of what is at the path, and since when they are in line: the nodes do not tell since
-// when they hold it.
+// holdersOf returns the holders at the path, and since when each of them is in line. The nodes do
+// not show since when it holds.
 func holdersOf(ctx context.Context, s *session.Session, path string) (string, error) {
 	survey, err := inspect.Look(ctx, s, path, &inspect.Options{MaxWaiters: 1})
 	if err != nil || len(survey.Things) == 0 {

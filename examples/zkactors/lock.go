@@ -15,43 +15,43 @@ import (
 )
 
 const runHelp = `
-When the connection is lost: the command must not run when another can hold the lock. While there is no connection, the
-lock is held until the session's deadline. Before that, while there is still time, the command is sent SIGTERM, and
-after --grace SIGKILL, a twentieth of --timeout ahead of the deadline. If the connection is back earlier the command
-never knows: with the default grace, after about 0.3 of --timeout. What is to outlive longer outages needs a longer
---timeout. If the lock is lost without such a warning, because its node was deleted or a server has ended the session,
-the command is sent SIGKILL at once.
+When the connection is lost: the command must not run while another client can hold the lock. While there is no
+connection, the lock is held until the session's deadline. Before that, zkactors sends SIGTERM to the command, and after
+--grace SIGKILL, which it sends a twentieth of --timeout ahead of the deadline. If the connection returns before the
+SIGTERM, the command does not notice the outage: with the default grace, an outage may last about 0.3 of --timeout. For
+longer outages use a longer --timeout. The lock can also be lost without a warning, because its node was deleted or a
+server has ended the session. Then zkactors sends SIGKILL to the command at once.
 
-With --overlap, as with consul lock, the command is sent SIGTERM when the lock is lost, not before, and SIGKILL after the
-grace. Meanwhile another may hold the lock: the token must be checked.
+With --overlap, as with consul lock, zkactors sends SIGTERM only when the lock is lost, and SIGKILL after the grace. In
+the meantime another client may hold the lock: the protected resource must check the token.
 
-"zkactors revoke" has the command sent SIGTERM; and SIGKILL a twentieth of --timeout before the lock is taken away, if
-it is to be.
+"zkactors revoke" makes zkactors send SIGTERM to the command. If the lock will be taken away by force, zkactors sends
+SIGKILL a twentieth of --timeout before that.
 
-No signal reaches a process that waits for a disk that does not answer, and when zkactors itself is stopped, or the
-machine, its clock stops: only the token protects then. If zkactors is killed, the command is killed with it on Linux,
-but not what it has started; elsewhere nothing is.
+A process that waits for a disk that does not answer receives no signal. When zkactors itself, or the machine, is
+stopped, its clock stops too. In these cases only the token protects. If zkactors is killed, Linux kills the command
+with it, but not the children of the command; other systems kill neither.
 
-Processes, signals and the terminal: the command is the leader of a session of its own, and all that zkactors sends
-reaches its whole process group: what it has forked as well, unless that has left the group. What is left of the group
-when the command has ended is killed before the lock is released.
+Processes, signals and the terminal: the command is the leader of a session of its own. All signals from zkactors reach
+its whole process group: also its children, unless a child has left the group. When the command has ended, zkactors kills
+the rest of the group, and then releases the lock.
 
 INT, TERM, HUP, QUIT, USR1, USR2 and WINCH are passed on, unless zkactors was started with the signal ignored, as by
-nohup. While zkactors waits they end the waiting, but for WINCH. The command reads from and writes to the terminal, and
-Ctrl-C reaches it through zkactors; but it has no controlling terminal: there is no job control, and /dev/tty cannot be
-opened. Ctrl-Z is without effect: a stopped process cannot keep a lock.
+nohup. While zkactors waits for the lock, all of these except WINCH end the waiting. The command reads from and writes to
+the terminal, and Ctrl-C reaches it through zkactors. But it has no controlling terminal: it has no job control, and
+cannot open /dev/tty. Ctrl-Z has no effect, because a stopped process cannot keep a lock.
 
 Exit status: that of the command, or 128 + n if signal n ended it, or the waiting. Otherwise
    64  the command line is wrong; nothing was done
    69  no server could be reached
-   75  another holds it (--try), or the time to wait is over (--wait); see --conflict-exit
+   75  another client holds the lock (--try), or the time to wait is over (--wait); see --conflict-exit
    77  the servers forbid it
-  125  zkactors has failed; or it had to end the command, which then said 0
+  125  zkactors has failed; or zkactors had to end the command, which then exited with 0
   126  the command cannot be executed
-  127  there is no such command
+  127  the command does not exist
 ("go run" hides it: "go build" first.)`
 
-// A runner runs a command while it has something.
+// A runner runs a command while it holds a lock or a lease, or leads.
 type runner struct {
 	*program
 
@@ -61,7 +61,7 @@ type runner struct {
 	shared   bool
 	try      bool
 	quiet    bool
-	wait     time.Duration // 0 for ever
+	wait     time.Duration // 0 is forever
 	grace    time.Duration
 	overlap  bool
 	conflict int
@@ -70,28 +70,28 @@ type runner struct {
 }
 
 func (r *runner) flags(flags *pflag.FlagSet) {
-	flags.DurationVarP(&r.wait, "wait", "w", 0, "wait no longer than that `duration`, such as 30s; 0 is for ever")
-	flags.IntVarP(&r.conflict, "conflict-exit", "E", exitConflict, "exit `status` when another has it")
-	flags.DurationVar(&r.grace, "grace", 0, "time between SIGTERM and SIGKILL when it is lost (default a tenth of --timeout)")
-	flags.BoolVar(&r.overlap, "overlap", false, "end the command when it is lost, not before: another may have it by then")
-	flags.BoolVarP(&r.quiet, "quiet", "q", false, "do not say who has it while waiting")
+	flags.DurationVarP(&r.wait, "wait", "w", 0, "wait at most this `duration`, such as 30s; 0 is forever")
+	flags.IntVarP(&r.conflict, "conflict-exit", "E", exitConflict, "exit `status` when another client holds the lock")
+	flags.DurationVar(&r.grace, "grace", 0, "time between SIGTERM and SIGKILL when the lock is lost (default a tenth of --timeout)")
+	flags.BoolVar(&r.overlap, "overlap", false, "end the command after the loss of the lock, not before: another client may hold the lock then")
+	flags.BoolVarP(&r.quiet, "quiet", "q", false, "do not print the holders while waiting")
 }
 
 func (p *program) lockCommand() *cobra.Command {
 	r := &runner{program: p}
 	c := p.command(&cobra.Command{
 		Use:   "lock PATH [flags] -- command [argument…]",
-		Short: "Run a command while it holds a lock, so that it runs on one machine at a time",
-		Long: `Run a command while it holds the lock at PATH: what flock is for one machine, for many. With --limit N it is the lease
-of a semaphore, and N commands run at once.
+		Short: "Run a command while holding a lock, so that it runs on one machine at a time",
+		Long: `Run a command while zkactors holds the lock at PATH, like flock, but for many machines. With --limit N the lock is a
+lease of a semaphore, and N commands run at once.
 
-Contenders stand in line, first come, first served. Those of Curator's InterProcessMutex can stand in the same line.
-While it waits zkactors says who holds the lock. The command finds in its environment
+Contenders stand in line, first come, first served. Contenders of Curator's InterProcessMutex can stand in the same
+line. While zkactors waits it prints the holders of the lock. The command has these variables in its environment:
 
   ZK_LOCK_PATH   the path of the lock
   ZK_LOCK_NODE   the node that stands for the grant
-  ZK_LOCK_TOKEN  the fencing token: a number that grows with every grant, to be checked by what the lock protects.
-                 A semaphore has none.
+  ZK_LOCK_TOKEN  the fencing token: a number that grows with every grant. The protected resource should check it.
+                 A semaphore has no token.
 ` + runHelp,
 		Example: `  zkactors lock /locks/backup -- backup --full
   zkactors lock /locks/backup -n -E 0 -- backup     # skip it if it runs elsewhere
@@ -99,10 +99,10 @@ While it waits zkactors says who holds the lock. The command finds in its enviro
   zkactors lock /limits/export --limit 4 -- export  # four at a time`,
 	}, func(ctx context.Context, _ string, _ []string) error { return r.run(ctx) })
 	r.flags(c.Flags())
-	c.Flags().BoolVarP(&r.shared, "shared", "s", false, "share the lock with others who want it shared")
-	c.Flags().BoolVarP(&r.try, "try", "n", false, "do not wait if another has the lock")
-	c.Flags().IntVar(&r.limit, "limit", 0, "take a lease of a semaphore that lets `N` run at once, instead of a lock")
-	c.Flags().IntVar(&r.weight, "weight", 1, "how `many` of the limit the command counts for")
+	c.Flags().BoolVarP(&r.shared, "shared", "s", false, "share the lock with other clients that use --shared")
+	c.Flags().BoolVarP(&r.try, "try", "n", false, "do not wait if another client has the lock")
+	c.Flags().IntVar(&r.limit, "limit", 0, "instead of a lock, take a lease of a semaphore that lets `N` commands run at once")
+	c.Flags().IntVar(&r.weight, "weight", 1, "take `M` of the limit, not one")
 	return r.complete(c)
 }
 
@@ -110,15 +110,15 @@ func (p *program) electCommand() *cobra.Command {
 	r := &runner{program: p, elect: true}
 	c := p.command(&cobra.Command{
 		Use:   "elect PATH [flags] -- command [argument…]",
-		Short: "Run a command while it leads, so that one leads at a time",
-		Long: `Stand for election at PATH, and run a command while it leads. When the command ends, zkactors resigns and exits. The
-command finds in its environment
+		Short: "Run a command while leading, so that one command leads at a time",
+		Long: `Stand for election at PATH, and run a command while leading. When the command ends, zkactors resigns and exits. The
+command has these variables in its environment:
 
   ZK_ELECTION_PATH  the path of the election
   ZK_ELECTION_NODE  the node of the candidate
   ZK_ELECTION_TERM  the term: a fencing token, which grows with every leader
 
-All that follows is true of leadership as it is of a lock.
+The rest of this text says "lock", and is true of leadership too.
 ` + runHelp,
 		Example: "  zkactors elect /services/billing/leader -- billing --serve\n  zkactors elect /cron -w 1m -- run-jobs",
 	}, func(ctx context.Context, _ string, _ []string) error { return r.run(ctx) })
@@ -126,8 +126,9 @@ All that follows is true of leadership as it is of a lock.
 	return r.complete(c)
 }
 
-// complete has flags before and after PATH parsed, but not those of the command, and all of it checked before any
-// is used.
+// complete changes the command line's parsing: flags may stand before and after PATH, and the flags
+// of the command that zkactors runs are left alone. All arguments are checked before any takes
+// effect.
 func (r *runner) complete(c *cobra.Command) *cobra.Command {
 	run := c.RunE
 	c.Flags().SetInterspersed(false)
@@ -152,7 +153,7 @@ func (r *runner) complete(c *cobra.Command) *cobra.Command {
 	return c
 }
 
-// check takes what the command line says.
+// check checks the arguments, and stores them.
 func (r *runner) check(c *cobra.Command, args []string) error {
 	if r.grace == 0 {
 		r.grace = r.timeout / 10
@@ -185,12 +186,13 @@ func (r *runner) check(c *cobra.Command, args []string) error {
 	return nil
 }
 
-// conflicts reports whether an error means that another has it.
+// conflicts reports whether an error means that another client holds the lock.
 func conflicts(err error) bool {
 	return errors.Is(err, errWaited) || errors.Is(err, semaphore.ErrFull) || statusOf(err) == exitConflict
 }
 
-// report prints the holders if they have changed since the last report, and returns the newest report.
+// report prints the holders if they differ from said, the last report. It returns the newest
+// report.
 func (r *runner) report(ctx context.Context, s *session.Session, said string) string {
 	holders, err := holdersOf(ctx, s, r.path)
 	if err != nil || holders == "" || holders == said {

@@ -14,7 +14,7 @@ import (
 	"github.com/zkactors/zkactors/session/zktest"
 )
 
-// Each has a child, and is ready when that is.
+// Scripts for the command. Each starts a child, and prints ready when the child runs.
 const (
 	obedient = `trap 'echo told; exit 5' TERM; sh -c 'echo ready; while :; do echo alive; sleep 0.02; done' & wait`
 	polite   = `trap 'echo told; exit 0' TERM; sh -c 'echo ready; sleep 600' & wait`
@@ -22,7 +22,7 @@ const (
 	childish = `sh -c 'trap "" TERM; echo ready; sleep 600' & wait`
 )
 
-// startScript starts a zkactors with a script, and returns when that is ready.
+// startScript runs zkactors with a script as its command, and returns when the script is ready.
 func startScript(t *testing.T, srv *zktest.Server, script string, flags ...string) *process {
 	t.Helper()
 	p := start(t, srv, append(flags, "sh", "-c", script)...)
@@ -30,8 +30,8 @@ func startScript(t *testing.T, srv *zktest.Server, script string, flags ...strin
 	return p
 }
 
-// While the connection is frozen, the command and what it has started end before another
-// can have the lock.
+// TestFrozen: while the connection is frozen, the command and its children end before another
+// client can hold the lock.
 func TestFrozen(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
@@ -67,7 +67,7 @@ func TestFrozen(t *testing.T) {
 			}
 			defer rival.Close()
 			holder := line(t, s, 2)[0]
-			// They are ready.
+			// The command and its child are ready.
 			begun := make([]byte, len("ready\n"))
 			if _, err := io.ReadFull(said, begun); err != nil {
 				t.Fatal(err)
@@ -89,8 +89,8 @@ func TestFrozen(t *testing.T) {
 	}
 }
 
-// unread returns what the pipe has, and whether all that could write to it have ended. The kernel says so, and
-// no goroutine has to have noticed.
+// unread returns the unread text in the pipe, and whether all its writers have ended. It asks the
+// kernel, so it does not depend on when goroutines run.
 func unread(t *testing.T, pipe *os.File) (rest string, ended bool) {
 	t.Helper()
 	conn, err := pipe.SyscallConn()
@@ -110,7 +110,7 @@ func unread(t *testing.T, pipe *os.File) (rest string, ended bool) {
 	return rest, err == nil
 }
 
-// The node is gone: another may hold the lock already.
+// TestLost: when the node is deleted, another client may hold the lock at once.
 func TestLost(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
@@ -150,7 +150,7 @@ func TestLost(t *testing.T) {
 	}
 }
 
-// Another client asks for the lock.
+// TestRevoked: another client asks the holder to release.
 func TestRevoked(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
@@ -175,7 +175,7 @@ func TestRevoked(t *testing.T) {
 	}
 }
 
-// With -overlap, nothing happens before the lock is lost.
+// TestFrozenOverlap: with -overlap the command goes on until the lock is lost.
 func TestFrozenOverlap(t *testing.T) {
 	t.Parallel()
 	srv := zktest.Start(t, zktest.Tick(100*time.Millisecond))
@@ -185,7 +185,7 @@ func TestFrozenOverlap(t *testing.T) {
 	p.exits(5, "lock lost")
 }
 
-// The command does not notice that the connection was away for a while.
+// TestResumed: the command does not notice a short outage of the connection.
 func TestResumed(t *testing.T) {
 	t.Parallel()
 	srv := zktest.Start(t, zktest.Tick(300*time.Millisecond))
@@ -193,7 +193,8 @@ func TestResumed(t *testing.T) {
 	p := startScript(t, srv, "trap 'exit 5' TERM; echo ready; cat; echo done")
 	id := line(t, s, 1)[0].Session
 	srv.Disconnect(id)
-	// Each of these follows an answer; there are six in the timeout, of 6 s: the process has 4 s of them to come back.
+	// Each sync follows the answer to the one before, and six of them fit into the timeout of 6 s.
+	// The process has 4 s of that to come back.
 	late := time.After(patience)
 	for want := srv.RequestsOf(id)[zktest.OpSync] + 7; srv.RequestsOf(id)[zktest.OpSync] < want; {
 		select {

@@ -20,7 +20,7 @@ import (
 	"github.com/zkactors/zkactors/session/zktest"
 )
 
-// A process is a zkactors lock.
+// A process is a running zkactors lock.
 type process struct {
 	t      *testing.T
 	cmd    *exec.Cmd
@@ -29,11 +29,11 @@ type process struct {
 	stderr notes
 }
 
-// notes are what a process has said, and says.
+// notes collects the output of a process.
 type notes struct {
 	mu   sync.Mutex
 	text bytes.Buffer
-	more chan struct{} // closed at the next word; nil if no caller waits
+	more chan struct{} // closed at the next output; nil if no caller waits
 }
 
 // Write implements [io.Writer].
@@ -53,7 +53,8 @@ func (n *notes) String() string {
 	return n.text.String()
 }
 
-// start starts zkactors lock with a session timeout of two seconds. What follows the flags, after --, is the command.
+// start runs zkactors lock with a session timeout of two seconds. args are flags, and the command
+// after them.
 func start(t *testing.T, srv *zktest.Server, args ...string) *process {
 	t.Helper()
 	return startAs(t, srv, []string{os.Args[0]}, args...)
@@ -64,20 +65,20 @@ func startAs(t *testing.T, srv *zktest.Server, program []string, args ...string)
 	return startCommand(t, srv, program, append([]string{"lock", path, "--quiet", "--timeout", "2s"}, args...)...)
 }
 
-// startAt is start with another path.
+// startAt is like start, with another path.
 func startAt(t *testing.T, srv *zktest.Server, path string, args ...string) *process {
 	t.Helper()
 	return startCommand(t, srv, []string{os.Args[0]}, append([]string{"lock", "--timeout", "2s", path}, args...)...)
 }
 
-// startCommand starts any command.
+// startCommand runs program with args.
 func startCommand(t *testing.T, srv *zktest.Server, program []string, args ...string) *process {
 	t.Helper()
 	p := &process{t: t}
 	p.cmd = exec.Command(program[0], append(program[1:], args...)...)
 	p.cmd.Env = append(os.Environ(), asProgram+"=1", "GORACE=atexit_sleep_ms=0", "ZOOKEEPER="+strings.Join(srv.Addrs(), ","))
 	p.cmd.Stderr = &p.stderr
-	p.cmd.WaitDelay = patience // if it leaves something behind
+	p.cmd.WaitDelay = patience // in case its children keep the output open
 	var stdout io.ReadCloser
 	var err error
 	if p.stdin, err = p.cmd.StdinPipe(); err == nil {
@@ -102,7 +103,7 @@ func startCommand(t *testing.T, srv *zktest.Server, program []string, args ...st
 	return p
 }
 
-// expect waits until the command has said that line.
+// expect waits until the command has printed that line.
 func (p *process) expect(want string) {
 	p.t.Helper()
 	if line, err := p.stdout.ReadString('\n'); strings.TrimSpace(line) != want {
@@ -117,8 +118,8 @@ func (p *process) signal(sig syscall.Signal) {
 	}
 }
 
-// rest waits until zkactors, and all that it has started, has ended, and returns what they
-// have said until then.
+// rest waits until zkactors, and all processes that it has started, have ended. It returns the rest
+// of their output.
 func (p *process) rest() string {
 	p.t.Helper()
 	rest, err := io.ReadAll(p.stdout)
@@ -129,7 +130,8 @@ func (p *process) rest() string {
 	return string(rest)
 }
 
-// exits waits for zkactors, and checks its exit status and that it gives a reason, or none.
+// exits waits for zkactors to end. It checks the exit status, and that the reason is in its
+// complaint, or that it has none.
 func (p *process) exits(status int, reason string) (rest string) {
 	p.t.Helper()
 	rest = p.rest()
@@ -174,7 +176,7 @@ func TestStatus(t *testing.T) {
 	}
 }
 
-// A program whose format is unknown shows only when it is executed.
+// TestNotExecutable: a program with an unknown format is detected only when it is executed.
 func TestNotExecutable(t *testing.T) {
 	t.Parallel()
 	srv := zktest.Start(t)
@@ -195,7 +197,7 @@ func TestNoServerIsAskedInVain(t *testing.T) {
 	}
 }
 
-// The command is told what it needs to know, and stands in line as long as it runs.
+// TestCommand: the command has its variables, and its zkactors stands in line as long as it runs.
 func TestCommand(t *testing.T) {
 	t.Parallel()
 	srv := zktest.Start(t)
@@ -299,7 +301,8 @@ func TestSignals(t *testing.T) {
 	}
 }
 
-// A signal that is to be ignored is neither noticed nor passed on.
+// TestIgnoredSignal: a signal that zkactors inherits as ignored stays ignored, and is not passed
+// on.
 func TestIgnoredSignal(t *testing.T) {
 	t.Parallel()
 	srv := zktest.Start(t)
@@ -346,7 +349,7 @@ func TestSignalWhileWaiting(t *testing.T) {
 	})
 }
 
-// Nothing of the command's process group outlives the lock.
+// TestLeftovers: no process of the command's group outlives the lock.
 func TestLeftovers(t *testing.T) {
 	t.Parallel()
 	start(t, zktest.Start(t), "sh", "-c", "sleep 600 & exit 3").exits(3, "")

@@ -13,20 +13,20 @@ import (
 	"github.com/zkactors/zkactors/session"
 )
 
-// fewWaiters is how many waiters of a line are shown without --all.
+// fewWaiters is the number of waiters of a line that are shown without --all.
 const fewWaiters = 10
 
 func (p *program) lsCommand() *cobra.Command {
 	var all bool
 	c := p.command(&cobra.Command{
 		Use:   "ls [PATH]",
-		Short: "List what stands below a path: locks with holders and waiters, elections, queues …",
-		Long: `List what stands at PATH and below it: locks, semaphores, elections, queues, barriers, transactions, groups and
-values. Of a line it shows the holders, and the first ten who wait, with their data (host:pid by default), the age of
-their place in line, and their sessions.
+		Short: "List the locks with holders and waiters, elections, queues … below a path",
+		Long: `List the locks, semaphores, elections, queues, barriers, transactions, groups and values at PATH and below it. Of each
+line it shows the holders and the first ten waiters, with their data (host:pid by default), the age of their place in
+line, and their sessions.
 
 Nodes that the servers do not let you read are listed as forbidden. A path whose last contender has left is an empty
-node, and not listed. PATH is / unless it is given.
+node, and is not listed. The default of PATH is /.
 
 ` + statusHelp,
 		Example: "  zkactors ls /\n  zkactors ls --all /locks/backup\n  zkactors ls --json / | jq '.things[] | select(.kind == \"lock\")'",
@@ -44,7 +44,7 @@ node, and not listed. PATH is / unless it is given.
 			return p.printf("%s", render(survey, time.Now()))
 		})
 	})
-	c.Flags().BoolVar(&all, "all", false, "show all who wait, not only the first ten of a line")
+	c.Flags().BoolVar(&all, "all", false, "show all waiters, not only the first ten of a line")
 	return c
 }
 
@@ -59,22 +59,22 @@ func (p *program) watchCommand() *cobra.Command {
 	var all bool
 	c := p.command(&cobra.Command{
 		Use:   "watch [PATH]",
-		Short: "Show what stands below a path, live",
-		Long: `Show what ls shows, and again after each change, until it is interrupted. On a terminal the screen is drawn anew, and
-the ages tick. Elsewhere each change is printed below the one before; with --json, as one line.
+		Short: "Show the locks, elections, queues … below a path, live",
+		Long: `Print the output of ls, and print it again after each change, until the command is interrupted. On a terminal it redraws
+the screen, and the ages advance. Elsewhere it prints below the last output; with --json, on one line.
 
-Changes are gathered for a quarter of a second, and longer where there is more.
+It gathers changes for a quarter of a second, and for longer if there is more to read.
 
 ` + statusHelp,
 		Example: "  zkactors watch /locks\n  zkactors watch --json / | jq -c '[.things[].path]'",
 	}, func(ctx context.Context, path string, _ []string) error {
 		return p.with(ctx, func(ctx context.Context, s *session.Session) error { return p.watch(ctx, s, path, all) })
 	})
-	c.Flags().BoolVar(&all, "all", false, "show all who wait, not only the first ten of a line")
+	c.Flags().BoolVar(&all, "all", false, "show all waiters, not only the first ten of a line")
 	return c
 }
 
-// clearScreen moves to the upper left corner, and clears what follows.
+// clearScreen moves to the upper left corner, and clears the screen from there.
 const clearScreen = "\x1b[H\x1b[J"
 
 func (p *program) watch(ctx context.Context, s *session.Session, path string, all bool) error {
@@ -111,19 +111,19 @@ func (p *program) watch(ctx context.Context, s *session.Session, path string, al
 		if err := p.show(survey, terminal, connection); err != nil {
 			return err
 		}
-		if !terminal { // each is shown once
+		if !terminal { // show prints each survey once
 			survey = nil
 		}
 	}
 }
 
-// follow returns what is to be said of the connection.
+// follow returns a channel with a remark about the connection after each of its changes.
 func (p *program) follow(ctx context.Context, s *session.Session) <-chan string {
 	state := make(chan string, 16)
 	cancel := s.Subscribe(func(ev session.Event) <-chan struct{} {
 		text := ""
 		if _, ok := ev.(session.Suspended); ok {
-			text = "disconnected: this is what was there"
+			text = "disconnected: this is the last known state"
 		}
 		select {
 		case state <- text:
@@ -150,7 +150,7 @@ func (p *program) show(survey *inspect.Survey, terminal bool, connection string)
 	return p.printf("%s\n%s\n", survey.Taken.Format(time.DateTime), render(survey, survey.Taken))
 }
 
-// thingAt returns the thing at the path, which is to be of one of the kinds.
+// thingAt returns the thing at the path, or an error unless it has one of the kinds.
 func thingAt(ctx context.Context, s *session.Session, path string, kinds ...inspect.Kind) (inspect.Thing, error) {
 	survey, err := inspect.Look(ctx, s, path, nil)
 	if err != nil {
@@ -176,5 +176,5 @@ func thingAt(ctx context.Context, s *session.Session, path string, kinds ...insp
 	if !survey.Exists {
 		return inspect.Thing{}, fail(exitNothing, "there is no node %s", path)
 	}
-	return inspect.Thing{}, fail(exitNothing, "%s: nobody holds it or waits for it", path)
+	return inspect.Thing{}, fail(exitNothing, "%s: no client holds it or waits for it", path)
 }

@@ -1,17 +1,19 @@
-// Zkactors shows what stands in ZooKeeper, and acts on it: locks, semaphores, elections, queues, barriers and
-// transactions, of this library, of Curator and of kazoo.
+// Zkactors shows the locks, semaphores, elections, queues, barriers and transactions in ZooKeeper,
+// and acts on them. They may be of this library, of Curator or of kazoo.
 //
-//	zkactors ls /                                  what there is
+//	zkactors ls /                                  list them
 //	zkactors watch /locks                          the same, live
 //	zkactors console /locks                        the same, as a web page
 //	zkactors lock /locks/backup -- backup --full   run a command while it holds a lock
 //	zkactors elect /leader -- serve                run a command while it leads
 //	zkactors revoke /locks/backup                  ask the holder to release
 //	zkactors break /locks/backup                   take the lock away
+//	zkactors retire /payments --site ledger        finish the transactions of a site that is gone
 //	zkactors put, take, len /queue                 items of a queue
 //	zkactors barrier raise, lift, wait /barrier
 //
-// "zkactors -h" and "zkactors lock -h" explain all of it. The servers are those of --servers or $ZOOKEEPER.
+// "zkactors -h" and "zkactors lock -h" explain the details. The flag --servers or the variable
+// ZOOKEEPER names the servers.
 package main
 
 import (
@@ -21,7 +23,7 @@ import (
 )
 
 func main() {
-	runtime.LockOSThread() // a command is killed with the thread that has started it
+	runtime.LockOSThread() // the kernel kills the command when the thread that started it ends
 	p := &program{stdin: os.Stdin, stdout: os.Stdout, stderr: os.Stderr, terminal: isTerminal}
 	os.Exit(p.run(context.Background(), os.Args[1:]))
 }

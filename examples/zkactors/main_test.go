@@ -18,7 +18,7 @@ const (
 	patience = 20 * time.Second
 )
 
-// asProgram makes the test's own program be zkactors.
+// asProgram is a variable of the environment with which the test's executable behaves as zkactors.
 const asProgram = "ZKACTORS_TEST_AS_PROGRAM"
 
 func TestMain(m *testing.M) {
@@ -29,7 +29,7 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-// open returns a session of another user.
+// open returns a session of another client.
 func open(t *testing.T, srv *zktest.Server) *session.Session {
 	t.Helper()
 	s, err := session.Open(t.Context(), srv.Addrs(), nil)
@@ -40,7 +40,7 @@ func open(t *testing.T, srv *zktest.Server) *session.Session {
 	return s
 }
 
-// line waits until that many stand in line.
+// line waits until n contenders stand in line.
 func line(t *testing.T, s *session.Session, n int) []lock.Contender {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)

@@ -16,14 +16,14 @@ import (
 
 var pictures = flag.String("zkactors.pictures", "", "directory for pictures of the terminal")
 
-// page is a terminal, as a page that a browser draws.
+// page is a web page that looks like a terminal.
 const page = `<!doctype html><meta charset="utf-8"><style>
 body { margin: 0; padding: 14px 18px; background: %s; color: %s; font: 13px/1.38 ui-monospace, "DejaVu Sans Mono", monospace; }
 pre { margin: 0; font: inherit; }
 b { color: %s; }
 </style><pre>%s</pre>`
 
-// TestPictures takes pictures of what ls prints, light and dark.
+// TestPictures takes pictures of the output of ls, light and dark.
 func TestPictures(t *testing.T) {
 	if *pictures == "" {
 		t.Skip("-zkactors.pictures is not given")

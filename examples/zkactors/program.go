@@ -24,9 +24,9 @@ import (
 type program struct {
 	stdin          io.Reader
 	stdout, stderr io.Writer
-	terminal       func(stream any) bool // reports whether a user is there
+	terminal       func(stream any) bool // reports whether the stream is a terminal
 
-	// The flags of all commands.
+	// The values of the flags that all commands have.
 	connect  string
 	auth     []string
 	tls      bool
@@ -37,13 +37,13 @@ type program struct {
 	timeout  time.Duration
 	json     bool
 
-	servers []string        // of connect
-	options session.Options // to connect with
+	servers []string        // parsed from connect
+	options session.Options // for the connection
 }
 
-// run runs a command line, and returns what to exit with.
+// run executes a command line, and returns the exit status.
 func (p *program) run(ctx context.Context, args []string) int {
-	root := p.root() //nolint:contextcheck // cobra hands it to the commands
+	root := p.root() //nolint:contextcheck // cobra passes ctx to the commands
 	root.SetArgs(args)
 	root.SetIn(p.stdin)
 	root.SetOut(p.stdout)
@@ -59,27 +59,28 @@ func (p *program) run(ctx context.Context, args []string) int {
 	return complain(p.stderr, err)
 }
 
-// A ranError is that of a command. All others are about the command line.
+// A ranError is the error of a command that has run. All other errors are about the command line.
 type ranError struct{ err error }
 
 func (e *ranError) Error() string { return e.err.Error() }
 func (e *ranError) Unwrap() error { return e.err }
 
-const rootHelp = `zkactors shows what stands in ZooKeeper, and acts on it: locks, semaphores, elections, queues, barriers and
-transactions, of the Go library zkactors, of Curator and of kazoo.
+const rootHelp = `zkactors shows the locks, semaphores, elections, queues, barriers and transactions in ZooKeeper, and acts on them. They
+may be of the Go library zkactors, of Curator or of kazoo.
 
-The servers are those of --servers, or of the environment variable ZOOKEEPER: zk1:2181,zk2:2181/chroot.
-Credentials are those of --auth, or of ZOOKEEPER_AUTH, which other users of the machine cannot see: digest:user:password.
+--servers, or the environment variable ZOOKEEPER, names the servers: zk1:2181,zk2:2181/chroot.
+--auth, or the variable ZOOKEEPER_AUTH, has the credentials: digest:user:password. Other users of the machine cannot see
+the variable.
 
 ` + statusHelp + `
 
 The commands lock and elect exit with the status of the command that they run: see "zkactors lock -h".`
 
-// root returns the command of commands.
+// root returns the root of all commands.
 func (p *program) root() *cobra.Command {
 	root := &cobra.Command{
 		Use:           "zkactors",
-		Short:         "Locks, elections and queues in ZooKeeper, for those who operate them",
+		Short:         "Locks, elections and queues in ZooKeeper, for operators",
 		Long:          rootHelp,
 		Example:       "  zkactors ls /\n  zkactors lock /locks/backup -- backup --full\n  source <(zkactors completion bash)",
 		SilenceErrors: true, SilenceUsage: true,
@@ -111,14 +112,15 @@ func (p *program) commands() []*cobra.Command {
 	return []*cobra.Command{
 		p.lsCommand(), p.watchCommand(), p.consoleCommand(),
 		p.lockCommand(), p.electCommand(),
-		p.revokeCommand(), p.breakCommand(),
+		p.revokeCommand(), p.breakCommand(), p.retireCommand(),
 		p.putCommand(), p.takeCommand(), p.lenCommand(),
 		p.barrierCommand(),
 	}
 }
 
-// command completes a command: usage is its first line, with PATH as the first argument, or [PATH]. Do is called
-// when the flags of all commands are in order; what it returns before it connects is about the command line.
+// command completes a command. Its Use begins with the name and PATH, or [PATH], as the first
+// argument. command calls do after it has checked the flags of all commands. If do needs more
+// checks, it returns their errors before it connects.
 func (p *program) command(c *cobra.Command, do func(ctx context.Context, path string, rest []string) error) *cobra.Command {
 	_, arguments, _ := strings.Cut(c.Use, " ")
 	optional, more := strings.HasPrefix(arguments, "[PATH]"), strings.Contains(arguments, "…")
@@ -150,12 +152,12 @@ func (p *program) command(c *cobra.Command, do func(ctx context.Context, path st
 	return c
 }
 
-// validate checks the flags of all commands, and makes of them what it takes to connect.
+// validate checks the flags of all commands, and sets servers and options.
 func (p *program) validate() error {
 	var err error
 	switch {
 	case p.connect == "":
-		return errors.New("--servers is missing, and there is no $ZOOKEEPER")
+		return errors.New("--servers is missing, and $ZOOKEEPER is not set")
 	case p.timeout <= 0:
 		return fmt.Errorf("--timeout %v is not positive", p.timeout)
 	case (p.certFile == "") != (p.keyFile == ""):
@@ -172,7 +174,7 @@ func (p *program) validate() error {
 	for _, text := range auth {
 		scheme, secret, ok := strings.Cut(text, ":")
 		if !ok || scheme == "" || secret == "" || scheme == "digest" && !strings.Contains(secret, ":") {
-			return fmt.Errorf("%s is not scheme:secret, such as digest:user:password", name) // the secret is not shown
+			return fmt.Errorf("%s is not scheme:secret, such as digest:user:password", name) // do not show the secret
 		}
 		p.options.Auth = append(p.options.Auth, session.Auth{Scheme: scheme, Secret: []byte(secret)})
 	}
@@ -208,7 +210,7 @@ func (p *program) validateTLS() error {
 	return nil
 }
 
-// open connects.
+// open opens a session.
 func (p *program) open(ctx context.Context) (*session.Session, error) {
 	opening, cancel := context.WithTimeout(ctx, p.timeout)
 	defer cancel()
@@ -224,7 +226,7 @@ func (p *program) open(ctx context.Context) (*session.Session, error) {
 	return nil, fail(exitUnavailable, "%w", err)
 }
 
-// with connects, and runs f until it is done or the program is interrupted.
+// with opens a session, and runs f until f returns or the program is interrupted.
 func (p *program) with(ctx context.Context, f func(ctx context.Context, s *session.Session) error) error {
 	ctx, cancel := interruptible(ctx)
 	defer cancel()
@@ -260,7 +262,8 @@ func interruptible(ctx context.Context) (context.Context, context.CancelFunc) {
 	}
 }
 
-// waiting returns a context that ends after the time to wait, with the cause errWaited; 0 is for ever.
+// waiting returns a context that ends after wait, with the cause errWaited. If wait is 0 it has no
+// limit.
 func waiting(ctx context.Context, wait time.Duration) (context.Context, context.CancelFunc) {
 	if wait == 0 {
 		return context.WithCancel(ctx)
@@ -281,7 +284,8 @@ func (p *program) printf(format string, args ...any) error {
 	return err
 }
 
-// completePaths completes paths with what the servers have. It says nothing if they are not reached at once.
+// completePaths completes paths with the names of nodes. If no server answers at once it offers no
+// paths.
 func (p *program) completePaths(c *cobra.Command, args []string, begun string) ([]string, cobra.ShellCompDirective) {
 	const none = cobra.ShellCompDirectiveNoFileComp
 	if len(args) > 0 || p.validate() != nil {

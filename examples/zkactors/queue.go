@@ -17,14 +17,14 @@ import (
 	"github.com/zkactors/zkactors/session"
 )
 
-// layouts are those of queues, by the names that a survey has for them.
+// layouts returns the layouts of queues, by their names in a survey.
 func layouts() map[string]queue.Layout {
 	return map[string]queue.Layout{
 		"standard": queue.Standard, "published": queue.Published, "curator": queue.Curator, "kazoo": queue.Kazoo,
 	}
 }
 
-// A queuer works on a queue.
+// A queuer implements the commands on a queue.
 type queuer struct {
 	*program
 	layout   string
@@ -47,10 +47,10 @@ func (p *program) putCommand() *cobra.Command {
 	c := p.command(&cobra.Command{
 		Use:   "put PATH [item…]",
 		Short: "Put items into a queue",
-		Long: `Put items into the queue at PATH, and print their ids. Without items the data is standard input: one item, or with
---lines one for each line.
+		Long: `Put items into the queue at PATH, and print their ids. Without items on the command line, it puts the data of
+standard input: one item, or with --lines an item for each line.
 
-An item is put once, whatever reply is lost. All items of a call are put in their order.
+An item is put once, even if a reply of the servers is lost. The items of one call are put in their order.
 
 ` + statusHelp,
 		Example: "  zkactors put /queues/mail 'to: ann'\n  zkactors put --lines /queues/mail < addresses\n  zkactors put --delay 10m /queues/mail later",
@@ -66,15 +66,15 @@ func (p *program) takeCommand() *cobra.Command {
 	c := p.command(&cobra.Command{
 		Use:   "take PATH [flags]",
 		Short: "Take items out of a queue",
-		Long: `Take the first item out of the queue at PATH, print it, and a newline. It waits until there is one. The item is gone then:
-if the output is lost, so is the item.
+		Long: `Take the first item out of the queue at PATH, and print it with a newline. If the queue is empty it waits for an item.
+The item is removed before it is printed: if the output is lost, the item is lost too.
 
 ` + statusHelp,
 		Example: "  zkactors take /queues/mail\n  zkactors take -n /queues/mail || echo empty\n  zkactors take --count 100 -w 5s /queues/mail",
 	}, q.take)
 	q.flags(c)
 	c.Flags().BoolVarP(&q.try, "try", "n", false, "do not wait if the queue is empty")
-	c.Flags().DurationVarP(&q.wait, "wait", "w", 0, "wait no longer than that `duration` for an item; 0 is for ever")
+	c.Flags().DurationVarP(&q.wait, "wait", "w", 0, "wait at most this `duration` for an item; 0 is forever")
 	c.Flags().IntVar(&q.count, "count", 1, "take `N` items")
 	return c
 }
@@ -82,15 +82,16 @@ if the output is lost, so is the item.
 func (p *program) lenCommand() *cobra.Command {
 	return p.command(&cobra.Command{
 		Use:   "len PATH",
-		Short: "Print how many items a queue has",
-		Long: `Print how many items the queue at PATH has, those that are claimed or delayed included. Where there is no node there are none.
+		Short: "Print the number of items in a queue",
+		Long: `Print the number of items in the queue at PATH, including claimed and delayed items. If the node does not exist, the
+number is 0.
 
 ` + statusHelp,
 		Example: "  zkactors len /queues/mail",
 	}, func(ctx context.Context, path string, _ []string) error {
 		return p.with(ctx, func(ctx context.Context, s *session.Session) error {
 			thing, err := thingAt(ctx, s, path, inspect.Queue)
-			if thing.Path == "" && statusOf(err) == exitNothing { // an empty queue leaves nothing, or an empty node
+			if thing.Path == "" && statusOf(err) == exitNothing { // an empty queue may have no node, or an empty one
 				thing.Queue, err = &inspect.QueueState{}, nil
 			}
 			switch {
@@ -104,7 +105,7 @@ func (p *program) lenCommand() *cobra.Command {
 	})
 }
 
-// validate checks what the flags say.
+// validate checks the flags.
 func (q *queuer) validate() error {
 	_, ok := layouts()[q.layout]
 	switch {
@@ -126,7 +127,7 @@ func (q *queuer) validate() error {
 	return nil
 }
 
-// use opens the queue. Items of all priorities are in order there.
+// use opens the queue, as one of all priorities or as a flat one, and closes it after f.
 func (q *queuer) use(ctx context.Context, path string, f func(ctx context.Context, pq *queue.Priority, flat *queue.Queue) error) error {
 	return q.with(ctx, func(ctx context.Context, s *session.Session) error {
 		layout := layouts()[q.layout]
@@ -184,7 +185,7 @@ func (q *queuer) put(ctx context.Context, path string, args []string) error {
 	})
 }
 
-// items returns the items of the command line, or of standard input.
+// items returns the items on the command line, or else those on standard input.
 func (q *queuer) items(args []string) (items [][]byte, err error) {
 	for _, arg := range args {
 		items = append(items, []byte(arg))

@@ -12,11 +12,11 @@ import (
 	"github.com/zkactors/zkactors/primitives/inspect"
 )
 
-// This file makes text of surveys.
+// This file formats surveys as text.
 
-// age returns how long ago it was, in two units at most.
+// age returns the time since a moment, in two units at most.
 func age(since, now time.Time) string {
-	d := max(0, now.Sub(since)) // clocks differ
+	d := max(0, now.Sub(since)) // the servers' clock may be ahead
 	const day = 24 * time.Hour
 	switch {
 	case d < time.Minute:
@@ -29,7 +29,7 @@ func age(since, now time.Time) string {
 	return fmt.Sprintf("%dd%dh", d/day, d%day/time.Hour)
 }
 
-// when returns a time of today, or its date as well.
+// when returns a time of day, with the date if it is not today.
 func when(t, now time.Time) string {
 	t = t.In(now.Location())
 	if t.Format(time.DateOnly) == now.Format(time.DateOnly) {
@@ -46,7 +46,7 @@ func count(n int, noun string) string {
 	return strconv.Itoa(n) + " " + noun + "s"
 }
 
-// text returns what came from others, so that it is one word on one line.
+// text formats data of other clients as one word on one line.
 func text(s string) string {
 	if s == "" {
 		return "-"
@@ -69,7 +69,7 @@ func (w *sheet) row(cells ...string) {
 	for len(cells) > 0 && cells[len(cells)-1] == "" {
 		cells = cells[:len(cells)-1]
 	}
-	_, _ = fmt.Fprintln(w.tab, "  "+strings.Join(cells, "\t")) // to memory
+	_, _ = fmt.Fprintln(w.tab, "  "+strings.Join(cells, "\t")) // to memory: there is no error
 }
 
 // render returns a survey as text.
@@ -123,10 +123,10 @@ func (w *sheet) thing(t *inspect.Thing) {
 	for i := range t.Transactions {
 		w.transaction(&t.Transactions[i])
 	}
-	_ = w.tab.Flush() // to memory
+	_ = w.tab.Flush() // to memory: there is no error
 }
 
-// state returns what is to be said of a thing in its headline.
+// state returns the state of a thing, for its headline.
 func (w *sheet) state(t *inspect.Thing) string {
 	holders, waits := len(t.Holders()), t.Line-len(t.Holders())
 	switch t.Kind {

@@ -17,7 +17,7 @@ import (
 	"github.com/zkactors/zkactors/session"
 )
 
-// run does it all.
+// run acquires, runs the command, and releases.
 func (r *runner) run(ctx context.Context) error {
 	c, err := find(r.command)
 	switch {
@@ -27,8 +27,9 @@ func (r *runner) run(ctx context.Context) error {
 		return &failure{exitNoExec, err}
 	}
 
-	// These have no reader. Otherwise the one would stop zkactors, and the other end it
-	// when its last words have no reader.
+	// Notify, without a reader, makes both signals harmless. SIGTSTP would stop zkactors, and a
+	// stopped process cannot keep a lock. SIGPIPE would end it when its standard error has no
+	// reader.
 	signal.Notify(make(chan os.Signal, 1), syscall.SIGTSTP, syscall.SIGPIPE)
 	deadly := slices.DeleteFunc([]os.Signal{
 		syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT, syscall.SIGUSR1, syscall.SIGUSR2,
@@ -48,7 +49,7 @@ func (r *runner) run(ctx context.Context) error {
 	switch {
 	case acquiring.Err() != nil:
 		for sig := range signals {
-			if slices.Contains(deadly, sig) { // which has come, or is about to
+			if slices.Contains(deadly, sig) { // the signal that ended acquiring is here, or will be soon
 				return &failure{exitSignal + int(sig.(syscall.Signal)), cmp.Or(err, context.Cause(acquiring))}
 			}
 		}
@@ -70,7 +71,7 @@ func (r *runner) run(ctx context.Context) error {
 	return &failure{status, err}
 }
 
-// acquire returns the session, if there is one, and what is held.
+// acquire returns the session, which may be there also after an error, and the tenancy.
 func (r *runner) acquire(ctx context.Context) (*session.Session, *tenancy, error) {
 	ctx, cancel := waiting(ctx, r.wait)
 	defer cancel()
@@ -96,7 +97,7 @@ func (r *runner) acquire(ctx context.Context) (*session.Session, *tenancy, error
 	return s, held, nil
 }
 
-// explain adds to an error that another has it which one.
+// explain adds the holders to an error that means that another client holds the lock.
 func (r *runner) explain(ctx context.Context, s *session.Session, err error) error {
 	if !conflicts(err) {
 		return err
@@ -109,7 +110,7 @@ func (r *runner) explain(ctx context.Context, s *session.Session, err error) err
 	return fmt.Errorf("%s: %w", r.path, err)
 }
 
-// await waits for the grant, and says who is in the way.
+// await waits for the grant, and reports the holders in the meantime.
 func (r *runner) await(ctx context.Context, s *session.Session, held *tenancy) error {
 	asking, stop := context.WithCancel(ctx)
 	reports := make(chan string)
@@ -140,7 +141,7 @@ func (r *runner) await(ctx context.Context, s *session.Session, held *tenancy) e
 			case r.quiet:
 				continue
 			}
-			if due = underWay; !due { // the one that is under way may be about what was before
+			if due = underWay; !due { // a report in progress may show the state before this event
 				report()
 			}
 		case said = <-reports:
@@ -158,10 +159,10 @@ var (
 	errRevoked      = errors.New("another client asks for the lock: the command had to end")
 )
 
-// guard waits until the command has ended, and sees to it that it does not outlive the lock.
+// guard waits until the command has ended, and makes sure that it does not outlive the lock.
 func (r *runner) guard(c *command, events <-chan news, signals <-chan os.Signal) (status int, err error) {
 	var terminate, kill, force <-chan time.Time
-	var ended error          // why it was not for the command to say when
+	var ended error          // why zkactors ended the command, if it did
 	margin := r.timeout / 20 // a signal takes effect a little later than it is sent
 	end := func(sig syscall.Signal, why error) {
 		c.signal(sig)
@@ -170,7 +171,7 @@ func (r *runner) guard(c *command, events <-chan news, signals <-chan os.Signal)
 	for {
 		select {
 		case <-c.exited:
-			c.signal(syscall.SIGKILL) // what it has left behind
+			c.signal(syscall.SIGKILL) // the processes that it has left behind
 			if status = c.status(); status == 0 && ended != nil {
 				status = exitFailure
 			}
@@ -192,14 +193,14 @@ func (r *runner) guard(c *command, events <-chan news, signals <-chan os.Signal)
 					force = time.After(time.Until(n.deadline) - margin)
 				}
 			case lost:
-				events, terminate = nil, nil // nothing that follows matters
+				events, terminate = nil, nil // no later event matters
 				if r.overlap {
 					end(syscall.SIGTERM, n.err)
 					kill = time.After(r.grace)
 				} else {
 					end(syscall.SIGKILL, n.err)
 				}
-			case waits, granted: // are no news
+			case waits, granted: // need no action
 			}
 		case <-terminate:
 			end(syscall.SIGTERM, errDisconnected)

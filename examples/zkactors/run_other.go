@@ -7,7 +7,7 @@ import (
 	"runtime"
 )
 
-// run needs process groups and signals.
+// run returns an error: it would need process groups and signals.
 func (*runner) run(context.Context) error {
 	return fail(exitFailure, "not supported on %s: it needs process groups and signals", runtime.GOOS)
 }

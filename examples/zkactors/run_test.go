@@ -20,14 +20,14 @@ import (
 	"github.com/zkactors/zkactors/session/zktest"
 )
 
-// startLine starts zkactors with the command line, and a script as its command.
+// startLine runs zkactors with a command line, and a script as its command.
 func startLine(t *testing.T, srv *zktest.Server, line, script string) *process {
 	t.Helper()
 	args := append(strings.Fields("--timeout 2s "+line), "--", "sh", "-c", script)
 	return startCommand(t, srv, []string{os.Args[0]}, args...)
 }
 
-// So many run at once as the limit says, and the environment has no token.
+// TestLimit: as many commands run at once as the limit allows, and their environment has no token.
 func TestLimit(t *testing.T) {
 	t.Parallel()
 	srv := zktest.Start(t)
@@ -44,7 +44,7 @@ func TestLimit(t *testing.T) {
 	_ = held[0].stdin.Close()
 	held[0].exits(0, "")
 	startLine(t, srv, "lock -q -n --limit 2 /limits/export", "exit 7").exits(7, "")
-	for _, c := range mustHolders(t, open(t, srv)) { // whose command has to end
+	for _, c := range mustHolders(t, open(t, srv)) { // whose command zkactors must end
 		if err := open(t, srv).Delete(t.Context(), c.Node, session.AnyVersion); err != nil {
 			t.Error(err)
 		}
@@ -61,7 +61,7 @@ func mustHolders(t *testing.T, s *session.Session) []semaphore.Holder {
 	return all
 }
 
-// One leads, and the next when that has ended.
+// TestElect: one command leads at a time, and the next one after it has ended.
 func TestElect(t *testing.T) {
 	t.Parallel()
 	srv := zktest.Start(t)
@@ -89,7 +89,7 @@ func TestElect(t *testing.T) {
 	second.exits(128+9, "deposed")
 }
 
-// line returns what the command says next.
+// line returns the next line that the command prints.
 func (p *process) line() string {
 	p.t.Helper()
 	line, err := p.stdout.ReadString('\n')
@@ -99,7 +99,7 @@ func (p *process) line() string {
 	return strings.TrimSpace(line)
 }
 
-// says waits until zkactors itself says that.
+// says waits until zkactors itself prints a text.
 func (p *process) says(want string) {
 	p.t.Helper()
 	deadline := time.After(patience)
@@ -116,7 +116,7 @@ func (p *process) says(want string) {
 	}
 }
 
-// next returns what was said, and a channel that is closed when there is more.
+// next returns the output so far, and a channel that is closed when there is more.
 func (n *notes) next() (string, <-chan struct{}) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -126,7 +126,7 @@ func (n *notes) next() (string, <-chan struct{}) {
 	return n.text.String(), n.more
 }
 
-// While it waits it says who holds the lock, and says it anew when that changes.
+// TestWaiting: while zkactors waits it prints the holder, and again when the holder changes.
 func TestWaiting(t *testing.T) {
 	t.Parallel()
 	srv := zktest.Start(t)
@@ -150,7 +150,7 @@ func TestWaiting(t *testing.T) {
 	three.Close()
 }
 
-// What is watched is printed again after each change, until it is interrupted.
+// TestWatchCommand: watch prints again after each change, until it is interrupted.
 func TestWatchCommand(t *testing.T) {
 	t.Parallel()
 	srv := zktest.Start(t)
@@ -181,14 +181,14 @@ func TestWatchCommand(t *testing.T) {
 	}
 }
 
-// acquiredAfter is acquired, by another, after the holder has left.
+// acquiredAfter returns the lock, acquired by another contender after the holder has left.
 func acquiredAfter(t *testing.T, s *session.Session, held *lock.Lock) {
 	t.Helper()
 	held.Close()
 	acquired(t, s, "host-2:43")
 }
 
-// An interrupted command ends.
+// TestInterrupted: a command ends when it is interrupted.
 func TestInterrupted(t *testing.T) {
 	t.Parallel()
 	srv := zktest.Start(t)
@@ -209,7 +209,7 @@ func TestInterrupted(t *testing.T) {
 	p.exits(130, "")
 }
 
-// On a terminal the screen is drawn anew, and the ages tick.
+// TestScreen: on a terminal watch redraws the screen, and the ages advance.
 func TestScreen(t *testing.T) {
 	t.Parallel()
 	srv := zktest.Start(t)
@@ -224,7 +224,7 @@ func TestScreen(t *testing.T) {
 		ended <- err
 	}()
 	lines := bufio.NewReader(screen)
-	for range 2 { // the second is drawn by the clock
+	for range 2 { // the second one is drawn by the clock
 		head, err := lines.ReadString('\n')
 		if err != nil || !strings.HasPrefix(head, clearScreen+"/  ") {
 			t.Fatalf("%q, %v", head, err)

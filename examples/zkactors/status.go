@@ -12,34 +12,35 @@ import (
 	"github.com/zkactors/zkactors/session"
 )
 
-// The exit statuses: those of sysexits.h, and for commands that are run those of env(1) and of shells.
+// The exit statuses: those of sysexits.h. The statuses of a command that zkactors runs are those of
+// env(1) and of shells.
 const (
 	exitNothing     = 1   // there is nothing to act on, or the answer was no
 	exitUsage       = 64  // EX_USAGE
 	exitUnavailable = 69  // EX_UNAVAILABLE: no server
-	exitSoftware    = 70  // EX_SOFTWARE: anything else
+	exitSoftware    = 70  // any other error
 	exitConflict    = 75  // EX_TEMPFAIL: try again later
 	exitForbidden   = 77  // EX_NOPERM
 	exitFailure     = 125 // of lock and elect
 	exitNoExec      = 126
 	exitNotFound    = 127
-	exitSignal      = 128 // to which the number of the signal is added
+	exitSignal      = 128 // plus the number of the signal
 )
 
 const statusHelp = `Exit status:
     0  done
-    1  there is nothing to act on, or the question was answered with no
+    1  there is nothing to act on, or the answer to the question was no
    64  the command line is wrong; nothing was done
    69  no server could be reached
    70  another error
-   75  held by another, empty, or the time to wait is over: try again later
+   75  held by another client, empty, or timed out: try again later
    77  the servers forbid it
   130  interrupted`
 
-// A failure is an error with the status to exit with.
+// A failure is an error with an exit status.
 type failure struct {
 	status int
-	err    error // nil if nothing is to be said
+	err    error // nil if the failure needs no message
 }
 
 // Error implements the error interface.
@@ -50,7 +51,7 @@ func (f *failure) Error() string {
 	return f.err.Error()
 }
 
-// Unwrap returns the error.
+// Unwrap returns the error, or nil.
 func (f *failure) Unwrap() error { return f.err }
 
 func fail(status int, format string, args ...any) error {
@@ -64,7 +65,7 @@ var (
 	errInterrupted = errors.New("interrupted")
 )
 
-// statusOf returns what to exit with after an error, which came from a command or, if it is no failure, from the
+// statusOf returns the exit status for an error. A failure has its own; other errors come from the
 // library.
 func statusOf(err error) int {
 	if f, ok := errors.AsType[*failure](err); ok {
@@ -95,7 +96,7 @@ func statusOf(err error) int {
 	return exitSoftware
 }
 
-// complain prints why the program fails, and returns its exit status.
+// complain prints an error, and returns the exit status for it.
 func complain(to io.Writer, err error) int {
 	status := statusOf(err)
 	f, ok := errors.AsType[*failure](err)

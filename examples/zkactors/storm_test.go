@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/zkactors/zkactors/examples/zkactors/internal/storm"
+	"github.com/zkactors/zkactors/internal/peers"
 	"github.com/zkactors/zkactors/internal/znode"
 	"github.com/zkactors/zkactors/primitives/inspect"
 	"github.com/zkactors/zkactors/session"
@@ -25,12 +26,12 @@ var stormClients = flag.Int("zkactors.storm", 12, "how many clients storm the se
 // A standing is a node of a line, as the servers have it.
 type standing struct {
 	name, data                     string
-	number                         int // that the server has appended
+	number                         int // the sequence number
 	session, czxid, created, mzxid int64
 }
 
-// raw reads the nodes in a directory from the servers, in the order of their numbers, and reports whether all of them
-// were there.
+// raw reads the nodes in a directory from the servers, in the order of their numbers. It reports
+// whether it could read all of them.
 func raw(ctx context.Context, t *testing.T, s *session.Session, dir string) (nodes []standing, ok bool) {
 	t.Helper()
 	if s.Sync(ctx, dir) != nil {
@@ -64,14 +65,14 @@ func raw(ctx context.Context, t *testing.T, s *session.Session, dir string) (nod
 	return nodes, ok
 }
 
-// holders returns how many of those in front hold.
+// holders returns the number of contenders at the front of the line that hold.
 func holders(path string, line []standing) int {
 	switch path {
 	case storm.Semaphore:
 		return min(len(line), storm.Limit)
 	case storm.Shared:
 		switch first := slices.IndexFunc(line, func(n standing) bool { return !strings.Contains(n.name, "READ") }); {
-		case first < 0: // there is no writer
+		case first < 0: // the line has no writer
 			return len(line)
 		case first > 0:
 			return first
@@ -80,7 +81,7 @@ func holders(path string, line []standing) int {
 	return min(len(line), 1)
 }
 
-// wantThing checks that a survey of a path says what the servers say, and nothing else.
+// wantThing checks that a survey of a path has exactly the contenders that the servers have.
 func wantThing(t *testing.T, path string, line []standing, survey inspect.Survey) {
 	t.Helper()
 	if len(survey.Things) != 1 {
@@ -107,16 +108,17 @@ func wantThing(t *testing.T, path string, line []standing, survey inspect.Survey
 	}
 }
 
-// lister compares what ls prints with what the servers have.
+// A lister compares the output of ls with the nodes on the servers.
 type lister struct {
 	*testing.T
 
 	s        *session.Session
 	addrs    string
-	statuses map[int]int // of ls, how often
+	statuses map[int]int // counts the exit statuses of ls
 }
 
-// check compares ls with two readings of the nodes, before it and after it, and reports whether these were the same.
+// check reads the nodes before ls and after ls. If both readings are the same it compares the
+// output of ls with them. It reports whether it compared.
 func (l *lister) check(path string) bool {
 	l.Helper()
 	dir := path
@@ -144,12 +146,18 @@ func (l *lister) check(path string) bool {
 	return true
 }
 
-// TestStorm: what ls says is what the servers say, while clients of three libraries hold and release, and while servers
-// are killed and come back. It is compared wherever nothing has changed meanwhile. What watch says has one holder for each
-// exclusive line.
+// TestStorm: ls prints the state of the servers, while clients of three libraries hold and release,
+// and while servers are killed and restarted. The test compares whenever nothing changes during ls.
+// Surveys of watch have one holder for each exclusive line.
 func TestStorm(t *testing.T) {
 	t.Parallel()
-	st := storm.Start(t, *stormClients)
+	t.Run("debian", func(t *testing.T) { stormy(t) })
+	t.Run("mixed", func(t *testing.T) { stormy(t, peers.Debian, peers.Newest) })
+}
+
+func stormy(t *testing.T, generations ...peers.Generation) {
+	t.Helper()
+	st := storm.Start(t, *stormClients, generations...)
 	s := storm.Open(t, st.Ensemble.Addrs())
 	l := &lister{t, s, strings.Join(st.Ensemble.Addrs(), ","), make(map[int]int)}
 	ctx, cancel := context.WithTimeout(t.Context(), 15*time.Minute)
@@ -184,7 +192,8 @@ func TestStorm(t *testing.T) {
 	t.Logf("statuses of ls: %v; grants to this library, Curator and kazoo: %v; surveys of watch: %d", l.statuses, st.Grants(), watched())
 }
 
-// startWatch runs watch until the function that it returns is called, which returns how many surveys it has printed.
+// startWatch runs watch until stop is called. stop returns the number of surveys that watch
+// printed.
 func startWatch(ctx context.Context, t *testing.T, addrs string) (stop func() int) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(ctx)

@@ -16,8 +16,8 @@ import (
 	"github.com/zkactors/zkactors/session/zktest"
 )
 
-// encrypted returns the address of a listener that demands a certificate from its clients, and passes on to the server
-// what they say.
+// encrypted returns the address of a listener that demands a certificate from its clients, and
+// forwards their connections to the server.
 func encrypted(t *testing.T, srv *zktest.Server, certificate tls.Certificate) string {
 	t.Helper()
 	listener, err := tls.Listen("tcp", "127.0.0.1:0", &tls.Config{
@@ -39,7 +39,7 @@ func encrypted(t *testing.T, srv *zktest.Server, certificate tls.Certificate) st
 				return
 			}
 			pass := func(to, from net.Conn) {
-				_, _ = io.Copy(to, from) // until one of them ends
+				_, _ = io.Copy(to, from) // until one side closes
 				_, _ = to.Close(), from.Close()
 			}
 			running.Go(func() { pass(ours, theirs) })
@@ -53,10 +53,11 @@ func encrypted(t *testing.T, srv *zktest.Server, certificate tls.Certificate) st
 	return listener.Addr().String()
 }
 
-// The connection is encrypted, both sides show their certificates, and the name in that of the servers is checked.
+// TestTLS: the connection is encrypted, both sides present certificates, and the client checks the
+// name in the servers' certificate.
 func TestTLS(t *testing.T) {
 	t.Parallel()
-	web := httptest.NewTLSServer(nil) // it has a certificate for 127.0.0.1 and example.com, which it has signed
+	web := httptest.NewTLSServer(nil) // it has a self-signed certificate for 127.0.0.1 and example.com
 	defer web.Close()
 	certificate := web.TLS.Certificates[0]
 	key, err := x509.MarshalPKCS8PrivateKey(certificate.PrivateKey)

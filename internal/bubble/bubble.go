@@ -1,5 +1,5 @@
-// Package bubble runs tests beside a server in memory, in a bubble of package testing/synctest, whose
-// clock is its own.
+// Package bubble runs tests beside a server in memory, in a bubble of package testing/synctest,
+// whose clock is its own.
 package bubble
 
 import (
@@ -46,14 +46,14 @@ func Sessions(t *testing.T, config zktest.Config, n int, opts session.Options, p
 	})
 }
 
-// Open opens a session, which is closed at the end of the test. Its Dialer is the server's if there is
-// none.
+// Open opens a session, which is closed at the end of the test. Its Dialer is the server's if the
+// options have none.
 func (w World) Open(opts session.Options) *session.Session {
 	w.Helper()
 	return w.open(w.Addrs(), opts)
 }
 
-// OpenAt opens a session that knows one of the replicas only.
+// OpenAt opens a session that knows only one of the replicas.
 func (w World) OpenAt(replica int, opts session.Options) *session.Session {
 	w.Helper()
 	return w.open(w.Addrs()[replica:][:1], opts)

@@ -1,5 +1,5 @@
-// Package check says in one line what tests expect. What an expectation is about may follow it: it stands in
-// front of the failure.
+// Package check has assertions for tests, one line each. Most take optional arguments at the end:
+// they say what the assertion is about, and stand at the beginning of the failure's text.
 package check
 
 import (
@@ -16,7 +16,8 @@ import (
 	"testing"
 )
 
-// Must ends the test unless err is nil. It is called on the test's goroutine, as [testing.TB.Fatal].
+// Must ends the test unless err is nil. Call it on the goroutine of the test, like
+// [testing.TB.Fatal].
 func Must(tb testing.TB, err error, about ...any) {
 	if err != nil {
 		tb.Helper()
@@ -40,8 +41,8 @@ func Is(tb testing.TB, err, want error, about ...any) {
 	}
 }
 
-// Have is for calls that return a value and an error: Have(f())(t) is the value, and ends the test if
-// there is an error.
+// Have is for calls that return a value and an error: Have(f())(t) returns the value, and ends the
+// test if there is an error.
 func Have[T any](v T, err error) func(tb testing.TB) T {
 	return func(tb testing.TB) T {
 		tb.Helper()
@@ -50,7 +51,8 @@ func Have[T any](v T, err error) func(tb testing.TB) T {
 	}
 }
 
-// Open is Have for a value that is closed at the end of the test.
+// Open is like Have, for a value that has a Close method. It closes the value at the end of the
+// test.
 func Open[T interface{ Close() }](v T, err error) func(tb testing.TB) T {
 	return func(tb testing.TB) T {
 		tb.Helper()
@@ -60,8 +62,8 @@ func Open[T interface{ Close() }](v T, err error) func(tb testing.TB) T {
 	}
 }
 
-// Reads is for calls that return data, more, and an error: Reads(f())(t, want) fails the test unless the data
-// is want.
+// Reads is for calls that return data, a second value, and an error: Reads(f())(t, want) fails the
+// test unless the data is want and the error is nil. It ignores the second value.
 func Reads[M any](data []byte, _ M, err error) func(tb testing.TB, want string, about ...any) {
 	return func(tb testing.TB, want string, about ...any) {
 		if err != nil || string(data) != want {
@@ -71,8 +73,8 @@ func Reads[M any](data []byte, _ M, err error) func(tb testing.TB, want string, 
 	}
 }
 
-// Fails is for calls that return a value and an error: Fails(f())(t, want) fails the test unless the
-// error wraps want.
+// Fails is for calls that return a value and an error: Fails(f())(t, want) fails the test unless
+// the error wraps want.
 func Fails[T any](_ T, err error) func(tb testing.TB, want error) {
 	return func(tb testing.TB, want error) {
 		if !errors.Is(err, want) {
@@ -82,7 +84,8 @@ func Fails[T any](_ T, err error) func(tb testing.TB, want error) {
 	}
 }
 
-// Require ends the test unless something is so, as Must does.
+// Require ends the test unless the condition is true. Call it on the goroutine of the test, like
+// Must.
 func Require(tb testing.TB, is bool, format string, args ...any) {
 	if !is {
 		tb.Helper()
@@ -90,7 +93,7 @@ func Require(tb testing.TB, is bool, format string, args ...any) {
 	}
 }
 
-// True fails the test unless something is so.
+// True fails the test unless the condition is true.
 func True(tb testing.TB, is bool, format string, args ...any) {
 	if !is {
 		tb.Helper()
@@ -98,7 +101,7 @@ func True(tb testing.TB, is bool, format string, args ...any) {
 	}
 }
 
-// False fails the test if something is so.
+// False fails the test if the condition is true.
 func False(tb testing.TB, is bool, format string, args ...any) {
 	if is {
 		tb.Helper()
@@ -162,7 +165,7 @@ func Within[T cmp.Ordered](tb testing.TB, got, least, most T, about ...any) {
 	}
 }
 
-// None fails the test if something can be received, or the channel is closed.
+// None fails the test if the channel has a value to receive, or is closed.
 func None[T any](tb testing.TB, ch <-chan T, about ...any) {
 	select {
 	case v := <-ch:
@@ -172,7 +175,7 @@ func None[T any](tb testing.TB, ch <-chan T, about ...any) {
 	}
 }
 
-// of is the beginning of a failure.
+// of returns the beginning of a failure's text.
 func of(about []any) string {
 	if len(about) == 0 {
 		return ""
@@ -181,8 +184,9 @@ func of(about []any) string {
 	return line[:len(line)-1] + ": "
 }
 
-// Apart runs a test of this program in a process of its own until tb ends, with a variable of the environment set, and
-// returns the first line of its output. What it costs is not counted here then.
+// Apart runs a test of this program in a separate process, which ends with tb. It sets a variable
+// of the environment there, and returns the first line of the test's output. The costs of that
+// process do not count as costs of this one.
 func Apart(tb testing.TB, test, variable string) string {
 	tb.Helper()
 	cmd := exec.CommandContext(context.Background(), os.Args[0], "-test.run=^"+test+"$")
@@ -191,7 +195,7 @@ func Apart(tb testing.TB, test, variable string) string {
 	Must(tb, cmd.Start())
 	tb.Cleanup(func() {
 		_ = in.Close()
-		_ = cmd.Wait() // whatever it says then
+		_ = cmd.Wait() // its error does not matter any more
 	})
 	return strings.TrimSpace(Have(bufio.NewReader(out).ReadString('\n'))(tb))
 }

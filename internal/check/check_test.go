@@ -8,7 +8,7 @@ import (
 	"github.com/zkactors/zkactors/internal/check"
 )
 
-// A trial is a test that notes how it fails.
+// A trial is a testing.TB that records how an assertion fails.
 type trial struct {
 	testing.TB
 	failed, ended bool
@@ -83,5 +83,5 @@ func TestChecks(t *testing.T) {
 	check.True(t, opened.ended, "it is not closed")
 }
 
-// Close ends it.
+// Close records that Open's cleanup has called it.
 func (t *trial) Close() { t.ended = true }

@@ -1,6 +1,6 @@
 // Package client is the side of a session that recipes and watches see, and other users do not
-// (docs/adr/0028). Its interfaces are what performers use: so that they run over a model of
-// ZooKeeper too, in tests. File handle.go has what the handles of recipes and watches have in common.
+// (docs/adr/0028). Performers use its interfaces, so that they run over a model of ZooKeeper too,
+// in tests. File handle.go has the common parts of the handles of recipes and watches.
 package client
 
 import (
@@ -18,8 +18,8 @@ import (
 type Session interface {
 	Async(epoch int) Async
 
-	// Sharing is Async for one caller, whose Share and Withdraw may share transactions with those of
-	// others. The requests of one caller keep their order.
+	// Sharing is Async for one caller, whose Share and Withdraw may share transactions with other
+	// callers. The requests of one caller keep their order.
 	Sharing(epoch int) Async
 	Subscribe(tell func(session.Event) (settled <-chan struct{})) (cancel func())
 	Local(key any, create func() any) any
@@ -28,6 +28,15 @@ type Session interface {
 	// data. SetWarm sets or clears the hint.
 	Warm(path string) bool
 	SetWarm(path string, warm bool)
+
+	// WriteAt returns the version at which the caller writes to a warm node: it is the node's
+	// version, unless another client has written since. If the session is not sure of the version,
+	// the caller does not write. Wrote notes the version after the write. Saw notes the version of
+	// a node that was seen to carry no data. The session is sure of it if the version is unchanged,
+	// or if the node is new to the session and first is set.
+	WriteAt(path string) (version int32, sure bool)
+	Wrote(path string, version int32)
+	Saw(path string, version int32, first bool)
 	Fits(ops ...session.Op) error
 	Room(ops ...session.Op) int
 	Rely() (release func())
@@ -56,6 +65,9 @@ type Async interface {
 	Withdraw(path string, answer func())
 	WithdrawAll(dir, prefix string, answer func())
 	Remove(r session.Removal, answer func(error)) (cancel func())
+
+	// Roomy returns the same requests, whose replies may be larger than session.Options.MaxReply.
+	Roomy() Async
 	Watch(path string, answer, changed func(data []byte, stat *session.Stat, err error)) (cancel func())
 	Follow(path string, aspect session.Aspect, lasting bool, tell func(session.Reading, error)) Subscription
 	FollowCreated(path string, data []byte, created, parent session.OpResult, tell func(session.Reading, error)) Subscription
@@ -66,7 +78,7 @@ type Async interface {
 	After(d time.Duration, f func()) (stop func())
 }
 
-// Other is a node of another client, which FollowTogether watches with one that was created.
+// Other is a node of another client, which FollowTogether watches together with a created node.
 type Other = struct {
 	Path string
 	Tell func(session.Reading, error)
@@ -79,37 +91,19 @@ type Subscription interface {
 	Unsettled() bool
 }
 
-// hidden declares what [session.ForRecipes] returns: the methods of sessions that are not for other
-// users. Package session documents them.
-type hidden interface {
-	Age(s *session.Session) time.Duration
-	CheckContext(ctx context.Context) error
-	CheckPath(s *session.Session, path string) error
-	Explain(s *session.Session, err error) error
-	Fits(s *session.Session, ops ...session.Op) error
-	Room(s *session.Session, ops ...session.Op) int
-	FollowCreated(a session.Async, path string, data []byte, created, parent session.OpResult, tell func(session.Reading, error)) *session.Subscription
-	FollowOnce(a session.Async, path string, tell func(session.Reading, error)) *session.Subscription
-	FollowTogether(a session.Async, path string, data []byte, parent session.OpResult, tell func(session.Reading, error), others []Other) (sub *session.Subscription, all []*session.Subscription)
-	Local(s *session.Session, key any, create func() any) any
-	Logger(s *session.Session) *slog.Logger
-	Observer(s *session.Session) session.Observer
-	Rely(s *session.Session) (release func())
-	Share(a session.Async, ops []session.Op, answer func([]session.OpResult, error))
-	Sharing(s *session.Session, epoch int) *session.Async
-	Sibling(s *session.Session) (*session.Session, error)
-}
-
-func behind() hidden { return session.ForRecipes().(hidden) }
+// Settled reports whether a subscription goes on, and has reported all changes that the session has
+// heard of. It may be called from any goroutine, with nil too.
+func Settled(sub Subscription) bool { return sub != nil && !sub.Over() && !sub.Unsettled() }
 
 // CheckContext refuses a nil context with [session.ErrInvalidArgument].
-func CheckContext(ctx context.Context) error { return behind().CheckContext(ctx) }
+func CheckContext(ctx context.Context) error { return session.ForRecipes().CheckContext(ctx) }
 
 // CheckPath reports why path cannot be the path of a recipe.
-func CheckPath(s *session.Session, path string) error { return behind().CheckPath(s, path) }
+func CheckPath(s *session.Session, path string) error { return session.ForRecipes().CheckPath(s, path) }
 
-// Sibling returns another session with the servers and options of s, which ends with s at the latest.
-func Sibling(s *session.Session) (*session.Session, error) { return behind().Sibling(s) }
+// Sibling returns another session with the servers and options of s, which ends with s at the
+// latest.
+func Sibling(s *session.Session) (*session.Session, error) { return session.ForRecipes().Sibling(s) }
 
 // Over reports whether a request failed because its session is over.
 func Over(err error) bool {
@@ -127,6 +121,16 @@ func Without(err, expected error) error {
 		return nil
 	}
 	return err
+}
+
+// SameWrite reports whether two readings of a path have seen the same write of its data, or both no
+// node. Zxids alone do not say so: servers that come back with older data use them again.
+func SameWrite(a, b *session.Stat) bool {
+	if a == nil || b == nil {
+		return a == b
+	}
+	return a.Mzxid == b.Mzxid && a.Czxid == b.Czxid && a.Ctime == b.Ctime && a.Mtime == b.Mtime &&
+		a.Version == b.Version && a.EphemeralOwner == b.EphemeralOwner && a.DataLength == b.DataLength
 }
 
 // Closed reports whether a channel is closed that carries no values.
@@ -149,18 +153,24 @@ func (l live) Async(epoch int) Async {
 	return requests{&a}
 }
 
-func (l live) Age() time.Duration      { return behind().Age(l.Session) }
-func (l live) Explain(err error) error { return behind().Explain(l.Session, err) }
+func (l live) Age() time.Duration      { return session.ForRecipes().Age(l.Session) }
+func (l live) Explain(err error) error { return session.ForRecipes().Explain(l.Session, err) }
 
-func (l live) Fits(ops ...session.Op) error { return behind().Fits(l.Session, ops...) }
-func (l live) Room(ops ...session.Op) int   { return behind().Room(l.Session, ops...) }
+func (l live) Fits(ops ...session.Op) error { return session.ForRecipes().Fits(l.Session, ops...) }
+func (l live) Room(ops ...session.Op) int   { return session.ForRecipes().Room(l.Session, ops...) }
 
-func (l live) Local(key any, create func() any) any { return behind().Local(l.Session, key, create) }
-func (l live) Logger() *slog.Logger                 { return behind().Logger(l.Session) }
-func (l live) Observer() session.Observer           { return behind().Observer(l.Session) }
-func (l live) Rely() (release func())               { return behind().Rely(l.Session) }
+func (l live) Local(key any, create func() any) any {
+	return session.ForRecipes().Local(l.Session, key, create)
+}
 
-func (l live) Sharing(epoch int) Async                     { return requests{behind().Sharing(l.Session, epoch)} }
+func (l live) Logger() *slog.Logger       { return session.ForRecipes().Logger(l.Session) }
+func (l live) Observer() session.Observer { return session.ForRecipes().Observer(l.Session) }
+func (l live) Rely() (release func())     { return session.ForRecipes().Rely(l.Session) }
+
+func (l live) Sharing(epoch int) Async {
+	return requests{session.ForRecipes().Sharing(l.Session, epoch)}
+}
+
 func (live) After(d time.Duration, f func()) (stop func()) { return actors.After(d, f) }
 func (live) Deadline(after time.Duration) time.Time        { return actors.Deadline(after) }
 
@@ -171,19 +181,21 @@ func (r requests) Follow(path string, aspect session.Aspect, lasting bool, tell 
 }
 
 func (r requests) FollowCreated(path string, data []byte, created, parent session.OpResult, tell func(session.Reading, error)) Subscription {
-	return behind().FollowCreated(*r.Async, path, data, created, parent, tell)
+	return session.ForRecipes().FollowCreated(*r.Async, path, data, created, parent, tell)
 }
 
+func (r requests) Roomy() Async { return requests{session.ForRecipes().Roomy(*r.Async)} }
+
 func (r requests) FollowOnce(path string, tell func(session.Reading, error)) Subscription {
-	return behind().FollowOnce(*r.Async, path, tell)
+	return session.ForRecipes().FollowOnce(*r.Async, path, tell)
 }
 
 func (r requests) Share(ops []session.Op, answer func([]session.OpResult, error)) {
-	behind().Share(*r.Async, ops, answer)
+	session.ForRecipes().Share(*r.Async, ops, answer)
 }
 
 func (r requests) FollowTogether(path string, data []byte, parent session.OpResult, tell func(session.Reading, error), others []Other) (sub Subscription, all []Subscription) {
-	own, subs := behind().FollowTogether(*r.Async, path, data, parent, tell, others)
+	own, subs := session.ForRecipes().FollowTogether(*r.Async, path, data, parent, tell, others)
 	for _, sub := range subs {
 		all = append(all, sub)
 	}
@@ -191,7 +203,11 @@ func (r requests) FollowTogether(path string, data []byte, parent session.OpResu
 }
 
 func (r requests) Remove(what session.Removal, answer func(error)) (cancel func()) {
-	return what.Begin(*r.Async, answer)
+	return session.ForRecipes().Remove(*r.Async, what, answer)
+}
+
+func (r requests) Withdraw(path string, answer func()) {
+	session.ForRecipes().Withdraw(*r.Async, path, answer)
 }
 
 func (r requests) WithdrawAll(dir, prefix string, answer func()) {
@@ -217,13 +233,7 @@ func LogLoss(s Session, recipe, path string, why error) {
 	Log(s, level, recipe, path, "lost", slog.Any("reason", why))
 }
 
-// MakeContainer makes a container, where the server has them.
+// MakeContainer makes a container.
 func MakeContainer(requests Async, path, data string, answer func(error)) {
-	requests.Create(path, []byte(data), session.Container, func(_ string, err error) {
-		if errors.Is(err, session.ErrUnimplemented) || errors.Is(err, session.ErrInvalidArgument) {
-			requests.Create(path, []byte(data), session.Persistent, func(_ string, err error) { answer(err) })
-			return
-		}
-		answer(err)
-	})
+	requests.Create(path, []byte(data), session.Container, func(_ string, err error) { answer(err) })
 }

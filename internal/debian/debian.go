@@ -1,4 +1,5 @@
-// Package debian knows where Debian has Curator and kazoo, which tests and benchmarks run beside this library.
+// Package debian knows where Debian has Curator and kazoo, which tests and benchmarks run beside
+// this library.
 package debian
 
 import (
@@ -12,13 +13,13 @@ import (
 // Python is Debian's, which knows Debian's modules.
 const Python = "/usr/bin/python3"
 
-// The packages that have the libraries and what runs them.
+// The packages with the libraries and the programs that run them.
 const (
 	CuratorPackages = "openjdk-17-jdk-headless libcurator-recipes-java"
 	KazooPackages   = "python3-kazoo"
 )
 
-// ClassPath returns the archives of Curator, and those that it needs.
+// ClassPath returns the archives of Curator, and the archives that it needs.
 func ClassPath() []string {
 	var path []string
 	for _, jar := range []string{

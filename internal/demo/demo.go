@@ -17,8 +17,8 @@ import (
 	"github.com/zkactors/zkactors/session/zktest"
 )
 
-// Main runs a program on the servers of the flag -servers, or on one in memory. It ends the process if
-// that fails. The context ends after the time, or at an interrupt.
+// Main runs a program on the servers of the flag -servers, or on a server in memory. It ends the
+// process if that fails. The context ends after the time, or at an interrupt.
 func Main(limit time.Duration, run func(ctx context.Context, servers []string) error) {
 	servers := flag.String("servers", "", "use these servers, such as zk1:2181,zk2:2181, instead of one in memory")
 	name := filepath.Base(os.Args[0])
@@ -45,8 +45,8 @@ func Main(limit time.Duration, run func(ctx context.Context, servers []string) e
 // patience is how long servers have to answer.
 const patience = 3 * time.Second
 
-// On runs a function on the servers, separated by commas, or on one in memory if there are none. Of
-// servers it is known then that one has answered.
+// On runs a function on the servers, separated by commas, or on a server in memory if there are
+// none. If there are servers, one of them has answered before the function runs.
 func On(ctx context.Context, servers string, run func(ctx context.Context, servers []string) error) error {
 	if servers == "" {
 		srv, err := zktest.NewServer(zktest.Config{})

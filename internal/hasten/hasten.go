@@ -1,10 +1,12 @@
-// Package hasten has tests take less time: TestMain of packages whose tests make much garbage calls it, and
-// campaigns, which are smaller under -short.
+// Package hasten makes tests take less time: TestMain of packages whose tests make much garbage, or
+// wait for servers and other processes, calls it, and campaigns, which are smaller under -short.
 package hasten
 
 import (
 	"flag"
+	"runtime"
 	"runtime/debug"
+	"strconv"
 	"testing"
 )
 
@@ -20,7 +22,22 @@ func Tests() {
 	}
 }
 
-// Sized is how large a campaign is, or how great its strides are: full, and under -short as short says.
+// waiting is how many parallel tests of [Waiting] run at once on each processor.
+const waiting = 4
+
+// Waiting is [Tests] for a package whose tests mostly wait for sessions to expire and for other
+// processes: more of them run at once, unless the flag -parallel says how many.
+func Waiting() {
+	Tests()
+	named := false
+	flag.Visit(func(f *flag.Flag) { named = named || f.Name == "test.parallel" })
+	if !named {
+		_ = flag.Set("test.parallel", strconv.Itoa(waiting*runtime.GOMAXPROCS(0))) // it is a number
+	}
+}
+
+// Sized is how large a campaign is, or how great its strides are: full, and under -short as short
+// says.
 func Sized[T any](full, short T) T {
 	if testing.Short() {
 		return short
@@ -28,7 +45,8 @@ func Sized[T any](full, short T) T {
 	return full
 }
 
-// OneIn returns a choice from the parts of a campaign: all, and under -short one in n, the first among them.
+// OneIn returns a choice from the parts of a campaign: all, and under -short one in n, the first
+// among them.
 func OneIn(n int) (chosen func() bool) {
 	n = Sized(1, n)
 	part := -1

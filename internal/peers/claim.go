@@ -8,10 +8,9 @@ import (
 	"time"
 )
 
-// A Claim is a peer's place in line, or its grant.
+// A Claim is a peer's place in line, and later its grant.
 //
-// A Claim is safe for concurrent use; but only one call of Visit, Put or Take may be
-// under way.
+// A Claim is safe for concurrent use; but only one call of Visit, Put or Take may be under way.
 type Claim struct {
 	peer     *Peer
 	id       string
@@ -19,7 +18,7 @@ type Claim struct {
 	revoked  chan struct{}
 	lost     chan struct{}
 	ended    chan struct{}
-	answers  chan answer // to what was asked last
+	answers  chan answer // the answer to the last command
 
 	// Written before acquired or ended is closed.
 	node string
@@ -39,32 +38,31 @@ func newClaim(p *Peer, id string) *Claim {
 	}
 }
 
-// ID returns the name of the claim, which the recipes that have names for contenders are
-// given.
+// ID returns the name of the claim. Recipes that give names to their contenders use it.
 func (c *Claim) ID() string { return c.id }
 
-// Acquired is closed when the peer holds.
+// Acquired returns a channel that is closed when the peer acquires.
 func (c *Claim) Acquired() <-chan struct{} { return c.acquired }
 
-// Revoked is closed when the listener of a [CuratorRevocable] was called.
+// Revoked returns a channel that is closed when Curator calls the listener of a [CuratorRevocable].
 func (c *Claim) Revoked() <-chan struct{} { return c.revoked }
 
-// Lost is closed when the peer has noticed that it holds no more.
+// Lost returns a channel that is closed when the peer notices that it does not hold any more.
 func (c *Claim) Lost() <-chan struct{} { return c.lost }
 
-// Ended is closed when the peer neither holds nor waits any more.
+// Ended returns a channel that is closed when the peer neither holds nor waits any more.
 func (c *Claim) Ended() <-chan struct{} { return c.ended }
 
-// Err returns, after Ended, why the claim has ended: nil if it was released, and an error
-// that wraps [context.DeadlineExceeded] if its time was over.
+// Err returns, after Ended, why the claim ended: nil if it was released, and an error that wraps
+// [context.DeadlineExceeded] if it timed out.
 func (c *Claim) Err() error { return c.err }
 
-// Node returns, after Acquired, the path of the node that stands for the grant; "-" if the
-// recipe does not tell.
+// Node returns, after Acquired, the path of the node that stands for the grant. It is "-" if the
+// recipe does not reveal it.
 func (c *Claim) Node() string { return c.node }
 
-// Visit has the holder read and write the node at path, and returns the version that it
-// then has. It fails if another client has written it in between.
+// Visit has the holder read and write the node at path, and returns the version after the write. It
+// fails if another client writes the node between the read and the write.
 func (c *Claim) Visit(ctx context.Context, path string) (int, error) {
 	text, err := c.do(ctx, "visit", path)
 	if err != nil {
@@ -73,15 +71,15 @@ func (c *Claim) Visit(ctx context.Context, path string) (int, error) {
 	return strconv.Atoi(text)
 }
 
-// Put has the holder of a queue put an item, which is one word. A queue of kazoo's gives it the
+// Put has the holder of a queue put an item, which is one word. Only kazoo's queues use the
 // priority.
 func (c *Claim) Put(ctx context.Context, data string, priority int) error {
 	_, err := c.do(ctx, "put", data, strconv.Itoa(priority))
 	return err
 }
 
-// Take has the holder of a queue take an item. If none comes for so long, the error wraps
-// [context.DeadlineExceeded].
+// Take has the holder of a queue take an item. If the queue stays empty for the time of wait, the
+// error wraps [context.DeadlineExceeded].
 func (c *Claim) Take(ctx context.Context, wait time.Duration) (string, error) {
 	data, err := c.do(ctx, "take", strconv.FormatInt(wait.Milliseconds(), 10))
 	if err == nil && data == "" {
@@ -90,7 +88,7 @@ func (c *Claim) Take(ctx context.Context, wait time.Duration) (string, error) {
 	return data, err
 }
 
-// do has the holder do what it is told, and returns its answer.
+// do sends a command to the holder, and returns its answer.
 func (c *Claim) do(ctx context.Context, what string, words ...string) (string, error) {
 	if err := c.peer.more(append([]string{what, c.id}, words...)...); err != nil {
 		return "", err
@@ -98,8 +96,8 @@ func (c *Claim) do(ctx context.Context, what string, words ...string) (string, e
 	return c.await(ctx)
 }
 
-// Release gives up the grant, or the place in line, and returns when the peer says that it
-// has. A node that only waited may be there for a moment more.
+// Release gives up the grant, or the place in line, and returns when the peer confirms it. The node
+// of a waiter may exist for a moment longer.
 func (c *Claim) Release(ctx context.Context) error {
 	if err := c.peer.more("release", c.id); err != nil {
 		return err
@@ -112,7 +110,7 @@ func (c *Claim) Release(ctx context.Context) error {
 	}
 }
 
-// await waits for the answer to a question.
+// await waits for the answer to a command.
 func (c *Claim) await(ctx context.Context) (string, error) {
 	select {
 	case a := <-c.answers:
@@ -124,7 +122,7 @@ func (c *Claim) await(ctx context.Context) (string, error) {
 	}
 }
 
-// hear takes note of what the program says, and reports whether it was the last.
+// hear handles a message of the program, and reports whether it was the last one for this claim.
 func (c *Claim) hear(m message) (last bool) {
 	switch m.verb {
 	case "acquired":
@@ -158,7 +156,7 @@ func (c *Claim) hear(m message) (last bool) {
 func (c *Claim) reply(a answer) {
 	select {
 	case c.answers <- a:
-	default: // the one before was for a caller that has left
+	default: // the caller of an earlier command has left, and its answer is still here
 	}
 }
 

@@ -15,35 +15,36 @@ import (
 	"github.com/zkactors/zkactors/session"
 )
 
-// ErrRefused is what [Contender.Join] returns if it cannot stand in this line. A [Mix] goes on.
+// ErrRefused is the error of a [Contender.Join] that cannot stand in this line. A [Mix] goes on
+// without that turn.
 var ErrRefused = errors.New("refused")
 
 // A Contender stands in line with others, again and again.
 type Contender struct {
 	Name   string
-	Shared bool   // several of them may hold at once
-	Limit  int    // how many, if they are shared; 0 is any number
-	Dir    string // where they stand in line below the path; "" is the path itself
+	Shared bool   // several of these contenders may hold at once
+	Limit  int    // how many may, if they are shared; 0 is any number
+	Dir    string // the line's directory below the path; "" is the path itself
 
-	// Join returns when it holds. It gives up when ctx ends, and after wait, unless that
+	// Join returns when the contender holds. It gives up when ctx ends, and after wait, unless wait
 	// is 0, with an error that wraps [context.DeadlineExceeded].
 	Join func(ctx context.Context, path string, wait time.Duration) (Tenancy, error)
 }
 
-// line returns where the contenders for a path stand.
+// line returns the directory of the line for a path.
 func (c Contender) line(path string) string { return strings.TrimSuffix(path+"/"+c.Dir, "/") }
 
-// A Tenancy is what a contender holds. A [Claim] is one.
+// A Tenancy is a grant to a contender. A [Claim] is one.
 type Tenancy interface {
-	// Visit reads the node at path and writes it at the version that it has read.
-	// It returns the version that the node then has.
+	// Visit reads the node at path, and writes it on the condition that it still has the version
+	// that was read. It returns the version after the write.
 	Visit(ctx context.Context, path string) (int, error)
 
-	// Release returns when it holds no more.
+	// Release returns when the contender does not hold any more.
 	Release(ctx context.Context) error
 }
 
-// Visit is [Tenancy.Visit] for those who have a session.
+// Visit implements [Tenancy.Visit] for a contender that has a session.
 func Visit(ctx context.Context, s *session.Session, path string) (int, error) {
 	_, stat, err := s.Get(ctx, path)
 	if err != nil {
@@ -55,19 +56,20 @@ func Visit(ctx context.Context, s *session.Session, path string) (int, error) {
 	return int(stat.Version), nil
 }
 
-// A Room is what a lock protects: one holder who is exclusive, or any number of those who
-// share it, or as many as the [Contender] has for a limit. It is safe for concurrent use; the zero value is empty.
+// A Room is the resource that a lock protects. It admits one exclusive holder, or any number of
+// shared holders, or as many of these as the limit of the [Contender] allows. It is safe for
+// concurrent use; the zero value is empty.
 type Room struct {
 	mu      sync.Mutex
-	inside  map[string]bool // whether they share it
-	limit   int             // of those who share it; 0 is none
+	inside  map[string]bool // by name: whether the holder is shared
+	limit   int             // the number of shared holders at once; 0 is no limit
 	most    int
 	entries []string
 	version int // of the node that exclusive holders write
 }
 
-// Enter is called by a contender that believes to hold. It returns an error if others
-// are in the room that should not be.
+// Enter is called by a contender that believes that it holds. It returns an error if that
+// contradicts the others in the room.
 func (r *Room) Enter(who string, shared bool) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -93,15 +95,15 @@ func (r *Room) Enter(who string, shared bool) error {
 	return nil
 }
 
-// Leave is called before the release.
+// Leave is called before the contender releases.
 func (r *Room) Leave(who string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	delete(r.inside, who)
 }
 
-// visited takes note of the version that an exclusive holder has written, and returns an
-// error if another has written since the one before.
+// visited records the version that an exclusive holder has written, and returns an error if another
+// client has written between this holder and the one before.
 func (r *Room) visited(version int) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -113,14 +115,15 @@ func (r *Room) visited(version int) error {
 	return nil
 }
 
-// Most returns how many were in the room at once, at most.
+// Most returns the largest number of contenders that were in the room at once.
 func (r *Room) Most() int {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.most
 }
 
-// Handovers counts who came directly after whom, and how often.
+// Handovers returns, for each pair of contenders, how often the second entered directly after the
+// first.
 func (r *Room) Handovers() map[[2]string]int {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -131,22 +134,22 @@ func (r *Room) Handovers() map[[2]string]int {
 	return counts
 }
 
-// lead is how many rounds a contender of [Mix] may be ahead of another.
+// lead is the number of rounds by which a contender of [Mix] may be ahead of another.
 const lead = 2
 
-// Mix has all contenders hold path in turn, rounds times each. It fails the test if two
-// of them hold at once that may not.
+// Mix has every contender hold path rounds times, in turn. It fails the test if two contenders hold
+// at once that must not.
 //
-// None is more than two rounds ahead of another: so all of them are in line nearly all
-// the time, however slow some are. In the end the line must be empty. It returns the room
-// that they were in, where each has its place in contenders added to its name.
+// No contender is more than two rounds ahead of another. So nearly all the time all of them are in
+// line, however slow some are. At the end the line must be empty. Mix returns the room that they
+// shared. There a contender's name ends with its number in contenders.
 func Mix(tb testing.TB, s *session.Session, path string, rounds int, contenders ...Contender) *Room {
 	tb.Helper()
 	ctx, cancel := context.WithTimeout(tb.Context(), patience)
 	defer cancel()
 	scratch := path + "-scratch"
 	for _, node := range []string{
-		path, // kazoo bears no parent that the servers remove, as they do with a container
+		path, // not a container: the servers would remove it when it is empty, which kazoo does not survive
 		scratch,
 	} {
 		if _, err := s.Create(ctx, node, nil, session.Persistent); err != nil {
@@ -165,7 +168,7 @@ func Mix(tb testing.TB, s *session.Session, path string, rounds int, contenders 
 		}
 		err = room.Enter(who, c.Shared)
 		if c.Shared {
-			err = errors.Join(err, s.Sync(ctx, path), s.Sync(ctx, path)) // others can come
+			err = errors.Join(err, s.Sync(ctx, path), s.Sync(ctx, path)) // give other shared holders time to enter
 		} else {
 			version, visitErr := tenancy.Visit(ctx, scratch)
 			if visitErr == nil {
@@ -206,10 +209,10 @@ func Mix(tb testing.TB, s *session.Session, path string, rounds int, contenders 
 	return &room
 }
 
-// Pairs makes dir, and has every holder hold a path of its own below it. Meanwhile every
-// trier first tries and gives up, and then waits and holds. A trier that should not hold
-// meanwhile, or one that should and does not, fails the test. The pairs are parallel
-// subtests.
+// Pairs creates dir, and has every holder hold a path of its own below dir for every trier. While
+// the holder holds, the trier first tries and gives up, and then waits until it holds. The test
+// fails if a trier acquires while the holder excludes it, or does not acquire when it could. The
+// pairs are parallel subtests.
 func Pairs(t *testing.T, s *session.Session, dir string, holders, triers []Contender) {
 	t.Helper()
 	_, err := s.Create(t.Context(), dir, nil, session.Persistent)
@@ -231,10 +234,10 @@ func Pairs(t *testing.T, s *session.Session, dir string, holders, triers []Conte
 	}
 }
 
-// trial is how long one tries that cannot succeed.
+// trial is the duration of a try that cannot succeed.
 const trial = 250 * time.Millisecond
 
-// A pair of contenders has a path of its own.
+// A pair is a holder and a trier that contend for a path of their own.
 type pair struct {
 	t             *testing.T
 	ctx           context.Context //nolint:containedctx // a pair lives no longer than the call
@@ -259,7 +262,7 @@ func (p *pair) oneAfterTheOther() {
 	first := p.join(p.holder, "holder")
 	alone := inLine(p.ctx, p.t, p.s, p.line())
 
-	// One that tries is in line, and then gives up.
+	// First the trier tries for a short time: it is in line, and then gives up.
 	var err error
 	tried := p.meanwhile(func() {
 		var second Tenancy
@@ -272,7 +275,7 @@ func (p *pair) oneAfterTheOther() {
 	check.Require(p.t, errors.Is(err, context.DeadlineExceeded), "a try does not end for want of time: %v", err)
 	awaitLine(p.ctx, p.t, p.s, p.line(), nil, func(n int) bool { return n == alone })
 
-	// One that waits is in line, and holds when the other has released.
+	// Then it waits: it is in line, and holds when the holder has released.
 	var second Tenancy
 	waited := p.meanwhile(func() {
 		if second, err = p.trier.Join(p.ctx, p.path, 0); err == nil {
@@ -302,8 +305,8 @@ func (p *pair) leave(tenancy Tenancy, who string) {
 	check.Must(p.t, tenancy.Release(p.ctx))
 }
 
-// meanwhile calls f and returns a channel that is closed when f has returned, which the
-// test waits for.
+// meanwhile calls f in a goroutine, and returns a channel that is closed when f has returned. The
+// test waits for that goroutine.
 func (p *pair) meanwhile(f func()) <-chan struct{} {
 	done := make(chan struct{})
 	var wg sync.WaitGroup
@@ -315,7 +318,7 @@ func (p *pair) meanwhile(f func()) <-chan struct{} {
 	return done
 }
 
-// inLine returns how many nodes there are below path.
+// inLine returns the number of nodes below path.
 func inLine(ctx context.Context, tb testing.TB, s *session.Session, path string) int {
 	tb.Helper()
 	check.Must(tb, s.Sync(ctx, path))
@@ -326,7 +329,7 @@ func inLine(ctx context.Context, tb testing.TB, s *session.Session, path string)
 	return len(names)
 }
 
-// awaitLine returns when there are as many in line as ok wants, or until is closed.
+// awaitLine returns when ok accepts the number of nodes in line, or when until is closed.
 func awaitLine(ctx context.Context, tb testing.TB, s *session.Session, path string, until <-chan struct{}, ok func(n int) bool) {
 	tb.Helper()
 	for !ok(inLine(ctx, tb, s, path)) {

@@ -1,24 +1,28 @@
-// Package peers lets tests contend with other libraries: Curator and kazoo, each in
-// a process of its own, which connects to given servers and does what it is told. It is
-// for tests, and is imported by nothing else.
+// Package peers lets tests contend with other libraries: Curator and kazoo. Each runs in a process
+// of its own, connects to given servers, and executes the commands of the test. Only tests import
+// this package.
 //
-// [Start] runs a [Library], [Peer.Join] has it stand in line with one of its recipes (a
-// [Kind]), and the [Claim] tells what becomes of that. A [Company] starts each library
-// when it is first asked for.
+// [Start] runs a [Library]. [Peer.Join] has the library stand in line with one of its recipes (a
+// [Kind]), and returns a [Claim], which reports the grant and the end. A [Company] starts each
+// library when a test first uses it.
 //
-// Every contender in line, a peer or the library under test, is a [Contender].
-// [Company.Contend] has those of a [Row] contend: in [Pairs], where each tries while another
-// holds, and in a [Mix], where all of them pass one path around. Both keep a [Room], which is
-// what the path protects.
+// A library is Debian's package, or a named version that is fetched once into the user's cache
+// directory. A [Generation] is a version of each library. [Meet] runs tests with each generation,
+// and with both in one line.
 //
-// Barriers and queues have claims too: that of a [CuratorBarrier] or [KazooBarrier] holds when its
-// wait is over, that of a queue at once, for [Claim.Put] and [Claim.Take]. [Peer.Raise] and
-// [Peer.Lift] are the other half of a barrier.
+// Every contender in line, a peer or the library under test, is a [Contender]. [Company.Contend]
+// has the contenders of a [Row] contend: in [Pairs], where each tries while another holds, and in a
+// [Mix], where all of them take turns on one path. Both keep a [Room], the resource that the path
+// protects.
+//
+// Barriers and queues have claims too. The claim of a [CuratorBarrier] or a [KazooBarrier] holds
+// when its wait is over. The claim of a queue holds at once, for [Claim.Put] and [Claim.Take].
+// [Peer.Raise] and [Peer.Lift] are the other half of a barrier.
 //
 // # What is proven
 //
-// A peer says that it holds after it has acquired, and releases after it is told to. So it
-// holds for at least the time that the test believes: two in the room were two holders.
-// While they are in the room the exclusive ones also write the same node, each expecting
-// the version that the last one left.
+// A peer reports a grant after it has acquired, and releases after it has received the command. So
+// it holds for at least the time for which the test believes that it holds: two contenders in the
+// room were two holders. While exclusive holders are in the room they also write the same node, and
+// each expects the version that the previous holder left.
 package peers

@@ -5,13 +5,13 @@ import (
 	"strings"
 )
 
-// A Library is one that has recipes of its own.
+// A Library is another library of recipes.
 type Library string
 
-// The libraries that can be started.
+// The libraries that [Start] can run.
 const (
-	Curator Library = "curator" // 5.4.0 in Debian 12
-	Kazoo   Library = "kazoo"   // 2.8.0
+	Curator Library = "curator"
+	Kazoo   Library = "kazoo"
 )
 
 // A Kind is a recipe of a library.
@@ -23,8 +23,12 @@ const (
 	CuratorRevocable Kind = "curator/revocable" // the same after makeRevocable: see Claim.Revoked
 	CuratorRead      Kind = "curator/read"      // of InterProcessReadWriteLock
 	CuratorWrite     Kind = "curator/write"
-	CuratorLatch     Kind = "curator/latch"    // LeaderLatch; the leader holds
-	CuratorSelector  Kind = "curator/selector" // LeaderSelector, likewise
+	// CuratorDowngraded is a writer that has become a reader: it acquires the write lock, then the
+	// read lock, and releases the write lock.
+	CuratorDowngraded Kind = "curator/downgraded"
+
+	CuratorLatch    Kind = "curator/latch"    // LeaderLatch; the leader holds
+	CuratorSelector Kind = "curator/selector" // LeaderSelector, likewise
 
 	CuratorSemaphore Kind = "curator/semaphore" // InterProcessSemaphoreV2; see Kind.Of
 	CuratorBarrier   Kind = "curator/barrier"   // DistributedBarrier; a claim holds when its wait is over
@@ -35,50 +39,50 @@ const (
 // The recipes of kazoo.
 const (
 	KazooLock Kind = "kazoo/lock"
-	// KazooPattern is a Lock that also respects nodes named as the published recipe
-	// names them: extra_lock_patterns=["-lock-"]. Its own are named as kazoo's.
+	// KazooPattern is a Lock that also respects nodes whose names follow the published recipe:
+	// extra_lock_patterns=["-lock-"]. Its own nodes have kazoo's names.
 	KazooPattern Kind = "kazoo/pattern"
-	// KazooStandard is a subclass of Lock whose nodes are named as the published recipe
-	// names them.
+	// KazooStandard is a subclass of Lock whose nodes have the names of the published recipe.
 	KazooStandard Kind = "kazoo/standard"
-	// KazooRead waits for writers behind it too, which wait for it: readers and writers
-	// of kazoo 2.8 block each other for ever.
+	// KazooRead of kazoo 2.8 waits also for writers behind it, and these wait for it: readers and
+	// writers block each other forever.
 	KazooRead Kind = "kazoo/read"
-	// KazooLaterRead is as kazoo 2.9 has mended it.
+	// KazooLaterRead has the fix of kazoo 2.9: it is the ReadLock of later versions, and a subclass
+	// in 2.8.
 	KazooLaterRead Kind = "kazoo/later-read"
 	KazooWrite     Kind = "kazoo/write"
 	KazooElection  Kind = "kazoo/election" // the leader holds
 
 	KazooSemaphore    Kind = "kazoo/semaphore" // see Kind.Of
-	KazooBarrier      Kind = "kazoo/barrier"   // as CuratorBarrier, but that a wait cannot be cancelled
-	KazooDouble       Kind = "kazoo/double"    // as CuratorDouble, but that an enter cannot be cancelled
-	KazooQueue        Kind = "kazoo/queue"     // as CuratorQueue
+	KazooBarrier      Kind = "kazoo/barrier"   // like CuratorBarrier, but a wait cannot be cancelled
+	KazooDouble       Kind = "kazoo/double"    // like CuratorDouble, but an enter cannot be cancelled
+	KazooQueue        Kind = "kazoo/queue"     // like CuratorQueue
 	KazooLockingQueue Kind = "kazoo/locking-queue"
 )
 
-// Of returns a kind for n: the leases of a semaphore, or the parties of a double barrier. Without
-// it n is 1.
+// Of returns the kind with a parameter n: the leases of a semaphore, or the parties of a double
+// barrier. Without Of, n is 1.
 func (k Kind) Of(n int) Kind { return k + "=" + Kind(strconv.Itoa(n)) }
 
-// Library returns whose recipe it is.
+// Library returns the library that has the recipe.
 func (k Kind) Library() Library {
 	library, _, _ := strings.Cut(string(k), "/")
 	return Library(library)
 }
 
-// Shared reports whether several may hold at once.
+// Shared reports whether several contenders of this kind may hold at once.
 func (k Kind) Shared() bool {
-	return k == CuratorRead || k == KazooRead || k == KazooLaterRead || k.Limit() > 1
+	return k == CuratorRead || k == CuratorDowngraded || k == KazooRead || k == KazooLaterRead || k.Limit() > 1
 }
 
-// Limit returns the number of [Kind.Of], and 0 if there is none.
+// Limit returns the parameter of [Kind.Of], and 0 without one.
 func (k Kind) Limit() int {
 	_, limit, _ := strings.Cut(string(k), "=")
 	n, _ := strconv.Atoi(limit)
 	return n
 }
 
-// dir is where those of a kind stand in line, below the path.
+// dir returns the directory of the line, below the path.
 func (k Kind) dir() string {
 	if strings.HasPrefix(string(k), string(CuratorSemaphore)) {
 		return "leases"
@@ -86,7 +90,7 @@ func (k Kind) dir() string {
 	return ""
 }
 
-// name is what the library's program calls it.
+// name returns the name of the kind in the protocol with the library's program.
 func (k Kind) name() string {
 	_, name, _ := strings.Cut(string(k), "/")
 	return name

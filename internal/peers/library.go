@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	_ "embed" // of the programs
-	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -13,11 +12,12 @@ import (
 	"testing"
 	"time"
 
-	"github.com/zkactors/zkactors/internal/debian"
+	"github.com/zkactors/zkactors/internal/check"
+	"github.com/zkactors/zkactors/session/zktest"
 )
 
-// RequireVariable is the environment variable that, set to 1, makes a test fail for
-// which another library is not installed, instead of skipping it.
+// RequireVariable is an environment variable. If it is 1, a test that needs a library that is not
+// installed fails; otherwise the test is skipped.
 const RequireVariable = "ZKACTORS_REQUIRE_PEERS"
 
 //go:embed programs/Curator.java
@@ -26,86 +26,89 @@ var curatorProgram string
 //go:embed programs/kazoo_peer.py
 var kazooProgram string
 
-// Installed returns nil if the library can be started here. Otherwise its error says in
-// one line what is missing and how to get it.
+// Installed returns nil if Debian's version of the library can run here. Otherwise the error says
+// in one line what is missing and how to install it.
 func Installed(library Library) error {
-	_, err := command(library)
+	_, err := command(context.Background(), library, "")
 	return err
 }
 
-// A program is how a library is run.
+// A program is a library's program, and how to run it.
 type program struct {
 	file, text string
-	args       []string // before the file
+	env        []string // added to the environment of the test
+	args       []string // before the name of the file
 }
 
-// command returns how the library is run, unless it is not installed.
-func command(library Library) (program, error) {
-	switch library {
-	case Curator:
-		p := program{"Curator.java", curatorProgram, []string{
-			// Small and quickly started, rather than fast for days.
-			"java", "-Xmx128m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto", "-XX:-UsePerfData",
-			"-Djava.net.preferIPv4Stack=true", "-cp", strings.Join(debian.ClassPath(), ":"),
-		}}
-		return p, missing(library, debian.Curator(), debian.CuratorPackages)
-	case Kazoo:
-		p := program{"kazoo_peer.py", kazooProgram, []string{debian.Python}}
-		return p, missing(library, debian.Kazoo(), debian.KazooPackages)
-	}
-	return program{}, fmt.Errorf("peers: unknown library %q", library)
-}
+// fetching bounds the time to fetch a version.
+const fetching = 10 * time.Minute
 
-func missing(library Library, err error, packages string) error {
-	if err == nil {
-		return nil
-	}
-	return fmt.Errorf("peers: %s is not installed (%w); to get it: apt-get install -y --no-install-recommends %s", library, err, packages)
-}
-
-// require skips the test if the library is not installed, and with -short; but see
-// [RequireVariable].
-func require(tb testing.TB, library Library) program {
+// require returns the library's program. It skips the test if this version of the library is not
+// available, and with -short; but [RequireVariable] and [zktest.RequireVersionsVariable] make it
+// fail the test instead.
+func require(tb testing.TB, library Library, version string) program {
 	tb.Helper()
-	required := os.Getenv(RequireVariable) == "1"
-	if testing.Short() && !required {
-		tb.Skip("peers: other libraries are not run with -short")
+	demand(tb, version, nil)
+	ctx, cancel := context.WithTimeout(tb.Context(), fetching)
+	defer cancel()
+	p, err := command(ctx, library, version)
+	demand(tb, version, err)
+	return p
+}
+
+// demand skips the test if there is an error, or fails it if the environment requires the library.
+// With -short it skips every test for which the environment does not require the library.
+func demand(tb testing.TB, version string, err error) {
+	tb.Helper()
+	variable := RequireVariable
+	if version != "" {
+		variable = zktest.RequireVersionsVariable
 	}
-	p, err := command(library)
+	required := os.Getenv(variable) == "1"
 	switch {
+	case !required && testing.Short():
+		tb.Skip("peers: other libraries are not run with -short")
 	case err == nil:
 	case required:
 		tb.Fatal(err)
 	default:
 		tb.Skip(err)
 	}
-	return p
 }
 
 // Options are optional parameters of [Start]. A nil *Options is equivalent to a zero
 // Options.
 type Options struct {
-	// SessionTimeout is what the peer asks for. The default is 20 seconds.
+	// Version is the version of the library, as [Generation.Version] returns it. It is fetched once
+	// into the user's cache directory. The default is Debian's package.
+	Version string
+
+	// SessionTimeout is the session timeout that the peer requests. The default is 20 seconds.
 	SessionTimeout time.Duration
 
-	// Sessions is how many sessions the peer has. Its claims use them in turn. The default is 1.
+	// Sessions is the number of sessions of the peer. Its claims use them in turn. The default is
+	// 1.
 	Sessions int
 }
 
-// Start runs a library, and returns when it is connected to servers. It ends with the
-// test, which fails if it cannot be started, or does not end well.
+// Start runs a library, and returns when the library is connected to the servers. The library ends
+// with the test. The test fails if the library cannot be started, or ends with an error.
 //
-// Where the library is not installed, and with -short, the test is skipped; but see
-// [RequireVariable].
+// If the library is not available, and with -short, the test is skipped; but [RequireVariable] and
+// [zktest.RequireVersionsVariable] make it fail instead.
 func Start(tb testing.TB, library Library, servers []string, opts *Options) *Peer {
 	tb.Helper()
-	return start(tb, tb, library, servers, opts)
+	version := ""
+	if opts != nil {
+		version = opts.Version
+	}
+	return start(tb, tb, library, require(tb, library, version), servers, opts)
 }
 
-// start is [Start] for a test that asks, and a test that the process ends with.
-func start(asks, owner testing.TB, library Library, servers []string, opts *Options) *Peer {
+// start is Start for two tests: asks fails if the library cannot be started, and the process ends
+// with owner.
+func start(asks, owner testing.TB, library Library, program program, servers []string, opts *Options) *Peer {
 	asks.Helper()
-	program := require(asks, library)
 	var o Options
 	if opts != nil {
 		o = *opts
@@ -118,14 +121,14 @@ func start(asks, owner testing.TB, library Library, servers []string, opts *Opti
 	}
 	args := append(program.args, file, strings.Join(servers, ","), strconv.FormatInt(o.SessionTimeout.Milliseconds(), 10), strconv.Itoa(o.Sessions))
 	cmd := exec.Command(args[0], args[1:]...)
-	cmd.Dir = dir
+	cmd.Dir, cmd.Env = dir, append(os.Environ(), program.env...)
 	p, err := launch(library, cmd)
 	if err != nil {
 		asks.Fatal(err)
 	}
 	owner.Cleanup(func() {
 		if err := p.end(); err != nil || owner.Failed() {
-			owner.Logf("%s said: %s", library, p.complaints.String())
+			owner.Logf("%s said: %s", library, p.process.Complaints())
 			if err != nil {
 				owner.Error(err)
 			}
@@ -136,9 +139,11 @@ func start(asks, owner testing.TB, library Library, servers []string, opts *Opti
 	select {
 	case <-p.ready:
 	case <-p.exited:
-		asks.Fatalf("%s has ended before it was ready: %s", library, p.complaints.String())
+		asks.Fatalf("%s has ended before it was ready: %s", library, p.process.Complaints())
 	case <-ctx.Done():
 		asks.Fatalf("%s is not ready: %v", library, context.Cause(ctx))
 	}
+	check.Require(asks, o.Version == "" || o.Version == p.version, "peers: %s is version %s, and not %s", library, p.version, o.Version)
+	p.named = o.Version != ""
 	return p
 }

@@ -1,67 +1,61 @@
 package peers
 
 import (
-	"bufio"
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"os/exec"
 	"strconv"
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/zkactors/zkactors/internal/peers/process"
 )
 
-// patience bounds what a program may take to begin, and to end.
+// patience bounds the time in which a program begins, and in which it ends.
 const patience = time.Minute
 
 // ErrEnded means that the process of a peer has ended.
 var ErrEnded = errors.New("peer has ended")
 
-// A Peer is another library in a process of its own, with one session, or several.
+// A Peer is another library in a process of its own, with one session or several.
 //
 // A Peer is safe for concurrent use.
 type Peer struct {
-	library    Library
-	cmd        *exec.Cmd
-	ready      chan struct{} // closed when it is connected
-	exited     chan struct{} // closed when the process is gone, and all claims have ended
-	reader     sync.WaitGroup
-	status     error        // how the process ended; read it after exited
-	complaints bytes.Buffer // standard error; read it after exited
+	library Library
+	process *process.Process
+	named   bool          // the test has named a version
+	version string        // as the program reports it; read it after ready
+	ready   chan struct{} // closed when it is connected
+	exited  chan struct{} // closed when the process is gone, and all claims have ended
+	reader  sync.WaitGroup
+	status  error // how the process ended; read it after exited
 
 	mu     sync.Mutex
-	stdin  io.WriteCloser
 	last   int // number of claims
 	claims map[string]*Claim
 	killed bool
 }
 
+// Version returns the version that the library itself reports.
+func (p *Peer) Version() string { return p.version }
+
 // launch starts the process of a peer.
 func launch(library Library, cmd *exec.Cmd) (*Peer, error) {
-	p := &Peer{
-		library: library, cmd: cmd, ready: make(chan struct{}), exited: make(chan struct{}), claims: make(map[string]*Claim),
-	}
-	cmd.Stderr = &p.complaints
-	cmd.WaitDelay = patience
-	stdout, err := cmd.StdoutPipe()
+	running, err := process.Start(cmd)
 	if err != nil {
 		return nil, err
 	}
-	if p.stdin, err = cmd.StdinPipe(); err != nil {
-		return nil, err
-	}
-	if err := cmd.Start(); err != nil {
-		return nil, err
+	p := &Peer{
+		library: library, process: running, ready: make(chan struct{}), exited: make(chan struct{}), claims: make(map[string]*Claim),
 	}
 	p.reader.Go(func() {
-		broken := p.listen(stdout)
+		broken := p.listen()
 		if broken != nil {
-			_ = cmd.Process.Kill() // it would wait for a listener
+			running.End() // it would wait for a listener
 		}
-		p.status = errors.Join(broken, cmd.Wait())
+		p.status = errors.Join(broken, running.Wait())
 		p.mu.Lock()
 		defer p.mu.Unlock()
 		for id, c := range p.claims {
@@ -73,15 +67,15 @@ func launch(library Library, cmd *exec.Cmd) (*Peer, error) {
 	return p, nil
 }
 
-// listen passes on what the program says, until it says no more.
-func (p *Peer) listen(stdout io.Reader) error {
-	lines := bufio.NewScanner(stdout)
-	for lines.Scan() {
-		m, err := parse(lines.Text())
+// listen passes on the messages of the program until its output ends.
+func (p *Peer) listen() error {
+	for line := range p.process.Lines() {
+		m, err := parse(line)
 		if err != nil {
 			return err
 		}
 		if m.verb == "ready" {
+			p.version = m.id
 			close(p.ready)
 			continue
 		}
@@ -92,20 +86,21 @@ func (p *Peer) listen(stdout io.Reader) error {
 		}
 		p.mu.Unlock()
 	}
-	return lines.Err()
+	return nil
 }
 
-// end closes the program's session and ends its process; it returns when that is gone.
+// end closes the program's sessions and ends its process. It returns when the process is gone.
 func (p *Peer) end() error {
 	p.mu.Lock()
-	err := p.stdin.Close()
+	err := p.process.Close()
 	p.mu.Unlock()
 	timeout, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	select {
 	case <-p.exited:
 	case <-timeout.Done():
-		err = errors.Join(err, fmt.Errorf("peers: %s does not end", p.library), p.cmd.Process.Kill())
+		err = errors.Join(err, fmt.Errorf("peers: %s does not end", p.library))
+		p.process.Kill()
 	}
 	p.reader.Wait()
 	if p.killed {
@@ -114,15 +109,15 @@ func (p *Peer) end() error {
 	return errors.Join(err, p.status)
 }
 
-// Kill ends the process as a crash does: its session lives on until it expires. It
-// returns when the process is gone.
+// Kill ends the process as a crash does: its sessions live on until they expire. It returns when
+// the process is gone.
 func (p *Peer) Kill() error {
 	p.mu.Lock()
 	p.killed = true
 	p.mu.Unlock()
-	err := p.cmd.Process.Kill()
+	p.process.Kill()
 	<-p.exited
-	return err
+	return nil
 }
 
 // tell sends a command with the id of a new claim, after name and before words.
@@ -137,11 +132,11 @@ func (p *Peer) tell(name string, words ...string) (*Claim, error) {
 	if err := p.write(append([]string{name, c.id}, words...)); err != nil {
 		return nil, err
 	}
-	p.claims[c.id] = c // before anything that is said of it is heard: that takes mu
+	p.claims[c.id] = c // before listen looks for it there: listen needs mu
 	return c, nil
 }
 
-// more sends a command for a claim that there is already.
+// more sends a command for an existing claim.
 func (p *Peer) more(words ...string) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -150,15 +145,14 @@ func (p *Peer) more(words ...string) error {
 
 // write sends a command. The caller holds mu.
 func (p *Peer) write(words []string) error {
-	_, err := io.WriteString(p.stdin, strings.Join(words, " ")+"\n")
-	if err != nil {
+	if err := p.process.Say(strings.Join(words, " ")); err != nil {
 		return fmt.Errorf("peers: %s: %w: %w", p.library, ErrEnded, err)
 	}
 	return nil
 }
 
-// Join has the peer stand in line at path with a recipe of its own, and returns at once.
-// It gives up by itself after wait, unless that is 0.
+// Join has the peer stand in line at path with one of its recipes, and returns at once. The peer
+// gives up by itself after wait, unless wait is 0.
 func (p *Peer) Join(kind Kind, path string, wait time.Duration) (*Claim, error) {
 	if kind.Library() != p.library {
 		return nil, fmt.Errorf("peers: %s has no %s", p.library, kind)
@@ -166,8 +160,8 @@ func (p *Peer) Join(kind Kind, path string, wait time.Duration) (*Claim, error) 
 	return p.tell("acquire", kind.name(), path, strconv.FormatInt(wait.Milliseconds(), 10))
 }
 
-// Acquire is [Peer.Join], and returns when the peer holds. If ctx ends before that, it
-// gives up, and Acquire returns the cause when it has.
+// Acquire is like [Peer.Join], but returns when the peer holds. If ctx ends before that, the peer
+// gives up, and Acquire then returns the cause.
 func (p *Peer) Acquire(ctx context.Context, kind Kind, path string) (*Claim, error) {
 	return p.acquire(ctx, kind, path, 0)
 }
@@ -190,14 +184,14 @@ func (p *Peer) acquire(ctx context.Context, kind Kind, path string, wait time.Du
 	}
 }
 
-// Revoke has Curator ask the holder whose node it is to release.
+// Revoke has Curator ask the holder that owns the node to release.
 func (p *Peer) Revoke(ctx context.Context, node string) error {
 	_, err := p.ask(ctx, "revoke", node)
 	return err
 }
 
-// Line returns who the peer believes to stand in line at path, the first one first: the
-// paths of the nodes for Curator's locks, and what the nodes say for all others.
+// Line returns the contenders that the peer sees in line at path, the first one first. For
+// Curator's locks these are the paths of the nodes, for all other recipes the data of the nodes.
 func (p *Peer) Line(ctx context.Context, kind Kind, path string) ([]string, error) {
 	answer, err := p.ask(ctx, "line", kind.name(), path)
 	return strings.Fields(answer), err
@@ -209,7 +203,7 @@ func (p *Peer) Raise(ctx context.Context, kind Kind, path string) error {
 	return err
 }
 
-// Lift lifts the barrier at path, likewise.
+// Lift lifts the barrier at path, with a recipe of the peer.
 func (p *Peer) Lift(ctx context.Context, kind Kind, path string) error {
 	_, err := p.ask(ctx, "lift", kind.name(), path)
 	return err

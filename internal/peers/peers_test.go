@@ -3,8 +3,10 @@ package peers
 import (
 	"context"
 	"errors"
+	"maps"
 	"os/exec"
 	"path"
+	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -17,20 +19,28 @@ import (
 	"github.com/zkactors/zkactors/session/zktest"
 )
 
-// A stage is a real server, and who is on it.
+// A stage is a real server, and the company on it.
 type stage struct {
-	ens     *zktest.Ensemble
-	s       *session.Session
-	company *Company
+	ens        *zktest.Ensemble // nil in memory
+	s          *session.Session
+	company    *Company
+	generation Generation
 }
 
-func newStage(t *testing.T) stage {
+func newStage(t *testing.T, g Generation) stage {
 	t.Helper()
 	ens := zktest.StartEnsemble(t, 1, zktest.NoSync())
+	st := stageOn(t, ens.Addrs(), g)
+	st.ens = ens
+	return st
+}
+
+func stageOn(t *testing.T, addrs []string, g Generation) stage {
+	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	t.Cleanup(cancel)
-	s := check.Open(session.Open(ctx, ens.Addrs(), &session.Options{Timeout: 20 * time.Second, ServerTick: 100 * time.Millisecond}))(t)
-	return stage{ens, s, NewCompany(t, ens.Addrs())}
+	s := check.Open(session.Open(ctx, addrs, &session.Options{Timeout: 20 * time.Second, ServerTick: 100 * time.Millisecond}))(t)
+	return stage{s: s, company: NewCompany(t, addrs, g), generation: g}
 }
 
 func (st stage) contenders(t *testing.T, kinds ...Kind) []Contender {
@@ -68,19 +78,33 @@ func await(t *testing.T, what string, ch <-chan struct{}) {
 	}
 }
 
+// TestPeers runs one stage after the other, because each has many processes.
 func TestPeers(t *testing.T) {
-	st := newStage(t)
-	for name, play := range map[string]func(*testing.T, stage){
+	for g := Debian; g <= Newest; g++ {
+		t.Run(g.String(), func(t *testing.T) { playAll(t, newStage(t, g)) })
+	}
+	t.Run("newest, in memory", func(t *testing.T) { // Debian's generation runs in memory in package zktest
+		playAll(t, stageOn(t, zktest.Start(t).Addrs(), Newest))
+	})
+}
+
+func playAll(t *testing.T, st stage) {
+	t.Helper()
+	plays := map[string]func(*testing.T, stage){
 		"contend": contend,
 		"overlap": overlap,
 		"claims":  claims,
 		"revoke":  revocation,
-		"crash":   crash,
-		"expire":  expire,
 		"barrier": barriers,
 		"queue":   queues,
 		"limit":   limits,
-	} {
+		"version": version,
+		"layout":  layout,
+	}
+	if st.ens != nil {
+		plays["crash"], plays["expire"] = crash, expire
+	}
+	for name, play := range plays {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			play(t, st)
@@ -88,7 +112,97 @@ func TestPeers(t *testing.T) {
 	}
 }
 
-// contend has each library contend with itself, and with the other where they can.
+// version: the library that runs has the requested version.
+func version(t *testing.T, st stage) {
+	for _, library := range []Library{Curator, Kazoo} {
+		want, got := st.generation.Version(library), st.company.Peer(t, library).Version()
+		check.True(t, got == want || want == "" && got != "", "%s %q, want %q", library, got, want)
+		t.Log(library, got)
+	}
+}
+
+// layouts has the nodes of a holder of each kind, below its path. They are the same in all
+// versions, except for a downgraded writer: see layout.
+var layouts = map[Kind]string{
+	CuratorMutex:      "_c_<id>-lock-0000000000* <address>",
+	CuratorRevocable:  "_c_<id>-lock-0000000000*",
+	CuratorRead:       "_c_<id>-__READ__0000000000* <address>",
+	CuratorWrite:      "_c_<id>-__WRIT__0000000000* <address>",
+	CuratorLatch:      "_c_<id>-latch-0000000000* <claim>",
+	CuratorSelector:   "_c_<id>-lock-0000000000* <claim>",
+	CuratorSemaphore:  "leases; leases/_c_<id>-lease-0000000000* <address>; locks",
+	CuratorDouble:     "<id>* <address>; ready <address>",
+	CuratorQueue:      "qn-0000000000 item",
+	KazooLock:         "<id>__lock__0000000000* <claim>",
+	KazooPattern:      "<id>__lock__0000000000* <claim>",
+	KazooStandard:     "<id>-lock-0000000000* <claim>",
+	KazooRead:         "<id>__rlock__0000000000* <claim>",
+	KazooLaterRead:    "<id>__rlock__0000000000* <claim>",
+	KazooWrite:        "<id>__lock__0000000000* <claim>",
+	KazooElection:     "<id>__lock__0000000000* <claim>",
+	KazooSemaphore:    "<id>* <claim>",
+	KazooDouble:       "<id>* <claim>; ready",
+	KazooQueue:        "entry-100-0000000000 item",
+	KazooLockingQueue: "entries; entries/entry-100-0000000000 item; taken",
+}
+
+// layout: the nodes of a holder of each kind on the server. In Curator 5.4 a downgraded writer has
+// a sequence number of its own, in later versions that of the write lock.
+func layout(t *testing.T, st stage) {
+	all := maps.Clone(layouts)
+	all[CuratorDowngraded] = map[Generation]string{Debian: "_c_<id>-__READ__0000000001* <address>", Newest: "_c_<id>-__READ__0000000000* <address>"}[st.generation]
+	for kind, want := range all {
+		t.Run(string(kind), func(t *testing.T) {
+			t.Parallel()
+			ctx, at := patient(t), "/layout-"+strings.ReplaceAll(string(kind), "/", "-")
+			if kind == CuratorSemaphore { // it makes containers, and the servers remove an empty "locks"
+				check.Have(st.s.Create(ctx, at, nil, session.Persistent))(t)
+				check.Have(st.s.Create(ctx, at+"/locks", nil, session.Persistent))(t)
+			}
+			c := acquire(t, st.company.Peer(t, kind.Library()), kind, at)
+			if kind.name() == "queue" || kind.name() == "locking-queue" {
+				check.OK(t, c.Put(ctx, "item", 100))
+			}
+			check.Must(t, st.s.Sync(ctx, at))
+			var found []string
+			list(ctx, t, st.s, at, "", &found)
+			got := strings.ReplaceAll(strings.Join(found, "; "), c.ID(), "<claim>")
+			check.Equal(t, addresses.ReplaceAllString(ids.ReplaceAllString(got, "<id>"), "<address>"), want)
+			release(t, c)
+		})
+	}
+}
+
+// list appends all nodes below a node, in order, with their data, and with * for ephemeral nodes.
+func list(ctx context.Context, t *testing.T, s *session.Session, at, name string, found *[]string) {
+	t.Helper()
+	names, _, err := s.Children(ctx, path.Join(at, name))
+	check.Must(t, err)
+	slices.Sort(names)
+	for _, child := range names {
+		child = path.Join(name, child)
+		data, stat, err := s.Get(ctx, path.Join(at, child))
+		check.Must(t, err)
+		line := child
+		if stat.EphemeralOwner != 0 {
+			line += "*"
+		}
+		if len(data) > 0 {
+			line += " " + string(data)
+		}
+		*found = append(*found, line)
+		list(ctx, t, s, at, child, found)
+	}
+}
+
+// Text that differs from holder to holder, and from machine to machine.
+var (
+	ids       = regexp.MustCompile(`[0-9a-f]{8}-?[0-9a-f]{4}-?[0-9a-f]{4}-?[0-9a-f]{4}-?[0-9a-f]{12}`)
+	addresses = regexp.MustCompile(`[0-9]+\.[0-9]+\.[0-9]+\.[0-9]+`)
+)
+
+// contend has each library contend with itself, and with the other library where they respect each
+// other.
 func contend(t *testing.T, st stage) {
 	for _, row := range []struct {
 		name   string
@@ -121,7 +235,7 @@ func contend(t *testing.T, st stage) {
 	}
 }
 
-// overlap: what is not compatible is seen not to be.
+// overlap: the room detects two holders that do not respect each other.
 func overlap(t *testing.T, st stage) {
 	curator := acquire(t, st.company.Peer(t, Curator), CuratorMutex, "/broken")
 	kazoo := acquire(t, st.company.Peer(t, Kazoo), KazooLock, "/broken")
@@ -132,20 +246,21 @@ func overlap(t *testing.T, st stage) {
 	release(t, curator)
 }
 
-// Programs that do not behave.
+// TestPrograms runs programs that break the protocol.
 func TestPrograms(t *testing.T) {
 	t.Parallel()
 	for _, row := range []struct {
 		name, script string
 		ready        bool
-		status       string // of its end; "" if it is to be good
+		status       string // of its end; "" if it ends well
 	}{
-		{"ends when it is told to", "echo ready; exec cat >/dev/null", true, ""},
+		{"ends when it is told to", "echo ready 1.0; exec cat >/dev/null", true, ""},
+		{"has no version", "echo ready; exec cat", false, `says "ready"`},
 		{"ends at once", "exit 3", false, "exit status 3"},
-		{"ends with complaints", "echo ready; read line; echo no more >&2; exit 4", true, "exit status 4"},
-		{"says nothing that is known", "echo ready; echo hello; exec cat", true, `says "hello"`},
-		{"says half of it", "echo ready; echo acquired; exec cat", true, `says "acquired"`},
-		{"speaks of nobody", "echo ready; echo acquired nobody; exec cat >/dev/null", true, ""},
+		{"ends with complaints", "echo ready 1.0; read line; echo no more >&2; exit 4", true, "exit status 4"},
+		{"says nothing that is known", "echo ready 1.0; echo hello; exec cat", true, `says "hello"`},
+		{"says half of it", "echo ready 1.0; echo acquired; exec cat", true, `says "acquired"`},
+		{"speaks of nobody", "echo ready 1.0; echo acquired nobody; exec cat >/dev/null", true, ""},
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			t.Parallel()
@@ -198,12 +313,12 @@ func TestRoom(t *testing.T) {
 	check.True(t, room.visited(4) != nil, "the room does not see that it was written")
 }
 
-// claims: what one peer can be asked to do, but for holding in turn.
+// claims: all commands for one peer, apart from those of contend.
 func claims(t *testing.T, st stage) {
 	for _, row := range []struct {
 		library Library
 		lock    Kind
-		ids     bool // it knows contenders by their ids, rather than their nodes
+		ids     bool // its line names contenders by their ids, instead of by their nodes
 		others  []Kind
 	}{
 		{Curator, CuratorMutex, false, []Kind{CuratorRevocable, CuratorRead, CuratorWrite, CuratorLatch, CuratorSelector}},
@@ -231,7 +346,7 @@ func claims(t *testing.T, st stage) {
 				t.Errorf("the line is %q, %v, want %s", line, err, want)
 			}
 
-			// A waiter that is told to give up.
+			// A waiter gives up on command.
 			waiter, err := peer.Join(row.lock, dir+"/lock", 0)
 			check.Must(t, err)
 			for line := []string(nil); len(line) != 2; {
@@ -241,11 +356,11 @@ func claims(t *testing.T, st stage) {
 			release(t, waiter)
 			await(t, "the end", waiter.Ended())
 			check.OK(t, waiter.Err())
-			// A caller that leaves.
+			// A caller stops waiting.
 			hasty, cancel := context.WithTimeout(ctx, 50*time.Millisecond)
 			defer cancel()
 			check.Fails(peer.Acquire(hasty, row.lock, dir+"/lock"))(t, context.DeadlineExceeded)
-			// One whose node is written by another client.
+			// The holder visits a node that another client writes too.
 			check.Have(st.s.Create(ctx, dir+"/scratch", nil, session.Persistent))(t)
 			if v, err := c.Visit(ctx, dir+"/scratch"); v != 1 || err != nil {
 				t.Error(v, err)
@@ -261,7 +376,7 @@ func claims(t *testing.T, st stage) {
 				t.Errorf("%s: %v, %v", c.Node(), stat, err)
 			}
 
-			// Every kind holds, and can be told to give up.
+			// A contender of every kind holds, and one gives up on command.
 			for _, kind := range row.others {
 				at := dir + "/" + kind.name()
 				c := acquire(t, peer, kind, at)
@@ -278,7 +393,7 @@ func claims(t *testing.T, st stage) {
 				release(t, acquire(t, peer, kind, at))
 			}
 
-			// What is not possible.
+			// Commands that the program refuses.
 			if _, err := peer.Acquire(ctx, "kazoo/nothing", "/x"); err == nil {
 				t.Error("acquired nothing")
 			}
@@ -292,7 +407,7 @@ func claims(t *testing.T, st stage) {
 	}
 }
 
-// revocation: the holder that is meant is asked, and no other.
+// revocation: only the holder that owns the node receives the request.
 func revocation(t *testing.T, st stage) {
 	peer := st.company.Peer(t, Curator)
 	c := acquire(t, peer, CuratorRevocable, "/lock")
@@ -304,14 +419,14 @@ func revocation(t *testing.T, st stage) {
 	release(t, other)
 }
 
-// crash: a peer that crashes holds until its session is over.
+// crash: a peer that crashes holds until its session expires.
 func crash(t *testing.T, st stage) {
 	for _, library := range []Library{Curator, Kazoo} {
 		t.Run(string(library), func(t *testing.T) {
 			t.Parallel()
 			kind := map[Library]Kind{Curator: CuratorMutex, Kazoo: KazooLock}[library]
 			survivor := st.company.Peer(t, library)
-			victim := Start(t, library, st.ens.Addrs(), &Options{SessionTimeout: 2 * time.Second})
+			victim := Start(t, library, st.ens.Addrs(), &Options{Version: st.generation.Version(library), SessionTimeout: 2 * time.Second})
 			at := "/crash-" + string(library)
 			first := acquire(t, victim, kind, at)
 			second := check.Have(survivor.Join(kind, at, 0))(t)
@@ -325,7 +440,7 @@ func crash(t *testing.T, st stage) {
 	}
 }
 
-// expire: a peer whose session is over says so of all that it holds.
+// expire: a peer whose session expires reports the loss of all its grants.
 func expire(t *testing.T, st stage) {
 	for library, kinds := range map[Library][]Kind{
 		Curator: {CuratorMutex, CuratorWrite, CuratorLatch, CuratorSelector},
@@ -334,7 +449,7 @@ func expire(t *testing.T, st stage) {
 		t.Run(string(library), func(t *testing.T) {
 			t.Parallel()
 			proxy := zktest.NewProxy(t, st.ens.Addrs()...)
-			victim := Start(t, library, proxy.Addrs(), nil)
+			victim := Start(t, library, proxy.Addrs(), &Options{Version: st.generation.Version(library)})
 			var held []*Claim
 			for _, kind := range kinds {
 				held = append(held, acquire(t, victim, kind, "/expire-"+string(library)+"-"+kind.name()))
@@ -347,14 +462,15 @@ func expire(t *testing.T, st stage) {
 	}
 }
 
-// barriers: a peer waits while a barrier stands, and the parties of a double barrier for each other.
+// barriers: a peer waits while a barrier stands, and the parties of a double barrier wait for each
+// other.
 func barriers(t *testing.T, st stage) {
 	for library, kinds := range map[Library][2]Kind{Curator: {CuratorBarrier, CuratorDouble}, Kazoo: {KazooBarrier, KazooDouble}} {
 		t.Run(string(library), func(t *testing.T) {
 			t.Parallel()
 			ctx, peer, at := patient(t), st.company.Peer(t, library), "/barrier-"+string(library)
 			check.Must(t, peer.Raise(ctx, kinds[0], at))
-			check.Fails(peer.acquire(ctx, kinds[0], at, trial))(t, context.DeadlineExceeded) // the end of a wait
+			check.Fails(peer.acquire(ctx, kinds[0], at, trial))(t, context.DeadlineExceeded) // the wait times out
 			c := check.Have(peer.Join(kinds[0], at, 0))(t)
 			check.Must(t, peer.Lift(ctx, kinds[0], at))
 			await(t, "the end of the wait", c.Acquired())
@@ -394,11 +510,11 @@ func queues(t *testing.T, st stage) {
 	}
 }
 
-// limits: kazoo's semaphore, whose contenders are in no line below its path.
+// limits: kazoo's semaphore, whose contenders are not in line below its path.
 func limits(t *testing.T, st stage) {
 	ctx, peer, kind := patient(t), st.company.Peer(t, Kazoo), KazooSemaphore.Of(2)
 	first, second := acquire(t, peer, kind, "/limits"), acquire(t, peer, kind, "/limits")
-	check.Fails(peer.acquire(ctx, kind, "/limits", trial))(t, context.DeadlineExceeded) // the third of two
+	check.Fails(peer.acquire(ctx, kind, "/limits", trial))(t, context.DeadlineExceeded) // a third for two leases
 	stat, err := st.s.Exists(ctx, first.Node())
 	check.True(t, err == nil && stat != nil, "%s: %v, %v", first.Node(), stat, err)
 	release(t, first)

@@ -5,15 +5,14 @@ import (
 	"strings"
 )
 
-// This file is what a test and a program say to each other: lines of words, on the
-// program's standard input and output. The second word is always the id of a claim, or of
-// a question, which the test has chosen. It ends with a number, by which the program chooses the
-// session that a claim uses. Ids are also what peers write into their nodes, if the recipe writes
-// anything that its user says.
+// This file is the protocol between a test and a program: lines of words, on the program's standard
+// input and output. The second word is always the id of a claim or of a question, which the test
+// has chosen. The id ends with a number, by which the program chooses the session for a claim.
+// Recipes whose nodes have data that their user chooses write the id there.
 //
 //	acquire <id> <kind> <path> <millis>  answered by one of
 //	                                     acquired <id> <node>  while it holds
-//	                                     timeout <id>          if it did not within millis, unless they are 0
+//	                                     timeout <id>          if it has not acquired within millis (0: no limit)
 //	                                     failed <id> <error>
 //	release <id>                         answered by one of
 //	                                     released <id>         also if it did not hold yet
@@ -22,30 +21,30 @@ import (
 //	                                     answered by one of
 //	                                     did <id> <version>
 //	                                     refused <id> <error>
-//	put <id> <data> <priority>           while it holds a queue: put an item; kazoo's have priorities;
+//	put <id> <data> <priority>           while it holds a queue: put an item; only kazoo's have priorities;
 //	                                     answered by one of
 //	                                     did <id>
 //	                                     refused <id> <error>
-//	take <id> <millis>                   while it holds a queue: take an item, and wait for one so long;
+//	take <id> <millis>                   while it holds a queue: take an item, and wait for it up to millis;
 //	                                     answered by one of
-//	                                     did <id> <data>       nothing, if there was none
+//	                                     did <id> <data>       no data if the queue was empty
 //	                                     refused <id> <error>
-//	raise <id> <kind> <path>             answered like those that follow
-//	lift <id> <kind> <path>
+//	raise <id> <kind> <path>             answered like line
+//	lift <id> <kind> <path>              likewise
 //	line <id> <kind> <path>              answer <id> <words...>
 //	                                     failed <id> <error>
 //
-// Of its own accord a program says that it is connected, that a holder was asked to
-// release, and that one holds no more:
+// Without a command a program reports that it is connected, with its library's version; that a
+// holder was asked to release; and that a holder does not hold any more:
 //
-//	ready
+//	ready <version>
 //	revoked <id>
 //	lost <id>
 //
-// It ends, and its sessions with it, when its standard input does: thus also with a test
-// that was killed.
+// The program ends, and its sessions with it, when its standard input ends. So it ends also when
+// the test is killed.
 
-// A message is what a program says.
+// A message is a line that a program prints.
 type message struct{ verb, id, rest string }
 
 func parse(line string) (message, error) {
@@ -58,9 +57,7 @@ func parse(line string) (message, error) {
 		m.rest = words[2]
 	}
 	switch m.verb {
-	case "ready":
-		return m, nil
-	case "acquired", "timeout", "failed", "released", "did", "refused", "answer", "revoked", "lost":
+	case "ready", "acquired", "timeout", "failed", "released", "did", "refused", "answer", "revoked", "lost":
 		if m.id != "" {
 			return m, nil
 		}

@@ -10,9 +10,10 @@ import (
 	"github.com/zkactors/zkactors/session"
 )
 
-// Overtakes has the contender come while contenders of the library under test hold, and another waits. It calls
-// leave with whether it was granted within the trial what it came for. When leave returns, all of ours have left, and
-// the contender, which is granted it by then, leaves too. A trial of 0 has no end.
+// Overtakes has the contender join while contenders of the library under test hold, and another of
+// them waits. Then it calls leave, and reports whether the contender was granted within the trial;
+// with a trial of 0 it waits without a limit. When leave returns, all of ours have left, so the
+// contender is granted at the latest now. Then the contender leaves too.
 func (c Contender) Overtakes(ctx context.Context, t *testing.T, path string, trial time.Duration, leave func(granted bool)) {
 	t.Helper()
 	var tenancy Tenancy
@@ -34,14 +35,15 @@ func (c Contender) Overtakes(ctx context.Context, t *testing.T, path string, tri
 		leave(true)
 	case <-limited.Done():
 		leave(false)
-		check.OK(t, <-come) // they are granted it after us
+		check.OK(t, <-come) // granted after ours have left
 	}
 	if coming.Wait(); tenancy != nil {
 		check.OK(t, tenancy.Release(ctx))
 	}
 }
 
-// Awaits reads events up to a grant, which is of type G, and reports whether it comes before the last event.
+// Awaits reads events until one has type G, the grant, and reports whether that comes before the
+// channel is closed.
 func Awaits[G, Ev any](ctx context.Context, t *testing.T, events <-chan Ev) bool {
 	t.Helper()
 	for {
@@ -56,7 +58,7 @@ func Awaits[G, Ev any](ctx context.Context, t *testing.T, events <-chan Ev) bool
 	}
 }
 
-// A Grant is a tenancy of ours.
+// A Grant is a [Tenancy] of the library under test.
 type Grant[H interface {
 	Release(ctx context.Context) error
 	Close()
@@ -65,7 +67,7 @@ type Grant[H interface {
 	Session *session.Session
 }
 
-// Visit does what [Visit] does.
+// Visit implements [Tenancy].
 func (g Grant[H]) Visit(ctx context.Context, path string) (int, error) {
 	return Visit(ctx, g.Session, path)
 }

@@ -110,6 +110,9 @@ func functions() []function {
 			return with(commit.Begin(ctx, s, p, sites))
 		}},
 		{"commit.List", true, func(ctx context.Context, s *session.Session, p string) error { return with(commit.List(ctx, s, p)) }},
+		{"commit.Retire", true, func(ctx context.Context, s *session.Session, p string) error {
+			return with(commit.Retire(ctx, s, p, "a"))
+		}},
 		{"commit.Resume", true, func(ctx context.Context, s *session.Session, p string) error { return with(commit.Resume(ctx, s, p)) }},
 		{"config.Open", false, func(_ context.Context, s *session.Session, p string) error {
 			return with(config.Open(s, p, config.Text, nil))
@@ -153,8 +156,8 @@ func functions() []function {
 	}
 }
 
-// methods returns calls of every method of a handle that takes a context, without one, and calls with other bad
-// arguments.
+// methods returns calls of every method of a handle that takes a context, without one, and calls
+// with other bad arguments.
 func methods(t *testing.T, s *session.Session) (all []attempt) {
 	t.Helper()
 	var none context.Context
@@ -245,8 +248,8 @@ func methods(t *testing.T, s *session.Session) (all []attempt) {
 	tx, err := commit.Begin(ctx, s, "/commit/a", &commit.Options{Sites: []string{"a"}})
 	must(err)
 	t.Cleanup(tx.Close)
-	add("Participant.Vote", func() error { return p.Vote(none, "a", commit.Yes) })
-	add("Participant.Finish", func() error { return p.Finish(none, "a") })
+	add("Participant.Vote", func() error { return p.Vote(none, tx.Tx(), commit.Yes) })
+	add("Participant.Finish", func() error { return p.Finish(none, tx.Tx()) })
 	add("Transaction.Wait", func() error { return with(tx.Wait(none)) })
 
 	q, err := queue.New(s, "/queue", nil)
@@ -298,14 +301,14 @@ func methods(t *testing.T, s *session.Session) (all []attempt) {
 	bad("Value.Update", "f", func() error { return v.Update(ctx, nil) })
 	bad("Membership.Update", "data:", func() error { return member.Update(ctx, large) })
 	bad("Registration.Update", "data:", func() error { return name.Update(ctx, large) })
-	bad("Participant.Vote", "vote", func() error { return p.Vote(ctx, "a", 9) })
-	bad("Participant.VoteWith", "data:", func() error { return p.VoteWith(ctx, "a", commit.Yes, large) })
+	bad("Participant.Vote", "vote", func() error { return p.Vote(ctx, tx.Tx(), 9) })
+	bad("Participant.VoteWith", "data:", func() error { return p.VoteWith(ctx, tx.Tx(), commit.Yes, large) })
 	bad("Queue.Put", "data of item 0", func() error { return with(q.Put(ctx, large)) })
-	bad("Queue.PutAfter", "delay", func() error { return with(q.PutAfter(ctx, []byte("a"), -1)) })
+	bad("Queue.PutAfter", "data of item 0", func() error { return with(q.PutAfter(ctx, large, time.Second)) })
 	bad("Queue.PutAll of none", "items", func() error { return with(q.PutAll(ctx, nil)) })
 	bad("Queue.PutAll", "data of item 0", func() error { return with(q.PutAll(ctx, [][]byte{large})) })
 	bad("Priority.Put", "data of item 0", func() error { return with(pq.Put(ctx, large, 1)) })
-	bad("Priority.PutAfter", "delay", func() error { return with(pq.PutAfter(ctx, []byte("a"), 1, -1)) })
+	bad("Priority.PutAfter", "data of item 0", func() error { return with(pq.PutAfter(ctx, large, 1, time.Second)) })
 	bad("Queue.Run", "workers", func() error { return q.Run(ctx, 0, work) })
 	bad("Queue.Run", "f", func() error { return q.Run(ctx, 1, nil) })
 	bad("Queue.Consume", "Prefetch", func() error { return with(q.Consume(&queue.ConsumeOptions{Prefetch: -1})) })
@@ -315,8 +318,9 @@ func methods(t *testing.T, s *session.Session) (all []attempt) {
 	return all
 }
 
-// TestMethods: no method panics without a context, or with another bad argument: each returns an error that names it, at
-// once, and asks the server for nothing. The contexts of the methods called Context have ended with that error.
+// TestMethods: no method panics without a context, or with another bad argument: each returns an
+// error that names it, at once, and asks the server for nothing. The contexts of the methods called
+// Context have ended with that error.
 func TestMethods(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		srv := zktest.Start(t, zktest.InProcess())
@@ -392,6 +396,7 @@ func options(soon func() context.Context, s *session.Session) []attempt {
 			return with(commit.Begin(soon(), s, "/a/b", &commit.Options{Sites: []string{"a", "a"}}))
 		}},
 		{"commit.Join", "site", func() error { return with(commit.Join(s, "/a", "", nil)) }},
+		{"commit.Retire", "site", func() error { return with(commit.Retire(soon(), s, "/a", "")) }},
 		{"inspect.Look", "Window", func() error { return with(inspect.Look(soon(), s, "/a", &inspect.Options{Window: -1})) }},
 		{"inspect.Watch", "Pause", func() error { return with(inspect.Watch(s, "/a", &inspect.Options{Pause: -1})) }},
 		{"config.Open", "codec", func() error { return with(config.Open[string](s, "/a", nil, nil)) }},
@@ -540,8 +545,8 @@ func TestBadInput(t *testing.T) {
 	})
 }
 
-// TestServersDown: the error of every call that waits says which server does not answer, and why, when its context ends
-// while there is no connection.
+// TestServersDown: the error of every call that waits says which server does not answer, and why,
+// when its context ends while there is no connection.
 func TestServersDown(t *testing.T) {
 	for _, f := range functions() {
 		if !f.blocks {
@@ -623,7 +628,7 @@ func waiting(t *testing.T, s *session.Session) map[string]func(context.Context) 
 		"Barrier.TryRaise": func(ctx context.Context) error { return with(b.TryRaise(ctx)) },
 		"Double.Enter":     d.Enter,
 		"Value.Set":        func(ctx context.Context) error { return v.Set(ctx, "a") },
-		"Participant.Vote": func(ctx context.Context) error { return p.Vote(ctx, "a", commit.Yes) },
+		"Participant.Vote": func(ctx context.Context) error { return p.Vote(ctx, tx.Tx(), commit.Yes) },
 		"Transaction.Wait": func(ctx context.Context) error { return with(tx.Wait(ctx)) },
 		"Queue.Put":        func(ctx context.Context) error { return with(q.Put(ctx, []byte("a"))) },
 		"Queue.Take":       func(ctx context.Context) error { return with(q.Take(ctx)) },

@@ -2,112 +2,117 @@ package policy
 
 import (
 	"go/ast"
-	"go/scanner"
 	"go/token"
 	"os"
 	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
+	"unicode/utf8"
 
 	"github.com/zkactors/zkactors/internal/check"
 )
 
-// vague are words that name no party of a protocol: a comment says contender, holder, caller, client,
-// session or server instead.
-var vague = regexp.MustCompile(`(?i)\b(somebody|nobody|everybody|anybody|whoever)\b|(^|[.:;] )Who\b`)
+// No test counts words, or comments: sentences that are written for a counter read like that. These
+// patterns are wrong wherever they stand.
+var wrong = []struct {
+	pattern *regexp.Regexp
+	why     string
+}{
+	{
+		regexp.MustCompile(`(?i)\b(somebody|nobody|everybody|anybody|whoever)\b|(^|[.:;] )Who\b`),
+		"a party of a protocol has a name: contender, holder, caller, client, session, server",
+	},
+	{regexp.MustCompile(`\b(is|are|was|were|be|been|being) told\b`), "a party receives, or learns"},
+}
 
-// longest is the number of words that a sentence of a comment may have.
-const longest = 25
-
-// TestCommentsNameTheirSubjects holds the comments and error texts of the library to the words of its field.
-func TestCommentsNameTheirSubjects(t *testing.T) {
+// TestWords looks for wrong patterns in the comments and the error texts of the library.
+func TestWords(t *testing.T) {
 	for _, s := range sources(t) {
 		if _, library := layerOf(s.dir); !library || s.test {
 			continue
 		}
-		for _, group := range s.ast.Comments {
-			for _, sentence := range sentences(group) {
-				if vague.MatchString(sentence) {
-					t.Errorf("%s: no party of the protocol: %s", s.at(group), sentence)
-				}
-				if n := len(strings.Fields(sentence)); n > longest {
-					t.Errorf("%s: a sentence of %d words: %s", s.at(group), n, sentence)
+		examine := func(at ast.Node, text string) {
+			for _, w := range wrong {
+				if found := w.pattern.FindString(text); found != "" {
+					t.Errorf("%s: %q: %s", s.at(at), found, w.why)
 				}
 			}
 		}
+		for _, group := range s.ast.Comments {
+			for _, sentence := range strings.SplitAfter(strings.Join(strings.Fields(group.Text()), " "), ". ") {
+				examine(group, sentence)
+			}
+		}
 		ast.Inspect(s.ast, func(n ast.Node) bool {
-			if lit, ok := n.(*ast.BasicLit); ok && lit.Kind == token.STRING && vague.MatchString(lit.Value) {
-				t.Errorf("%s: no party of the protocol: %s", s.at(lit), lit.Value)
+			if lit, ok := n.(*ast.BasicLit); ok && lit.Kind == token.STRING {
+				examine(lit, lit.Value)
 			}
 			return true
 		})
 	}
 }
 
-var ends = regexp.MustCompile(`[.:;!?] |[.:;!?]?\n`)
+// unwrapped are lines of a page that keep their length: code, rows of tables, pictures.
+var unwrapped = regexp.MustCompile(`^    |^\||^<picture>|^\[?!\[`)
 
-// sentences returns the sentences of a comment, and what stands between a colon or a semicolon and the next.
-// Pictures and code stand by themselves, as do the items of lists.
-func sentences(group *ast.CommentGroup) []string {
-	var text strings.Builder
-	for _, line := range group.List {
-		words := strings.TrimPrefix(line.Text, "//")
-		switch {
-		case strings.TrimSpace(words) == "", strings.HasPrefix(words, "\t"), strings.HasPrefix(words, " #"), strings.HasPrefix(words, "   - "):
-			text.WriteString("\n")
-		}
-		text.WriteString(strings.TrimSpace(words) + " ")
-		if strings.HasPrefix(words, "\t") || strings.HasPrefix(words, " #") {
-			text.WriteString("\n")
-		}
-	}
-	return ends.Split(text.String(), -1)
-}
+// columns is the width of comments and of Markdown. Code may be a little wider.
+const columns = 100
 
-// TestMachinesAreExplained counts the lines that contain comments in each file that has the Step of a machine:
-// at least 35 for 100 lines of code.
-func TestMachinesAreExplained(t *testing.T) {
-	const enough = 35
+// TestTextIsWrapped: no line of a comment that has the line to itself, and no line of a page, is
+// wider than columns. A tab counts for four. Text that cannot be wrapped is left out: directives,
+// words without a space, and the output of examples; in a page code, tables, pictures, and the text
+// that a program has written between its marks.
+func TestTextIsWrapped(t *testing.T) {
 	for _, s := range sources(t) {
-		if _, library := layerOf(s.dir); !library || s.test || !steps(s.ast) {
+		if s.name == "example_test.go" {
 			continue
 		}
-		if comments, code := lines(t, s.path()); 100*comments < enough*code {
-			t.Errorf("%s: %d lines of comments for %d of code", s.path(), comments, code)
-		}
-	}
-}
-
-// steps reports whether a file declares a method like that of [actors.Machine]: Step, with an input and effects.
-func steps(file *ast.File) bool {
-	for _, decl := range file.Decls {
-		if f, ok := decl.(*ast.FuncDecl); ok && f.Recv != nil && f.Name.Name == "Step" && f.Type.Params.NumFields() == 2 {
-			return true
-		}
-	}
-	return false
-}
-
-// lines returns the numbers of lines that contain comments, and that contain code.
-func lines(t *testing.T, path string) (comments, code int) {
-	t.Helper()
-	text := check.Have(os.ReadFile(filepath.Join(root, path)))(t)
-	fset := token.NewFileSet()
-	file := fset.AddFile(path, -1, len(text))
-	var s scanner.Scanner
-	s.Init(file, text, nil, scanner.ScanComments)
-	seen := map[bool]map[int]bool{true: {}, false: {}} // by whether it is a comment
-	for {
-		pos, tok, lit := s.Scan()
-		switch {
-		case tok == token.EOF:
-			return len(seen[true]), len(seen[false])
-		case tok == token.SEMICOLON && lit == "\n":
-		default:
-			for i := range strings.Count(lit, "\n") + 1 {
-				seen[tok == token.COMMENT][file.Line(pos)+i] = true
+		for i, line := range textOf(t, s.path()) {
+			comment := strings.TrimLeft(line, "\t")
+			if text, is := strings.CutPrefix(comment, "// "); is && wide(line, text) {
+				t.Errorf("%s:%d: a comment of over %d columns", s.path(), i+1, columns)
 			}
 		}
 	}
+	for _, page := range pages(t) {
+		code, written := false, false
+		for i, line := range textOf(t, page) {
+			switch {
+			case strings.HasPrefix(line, "```"):
+				code = !code
+			case strings.HasPrefix(line, "<!-- end of"):
+				written = false
+			case strings.HasPrefix(line, "<!-- ") && strings.Contains(line, ": written by "):
+				written = true
+			}
+			if !code && !written && !unwrapped.MatchString(line) && wide(line, line) {
+				t.Errorf("%s:%d: over %d columns", page, i+1, columns)
+			}
+		}
+	}
+}
+
+// wide reports whether a line is too wide, and its text could be wrapped.
+func wide(line, text string) bool {
+	const more = 3 // columns that a tab has beside its first
+	width := utf8.RuneCountInString(line) + more*strings.Count(line, "\t")
+	return width > columns && strings.Contains(strings.TrimSpace(text), " ")
+}
+
+// textOf returns the lines of a file below the root.
+func textOf(t *testing.T, path string) []string {
+	t.Helper()
+	return strings.Split(string(check.Have(os.ReadFile(filepath.Join(root, path)))(t)), "\n")
+}
+
+// pages returns the Markdown pages of the module, relative to the root.
+func pages(t *testing.T) (all []string) {
+	t.Helper()
+	for _, pattern := range []string{"*.md", "docs/*.md", "docs/adr/*.md", "bench/*.md", "examples/*.md", "examples/*/*.md"} {
+		for _, page := range check.Have(filepath.Glob(filepath.Join(root, pattern)))(t) {
+			all = append(all, filepath.ToSlash(check.Have(filepath.Rel(root, page))(t)))
+		}
+	}
+	return all
 }

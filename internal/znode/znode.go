@@ -1,10 +1,12 @@
-// Package znode has what sessions and recipes do with the paths and names of znodes.
+// Package znode has functions of sessions and recipes for the paths and names of znodes.
 package znode
 
 import (
 	"crypto/rand"
+	"encoding/binary"
 	"encoding/hex"
 	"strings"
+	"time"
 )
 
 // Join returns the path of the child of dir with the given name.
@@ -43,5 +45,13 @@ func NewGUID() string {
 // form that Curator introduced.
 func GUIDName(guid, name string) string { return "_c_" + guid + "-" + name }
 
-// HasGUID reports whether name is that of a node created with the GUID.
+// HasGUID reports whether name is the name of a node that was created with the GUID.
 func HasGUID(name, guid string) bool { return strings.HasPrefix(name, GUIDName(guid, "")) }
+
+// Spread returns the part of a time that belongs to a GUID. Handles that wait for their parts act
+// one after the other: docs/adr/0056.
+func Spread(guid string, all time.Duration) time.Duration {
+	var part [2]byte
+	_, _ = hex.Decode(part[:], []byte(guid[:4])) // they are digits
+	return all * time.Duration(binary.BigEndian.Uint16(part[:])) >> 16
+}

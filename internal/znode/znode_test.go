@@ -3,6 +3,7 @@ package znode
 import (
 	"strings"
 	"testing"
+	"time"
 
 	"pgregory.net/rapid"
 )
@@ -16,4 +17,22 @@ func TestJoinAndSplit(t *testing.T) {
 			t.Fatalf("Split(%q) = %q, %q", path, dir, name)
 		}
 	})
+}
+
+// TestSpread: the parts of GUIDs are within the time, and all over it.
+func TestSpread(t *testing.T) {
+	const all, many = time.Minute, 1000
+	var tenths [10]int
+	for range many {
+		part := Spread(NewGUID(), all)
+		if part < 0 || part >= all {
+			t.Fatalf("part %v of %v", part, all)
+		}
+		tenths[10*part/all]++
+	}
+	for i, n := range tenths {
+		if n < many/30 || n > many/5 {
+			t.Errorf("%d of %d parts are in tenth %d", n, many, i)
+		}
+	}
 }

@@ -12,8 +12,8 @@ import (
 	"github.com/zkactors/zkactors/session"
 )
 
-// A Barrier is a node: while it stands, clients wait. It is safe for concurrent use, and must be
-// closed. After Close its commands return [ErrClosed].
+// A Barrier is a handle on a node: while the node stands, clients wait. It is safe for concurrent
+// use, and must be closed. After Close its commands return [ErrClosed].
 type Barrier struct {
 	session *session.Session
 	path    string
@@ -22,11 +22,11 @@ type Barrier struct {
 	reason  client.Reason
 }
 
-// New begins to watch the barrier at path, and returns at once: [Barrier.Events] reports
-// whether it stands.
+// New begins to watch the barrier at path, and returns at once: [Barrier.Events] reports whether it
+// stands.
 //
-// If opts is nil, the default options are used. The error names what is wrong with the
-// arguments.
+// If opts is nil, the default options are used. The error names the argument that is refused, and
+// why.
 func New(s *session.Session, path string, opts *Options) (*Barrier, error) {
 	if err := validate(s, path); err != nil {
 		return nil, err
@@ -39,7 +39,7 @@ func New(s *session.Session, path string, opts *Options) (*Barrier, error) {
 		Stop:    stop{},
 		Merge:   merge,
 	})
-	b.viewer.begin(func(in viewInput) { _ = b.actor.Tell(in) }, b.actor.Ended()) // an ended machine needs no news
+	b.viewer.begin(func(in viewInput) { _ = b.actor.Tell(in) }, b.actor.Ended()) // an ended machine ignores the session
 	return b, nil
 }
 
@@ -60,12 +60,12 @@ func (b *Barrier) observe(v view, events []Event) {
 }
 
 // Lift lifts the barrier that stands, or returns nil if none does. A barrier that is raised after
-// this one is lifted stays, whatever reply is lost. If the reply is lost, and a barrier of which the
-// session had not heard stands, Lift cannot know which of them it is: the error wraps
-// [session.ErrUnknownOutcome]. A node with children is not lifted: the error
+// this one is lifted stays, whatever reply is lost. A node with children is not lifted: the error
 // wraps [session.ErrNotEmpty].
 //
-// After [session.ErrUnknownOutcome] it may have been lifted; Lift may be called again.
+// The reply may be lost, and a barrier stand that is newer than all that the session has seen. Then
+// Lift cannot tell whether that one has replaced the barrier that it was to lift. The error wraps
+// [session.ErrUnknownOutcome]: the barrier may have been lifted, and Lift may be called again.
 func (b *Barrier) Lift(ctx context.Context) error {
 	if err := b.refusal(ctx); err != nil {
 		return b.explain("lift", err)
@@ -77,9 +77,9 @@ func (b *Barrier) Lift(ctx context.Context) error {
 	return b.explain("lift", err)
 }
 
-// Wait returns nil when no barrier stands: at once, if none does. See [Options.Sync]. A waiter
-// that was disconnected while the barrier was lifted and raised again waits for the new one. The
-// error wraps [ErrLayout] if the node at the path has children.
+// Wait returns nil when no barrier stands: at once, if none does. See [Options.Sync]. A waiter that
+// was disconnected while the barrier was lifted and raised again waits for the new one. The error
+// wraps [ErrLayout] if the node at the path has children.
 func (b *Barrier) Wait(ctx context.Context) error {
 	if err := b.refusal(ctx); err != nil {
 		return b.explain("wait", err)
@@ -95,12 +95,12 @@ func (b *Barrier) Wait(ctx context.Context) error {
 	case errors.Is(err, actors.ErrEnded):
 		err = client.Because(ErrClosed, b.Err())
 	default:
-		_ = b.actor.Tell(give{asked}) // an ended machine keeps nothing
+		_ = b.actor.Tell(give{asked}) // an ended machine has answered
 	}
 	return b.explain("wait", err)
 }
 
-// refusal returns why a command cannot even begin.
+// refusal returns why a command cannot begin.
 func (b *Barrier) refusal(ctx context.Context) error {
 	if client.Closed(b.Done()) {
 		return client.Because(ErrClosed, b.Err())
@@ -112,19 +112,19 @@ func (b *Barrier) refusal(ctx context.Context) error {
 //
 //	(Raised | Released)* Closed
 //
-// It begins with what is there at present. A reader that is slow gets the newest, not every one.
-// The channel is closed after the last event: receive with "ev, ok := <-events", because a select
-// over a closed channel spins.
+// It begins with the present state. A slow reader gets the newest event, not every event. The
+// channel is closed after the last event: receive with "ev, ok := <-events", because a select over
+// a closed channel spins.
 func (b *Barrier) Events() <-chan Event { return b.actor.Events() }
 
 // Done returns a channel that is closed when the handle has ended.
 func (b *Barrier) Done() <-chan struct{} { return b.actor.Ended() }
 
-// Err returns why the handle has ended: [session.ErrClosed], or the error that keeps the
-// node from being read. It returns nil while it has not, and after Close.
+// Err returns why the handle has ended: [session.ErrClosed], or the error that keeps the node from
+// being read. It returns nil before the end, and after Close.
 func (b *Barrier) Err() error { return b.reason.Err() }
 
-// Close ends the handle. The barrier stays as it is. It may be called any number of times.
+// Close ends the handle; the barrier stays as it is. Close may be called any number of times.
 func (b *Barrier) Close() { b.actor.Close() }
 
 func (b *Barrier) explain(op string, err error) error {
@@ -158,7 +158,7 @@ func (p *viewer) perform(e viewEffect, tell func(viewInput)) {
 		}))
 	case look:
 		p.look(e, func(in looked) {
-			in.turn = e.turn
+			in.requestID = e.requestID
 			owned.Tell[viewInput](&p.owned, in.err, tell, in)
 		})
 	case settle:
@@ -166,7 +166,7 @@ func (p *viewer) perform(e viewEffect, tell func(viewInput)) {
 	}
 }
 
-// look reads what stands, and answers once.
+// look reads the path once, and answers once.
 func (p *viewer) look(e look, answer func(looked)) {
 	a := p.session.Async(e.epoch)
 	read := func() {
@@ -194,5 +194,5 @@ func (p *viewer) look(e look, answer func(looked)) {
 // String describes the barrier in one short line.
 func (b *Barrier) String() string { return "barrier " + b.path }
 
-// Format implements [fmt.Formatter]: every verb prints String, and reads no more than that.
+// Format implements [fmt.Formatter]: every verb prints String, without reading the fields.
 func (b *Barrier) Format(f fmt.State, _ rune) { client.Print(f, b) }

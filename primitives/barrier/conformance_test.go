@@ -23,22 +23,19 @@ func TestConformance(t *testing.T) {
 
 // TestDoubleConformance runs the suite with parties that wait, and with parties that are inside.
 func TestDoubleConformance(t *testing.T) {
-	for name, parties := range map[string]int{"waiting": 2, "inside": 1} {
-		t.Run(name, func(t *testing.T) {
-			conformance.Run(t, conformance.Recipe[barrier.DoubleEvent]{
-				Open: func(s *session.Session) (conformance.Handle[barrier.DoubleEvent], error) {
-					d, err := barrier.NewDouble(s, path, parties, nil)
-					if err != nil {
-						return nil, err
-					}
-					go func() { _ = d.Enter(context.Background()) }() // Close ends it
-					return d, nil
-				},
-				Last: func(ev barrier.DoubleEvent) bool {
-					_, last := ev.(barrier.Closed)
-					return last
-				},
-			})
-		})
+	recipe := func(name string, parties int) conformance.Recipe[barrier.DoubleEvent] {
+		return conformance.Recipe[barrier.DoubleEvent]{
+			Name: name,
+			Open: func(s *session.Session) (conformance.Handle[barrier.DoubleEvent], error) {
+				d, err := barrier.NewDouble(s, path, parties, nil)
+				if err != nil {
+					return nil, err
+				}
+				go func() { _ = d.Enter(context.Background()) }() // Close ends it
+				return d, nil
+			},
+			Last: conformance.Is[barrier.Closed, barrier.DoubleEvent],
+		}
 	}
+	conformance.Run(t, recipe("waiting", 2), recipe("inside", 1))
 }

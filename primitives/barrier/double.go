@@ -26,11 +26,11 @@ type Double struct {
 	reason client.Reason
 }
 
-// NewDouble returns a handle of the double barrier at path, whose rounds have so many parties. It
-// makes no request.
+// NewDouble returns a handle of the double barrier at path, whose rounds have the given number of
+// parties. It makes no request.
 //
-// If opts is nil, the default options are used. The error names what is wrong with the
-// arguments.
+// If opts is nil, the default options are used. The error names the argument that is refused, and
+// why.
 func NewDouble(s *session.Session, path string, parties int, opts *DoubleOptions) (*Double, error) {
 	o := client.Options(opts)
 	id := znode.NewGUID()
@@ -56,22 +56,23 @@ func NewDouble(s *session.Session, path string, parties int, opts *DoubleOptions
 		Merge:   mergeDouble,
 		Keep:    keepDouble,
 	})
-	d.party.begin(func(in input) { _ = d.actor.Tell(in) }, d.actor.Ended()) // an ended machine needs no news
+	d.party.begin(func(in input) { _ = d.actor.Tell(in) }, d.actor.Ended()) // an ended machine ignores the session
 	return d, nil
 }
 
 // Enter waits until as many parties as the barrier is for have called it, and a round begins that
 // lists this one. If the session expires before, Enter goes on in the next session.
 //
-// If ctx ends first, Enter withdraws. It returns the cause if the handle is out: no node of
-// it is left, unless its session has expired, with which the node goes. It returns nil if a round
-// that lists the handle has begun: the handle is in. Only the server knows which, so Enter may then
-// wait until the session's deadline.
+// If ctx ends first, Enter withdraws. It returns the cause if the handle is out: no node of it is
+// left, unless its session has expired, which deletes the node. It returns nil if a round that
+// lists the handle has begun: the handle is in. Only the server knows which, so Enter may then wait
+// until the session's deadline.
 //
-// The error wraps [ErrEntered] if the handle is in a round or another Enter waits, [ErrParties], or
-// [ErrLayout]: the path is another recipe's, or a foreign node keeps the last round from being
-// removed. Of a foreign node only the party is told with which the round would begin. It withdraws, and
-// the others wait for another party.
+// The error wraps [ErrEntered] if the handle is in a round or another Enter waits. It wraps
+// [ErrParties] if the path is for another number of parties. It wraps [ErrLayout] if the path
+// belongs to another recipe, or a foreign node keeps the last round from being deleted. Only the
+// party that would start the round gets the error of a foreign node. It withdraws, and the others
+// wait for another party.
 func (d *Double) Enter(ctx context.Context) error {
 	if err := client.Usable(ctx); err != nil {
 		return d.explain("enter", err)
@@ -96,12 +97,13 @@ func (d *Double) Enter(ctx context.Context) error {
 	return d.explain("enter", err)
 }
 
-// Leave leaves the round, and waits until all its members have left it, or crashed. If ctx
-// ends first, it returns the cause. The handle has left or will leave all the same, and Leave
-// may be called again to wait for the others.
+// Leave leaves the round, and waits until all its members have left it, or crashed. If ctx ends
+// first, it returns the cause. The handle has left or will leave all the same, and Leave may be
+// called again to wait for the others.
 //
 // Leave does not wait for a member whose session has expired on the server. If the handle itself is
-// in no round, the error wraps [ErrNotEntered]. If the membership was lost, it also wraps the reason.
+// in no round, the error wraps [ErrNotEntered]. If the membership was lost, it also wraps the
+// reason.
 func (d *Double) Leave(ctx context.Context) error {
 	err := client.Ask(ctx, d.actor, func(reply actors.Reply[error]) input { return leave{reply} })
 	if errors.Is(err, actors.ErrEnded) {
@@ -114,22 +116,22 @@ func (d *Double) Leave(ctx context.Context) error {
 //
 //	(Waiting* (Entered Leaving* (Left | Lost) | Withdrawn))* Closed
 //
-// [Closed] may cut it short anywhere. Events that count parties merge until they are received. It begins
-// with the newest event before the first call, and with Entered before a Leaving.
-// The channel is closed after the last event: receive with "ev, ok := <-events", because a select
-// over a closed channel spins.
+// [Closed] may come anywhere. Events that count parties merge until they are received. The channel
+// begins with the newest event before the first call, and with Entered before a Leaving. It is
+// closed after the last event: receive with "ev, ok := <-events", because a select over a closed
+// channel spins.
 func (d *Double) Events() <-chan DoubleEvent { return d.actor.Events() }
 
 // Done returns a channel that is closed when the handle has ended.
 func (d *Double) Done() <-chan struct{} { return d.actor.Ended() }
 
-// Err returns [session.ErrClosed] if the handle has ended with its session. It returns nil
-// while it has not, and after Close.
+// Err returns [session.ErrClosed] if the handle has ended with its session. It returns nil before
+// the end, and after Close.
 func (d *Double) Err() error { return d.reason.Err() }
 
-// Close deletes the node of the handle if there is one, and waits until it is gone, at most
-// until the session's deadline has passed. It does not wait for other parties. It may be
-// called any number of times.
+// Close deletes the node of the handle if there is one, and waits until that is confirmed, at most
+// until the session's deadline has passed. It does not wait for other parties. It may be called any
+// number of times.
 func (d *Double) Close() { d.actor.Close() }
 
 func (d *Double) explain(op string, err error) error {
@@ -162,14 +164,14 @@ type performer struct {
 	session client.Session
 	path    string
 	owned   owned.Set
-	release func() // not nil while the session is relied on; of the actor's goroutine
+	release func() // not nil while we rely on the session; used by the actor's goroutine
 }
 
 func (p *performer) begin(tell func(input), ended <-chan struct{}) {
 	p.owned.Follow(p.session, func(ev session.Event) { tell(heard{ev}) }, ended)
 }
 
-// rely has the session's lease hold while others wait for our node to go.
+// rely keeps the session's lease while other parties wait for our node to be deleted.
 func (p *performer) rely(wanted bool) {
 	switch {
 	case wanted && p.release == nil:
@@ -180,7 +182,7 @@ func (p *performer) rely(wanted bool) {
 	}
 }
 
-// Paths.
+// The paths of the nodes.
 
 func (p *performer) dir(round int) string { return znode.Join(p.path, strconv.Itoa(round)) }
 func (p *performer) in(round int) string  { return znode.Join(p.dir(round), "in") }
@@ -199,16 +201,20 @@ func decode(data []byte) (book, error) {
 	return book(r), nil
 }
 
-// fits refuses so many parties that a round could not be begun.
+// fits refuses a number of parties with which no round could begin, because the record, which has
+// the names of all members, would be too long. It assumes that all names are as long as this
+// party's. So the party with the longest name is refused before any round fails, unless its session
+// allows longer requests than the others.
 func (p *performer) fits(id, label string, parties int) error {
-	const enough = 1 << 20 // more than any limit of a request allows
+	const enough = 1 << 20 // longer than any request may be
 	name := fmt.Sprintf("%010d-%s-%010d-%s", 0, id, 0, label)
 	e := request{step: starting, round: 1 << 30, book: book{1 << 30, parties, slices.Repeat([]string{name}, min(parties, enough/len(name)))}}
 	return p.session.Fits(p.ops(e)...)
 }
 
-// create makes the directories of a round. The server removes a container that is empty only
-// if it has had a child.
+// create returns the operations that create the directories of a round. They give the lower
+// directory a child for a moment, because the server removes an empty container only after it has
+// had a child.
 func (p *performer) create(round int) []session.Op {
 	used := znode.Join(p.in(round), "used")
 	return []session.Op{
@@ -219,7 +225,7 @@ func (p *performer) create(round int) []session.Op {
 	}
 }
 
-// absent fails if the directory of a round stands.
+// absent returns operations that fail if the directory of a round stands, and change nothing.
 func (p *performer) absent(round int) []session.Op {
 	return []session.Op{session.CreateOp(p.dir(round), nil, session.Persistent), session.DeleteOp(p.dir(round), session.AnyVersion)}
 }
@@ -258,12 +264,12 @@ func (p *performer) ops(e request) (ops []session.Op) {
 			ops = append(ops, session.DeleteOp(p.in(e.round), session.AnyVersion))
 		}
 		ops = append(ops, session.DeleteOp(p.dir(e.round), session.AnyVersion))
-	case idle, ensuring, inspecting, listing, looking, syncing:
+	case idle, ensuring, inspecting, listing, checking, looking, syncing, rereading:
 	}
 	return ops
 }
 
-// culprit returns which node has failed a request.
+// culprit returns the node with which a request failed.
 func (p *performer) culprit(e request, path string) culprit {
 	dir, _ := znode.Split(path)
 	switch {
@@ -281,7 +287,7 @@ func (p *performer) culprit(e request, path string) culprit {
 	return other
 }
 
-// perform starts one thing that the machine asked for.
+// perform starts the execution of one effect.
 func (p *performer) perform(e effect, tell func(input)) {
 	switch e := e.(type) {
 	case follow:
@@ -309,6 +315,8 @@ func (p *performer) perform(e effect, tell func(input)) {
 		p.owned.Cancel(wait{})
 	case wait:
 		p.owned.Keep(wait{}, owned.Func(p.session.After(e.long, func() { tell(tick{e.n}) })))
+	case readLater:
+		p.owned.After(readLater{}, e.after, func() { tell(due{e.epoch, e.sight}) })
 	case request:
 		p.request(e, tell)
 	case abandon:
@@ -326,22 +334,39 @@ func (p *performer) told(e follow, tell func(input)) func(session.Reading, error
 			tell(blind{e.epoch, err})
 			return
 		}
-		in := saw{epoch: e.epoch, zxid: r.Zxid}
+		in := saw{epoch: e.epoch}
 		if r.Stat != nil {
-			in.czxid, in.version, in.fresh, in.nodes = r.Stat.Czxid, r.Stat.Version, len(r.Data) == 0, int(r.Stat.NumChildren)
-			if !in.fresh {
-				in.book, in.bad = decode(r.Data)
-			}
+			in.sight = sightOf(r.Data, r.Stat)
 		}
+		in.zxid = r.Zxid
 		tell(in)
 	}
 }
 
-// request makes a request, and answers once.
+// sightOf returns the sight of a record with these data and this Stat.
+func sightOf(data []byte, stat *session.Stat) sight {
+	s := sight{
+		zxid: max(stat.Mzxid, stat.Pzxid), czxid: stat.Czxid, version: stat.Version,
+		fresh: len(data) == 0, nodes: int(stat.NumChildren),
+	}
+	if !s.fresh {
+		s.book, s.bad = decode(data)
+	}
+	return s
+}
+
+// settled reports whether the watch on the record has delivered every change that the session knows
+// of. It is called where the session gives its answers.
+func (p *performer) settled() bool {
+	sub, _ := p.owned.Get(follow{}).(client.Subscription)
+	return client.Settled(sub)
+}
+
+// request sends a request, and answers once.
 func (p *performer) request(e request, tell func(input)) {
 	a := p.session.Async(e.epoch)
 	reply := func(in answered) {
-		in.turn = e.turn
+		in.requestID, in.settled = e.requestID, p.settled()
 		p.owned.Answer(in.err, func() { tell(in) })
 	}
 	switch e.step {
@@ -351,6 +376,24 @@ func (p *performer) request(e request, tell func(input)) {
 		a.Sync(p.path, func(err error) { reply(answered{err: err}) })
 	case inspecting:
 		a.Children(p.path, func(names []string, _ *session.Stat, err error) { reply(answered{err: err, names: names}) })
+	case checking:
+		a.Get(p.path, func(data []byte, _ *session.Stat, err error) {
+			in := answered{err: err}
+			if len(data) > 0 {
+				var b book
+				b, in.bad = decode(data)
+				in.names = b.Members
+			}
+			reply(in)
+		})
+	case rereading:
+		a.Get(p.path, func(data []byte, stat *session.Stat, err error) {
+			in := answered{err: err}
+			if stat != nil {
+				in.read = sightOf(data, stat)
+			}
+			reply(in)
+		})
 	case listing, looking:
 		a.Children(p.in(e.round), func(names []string, stat *session.Stat, err error) {
 			in := answered{err: err}
@@ -358,7 +401,7 @@ func (p *performer) request(e request, tell func(input)) {
 				in.czxid = stat.Czxid
 			}
 			if e.step == looking && errors.Is(err, session.ErrNoNode) {
-				in.err = nil // the server has removed it
+				in.err = nil // the server has removed the directory
 			}
 			for _, name := range names {
 				if nodes.PartyName(name) == "" {
@@ -394,5 +437,5 @@ func (p *performer) request(e request, tell func(input)) {
 // String describes the barrier in one short line.
 func (d *Double) String() string { return "double barrier " + d.path }
 
-// Format implements [fmt.Formatter]: every verb prints String, and reads no more than that.
+// Format implements [fmt.Formatter]: every verb prints String, without reading the fields.
 func (d *Double) Format(f fmt.State, _ rune) { client.Print(f, d) }

@@ -75,8 +75,8 @@ func TestRounds(t *testing.T) {
 	})
 }
 
-// TestRecordRemoved has the server remove the record between two rounds: their numbers go on for handles that have
-// seen some.
+// TestRecordRemoved has the server remove the record between two rounds: their numbers go on for
+// handles that have seen some.
 func TestRecordRemoved(t *testing.T) {
 	bubble(t, 3, zktest.Config{}, func(t *testing.T, srv *zktest.Server, s []*session.Session) {
 		handles := doubles(t, s, 3)
@@ -103,8 +103,8 @@ func TestRecordRemoved(t *testing.T) {
 	})
 }
 
-// TestRequestsPerRound counts them: they are linear in the parties, and so are notifications. A party
-// that leaves makes two requests.
+// TestRequestsPerRound counts them: they are linear in the parties, and so are notifications. A
+// party that leaves makes two requests.
 func TestRequestsPerRound(t *testing.T) {
 	for _, n := range []int{5, 10, 100} { // the record of 100 is too large for a watch that is not used to be kept
 		bubble(t, n, zktest.Config{}, func(t *testing.T, srv *zktest.Server, s []*session.Session) {
@@ -129,8 +129,8 @@ func TestRequestsPerRound(t *testing.T) {
 			for _, call := range calls {
 				ok(t, settled(t, "Enter", call))
 			}
-			// Of each party: the creation, the watch of its own node, the record; and a list and the
-			// beginning. The record wakes each up.
+			// Of each party: the creation, the watch of its own node, the record; and a list and
+			// the beginning. The record wakes each up.
 			entering, woken := srv.Requests().Total(), notified.Load()
 			check.True(t, entering == 3*n+2 && woken == int64(n), "%d parties enter with %d requests, and are notified %d times", n, entering, woken)
 			calls = calls[:0]
@@ -147,7 +147,8 @@ func TestRequestsPerRound(t *testing.T) {
 			for _, call := range calls {
 				ok(t, settled(t, "Leave", call))
 			}
-			// Each is notified of the end of its own node, and all but the last of the end of the round.
+			// Each is notified of the end of its own node, and all but the last of the end of the
+			// round.
 			woken = notified.Load() - woken
 			check.True(t, woken == int64(2*n-1), "%d parties leave, and are notified %d times", n, woken)
 			t.Logf("%d parties: %d requests to enter and %d to leave", n, entering, leaving)
@@ -422,7 +423,8 @@ func TestForeignNodes(t *testing.T) {
 			check.True(t, errors.Is(x.err, x.want), "%s: %v, want %v", what, x.err, x.want)
 			t.Logf("%s: %v", what, x.err)
 		}
-		// A node beside the parties does not keep members from leaving, but the next round from beginning.
+		// A node beside the parties does not keep members from leaving, but the next round from
+		// beginning.
 		for round, foreign := range map[int]string{1: path + "/1/in/x", 2: path + "/2/y"} {
 			a, b := double(t, s[0], 2, "a"), double(t, s[1], 2, "b")
 			both := func(do func(*barrier.Double, context.Context) error) {

@@ -8,48 +8,51 @@ import (
 	"github.com/zkactors/zkactors/internal/client"
 )
 
-// The errors that callers can act on, beside those of package session.
+// The errors that callers can act on, beside the errors of package session.
 var (
-	// ErrClosed means that the handle was closed, or has ended for the reason that is
-	// wrapped too.
+	// ErrClosed means that the handle was closed, or has ended. In the latter case the error also
+	// wraps the reason.
 	ErrClosed = errors.New("barrier handle closed")
 
-	// ErrEntered means that the handle is in a round, or about to enter one, already.
+	// ErrEntered means that the handle is in a round already, or that another Enter waits.
 	ErrEntered = errors.New("already entered or entering")
 
-	// ErrNotEntered means that the handle is in no round. If a membership was lost, the reason is
-	// wrapped too.
+	// ErrNotEntered means that the handle is in no round. It also wraps the reason if a membership
+	// was lost.
 	ErrNotEntered = errors.New("not entered")
 
-	// ErrParties means that the double barrier is recorded with another number of
-	// parties. The record goes when the path has been empty for a while.
+	// ErrParties means that the double barrier is recorded with another number of parties. A few
+	// minutes after the last party has left, the server deletes the directories of the rounds. From
+	// then on another number may use the path.
 	ErrParties = errors.New("another number of parties")
 
-	// ErrLayout means that a node at the path, or below it, is not of such a barrier, and is in the
-	// way. Nothing was changed. With the
-	// double barriers of Curator 5.4 and kazoo 2.8 this was measured: a party of ours that comes where
-	// theirs are is refused. A party of theirs that comes where ours are counts our nodes, and enters at
-	// once. Ours are told when their next round begins, and do not enter it.
+	// ErrLayout means that a node at the path, or below it, belongs to another recipe, and is in
+	// the way. Nothing was changed.
+	//
+	// The following was measured with the double barriers of Curator 5.4 and 5.9, and of kazoo 2.8
+	// and 2.11. A party of ours that comes to a path of theirs is refused. A party of theirs that
+	// comes to a path of ours counts our nodes, and enters at once. Our parties get the error when
+	// their next round begins, and do not enter it.
 	ErrLayout = errors.New("not a barrier's node")
 
 	// ErrNodeGone means that another client has deleted the node of the handle, or of the gate.
 	ErrNodeGone = errors.New("the node was deleted")
 
-	// ErrRaised means that a barrier stands that is not of this [Barrier.TryRaise].
+	// ErrRaised means that another barrier stands: not that of this [Barrier.TryRaise].
 	ErrRaised = errors.New("barrier is raised")
 )
 
-// errWithdrawn answers an Enter or a TryRaise whose context ended, and which came to nothing.
+// errWithdrawn is the outcome of an Enter or a TryRaise that was cancelled and has changed nothing.
 var errWithdrawn = errors.New("withdrawn")
 
-// errBelow refuses a node that cannot be lifted, and is not that of a double barrier.
+// errBelow refuses a node that has children, and so cannot be lifted.
 var errBelow = fmt.Errorf("%w: the node has children, and is of another recipe", ErrLayout)
 
 // recipe is the name of the package in records of the log.
 const recipe = "barrier"
 
-// A DoubleEvent reports what has become of a [Double]. It is one of [Waiting], [Entered],
-// [Leaving], [Left], [Lost], [Withdrawn] and [Closed]; no other type implements it.
+// A DoubleEvent reports a change of a [Double]. It is one of [Waiting], [Entered], [Leaving],
+// [Left], [Lost], [Withdrawn] and [Closed]; no other type implements it.
 //
 //sumtype:decl
 type DoubleEvent interface {
@@ -57,8 +60,8 @@ type DoubleEvent interface {
 	doubleEvent()
 }
 
-// A GateEvent reports what has become of a [Gate]. It is one of [Raised], [Released] and [Lost];
-// no other type implements it.
+// A GateEvent reports a change of a [Gate]. It is one of [Raised], [Released] and [Lost]; no other
+// type implements it.
 //
 //sumtype:decl
 type GateEvent interface {
@@ -66,8 +69,8 @@ type GateEvent interface {
 	gateEvent()
 }
 
-// An Event reports what is at the path of a [Barrier]. It is one of [Raised],
-// [Released] and [Closed]; no other type implements it.
+// An Event reports whether a [Barrier] stands. It is one of [Raised], [Released] and [Closed]; no
+// other type implements it.
 //
 //sumtype:decl
 type Event interface {
@@ -76,8 +79,9 @@ type Event interface {
 }
 
 type (
-	// Waiting means that the node of the handle stands. Present counts the parties that were present
-	// when it was created, or when they were last listed. It is never more than the parties of a round.
+	// Waiting means that the node of the handle stands. Present counts the parties that were
+	// present when the node was created, or when they were last listed. It is at most the number of
+	// a round.
 	Waiting struct{ Present int }
 
 	// Entered means that the round has begun and lists the handle.
@@ -86,33 +90,35 @@ type (
 		Members []string // the names of all members, which are [DoubleOptions.Name]
 	}
 
-	// Leaving means that the handle has left the round, in which others were at that
-	// moment, or when they were last counted.
+	// Leaving means that the handle has left the round, and waits for the others. Remaining counts
+	// the parties that were still in the round when the handle left, or when they were last listed.
 	Leaving struct{ Remaining int }
 
 	// Left means that all members have left the round, or crashed.
 	Left struct{ Round int }
 
-	// Lost means that a [Double] is in the round no more, and has not left it: its session has
-	// expired, its node was deleted, or the nodes of the round cannot be read. From a [Gate]
-	// it means the same of the gate, or that it cannot be lifted.
+	// Lost means, of a [Double], that it is not in the round any more, although it has not left:
+	// its session has expired, its node was deleted, or the nodes of the round cannot be read. Of a
+	// [Gate] it means that its session has expired, or that its node was deleted, cannot be read,
+	// or cannot be deleted.
 	Lost struct{ Err error }
 
-	// Withdrawn means that Enter ended without a round. Err is nil if its context ended.
+	// Withdrawn means that Enter ended without a round. Err is nil if the caller's context ended.
 	Withdrawn struct{ Err error }
 
-	// Raised means that the barrier stands. If it follows another Raised, that barrier was
-	// lifted and this one raised before the session noticed, or the reader. From a [Gate] it
-	// means that the gate is held.
+	// Raised means that the barrier stands. If it follows another Raised, the earlier barrier was
+	// lifted and this one raised before the session, or the reader, noticed. Of a [Gate] it means
+	// that the gate is held.
 	Raised struct {
-		Token int64 // grows with each barrier that is raised at the path
+		// Token grows with each barrier that is raised at the path, unless the servers come back
+		// with older data.
+		Token int64
 	}
 
-	// Released means that no barrier stands. From a [Gate] it means that this one was lifted.
+	// Released means that no barrier stands. Of a [Gate] it means that the gate was lifted.
 	Released struct{}
 
-	// Closed is the last event. Err is nil after Close, and else says why the handle has
-	// ended.
+	// Closed is the last event. Err says why the handle has ended; it is nil after Close.
 	Closed struct{ Err error }
 )
 
@@ -148,17 +154,18 @@ func (Released) String() string { return "released" }
 
 func (e Closed) String() string { return client.Told("closed", e.Err) }
 
-// merge keeps the newest: all of them are levels.
+// merge keeps only the newest event, because all events are levels.
 func merge(_, next Event) (Event, bool) { return next, true }
 
-// keepDouble has a reader that comes late know of the round that is being left.
+// keepDouble keeps Entered for a late reader whose first event is a Leaving: it names the round
+// that is being left.
 func keepDouble(earlier, next DoubleEvent) bool {
 	_, entered := earlier.(Entered)
 	_, leaving := next.(Leaving)
 	return entered && leaving
 }
 
-// mergeDouble merges levels: how many are waited for.
+// mergeDouble merges the events that count parties, which are levels.
 func mergeDouble(last, next DoubleEvent) (DoubleEvent, bool) {
 	switch last.(type) {
 	case Waiting:

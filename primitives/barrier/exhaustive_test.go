@@ -20,34 +20,44 @@ import (
 	"github.com/zkactors/zkactors/session"
 )
 
-// This file goes through every interleaving of up to five handles of a double barrier for two, three or four parties. The
-// machines are those that run in production. They share a small model of the nodes, without performers; machine_test.go has
-// the performers, and random walks. A hall is a value that is copied, so a state costs some microseconds.
+// This file goes through every interleaving of up to five handles of a double barrier for two,
+// three or four parties. The machines are those that run in production. They share a small model of
+// the nodes, without performers; machine_test.go has the performers, and random walks. A hall is a
+// value that is copied, so a state costs some microseconds.
 //
-// A step is one of these: the server executes the request of a party; a follow delivers what the nodes show now; a timer
-// fires; a user enters, leaves, cancels or closes; a fault.
+// A step is one of these: the server executes the request of a party; a follow delivers what the
+// nodes show now; a timer fires; a user enters, leaves, cancels or closes; a fault.
 //
 // Fewer steps than in reality are enough:
 //
-//   - A party has one request under way. It waits as long as the walk likes, and the machine takes the answer when the server
-//     gives it. A machine changes nothing but itself and its next request, which waits in turn.
-//   - A follow delivers at any moment, not only in the order of the wire. That adds histories. Nothing is delivered that a
-//     machine ignores: a directory that still stands, or the node of a name that was given up.
-//   - A connection that breaks is one step, together with what it does to the request under way: the reply is lost, or the
-//     request, and the client knows of that or not. The client could notice later. Then its next request is later too.
-//     A read that fails is made again, which changes nothing.
-//   - A session that ends is one step for the same reason. If the client ends it, the server has the request and the nodes
-//     until it expires the session. If the server ends it first, both are gone, and the client notices at once.
-//     An answer that says so only has the machine wait for the event, so one order of the two stands for both.
-//   - A new session, and a process that starts again, are there at once. They do nothing before their follow delivers.
-//   - Unless the setting says slow, users enter and leave at once. The request waits as long as a user would.
+//   - A party has one request under way. It waits as long as the walk likes, and the machine takes
+//     the answer when the server gives it. A machine changes nothing but itself and its next
+//     request, which waits in turn.
+//   - A follow delivers at any moment, not only in the order of the wire. That adds histories.
+//     Nothing is delivered that a machine ignores: a directory that still stands, or the node of a
+//     name that was given up.
+//   - A connection that breaks is one step, together with what it does to the request under way:
+//     the reply is lost, or the request, and the client knows of that or not. The client could
+//     notice later. Then its next request is later too. A read that fails is made again, which
+//     changes nothing.
+//   - A session that ends is one step for the same reason. If the client ends it, the server has
+//     the request and the nodes until it expires the session. If the server ends it first, both are
+//     gone, and the client notices at once. An answer that says so only has the machine wait for
+//     the event, so one order of the two stands for both.
+//   - A new session, and a process that starts again, are there at once. They do nothing before
+//     their follow delivers.
+//   - Unless the setting says slow, users enter and leave at once. The request waits as long as a
+//     user would.
 //   - Timers fire when nothing else happens, and as often as the setting says at any moment.
-//   - Handles are alike. Of the halls that differ in their order only, one is gone through. Names of the same age
-//     are listed in any order, which has more histories than the order of their IDs.
-//   - A handle that is out and never enters again, is not gone into: only its node and its session on the server count.
-//   - A server looks for empty containers once a minute, and removes one of them then. What is under way is over before the next.
-//   - Of time the machines compare records only: the record before and after it was removed. So the number of the record stands
-//     for the zxid.
+//   - Handles are alike. Of the halls that differ in their order only, one is gone through. Names
+//     of the same age are listed in any order, which has more histories than the order of their
+//     IDs.
+//   - A handle that is out and never enters again, is not gone into: only its node and its session
+//     on the server count.
+//   - A server looks for empty containers once a minute, and removes one of them then. What is
+//     under way is over before the next.
+//   - Of time the machines compare records only: the record before and after it was removed. So the
+//     number of the record stands for the zxid.
 
 // A setting says what a hall begins with, and what may go wrong in it.
 type setting struct {
@@ -91,7 +101,8 @@ func (s *setting) String() string {
 const mostHandles = 5
 
 type (
-	// A hall is a state of everything. It is copied by assignment: its slices are replaced, not modified.
+	// A hall is a state of everything. It is copied by assignment: its slices are replaced, not
+	// modified.
 	hall struct {
 		*setting
 		gen     int8 // counts the records
@@ -105,7 +116,8 @@ type (
 		ghosts  []ghost
 		handles [mostHandles]process
 		left    left
-		reaped  bool // set when the server removes a container, cleared when all is quiet
+		list    []string // set while a machine takes a list of entrants
+		reaped  bool     // set when the server removes a container, cleared when all is quiet
 	}
 	// Left is how many may happen yet.
 	left struct{ faults, cancels, reaps, ticks int8 }
@@ -312,10 +324,14 @@ func (h *hall) perform(n int, e effect) {
 			violate("%d asks for %v, and for %v", n, p.request.step, e.step)
 		}
 		p.asks, p.request = true, e
-		p.request.book.Members = slices.Sorted(slices.Values(e.book.Members)) // in no order of age
+		if e.step == starting { // with the oldest, of which the order of the list decides, not the hash of a name
+			p.request.book.Members = slices.Sorted(slices.Values(present(h.list)[:h.parties]))
+		}
 	case answer:
 		h.returns(n, e.err)
 	case confirm:
+	case readLater:
+		violate("%d has resumed", n)
 	case abandon:
 		violate("%d abandons %s", n, e.name)
 	}
@@ -454,6 +470,8 @@ func (h *hall) execute(r request, n, by int8) answered {
 			h.stands, h.version, h.fresh, h.book = true, 0, true, book{}
 		}
 	case syncing:
+	case rereading:
+		return answered{read: h.sight()}
 	case inspecting:
 		if !h.stands {
 			return answered{err: session.ErrNoNode}
@@ -465,6 +483,11 @@ func (h *hall) execute(r request, n, by int8) answered {
 			}
 		}
 		return answered{names: names}
+	case checking:
+		if !h.stands {
+			return answered{err: session.ErrNoNode}
+		}
+		return answered{names: h.book.Members}
 	case listing, looking:
 		if h.ins&bit == 0 && r.step == listing {
 			return answered{err: session.ErrNoNode}
@@ -605,6 +628,15 @@ func (h *hall) bury(handle, session int8) {
 	h.nodes = slices.DeleteFunc(slices.Clone(h.nodes), func(o node) bool { return o.handle == handle && o.session == session })
 }
 
+// sight returns what a reading of the record shows now.
+func (h *hall) sight() sight {
+	s := sight{zxid: int64(h.gen)}
+	if h.stands {
+		s.czxid, s.version, s.fresh, s.book, s.nodes = int64(h.gen), h.version, h.fresh, h.book, bits.OnesCount16(h.dirs)
+	}
+	return s
+}
+
 // shows returns what a follow of the record delivers now, as a number.
 func (h *hall) shows() int32 {
 	if !h.stands {
@@ -664,9 +696,9 @@ var (
 // fail answers the request of a handle with an error.
 func (h *hall) fail(n int, err error) {
 	p := &h.handles[n]
-	turn := p.request.turn
+	id := p.request.requestID
 	p.asks, p.request = false, request{}
-	h.take(n, answered{turn: turn, err: err})
+	h.take(n, answered{requestID: id, err: err})
 }
 
 func (h *hall) connect(n int) {
@@ -677,7 +709,7 @@ func (h *hall) connect(n int) {
 
 func writes(r request) bool {
 	switch r.step {
-	case inspecting, listing, looking, syncing, idle:
+	case inspecting, listing, checking, looking, syncing, rereading, idle:
 		return false
 	case ensuring, opening, entering, starting, retiring, exiting, shutting:
 	}
@@ -796,7 +828,8 @@ func (h *hall) orders(r request) int {
 	return n
 }
 
-// ties splits the names of a round into those that are surely taken, and those of which so many are wanted.
+// ties splits the names of a round into those that are surely taken, and those of which so many are
+// wanted.
 func (h *hall) ties(round int) (taken, tied []string, wanted int) {
 	names := h.in(round)
 	last := names[h.parties-1][since]
@@ -872,18 +905,19 @@ func (h *hall) do(m move) {
 	case serves:
 		r := p.request
 		in := h.execute(r, m.n, p.session)
+		in.settled = p.record == h.shows()
 		if r.step == listing && len(in.names) > int(h.parties) {
 			in.names = h.ordered(r.round, int(m.variant))
 		}
-		p.asks, p.request, in.turn = false, request{}, r.turn
-		h.take(n, in)
-	case reads:
-		p.record = h.shows()
-		in := saw{epoch: p.m.epoch, zxid: int64(h.gen)}
-		if h.stands {
-			in.czxid, in.version, in.fresh, in.book, in.nodes = int64(h.gen), h.version, h.fresh, h.book, bits.OnesCount16(h.dirs)
+		p.asks, p.request, in.requestID = false, request{}, r.requestID
+		if r.step == listing {
+			h.list = in.names
 		}
 		h.take(n, in)
+		h.list = nil
+	case reads:
+		p.record = h.shows()
+		h.take(n, saw{p.m.epoch, h.sight()})
 	case mourns:
 		was := p.guard
 		p.guard = guard{}
@@ -971,7 +1005,8 @@ func (h *hall) reap(m move) {
 
 // --- the end
 
-// rests checks a hall in which nothing happens by itself, and brings it to its end: those that wait in vain cancel.
+// rests checks a hall in which nothing happens by itself, and brings it to its end: those that wait
+// in vain cancel.
 func (h *hall) rests() {
 	waiting := 0
 	for i := range h.all() {
@@ -1004,7 +1039,8 @@ func (h *hall) rests() {
 	violate("no rest")
 }
 
-// ends checks that nothing is left, but for the record and the directories that the server will remove.
+// ends checks that nothing is left, but for the record and the directories that the server will
+// remove.
 func (h *hall) ends() {
 	for i := range h.all() {
 		if p := &h.handles[i]; !p.crashed && !p.done() {
@@ -1021,8 +1057,8 @@ func (h *hall) ends() {
 
 // --- states
 
-// An encoder writes a hall as bytes, the same for halls that differ in the order of handles. Every field of a machine is in
-// it, or is the same in all halls with the same bytes.
+// An encoder writes a hall as bytes, the same for halls that differ in the order of handles. Every
+// field of a machine is in it, or is the same in all halls with the same bytes.
 type encoder struct {
 	h     *hall
 	begun [][]string // the different members in the requests that may begin a round
@@ -1151,7 +1187,7 @@ func (e *encoder) handle(n int8) {
 }
 
 func (e *encoder) process(p *process) {
-	e.to.Flags(p.awaits, p.timer, p.cancels, p.guard.epoch != 0 && p.guard.name == p.m.name, p.gen == e.h.gen)
+	e.to.Flags(p.awaits, p.timer, p.cancels, p.guard.epoch != 0 && p.guard.name == p.m.name, p.gen == e.h.gen, p.record == e.h.shows())
 	e.to.Numbers(int(min(p.record, 0)), int(p.enters), int(p.calls), int(p.listed), int(p.last))
 	e.request(p, p.asks, p.request)
 }
@@ -1169,11 +1205,12 @@ func (e *encoder) request(p *process, asks bool, r request) {
 
 func (e *encoder) machine(m *machine) {
 	s := m.sight
-	e.to.Numbers(int(m.stage), int(m.step), m.newest, m.since, m.node, int(m.root), m.round, m.awaited, int(m.known))
-	e.to.Flags(m.epoch != 0, m.halted, m.following, m.synced, m.sure, m.doubted, m.again)
-	e.to.Flags(m.aside, m.duty, m.retire, m.failure != nil, m.look, m.err != nil)
+	e.to.Numbers(int(m.stage), int(m.step), m.newest, m.since, m.node, int(m.root), m.round, m.awaited, int(m.known), int(m.younger))
+	e.to.Flags(m.epoch != 0, m.halted, m.following, m.synced, m.untold, m.sure, m.doubted, m.again)
+	e.to.Flags(m.aside, m.duty, m.spare, m.deserted, m.retire, m.failure != nil, m.look, m.err != nil)
 	e.to.Flags(len(m.acks) > 0, s.n > 0, s.n == m.stale, s.n == m.inspected, s.n == m.based, s.fresh, s.crowded())
 	e.to.Flags(m.name != "", m.name != "" && slices.Contains(s.book.Members, m.name))
+	e.to.Flags(m.stage == leaving && slices.Contains(e.h.book.Members, m.member)) // if it does not now, it never does again
 	e.to.Numbers(int(s.zxid), int(s.czxid), int(s.version), s.book.Round)
 }
 
@@ -1284,8 +1321,9 @@ func brief() bool { return exploration.Brief(*full) }
 
 var full = flag.Bool("barrier.full", false, "go through the larger settings of the exhaustive walk too")
 
-// TestExhaustive goes through all states of all settings, and with -barrier.full of larger ones. With four parties and two
-// rounds these are so many states, and a million of them takes a minute or two of one processor:
+// TestExhaustive goes through all states of all settings, and with -barrier.full of larger ones.
+// With four parties and two rounds these are so many states, and a million of them takes a minute
+// or two of one processor:
 //
 //	a crash and a restart, a cut or the end of a session; a timer fires early    33,120
 //	the same, and users are slow                                                 69,313
@@ -1385,7 +1423,8 @@ func (s *setting) but(o setting) setting {
 	return o
 }
 
-// settings returns those that are gone through. A fault is a crash, a lost reply, a lost request, or the end of a session.
+// settings returns those that are gone through. A fault is a crash, a lost reply, a lost request,
+// or the end of a session.
 func settings() (all []setting) {
 	for _, of := range []struct {
 		setting

@@ -2,7 +2,6 @@ package barrier
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"maps"
@@ -16,47 +15,53 @@ import (
 	"github.com/zkactors/zkactors/session"
 )
 
-// A Gate is a barrier that lasts at most as long as the session of its raiser. See
-// [Barrier.TryRaise]. It is safe for concurrent use, and outlives the handle that has raised it. It must
-// be lifted, unless it is lost or its session is closed.
+// A Gate is a barrier that lasts at most as long as the session of the client that raised it. See
+// [Barrier.TryRaise]. It is safe for concurrent use, and outlives the handle that has raised it. It
+// must be lifted, unless it is lost or its session is closed.
 type Gate struct {
 	barrier *Barrier
 	keeper  *gatekeeper
 	actor   *actors.Actor[gateInput, GateEvent]
-	done    chan struct{}
-	token   int64 // set before TryRaise returns
-	err     error // why the gate was lost; valid when done is closed
+	tried   chan struct{} // closed when TryRaise has its outcome
+	done    chan struct{} // closed when the gate is not held any more
+	token   int64         // valid when tried is closed; 0 if TryRaise has failed
+	failure error         // why TryRaise has failed; valid when tried is closed
+	err     error         // why the gate was lost; valid when done is closed
+	refused error         // why the node was not deleted; valid when the actor has ended
 }
 
-// TryRaise raises the barrier if none stands. The error wraps [ErrRaised] if one does. The
-// node is ephemeral, so the barrier is lifted when the session ends.
+// TryRaise raises the barrier if no barrier stands; otherwise the error wraps [ErrRaised]. The node
+// is ephemeral, so the barrier is lifted when the session ends.
 //
-// After an error no barrier of this call stays: the node is deleted in the background if the server
-// may have created it. So it is if ctx ends first, and the error is the cause, or the session
-// expires.
+// After an error no barrier of this call stays: if the server may have created the node, it is
+// deleted in the background. If ctx ends first, the error is its cause.
 func (b *Barrier) TryRaise(ctx context.Context) (*Gate, error) {
 	if err := b.refusal(ctx); err != nil {
 		return nil, b.explain("try to raise", err)
 	}
-	m := newGate(znode.NewGUID())
-	g := &Gate{barrier: b, keeper: &gatekeeper{session: client.Of(b.session), path: b.path, id: m.id}, done: make(chan struct{})}
-	g.keeper.release = client.Of(b.session).Rely()
-	g.actor = actors.Start(m, actors.Role[gate, gateInput, gateEffect, GateEvent]{
+	s := client.Of(b.session)
+	g := &Gate{barrier: b, tried: make(chan struct{}), done: make(chan struct{})}
+	g.keeper = &gatekeeper{session: s, path: b.path, id: gatePrefix + znode.NewGUID(), release: s.Rely()}
+	g.actor = actors.Start(gate{}, actors.Role[gate, gateInput, gateEffect, GateEvent]{
 		Name:    "gate " + b.path,
 		Perform: g.keeper.perform,
 		Observe: g.observe,
 		Stop:    stop{},
 	})
 	g.keeper.begin(g.tell, g.actor.Ended())
-	err := client.Ask(ctx, g.actor, func(reply actors.Reply[error]) gateInput { return try{reply} })
-	if err != nil {
-		g.tell(lift{}) // also when it is just being raised
-		return nil, b.explain("try to raise", err)
+	select {
+	case <-g.tried:
+	case <-ctx.Done():
+		g.tell(stop{})
+		return nil, b.explain("try to raise", context.Cause(ctx))
+	}
+	if g.token == 0 {
+		return nil, b.explain("try to raise", g.failure)
 	}
 	return g, nil
 }
 
-// tell gives the machine an input; when it has ended it needs none.
+// tell passes an input to the machine. An ended machine needs none.
 func (g *Gate) tell(in gateInput) { _ = g.actor.Tell(in) }
 
 func (g *Gate) observe(m gate, events []GateEvent) {
@@ -70,14 +75,18 @@ func (g *Gate) observe(m gate, events []GateEvent) {
 			client.LogLoss(g.keeper.session, recipe, g.keeper.path, ev.Err)
 		}
 	}
-	if g.token == 0 {
-		g.token = m.token
+	if m.stage > trying && !client.Closed(g.tried) {
+		if g.token = m.token; g.token == 0 {
+			g.failure = m.err
+		}
+		close(g.tried)
 	}
 	if m.over() && !g.over() {
 		g.err = m.err
 		close(g.done)
 	}
 	if m.Ended() {
+		g.refused = m.refused
 		g.keeper.end()
 	}
 }
@@ -92,12 +101,12 @@ func (g *Gate) over() bool { return client.Closed(g.done) }
 // event: receive with "ev, ok := <-events", because a select over a closed channel spins.
 func (g *Gate) Events() <-chan GateEvent { return g.actor.Events() }
 
-// Token returns a number that grows with each barrier that is raised at the path.
+// Token returns a number that grows with each barrier that is raised at the path, unless the
+// servers come back with older data.
 func (g *Gate) Token() int64 { return g.token }
 
-// Done returns a channel that is closed when the gate is not held any more. That is when Lift is
-// called, the node is deleted or cannot be watched any more, or the session has expired or was
-// closed.
+// Done returns a channel that is closed when the gate is not held any more: Lift was called, the
+// node is deleted or cannot be watched any more, or the session has expired or was closed.
 func (g *Gate) Done() <-chan struct{} { return g.done }
 
 // Err returns why Done is closed: nil after Lift, else [ErrNodeGone], the error that ended the
@@ -109,13 +118,20 @@ func (g *Gate) Err() error {
 	return nil
 }
 
-// Lift lifts the gate, and waits until its node is gone. It returns nil at once if the gate was
-// lost. A barrier of others that stands at the path by now stays. If ctx ends first, the error is
-// its cause, and the gate is lifted in the background.
+// Lift lifts the gate, and waits until its node is deleted. It returns nil at once if the gate is
+// lost or lifted already; a barrier that another client has raised in the meantime stays. If ctx
+// ends first, Lift returns its cause. If the server has not deleted the node for a session timeout,
+// Lift returns the error of the server. In both cases the gate is lifted in the background.
 func (g *Gate) Lift(ctx context.Context) error {
-	err := client.Ask(ctx, g.actor, func(reply actors.Reply[error]) gateInput { return lift{reply} })
-	if errors.Is(err, actors.ErrEnded) {
-		return nil
+	err := client.CheckContext(ctx)
+	if err == nil && !client.Closed(g.actor.Ended()) {
+		g.tell(stop{})
+		select {
+		case <-g.actor.Ended():
+			err = g.refused
+		case <-ctx.Done():
+			err = context.Cause(ctx)
+		}
 	}
 	return g.barrier.explain("lift", err)
 }
@@ -124,7 +140,7 @@ func (g *Gate) Lift(ctx context.Context) error {
 type gatekeeper struct {
 	session client.Session
 	path    string
-	id      string // of the gate
+	id      string // the data of the node; unique
 	release func() // the session's lease
 	owned   owned.Set
 }
@@ -139,8 +155,9 @@ func (p *gatekeeper) end() {
 	p.holders().leave(p.id)
 }
 
-// Holders are the gates of a session that have a node, by its token. They are asked in the order of the
-// wire: the gate that has made a node and was told so is there before another one reads the node.
+// holders has the gates of a session that have a node, by the token of the node. Its functions are
+// called in the order of the wire: a gate that has received the token of its node is in it before
+// another gate reads that node.
 type holders struct {
 	mu   sync.Mutex
 	gate map[int64]string
@@ -152,7 +169,8 @@ func (p *gatekeeper) holders() *holders {
 	return p.session.Local(holdersKey{}, func() any { return &holders{gate: map[int64]string{}} }).(*holders)
 }
 
-// take has the gate hold the node, and reports whether no other gate does.
+// take registers the gate as the holder of the node. It reports whether no other gate holds the
+// node.
 func (h *holders) take(token int64, id string) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -168,7 +186,7 @@ func (h *holders) leave(id string) {
 	maps.DeleteFunc(h.gate, func(_ int64, of string) bool { return of == id })
 }
 
-// perform starts one thing that the machine asked for.
+// perform starts the execution of one effect.
 func (p *gatekeeper) perform(e gateEffect, tell func(gateInput)) {
 	switch e := e.(type) {
 	case ply:
@@ -182,25 +200,24 @@ func (p *gatekeeper) perform(e gateEffect, tell func(gateInput)) {
 			tell(minded{r.Stat.Czxid})
 		}))
 	case raze:
-		// Other gates have the same version.
+		// Czxid and session alone do not identify the gate's node: other gates of the session have
+		// the same version, too.
 		r := session.Removal{Path: p.path, Contested: true, Says: isGate, Is: func(stat *session.Stat) bool {
-			return stat.EphemeralOwner == e.session && p.holders().take(stat.Czxid, e.id)
+			return stat.EphemeralOwner == e.session && p.holders().take(stat.Czxid, p.id)
 		}}
 		if e.token != 0 {
 			r.Says, r.Is = nil, func(stat *session.Stat) bool { return stat.Czxid == e.token }
 		}
 		p.session.Async(e.epoch).Remove(r, func(err error) { tell(removed{err}) })
-	case reply:
-		e.to.Give(e.err)
 	}
 }
 
-// ply makes a request, and answers once.
+// ply sends a request, and answers once.
 func (p *gatekeeper) ply(e ply, answer func(replied)) {
 	a := p.session.Async(e.epoch)
 	switch e.step {
 	case raising:
-		data := []byte(e.id)
+		data := []byte(p.id)
 		ops := []session.Op{session.CreateOp(p.path, data, session.Ephemeral), session.SetOp(p.path, data, 0)}
 		a.Multi(ops, func(results []session.OpResult, err error) {
 			if err != nil {
@@ -208,7 +225,7 @@ func (p *gatekeeper) ply(e ply, answer func(replied)) {
 				return
 			}
 			token := results[1].Stat.Czxid
-			p.holders().take(token, e.id)
+			p.holders().take(token, p.id)
 			answer(replied{token: token}) // the reply to a creation may have no Stat
 		})
 	case making:
@@ -220,11 +237,14 @@ func (p *gatekeeper) ply(e ply, answer func(replied)) {
 				answer(replied{err: err})
 				return
 			}
-			mine := stat.EphemeralOwner == e.session && isGate(data) && p.holders().take(stat.Czxid, e.id)
+			mine := stat.EphemeralOwner == e.session && isGate(data) && p.holders().take(stat.Czxid, p.id)
 			answer(replied{token: stat.Czxid, mine: mine})
 		})
 	}
 }
+
+// gatePrefix begins the data of gates.
+const gatePrefix = "gate-"
 
 // isGate reports whether a gate has written the data.
 func isGate(data []byte) bool { return strings.HasPrefix(string(data), gatePrefix) }
@@ -232,5 +252,5 @@ func isGate(data []byte) bool { return strings.HasPrefix(string(data), gatePrefi
 // String describes the gate in one short line.
 func (g *Gate) String() string { return "gate of barrier " + g.barrier.path }
 
-// Format implements [fmt.Formatter]: every verb prints String, and reads no more than that.
+// Format implements [fmt.Formatter]: every verb prints String, without reading the fields.
 func (g *Gate) Format(f fmt.State, _ rune) { client.Print(f, g) }

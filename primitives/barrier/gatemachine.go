@@ -3,65 +3,61 @@ package barrier
 import (
 	"errors"
 	"fmt"
-	"slices"
 
 	"github.com/zkactors/zkactors/actors"
 	"github.com/zkactors/zkactors/internal/client"
 	"github.com/zkactors/zkactors/session"
 )
 
-// This file raises, keeps and lifts a gate, as a pure function. The performer
-// of its effects is in gate.go.
+// This file raises, keeps and lifts a gate, as a pure function. The performer of its effects is in
+// gate.go.
 //
-//	          try                  created                Lift
-//	trying ─────────► requests ──────────────► standing ───────► falling
-//	                     │                        │                 │
-//	                     │ another stands, or     │ the node, or    │ removed
-//	                     │ given up, or failed    │ the session     │
-//	                     ▼                        ▼ is gone         ▼
-//	          fallen, by way of falling if     fallen (Lost)     fallen (Released)
-//	          our node may stand
+//	         created               Lift
+//	trying ───────────► standing ─────────► falling
+//	   │                    │                  │
+//	   │ another stands,    │ the node, or     │ removed
+//	   │ given up, failed   │ the session      │
+//	   ▼                    ▼ is gone          ▼
+//	fallen, by way of    fallen (Lost)      fallen (Released)
+//	falling if our node
+//	may stand
+//
+// It is not package presence, which keeps a node too: docs/adr/0069.
 
-// A gateStage is the progress of a gate. It only grows.
+// A gateStage is the progress of a gate. It never goes back.
 type gateStage int
 
 const (
-	trying   gateStage = iota // not held: TryRaise was called, or will be
-	standing                  // held: the node stands, as far as is known
-	falling                   // not held any more, or given up: the node is being removed, if it stands
-	fallen                    // the last event was emitted, if there is any
+	trying   gateStage = iota // not held: TryRaise waits for the outcome
+	standing                  // held: the node stands, as far as the gate knows
+	falling                   // not held any more, or cancelled: the node is being removed, if it stands
+	fallen                    // the last event, if the gate has one, was emitted
 )
 
 func (s gateStage) String() string {
 	return [...]string{"trying", "standing", "falling", "fallen"}[s]
 }
 
-// A gateStep is the request that TryRaise makes next, or has under way.
+// A gateStep is a request of TryRaise: the next one, or the one under way.
 type gateStep int
 
 const (
 	raising gateStep = iota // create the node
-	making                  // make the parent
-	peering                 // read the node, to learn whose it is: a reply to raising was lost
+	making                  // create the node's parent
+	peering                 // read the node, after the reply to raising was lost: is it ours?
 )
 
 func (s gateStep) String() string { return [...]string{"raising", "making", "peering"}[s] }
 
-// A gateInput is an event that the machine reacts to.
+// A gateInput is an event that the machine reacts to: stop and became, as of a view, or an answer.
 //
 //sumtype:decl
 type gateInput interface{ gateInput() }
 
 type (
-	try struct { // commanded, once; the reply gets one answer
-		reply actors.Reply[error]
-	}
-	lift struct { // commanded, by Lift and when TryRaise is given up; the reply gets one answer
-		reply actors.Reply[error]
-	}
 	replied struct { // answers ply
 		err   error
-		token int64 // of the node, after raising and peering
+		token int64 // of the node; after raising and peering
 		mine  bool  // after peering: a gate of the session has made the node, and no other has it
 	}
 	minded   struct{ token int64 } // answers mind, any number of times: a node stands
@@ -71,8 +67,6 @@ type (
 
 func (stop) gateInput()     {}
 func (became) gateInput()   {}
-func (try) gateInput()      {}
-func (lift) gateInput()     {}
 func (replied) gateInput()  {}
 func (minded) gateInput()   {}
 func (unminded) gateInput() {}
@@ -87,59 +81,41 @@ type (
 	ply struct { // make the request of the step
 		epoch   int
 		step    gateStep
-		id      string
 		session int64
 	}
 	mind struct{ epoch int } // watch the node
-	raze struct {            // remove the node with the token; if that is 0, a node of the session that no other gate has
+	raze struct {            // remove the node with the token; if 0, a node of the session that no other gate holds
 		epoch   int
-		id      string
 		session int64
 		token   int64
 	}
-	reply struct { // give a command its reply; is not answered
-		to  actors.Reply[error]
-		err error
-	}
 )
 
-func (ply) gateEffect()   {}
-func (mind) gateEffect()  {}
-func (raze) gateEffect()  {}
-func (reply) gateEffect() {}
+func (ply) gateEffect()  {}
+func (mind) gateEffect() {}
+func (raze) gateEffect() {}
 
-// gateEffects accumulates what one step asks for.
+// gateEffects accumulates the effects of one step.
 type gateEffects = actors.Effects[gateEffect, GateEvent]
 
-// gatePrefix begins the data of gates.
-const gatePrefix = "gate-"
-
-// A gate is the machine of a [Gate]. It requests nothing before try. After every step:
+// A gate is the machine of a [Gate]. Its zero value knows of no session yet. After every step:
 //
 //   - token is set in the stage standing, and constant afterwards.
-//   - In the stage fallen, no node of this gate stands, or the removal was refused.
-//   - The replies of try and lift were given, once the stage is fallen.
+//   - In the stage fallen, no node of this gate stands, or the server refused to remove it.
 type gate struct {
-	id      string // the data of the node; unique, and constant
 	stage   gateStage
-	epoch   int                   // set by the first session that is heard of; a gate has no other
-	session int64                 // the id of that session; set with epoch
-	step    gateStep              // set by the answer to the step before: the request that is next, or under way; means something in trying only
-	waiting bool                  // set with ply, cleared by its answer. While set, a request is under way, and no other begins
-	halted  bool                  // set when an answer says that the session is over, whose end follows; then nothing is requested
-	doubted bool                  // set when our node may stand, as the reply to its creation was lost or given up; false after the session
-	token   int64                 // set when the node is known to be ours; 0 before that
-	asked   bool                  // set by try; before that nothing is requested, as the answer would be lost
-	severed error                 // set when the session ends before try, which gets it as answer
-	asker   actors.Reply[error]   // set by try, answered once: when the gate stands, or TryRaise fails
-	lifters []actors.Reply[error] // set by each lift; answered and cleared when the node is removed, or gone
-	err     error                 // set when the gate is lost: why. In falling, the last event was emitted then
+	epoch   int      // set by the first session, and constant: a gate belongs to one session
+	session int64    // the id of that session; set with epoch
+	step    gateStep // set by each answer: the next request, or the one under way. It has a meaning only in trying
+	waiting bool     // set with ply, cleared by its answer. While set, no other request begins
+	halted  bool     // set when an answer says that the session is over, whose end will follow: nothing is requested
+	doubted bool     // set when our node may stand although its creation was not confirmed; cleared with the session
+	token   int64    // set when the node is known to be ours; 0 before
+	err     error    // set when TryRaise fails, or the gate is lost: why. If set in falling, the last event was emitted
+	refused error    // set in fallen if the server did not delete the node: why. It is the result of Lift
 }
 
-// newGate returns a gate that is not held.
-func newGate(id string) gate { return gate{id: gatePrefix + id} }
-
-// Ended implements [actors.Machine]. Every command has its answer then.
+// Ended implements [actors.Machine].
 func (g gate) Ended() bool { return g.stage == fallen }
 
 // over reports whether the gate was held, and is not any more.
@@ -150,8 +126,8 @@ func (g gate) String() string {
 	return fmt.Sprintf("%v(epoch=%d token=%d %v waiting=%v doubted=%v)", g.stage, g.epoch, g.token, g.step, g.waiting, g.doubted)
 }
 
-// A gating is a gate during a step, with the accumulator of its effects.
-type gating struct {
+// A gateTurn is a gate during a step, with the accumulator of its effects.
+type gateTurn struct {
 	gate
 	out *gateEffects
 }
@@ -162,27 +138,19 @@ func (g gate) Step(in gateInput, out *gateEffects) gate {
 	if g.Ended() {
 		return g
 	}
-	t := gating{gate: g, out: out}
+	t := gateTurn{gate: g, out: out}
 	t.take(in)
 	t.advance()
 	return t.gate
 }
 
-// do and emit enter an effect, or an event, behind those of the same step.
-func (g *gating) do(e gateEffect)   { g.out.Do = append(g.out.Do, e) }
-func (g *gating) emit(ev GateEvent) { g.out.Emit = append(g.out.Emit, ev) }
+// do and emit add an effect, or an event, to those of the step.
+func (g *gateTurn) do(e gateEffect)   { g.out.Do = append(g.out.Do, e) }
+func (g *gateTurn) emit(ev GateEvent) { g.out.Emit = append(g.out.Emit, ev) }
 
 // take enters an input. An answer counts only in the stage that waits for it.
-func (g *gating) take(in gateInput) {
+func (g *gateTurn) take(in gateInput) {
 	switch in := in.(type) {
-	case try:
-		g.asked, g.asker = true, in.reply
-		if g.severed != nil {
-			g.fail(g.severed)
-		}
-	case lift:
-		g.lifters = append(slices.Clip(g.lifters), in.reply)
-		g.lift()
 	case stop:
 		g.lift()
 	case became:
@@ -194,7 +162,7 @@ func (g *gating) take(in gateInput) {
 		}
 	case minded:
 		if g.stage == standing && in.token > g.token {
-			g.lose(ErrNodeGone) // a younger node stands at the path: ours is gone
+			g.lose(ErrNodeGone) // a newer node stands at the path: ours is gone
 		}
 	case unminded:
 		if g.stage == standing {
@@ -208,16 +176,16 @@ func (g *gating) take(in gateInput) {
 }
 
 // advance makes the next request, if none is under way. Only TryRaise makes requests.
-func (g *gating) advance() {
-	if g.stage == trying && g.asked && g.epoch != 0 && !g.waiting && !g.halted {
+func (g *gateTurn) advance() {
+	if g.stage == trying && g.epoch != 0 && !g.waiting && !g.halted {
 		g.waiting = true
-		g.do(ply{g.epoch, g.step, g.id, g.session})
+		g.do(ply{g.epoch, g.step, g.session})
 	}
 }
 
 // became follows an event of the session. A gate belongs to one session, and ends with
 // it.
-func (g *gating) became(ev session.Event) {
+func (g *gateTurn) became(ev session.Event) {
 	switch ev := ev.(type) {
 	case session.Connected:
 		if g.epoch == 0 {
@@ -233,15 +201,15 @@ func (g *gating) became(ev session.Event) {
 	}
 }
 
-// replied follows a request of TryRaise. A node that stands decides: it is ours after a
-// doubt, or the gate is raised by another client.
-func (g *gating) replied(in replied) {
+// replied follows a request of TryRaise. If a node stands, it is either ours, because a reply was
+// lost, or another client has raised the barrier.
+func (g *gateTurn) replied(in replied) {
 	switch {
-	// The request may have been done, but its node goes with the session.
+	// The server may have executed the request, but its node disappears with the session.
 	case client.Over(in.err):
 		g.halted = true
 	case session.Passing(in.err):
-		g.doubted = g.doubted || g.step == raising && session.InDoubt(in.err) // the same step again
+		g.doubted = g.doubted || g.step == raising && session.InDoubt(in.err) // and send the same request again
 	case g.step == making && in.err == nil:
 		g.step = raising
 	case g.step == raising && errors.Is(in.err, session.ErrNoNode):
@@ -255,7 +223,7 @@ func (g *gating) replied(in replied) {
 		g.step = raising
 	case in.err != nil:
 		g.fail(in.err)
-	case g.step == peering && !in.mine: // another gate of the session has it, or another session
+	case g.step == peering && !in.mine: // another gate of the session, or another session, has it
 		g.fail(ErrRaised)
 	default:
 		g.stand(in.token)
@@ -263,16 +231,15 @@ func (g *gating) replied(in replied) {
 }
 
 // stand begins to hold the gate, and to watch its node.
-func (g *gating) stand(token int64) {
+func (g *gateTurn) stand(token int64) {
 	g.stage, g.token = standing, token
-	g.do(reply{g.asker, nil})
 	g.do(mind{g.epoch})
 	g.emit(Raised{token})
 }
 
-// fail ends TryRaise. A node that may stand is removed first.
-func (g *gating) fail(err error) {
-	g.do(reply{g.asker, err})
+// fail ends TryRaise. If its node may stand, the node is removed first.
+func (g *gateTurn) fail(err error) {
+	g.err = err
 	if g.doubted {
 		g.raze()
 		return
@@ -280,15 +247,14 @@ func (g *gating) fail(err error) {
 	g.fall(nil)
 }
 
-// raze removes the node. The gate counts as not held from now on.
-func (g *gating) raze() {
+// raze removes the node. From now on the gate counts as not held.
+func (g *gateTurn) raze() {
 	g.stage = falling
-	g.do(raze{g.epoch, g.id, g.session, g.token})
+	g.do(raze{g.epoch, g.session, g.token})
 }
 
-// lift begins to remove the node, if it may stand. A gate that is not raised yet is given
-// up.
-func (g *gating) lift() {
+// lift begins to remove the node, if it may stand. A TryRaise that still waits is cancelled.
+func (g *gateTurn) lift() {
 	switch g.stage {
 	case trying:
 		g.doubted = g.doubted || g.waiting && g.step == raising
@@ -300,56 +266,47 @@ func (g *gating) lift() {
 }
 
 // unminded follows the end of the watch.
-func (g *gating) unminded(err error) {
+func (g *gateTurn) unminded(err error) {
 	switch {
 	case client.Over(err): // the end of the session follows
 	case errors.Is(err, session.ErrNoNode):
 		g.lose(ErrNodeGone)
 	case session.Passing(err):
 		g.do(mind{g.epoch})
-	default: // a node that cannot be watched may be replaced unnoticed
+	default: // another node could replace one that cannot be watched
 		g.err = err
 		g.emit(Lost{err})
 		g.raze()
 	}
 }
 
-// lose ends a gate whose node is gone.
-func (g *gating) lose(err error) {
-	g.fall(err)
-	g.err = err
-}
-
 // sever ends the gate with its session. The server deletes the node.
-func (g *gating) sever(err error) {
+func (g *gateTurn) sever(err error) {
 	switch g.stage {
 	case trying:
-		// The server deletes whatever the session has created.
-		if g.doubted = false; !g.asked {
-			g.severed = err // kept for try
-			return
-		}
+		g.doubted = false
 		g.fail(err)
 	case standing:
 		g.lose(err)
-	case falling: // removed, by the server
+	case falling, fallen:
 		g.fall(nil)
-	case fallen:
 	}
 }
 
-// fall ends the gate: it answers every Lift, and emits the last event, if any event was
-// emitted.
-func (g *gating) fall(err error) {
-	g.stage = fallen
-	for _, to := range g.lifters {
-		g.do(reply{to, err})
-	}
-	g.lifters = nil
+// lose ends a gate whose node is gone.
+func (g *gateTurn) lose(err error) {
+	g.stage, g.err = fallen, err
+	g.emit(Lost{err})
+}
+
+// fall ends the gate when its node was removed, or the server has refused that. It emits the last
+// event, unless that was emitted already, or the gate was never held.
+func (g *gateTurn) fall(refused error) {
+	g.stage, g.refused = fallen, refused
 	switch {
-	case g.token == 0 || g.err != nil: // there is no event, or the last was emitted
-	case err != nil:
-		g.emit(Lost{err})
+	case g.err != nil:
+	case refused != nil:
+		g.emit(Lost{refused})
 	default:
 		g.emit(Released{})
 	}

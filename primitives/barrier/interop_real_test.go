@@ -44,7 +44,8 @@ type hand struct {
 	wait        func(ctx context.Context, path string) error
 }
 
-// hands are those of all libraries, ours in two ways. Ours raise, lift and wait on different servers.
+// hands are those of all libraries, ours in two ways. Ours raise, lift and wait on different
+// servers.
 func (st stage) hands(t *testing.T) (all []hand) {
 	t.Helper()
 	with := func(i int, f func(b *barrier.Barrier) error, path string) error {
@@ -74,28 +75,35 @@ func (st stage) hands(t *testing.T) (all []hand) {
 	}
 	all = []hand{ours, gate}
 	for _, kind := range []peers.Kind{peers.CuratorBarrier, peers.KazooBarrier} {
-		peer := st.company.Peer(t, kind.Library())
-		all = append(all, hand{
-			name:  string(kind),
-			raise: func(ctx context.Context, path string) error { return peer.Raise(ctx, kind, path) },
-			lift:  func(ctx context.Context, path string) error { return peer.Lift(ctx, kind, path) },
-			wait: func(ctx context.Context, path string) error {
-				limit := time.Duration(0)
-				if until, limited := ctx.Deadline(); limited {
-					limit = max(time.Until(until), time.Millisecond)
-				}
-				waited, err := peer.Contender(kind).Join(ctx, path, limit)
-				if err != nil {
-					return err
-				}
-				return waited.Release(ctx)
-			},
-		})
+		for _, peer := range st.company.Peers(t, kind.Library()) {
+			all = append(all, theirs(peer, kind))
+		}
 	}
 	return all
 }
 
-// TestRealNeighbours has other libraries at our barriers, on three servers and on the one in memory.
+func theirs(peer *peers.Peer, kind peers.Kind) hand {
+	contender := peer.Contender(kind)
+	return hand{
+		name:  contender.Name,
+		raise: func(ctx context.Context, path string) error { return peer.Raise(ctx, kind, path) },
+		lift:  func(ctx context.Context, path string) error { return peer.Lift(ctx, kind, path) },
+		wait: func(ctx context.Context, path string) error {
+			limit := time.Duration(0)
+			if until, limited := ctx.Deadline(); limited {
+				limit = max(time.Until(until), time.Millisecond)
+			}
+			waited, err := contender.Join(ctx, path, limit)
+			if err != nil {
+				return err
+			}
+			return waited.Release(ctx)
+		},
+	}
+}
+
+// TestRealNeighbours has other libraries at our barriers, on three servers and on the one in
+// memory.
 func TestRealNeighbours(t *testing.T) {
 	t.Parallel()
 	for name, start := range map[string]func(*testing.T) []string{
@@ -105,27 +113,38 @@ func TestRealNeighbours(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			addrs := start(t)
-			st := stage{company: peers.NewCompany(t, addrs)}
-			for _, addr := range addrs {
-				st.sessions = append(st.sessions, openReal(t, []string{addr}))
-			}
-			t.Run("barriers", func(t *testing.T) { barriers(t, st) })
-			for _, kind := range []peers.Kind{peers.CuratorBarrier, peers.KazooBarrier} {
-				t.Run("our gate and "+string(kind), func(t *testing.T) {
-					t.Parallel()
-					gate(t, st, kind)
-				})
-			}
-			for _, kind := range []peers.Kind{peers.CuratorDouble, peers.KazooDouble} {
-				t.Run("we come to "+string(kind), func(t *testing.T) {
-					t.Parallel()
-					weCome(t, st, kind)
-				})
-				t.Run(string(kind)+" comes to us", func(t *testing.T) {
-					t.Parallel()
-					theyCome(t, st, kind)
-				})
-			}
+			peers.Companies(t, addrs, func(t *testing.T, company *peers.Company) {
+				st := stage{company: company}
+				for _, addr := range addrs {
+					st.sessions = append(st.sessions, openReal(t, []string{addr}))
+				}
+				st.meet(t)
+			})
+		})
+	}
+}
+
+// meet plays all with one generation of the other libraries, and with all of them the barriers.
+func (st stage) meet(t *testing.T) {
+	t.Helper()
+	t.Run("barriers", func(t *testing.T) { barriers(t, st) })
+	if st.company.Mixed() {
+		return
+	}
+	for _, kind := range []peers.Kind{peers.CuratorBarrier, peers.KazooBarrier} {
+		t.Run("our gate and "+string(kind), func(t *testing.T) {
+			t.Parallel()
+			gate(t, st, kind)
+		})
+	}
+	for _, kind := range []peers.Kind{peers.CuratorDouble, peers.KazooDouble} {
+		t.Run("we come to "+string(kind), func(t *testing.T) {
+			t.Parallel()
+			weCome(t, st, kind)
+		})
+		t.Run(string(kind)+" comes to us", func(t *testing.T) {
+			t.Parallel()
+			theyCome(t, st, kind)
 		})
 	}
 }
@@ -138,17 +157,21 @@ func barriers(t *testing.T, st stage) {
 			if lifter.name == "our gate" {
 				continue // it lifts as ours does
 			}
+			if st.company.Mixed() && i != j {
+				continue // each library lifts its own; all of them wait
+			}
 			t.Run(raiser.name+" raises, "+lifter.name+" lifts", func(t *testing.T) {
 				t.Parallel()
-				raiseAndLift(t, st, fmt.Sprintf("/neighbours-%d-%d", i, j), raiser, lifter, hands)
+				raiseAndLift(t, st, st.company.At(fmt.Sprintf("/neighbours-%d-%d", i, j)), raiser, lifter, hands)
 			})
 		}
 	}
 }
 
-// gate: a gate of ours is a barrier to the other libraries. They can lift it, and it respects their barriers.
+// gate: a gate of ours is a barrier to the other libraries. They can lift it, and it respects their
+// barriers.
 func gate(t *testing.T, st stage, kind peers.Kind) {
-	ctx, peer, path := patient(t), st.company.Peer(t, kind.Library()), "/gate-"+string(kind.Library())
+	ctx, peer, path := patient(t), st.company.Peer(t, kind.Library()), st.company.At("/gate-"+string(kind.Library()))
 	b, err := barrier.New(st.sessions[0], path, nil)
 	ok(t, err)
 	defer b.Close()
@@ -176,9 +199,10 @@ func gate(t *testing.T, st stage, kind peers.Kind) {
 	}
 }
 
-// weCome: where a party of theirs waits for another, or is inside, ours are refused, and theirs go on.
+// weCome: where a party of theirs waits for another, or is inside, ours are refused, and theirs go
+// on.
 func weCome(t *testing.T, st stage, kind peers.Kind) {
-	ctx, peer, path := patient(t), st.company.Peer(t, kind.Library()), "/we-come-"+string(kind.Library())
+	ctx, peer, path := patient(t), st.company.Peer(t, kind.Library()), st.company.At("/we-come-"+string(kind.Library()))
 	ours := realDouble(t, st.sessions[0], path)
 	refused := func(when string) {
 		t.Helper()
@@ -213,7 +237,7 @@ func weCome(t *testing.T, st stage, kind peers.Kind) {
 // theyCome: a party of theirs counts our nodes, and enters at once. Ours that are inside leave, and
 // are refused when they come again, until theirs is gone.
 func theyCome(t *testing.T, st stage, kind peers.Kind) {
-	ctx, path := patient(t), "/they-come-"+string(kind.Library())
+	ctx, path := patient(t), st.company.At("/they-come-"+string(kind.Library()))
 	peer := st.company.Peer(t, kind.Library())
 	all := []*barrier.Double{realDouble(t, st.sessions[0], path), realDouble(t, st.sessions[1%len(st.sessions)], path)}
 	each := func(what string, f func(d *barrier.Double) error, want error) {

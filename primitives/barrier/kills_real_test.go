@@ -22,7 +22,8 @@ import (
 var kills = flag.Int("barrier.kills", 2, "processes that are killed, one in ten rounds; 20 are a campaign")
 
 const (
-	// asParty is the variable that has the test's own program be a party: the addresses of the servers.
+	// asParty is the variable that has the test's own program be a party: the addresses of the
+	// servers.
 	asParty    = "BARRIER_TEST_AS_PARTY"
 	processes  = 10
 	killsEvery = 10
@@ -137,8 +138,9 @@ func TestKilledProcesses(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it takes a minute")
 	}
-	// The server looks for empty containers as often as in production. A new process does not know the number of
-	// the newest round, if the record is removed between two rounds, just before that process comes.
+	// The server looks for empty containers as often as in production. A new process does not know
+	// the number of the newest round, if the record is removed between two rounds, just before that
+	// process comes.
 	ens := zktest.StartEnsemble(t, 3, zktest.NoSync(), zktest.JVMFlags("-Dznode.container.checkIntervalMs=60000"))
 	told := make(chan deed, 1000)
 	var all []*partyProcess

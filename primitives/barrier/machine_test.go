@@ -27,12 +27,14 @@ type member struct {
 	enters int // how often it will enter
 	closed bool
 	said   DoubleEvent // the last event
+	peers  []string    // the nodes of the members of the last round that was entered
 }
 
 // A scenario is where a world begins.
 type scenario struct {
 	parties, handles, enters int
 	cancels                  int
+	anew                     int // how often an operator deletes a directory of entrants, and creates it anew
 	faults                   zkmodel.Faults
 	prepared                 bool // somebody has been there
 	others                   bool // a double barrier of another layout is there
@@ -54,7 +56,9 @@ type world struct {
 	*scenario
 	all     []*member
 	cancels int
-	last    book // that was seen
+	anew    int    // left
+	last    book   // that was seen
+	had     []book // all that were there before a restore; none in a world without
 }
 
 func newWorld(s *scenario, keyed bool) *world {
@@ -71,7 +75,7 @@ func newWorld(s *scenario, keyed bool) *world {
 		}
 		nodes = append(nodes, zkmodel.Node{Path: root + "/ready", Czxid: 5, Mzxid: 5, Pzxid: 5})
 	}
-	w := &world{World: zkmodel.New(s.faults, s.handles, nodes...), scenario: s, cancels: s.cancels}
+	w := &world{World: zkmodel.New(s.faults, s.handles, nodes...), scenario: s, cancels: s.cancels, anew: s.anew}
 	w.Root, w.Prompt = root, func(string) bool { return true } // a server refuses what comes late from a session that has moved on
 	w.Strikes = func(path string) bool { return strings.Contains(path, "/in/") }
 	if keyed {
@@ -128,6 +132,12 @@ func (w *world) Actions() (normal, wishes, faulty []zkmodel.Action) {
 			faulty = append(faulty, zkmodel.Action{Kind: "cancel", I: i})
 		}
 	}
+	operator := slices.IndexFunc(w.Sessions, func(s *zkmodel.Session) bool { return s.Epoch() != 0 })
+	for _, n := range w.Nodes() {
+		if w.anew > 0 && operator >= 0 && strings.HasSuffix(n.Path, "/in") {
+			faulty = append(faulty, zkmodel.Action{Kind: "anew", I: operator, Node: n.Path})
+		}
+	}
 	return normal, wishes, faulty
 }
 
@@ -153,29 +163,50 @@ func (w *world) Apply(a zkmodel.Action) {
 	case "cancel":
 		w.cancels--
 		w.all[a.I].Tell(cancel{})
+	case "anew":
+		w.anew--
+		var ops []session.Op
+		for _, name := range w.Children(a.Node) {
+			ops = append(ops, session.DeleteOp(a.Node+"/"+name, session.AnyVersion))
+		}
+		ops = append(ops, session.DeleteOp(a.Node, session.AnyVersion), session.CreateOp(a.Node, nil, session.Container))
+		operator := w.Sessions[a.I]
+		operator.Async(operator.Epoch()).Multi(ops, func([]session.OpResult, error) {})
 	case "end":
 		w.all[a.I].closed = true
 		w.all[a.I].Tell(closeHandle{})
 	default:
 		w.World.Apply(a)
 	}
-	n := w.Node(root)
-	if n == nil || n.Data == "" {
-		w.last = book{}
-		return
-	}
-	b, err := decode([]byte(n.Data))
-	if err != nil {
-		zkmodel.Violate("%v", err)
-	}
+	b := w.record()
 	switch {
+	case a.Kind == "restore", a.Kind == "relapse", b.Parties == 0:
+	case w.Restored() && slices.ContainsFunc(w.had, func(o book) bool { return o.Round == b.Round && slices.Equal(o.Members, b.Members) }):
+		// Written by a party that knows of no restore, at a version that was given again: its
+		// members are nowhere.
 	case w.last.Parties == 0 && len(b.Members) == 0: // a new record; its rounds may go on with the numbers of the last
 	case b.Round != w.last.Round:
 		w.began(b)
 	case !slices.Equal(b.Members, w.last.Members):
 		zkmodel.Violate("round %d of %v becomes that of %v", b.Round, w.last.Members, b.Members)
 	}
-	w.last = b
+	if w.last = b; w.faults.Relapses > 0 && !w.Restored() && len(b.Members) > 0 {
+		w.had = append(w.had, b)
+		w.had = slices.CompactFunc(w.had, func(a, b book) bool { return a.Round == b.Round })
+	}
+}
+
+// record returns what the record says; nothing if there is none.
+func (w *world) record() (b book) {
+	n := w.Node(root)
+	if n == nil || n.Data == "" {
+		return b
+	}
+	b, err := decode([]byte(n.Data))
+	if err != nil {
+		zkmodel.Violate("%v", err)
+	}
+	return b
 }
 
 // began looks at a round that begins at this very moment.
@@ -199,9 +230,15 @@ func (w *world) doomed(c *member) bool {
 	return c.Dead || c.Session().Killed() || w.Node(fmt.Sprintf("%s/%d/in/%s", root, c.M.round, c.M.name)) == nil
 }
 
+// undone reports whether the round with the members is of a history that is no more, which they
+// cannot know.
+func (w *world) undone(members []string) bool {
+	return w.Restored() && !slices.Equal(w.record().Members, members)
+}
+
 // told follows a step of a machine.
 func (w *world) told(c *member, in input, before machine, did effects) {
-	if a, is := in.(answered); is && before.step == retiring && a.err == nil && a.turn == before.asked.turn &&
+	if a, is := in.(answered); is && before.step == retiring && a.err == nil && a.requestID == before.asked.requestID &&
 		w.last.Round == before.node && slices.Contains(w.last.Members, before.name) {
 		zkmodel.Violate("%d has withdrawn from round %d, which lists it", c.n, before.node)
 	}
@@ -214,9 +251,10 @@ func (w *world) told(c *member, in input, before machine, did effects) {
 			if !slices.Contains(ev.Members, fmt.Sprint(c.n)) || len(ev.Members) != w.parties {
 				zkmodel.Violate("%d has %v", c.n, ev)
 			}
+			c.peers = c.M.sight.book.Members
 		case Left:
 			for _, o := range w.all {
-				if o.M.round == ev.Round && (o.M.stage == inside || o.M.stage == leaving && o.M.node != 0) && !w.doomed(o) {
+				if slices.Contains(c.peers, o.M.name) && (o.M.stage == inside || o.M.stage == leaving && o.M.node != 0) && !w.doomed(o) && !w.undone(c.peers) {
 					zkmodel.Violate("%d has left round %d, and %d is inside", c.n, ev.Round, o.n)
 				}
 			}
@@ -248,7 +286,7 @@ func follows(last, next DoubleEvent) bool {
 func (w *world) Check() {
 	round := 0
 	for _, c := range w.all {
-		if c.M.stage != inside || w.doomed(c) {
+		if c.M.stage != inside || w.doomed(c) || w.undone(c.peers) {
 			continue
 		}
 		if round != 0 && c.M.round != round {
@@ -290,11 +328,10 @@ func (w *world) Check() {
 	}
 }
 
-// attended reports whether a party is in the round that a member leaves, and not in a later one of
-// the same number.
+// attended reports whether a party is in the round that a member leaves, and not in another of the
+// same number.
 func (w *world) attended(c *member) bool {
-	dir := w.Node(fmt.Sprintf("%s/%d", root, c.M.round))
-	return dir != nil && dir.Czxid <= c.M.known && len(w.Children(dir.Path+"/in")) > 0
+	return slices.Equal(w.record().Members, c.peers) && len(w.Children(fmt.Sprintf("%s/%d/in", root, c.M.round))) > 0
 }
 
 // Key implements [exploration.World].
@@ -321,18 +358,25 @@ func TestRoundsInModel(t *testing.T) {
 		"lost replies":      {parties: 2, handles: 2, enters: 2, prepared: true, faults: zkmodel.Faults{Cuts: 2}},
 		"late requests":     {parties: 2, handles: 3, enters: 1, prepared: true, faults: zkmodel.Faults{Cuts: 1, Lates: 1}},
 		"crashes":           {parties: 2, handles: 4, enters: 2, prepared: true, faults: zkmodel.Faults{Crashes: 2}},
+		"one, and crashes":  {parties: 1, handles: 4, enters: 1, prepared: true, effort: 4, faults: zkmodel.Faults{Crashes: 3}},
 		"expiries":          {parties: 2, handles: 3, enters: 2, prepared: true, faults: zkmodel.Faults{Cuts: 1, Expires: 1, Kills: 1}},
 		"a closed session":  {parties: 2, handles: 3, enters: 1, prepared: true, faults: zkmodel.Faults{Closes: 1}},
 		"cancelled":         {parties: 2, handles: 3, enters: 2, cancels: 2, prepared: true, faults: zkmodel.Faults{Cuts: 1}},
 		"busy, and lagging": {parties: 2, handles: 3, enters: 2, prepared: true, faults: zkmodel.Faults{Busy: 2, Lags: 2}},
 		"operators":         {parties: 2, handles: 3, enters: 2, prepared: true, faults: zkmodel.Faults{Strikes: 1, Razes: 1}},
+		"created anew":      {parties: 2, handles: 2, enters: 2, prepared: true, anew: 2},
+		"created anew, lag": {parties: 2, handles: 3, enters: 1, prepared: true, anew: 2, faults: zkmodel.Faults{Lags: 1, Cuts: 1, Reaps: 1}},
 		"others, before us": {parties: 2, handles: 2, enters: 2, others: true, faults: zkmodel.Faults{Cuts: 1, Busy: 1, Expires: 1}},
 		"others, after us": {
 			parties: 2, handles: 3, enters: 2, cancels: 1, prepared: true, others: true,
 			faults: zkmodel.Faults{Cuts: 1, Busy: 1, Expires: 1, Kills: 1, Lags: 1},
 		},
-		"reaped":              {parties: 2, handles: 3, enters: 2, prepared: true, faults: zkmodel.Faults{Reaps: 3, Cuts: 1}},
-		"reaped, and expired": {parties: 2, handles: 4, enters: 1, prepared: true, faults: zkmodel.Faults{Reaps: 6, Expires: 1, Kills: 1, Cuts: 1}},
+		"reaped":                {parties: 2, handles: 3, enters: 2, prepared: true, faults: zkmodel.Faults{Reaps: 3, Cuts: 1}},
+		"reaped, and expired":   {parties: 2, handles: 4, enters: 1, prepared: true, faults: zkmodel.Faults{Reaps: 6, Expires: 1, Kills: 1, Cuts: 1}},
+		"restored":              {parties: 2, handles: 2, enters: 2, prepared: true, faults: zkmodel.Faults{Restores: 1}},
+		"restored to nothing":   {parties: 2, handles: 3, enters: 2, cancels: 1, faults: zkmodel.Faults{Restores: 1, Expires: 1, Cuts: 1}},
+		"a relapse":             {parties: 2, handles: 2, enters: 2, prepared: true, effort: 4, faults: zkmodel.Faults{Relapses: 1}},
+		"a relapse, to nothing": {parties: 2, handles: 3, enters: 2, effort: 4, faults: zkmodel.Faults{Relapses: 1, Cuts: 1}},
 		"four": {
 			parties: 4, handles: 4, enters: 2, cancels: 1, prepared: true,
 			faults: zkmodel.Faults{Cuts: 2, Expires: 1, Kills: 1, Lags: 1},
@@ -457,7 +501,8 @@ func TestLabels(t *testing.T) {
 	}
 }
 
-// TestOtherRecord has the performer tell what a machine needs to notice that the path was removed and made again.
+// TestOtherRecord has the performer tell what a machine needs to notice that the path was removed
+// and made again.
 func TestOtherRecord(t *testing.T) {
 	const created = 7
 	w := zkmodel.New(zkmodel.Faults{}, 1, zkmodel.Node{Path: root}, zkmodel.Node{Path: root + "/2"}, zkmodel.Node{Path: root + "/2/in", Czxid: created})

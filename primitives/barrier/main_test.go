@@ -18,6 +18,6 @@ func TestMain(m *testing.M) {
 		}
 		return
 	}
-	hasten.Tests()
+	hasten.Waiting()
 	goleak.VerifyTestMain(m)
 }

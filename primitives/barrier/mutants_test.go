@@ -14,8 +14,8 @@ import (
 	"github.com/zkactors/zkactors/session"
 )
 
-// This file leaves out one precaution of the protocols after the other. The invariants of the models
-// catch each.
+// This file leaves out one precaution of the protocols after the other. The invariants of the
+// models catch each.
 
 // around performs what the mutant performs, and has the machine told what the mutant is told.
 func (x mutant) around(perform func(effect, func(input))) func(effect, func(input)) {
@@ -102,7 +102,14 @@ func mutants() map[string]mutant {
 		"a round begins before the last is over": {ops: overlapping},
 		"no list after a member was missing": {input: func(in input) input {
 			if a, is := in.(answered); is && a.at == party && errors.Is(a.err, session.ErrNoNode) {
-				a.err = nil
+				a.err, a.settled = nil, false // a reading is waited for
+				return a
+			}
+			return in
+		}},
+		"the watch on the record always tells": {input: func(in input) input {
+			if a, is := in.(answered); is {
+				a.settled = false
 				return a
 			}
 			return in
@@ -136,6 +143,13 @@ func mutants() map[string]mutant {
 				m.stage = resting
 			}
 		}},
+		"a round of the same number is the own": {input: func(in input) input {
+			if a, is := in.(answered); is {
+				a.bad = ErrLayout
+				return a
+			}
+			return in
+		}},
 		"a crash inside is not looked for": {effect: func(e effect) effect {
 			if r, is := e.(request); is && r.step == looking {
 				return nil
@@ -164,6 +178,8 @@ func TestMutants(t *testing.T) {
 		parties: 2, handles: 4, enters: 2, cancels: 2, prepared: true,
 		faults: zkmodel.Faults{Cuts: 2, Kills: 1, Crashes: 1, Strikes: 1, Lags: 1},
 	}
+	relapsed := scenario{parties: 2, handles: 2, enters: 2, prepared: true, faults: zkmodel.Faults{Relapses: 1}}
+	restored := scenario{parties: 2, handles: 2, enters: 2, prepared: true, faults: zkmodel.Faults{Restores: 1}}
 	late := scenario{parties: 2, handles: 3, enters: 1, prepared: true, faults: zkmodel.Faults{Kills: 1, Reaps: 2}}
 	chosen := hasten.OneIn(9)
 	for name, x := range mutants() {
@@ -172,7 +188,7 @@ func TestMutants(t *testing.T) {
 		}
 		var n uint64
 		var err error
-		for _, s := range []scenario{late, usual} {
+		for _, s := range []scenario{late, usual, restored, relapsed} {
 			s.mutant = x
 			n, err = hunt(500, func() exploration.World[zkmodel.Action] { return newWorld(&s, false) },
 				func(w exploration.World[zkmodel.Action]) error { return w.(*world).ended() })

@@ -137,9 +137,9 @@ func newPlainWorld(s *plainScenario, keyed bool) *plainWorld {
 	}
 	for i := range s.gates {
 		at := w.Sessions[i]
-		c := &raiser{n: i, keeper: &gatekeeper{session: at, path: plainPath, id: newGate(fmt.Sprint("g", i)).id, release: func() {}}}
+		c := &raiser{n: i, keeper: &gatekeeper{session: at, path: plainPath, id: fmt.Sprint(gatePrefix, i), release: func() {}}}
 		c.keeper.owned.Clock = at
-		c.Runner = zkmodel.Run(w.World, at, newGate(fmt.Sprint("g", i)), actors.Role[gate, gateInput, gateEffect, GateEvent]{
+		c.Runner = zkmodel.Run(w.World, at, gate{}, actors.Role[gate, gateInput, gateEffect, GateEvent]{
 			Perform: s.mutant.around(c.keeper.perform),
 			Observe: func(m gate, _ []GateEvent) {
 				if m.Ended() {
@@ -210,12 +210,11 @@ func (w *plainWorld) Apply(a zkmodel.Action) {
 		c := w.gates[a.I]
 		c.begun = true
 		c.Begin(func() { c.keeper.begin(c.Tell, nil) })
-		c.Tell(try{})
 	case "lift":
-		w.gates[a.I].Tell(lift{})
+		w.gates[a.I].Tell(stop{})
 	case "cancel":
 		w.cancels--
-		w.gates[a.I].Tell(lift{})
+		w.gates[a.I].Tell(stop{})
 	case "wait":
 		c := w.watchers[a.I]
 		c.waits--
@@ -238,7 +237,7 @@ func (w *plainWorld) Apply(a zkmodel.Action) {
 		r.stood = r.stood || n != nil
 	}
 	for _, c := range w.gates {
-		c.rivals = c.begun && (c.rivals || n != nil && n.Data != c.M.id)
+		c.rivals = c.begun && (c.rivals || n != nil && n.Data != c.keeper.id)
 	}
 	for _, c := range w.watchers {
 		c.free = c.free || n == nil || !c.Session().Sees(plainPath)
@@ -261,10 +260,8 @@ func (w *plainWorld) told(c *raiser, in gateInput, before gate, did gateEffects)
 	if w.mutant.twist != nil {
 		w.mutant.twist(before, in, &c.M)
 	}
-	for _, e := range did.Do {
-		if e, is := e.(reply); is && errors.Is(e.err, ErrRaised) && !c.rivals {
-			zkmodel.Violate("%d was refused, and no other barrier has stood", c.n)
-		}
+	if before.stage == trying && errors.Is(c.M.err, ErrRaised) && !c.rivals {
+		zkmodel.Violate("%d was refused, and no other barrier has stood", c.n)
 	}
 	for _, ev := range did.Emit {
 		if _, raised := ev.(Raised); raised != (len(c.said) == 0) || len(c.said) > 1 {
@@ -361,6 +358,7 @@ var plainScenarios = map[string]*plainScenario{
 	"a closed session":  {gates: 3, waits: 1, faults: zkmodel.Faults{Closes: 1}},
 	"cancelled":         {gates: 3, cancels: 2, faults: zkmodel.Faults{Cuts: 1}},
 	"busy, and lagging": {gates: 3, waits: 2, faults: zkmodel.Faults{Busy: 2, Lags: 2, Cuts: 1}},
+	"restored":          {gates: 2, waits: 2, faults: zkmodel.Faults{Restores: 1, Cuts: 1}},
 	"operators":         {gates: 3, waits: 1, cancels: 1, raises: 1, faults: zkmodel.Faults{Strikes: 2, Cuts: 1}},
 	"everything": {gates: 3, waits: 2, cancels: 2, raises: 2, bare: true, faults: zkmodel.Faults{
 		Cuts: 2, Lates: 1, Expires: 1, Kills: 1, Closes: 1, Busy: 1, Lags: 1, Strikes: 1,

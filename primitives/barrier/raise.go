@@ -19,25 +19,25 @@ import (
 //	 │ └───────► parent ──────────────────────┘ refused for good
 //	 └─ made, or passing ─┘
 //
-// The state is the request that is next. It follows from the answer to the one before alone: nothing that was read
-// is used twice, and no request has a version. So a lost reply needs no memory: Raise begins anew with the
-// creation, which the server refuses if the barrier stands, whichever client has raised it. The answer is nil only
-// after the server has made the node or refused to, and in both cases it stood at that moment.
+// The state is the next request. It follows from the last answer alone: no reading is used twice,
+// and no request has a version. So a lost reply needs no memory: Raise begins anew with the
+// creation, which the server refuses if the barrier stands, whichever client has raised it. Raise
+// returns nil only after the server has created the node, or refused to because it stands.
 
-// A raiseStep is the request that is next.
+// A raiseStep is the next request.
 type raiseStep int
 
 const (
 	raiseNode   raiseStep = iota // create the node
-	raiseCheck                   // read the one that stands
-	raiseParent                  // make what is missing above it
+	raiseCheck                   // read the node that stands
+	raiseParent                  // create the missing nodes above it
 	raiseDone
 )
 
 func (s raiseStep) String() string { return [...]string{"node", "check", "parent", "done"}[s] }
 
-// after returns the request that follows the answer to another, or the result of Raise if none does. Below tells that
-// the node has children.
+// after returns the request that follows the answer to s, or the result of Raise if no request
+// follows. below reports that the node has children.
 func (s raiseStep) after(err error, below bool) (next raiseStep, outcome error) {
 	switch {
 	case s == raiseNode && errors.Is(err, session.ErrNodeExists):
@@ -54,13 +54,13 @@ func (s raiseStep) after(err error, below bool) (next raiseStep, outcome error) 
 	return raiseDone, err
 }
 
-// Raise raises the barrier, or returns nil if it stands. Missing nodes above it are made. A [Gate] that stands counts:
-// it goes with its holder all the same.
-// The error wraps [ErrLayout] if the node at the path has children: it is that of another recipe.
+// Raise raises the barrier, or returns nil if it stands. It creates missing nodes above the
+// barrier. A [Gate] that stands counts as the barrier, although it ends with its holder. The error
+// wraps [ErrLayout] if the node at the path has children: then it belongs to another recipe.
 //
-// If the error wraps [session.ErrUnknownOutcome], it may have been raised. While a reply is lost
-// and ctx goes on, Raise raises it again. So a barrier whose reply was lost, and that another
-// client has lifted meanwhile, stands when Raise returns.
+// If the error wraps [session.ErrUnknownOutcome], the barrier may have been raised. When a reply is
+// lost, Raise tries again until ctx ends. If another client lifts the barrier before the second
+// try, the barrier stands again when Raise returns.
 func (b *Barrier) Raise(ctx context.Context) error {
 	if err := b.refusal(ctx); err != nil {
 		return b.explain("raise", err)
@@ -77,7 +77,7 @@ func (b *Barrier) Raise(ctx context.Context) error {
 	}
 }
 
-// raise makes one request.
+// raise sends one request.
 func (b *Barrier) raise(ctx context.Context, step raiseStep) (below bool, err error) {
 	switch step {
 	case raiseNode:

@@ -65,8 +65,8 @@ func TestForeignNumber(t *testing.T) {
 	}
 }
 
-// A leaver that was away while the path was removed and its rounds began with 1 again does not wait for the
-// new round of the number.
+// A leaver that was away while the path was removed and its rounds began with 1 again does not wait
+// for the new round of the number.
 func TestLeaverOfAnotherTime(t *testing.T) {
 	bubble(t, 4, zktest.Config{}, func(t *testing.T, srv *zktest.Server, s []*session.Session) {
 		a, b := double(t, s[0], 2, "a"), double(t, s[1], 2, "b")
@@ -93,6 +93,159 @@ func TestLeaverOfAnotherTime(t *testing.T) {
 	})
 }
 
+// Leave ends if the servers come back from a backup that has the directory of the round, but not
+// the round. A party that is in the directory by then is of another round of the same number, and
+// may wait for the leaver to enter again.
+func TestLeaverOfAnotherHistory(t *testing.T) {
+	for name, goesOn := range map[string]bool{"the session goes on": true, "the session is over": false} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, 2, zktest.Config{}, func(t *testing.T, srv *zktest.Server, s []*session.Session) {
+				a, b := double(t, s[0], 2, "a"), double(t, s[1], 2, "b")
+				ctx, cancel := context.WithCancel(t.Context())
+				early := begin(func() error { return a.Enter(ctx) })
+				waits(t, "Enter", early)
+				cancel()
+				check.Is(t, settled(t, "Enter", early), context.Canceled)
+				backup, id := srv.Backup(), s[0].ID()
+
+				one := begin(func() error { return a.Enter(t.Context()) })
+				ok(t, b.Enter(t.Context()))
+				ok(t, settled(t, "Enter", one))
+				leaver := begin(func() error { return a.Leave(t.Context()) })
+				waits(t, "Leave", leaver)
+				transact := func(s *session.Session) {
+					for range 500 {
+						check.Have(s.Set(t.Context(), "/", nil, session.AnyVersion))(t)
+					}
+				}
+				if !goesOn { // the server serves no session that has seen more than it has
+					transact(s[1])
+					ok(t, s[0].Sync(t.Context(), "/"))
+				}
+
+				srv.Restore(backup)
+				fresh := check.Open(session.Open(t.Context(), srv.Addrs(), &session.Options{
+					Timeout: 12 * time.Second, ServerTick: time.Second, Dialer: srv.DialContext,
+				}))(t)
+				c := double(t, fresh, 2, "c")
+				other := begin(func() error { return c.Enter(t.Context()) })
+				waits(t, "Enter", other)
+				if in := parties(srv); len(in) != 1 || !strings.HasPrefix(in[0], path+"/1/in/") {
+					t.Fatalf("%q are in", in)
+				}
+				waits(t, "Leave", leaver)
+				if goesOn {
+					transact(fresh)
+				}
+				pass(time.Minute)
+				check.Equal(t, s[0].ID() == id, goesOn, "the session goes on")
+				ok(t, settled(t, "Leave", leaver))
+				waits(t, "Enter", other)
+				again := begin(func() error { return a.Enter(t.Context()) })
+				pass(time.Minute)
+				ok(t, settled(t, "Enter", again))
+				ok(t, settled(t, "Enter", other))
+			})
+		})
+	}
+}
+
+// Enter goes on when the servers have come back with older data, and the session does not notice:
+// the watch on the record tells nothing, and the record has an older version than the party has
+// read. It costs one refusal, and one reading.
+func TestEnterOfAnotherHistory(t *testing.T) {
+	for name, waits := range map[string]bool{"a party that waits": true, "a party at rest": false} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, 2, zktest.Config{}, func(t *testing.T, srv *zktest.Server, s []*session.Session) {
+				handles := doubles(t, s, 2)
+				both := func(one <-chan error, do func(*barrier.Double, context.Context) error) {
+					t.Helper()
+					other := begin(func() error { return do(handles[1], t.Context()) })
+					pass(time.Second)
+					ok(t, settled(t, "one", one))
+					ok(t, settled(t, "the other", other))
+				}
+				enter := func() error { return handles[0].Enter(t.Context()) }
+				leave := func() error { return handles[0].Leave(t.Context()) }
+				round := func() {
+					t.Helper()
+					both(begin(enter), (*barrier.Double).Enter)
+					both(begin(leave), (*barrier.Double).Leave)
+				}
+				round()
+				backup, id := srv.Backup(), s[0].ID()
+				round()
+				round()
+				var waiter <-chan error
+				if waits {
+					waiter = begin(enter)
+					pass(time.Second)
+				}
+
+				srv.Restore(backup)
+				fresh := check.Open(session.Open(t.Context(), srv.Addrs(), &session.Options{Timeout: 12 * time.Second, Dialer: srv.DialContext}))(t)
+				for range 500 {
+					check.Have(fresh.Set(t.Context(), "/", nil, session.AnyVersion))(t)
+				}
+				pass(time.Second)
+				check.Equal(t, s[0].ID(), id, "the session goes on")
+				srv.ResetRequests()
+				if !waits {
+					waiter = begin(enter)
+					pass(time.Second)
+				}
+				made := srv.RequestsOf(id)
+				check.True(t, waits || made[zktest.OpMulti] == 2 && made[zktest.OpGetData] == 2, "refused, and entered; two readings: %v", made)
+				if waits { // it reads the record within a third of the timeout
+					pass(4 * time.Second)
+				}
+				both(waiter, (*barrier.Double).Enter)
+				both(begin(leave), (*barrier.Double).Leave)
+				round()
+				check.Equal(t, s[0].ID(), id, "the session goes on")
+			})
+		})
+	}
+}
+
+// An operator deletes the directory of the next round, and creates it anew. It is younger than all
+// that the parties have read of the record, and belongs to that all the same: the round begins,
+// after one more reading of the record.
+func TestDirectoryCreatedAnew(t *testing.T) {
+	bubble(t, 3, zktest.Config{}, func(t *testing.T, srv *zktest.Server, s []*session.Session) {
+		handles := doubles(t, s[:2], 2)
+		rounds(t, handles, 1, func(int) {})
+		const dir = path + "/2/in"
+		check.Have(s[2].Multi(t.Context(), session.DeleteOp(dir, session.AnyVersion), session.CreateOp(dir, nil, session.Container)))(t)
+		srv.ResetRequests()
+		one := begin(func() error { return handles[0].Enter(t.Context()) })
+		other := begin(func() error { return handles[1].Enter(t.Context()) })
+		pass(time.Second)
+		made := srv.Requests()
+		ok(t, settled(t, "Enter", one))
+		ok(t, settled(t, "Enter", other))
+		check.Equal(t, made[zktest.OpGetChildren2], 2, "lists")
+		check.Equal(t, made[zktest.OpGetData], 5, "readings: one more than of the record, and its node, by each party")
+		check.Equal(t, made[zktest.OpSync], 0, "syncs")
+	})
+}
+
+// A round whose record is overwritten has its members still, and Leave waits for them.
+func TestLeaverOfAnUnreadableRecord(t *testing.T) {
+	bubble(t, 2, zktest.Config{}, func(t *testing.T, _ *zktest.Server, s []*session.Session) {
+		a, b := double(t, s[0], 2, "a"), double(t, s[1], 2, "b")
+		one := begin(func() error { return a.Enter(t.Context()) })
+		ok(t, b.Enter(t.Context()))
+		ok(t, settled(t, "Enter", one))
+		leaver := begin(func() error { return a.Leave(t.Context()) })
+		check.Have(s[1].Set(t.Context(), path, []byte("notes"), session.AnyVersion))(t)
+		pass(time.Minute)
+		waits(t, "Leave", leaver)
+		ok(t, b.Leave(t.Context()))
+		ok(t, settled(t, "Leave", leaver))
+	})
+}
+
 // Lift does not say that a barrier was lifted that was raised before, and stands.
 func TestLiftUnseen(t *testing.T) {
 	bubble(t, 0, zktest.Config{Replicas: 3}, func(t *testing.T, srv *zktest.Server, _ []*session.Session) {
@@ -113,8 +266,8 @@ func TestLiftUnseen(t *testing.T) {
 	})
 }
 
-// A gate whose data another gate has overwritten, which was lifting its own at that moment, is recognised:
-// also when the reply to its creation was lost.
+// A gate whose data another gate has overwritten, which was lifting its own at that moment, is
+// recognised: also when the reply to its creation was lost.
 func TestGateOverwritten(t *testing.T) {
 	for _, cancelled := range []bool{false, true} {
 		bubble(t, 3, zktest.Config{}, func(t *testing.T, srv *zktest.Server, s []*session.Session) {
@@ -239,7 +392,8 @@ func TestAtRest(t *testing.T) {
 	})
 }
 
-// What the session has made itself, a gate or not, is not taken for the gate whose creation is in doubt.
+// What the session has made itself, a gate or not, is not taken for the gate whose creation is in
+// doubt.
 func TestInDoubtBesideOwn(t *testing.T) {
 	bubble(t, 1, zktest.Config{}, func(t *testing.T, srv *zktest.Server, s []*session.Session) {
 		b := single(t, s[0], nil)
@@ -292,7 +446,8 @@ func TestCancelledWhileLeaving(t *testing.T) {
 	})
 }
 
-// A handle whose session has expired may be back before the server deletes its node. The two nodes are one party.
+// A handle whose session has expired may be back before the server deletes its node. The two nodes
+// are one party.
 func TestNotWithItself(t *testing.T) {
 	bubble(t, 2, zktest.Config{}, func(t *testing.T, srv *zktest.Server, s []*session.Session) {
 		handles := doubles(t, s, 2)

@@ -10,8 +10,8 @@ import (
 	"github.com/zkactors/zkactors/session/zktest"
 )
 
-// TestRelies: the lease of a session rests on the quorum while a party is in, or on its way in or out, and while a
-// gate is raised, and at no other time: then its heartbeats are committed.
+// TestRelies: the lease of a session rests on the quorum while a party is in, or on its way in or
+// out, and while a gate is raised, and at no other time: then its heartbeats are committed.
 func TestRelies(t *testing.T) {
 	bubble(t, 2, zktest.Config{}, func(t *testing.T, srv *zktest.Server, s []*session.Session) {
 		relies := func(when string, want bool) {

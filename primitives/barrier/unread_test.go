@@ -4,13 +4,14 @@ import (
 	"errors"
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/zkactors/zkactors/internal/check"
 	"github.com/zkactors/zkactors/session"
 )
 
-// TestRecordUnread: an Enter whose record cannot be read any more ends, even if a round may have begun, and
-// leaves no node.
+// TestRecordUnread: an Enter whose record cannot be read any more ends, even if a round may have
+// begun, and leaves no node.
 func TestRecordUnread(t *testing.T) {
 	m := newMachine("id", "a", 2)
 	var asked request
@@ -26,12 +27,12 @@ func TestRecordUnread(t *testing.T) {
 		}
 	}
 	reply := func(in answered) {
-		in.turn = asked.turn
+		in.requestID = asked.requestID
 		take(in)
 	}
 	take(heard{session.Connected{ID: 1, Epoch: 1}})
 	take(enter{})
-	take(saw{epoch: 1, zxid: 5, czxid: 1, version: 1, book: book{Parties: 2}, nodes: 1})
+	take(saw{1, sight{zxid: 5, czxid: 1, version: 1, book: book{Parties: 2}, nodes: 1}})
 	reply(answered{count: 1})
 	take(cancel{})
 	check.Require(t, asked.step == retiring, "after a cancel: %v", m)
@@ -61,7 +62,38 @@ func TestAwaitedOfAnotherRecord(t *testing.T) {
 	}
 }
 
-// TestEntrantsUnread: an Enter that may not list the entrants ends with the error, and leaves no node.
+// TestMembersUnread: a member that leaves reads the record before it looks, and has left if that
+// lists it no more.
+func TestMembersUnread(t *testing.T) {
+	for name, c := range map[string]struct {
+		in   answered
+		step step
+		left stage
+		says DoubleEvent
+	}{
+		"its own":       {answered{names: []string{"a", "b"}}, looking, leaving, nil},
+		"another's":     {answered{names: []string{"b", "c"}}, idle, resting, Left{1}},
+		"of no round":   {answered{}, idle, resting, Left{1}},
+		"no record":     {answered{err: session.ErrNoNode}, idle, resting, Left{1}},
+		"no data of it": {answered{bad: ErrLayout}, looking, leaving, nil},
+		"disconnected":  {answered{err: session.ErrDisconnected}, checking, leaving, nil},
+		"refused":       {answered{err: session.ErrNoAuth}, idle, resting, Lost{session.ErrNoAuth}},
+	} {
+		m := machine{parties: 2, stage: leaving, epoch: 1, round: 1, member: "a", awaited: 1, known: 5, ticks: 1}
+		var out effects
+		m = m.Step(tick{1}, &out)
+		check.Require(t, m.step == checking, "%s: %v", name, m)
+		out, c.in.requestID = effects{}, m.asked.requestID
+		m = m.Step(c.in, &out)
+		said := slices.Concat(out.Emit, []DoubleEvent{nil})[0]
+		if m.step != c.step || m.stage != c.left || said != c.says {
+			t.Errorf("%s: %v, %v", name, m, said)
+		}
+	}
+}
+
+// TestEntrantsUnread: an Enter that may not list the entrants ends with the error, and leaves no
+// node.
 func TestEntrantsUnread(t *testing.T) {
 	m := newMachine("id", "a", 1)
 	var out effects
@@ -73,11 +105,52 @@ func TestEntrantsUnread(t *testing.T) {
 	}
 	take(heard{session.Connected{ID: 1, Epoch: 1}}, idle)
 	take(enter{}, idle)
-	take(saw{epoch: 1, zxid: 5, czxid: 1, version: 1, book: book{Parties: 1}, nodes: 1}, entering)
-	take(answered{turn: m.asked.turn, count: 1}, listing)
-	take(answered{turn: m.asked.turn, err: session.ErrNoAuth}, retiring)
-	take(answered{turn: m.asked.turn}, idle)
+	take(saw{1, sight{zxid: 5, czxid: 1, version: 1, book: book{Parties: 1}, nodes: 1}}, entering)
+	take(answered{requestID: m.asked.requestID, count: 1}, listing)
+	take(answered{requestID: m.asked.requestID, err: session.ErrNoAuth}, retiring)
+	take(answered{requestID: m.asked.requestID}, idle)
 	if last, is := slices.Concat([]DoubleEvent{nil}, out.Emit)[len(out.Emit)].(Withdrawn); !is || !errors.Is(last.Err, session.ErrNoAuth) || m.node != 0 {
 		t.Errorf("%v: %v", out.Emit, m)
+	}
+}
+
+// TestRecordIsReadLater: a party that waits reads the record some time after a reconnect, which its
+// GUID chooses, so that parties that reconnect together do not read at once. It does not read if
+// the watch has delivered a newer reading by then, or the round has begun.
+func TestRecordIsReadLater(t *testing.T) {
+	const timeout = 12 * time.Second
+	at := func(zxid int64, b book) saw {
+		return saw{1, sight{zxid: zxid, czxid: 1, version: int32(zxid), book: b, nodes: 1}}
+	}
+	for name, c := range map[string]struct {
+		before []input
+		step   step
+	}{
+		"nothing new":        {nil, rereading},
+		"a newer reading":    {[]input{at(6, book{Parties: 2})}, idle},
+		"another round":      {[]input{at(6, book{1, 2, []string{"0000000001-80000000-1", "x"}})}, idle},
+		"another session":    {[]input{heard{session.Expired{Epoch: 1}}, heard{session.Connected{ID: 2, Epoch: 2}}}, idle},
+		"nothing was read":   {[]input{blind{1, session.ErrDisconnected}}, idle},
+		"one more reconnect": {[]input{heard{session.Suspended{}}, heard{session.Resumed{}}}, rereading},
+	} {
+		m := newMachine("80000000", "", 2)
+		var out effects
+		take := func(in input) {
+			out = effects{}
+			m = m.Step(in, &out)
+		}
+		take(heard{session.Connected{ID: 1, Epoch: 1, Timeout: timeout}})
+		take(enter{})
+		take(at(5, book{Parties: 2}))
+		take(answered{requestID: m.asked.requestID, count: 1})
+		take(heard{session.Suspended{}})
+		take(heard{session.Resumed{}})
+		want := []effect{readLater{1, 1, timeout / 3 / 2}} // by the first digits of the GUID
+		check.True(t, m.step == idle && slices.Equal(out.Do, want), "%s: back: %v, %v", name, m, out.Do)
+		for _, in := range c.before {
+			take(in)
+		}
+		take(due{1, 1})
+		check.Equal(t, m.step, c.step, name)
 	}
 }

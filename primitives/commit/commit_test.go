@@ -97,16 +97,16 @@ func (a *site) run(ctx context.Context) {
 	for ev := range a.p.Events() {
 		switch ev := ev.(type) {
 		case commit.Prepare:
-			a.note(ev.Tx, "prepare "+string(ev.Payload), nil)
-			if v := a.vote(ev.Tx); v != 0 {
-				a.note(ev.Tx, "", a.p.Vote(ctx, ev.Tx, v))
+			a.note(ev.Tx.ID, "prepare "+string(ev.Payload), nil)
+			if v := a.vote(ev.Tx.ID); v != 0 {
+				a.note(ev.Tx.ID, "", a.p.Vote(ctx, ev.Tx, v))
 			}
 		case commit.Committed:
-			a.note(ev.Tx, "committed", a.p.Finish(ctx, ev.Tx))
+			a.note(ev.Tx.ID, "committed", a.p.Finish(ctx, ev.Tx))
 		case commit.Aborted:
-			a.note(ev.Tx, "aborted: "+string(ev.Reason), a.p.Finish(ctx, ev.Tx))
+			a.note(ev.Tx.ID, "aborted: "+string(ev.Reason), a.p.Finish(ctx, ev.Tx))
 		case commit.Forgotten:
-			a.note(ev.Tx, "forgotten", nil)
+			a.note(ev.Tx.ID, "forgotten", nil)
 		case commit.Voted, commit.Left:
 		}
 	}

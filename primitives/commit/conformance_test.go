@@ -19,20 +19,19 @@ func TestConformance(t *testing.T) {
 		}
 		return false
 	}
-	t.Run("coordinator", func(t *testing.T) {
-		conformance.Run(t, conformance.Recipe[commit.Event]{
-			Open: func(s *session.Session) (conformance.Handle[commit.Event], error) {
-				return commit.Begin(context.Background(), s, "/app/tx/"+znode.NewGUID(), &commit.Options{Sites: []string{"a", "b"}})
-			},
-			Last: last,
-		})
-	})
-	t.Run("site", func(t *testing.T) {
-		conformance.Run(t, conformance.Recipe[commit.Event]{
-			Open: func(s *session.Session) (conformance.Handle[commit.Event], error) {
-				return commit.Join(s, "/app/tx", "a", nil)
-			},
-			Last: last,
-		})
-	})
+	coordinator := conformance.Recipe[commit.Event]{
+		Name: "coordinator",
+		Open: func(s *session.Session) (conformance.Handle[commit.Event], error) {
+			return commit.Begin(context.Background(), s, "/app/tx/"+znode.NewGUID(), &commit.Options{Sites: []string{"a", "b"}})
+		},
+		Last: last,
+	}
+	site := conformance.Recipe[commit.Event]{
+		Name: "site",
+		Open: func(s *session.Session) (conformance.Handle[commit.Event], error) {
+			return commit.Join(s, "/app/tx", "a", nil)
+		},
+		Last: last,
+	}
+	conformance.Run(t, coordinator, site)
 }

@@ -25,9 +25,9 @@ import (
 	"github.com/zkactors/zkactors/watch"
 )
 
-// This file has a coordinator and sites as processes, each of which is killed before or after one of its
-// requests, starts again, and is killed again. What a process has to keep, it appends to
-// a file, as a database would.
+// This file has a coordinator and sites as processes, each of which is killed before or after one
+// of its requests, starts again, and is killed again. What a process has to keep, it appends to a
+// file, as a database would.
 
 var crashTransactions = flag.Int("commit.crashes", 10, "transactions whose coordinator and sites are killed again and again; 300 are a campaign")
 
@@ -153,17 +153,17 @@ func serveSite(ctx context.Context, s *session.Session, l ledger, name string) e
 		var err error
 		switch ev := ev.(type) {
 		case commit.Prepare:
-			vote := planned(ev.Tx, name)
-			l.write(ev.Tx, "votes", vote.String())
+			vote := planned(ev.Tx.ID, name)
+			l.write(ev.Tx.ID, "votes", vote.String())
 			err = p.Vote(ctx, ev.Tx, vote)
 		case commit.Committed:
-			l.write(ev.Tx, "committed")
+			l.write(ev.Tx.ID, "committed")
 			err = p.Finish(ctx, ev.Tx)
 		case commit.Aborted:
-			l.write(ev.Tx, "aborted")
+			l.write(ev.Tx.ID, "aborted")
 			err = p.Finish(ctx, ev.Tx)
 		case commit.Forgotten:
-			l.write(ev.Tx, "forgotten")
+			l.write(ev.Tx.ID, "forgotten")
 		case commit.Left:
 			return ev.Err
 		case commit.Voted:
@@ -175,8 +175,8 @@ func serveSite(ctx context.Context, s *session.Session, l ledger, name string) e
 	return nil
 }
 
-// coordinateAll resumes what an earlier life has begun, and begins the rest. It ends when nothing is
-// left.
+// coordinateAll resumes what an earlier life has begun, and begins the rest. It ends when nothing
+// is left.
 func coordinateAll(ctx context.Context, s *session.Session, l ledger) error {
 	handles, err := commit.Resume(ctx, s, parent)
 	if err != nil {
@@ -256,14 +256,15 @@ type death struct {
 	output string
 }
 
-// long is how many lives of a process come to one that is long. A transaction stays while the server has a ballot of a
-// coordinator that was killed, which is for a session's timeout. With short lives alone there are soon so many that
-// a coordinator is killed before it has resumed them all, and begins none.
+// long is how many lives of a process come to one that is long. A transaction stays while the
+// server has a ballot of a coordinator that was killed, which is for a session's timeout. With
+// short lives alone there are soon so many that a coordinator is killed before it has resumed them
+// all, and begins none.
 const long = 25
 
-// TestCrashes kills the coordinator and the sites at every point between two requests, on three real
-// servers. There is one outcome of each transaction, it comes to every site, and nothing
-// is left.
+// TestCrashes kills the coordinator and the sites at every point between two requests, on three
+// real servers. There is one outcome of each transaction, it comes to every site, and nothing is
+// left.
 func TestCrashes(t *testing.T) {
 	t.Parallel()
 	ens := zktest.StartEnsemble(t, 3)

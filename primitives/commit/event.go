@@ -13,8 +13,12 @@ var (
 	// ErrExists means that there is a transaction with the id.
 	ErrExists = errors.New("the transaction exists")
 
-	// ErrNoTransaction means that the site knows no such transaction.
+	// ErrNoTransaction means that the site does not know the transaction.
 	ErrNoTransaction = errors.New("no such transaction")
+
+	// ErrStale means that a vote, or Finish, is for an earlier transaction with the id. The call
+	// did nothing.
+	ErrStale = errors.New("another transaction has the id now")
 
 	// ErrNotNamed means that the transaction does not name the site.
 	ErrNotNamed = errors.New("the transaction does not name the site")
@@ -34,7 +38,11 @@ var (
 	// ErrFinished means that the site has finished the transaction. Guards fail with it.
 	ErrFinished = errors.New("the site has finished the transaction")
 
-	// ErrClosed means that the handle was closed, or has ended for the reason that is wrapped too.
+	// ErrPresent means that a process acts for the site that is to be retired.
+	ErrPresent = errors.New("a process acts for the site")
+
+	// ErrClosed means that the handle was closed, or has ended. The error also wraps the reason of
+	// the end.
 	ErrClosed = errors.New("commit handle closed")
 )
 
@@ -58,6 +66,17 @@ func (v Vote) String() string {
 	return "none"
 }
 
+// A Tx names one transaction: a later transaction with the same id has another Tx. The events of
+// the transaction carry it. It is comparable. A site that stores its vote or an outcome stores both
+// fields.
+type Tx struct {
+	ID   string // the last name of the path
+	GUID string // no other transaction has it
+}
+
+// String returns the id.
+func (tx Tx) String() string { return tx.ID }
+
 // A Reason says why a transaction was aborted.
 type Reason string
 
@@ -67,7 +86,6 @@ const (
 	TimedOut  Reason = "the deadline passed"
 	SiteGone  Reason = "a site was gone before it voted"
 	Withdrawn Reason = "the caller of Begin gave up"
-	Presumed  Reason = "the transaction is gone and this site has not voted"
 )
 
 // An Outcome is the decision on a transaction. The zero Outcome is none.
@@ -83,11 +101,7 @@ func (o Outcome) String() string {
 	if o.Committed {
 		return "committed by " + o.By
 	}
-	s := "aborted by " + o.By
-	if o.By == "" {
-		s = "presumed aborted"
-	}
-	s += ": " + string(o.Reason)
+	s := "aborted by " + o.By + ": " + string(o.Reason)
 	if o.Site != "" {
 		s += ": " + o.Site
 	}
@@ -97,8 +111,8 @@ func (o Outcome) String() string {
 // recipe is the name of the package in records of the log.
 const recipe = "commit"
 
-// An Event reports what became of a transaction. It is one of [Voted], [Prepare], [Committed],
-// [Aborted], [Forgotten] and [Left]; no other type implements it.
+// An Event reports the progress, or the outcome, of a transaction. It is one of [Voted], [Prepare],
+// [Committed], [Aborted], [Forgotten] and [Left]; no other type implements it.
 //
 //sumtype:decl
 type Event interface {
@@ -116,30 +130,30 @@ type (
 
 	// Prepare asks the site for its vote. Only sites receive it.
 	Prepare struct {
-		Tx      string // the id
+		Tx      Tx
 		Payload []byte // must not be modified
 	}
 
 	// Committed means that the outcome is Commit, and is recorded.
 	Committed struct {
-		Tx      string
+		Tx      Tx
 		Payload []byte // must not be modified
 		By      string // the party that recorded it
 
 		node string // of the site
 	}
 
-	// Aborted means that the outcome is Abort, and is recorded or presumed.
+	// Aborted means that the outcome is Abort, and is recorded.
 	Aborted struct {
-		Tx     string
+		Tx     Tx
 		Reason Reason
 		Site   string // the site that is the reason, if one is
-		By     string // the party that recorded it; "" if it is presumed
+		By     string // the party that recorded it
 	}
 
-	// Forgotten means that the transaction vanished between the site's Yes and the outcome. Package
-	// commit does not do that: an operator deleted it, or a second process acts for the site.
-	Forgotten struct{ Tx string }
+	// Forgotten means that the transaction vanished before its outcome was read. Package commit
+	// does not cause that: an operator deleted its nodes. The outcome is unknown here.
+	Forgotten struct{ Tx Tx }
 
 	// Left is the last event of a [Participant], and of a [Transaction] that ends without an
 	// outcome. Err is nil after Close.
@@ -157,33 +171,37 @@ func (Left) event()      {}
 func (e Voted) String() string { return fmt.Sprintf("voted %s %v", e.Site, e.Vote) }
 
 // String returns the event without the payload, which may not be for logs.
-func (e Prepare) String() string { return "prepare " + e.Tx }
+func (e Prepare) String() string { return "prepare " + e.Tx.ID }
 
 // String returns the event without the payload, which may not be for logs.
-func (e Committed) String() string { return "committed " + e.Tx }
+func (e Committed) String() string { return "committed " + e.Tx.ID }
 
 func (e Aborted) String() string {
 	o := Outcome{Reason: e.Reason, Site: e.Site, By: e.By}
-	return e.Tx + " " + o.String()
+	return e.Tx.ID + " " + o.String()
 }
 
-func (e Forgotten) String() string { return "forgotten " + e.Tx }
+func (e Forgotten) String() string { return "forgotten " + e.Tx.ID }
 
 func (e Left) String() string { return client.Told("left", e.Err) }
 
 // Guard returns the operation that fails a ZooKeeper transaction, with [ErrFinished], unless the
-// outcome is Commit and this site has not finished. A coordinator's event has none, which fails.
+// outcome is Commit and this site has not finished. A coordinator's event has no guard: the
+// operation it returns fails.
 func (e Committed) Guard() session.Op { return session.GuardOp(e.node, ErrFinished) }
 
-// Once returns the operation that lets a ZooKeeper transaction succeed once: it deletes the
-// site's ballot. Call [Participant.Finish] afterwards, also if it fails with [session.ErrNoNode]. A
-// coordinator's event has none, which fails.
+// Once returns the operation that lets a ZooKeeper transaction succeed once: it deletes the site's
+// ballot. Call [Participant.Finish] afterwards, also if the transaction fails with
+// [session.ErrNoNode]. A coordinator's event has no ballot: the operation it returns fails.
 func (e Committed) Once() session.Op { return session.DeleteOp(e.node, session.AnyVersion) }
+
+// txOf returns the name of the transaction.
+func txOf(r *record) Tx { return Tx{r.ID, r.GUID} }
 
 // eventOf returns the event of an outcome.
 func eventOf(r *record, o Outcome, node string) Event {
 	if o.Committed {
-		return Committed{Tx: r.ID, Payload: r.Payload, By: o.By, node: node}
+		return Committed{Tx: txOf(r), Payload: r.Payload, By: o.By, node: node}
 	}
-	return Aborted{Tx: r.ID, Reason: o.Reason, Site: o.Site, By: o.By}
+	return Aborted{Tx: txOf(r), Reason: o.Reason, Site: o.Site, By: o.By}
 }

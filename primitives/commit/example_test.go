@@ -61,8 +61,9 @@ func ExampleResume() {
 	demo.Check(err)
 	tx.Close() // as a crash would
 
-	fmt.Println(<-p.Events())
-	demo.Check(p.Vote(ctx, "order-43", commit.No))
+	asked := (<-p.Events()).(commit.Prepare)
+	fmt.Println(asked)
+	demo.Check(p.Vote(ctx, asked.Tx, commit.No))
 	all, err := commit.List(ctx, s, "/shop/tx")
 	demo.Check(err)
 	fmt.Println(all[0])

@@ -16,8 +16,8 @@ import (
 // A record is the content of a transaction's node. It is not modified.
 type record = nodes.Transaction[Mode, Outcome]
 
-// overdue returns the time after which a coordinator must have decided. Its summands may be as long as a
-// [time.Duration] can be.
+// overdue returns the time after which a coordinator must have decided. Its summands may be as long
+// as a [time.Duration] can be.
 func overdue(r *record) time.Duration {
 	return r.Deadline + min(r.TakeoverAfter, math.MaxInt64-r.Deadline)
 }
@@ -54,7 +54,7 @@ func (b ballot) name(site string) string {
 	return nodes.Unvoted + site
 }
 
-// ballots are all that a list of a transaction's ballots says.
+// ballots are the contents of a list of a transaction's ballots.
 type ballots struct {
 	of           map[string]ballot // by site; a site that is not in it has finished
 	coordinators int
@@ -77,9 +77,12 @@ func parse(names []string) ballots {
 	return b
 }
 
+// has reports whether a site has a ballot, which it deletes when it finishes.
+func (b ballots) has(site string) bool { _, there := b.of[site]; return there }
+
 // finished reports whether a site has finished, so that the transaction is decided.
 func (b ballots) finished(r *record) bool {
-	return slices.ContainsFunc(r.Sites, func(site string) bool { _, there := b.of[site]; return !there })
+	return slices.ContainsFunc(r.Sites, func(site string) bool { return !b.has(site) })
 }
 
 // transactions returns the ids among the names below the parent, in order.
@@ -96,12 +99,13 @@ func (p place) record() string            { return znode.Join(p.parent, p.id) }
 func (p place) dir() string               { return znode.Join(p.record(), p.guid) }
 func (p place) ballot(name string) string { return znode.Join(p.dir(), name) }
 
-// presenceNode returns the node that says that a site is there.
+// presenceNode returns the node that shows the presence of a site.
 func presenceNode(parent, site string) string {
 	return znode.Join(znode.Join(parent, nodes.Sites), site)
 }
 
-// beginOps returns the transaction that begins another one, with the coordinator's ballot.
+// beginOps returns the ZooKeeper transaction that begins a transaction, with the coordinator's
+// ballot.
 func (p place) beginOps(r *record, coordinator string) []session.Op {
 	ops := []session.Op{
 		session.CreateOp(p.record(), r.Bytes(), session.Persistent),
@@ -122,16 +126,25 @@ func (p place) voteOps(site string, b ballot, data []byte) []session.Op {
 	}
 }
 
-// decideOps returns the transaction that records the outcome, once.
-func (p place) decideOps(r *record, o Outcome) []session.Op {
-	return []session.Op{
+// decideOps returns the transaction that records the outcome, once. The operations after the first
+// decidingOps fail it unless the votes on which the verdict rests are there.
+func (p place) decideOps(r *record, v verdict) []session.Op {
+	ops := []session.Op{
 		session.CheckOp(p.dir(), session.AnyVersion),
-		session.SetOp(p.record(), r.With(o).Bytes(), 0),
+		session.SetOp(p.record(), r.With(v.Outcome).Bytes(), 0),
 	}
+	if v.votes != "" {
+		for name := range strings.SplitSeq(v.votes, "/") {
+			ops = append(ops, session.CheckOp(p.ballot(name), session.AnyVersion))
+		}
+	}
+	return ops
 }
 
-// finishOps returns the transaction that deletes a ballot. The result of its last operation
-// has the number of ballots that are left.
+const decidingOps = 2
+
+// finishOps returns the transaction that deletes a ballot. The result of its last operation has the
+// number of ballots that are left. A site's transaction begins with decidedOp.
 func (p place) finishOps(name string) []session.Op {
 	return []session.Op{
 		session.DeleteOp(p.ballot(name), session.AnyVersion),
@@ -139,8 +152,12 @@ func (p place) finishOps(name string) []session.Op {
 	}
 }
 
-// removeOps returns the transaction that removes what is left, unless there is a ballot. The record
-// is kept if kept is not nil.
+// decidedOp fails the transaction unless the record has the version at which an outcome was read:
+// servers may have come back with older data.
+func (p place) decidedOp(version int32) session.Op { return session.CheckOp(p.record(), version) }
+
+// removeOps returns the transaction that removes the rest, unless there is a ballot. The record is
+// kept if kept is not nil.
 func (p place) removeOps(kept *record) []session.Op {
 	ops := []session.Op{
 		session.DeleteOp(p.dir(), session.AnyVersion),

@@ -18,8 +18,8 @@ import (
 //	waiting ────────▶ beginning ───────────────────────────────────────────────┐
 //	                   │  ▲  │ a reply is lost, or the id exists               │
 //	                   │  │  └─▶ look ─┐                                       ▼
-//	                   │  └────────────┘ no record: begin again    resumed ─▶ open ◀─┐ a death: the ballots are
-//	                   │                                                       │  └──┘ followed anew
+//	                   │  └────────────┘ no record: begin again    resumed ─▶ open ◀─┐ votes are missing: the
+//	                   │                                                       │  └──┘ leader is asked
 //	                   │                   it has recorded or read the outcome │
 //	                   │                                                       ▼
 //	                   │                                  no session       retiring
@@ -31,14 +31,20 @@ import (
 //	                   │ refused                        ▼                      │ the record is gone
 //	                   └─────────────────────────────▶ ended ◀─────────────────┘
 //
-// To leave without an outcome leads from open through retiring to ended, and the transaction stays. The end of the session
-// leads from retiring and removing to ended: the server deletes our ballot, and the sites remove the rest.
+// A coordinator that leaves without an outcome goes from open through retiring to ended, and the
+// transaction stays. The end of the session leads from retiring and removing to ended: the server
+// deletes our ballot, and the sites remove the rest.
 //
-// In the phase open, at most one of two requests is under way: to record an outcome, or to look at the record. An outcome is
-// emitted only when a reply to the first or the second has confirmed it.
+// The watch on the ballots goes on in each session. Servers may have come back with older data, and
+// without votes that were there. So a decision rests on a list of the same session. If the watches
+// on the ballots and the sites were ended for a decision in an earlier session, they begin again.
+//
+// In the phase open, at most one of three requests is under way: to record an outcome, to look at
+// the record, or to confirm that votes are missing. The decider says which: see decider.go. An
+// outcome is emitted only when a reply to the first or the second has confirmed it.
 
-// A phase says how far the coordinator is. The phases follow each other in this order, but for resumed machines, which
-// begin with open.
+// A phase says how far the coordinator is. The phases follow each other in this order, but for
+// resumed machines, which begin with open.
 type phase int
 
 const (
@@ -54,8 +60,8 @@ func (p phase) String() string {
 	return [...]string{"waiting", "beginning", "open", "retiring", "removing", "ended"}[p]
 }
 
-// An input is an event that the machine reacts to. Each answer belongs to the one request of its kind
-// that is under way.
+// An input is an event that the machine reacts to. Each answer belongs to the one request of its
+// kind that is under way.
 //
 //sumtype:decl
 type input interface{ input() }
@@ -87,7 +93,13 @@ type (
 		names []string // of the sites that are present
 		err   error    // its last answer
 	}
-	passed   struct{}            // answers awaitDeadline: the votes are late
+	passed    struct{} // answers awaitDeadline: the votes are late
+	lapsed    struct{} // answers awaitAbsence: missing sites are gone
+	confirmed struct { // answers confirm
+		names []string // of the ballots
+		sites []string // that are present
+		err   error
+	}
 	recorded struct{ err error } // answers decide
 	appeared struct {            // answers appear
 		epoch int
@@ -100,24 +112,26 @@ type (
 	removed struct{ err error } // answers remove
 )
 
-func (leave) input()    {}
-func (start) input()    {}
-func (giveUp) input()   {}
-func (heard) input()    {}
-func (begun) input()    {}
-func (ensured) input()  {}
-func (looked) input()   {}
-func (counted) input()  {}
-func (voteRead) input() {}
-func (attended) input() {}
-func (passed) input()   {}
-func (recorded) input() {}
-func (appeared) input() {}
-func (retired) input()  {}
-func (removed) input()  {}
+func (leave) input()     {}
+func (start) input()     {}
+func (giveUp) input()    {}
+func (heard) input()     {}
+func (begun) input()     {}
+func (ensured) input()   {}
+func (looked) input()    {}
+func (counted) input()   {}
+func (voteRead) input()  {}
+func (attended) input()  {}
+func (passed) input()    {}
+func (lapsed) input()    {}
+func (confirmed) input() {}
+func (recorded) input()  {}
+func (appeared) input()  {}
+func (retired) input()   {}
+func (removed) input()   {}
 
-// An effect asks the performer for one thing. Requests and follows are answered as their
-// inputs say; unfollow and respond are not answered.
+// An effect asks the performer for one action. Requests and follows are answered as their inputs
+// say; unfollow and respond are not answered.
 //
 //sumtype:decl
 type effect interface{ effect() }
@@ -126,15 +140,20 @@ type (
 	begin         struct{ epoch int } // create the record and all ballots, with our own of the epoch, in one transaction
 	ensure        struct{}            // make the parent
 	look          struct{}            // read the record
-	followBallots struct{}            // list the ballots now and after each change; replaces an earlier one
+	followBallots struct{}            // list the ballots now and after each change
 	followSites   struct{}            // list the present sites now and after each change
-	unfollow      struct{}            // end both, and the deadline
+	unfollow      struct{}            // end both, and the timers
 	awaitDeadline struct{}            // set the timer for late votes
+	awaitAbsence  struct{}            // set the timer for missing sites; replaces an earlier one
+	confirm       struct{}            // list the ballots and the present sites, as the leader knows them
 	readVote      struct {            // read the data of a vote
 		site string
 		vote Vote
 	}
-	decide struct{ Outcome }   // record the outcome, unless there is one
+	decide struct { // record the outcome in the epoch, unless there is one, or a vote is not there
+		verdict
+		epoch int
+	}
 	appear struct{ epoch int } // create our ballot of the epoch
 	retire struct{ epoch int } // delete our ballot, and count those that are left
 	remove struct{ Outcome }   // remove what is left of the transaction
@@ -152,6 +171,8 @@ func (followBallots) effect() {}
 func (followSites) effect()   {}
 func (unfollow) effect()      {}
 func (awaitDeadline) effect() {}
+func (awaitAbsence) effect()  {}
+func (confirm) effect()       {}
 func (readVote) effect()      {}
 func (decide) effect()        {}
 func (appear) effect()        {}
@@ -159,58 +180,63 @@ func (retire) effect()        {}
 func (remove) effect()        {}
 func (respond) effect()       {}
 
-// effects accumulates what one step asks for.
+// effects accumulates the effects of one step.
 type effects = actors.Effects[effect, Event]
 
 // A machine is the coordinator of one transaction. After every step:
 //
 //   - An outcome that was emitted is in the record on the server.
 //   - In the phase open with a session, our ballot of its epoch exists, or was requested.
-//   - At most one of decide and look is under way.
+//   - At most one of decide, look and confirm is under way.
 //   - The caller of Begin has its reply, once the phase beginning is over.
 type machine struct {
-	// rec is the record as it was begun or found. It is not modified. It has an outcome only if it was resumed with one.
+	// rec is the record as it was begun or found. It is not modified. It has an outcome only if it
+	// was resumed with one.
 	rec   *record
 	phase phase
 
-	// chair is the knowledge that the rule needs. It is looked at in the phase open
-	// only.
-	chair chair
+	// decider is the knowledge that the rule needs. It is used in the phase open only.
+	decider decider
 
-	// reading is set by site when its vote is counted and has data, and cleared when the data was read. While any is set, nothing
-	// is decided, so that all Voted precede the outcome. The slice is replaced, not modified.
+	// reading is set by site when its vote is counted and has data, and cleared when the data was
+	// read. While any is set, nothing is decided, so that all Voted precede the outcome. The slice
+	// is replaced, not modified.
 	reading []bool
 
-	// asked is set with a decide or a look in the phase open, and cleared by its answer. While it is set, neither is requested again.
+	// asked is set with a decide, a look or a confirm in the phase open, and cleared by its answer.
+	// While it is set, none is requested again.
 	asked bool
 
-	// moot is set when an answer shows that another party decided, or that the record is gone. It is cleared by the look that
-	// follows. While it is set, nothing is decided.
-	moot bool
-
-	// void is set when an answer shows that no outcome can be recorded any more, and never cleared: the ballots are gone, or the
-	// record was written. If the record is there without an outcome all the same, an operator did that, and there will be none.
+	// void is set when an answer shows that no outcome can be recorded any more, and cleared with
+	// the session: the ballots are gone, or the record was written. If the record still has no
+	// outcome, an operator caused that, and there will be no outcome.
 	void bool
 
-	// doubt is set with begin, and cleared by an answer that says whether the transaction is there. While it is set, a caller
-	// that is refused is told that the outcome is unknown.
+	// deaf is set when the follows are ended before an outcome is recorded, and cleared when they
+	// are begun anew. While it is not set, the phase open has them.
+	deaf bool
+
+	// doubt is set with begin, and cleared by an answer that says whether the transaction is there.
+	// While it is set, a caller that is refused learns that the outcome is unknown.
 	doubt bool
 
-	// gave is set when the caller of Begin left, and never cleared. No caller has the handle then: the transaction
-	// is aborted.
+	// gave is set when the caller of Begin left, and never cleared. No caller has the handle then:
+	// the transaction is aborted.
 	gave bool
 
 	// caller is set by start. It is answered once, when the phase beginning ends.
 	caller actors.Reply[error]
 
-	// epoch is that of the present session; 0 while there is none, and before the machine has heard of any.
+	// epoch is the epoch of the present session; 0 while there is no session, and before the
+	// machine learns of the first.
 	epoch int
 
-	// stood is the epoch for which our ballot was created last; 0 before the first. In the phase open it equals epoch while
-	// there is a session.
+	// stood is the epoch for which our ballot was created last; 0 before the first. In the phase
+	// open it equals epoch while there is a session.
 	stood int
 
-	// outcome is set when it is asked to be recorded, and again when it is known. It is cleared by leave.
+	// outcome is set when it is asked to be recorded, and again when it is known. It is cleared by
+	// leave.
 	outcome Outcome
 
 	// settled is set when the last event was emitted. err says why it was Left, if it was.
@@ -218,9 +244,12 @@ type machine struct {
 	err     error
 }
 
+// coordinator is the party of an outcome that the coordinator has recorded.
+const coordinator = "coordinator"
+
 // newMachine returns a coordinator that begins the transaction.
 func newMachine(r *record) machine {
-	return machine{rec: r, chair: newChair(r), reading: make([]bool, len(r.Sites))}
+	return machine{rec: r, decider: newDecider(r, coordinator), reading: make([]bool, len(r.Sites))}
 }
 
 // resumed returns the coordinator of a transaction that exists. It has no ballot yet: the
@@ -228,10 +257,7 @@ func newMachine(r *record) machine {
 // the machine first looks whether the record still exists.
 func resumed(r *record) machine {
 	m := newMachine(r)
-	m.phase = open
-	if r.Outcome != nil {
-		m.moot = true
-	}
+	m.phase, m.decider.beaten = open, r.Outcome != nil
 	return m
 }
 
@@ -241,11 +267,11 @@ func resumption() []effect { return []effect{followBallots{}, followSites{}, awa
 // String is canonical: machines with equal strings do the same.
 func (m machine) String() string {
 	var s strings.Builder
-	fmt.Fprintf(&s, "%v(epoch %d/%d%v", m.phase, m.epoch, m.stood, m.chair.describe(m.rec))
+	fmt.Fprintf(&s, "%v(epoch %d/%d%v", m.phase, m.epoch, m.stood, m.decider.describe())
 	for i, site := range m.rec.Sites {
 		s.WriteString(flagged(" reading:"+site, m.reading[i]))
 	}
-	s.WriteString(flagged(" asked", m.asked) + flagged(" moot", m.moot) + flagged(" void", m.void) + flagged(" doubt", m.doubt) + flagged(" gave", m.gave) +
+	s.WriteString(flagged(" asked", m.asked) + flagged(" void", m.void) + flagged(" deaf", m.deaf) + flagged(" doubt", m.doubt) + flagged(" gave", m.gave) +
 		flagged(" "+m.outcome.String(), m.outcome != Outcome{}) + flagged(" settled", m.settled))
 	if m.err != nil {
 		s.WriteString(": " + m.err.Error())
@@ -317,7 +343,7 @@ func (m *turn) take(in input) {
 		m.looked(in)
 	case counted:
 		if m.in(open) {
-			m.counted(in)
+			m.decides(toWait, in.names, nil, in.err)
 		}
 	case voteRead:
 		if m.in(open) {
@@ -328,10 +354,16 @@ func (m *turn) take(in input) {
 			m.attended(in)
 		}
 	case passed:
-		m.chair.late = true
+		m.decider = m.decider.expire()
+	case lapsed:
+		m.decider = m.decider.lapse()
+	case confirmed:
+		if m.in(open) {
+			m.decides(toConfirm, in.names, in.sites, in.err)
+		}
 	case recorded:
 		if m.in(open) {
-			m.recorded(in.err)
+			m.decides(toDecide, nil, nil, in.err)
 		}
 	case appeared:
 		m.appeared(in)
@@ -365,6 +397,7 @@ func (m *turn) heard(ev session.Event) {
 		if m.in(retiring) || m.in(removing) {
 			m.end() // the server deletes our ballot with its session; the sites remove the rest
 		}
+		m.forget()
 	case session.Closed:
 		m.epoch = 0
 		m.leave(session.ErrClosed)
@@ -373,8 +406,26 @@ func (m *turn) heard(ev session.Event) {
 	}
 }
 
-// appear creates our ballot again, if it went with its session. The name has the epoch in
-// it: the ballot of the last one may still exist.
+// forget follows the end of a session: votes, and the records of other parties, may have been
+// undone when the next session begins. So nothing is decided before a list of the next session.
+func (m *turn) forget() {
+	if !m.in(open) {
+		return
+	}
+	m.decider.listed, m.void = false, false
+	m.hearAgain()
+}
+
+// hearAgain begins the watches again that were ended for a decision.
+func (m *turn) hearAgain() {
+	if m.deaf {
+		m.deaf = false
+		m.do(followBallots{}, followSites{}, awaitDeadline{})
+	}
+}
+
+// appear creates our ballot again, if it was deleted with its session. The name has the epoch in
+// it: the ballot of the last session may still exist.
 func (m *turn) appear() {
 	if m.in(open) && m.epoch != 0 && m.stood != m.epoch {
 		m.stood = m.epoch
@@ -382,12 +433,13 @@ func (m *turn) appear() {
 	}
 }
 
-// appeared follows the creation of a ballot. One of an earlier session is not repeated.
+// appeared follows the creation of a ballot. The creation is not repeated if it belongs to an
+// earlier session.
 func (m *turn) appeared(in appeared) {
 	switch {
 	case !m.in(open) || in.epoch != m.stood || in.err == nil:
 	case errors.Is(in.err, session.ErrNoNode):
-		m.moot, m.void = true, true
+		m.decider.beaten, m.void = true, true
 	case session.Passing(in.err) && in.epoch == m.epoch:
 		m.do(appear{in.epoch})
 	}
@@ -403,8 +455,8 @@ func (m *turn) first() {
 	}
 }
 
-// begin creates the transaction in the present epoch, or in the next one. The creation is bound to the epoch, since it has our
-// ephemeral ballot: it cannot be executed in a later session.
+// begin creates the transaction in the present epoch, or in the next one. The creation is bound to
+// the epoch, since it has our ephemeral ballot: it cannot be executed in a later session.
 func (m *turn) begin() {
 	m.stood = m.epoch
 	switch {
@@ -416,9 +468,9 @@ func (m *turn) begin() {
 	}
 }
 
-// begun follows the creation of the transaction. An error that leaves it in doubt is
-// resolved by a look. So is an id that exists: it may be ours, created by a request whose
-// reply was lost.
+// begun follows the creation of the transaction. A look resolves an error that leaves it in doubt.
+// A look also resolves an id that exists: it may be ours, created by a request whose reply was
+// lost.
 func (m *turn) begun(err error) {
 	m.doubt = session.InDoubt(err)
 	switch {
@@ -435,7 +487,7 @@ func (m *turn) begun(err error) {
 	}
 }
 
-// ensured follows the making of the parent.
+// ensured follows the creation of the parent.
 func (m *turn) ensured(err error) {
 	switch {
 	case err == nil:
@@ -463,7 +515,7 @@ func (m *turn) looked(in looked) {
 		if m.in(beginning) {
 			m.do(look{})
 		} else {
-			m.moot = true
+			m.decider.beaten = true
 		}
 	case errors.Is(in.err, errForeign) && m.in(beginning):
 		m.doubt = m.doubt && m.stood != m.epoch
@@ -501,31 +553,16 @@ func (m *turn) looked(in looked) {
 
 // --- the votes
 
-// counted follows a list of the ballots, and emits the votes that are new. A site without
-// a ballot has finished, so the record has an outcome.
-func (m *turn) counted(in counted) {
-	if in.err != nil {
-		switch {
-		case errors.Is(in.err, session.ErrNoNode):
-			m.moot, m.void = true, true // look makes sure
-		case session.Passing(in.err):
-			m.do(followBallots{})
-		default:
-			m.leave(in.err)
-		}
-		return
-	}
-	b := parse(in.names)
-	if b.finished(m.rec) { // a site finishes after an outcome only
-		m.moot = true
-	}
-
-	// Each vote is emitted once: chair has those that were counted before.
+// emitVotes emits the votes that are new, each once: the decider has those that were counted
+// before.
+func (m *turn) emitVotes(b ballots) {
 	m.reading = append([]bool(nil), m.reading...)
 	for i, site := range m.rec.Sites {
 		at := b.of[site]
 		switch {
-		case at.vote == 0 || m.chair.votes[i] != 0:
+		case at.vote == 0: // its data is of no use if it was undone
+			m.reading[i] = m.reading[i] && !b.has(site)
+		case m.decider.votes[i].vote != 0:
 		case at.data:
 			m.reading[i] = true
 			m.do(readVote{site, at.vote})
@@ -533,7 +570,6 @@ func (m *turn) counted(in counted) {
 			m.emit(Voted{Site: site, Vote: at.vote})
 		}
 	}
-	m.chair = m.chair.count(m.rec, b)
 }
 
 // voteRead emits a vote with its data, now that it is read. An outcome waits for it.
@@ -544,27 +580,32 @@ func (m *turn) voteRead(in voteRead) {
 		}
 		switch {
 		case errors.Is(in.err, session.ErrNoNode):
-			m.moot = true // the site has finished
+			m.decider.beaten = true // the site has finished, or has never voted in this history
+			m.wasRead(i)
 		case in.err != nil && session.Passing(in.err):
 			m.do(readVote{site, in.vote})
 		case in.err != nil:
 			m.leave(in.err)
 		default:
 			m.emit(Voted{Site: site, Vote: in.vote, Data: in.data})
-			m.reading = append([]bool(nil), m.reading...)
-			m.reading[i] = false
+			m.wasRead(i)
 		}
 	}
 }
 
-// attended follows a list of the present sites. After a death the ballots are listed
-// anew: the new list includes every vote that the dead site has cast.
+// wasRead notes that the read of a vote's data is answered.
+func (m *turn) wasRead(i int) {
+	m.reading = slices.Clone(m.reading)
+	m.reading[i] = false
+}
+
+// attended follows a list of the present sites.
 func (m *turn) attended(in attended) {
 	switch {
 	case in.err == nil:
-		var died bool
-		if m.chair, died = m.chair.attend(m.rec, in.names); died {
-			m.do(followBallots{})
+		var missing bool
+		if m.decider, missing = m.decider.attend(in.names); missing {
+			m.do(awaitAbsence{})
 		}
 	case session.Passing(in.err):
 		m.do(followSites{})
@@ -575,41 +616,61 @@ func (m *turn) attended(in attended) {
 
 // --- the outcome
 
-// advance asks for the outcome, or records it. A coordinator that resumes has asked for its ballot before: the ballot
-// keeps the record in place, and the remaining ballots can be counted.
+// decides hands the decider an answer: to a request of advance, or a list of the ballots, for which
+// it waits. Votes are emitted before they are counted, those of the leader's list too. If a reply
+// to decide was lost, or another party was first, a look finds the outcome that counts. If the
+// server refused the request, the caller learns of the refusal, and the sites take over.
+func (m *turn) decides(to step, names, sites []string, err error) {
+	if err == nil && to != toDecide {
+		m.emitVotes(parse(names))
+	}
+	m.asked = m.asked && to == toWait
+	var means meaning
+	switch m.decider, means = m.decider.answered(to, names, sites, err); means {
+	case learned:
+	case passes:
+		if m.decider.beaten = m.decider.beaten || to == toDecide; to == toWait {
+			m.do(followBallots{})
+		}
+	case forbidden:
+		m.leave(err)
+	case noBallots, tooLate:
+		m.decider.beaten, m.void = true, true
+	case isOutcome:
+		m.settle(m.outcome)
+	case unfounded:
+		m.hearAgain()
+	}
+}
+
+// advance makes the request that the decider names. An abort for a missing vote is no final
+// verdict: if the request is lost, the votes are confirmed again, and the watches go on. A
+// coordinator that resumes has asked for its ballot before: the ballot keeps the record in place,
+// and the remaining ballots can be counted.
 func (m *turn) advance() {
 	if !m.in(open) || m.asked || m.stood == 0 {
 		return
 	}
-	o, ok := m.chair.verdict(m.rec, "coordinator")
-	// Without a caller no vote is waited for. The sites may still have recorded another outcome: decide fails then, and a
-	// look finds it.
-	if m.gave {
-		o, ok = Outcome{Reason: Withdrawn, By: "coordinator"}, true
+	v, next := m.decider.next()
+	// Without a caller no vote is waited for. The sites may still have recorded another outcome:
+	// decide fails then, and a look finds it.
+	if m.gave && next != toRead {
+		v, next = verdict{Outcome: Outcome{Reason: Withdrawn, By: coordinator}}, toDecide
 	}
 	switch {
-	case m.moot:
-		m.asked, m.moot = true, false
+	case next == toRead:
+		m.asked, m.decider.beaten = true, false
 		m.do(look{})
-	case ok && (m.gave || !slices.Contains(m.reading, true)): // a verdict waits for the votes whose data is being read
-		m.asked, m.outcome = true, o
-		m.do(unfollow{}, decide{o}) // nothing that is followed could change it
-	}
-}
-
-// recorded follows the attempt to record an outcome. If the reply was lost, or another
-// party was first, a look finds the outcome that counts.
-func (m *turn) recorded(err error) {
-	m.asked = false
-	switch {
-	case err == nil:
-		m.settle(m.outcome)
-	case session.Passing(err):
-		m.moot = true
-	case errors.Is(err, session.ErrBadVersion), errors.Is(err, session.ErrNoNode):
-		m.moot, m.void = true, true
-	default:
-		m.leave(err)
+	case next == toConfirm:
+		m.asked, m.decider = true, m.decider.ask()
+		m.do(confirm{})
+	case next == toDecide && m.epoch != 0 && (m.gave || !slices.Contains(m.reading, true)): // a verdict waits for the votes whose data is being read
+		m.asked, m.outcome = true, v.Outcome
+		if v.Committed || v.Reason == VotedNo || m.gave {
+			m.deaf = true
+			m.do(unfollow{}) // nothing that is followed could change it, but for another session
+		}
+		m.do(decide{v, m.epoch})
 	}
 }
 
@@ -683,5 +744,5 @@ func (m *turn) leave(why error) {
 	}
 }
 
-// end ends the machine. The handle ends with it, and what it still follows.
+// end ends the machine. The handle and its remaining watches end with it.
 func (m *turn) end() { m.phase = ended }

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/zkactors/zkactors/internal/hasten"
+	"github.com/zkactors/zkactors/primitives/internal/nodes"
 	"github.com/zkactors/zkactors/session"
 )
 
@@ -91,12 +92,12 @@ func TestCoordinatorRows(t *testing.T) {
 			"begin{1}; " + followed + "; look{}; unfollow{} retire{1} <left: " + ErrForgotten.Error() + ">; ",
 		},
 		"the deadline, before the ballots are known": {
-			[]input{first, begun{}, passed{}, counted{names: []string{"y-a", "s-b"}}},
-			"begin{1}; " + followed + "; ; unfollow{} decide{aborted by coordinator: the deadline passed: b} <voted a yes>",
+			[]input{first, begun{}, passed{}, counted{names: []string{"y-a", "s-b"}}, confirmed{names: []string{"y-a", "s-b"}}},
+			"begin{1}; " + followed + "; ; confirm{} <voted a yes>; decide{aborted by coordinator: the deadline passed: b}",
 		},
 		"a site that was never there has not died": {
-			[]input{first, begun{}, counted{names: []string{"s-a", "s-b"}}, attended{names: []string{"a"}}, attended{names: []string{}}, counted{names: []string{"s-a", "s-b"}}},
-			"begin{1}; " + followed + "; ; ; followBallots{}; unfollow{} decide{aborted by coordinator: a site was gone before it voted: a}",
+			[]input{first, begun{}, counted{names: []string{"s-a", "s-b"}}, attended{names: []string{"a"}}, attended{names: []string{}}, lapsed{}, confirmed{names: []string{"s-a", "s-b"}}},
+			"begin{1}; " + followed + "; ; ; awaitAbsence{}; confirm{}; decide{aborted by coordinator: a site was gone before it voted: a}",
 		},
 		"a site that has voted and gone has not died, though its vote is seen later; and the next death counts": {
 			[]input{
@@ -107,10 +108,11 @@ func TestCoordinatorRows(t *testing.T) {
 				attended{names: []string{"b"}},
 				counted{names: []string{"y-a", "s-b"}},
 				attended{},
-				counted{names: []string{"y-a", "s-b"}},
+				lapsed{},
+				confirmed{names: []string{"y-a", "s-b"}},
 			},
-			"begin{1}; " + followed + "; ; ; followBallots{}; <voted a yes>; followBallots{}; " +
-				"unfollow{} decide{aborted by coordinator: a site was gone before it voted: b}",
+			"begin{1}; " + followed + "; ; ; awaitAbsence{}; <voted a yes>; awaitAbsence{}; confirm{}; " +
+				"decide{aborted by coordinator: a site was gone before it voted: b}",
 		},
 		"a vote counts while its data is read: neither the death of the site nor the deadline is its fault": {
 			[]input{
@@ -120,9 +122,10 @@ func TestCoordinatorRows(t *testing.T) {
 				counted{names: []string{"Y-a", "s-b"}},
 				attended{names: []string{"b"}},
 				passed{},
+				confirmed{names: []string{"Y-a", "s-b"}},
 				voteRead{"a", Yes, nil, nil},
 			},
-			"begin{1}; " + followed + "; ; readVote{a 1}; ; ; unfollow{} decide{aborted by coordinator: the deadline passed: b} <voted a yes>",
+			"begin{1}; " + followed + "; ; readVote{a 1}; ; confirm{}; ; decide{aborted by coordinator: the deadline passed: b} <voted a yes>",
 		},
 		"the session is closed while the transaction is being created": {
 			[]input{first, heard{session.Closed{}}},
@@ -183,6 +186,8 @@ func TestCoordinatorGrammar(t *testing.T) {
 				attended{names: []string{"a", "b"}},
 				attended{err: err},
 				passed{},
+				lapsed{},
+				confirmed{[]string{"y-a", "s-b"}, []string{"a"}, err},
 				recorded{err},
 				appeared{epoch, err},
 				retired{random.IntN(2), err},
@@ -197,7 +202,13 @@ func TestCoordinatorGrammar(t *testing.T) {
 				in = heard{session.Connected{Epoch: epoch}}
 			}
 			var did effects
+			was := m
 			m, did = m.after(in)
+			for i, site := range m.rec.Sites {
+				if was.decider.votes[i].vote != 0 && m.decider.votes[i].vote == 0 { // undone: it is to vote again
+					events = strings.ReplaceAll(events, "voted "+site+";", "")
+				}
+			}
 			for _, ev := range did.Emit {
 				switch ev := ev.(type) {
 				case Voted:
@@ -222,16 +233,15 @@ func TestCoordinatorGrammar(t *testing.T) {
 }
 
 func TestSiteGrammar(t *testing.T) {
-	grammar := regexp.MustCompile(`^((prepare;)?((committed|aborted|forgotten);)?)?left;$`)
-	errs := []error{nil, nil, errLost, session.ErrNoNode, session.ErrNodeExists, session.ErrBadVersion, session.ErrNotEmpty, session.ErrBusy}
+	grammar := regexp.MustCompile(`^(((prepare;)?((committed|aborted|forgotten);)?)?undone;)*((prepare;)?((committed|aborted|forgotten);)?)?left;$`)
+	errs := []error{nil, nil, errLost, session.ErrNoNode, session.ErrNodeExists, session.ErrBadVersion, session.ErrNotEmpty, session.ErrBusy, session.ErrNoAuth}
 	r := &record{ID: "t", GUID: "g", Sites: []string{"a", "b"}}
 	seen := map[string]bool{}
 	for seed := range grammarSeeds() {
 		random := rand.New(rand.NewPCG(seed, 3))
 		n := name{"t", "g"}
 		r.Mode = Mode(random.IntN(2))
-		m := sitemachine{site: "a"}
-		m, _ = m.after(siteListed{names: []string{"t", "_sites"}})
+		m, _ := standing("").after(siteListed{names: []string{"t", "_sites"}})
 		decided := *r
 		decided.Outcome = &Outcome{Committed: random.IntN(2) == 0, By: "b"}
 		events, vanished := "", false
@@ -245,16 +255,23 @@ func TestSiteGrammar(t *testing.T) {
 				siteAnswered{name: n, task: checking, names: []string{"s-a", "y-b", "c-x"}, err: err},
 				siteAnswered{name: n, task: checking, names: []string{"y-a", "y-b"}},
 				siteAnswered{name: n, task: checking, names: []string{"n-b"}},
-				siteCounted{n, []string{"s-a", "n-b"}, err},
+				siteCounted{name: n, names: []string{"s-a", "n-b"}, err: err},
 				siteAttended{[]string{"a"}, err},
-				sitePassed{n, timer(random.IntN(2))},
-				castVote{id: "t", vote: Vote(1 + random.IntN(2))},
+				sitePassed{n, timer(random.IntN(4))},
+				castVote{tx: Tx{"t", "g"}, vote: Vote(1 + random.IntN(2))},
 				siteAnswered{name: n, task: voting, err: err},
+				siteAnswered{name: n, task: confirming, names: []string{"y-a", "s-b"}, err: err},
 				siteAnswered{name: n, task: deciding, err: err},
-				finish{id: "t"},
+				finish{tx: Tx{"t", "g"}},
 				siteAnswered{name: n, task: finishing, left: random.IntN(2), err: err},
 				siteAnswered{name: n, task: clearing, err: err},
+				siteAnswered{name: n, task: rereading, rec: r, err: err},
+				siteAnswered{name: n, task: rereading, rec: &decided},
 				siteHeard{session.Suspended{}},
+				siteHeard{session.Expired{}},
+				siteHeard{session.Connected{Epoch: 1}},
+				stood{1},
+				fell{},
 				siteRead{id: "t", err: session.ErrNoNode},
 			}
 			in := inputs[random.IntN(len(inputs))]
@@ -264,7 +281,10 @@ func TestSiteGrammar(t *testing.T) {
 				vanished = true
 			}
 			var did siteEffects
-			m, did = m.after(in)
+			was := m
+			if m, did = m.after(in); undid(was, m, in) {
+				events += "undone;"
+			}
 			events += namesOf(did.Emit)
 		}
 		_, did := m.after(siteLeave{})
@@ -283,12 +303,31 @@ func TestSiteGrammar(t *testing.T) {
 	}
 }
 
+// undid reports whether an input has shown that what the site was told, or has finished, was
+// undone: it begins its part anew.
+func undid(was, now sitemachine, in siteInput) bool {
+	switch _, passed := in.(sitePassed); {
+	case len(now.parts) == 0:
+		return false
+	case len(was.parts) == 0:
+		return len(was.rested) > 0 && !passed // after a while the rest is removed
+	}
+	return was.parts[0].told && !now.parts[0].told
+}
+
 func namesOf(events []Event) string {
 	var s strings.Builder
 	for _, ev := range events {
 		s.WriteString(strings.ToLower(strings.TrimPrefix(fmt.Sprintf("%T;", ev), "commit.")))
 	}
 	return s.String()
+}
+
+// standing returns the site a, whose presence stands.
+func standing(parent string) sitemachine {
+	m, _ := sitemachine{parent: parent, site: "a"}.after(siteHeard{session.Connected{Epoch: 1}})
+	m, _ = m.after(stood{1})
+	return m
 }
 
 // after is Step with effects of its own.
@@ -305,8 +344,8 @@ func (m sitemachine) after(in siteInput) (sitemachine, siteEffects) {
 	return m, out
 }
 
-// TestResumedDecided: a coordinator that resumes a decided transaction first looks whether it is there yet. It records nothing,
-// and waits for no vote.
+// TestResumedDecided: a coordinator that resumes a decided transaction first looks whether it is
+// there yet. It records nothing, and waits for no vote.
 func TestResumedDecided(t *testing.T) {
 	decided := &record{ID: "t", GUID: "g", Sites: []string{"a"}, Outcome: &Outcome{Reason: TimedOut, Site: "a", By: "b"}}
 	m, did := resumed(decided).after(heard{session.Connected{Epoch: 1}})
@@ -318,21 +357,296 @@ func TestResumedDecided(t *testing.T) {
 	}
 }
 
-// TestSiteThatMayNotRead: a site that may not list the transactions, read a record or list the ballots leaves with the error.
+// TestSiteThatMayNotRead: a site that may not list the transactions leaves with the error. One that
+// may not read a record, or list its ballots, goes on with the other transactions, and asks again
+// after a pause.
 func TestSiteThatMayNotRead(t *testing.T) {
-	for _, in := range []siteInput{
-		siteListed{err: session.ErrNoAuth},
-		siteRead{id: "t", err: session.ErrNoAuth},
-		siteAnswered{name: name{"t", "g"}, task: checking, err: session.ErrNoAuth},
+	m, _ := standing("").after(siteListed{names: []string{"t"}})
+	m, did := m.after(siteListed{err: session.ErrNoAuth})
+	if left, is := slices.Concat(did.Emit, []Event{nil})[0].(Left); !is || !errors.Is(left.Err, session.ErrNoAuth) || !m.Ended() {
+		t.Errorf("it emits %v", did.Emit)
+	}
+	n := name{"t", "g"}
+	for _, c := range []struct {
+		in    siteInput
+		again siteEffect
+	}{
+		{siteRead{id: "t", err: session.ErrNoAuth}, followRecord{"t"}},
+		{siteAnswered{name: n, task: checking, err: session.ErrNoAuth}, check{n}},
 	} {
-		m, _ := sitemachine{site: "a"}.after(siteListed{names: []string{"t"}})
+		m, _ := standing("").after(siteListed{names: []string{"t"}})
 		m, did := m.after(siteRead{id: "t", rec: &record{ID: "t", GUID: "g", Sites: []string{"a"}}})
-		if want := siteEffect(check{name{"t", "g"}}); !slices.Contains(did.Do, want) {
+		if want := siteEffect(check{n}); !slices.Contains(did.Do, want) {
 			t.Fatalf("it does %v, want %v", did.Do, want)
 		}
-		m, did = m.after(in)
-		if left, is := slices.Concat(did.Emit, []Event{nil})[0].(Left); !is || !errors.Is(left.Err, session.ErrNoAuth) || !m.Ended() {
-			t.Errorf("%T: it emits %v", in, did.Emit)
+		m, did = m.after(c.in)
+		if want := []siteEffect{await{n, pause, refusedFor}}; !slices.Equal(did.Do, want) || len(did.Emit) > 0 {
+			t.Errorf("%T: it does %v, want %v, and emits %v", c.in, did.Do, want, did.Emit)
+		}
+		if _, did = m.after(sitePassed{n, pause}); !slices.Equal(did.Do, []siteEffect{c.again}) {
+			t.Errorf("%T: after the pause it does %v, want %v", c.in, did.Do, c.again)
 		}
 	}
+}
+
+// TestCoordinatorOfAnotherHistory: a coordinator whose session expires before its outcome is
+// recorded decides by a list of the next session, though it has ended what it followed. So the
+// outcome that it records belongs to its session.
+func TestCoordinatorOfAnotherHistory(t *testing.T) {
+	all, undone := counted{names: []string{"y-a", "y-b"}}, counted{names: []string{"y-a", "s-b"}}
+	m, _ := newMachine(&record{ID: "t", GUID: "g", Sites: []string{"a", "b"}}).after(start{})
+	take := func(in input, want ...effect) {
+		t.Helper()
+		var did effects
+		if m, did = m.after(in); !slices.Equal(did.Do, want) {
+			t.Errorf("%T: it does %v, want %v", in, did.Do, want)
+		}
+	}
+	commit := Outcome{Committed: true, By: "coordinator"}
+	take(heard{session.Connected{Epoch: 1}}, begin{1})
+	m, _ = m.after(begun{})
+	take(all, unfollow{}, decide{verdict{commit, "y-a/y-b"}, 1})
+	take(recorded{errLost}, look{})
+	take(heard{session.Expired{Epoch: 1}}, followBallots{}, followSites{}, awaitDeadline{})
+	take(looked{found: m.rec})
+	take(heard{session.Connected{Epoch: 2}}, appear{2})
+	take(undone)
+	take(heard{session.Expired{Epoch: 2}})
+	take(all)
+	take(heard{session.Connected{Epoch: 3}}, appear{3}, unfollow{}, decide{verdict{commit, "y-a/y-b"}, 3})
+}
+
+// TestSiteOfAnotherHistory: a site that was told an outcome takes part anew when the outcome was
+// undone. It finishes only a transaction that is decided, and records an abort again.
+func TestSiteOfAnotherHistory(t *testing.T) {
+	open := &record{ID: "t", GUID: "g", Sites: []string{"a", "b"}}
+	at := name{"t", "g"}
+	commit, abort := Outcome{Committed: true, By: "b"}, Outcome{Reason: TimedOut, Site: "b", By: "b"}
+	ours := ballot{vote: Yes}
+	for _, was := range []Outcome{commit, abort} {
+		m, _ := standing("").after(siteListed{names: []string{"t"}})
+		take := func(in siteInput, want string, do ...siteEffect) {
+			t.Helper()
+			var did siteEffects
+			m, did = m.after(in)
+			do = append(do, did.Do[min(len(do), len(did.Do)):]...) // more may follow
+			if !slices.Equal(did.Do, do) || !strings.HasPrefix(namesOf(did.Emit), want) {
+				t.Errorf("%v: %T: it does %v, want %v, and emits %v", was, in, did.Do, do, did.Emit)
+			}
+		}
+		told := strings.ToLower(strings.Fields(was.String())[0]) + ";"
+		list := siteAnswered{name: at, task: checking, names: []string{"y-a", "y-b"}}
+		take(siteRead{id: "t", rec: open.With(was), version: 1}, "", check{at})
+		take(list, told)
+		take(finish{tx: thisTx}, "", conclude{at, ours, 1, 1})
+		take(siteAnswered{name: at, task: finishing, err: session.ErrBadVersion}, "", reread{at})
+		take(siteAnswered{name: at, task: rereading, rec: open}, "", respond{err: ErrUndecided}, check{at})
+		take(list, "")
+		if p := m.parts[0]; was.Committed == (p.task == deciding) {
+			t.Errorf("%v: it records it again: %v", was, p.describe("a"))
+		}
+		take(siteRead{id: "t", rec: open.With(was), version: 1}, "")
+		if was.Committed {
+			continue
+		}
+		take(siteAnswered{name: at, task: deciding}, told)
+	}
+}
+
+// TestBeatenAndNotTold: a site whose outcome is refused for the version of the record reads that if
+// the watch has nothing to tell, and after a reconnect. Servers that have come back with older data
+// may know the session, and tell it nothing.
+func TestBeatenAndNotTold(t *testing.T) {
+	r := &record{ID: "t", GUID: "g", Mode: Peer, Sites: []string{"a", "b"}}
+	at := name{"t", "g"}
+	commit := Outcome{Committed: true, By: "a"}
+	for _, settled := range []bool{true, false} {
+		m, _ := standing("").after(siteListed{})
+		m, _ = m.after(siteListed{names: []string{"t"}})
+		m, _ = m.after(siteRead{id: "t", rec: r})
+		m, did := m.after(siteCounted{name: at, names: []string{"y-a", "y-b"}})
+		if want := (propose{r, verdict{commit, "y-a/y-b"}, 1}); !slices.Contains(did.Do, siteEffect(want)) {
+			t.Fatalf("it does %v, want %v", did.Do, want)
+		}
+		m, did = m.after(siteAnswered{name: at, task: deciding, settled: settled, err: session.ErrBadVersion})
+		if settled != slices.Contains(did.Do, siteEffect(reread{at})) {
+			t.Errorf("settled: %v: it does %v", settled, did.Do)
+		}
+		if !settled {
+			m, did = m.after(siteHeard{session.Resumed{}})
+		}
+		if !slices.Contains(did.Do, siteEffect(reread{at})) {
+			t.Errorf("after a reconnect it does %v", did.Do)
+		}
+		if _, did = m.after(siteAnswered{name: at, task: rereading, rec: r}); !slices.Contains(did.Do, siteEffect(propose{r, verdict{commit, "y-a/y-b"}, 1})) {
+			t.Errorf("it is undecided: it does %v", did.Do)
+		}
+	}
+}
+
+// TestUndone: a vote that a newer list shows as a ballot without one counts no more. A site that
+// has finished has its ballot back, or the record is undecided again, on servers with older data:
+// it begins its part anew.
+func TestUndone(t *testing.T) {
+	r := &record{ID: "t", GUID: "g", Sites: []string{"a", "b"}}
+	list := func(names ...string) ballots { return parse(names) }
+	d := newDecider(r, "c").count(list(nodes.VotedYes+"a", nodes.VotedYes+"b"))
+	if o, next := d.next(); next != toDecide || !o.Committed {
+		t.Errorf("all have voted: %v, %v", o, next)
+	}
+	if o, next := d.count(list(nodes.Unvoted+"a", nodes.VotedYes+"b")).next(); next != toWait {
+		t.Errorf("a vote was undone: %v, %v", o, next)
+	}
+	d = d.count(list(nodes.VotedYes + "b"))
+	if _, next := d.next(); next != toRead {
+		t.Errorf("a has finished, so there is an outcome: %v", next)
+	}
+	d.beaten = false
+	if o, next := d.next(); next != toDecide || !o.Committed {
+		t.Errorf("a has finished: %v, %v", o, next)
+	}
+
+	at := name{"t", "g"}
+	rests := sitemachine{site: "a", began: true, rested: []*rested{{name: at, named: true, watching: true}}}
+	for what, c := range map[string]struct {
+		in    siteInput
+		again bool
+		ahead bool // the record is followed yet
+	}{
+		"its ballot is there":     {siteCounted{name: at, names: []string{nodes.VotedYes + "a"}}, true, false},
+		"another ballot is there": {siteCounted{name: at, names: []string{nodes.VotedYes + "b"}}, false, false},
+		"undecided":               {siteRead{id: "t", rec: r}, true, true},
+		"decided":                 {siteRead{id: "t", rec: r.With(Outcome{Committed: true})}, false, true},
+	} {
+		m := rests
+		if c.ahead {
+			m.rested = []*rested{{name: at, named: true}}
+		}
+		var did siteEffects
+		m = m.Step(c.in, &did)
+		if again := len(m.parts) == 1 && len(m.rested) == 0; again != c.again {
+			t.Errorf("%s: it begins anew: %v", what, again)
+		}
+	}
+}
+
+// TestVoteUndone: a vote that was confirmed, and that servers with older data do not have, is cast
+// again: the site has promised it. No command is answered for that. A vote of an earlier process
+// whose data is not known is not cast.
+func TestVoteUndone(t *testing.T) {
+	r := &record{ID: "t", GUID: "g", Sites: []string{"a", "b"}}
+	at := name{"t", "g"}
+	list := func(own string) siteAnswered {
+		return siteAnswered{name: at, task: checking, names: []string{own + "a", nodes.Unvoted + "b", "c-x"}}
+	}
+	for what, c := range map[string]struct {
+		data   string
+		before siteInput // by which the site knows its vote
+		again  bool
+	}{
+		"this process":                   {"", siteAnswered{name: at, task: voting}, true},
+		"this process, with data":        {"data", siteAnswered{name: at, task: voting}, true},
+		"this process, by a list":        {"data", list(nodes.VotedYesWithData), true},
+		"an earlier process":             {"", list(nodes.VotedYes), true},
+		"an earlier process, with data":  {"", list(nodes.VotedYesWithData), false},
+		"another vote, before the reply": {"data", list(nodes.VotedNoWithData), false},
+	} {
+		m, _ := standing("").after(siteListed{names: []string{"t"}})
+		step := func(in siteInput) (did siteEffects) {
+			m, did = m.after(in)
+			return did
+		}
+		step(siteRead{id: "t", rec: r})
+		if !strings.HasPrefix(what, "an earlier") {
+			step(list(nodes.Unvoted))
+			step(castVote{tx: thisTx, vote: Yes, data: c.data})
+			if _, is := c.before.(siteAnswered); is && c.before.(siteAnswered).task == checking {
+				step(siteAnswered{name: at, task: voting, err: errLost})
+			}
+		}
+		step(c.before)
+		step(siteHeard{session.Expired{Epoch: 1}})
+		step(siteHeard{session.Connected{Epoch: 2}})
+		if did := step(stood{2}); !slices.Contains(did.Do, siteEffect(check{at})) {
+			t.Fatalf("%s: it does %v", what, did.Do)
+		}
+		vote := cast{at, ballot{Yes, c.data != ""}, c.data}
+		did := step(list(nodes.Unvoted))
+		if c.again != slices.Contains(did.Do, siteEffect(vote)) || len(did.Emit) > 0 {
+			t.Errorf("%s: it does %v, and emits %v", what, did.Do, did.Emit)
+		}
+		if !c.again {
+			continue
+		}
+		if did = step(castVote{tx: thisTx, vote: No}); !slices.Contains(did.Do, siteEffect(respond{err: ErrVoted})) {
+			t.Errorf("%s: another vote: it does %v", what, did.Do)
+		}
+		for _, err := range []error{errLost, nil} { // the reply is lost, or comes
+			if did = step(siteAnswered{name: at, task: voting, err: err}); slices.ContainsFunc(did.Do, isRespond) {
+				t.Errorf("%s: it does %v", what, did.Do)
+			}
+			if err != nil {
+				did = step(list(nodes.Unvoted))
+			}
+		}
+		if m.parts[0].vote || m.parts[0].ballot.vote != Yes || len(did.Emit) > 0 {
+			t.Errorf("%s: %s, and emits %v", what, m, did.Emit)
+		}
+		// Not even at the end.
+		for _, in := range []siteInput{siteRead{id: "t", err: session.ErrNoNode}, siteLeave{}} {
+			again := m
+			again.parts = slices.Clone(m.parts)
+			if _, did := again.after(in); slices.ContainsFunc(did.Do, isRespond) {
+				t.Errorf("%s: %T: it does %v", what, in, did.Do)
+			}
+		}
+	}
+}
+
+func isRespond(e siteEffect) bool { _, is := e.(respond); return is }
+
+// TestUnfounded: a party whose Commit is refused, since a vote is not there any more, asks the
+// leader for the votes, and goes by these.
+func TestUnfounded(t *testing.T) {
+	r := &record{ID: "t", GUID: "g", Mode: Peer, Sites: []string{"a", "b"}}
+	at, all, left := name{"t", "g"}, []string{"y-a", "Y-b"}, []string{"y-a", "s-b"}
+	commit := verdict{Outcome{Committed: true, By: coordinator}, "y-a/Y-b"}
+
+	m, _ := newMachine(r).after(start{})
+	take := func(in input, want ...effect) {
+		t.Helper()
+		var did effects
+		if m, did = m.after(in); !slices.Equal(did.Do, want) {
+			t.Errorf("%T: it does %v, want %v", in, did.Do, want)
+		}
+	}
+	take(heard{session.Connected{Epoch: 1}}, begin{1})
+	take(begun{}, respond{}, followBallots{}, followSites{}, awaitDeadline{})
+	take(counted{names: all}, readVote{"b", Yes})
+	take(voteRead{"b", Yes, []byte("data"), nil}, unfollow{}, decide{commit, 1})
+	take(recorded{errUndone}, followBallots{}, followSites{}, awaitDeadline{}, confirm{})
+	take(counted{names: all}) // which the watch has from before
+	take(confirmed{err: session.ErrDisconnected}, confirm{})
+	take(confirmed{names: left})
+	take(counted{names: left})
+	take(counted{names: all}, readVote{"b", Yes}) // it has voted again
+	take(voteRead{"b", Yes, []byte("data"), nil}, unfollow{}, decide{commit, 1})
+	take(recorded{errUndone}, followBallots{}, followSites{}, awaitDeadline{}, confirm{})
+	take(confirmed{names: []string{"y-a", "n-b"}}, unfollow{}, decide{verdict{Outcome: Outcome{Reason: VotedNo, Site: "b", By: coordinator}}, 1})
+
+	site, _ := standing("").after(siteListed{})
+	commit.By = "a"
+	step := func(in siteInput, want ...siteEffect) {
+		t.Helper()
+		var did siteEffects
+		if site, did = site.after(in); !slices.Equal(did.Do, want) {
+			t.Errorf("%T: it does %v, want %v", in, did.Do, want)
+		}
+	}
+	step(siteListed{names: []string{"t"}}, followRecord{"t"})
+	step(siteRead{id: "t", rec: r}, await{at, deadline, 0}, watchBallots{at}, watchSites{})
+	step(siteCounted{name: at, names: all}, propose{r, commit, 1})
+	step(siteAnswered{name: at, task: deciding, err: errUndone}, ascertain{at})
+	step(siteAnswered{name: at, task: confirming, names: left})
+	step(siteCounted{name: at, names: all}, propose{r, commit, 1})
 }

@@ -13,6 +13,6 @@ func TestMain(m *testing.M) {
 	if role := os.Getenv(asParty); role != "" {
 		os.Exit(live(role))
 	}
-	hasten.Tests()
+	hasten.Waiting()
 	goleak.VerifyTestMain(m)
 }

@@ -22,10 +22,10 @@ import (
 // This file runs one coordinator and up to three sites, with their performers, in the model of
 // ZooKeeper.
 //
-// What is a step: a server executes a request, or the process of a party takes an input, crashes, or
-// starts again. Presence is not a matter of this model (package presence has its own): the node of
-// a site is there when its process starts, and goes when its session is expired. Users vote
-// as planned, and finish when they receive an outcome.
+// What is a step: a server executes a request, or the process of a party takes an input, crashes,
+// or starts again. Presence is not a matter of this model (package presence has its own): the node
+// of a site is there as soon as no earlier session has it, and goes when its session is expired.
+// Users vote as planned, and finish when they receive an outcome.
 //
 // In scenes that are eager, a machine takes its inputs at once: that loses nothing while no
 // session loses its connection or expires. A step of a machine changes nothing but
@@ -68,6 +68,9 @@ func (s scene) String() string {
 		{int(s.faults.Crashes), "crashes"},
 		{int(s.faults.Busy), "busy"},
 		{int(s.faults.Lags), "lags"},
+		{int(s.faults.Restores), "restores"},
+		{int(s.faults.Backups), "backups"},
+		{int(s.faults.Relapses), "relapses"},
 		{s.ticks, "ticks"},
 		{s.budget, "at most"},
 	} {
@@ -86,7 +89,9 @@ type (
 		budget  int
 		ticks   int
 		outcome *Outcome // that was recorded
+		undone  *Outcome // that was recorded before a restore
 		began   bool
+		lapsed  bool   // the servers have come back with older data, which no client can tell
 		yes     []bool // by site: its Yes was there
 		counted int64  // when the ballots changed that were seen last
 	}
@@ -98,16 +103,28 @@ type (
 		before      []*zkmodel.Session // of earlier processes
 		transaction *zkmodel.Runner[machine, input, effect, Event]
 		participant *zkmodel.Runner[sitemachine, siteInput, siteEffect, Event]
-		survey      *zkmodel.Runner[survey, surveyInput, surveyEffect, struct{}]
+		survey      *zkmodel.Runner[surveying, []*record, struct{}, struct{}]
 		found       []*record // by a survey, and not yet resumed
-		told        *Outcome  // ever
+		told        *Outcome  // ever, in this history
+		ever        bool      // told, also in an earlier one
 		here        bool      // told, by this process
+		old         bool      // told of an outcome that is undone, by this process: it has not noticed the restore
+		stands      int       // the epoch in which its presence stood last, as it was told
 		prepared    bool      // the user of this process has yet to vote
 		voted       bool      // ever, as the user was told
 		finished    bool      // ever, as the user was told
 		left        error
 	}
 )
+
+// surveying is a process that surveys, and ends when it has the records.
+type surveying struct{ over bool }
+
+func (m surveying) Ended() bool { return m.over }
+
+func (surveying) Step([]*record, *actors.Effects[struct{}, struct{}]) surveying {
+	return surveying{over: true}
+}
 
 func newStage(s *scene) *stage {
 	at := []zkmodel.Node{{Path: modelParent, Czxid: 1}, {Path: znode.Join(modelParent, nodes.Sites), Czxid: 1}}
@@ -132,6 +149,7 @@ func newStage(s *scene) *stage {
 	for _, p := range w.parties[1:] {
 		w.start(p)
 	}
+	w.settle()
 	if !s.late {
 		w.rest()
 		coordinate()
@@ -162,36 +180,31 @@ func (w *stage) start(p *party) {
 	if p.at == nil || p.at.Crashed() {
 		p.at = w.Open()
 	}
-	p.here, p.prepared, p.left, p.found = false, false, nil, nil
+	p.here, p.old, p.prepared, p.left, p.found, p.stands = false, false, false, nil, nil, 0
 	if p.site == "" {
-		v := &surveyor{session: p.at, parent: modelParent}
-		v.owned.Clock = p.at
+		v := &survey{session: p.at, parent: modelParent}
 		p.transaction = nil
-		p.survey = zkmodel.Run(w.World, p.at, survey{}, actors.Role[survey, surveyInput, surveyEffect, struct{}]{
-			Perform: v.perform, Observe: v.observe,
-		}, func(_ surveyInput, _ survey, did surveyEffects) {
-			for _, e := range did.Do {
-				if done, ok := e.(surveyRespond); ok {
-					p.found = done.records
-				}
-			}
-		})
-		p.survey.Tell(surveyBegin{})
+		p.survey = zkmodel.Run(w.World, p.at, surveying{}, actors.Role[surveying, []*record, struct{}, struct{}]{
+			Begin: []struct{}{{}},
+			Perform: func(_ struct{}, tell func([]*record)) {
+				v.begin(func(error) { tell(v.records) })
+			},
+		}, func(found []*record, _ surveying, _ actors.Effects[struct{}, struct{}]) { p.found = found })
 		return
 	}
-	w.Plant(presenceNode(modelParent, p.site), p.at)
 	participant := &Participant{session: p.at, parent: modelParent, site: p.site}
 	participant.owned.Clock = p.at
 	p.participant = zkmodel.Run(w.World, p.at, sitemachine{parent: modelParent, site: p.site}, actors.Role[sitemachine, siteInput, siteEffect, Event]{
-		Begin: []siteEffect{followParent{}}, Perform: participant.perform, Observe: participant.observe,
+		Perform: participant.perform, Observe: participant.observe,
 	}, func(_ siteInput, _ sitemachine, did siteEffects) {
 		for _, e := range did.Do {
 			r, ok := e.(respond)
-			late := ok && (errors.Is(r.err, ErrDecided) || errors.Is(r.err, ErrVoted) || p.here && errors.Is(r.err, ErrNoTransaction))
+			late := ok && (errors.Is(r.err, ErrDecided) || errors.Is(r.err, ErrVoted) || (p.here || w.Restored()) && errors.Is(r.err, ErrNoTransaction) ||
+				w.Restored() && errors.Is(r.err, ErrUndecided))
 			switch {
 			case ok && r.err != nil && !late:
 				zkmodel.Violate("%s: %v", p.site, r.err)
-			case ok && r.err == nil && p.here: // the vote was answered before the outcome
+			case ok && r.err == nil && (p.here || p.old): // the vote was answered before the outcome
 				p.finished = true
 			case ok && r.err == nil:
 				p.voted = true
@@ -218,7 +231,7 @@ func (w *stage) coordinated(p *party, ev Event) {
 		p.left = ev.Err
 		switch {
 		case errors.Is(ev.Err, ErrForgotten):
-			if w.Node(znode.Join(modelParent, modelID)) != nil {
+			if w.Node(znode.Join(modelParent, modelID)) != nil && !w.lapsed {
 				zkmodel.Violate("forgotten, and there")
 			}
 		case errors.Is(ev.Err, session.ErrUnknownOutcome), p.at.Epoch() == 0:
@@ -237,23 +250,26 @@ func (w *stage) coordinated(p *party, ev Event) {
 func (w *stage) participated(p *party, ev Event) {
 	switch ev := ev.(type) {
 	case Prepare:
-		if p.voted {
+		if p.voted && !w.lapsed { // a relapse may undo a transaction that is begun again, so that the site meets it twice
 			zkmodel.Violate("%s is asked again", p.site)
 		}
+		p.old = false // it takes part anew
 		if p.prepared = w.s.plan[p.n-1] != 0; !w.s.unasked {
 			w.vote(p)
 		}
 	case Committed:
 		w.learns(p, Outcome{Committed: true, By: ev.By})
-		p.participant.Tell(finish{id: modelID})
+		p.participant.Tell(finish{tx: thisTx})
 	case Aborted:
 		o := Outcome{Reason: ev.Reason, Site: ev.Site, By: ev.By}
-		if ev.Reason == Presumed {
-			zkmodel.Violate("%s presumes an abort; its ballot was there", p.site)
-		}
 		w.learns(p, o)
-		p.participant.Tell(finish{id: modelID})
-	case Forgotten, Left, Voted:
+		p.participant.Tell(finish{tx: thisTx})
+	case Forgotten:
+		if !w.Restored() {
+			zkmodel.Violate("%s receives %v", p.site, ev)
+		}
+		p.ever = true
+	case Left, Voted:
 		zkmodel.Violate("%s receives %v", p.site, ev)
 	}
 }
@@ -261,13 +277,19 @@ func (w *stage) participated(p *party, ev Event) {
 func (w *stage) vote(p *party) {
 	if p.prepared {
 		p.prepared = false
-		p.participant.Tell(castVote{id: modelID, vote: w.s.plan[p.n-1]})
+		p.participant.Tell(castVote{tx: thisTx, vote: w.s.plan[p.n-1]})
 	}
 }
 
 // learns checks an outcome that a party receives: it is recorded, and the same for all.
 func (w *stage) learns(p *party, o Outcome) {
+	undone := w.undone != nil && *w.undone == o
 	switch {
+	case w.lapsed: // what it has read may be undone
+	case undone && p.at.Killed() && !p.here && !p.old: // it is told what it had read before
+		p.ever, p.old = true, true
+		return
+	case undone && !p.here: // likewise
 	case w.outcome == nil || *w.outcome != o:
 		zkmodel.Violate("%q receives %v, recorded is %v", p.site, o, w.outcome)
 	case p.here:
@@ -275,7 +297,7 @@ func (w *stage) learns(p *party, o Outcome) {
 	case p.finished:
 		zkmodel.Violate("%q receives an outcome after it has finished", p.site)
 	}
-	p.told, p.here = &o, true
+	p.told, p.ever, p.here = &o, true, true
 }
 
 // --- what happens
@@ -298,10 +320,13 @@ func (w *stage) Actions() (normal, wishes, faulty []zkmodel.Action) {
 	return normal, wishes, faulty
 }
 
-// busy reports whether a timer is the pause after an answer of a busy server.
+// busy reports whether a timer is a short pause, after an answer of a busy server, or for missing
+// sites to come back.
 func (w *stage) busy(a zkmodel.Action) bool {
-	switch w.Timer(a.I).(type) {
-	case await, awaitDeadline:
+	switch e := w.Timer(a.I).(type) {
+	case await:
+		return e.timer == absence
+	case awaitDeadline:
 		return false
 	}
 	return true
@@ -324,20 +349,29 @@ func (w *stage) Apply(a zkmodel.Action) {
 			w.ticks--
 		}
 		w.World.Apply(a)
+	case "restore", "relapse":
+		w.budget--
+		w.World.Apply(a)
+		w.lapsed = a.Kind == "relapse"
+		w.again()
 	case "cut", "expire", "kill", "crash", "busy", "lag":
 		w.budget--
 		w.World.Apply(a)
-	case "connect":
-		w.World.Apply(a)
-		for _, p := range w.parties[1:] {
-			if p.at == w.Sessions[a.I] && !p.participant.Ended() {
-				w.Plant(presenceNode(modelParent, p.site), p.at)
-			}
-		}
 	default:
 		w.World.Apply(a)
 	}
 	w.settle()
+}
+
+// again begins a new history: what was recorded, told and voted is what the restored nodes say.
+func (w *stage) again() {
+	w.undone, w.began, w.outcome, w.counted = w.outcome, false, nil, -1
+	if n := w.Node(znode.Join(modelParent, modelID)); n == nil || n.Version == 0 { // else all votes were there before
+		w.yes = make([]bool, len(w.yes))
+	}
+	for _, p := range w.parties {
+		p.told, p.here, p.old, p.voted, p.finished = nil, false, false, false, false
+	}
 }
 
 // settle has machines take their inputs in eager scenes, and goes on after surveys.
@@ -345,6 +379,9 @@ func (w *stage) settle() {
 	for again := true; again; {
 		again = false
 		w.observe()
+		for _, p := range w.parties[1:] {
+			again = w.appear(p) || again
+		}
 		for i, actor := range w.Actors {
 			for !w.s.lazy && actor.Waiting() {
 				w.World.Apply(zkmodel.Action{Kind: "step", I: i})
@@ -356,6 +393,24 @@ func (w *stage) settle() {
 			w.parties[0].survey, w.parties[0].found, again = nil, nil, true
 		}
 	}
+}
+
+// appear has the presence of a site stand, if no other session has it, and tells its process when
+// its own server shows that.
+func (w *stage) appear(p *party) (told bool) {
+	node := presenceNode(modelParent, p.site)
+	if p.at == nil || !p.at.Online() || p.participant.Ended() {
+		return false
+	}
+	if w.Node(node) == nil {
+		w.Plant(node, p.at)
+	}
+	if w.Node(node).Owner != p.at.ID() || !p.at.Sees(node) || p.stands == p.at.Epoch() {
+		return false
+	}
+	p.stands = p.at.Epoch()
+	p.participant.Tell(stood{p.stands})
+	return true
 }
 
 // observe takes note of what the server has: one outcome, and commit only after every Yes.
@@ -416,11 +471,11 @@ func (w *stage) idle() bool {
 	return !slices.ContainsFunc(normal, func(a zkmodel.Action) bool { return a.Kind != "timer" })
 }
 
-// Finish implements [exploration.Finisher]: from every state in which nothing happens by itself, without
-// further faults, all parties that live come to an end, and nothing is left. Sites
-// that crashed start again; a coordinator that crashed stays away.
+// Finish implements [exploration.Finisher]: from every state in which nothing happens by itself,
+// without further faults, all parties that live come to an end, and nothing is left. Sites that
+// crashed start again; a coordinator that crashed stays away.
 func (w *stage) Finish() {
-	if !w.idle() {
+	if !w.idle() || w.lapsed { // no watch tells of a node that is older than its last reading
 		return
 	}
 	w.Left, w.budget, w.ticks = zkmodel.Faults{}, 0, 1000
@@ -461,7 +516,7 @@ func (w *stage) done() bool {
 		return false
 	}
 	for _, p := range w.parties[1:] {
-		if len(p.participant.M.parts) > 0 || w.began && p.told == nil {
+		if len(p.participant.M.parts)+len(p.participant.M.rested) > 0 || w.began && !p.ever {
 			return false
 		}
 	}
@@ -532,9 +587,9 @@ func (w *stage) keyAs(names []string) uint64 {
 		},
 		Show: func(v any) string { return rename(show(v)) },
 	})
-	lines = append(lines, fmt.Sprint(w.budget, w.ticks, w.began), rename(fmt.Sprint(w.outcome)))
+	lines = append(lines, fmt.Sprint(w.budget, w.ticks, w.began, w.Restored(), w.lapsed), rename(fmt.Sprint(w.outcome, w.undone)))
 	for i, p := range w.parties {
-		line := fmt.Appendf(nil, "party %s %v %v %v %v %v %v ", p.site, p.told != nil, p.here, p.prepared, p.voted, p.finished, p.left)
+		line := fmt.Appendf(nil, "party %s %v %v %v %v %v %v %v %v ", p.site, p.told != nil, p.ever, p.old, p.here, p.prepared, p.voted, p.finished, p.left)
 		if i > 0 {
 			line = fmt.Append(line, w.yes[i-1])
 		}
@@ -544,7 +599,7 @@ func (w *stage) keyAs(names []string) uint64 {
 		case p.participant != nil:
 			line = appendMail(append(line, p.participant.M.String()...), p.participant.Mail)
 		case p.survey != nil:
-			line = fmt.Appendf(line, "survey %d %d %d", p.survey.M.open, len(p.survey.M.records), len(p.survey.Mail))
+			line = fmt.Appendf(line, "survey %t %d", p.survey.M.over, len(p.survey.Mail)) // the request of its round is in the session
 		case p.transaction != nil:
 			line = appendMail(append(line, p.transaction.M.String()...), p.transaction.Mail)
 		}
@@ -611,8 +666,9 @@ func show(v any) string {
 
 // --- scenes
 
-// TestModel goes through all states of small scenes, and with -commit.full through those of larger ones: up to two sites, with
-// their performers. exhaustive_test.go goes through more faults, and three sites, without performers.
+// TestModel goes through all states of small scenes, and with -commit.full through those of larger
+// ones: up to two sites, with their performers. exhaustive_test.go goes through more faults, and
+// three sites, without performers.
 func TestModel(t *testing.T) {
 	chosen := hasten.OneIn(5)
 	for _, s := range scenes(*modelFull) {
@@ -647,6 +703,9 @@ func TestModelWalks(t *testing.T) {
 					mode: mode, plan: plan, budget: 6, ticks: 4, unasked: true, keep: lazy, lazy: lazy,
 					faults: zkmodel.Faults{Crashes: 3, Cuts: 3, Lates: 1, Expires: 1, Kills: 1, Busy: 1, Lags: 2},
 				}
+				if walks%4 == 1 {
+					s.faults.Restores, s.faults.Backups = 1, 1
+				}
 				t.Run(s.String(), func(t *testing.T) {
 					exploration.Test(t, func(bool) exploration.World[zkmodel.Action] { return newStage(&s) }, 1,
 						func(exploration.World[zkmodel.Action]) error { return nil })
@@ -656,7 +715,22 @@ func TestModelWalks(t *testing.T) {
 	}
 }
 
-// scenes returns those that are gone through. Sites are alike but for their votes, so plans are ordered.
+// TestModelRelapses goes at random through worlds in which the servers come back with older data,
+// which no client can tell: no Commit is recorded without every Yes.
+func TestModelRelapses(t *testing.T) {
+	for _, mode := range []Mode{Coordinated, Peer} {
+		for _, plan := range [][]Vote{{Yes}, {Yes, Yes}} {
+			s := scene{mode: mode, plan: plan, budget: 3, ticks: 4, unasked: true, faults: zkmodel.Faults{Relapses: 1, Cuts: 1, Lags: 1}}
+			t.Run(s.String(), func(t *testing.T) {
+				exploration.Test(t, func(bool) exploration.World[zkmodel.Action] { return newStage(&s) }, 1,
+					func(exploration.World[zkmodel.Action]) error { return nil })
+			})
+		}
+	}
+}
+
+// scenes returns those that are gone through. Sites are alike but for their votes, so plans are
+// ordered.
 func scenes(full bool) []scene {
 	one, two := [][]Vote{{Yes}}, [][]Vote{{Yes, Yes}, {Yes, No}, {Yes, 0}}
 	var all []scene
@@ -670,6 +744,11 @@ func scenes(full bool) []scene {
 		}
 		crash, lost := zkmodel.Faults{Crashes: 1}, zkmodel.Faults{Cuts: 1, Expires: 1, Kills: 1}
 		add(one, scene{faults: zkmodel.Faults{Busy: 1, Lags: 1}, budget: 1, late: true})
+		restored := scene{faults: zkmodel.Faults{Restores: 1, Backups: 1}, budget: 1}
+		if mode == Peer && !full { // which is ten times as many states
+			restored.faults.Backups = 0
+		}
+		add(one, restored)
 		if mode == Coordinated || full {
 			add(one, scene{faults: crash, budget: 1, away: true, late: true})
 			add(one, scene{ticks: 1, unasked: true, keep: true})

@@ -36,24 +36,23 @@ func (m Mode) String() string {
 // Options are the parameters for [Begin].
 type Options struct {
 	// Sites are the names of the sites that vote. At least one is required. A site that never joins
-	// aborts the transaction by the deadline, and keeps it from being removed.
+	// aborts the transaction by the deadline, and keeps it from being removed: see [Retire].
 	Sites []string
 
 	// Payload is the proposal on which the sites vote. It must fit into one request
 	// beside the names.
 	Payload []byte
 
-	// Deadline is the time that the sites may take to vote, from when a deciding party first saw the
-	// transaction. The default is a minute.
+	// Deadline is the time that the sites may take to vote, from when a deciding party first saw
+	// the transaction. The default is a minute.
 	Deadline time.Duration
 
 	// Mode says which parties decide. The default is Coordinated.
 	Mode Mode
 
 	// TakeoverAfter is the time after which a site looks for the coordinator again. After two looks
-	// without one it decides in its place; it also does when the deadline passed so long ago without
-	// an outcome. It is also the time after which a site looks again whether a transaction
-	// it has finished is left. The default is 30 seconds.
+	// without a coordinator the site decides in its place. It also decides when the deadline passed
+	// that long ago without an outcome. The default is 30 seconds.
 	TakeoverAfter time.Duration
 
 	// Record keeps the record with its outcome, as a node in _records beside the transaction.
@@ -69,8 +68,8 @@ func (o Options) withDefaults() Options {
 // JoinOptions are optional parameters for [Join]. A nil *JoinOptions is equivalent to a zero
 // JoinOptions.
 type JoinOptions struct {
-	// ConflictAfter is the time for which another process with the site's name is taken for the remains of an
-	// earlier one of ours. The default is twice the timeout of the session.
+	// ConflictAfter is the time for which another process with the site's name is taken for the
+	// remains of an earlier process of ours. The default is twice the timeout of the session.
 	ConflictAfter time.Duration
 }
 
@@ -100,7 +99,7 @@ func validateSite(argument, site string) error {
 	return nil
 }
 
-// validate refuses what cannot be done, before any I/O.
+// validate refuses options that cannot be met, before any I/O.
 func (o Options) validate(s *session.Session, path string) error {
 	var errs []error
 	if err := client.CheckPath(s, path); err != nil {

@@ -12,13 +12,14 @@ import (
 	"github.com/zkactors/zkactors/primitives/internal/zkmodel"
 )
 
-// This file goes where the states are too many: it places each fault, and the end of each timer, at each step of
-// transactions of three sites, under several schedules.
+// This file goes where the states are too many: it places each fault, and the end of each timer, at
+// each step of transactions of three sites, under several schedules.
 
 // A schedule says which of n things happens next.
 type schedule func(step, n int) int
 
-// schedules returns the two that are unfair for as long as they can be, one that goes round, and some at random.
+// schedules returns the two that are unfair for as long as they can be, one that goes round, and
+// some at random.
 func schedules(random int) map[string]func() schedule {
 	all := map[string]func() schedule{
 		"first": func() schedule { return func(_, _ int) int { return 0 } },
@@ -131,8 +132,8 @@ func (p *placement) strike(trace []zkmodel.Action, strokes, stride int) error {
 	return nil
 }
 
-// TestModelFaults places one fault, or the end of one timer, at some steps of transactions of three sites. With -commit.full it
-// places it at each step, and then two at some.
+// TestModelFaults places one fault, or the end of one timer, at some steps of transactions of three
+// sites. With -commit.full it places it at each step, and then two at some.
 func TestModelFaults(t *testing.T) {
 	passes := []struct{ strokes, random, stride int }{{1, 1, hasten.Sized(7, 31)}}
 	if *modelFull {

@@ -34,8 +34,9 @@ func (a *tally) act(tx, what string) {
 	a.acted[tx][what] = true
 }
 
-// TestReal runs transactions with random votes on three servers. Replies are lost, the leader is killed,
-// and the coordinator is, again and again, between the phases. With -commit.transactions=500 it takes a minute.
+// TestReal runs transactions with random votes on three servers. Replies are lost, the leader is
+// killed, and the coordinator is, again and again, between the phases. With
+// -commit.transactions=500 it takes a minute.
 func TestReal(t *testing.T) {
 	t.Parallel()
 	transactions, sites := *realTransactions, named(5)
@@ -65,14 +66,14 @@ func TestReal(t *testing.T) {
 					vote := commit.Yes
 					if random.IntN(10) == 0 {
 						vote = commit.No
-						all.act(ev.Tx, "no")
+						all.act(ev.Tx.ID, "no")
 					}
 					err = p.Vote(ctx, ev.Tx, vote)
 				case commit.Committed:
-					all.act(ev.Tx, "committed")
+					all.act(ev.Tx.ID, "committed")
 					err = p.Finish(ctx, ev.Tx)
 				case commit.Aborted:
-					all.act(ev.Tx, "aborted")
+					all.act(ev.Tx.ID, "aborted")
 					err = p.Finish(ctx, ev.Tx)
 				case commit.Forgotten:
 					t.Errorf("%s: %v", name, ev)

@@ -1,27 +1,25 @@
 package commit
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"strings"
 
-	"github.com/zkactors/zkactors/actors"
 	"github.com/zkactors/zkactors/internal/client"
 	"github.com/zkactors/zkactors/internal/znode"
 	"github.com/zkactors/zkactors/session"
 )
 
-// Resume returns a handle for every transaction below parent, for a coordinator that restarts. Votes
-// that are there are received again. Resuming a transaction that has a coordinator does no harm: the
-// first to record an outcome wins. Decided transactions are resumed too, so that the nodes that an
-// earlier coordinator has left are removed. The deadlines begin anew. A transaction that the sites
-// decide and remove before its handle has read the outcome ends with [ErrForgotten]. Nodes that are not
-// transactions are ignored.
+// Resume returns a handle for every transaction below parent, for a coordinator that restarts. The
+// handles receive existing votes again. Resuming a transaction that has a coordinator does no harm:
+// the first to record an outcome wins. Decided transactions are resumed too, so that the nodes that
+// an earlier coordinator has left are removed. The deadlines begin anew. A transaction that the
+// sites decide and remove before its handle has read the outcome ends with [ErrForgotten]. Nodes
+// that are not transactions, or may not be read, are ignored.
 //
 // If the error is not nil, no handle is returned and none is left open.
 func Resume(ctx context.Context, s *session.Session, parent string) ([]*Transaction, error) {
-	found, err := survey{}.run(ctx, s, "resume", parent)
+	found, err := surveyAll(ctx, s, "resume", parent, false)
 	if err != nil {
 		return nil, err
 	}
@@ -37,6 +35,7 @@ func Resume(ctx context.Context, s *session.Session, parent string) ([]*Transact
 // A Status is the state of a transaction, as [List] shows it.
 type Status struct {
 	ID      string
+	GUID    string // no other transaction has it
 	Mode    Mode
 	Payload []byte
 	Sites   []SiteStatus // in the order in which they were named
@@ -54,6 +53,9 @@ type SiteStatus struct {
 	Finished bool   // the vote is gone then
 	Present  bool   // a process acts for the site
 }
+
+// Tx returns the name that the sites' events have for the transaction.
+func (s Status) Tx() Tx { return Tx{s.ID, s.GUID} }
 
 // String implements [fmt.Stringer].
 func (s Status) String() string {
@@ -73,31 +75,12 @@ func (s Status) String() string {
 }
 
 // List shows the transactions in progress below parent, for operators, in the order of their ids. A
-// transaction that ends meanwhile may be shown or not. Nodes that are not transactions are ignored.
+// transaction that ends meanwhile may be shown or not. Nodes that are not transactions, or may not
+// be read, are ignored.
 func List(ctx context.Context, s *session.Session, parent string) ([]Status, error) {
-	found, err := survey{ballots: true}.run(ctx, s, "list", parent)
-	return found.shown, err
-}
-
-// run runs the survey.
-func (m survey) run(ctx context.Context, s *session.Session, op, parent string) (surveyed, error) {
-	if err := client.CheckContext(ctx); err != nil {
-		return surveyed{}, fmt.Errorf("commit: %w", err)
+	found, err := surveyAll(ctx, s, "list", parent, true)
+	if err != nil {
+		return nil, err
 	}
-	if err := client.Validate(recipe, s, func() error { return validateParent(s, parent) }); err != nil {
-		return surveyed{}, err
-	}
-	if ctx.Err() != nil {
-		return surveyed{}, fmt.Errorf("commit: %s %s: %w", op, parent, context.Cause(ctx))
-	}
-	v := &surveyor{session: client.Of(s), parent: parent}
-	a := actors.Start(m, actors.Role[survey, surveyInput, surveyEffect, struct{}]{
-		Name: "survey of " + parent, Perform: v.perform, Observe: v.observe, Stop: surveyLeave{},
-	})
-	defer a.Close()
-	found, err := actors.Ask(ctx, a, func(reply actors.Reply[surveyed]) surveyInput { return surveyBegin{reply} })
-	if err = cmp.Or(err, found.err); err != nil {
-		return surveyed{}, fmt.Errorf("commit: %s %s: %w", op, parent, client.Of(s).Explain(err))
-	}
-	return found, nil
+	return found.shown, nil
 }

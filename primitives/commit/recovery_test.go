@@ -74,12 +74,13 @@ func TestLostInTurn(t *testing.T) {
 	}
 }
 
-// What a transaction of n sites costs, when they vote one after the other. In Coordinated mode exactly 7n+5
-// requests: 6 of each site (the parent and the record, twice each; the vote; to finish), one list of the
-// coordinator for each vote, and 5 for all: to begin, the first list, the outcome, the
-// coordinator's ballot, and the removal. So a site makes 6 requests however many sites there are, and 7 if
-// it removes the transaction. In Peer mode every site lists the ballots after each vote, and after each ballot
-// that is deleted before it knows the outcome; it may try to record that itself.
+// What a transaction of n sites costs, when they vote one after the other. In Coordinated mode
+// exactly 7n+5 requests: 6 of each site (the parent and the record, twice each; the vote; to
+// finish), one list of the coordinator for each vote, and 5 for all: to begin, the first list, the
+// outcome, the coordinator's ballot, and the removal. So a site makes 6 requests however many sites
+// there are, and 7 if it removes the transaction. In Peer mode every site lists the ballots after
+// each vote, and after each ballot that is deleted before it knows the outcome; it may try to
+// record that itself.
 func TestRequests(t *testing.T) {
 	for _, mode := range []commit.Mode{commit.Coordinated, commit.Peer} {
 		for _, n := range []int{2, 5, 20} {
@@ -90,6 +91,66 @@ func TestRequests(t *testing.T) {
 			})
 		}
 	}
+}
+
+// TestRequestsOfOthers: a site that has joined below the parent, and that a transaction does not
+// name, makes 4 requests: it lists the parent twice, and reads the record twice, with the payload.
+// If it is slow, the record is gone when it reads again.
+func TestRequestsOfOthers(t *testing.T) {
+	for _, mode := range []commit.Mode{commit.Coordinated, commit.Peer} {
+		for _, others := range []int{0, 1, 7} {
+			t.Run(fmt.Sprint(mode, " ", others), func(t *testing.T) { requestsOfOthers(t, mode, others, false) })
+		}
+		t.Run(fmt.Sprint(mode, " slow"), func(t *testing.T) { requestsOfOthers(t, mode, 1, true) })
+	}
+}
+
+func requestsOfOthers(t *testing.T, mode commit.Mode, others int, slow bool) {
+	t.Helper()
+	bubble(t, others+3, func(t *testing.T, srv *zktest.Server, s ...*session.Session) {
+		names := named(2)
+		var sites []*site
+		vote := func(string) commit.Vote {
+			if slow {
+				<-time.After(time.Second) // all others have read the record
+			}
+			return commit.Yes
+		}
+		for i, name := range append(names, named(others + 2)[2:]...) {
+			sites = append(sites, join(t, s[i+1], name, vote))
+		}
+		for _, id := range []string{"warm", "t"} {
+			pass(time.Minute)
+			srv.ResetRequests()
+			for i := range others {
+				if slow {
+					srv.Delay(zktest.Match{Op: zktest.OpGetData, Session: s[i+3].ID(), Skip: 1}, time.Second)
+				}
+			}
+			tx := begin(t, s[0], id, commit.Options{Sites: names, Mode: mode, Payload: []byte("p")})
+			check.Have(tx.Wait(t.Context()))(t)
+			<-tx.Done()
+			tx.Close()
+			if slow {
+				pass(time.Minute)
+				check.OK(t, srv.AwaitFault(0))
+			}
+			synctest.Wait()
+		}
+		for i := range others {
+			of := srv.RequestsOf(s[i+3].ID())
+			if slow {
+				delete(of, zktest.OpSync) // by which the session knows that it lives
+			}
+			if of.Total() > 4 {
+				t.Errorf("%d requests of a site that is not named: %v", of.Total(), of)
+			}
+		}
+		nothingLeft(t, srv)
+		for _, a := range sites {
+			a.close(t)
+		}
+	})
 }
 
 // The coordinator's process ends between the phases; another one resumes.
@@ -161,7 +222,8 @@ func TestTakeover(t *testing.T) {
 }
 
 // A coordinator that is frozen past its takeover reads the outcome that others recorded, or learns
-// that it is gone. It does not decide otherwise, nor does it decide a later transaction with the same id.
+// that it is gone. It does not decide otherwise, nor does it decide a later transaction with the
+// same id.
 func TestFrozenCoordinator(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, srv *zktest.Server, s ...*session.Session) {
 		names := named(2)
@@ -176,7 +238,7 @@ func TestFrozenCoordinator(t *testing.T) {
 		srv.Freeze(frozen.ID(), zktest.Both)
 		pass(time.Minute)
 		ctx := t.Context()
-		check.OK(t, second.p.Vote(ctx, "a", commit.Yes))
+		check.OK(t, second.p.Vote(ctx, tx.Tx(), commit.Yes))
 		pass(time.Minute)
 		nothingLeft(t, srv)
 		later := begin(t, s[0], "a", commit.Options{Sites: names, TakeoverAfter: time.Hour, Deadline: time.Hour})
@@ -189,7 +251,7 @@ func TestFrozenCoordinator(t *testing.T) {
 		if all, err := commit.List(ctx, s[0], parent); err != nil || len(all) != 1 || all[0].Outcome != nil {
 			t.Errorf("%v, %v", all, err)
 		}
-		check.OK(t, second.p.Vote(ctx, "a", commit.Yes))
+		check.OK(t, second.p.Vote(ctx, later.Tx(), commit.Yes))
 		if outcome, err := later.Wait(ctx); err != nil || !outcome.Committed {
 			t.Error(outcome, err)
 		}
@@ -221,7 +283,7 @@ func TestSiteReturns(t *testing.T) {
 		if len(first.got["a"]) != 1 {
 			t.Errorf("%q", first.got["a"])
 		}
-		check.OK(t, second.p.Vote(ctx, "a", commit.Yes))
+		check.OK(t, second.p.Vote(ctx, tx.Tx(), commit.Yes))
 		if outcome, err := tx.Wait(ctx); err != nil || !outcome.Committed {
 			t.Error(outcome, err)
 		}
@@ -266,10 +328,10 @@ func TestGuards(t *testing.T) {
 		if ev, ok := next(p).(commit.Prepare); !ok || string(ev.Payload) != "p" {
 			t.Fatal(ev)
 		}
-		check.Is(t, p.Finish(ctx, "t"), commit.ErrUndecided)
-		check.OK(t, p.VoteWith(ctx, "t", commit.Yes, []byte("because")))
+		check.Is(t, p.Finish(ctx, tx.Tx()), commit.ErrUndecided)
+		check.OK(t, p.VoteWith(ctx, tx.Tx(), commit.Yes, []byte("because")))
 		for _, v := range []commit.Vote{commit.Yes, commit.No} {
-			check.Is(t, p.Vote(ctx, "t", v), commit.ErrVoted)
+			check.Is(t, p.Vote(ctx, tx.Tx(), v), commit.ErrVoted)
 		}
 		if ev, ok := (<-tx.Events()).(commit.Voted); !ok || string(ev.Data) != "because" || ev.Vote != commit.Yes {
 			t.Error(ev)
@@ -290,7 +352,7 @@ func TestGuards(t *testing.T) {
 		}
 		check.Fails(s[1].Multi(ctx, committed.Once(), session.CreateOp("/twice", nil, session.Persistent)))(t, session.ErrNoNode)
 		check.Fails(s[1].Multi(ctx, committed.Guard(), session.CreateOp("/late", nil, session.Persistent)))(t, commit.ErrFinished)
-		check.OK(t, p.Finish(ctx, "t"))
+		check.OK(t, p.Finish(ctx, tx.Tx()))
 		pass(time.Second)
 		nothingLeft(t, srv)
 		if kept, _, err := s[0].Children(ctx, parent+"/_records"); err != nil || len(kept) != 1 || !strings.HasPrefix(kept[0], "t-") {
@@ -354,22 +416,29 @@ func TestBadInput(t *testing.T) {
 		defer tx.Close()
 		check.Fails(commit.Begin(ctx, s, parent+"/t", &commit.Options{Sites: sites}))(t, commit.ErrExists)
 		synctest.Wait()
-		for _, err := range []error{p.Vote(ctx, "t", commit.Yes), p.Finish(ctx, "t")} {
+		for _, err := range []error{p.Vote(ctx, tx.Tx(), commit.Yes), p.Finish(ctx, tx.Tx())} {
 			if !errors.Is(err, commit.ErrNotNamed) || !strings.Contains(err.Error(), " "+parent+"/t as b: ") {
 				t.Error(err)
 			}
 		}
-		for _, err := range []error{p.Vote(ctx, "u", commit.Yes), p.Finish(ctx, "u")} {
+		unknown := commit.Tx{ID: "u", GUID: tx.Tx().GUID}
+		for _, err := range []error{p.Vote(ctx, unknown, commit.Yes), p.Finish(ctx, unknown)} {
 			if !errors.Is(err, commit.ErrNoTransaction) || !strings.Contains(err.Error(), " "+parent+"/u as b: ") {
 				t.Error(err)
 			}
 		}
-		check.Is(t, p.Vote(ctx, "t", 7), session.ErrInvalidArgument)
-		check.Is(t, p.VoteWith(ctx, "t", commit.Yes, make([]byte, 2<<20)), session.ErrTooLarge)
+		stale := commit.Tx{ID: "t", GUID: "of-an-earlier-one"}
+		for _, err := range []error{p.Vote(ctx, stale, commit.Yes), p.Finish(ctx, stale)} {
+			check.Is(t, err, commit.ErrStale)
+		}
+		check.Is(t, p.Vote(ctx, commit.Tx{ID: "t"}, commit.Yes), session.ErrInvalidArgument)
+		check.Is(t, p.Vote(ctx, tx.Tx(), 7), session.ErrInvalidArgument)
+		check.Is(t, p.VoteWith(ctx, tx.Tx(), commit.Yes, make([]byte, 2<<20)), session.ErrTooLarge)
 	})
 }
 
-// What Begin accepts can be decided, finished and kept: the payload may be as large as a request allows.
+// What Begin accepts can be decided, finished and kept: the payload may be as large as a request
+// allows.
 func TestLargestPayload(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, srv *zktest.Server, s ...*session.Session) {
 		names := named(2)
@@ -421,7 +490,7 @@ func TestForeignNodes(t *testing.T) {
 		}
 		pass(time.Second)
 		for _, tx := range []string{"json", "config", "_other"} {
-			if err := a.p.Vote(ctx, tx, commit.Yes); !errors.Is(err, commit.ErrNoTransaction) {
+			if err := a.p.Vote(ctx, commit.Tx{ID: tx, GUID: "g"}, commit.Yes); !errors.Is(err, commit.ErrNoTransaction) {
 				t.Errorf("%s: %v", tx, err)
 			}
 		}
@@ -451,8 +520,9 @@ func TestForeignNodes(t *testing.T) {
 	})
 }
 
-// An operator deletes the ballots of a transaction, and its record remains. Or it writes the record, as no party does before the
-// outcome. The transaction cannot be decided any more: the coordinator hears that, and sends no more requests.
+// An operator deletes the ballots of a transaction, and its record remains. Or it writes the
+// record, as no party does before the outcome. The transaction cannot be decided any more: the
+// coordinator hears that, and sends no more requests.
 func TestTouchedByHand(t *testing.T) {
 	remove := func(ctx context.Context, s *session.Session, nodes []string) error {
 		for i := len(nodes) - 1; i > 0; i-- { // children before their parent
@@ -469,11 +539,11 @@ func TestTouchedByHand(t *testing.T) {
 		}
 		return err
 	}
-	const forgotten, presumed = "prepare ; forgotten", "prepare ; aborted: the transaction is gone and this site has not voted"
+	const forgotten = "prepare ; forgotten"
 	for name, c := range map[string]struct {
 		touch func(context.Context, *session.Session, []string) error
 		a, b  string
-	}{"ballots deleted": {remove, forgotten, presumed}, "record written": {write, "prepare ", "prepare "}} {
+	}{"ballots deleted": {remove, forgotten, forgotten}, "record written": {write, "prepare ", "prepare "}} {
 		for _, mode := range []commit.Mode{commit.Coordinated, commit.Peer} {
 			t.Run(name+"/"+mode.String(), func(t *testing.T) {
 				bubble(t, 4, func(t *testing.T, srv *zktest.Server, s ...*session.Session) {
@@ -564,8 +634,8 @@ func TestBeginGivenUp(t *testing.T) {
 	})
 }
 
-// requests counts those of transactions in which the sites vote one after the other, as the costliest
-// order is.
+// requests counts those of transactions in which the sites vote one after the other, as the
+// costliest order is.
 func requests(t *testing.T, srv *zktest.Server, s []*session.Session, mode commit.Mode, n int) {
 	t.Helper()
 	names := named(n)

@@ -1,213 +1,228 @@
 package commit
 
 import (
-	"cmp"
+	"context"
 	"errors"
+	"fmt"
 	"slices"
+	"sync/atomic"
 
-	"github.com/zkactors/zkactors/actors"
+	"github.com/zkactors/zkactors/internal/client"
+	"github.com/zkactors/zkactors/internal/znode"
+	"github.com/zkactors/zkactors/primitives/internal/nodes"
+	"github.com/zkactors/zkactors/primitives/internal/owned"
 	"github.com/zkactors/zkactors/session"
 )
 
-// This file reads all transactions below a parent, for Resume and List, as a pure
-// function. The performer of its effects is in surveyor.go.
+// A survey reads all transactions below a parent once, in rounds:
 //
-//	begin ─► sync ─┬─► parent ──► record of each ──► ballots of each ──► data of each vote
-//	               └─► sites, if the ballots are to be read
+//	sync      so that the lists have what was committed before the survey
+//	lists     of the transactions, and of the present sites
+//	records   of all transactions
+//	ballots   of each transaction
+//	data      of each vote that has any
 //
-// All requests on one level are under way at once. The survey ends when none is left. A node
-// that vanishes meanwhile, or is not a transaction, is left out. An error that does not pass
-// ends the survey with what was found so far.
-
-// A surveyStep is a step in the picture above.
-type surveyStep int
-
-const (
-	surveySync    surveyStep = iota // so that the list has what was committed before the survey
-	surveyParent                    // list the transactions
-	surveySites                     // list the present sites
-	surveyRecord                    // read a record
-	surveyBallots                   // list the ballots of a transaction
-	surveyVote                      // read the data of a vote
-)
-
-// A surveyInput is an event that the machine reacts to.
-//
-//sumtype:decl
-type surveyInput interface{ surveyInput() }
-
-type (
-	surveyLeave struct{} // the actor was stopped
-	surveyBegin struct { // commanded; its reply gets one answer
-		reply actors.Reply[surveyed]
-	}
-	surveyAnswer struct { // answers a request
-		of    surveyRequest
-		names []string // of the children
-		data  []byte   // of the node
-		err   error
-	}
-)
-
-func (surveyLeave) surveyInput()  {}
-func (surveyBegin) surveyInput()  {}
-func (surveyAnswer) surveyInput() {}
-
-// A surveyEffect asks the performer for one thing. A request is answered by one input, surveyRespond is not.
-//
-//sumtype:decl
-type surveyEffect interface{ surveyEffect() }
-
-type (
-	surveyRequest struct {
-		step   surveyStep
-		id     string  // of the transaction, in surveyRecord
-		rec    *record // of the transaction, in surveyBallots and surveyVote
-		ballot string  // the name of the node, in surveyVote
-		site   int     // its index in the record, in surveyVote
-	}
-	surveyRespond struct { // give the command its reply
-		reply actors.Reply[surveyed]
-		surveyed
-	}
-)
-
-func (surveyRequest) surveyEffect() {}
-func (surveyRespond) surveyEffect() {}
-
-// A surveyed is the result of a survey. It has records only, unless ballots were read.
-type surveyed struct {
-	records []*record // in the order of their ids
-	shown   []Status  // in the same order; without those whose ballots are gone
-	err     error     // why the survey ended early; nil if it is complete
-}
-
-// A survey is the machine. It is a value: its slices are replaced, never written to.
+// Resume needs the records only. Nodes that vanish meanwhile, may not be read, or are not
+// transactions, are left out. All answers come one after another, as the session says.
 type survey struct {
-	ballots bool                   // set if the ballots are to be read too; constant
-	reply   actors.Reply[surveyed] // set by the command, answered once
-	open    int                    // the number of requests without an answer: the survey ends when it is 0
-	present []string               // the sites that are present; set once, only if ballots is
-	records []*record              // those that were read, in no order
-	shown   []Status               // for each record whose ballots were listed, in no order
-	over    bool                   // set with the reply, or when the actor is stopped; answers mean nothing then
+	session client.Session
+	parent  string
+	ballots bool // set if the ballots are read too; constant
+
+	present []string  // the sites that are present
+	records []*record // in the order of their ids
+	shown   []Status  // likewise; without transactions whose ballots are gone
+
+	over   atomic.Bool // set at the end. Answers mean nothing then
+	done   func(error) // called once, at the end
+	pauses owned.Set   // before requests to a busy server are made again
 }
 
-// surveyEffects accumulates what one step asks for. A survey emits no events.
-type surveyEffects = actors.Effects[surveyEffect, struct{}]
-
-// Ended implements [actors.Machine]. Answers that are still due mean nothing then.
-func (m survey) Ended() bool { return m.over }
-
-// Step implements [actors.Machine]. A survey without an open request ends in the same
-// step.
-func (m survey) Step(in surveyInput, out *surveyEffects) survey {
-	if m.over {
-		return m
+// surveyAll runs a survey for a function of the package, which op names.
+func surveyAll(ctx context.Context, s *session.Session, op, parent string, ballots bool) (*survey, error) {
+	if err := client.CheckContext(ctx); err != nil {
+		return nil, fmt.Errorf("commit: %w", err)
 	}
-	t := surveyTurn{m, out}
-	switch in := in.(type) {
-	case surveyLeave: // the caller is gone: no reply
-		t.over = true // no caller waits any more
-	case surveyBegin:
-		t.reply = in.reply
-		t.ask(surveyRequest{step: surveySync})
-	case surveyAnswer:
-		t.open-- // before the answer may open others
-		t.answered(in)
+	if err := client.Validate(recipe, s, func() error { return validateParent(s, parent) }); err != nil {
+		return nil, err
 	}
-	if t.open == 0 && !t.over {
-		t.end(nil)
+	if ctx.Err() != nil {
+		return nil, fmt.Errorf("commit: %s %s: %w", op, parent, context.Cause(ctx))
 	}
-	return t.survey
+	v := &survey{session: client.Of(s), parent: parent, ballots: ballots}
+	if err := v.run(ctx); err != nil {
+		return nil, fmt.Errorf("commit: %s %s: %w", op, parent, v.session.Explain(err))
+	}
+	return v, nil
 }
 
-// A surveyTurn is a survey during a step, with the accumulator of its effects.
-type surveyTurn struct {
-	survey
-	out *surveyEffects
-}
-
-// ask starts a request. The survey goes on until each has its answer.
-func (t *surveyTurn) ask(e surveyRequest) {
-	t.open++
-	t.out.Do = append(t.out.Do, e)
-}
-
-// answered enters an answer. A request whose error passes is made again, and any other error
-// ends the survey. A node that is gone is left out; where it was a vote, the site has finished meanwhile.
-func (t *surveyTurn) answered(in surveyAnswer) {
-	gone := errors.Is(in.err, session.ErrNoNode)
-	switch {
-	case in.err == nil, gone && in.of.step == surveyVote:
-		t.found(in, gone)
-	case gone:
-	case session.Passing(in.err):
-		t.ask(in.of)
-	default:
-		t.end(in.err)
+// run runs the survey, and waits for its end. If ctx ends first, the error is its cause.
+func (v *survey) run(ctx context.Context) error {
+	done := make(chan error, 1)
+	v.begin(func(err error) { done <- err })
+	select {
+	case err := <-done:
+		return err
+	case <-ctx.Done():
+		v.end(nil) // which is not read
+		return context.Cause(ctx)
 	}
 }
 
-// found enters what was read, and asks what follows from it, as the picture above shows.
-func (t *surveyTurn) found(in surveyAnswer, gone bool) {
-	switch in.of.step {
-	case surveySync:
-		if t.ask(surveyRequest{step: surveyParent}); t.ballots {
-			t.ask(surveyRequest{step: surveySites})
-		}
-	case surveyParent:
-		for _, id := range transactions(in.names) {
-			t.ask(surveyRequest{step: surveyRecord, id: id})
-		}
-	case surveySites:
-		t.present = in.names
-	case surveyRecord:
-		r, err := decode(in.of.id, in.data)
-		if err != nil { // a node that is not a transaction is none of ours
+// begin starts the survey, which calls done at its end. A survey goes on in the next session.
+func (v *survey) begin(done func(error)) {
+	v.done, v.pauses.Clock = done, v.session
+	requests := v.session.Async(0)
+	v.round(1, func(_ int, answer func(error)) { requests.Sync(v.parent, answer) }, func() { v.list(requests) })
+}
+
+// end ends the survey, once.
+func (v *survey) end(why error) {
+	if !v.over.Swap(true) {
+		v.pauses.End()
+		v.done(why)
+	}
+}
+
+// mostAtOnce is how many requests of a survey are under way at once: other requests of the session
+// wait for no more than these, and their payloads.
+const mostAtOnce = 64
+
+// round makes n requests, and calls next when all are answered. A request that failed for a reason
+// that passes is made again; any other error ends the survey.
+func (v *survey) round(n int, request func(i int, answer func(error)), next func()) {
+	if n == 0 {
+		next()
+		return
+	}
+	begun, left := min(n, mostAtOnce), n
+	var begin func(i int)
+	begin = func(i int) {
+		request(i, func(err error) {
+			switch {
+			case v.over.Load():
+			case session.Passing(err):
+				v.pauses.Answer(err, func() { begin(i) })
+			case err != nil:
+				v.end(err)
+			case left == 1:
+				next()
+			default:
+				if left--; begun < n {
+					begun++
+					begin(begun - 1)
+				}
+			}
+		})
+	}
+	for i := range begun {
+		begin(i)
+	}
+}
+
+// list lists the transactions, and the present sites if the ballots are to be read.
+func (v *survey) list(requests client.Async) {
+	var ids []string
+	lists := []func(answer func(error)){func(answer func(error)) {
+		requests.Roomy().Children(v.parent, func(names []string, _ *session.Stat, err error) { // of which there may be very many
+			ids = transactions(names)
+			answer(client.Without(err, session.ErrNoNode))
+		})
+	}}
+	if v.ballots {
+		lists = append(lists, func(answer func(error)) {
+			requests.Children(znode.Join(v.parent, nodes.Sites), func(names []string, _ *session.Stat, err error) {
+				v.present = names
+				answer(client.Without(err, session.ErrNoNode))
+			})
+		})
+	}
+	v.round(len(lists), func(i int, answer func(error)) { lists[i](answer) }, func() { v.read(requests, ids) })
+}
+
+// unseen returns nil if a node of one transaction is gone, or may not be read: the others do not
+// depend on it.
+func unseen(err error) error {
+	return client.Without(client.Without(err, session.ErrNoNode), session.ErrNoAuth)
+}
+
+// read reads the records.
+func (v *survey) read(requests client.Async, ids []string) {
+	all := make([]*record, len(ids))
+	v.round(len(ids), func(i int, answer func(error)) {
+		requests.Get(znode.Join(v.parent, ids[i]), func(data []byte, _ *session.Stat, err error) {
+			if err == nil {
+				all[i], _ = decode(ids[i], data) // a node that is not a transaction is none of ours
+			}
+			answer(unseen(err))
+		})
+	}, func() {
+		v.records = slices.DeleteFunc(all, func(r *record) bool { return r == nil })
+		if v.ballots {
+			v.show(requests)
 			return
 		}
-		// Every record is read once: the list has each id once.
-		if t.records = append(slices.Clip(t.records), r); t.ballots {
-			t.ask(surveyRequest{step: surveyBallots, rec: r})
-		}
-	case surveyBallots:
-		t.show(in.of.rec, parse(in.names))
-	case surveyVote:
-		t.shown = slices.Clone(t.shown)
-		at := slices.IndexFunc(t.shown, func(s Status) bool { return s.ID == in.of.rec.ID })
-		s := &t.shown[at]
-		s.Sites = slices.Clone(s.Sites) // an earlier machine shares the slices
-		s.Sites[in.of.site].Data, s.Sites[in.of.site].Finished = in.data, gone
-	}
+		v.end(nil)
+	})
 }
 
-// show enters the ballots of a transaction, and asks for the data of its votes.
-func (t *surveyTurn) show(r *record, b ballots) {
-	s := Status{ID: r.ID, Mode: r.Mode, Payload: r.Payload, Outcome: r.Outcome, Coordinated: b.coordinators > 0}
-	for i, site := range r.Sites {
-		// A site without a ballot has finished.
+// show lists the ballots.
+func (v *survey) show(requests client.Async) {
+	all := make([]*ballots, len(v.records))
+	v.round(len(all), func(i int, answer func(error)) {
+		requests.Children(v.place(v.records[i]).dir(), func(names []string, _ *session.Stat, err error) {
+			if err == nil {
+				b := parse(names)
+				all[i] = &b
+			}
+			answer(unseen(err))
+		})
+	}, func() {
+		var votes []vote
+		for i, b := range all {
+			if b != nil {
+				v.shown = append(v.shown, statusOf(v.records[i], b, v.present))
+				votes = append(votes, v.votes(v.records[i], b, v.shown[len(v.shown)-1].Sites)...)
+			}
+		}
+		v.readVotes(requests, votes)
+	})
+}
+
+func (v *survey) place(r *record) place { return place{v.parent, r.ID, r.GUID} }
+
+// statusOf returns the state of a transaction. A site without a ballot has finished.
+func statusOf(r *record, b *ballots, present []string) Status {
+	s := Status{ID: r.ID, GUID: r.GUID, Mode: r.Mode, Payload: r.Payload, Outcome: r.Outcome, Coordinated: b.coordinators > 0}
+	for _, site := range r.Sites {
 		ours, there := b.of[site]
-		s.Sites = append(s.Sites, SiteStatus{Site: site, Vote: ours.vote, Finished: !there})
-		if ours.data {
-			t.ask(surveyRequest{step: surveyVote, rec: r, ballot: ours.name(site), site: i})
-		}
+		s.Sites = append(s.Sites, SiteStatus{Site: site, Vote: ours.vote, Finished: !there, Present: slices.Contains(present, site)})
 	}
-	t.shown = append(slices.Clip(t.shown), s)
+	return s
 }
 
-// end gives the reply, in the order of the ids, with the presence of each site.
-func (t *surveyTurn) end(err error) {
-	found := surveyed{records: slices.Clone(t.records), shown: slices.Clone(t.shown), err: err}
-	slices.SortFunc(found.records, func(a, b *record) int { return cmp.Compare(a.ID, b.ID) })
-	slices.SortFunc(found.shown, func(a, b Status) int { return cmp.Compare(a.ID, b.ID) })
-	// The sites may have been listed after the ballots.
-	for i := range found.shown {
-		for j := range found.shown[i].Sites {
-			at := &found.shown[i].Sites[j]
-			at.Present = slices.Contains(t.present, at.Site)
+// A vote has data, which is read from a node.
+type vote struct {
+	of   *SiteStatus
+	node string
+}
+
+// votes returns the votes that have data, of the sites of a transaction.
+func (v *survey) votes(r *record, b *ballots, sites []SiteStatus) (all []vote) {
+	for i, site := range r.Sites {
+		if ours := b.of[site]; ours.data {
+			all = append(all, vote{&sites[i], v.place(r).ballot(ours.name(site))})
 		}
 	}
-	t.over = true
-	t.out.Do = append(t.out.Do, surveyRespond{t.reply, found})
+	return all
+}
+
+// readVotes reads the data of votes. If a vote is gone, its site has finished meanwhile.
+func (v *survey) readVotes(requests client.Async, votes []vote) {
+	v.round(len(votes), func(i int, answer func(error)) {
+		requests.Get(votes[i].node, func(data []byte, _ *session.Stat, err error) {
+			votes[i].of.Data, votes[i].of.Finished = data, errors.Is(err, session.ErrNoNode)
+			answer(unseen(err))
+		})
+	}, func() { v.end(nil) })
 }

@@ -22,8 +22,8 @@ func undecided(t *testing.T, s *session.Session, when string) {
 	}
 }
 
-// A site takes over after two looks without a coordinator, TakeoverAfter apart, and not before. A look after a
-// lost reply is no such look.
+// A site takes over after two looks without a coordinator, TakeoverAfter apart, and not before. A
+// look after a lost reply is no such look.
 func TestTakeoverNotBefore(t *testing.T) {
 	bubble(t, 2, func(t *testing.T, srv *zktest.Server, s ...*session.Session) {
 		a := join(t, s[0], "a", always(0))
@@ -32,7 +32,7 @@ func TestTakeoverNotBefore(t *testing.T) {
 		pass(5 * time.Second)
 		tx.Close()
 		srv.DropReply(zktest.Match{Op: zktest.OpMulti, Session: s[0].ID()})
-		check.OK(t, a.p.Vote(t.Context(), "t", commit.Yes))
+		check.OK(t, a.p.Vote(t.Context(), tx.Tx(), commit.Yes))
 		pass(time.Second)
 		undecided(t, s[0], "after the look at the vote")
 		pass(10 * time.Second)
@@ -60,7 +60,7 @@ func TestNoEnd(t *testing.T) {
 					defer tx.Close()
 					pass(50 * time.Minute)
 					undecided(t, s[1], "before the deadline")
-					check.OK(t, a.p.Vote(t.Context(), "t", commit.Yes))
+					check.OK(t, a.p.Vote(t.Context(), tx.Tx(), commit.Yes))
 					if outcome, err := tx.Wait(t.Context()); err != nil || !outcome.Committed {
 						t.Error(outcome, err)
 					}
@@ -73,7 +73,8 @@ func TestNoEnd(t *testing.T) {
 	}
 }
 
-// A coordinator that is there decides, however slow it is; so does one that resumes between two looks.
+// A coordinator that is there decides, however slow it is; so does one that resumes between two
+// looks.
 func TestNoTakeover(t *testing.T) {
 	for name, resumed := range map[string]bool{"begun": false, "resumed": true} {
 		t.Run(name, func(t *testing.T) {
@@ -93,7 +94,7 @@ func TestNoTakeover(t *testing.T) {
 				defer tx.Close()
 				pass(time.Minute)
 				srv.Delay(zktest.Match{Op: zktest.OpMulti, Path: parent + "/t", Session: s[1].ID()}, 2*time.Second)
-				check.OK(t, a.p.Vote(t.Context(), "t", commit.Yes))
+				check.OK(t, a.p.Vote(t.Context(), tx.Tx(), commit.Yes))
 				pass(time.Second)
 				undecided(t, s[0], "while the coordinator is slow")
 				if outcome, err := tx.Wait(t.Context()); err != nil || outcome.By != "coordinator" {
@@ -108,8 +109,9 @@ func TestNoTakeover(t *testing.T) {
 	}
 }
 
-// An id is used again while two sites do not hear of it: one has finished the earlier transaction, the other was not named
-// in it. They were cut off, or their sessions have expired, or their requests are slow. Both are asked.
+// An id is used again while two sites do not hear of it: one has finished the earlier transaction,
+// the other was not named in it. They were cut off, or their sessions have expired, or their
+// requests are slow. Both are asked.
 func TestIDAgain(t *testing.T) {
 	for _, why := range []string{"cut", "expired", "slow"} {
 		t.Run(why, func(t *testing.T) {
@@ -138,7 +140,7 @@ func idAgain(t *testing.T, srv *zktest.Server, s []*session.Session, why string)
 		defer other.Close()
 		<-last.Events()
 	}
-	check.Must(t, last.Vote(ctx, "t", commit.Yes))
+	check.Must(t, last.Vote(ctx, tx.Tx(), commit.Yes))
 	<-tx.Done()
 	if why != "slow" {
 		pass(time.Second)
@@ -151,7 +153,7 @@ func idAgain(t *testing.T, srv *zktest.Server, s []*session.Session, why string)
 		}
 	}
 	<-last.Events()
-	check.Must(t, last.Finish(ctx, "t"))
+	check.Must(t, last.Finish(ctx, tx.Tx()))
 	pass(time.Second)
 	again := begin(t, s[0], "t", commit.Options{Sites: []string{"finished", "unnamed"}, Payload: []byte("again")})
 	defer again.Close()
@@ -170,8 +172,8 @@ func idAgain(t *testing.T, srv *zktest.Server, s []*session.Session, why string)
 	}
 }
 
-// To finish again, as after the end of a context, does not return before the first has been recorded: what makes applying
-// idempotent is forgotten then.
+// To finish again, as after the end of a context, does not return before the first has been
+// recorded: what makes applying idempotent is forgotten then.
 func TestFinishAgain(t *testing.T) {
 	bubble(t, 1, func(t *testing.T, srv *zktest.Server, s ...*session.Session) {
 		ctx := t.Context()
@@ -182,19 +184,19 @@ func TestFinishAgain(t *testing.T) {
 		tx := begin(t, s[0], "t", commit.Options{Sites: []string{"a"}})
 		defer tx.Close()
 		<-p.Events()
-		check.Must(t, p.Vote(ctx, "t", commit.Yes))
+		check.Must(t, p.Vote(ctx, tx.Tx(), commit.Yes))
 		<-p.Events()
 		away.Store(true)
 		srv.Disconnect(far.ID())
 		for range 2 {
 			soon, cancel := context.WithTimeout(ctx, time.Second)
-			if err := p.Finish(soon, "t"); !errors.Is(err, session.ErrUnknownOutcome) || !errors.Is(err, context.DeadlineExceeded) {
+			if err := p.Finish(soon, tx.Tx()); !errors.Is(err, session.ErrUnknownOutcome) || !errors.Is(err, context.DeadlineExceeded) {
 				t.Error(err)
 			}
 			cancel()
 		}
 		away.Store(false)
-		check.OK(t, p.Finish(ctx, "t"))
+		check.OK(t, p.Finish(ctx, tx.Tx()))
 		pass(time.Second)
 		nothingLeft(t, srv)
 	})

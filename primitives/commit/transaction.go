@@ -1,6 +1,7 @@
 package commit
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -33,15 +34,15 @@ type Transaction struct {
 	err     error
 }
 
-// Begin creates the transaction at path, whose last name is its id, and returns when it is there. The
-// sites below the same parent are asked for their votes. If opts is nil, no site is named, which is
-// refused.
+// Begin creates the transaction at path, whose last name is its id, and returns when the
+// transaction exists. The sites below the same parent are asked for their votes. If opts is nil, no
+// site is named, and Begin fails.
 //
-// If the id exists, the error wraps [ErrExists]. If ctx ends first, the error is its cause, and wraps
-// [session.ErrUnknownOutcome]: the transaction may be there, and is aborted in the background then,
-// unless the sites decide it first. If the session expires while the creation is under way, and no transaction is found
-// afterwards, the error wraps [session.ErrUnknownOutcome] too: the sites may have removed it by then. After any
-// other error there was no transaction.
+// If the id exists, the error wraps [ErrExists]. If ctx ends first, the error is its cause, and
+// wraps [session.ErrUnknownOutcome]: the transaction may exist, and is then aborted in the
+// background, unless the sites decide it first. If the session expires while the creation is under
+// way, and no transaction is found afterwards, the error wraps [session.ErrUnknownOutcome] too: the
+// sites may have removed it by then. After any other error there was no transaction.
 func Begin(ctx context.Context, s *session.Session, path string, opts *Options) (*Transaction, error) {
 	if err := client.CheckContext(ctx); err != nil {
 		return nil, fmt.Errorf("commit: %w", err)
@@ -68,7 +69,7 @@ func Begin(ctx context.Context, s *session.Session, path string, opts *Options) 
 	case errors.Is(err, actors.ErrEnded):
 		refused = refusal(t.reason())
 	case err != nil:
-		_ = t.actor.Tell(giveUp{}) // an ended one has nothing to withdraw
+		_ = t.actor.Tell(giveUp{}) // an ended actor has nothing to withdraw
 		return nil, t.explain("begin", fmt.Errorf("%w: %w", session.ErrUnknownOutcome, err))
 	}
 	if refused != nil {
@@ -97,13 +98,17 @@ func (t *Transaction) run(s *session.Session, m machine, first []effect) {
 
 // fits reports why the transaction, or its outcome, cannot be sent.
 func (t *Transaction) fits() error {
-	if err := t.session.Fits(t.place.beginOps(t.rec, t.ballot(math.MaxInt32))...); err != nil {
-		return fmt.Errorf("Options.Payload or Options.Sites: %w", err)
-	}
 	longest := slices.MaxFunc(t.rec.Sites, func(a, b string) int { return len(a) - len(b) })
-	decided := t.rec.With(Outcome{Reason: Presumed, Site: longest, By: longest + "coordinator"})
-	if err := t.session.Fits(t.place.removeOps(decided)...); err != nil {
-		return fmt.Errorf("Options.Payload or Options.Sites: %w", err)
+	by := longest + coordinator
+	all := decider{rec: t.rec, votes: slices.Repeat([]ballot{{Yes, true}}, len(t.rec.Sites))}
+	for _, ops := range [][]session.Op{
+		t.place.beginOps(t.rec, t.ballot(math.MaxInt32)),
+		t.place.decideOps(t.rec, verdict{Outcome{Committed: true, By: by}, all.ballots()}),
+		t.place.removeOps(t.rec.With(Outcome{Reason: SiteGone, Site: longest, By: by})),
+	} {
+		if err := t.session.Fits(ops...); err != nil {
+			return fmt.Errorf("Options.Payload or Options.Sites: %w", err)
+		}
 	}
 	return nil
 }
@@ -115,6 +120,9 @@ func (t *Transaction) explain(op string, err error) error {
 // ID returns the id of the transaction.
 func (t *Transaction) ID() string { return t.place.id }
 
+// Tx returns the name that the sites' events have for the transaction.
+func (t *Transaction) Tx() Tx { return txOf(t.rec) }
+
 // Events returns the channel of events, which is always the same one:
 //
 //	Voted* (Committed | Aborted | Left)
@@ -123,9 +131,9 @@ func (t *Transaction) ID() string { return t.place.id }
 // receive with "ev, ok := <-events", because a select over a closed channel spins.
 func (t *Transaction) Events() <-chan Event { return t.actor.Events() }
 
-// Wait waits for the outcome. If the handle ends without one, the error wraps [ErrClosed]; if the
-// transaction was removed before its outcome was read, [ErrForgotten] too. If ctx ends first, it
-// returns the cause.
+// Wait waits for the outcome. If the handle ends without an outcome, the error wraps [ErrClosed];
+// if the transaction was removed before its outcome was read, [ErrForgotten] too. If ctx ends
+// first, it returns the cause.
 func (t *Transaction) Wait(ctx context.Context) (Outcome, error) {
 	if err := client.CheckContext(ctx); err != nil {
 		return Outcome{}, t.explain("wait for", err)
@@ -163,7 +171,7 @@ func (t *Transaction) reason() error {
 // It may be called any number of times.
 func (t *Transaction) Close() { t.actor.Close() }
 
-// observe keeps what the accessors return up to date with the machine.
+// observe keeps the results of the accessors up to date with the machine.
 func (t *Transaction) observe(m machine, events []Event) {
 	logOutcomes(t.session, t.place.parent, events)
 	if m.settled && !client.Closed(t.settled) {
@@ -185,14 +193,16 @@ type (
 	ballotsKey  struct{}
 	sitesKey    struct{}
 	deadlineKey struct{}
+	absenceKey  struct{}
 )
 
-// ballot returns the name of our ballot in an epoch: that of an earlier one may be there still.
+// ballot returns the name of our ballot in an epoch: the ballot of an earlier epoch may still
+// exist.
 func (t *Transaction) ballot(epoch int) string {
 	return nodes.CoordinatorPrefix + t.self + "-" + strconv.Itoa(epoch)
 }
 
-// perform starts one thing that the machine asked for.
+// perform starts one action that the machine asked for.
 func (t *Transaction) perform(e effect, tell func(input)) {
 	a := t.session.Async(0)
 	answer := func(err error, in input) { t.owned.Answer(err, func() { tell(in) }) }
@@ -224,13 +234,18 @@ func (t *Transaction) perform(e effect, tell func(input)) {
 		t.owned.Cancel(ballotsKey{})
 		t.owned.Cancel(sitesKey{})
 		t.owned.Cancel(deadlineKey{})
+		t.owned.Cancel(absenceKey{})
 	case awaitDeadline:
 		t.owned.After(deadlineKey{}, t.rec.Deadline, func() { tell(passed{}) })
+	case awaitAbsence:
+		t.owned.After(absenceKey{}, absentFor, func() { tell(lapsed{}) })
+	case confirm:
+		confirmAll(a, t.place, func(names, sites []string, err error) { answer(err, confirmed{names, sites, err}) })
 	case readVote:
 		node := t.place.ballot(ballot{e.vote, true}.name(e.site))
 		a.Get(node, func(data []byte, _ *session.Stat, err error) { answer(err, voteRead{e.site, e.vote, data, err}) })
 	case decide:
-		a.Multi(t.place.decideOps(t.rec, e.Outcome), func(_ []session.OpResult, err error) { answer(err, recorded{err}) })
+		recordOutcome(t.session.Async(e.epoch), t.place, t.rec, e.verdict, func(err error) { answer(err, recorded{err}) })
 	case appear:
 		t.session.Async(e.epoch).Create(t.place.ballot(t.ballot(e.epoch)), nil, session.Ephemeral, func(_ string, err error) {
 			answer(err, appeared{e.epoch, err})
@@ -247,6 +262,33 @@ func (t *Transaction) perform(e effect, tell func(input)) {
 	}
 }
 
+// confirmAll lists the ballots and the present sites, as the leader knows them.
+func confirmAll(a client.Async, p place, answer func(names, sites []string, err error)) {
+	var sites []string
+	var failed error
+	a.Sync(p.record(), func(err error) { failed = err })
+	a.Children(znode.Join(p.parent, nodes.Sites), func(names []string, _ *session.Stat, err error) {
+		sites, failed = names, cmp.Or(failed, client.Without(err, session.ErrNoNode))
+	})
+	a.Children(p.dir(), func(names []string, _ *session.Stat, err error) { answer(names, sites, cmp.Or(failed, err)) })
+}
+
+// recordOutcome records the outcome of a verdict. The error is errUndone if a vote on which the
+// verdict rests does not exist. A ballot that this party may not read is not checked.
+func recordOutcome(a client.Async, p place, r *record, v verdict, answer func(error)) {
+	a.Multi(p.decideOps(r, v), func(results []session.OpResult, err error) {
+		failed := slices.IndexFunc(results, func(r session.OpResult) bool { return r.Err != nil })
+		switch {
+		case failed >= decidingOps && errors.Is(err, session.ErrNoNode):
+			answer(errUndone)
+		case failed >= decidingOps && errors.Is(err, session.ErrNoAuth):
+			recordOutcome(a, p, r, verdict{Outcome: v.Outcome}, answer)
+		default:
+			answer(err)
+		}
+	})
+}
+
 // left returns how many ballots finishOps has left.
 func left(results []session.OpResult, err error) int {
 	if err != nil {
@@ -255,7 +297,7 @@ func left(results []session.OpResult, err error) int {
 	return int(results[len(results)-1].Stat.NumChildren)
 }
 
-// clearOut removes what is left of a transaction, unless there is a ballot.
+// clearOut removes the rest of a transaction, unless there is a ballot.
 func clearOut(a client.Async, p place, r *record, answer func(error)) {
 	var kept *record
 	if r.Keep {

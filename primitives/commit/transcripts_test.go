@@ -12,8 +12,8 @@ import (
 	"github.com/zkactors/zkactors/session"
 )
 
-// TestTranscripts replays the stories in testdata, of one machine each. Run it with -rewrite to let it
-// write down what happens.
+// TestTranscripts replays the stories in testdata, of one machine each. Run it with -rewrite to let
+// it write down what happens.
 func TestTranscripts(t *testing.T) {
 	datadriven.Walk(t, "testdata", func(t *testing.T, path string) {
 		var step func(d *datadriven.TestData) (string, error)
@@ -57,7 +57,7 @@ func newCoordinatorStory(d *datadriven.TestData) (string, func(*datadriven.TestD
 // newSiteStory has a site take inputs, and tells what it does.
 func newSiteStory(d *datadriven.TestData) (string, func(*datadriven.TestData) (string, error)) {
 	r := storyRecord(d)
-	m := sitemachine{parent: "/tx", site: "a"}
+	m := standing("/tx")
 	return tellStep(m, siteEffects{Do: []siteEffect{followParent{}}}), func(d *datadriven.TestData) (string, error) {
 		in := siteStoryInput(r, d)
 		if in == nil {
@@ -106,8 +106,8 @@ func tellEffect(e any) string {
 	case readVote:
 		what = fmt.Sprintf("{%s %v}", e.site, e.vote)
 	case await:
-		what = fmt.Sprintf("{%s %v}", [...]string{"deadline", "patrol"}[e.timer], e.after)
-	case check, watchBallots, unwatch, forget:
+		what = fmt.Sprintf("{%s %v}", [...]string{"deadline", "patrol", "pause", "absence"}[e.timer], e.after)
+	case check, watchBallots, unwatch, forget, ascertain:
 		what = "{}"
 	}
 	return strings.TrimPrefix(fmt.Sprintf("%T", e), "commit.") + what
@@ -189,6 +189,11 @@ func coordinatorInput(m machine, r *record, d *datadriven.TestData) input {
 		return attended{words, err}
 	case "passed":
 		return passed{}
+	case "lapsed":
+		return lapsed{}
+	case "confirmed":
+		ballots, sites := storyLists(words)
+		return confirmed{ballots, sites, err}
 	case "recorded":
 		return recorded{err}
 	case "appeared":
@@ -199,6 +204,26 @@ func coordinatorInput(m machine, r *record, d *datadriven.TestData) input {
 		return removed{err}
 	}
 	return nil
+}
+
+// storyLists returns the ballots, which have a -, and the sites among words.
+func storyLists(words []string) (ballots, sites []string) {
+	for _, word := range words {
+		if strings.Contains(word, "-") {
+			ballots = append(ballots, word)
+		} else {
+			sites = append(sites, word)
+		}
+	}
+	return ballots, sites
+}
+
+// storyTx returns the transaction that a command names: an earlier one with the id if it says so.
+func storyTx(d *datadriven.TestData) Tx {
+	if d.HasArg("earlier") {
+		return Tx{"t", "e"}
+	}
+	return Tx{"t", "g"}
 }
 
 func siteStoryInput(r *record, d *datadriven.TestData) siteInput {
@@ -214,6 +239,14 @@ func siteStoryInput(r *record, d *datadriven.TestData) siteInput {
 		return siteHeard{session.Closed{}}
 	case "suspended":
 		return siteHeard{session.Suspended{}}
+	case "expired":
+		return siteHeard{session.Expired{}}
+	case "connected":
+		return siteHeard{session.Connected{Epoch: 2}}
+	case "stood":
+		return stood{2}
+	case "fell":
+		return fell{}
 	case "displaced":
 		return displaced{errors.New("another process has the name")}
 	case "listed":
@@ -227,25 +260,36 @@ func siteStoryInput(r *record, d *datadriven.TestData) siteInput {
 	case "checked":
 		return siteAnswered{name: n, task: checking, names: words, err: err}
 	case "counted":
-		return siteCounted{n, words, err}
+		in := siteCounted{name: n, names: words, err: err}
+		if d.HasArg("by-a-read") {
+			in.zxid = 7
+		}
+		return in
 	case "attended":
 		return siteAttended{words, err}
 	case "deadline":
 		return sitePassed{n, deadline}
 	case "patrol":
 		return sitePassed{n, patrol}
+	case "pause":
+		return sitePassed{n, pause}
+	case "lapsed":
+		return sitePassed{n, absence}
+	case "confirmed":
+		ballots, sites := storyLists(words)
+		return siteAnswered{name: n, task: confirming, names: ballots, sites: sites, err: err}
 	case "vote":
 		data := ""
 		if d.HasArg("data") {
 			data = "data"
 		}
-		return castVote{id: "t", vote: map[string]Vote{"yes": Yes, "no": No}[words[0]], data: data}
+		return castVote{tx: storyTx(d), vote: map[string]Vote{"yes": Yes, "no": No}[words[0]], data: data}
 	case "cast":
 		return siteAnswered{name: n, task: voting, err: err}
 	case "recorded":
 		return siteAnswered{name: n, task: deciding, err: err}
 	case "finish":
-		return finish{id: "t"}
+		return finish{tx: storyTx(d)}
 	case "finished":
 		return siteAnswered{name: n, task: finishing, left: left, err: err}
 	case "cleared":

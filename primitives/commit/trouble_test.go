@@ -18,8 +18,8 @@ import (
 	"github.com/zkactors/zkactors/session/zktest"
 )
 
-// A scenario has a transaction of the sites a and b, both of which vote Yes, and a command of one party,
-// the victim, that has a session of its own.
+// A scenario has a transaction of the sites a and b, both of which vote Yes, and a command of one
+// party, the victim, that has a session of its own.
 type scenario struct {
 	t       *testing.T
 	srv     *zktest.Server
@@ -138,7 +138,7 @@ var expected = map[string]struct {
 			w.next()
 		},
 		run: func(ctx context.Context, w *scenario) error {
-			return w.sites["a"].VoteWith(ctx, "t", commit.Yes, []byte("because"))
+			return w.sites["a"].VoteWith(ctx, w.tx[0].Tx(), commit.Yes, []byte("because"))
 		},
 		asks: 1,
 	},
@@ -152,7 +152,7 @@ var expected = map[string]struct {
 			w.note(strings.Fields(w.next().String())[0])
 			pass(time.Second)
 		},
-		run:  func(ctx context.Context, w *scenario) error { return w.sites["a"].Finish(ctx, "t") },
+		run:  func(ctx context.Context, w *scenario) error { return w.sites["a"].Finish(ctx, w.tx[0].Tx()) },
 		asks: 2,
 	},
 	"resume": {
@@ -263,9 +263,9 @@ func (w *scenario) raze(context.CancelFunc) {
 	}
 }
 
-// TestTrouble has each trouble befall each request of each command, in turn. The command returns, its
-// error names the operation and the path, all parties come to the same outcome, and
-// nothing is left.
+// TestTrouble has each trouble befall each request of each command, in turn. The command returns,
+// its error names the operation and the path, all parties come to the same outcome, and nothing is
+// left.
 func TestTrouble(t *testing.T) {
 	chosen := hasten.OneIn(9)
 	for name, command := range expected {

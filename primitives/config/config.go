@@ -4,13 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math"
 	"strconv"
 	"sync"
 
 	"github.com/zkactors/zkactors/actors"
 	"github.com/zkactors/zkactors/internal/client"
 	"github.com/zkactors/zkactors/internal/znode"
+	"github.com/zkactors/zkactors/primitives/internal/once"
 	"github.com/zkactors/zkactors/primitives/internal/owned"
 	"github.com/zkactors/zkactors/session"
 	"github.com/zkactors/zkactors/watch"
@@ -24,7 +24,7 @@ type Value[T any] struct {
 	path    string
 	codec   Codec[T]
 	opts    Options
-	id      string // the handle's GUID, part of the names of its markers
+	once    once.Writer // of our markers
 	actor   *actors.Actor[input, Event]
 	sub     client.Subscription // belongs to the actor
 
@@ -36,12 +36,11 @@ type Value[T any] struct {
 	ended bool // the machine has
 }
 
-// Open begins to watch the value at path, and returns at once: [Value.Events] tells
-// what is there. There need be no node. The codec is called for once; a nil one is
-// refused.
+// Open begins to watch the value at path, and returns at once: [Value.Events] reports the state of
+// the node. There need be no node. The codec is called for once; a nil codec is refused.
 //
-// If opts is nil, the default options are used. The error names what is wrong with the
-// arguments; what fails later ends the handle, and [Value.Err] says why.
+// If opts is nil, the default options are used. The error names the fault in the arguments; a later
+// failure ends the handle, and [Value.Err] says why.
 func Open[T any](s *session.Session, path string, codec func() Codec[T], opts *Options) (*Value[T], error) {
 	made, err := watch.Make(codec)
 	if err != nil {
@@ -50,7 +49,8 @@ func Open[T any](s *session.Session, path string, codec func() Codec[T], opts *O
 	if err := errors.Join(validate(s, path, opts), err); err != nil {
 		return nil, err
 	}
-	v := &Value[T]{session: s, client: client.Of(s), path: path, codec: made, opts: opts.withDefaults(path), id: znode.NewGUID()}
+	v := &Value[T]{session: s, client: client.Of(s), path: path, codec: made, opts: opts.withDefaults(path)}
+	v.begin(znode.NewGUID)
 	v.actor = actors.Start(newMachine(made), actors.Role[machine[T], input, effect, Event]{
 		Name:    "config " + path,
 		Begin:   []effect{follow{}},
@@ -67,7 +67,7 @@ func Open[T any](s *session.Session, path string, codec func() Codec[T], opts *O
 // [session.ErrNoNode]; if it does not decode, [ErrInvalid], and the value is
 // the last good one, as [Value.Last] has it.
 //
-// It is never older than what this session has written, or has been told of. See
+// It is never older than the values that this session has written, or has received. See
 // [Options.Sync].
 func (v *Value[T]) Get(ctx context.Context) (value T, version int32, err error) {
 	if v.opts.Sync {
@@ -124,8 +124,8 @@ func (v *Value[T]) Set(ctx context.Context, value T) error {
 // written, or be a little later; with any other error nothing was, nor will be. Data
 // that does not decode is [ErrInvalid]: only Set replaces it.
 //
-// f is called on the goroutine of the caller. It must not modify parts of its argument,
-// unless the codec makes new ones each time, as all codecs of this package do.
+// f is called on the goroutine of the caller. It must not modify parts of its argument, unless the
+// codec makes new parts each time, as all codecs of this package do.
 func (v *Value[T]) Update(ctx context.Context, f func(old T) (T, error)) error {
 	if f == nil {
 		return v.explain(fmt.Errorf("%w: f is nil", session.ErrInvalidArgument))
@@ -154,8 +154,7 @@ func (v *Value[T]) write(ctx context.Context, value T, w write) (err error) {
 	if w.data, err = watch.Encode(v.codec, value); err != nil {
 		return v.explain(fmt.Errorf("encode: %w", err))
 	}
-	at := attempt{epoch: maxNumber, n: maxNumber}
-	if err := v.client.Fits(v.ops(put{attempt: at, write: write{data: w.data, create: true}})...); err != nil {
+	if err := v.client.Fits(v.once.Longest(), v.op(write{data: w.data, create: true})); err != nil {
 		return v.explain(fmt.Errorf("value: %w", err))
 	}
 	if err := client.Usable(ctx); err != nil {
@@ -171,8 +170,8 @@ func (v *Value[T]) write(ctx context.Context, value T, w write) (err error) {
 	case errors.Is(err, actors.ErrEnded):
 		return v.gone()
 	}
-	// The actor knows at once whether it can still be taken back, and has answered what is
-	// settled.
+	// The actor knows at once whether it can still be taken back, and has answered every write that
+	// is settled.
 	taken, _ := actors.Ask(context.WithoutCancel(ctx), v.actor, func(reply actors.Reply[bool]) input {
 		return forget{w.reply, reply}
 	})
@@ -184,9 +183,6 @@ func (v *Value[T]) write(ctx context.Context, value T, w write) (err error) {
 	}
 	return v.explain(err)
 }
-
-// maxNumber has as many digits as an epoch or the number of a write can have.
-const maxNumber = math.MaxInt
 
 func (v *Value[T]) explain(err error) error {
 	return client.Wrap(v.client, err, "config ", v.path)
@@ -215,9 +211,9 @@ func (v *Value[T]) gone() error {
 //
 //	(Changed | Deleted | Invalid)* Closed
 //
-// It begins with what is there at present. A reader that is slow gets the newest, not every one.
-// The channel is closed after the last event: receive with "ev, ok := <-events", because a select
-// over a closed channel spins.
+// It begins with the present state of the node. A slow reader gets the newest event, not every
+// event. The channel is closed after the last event: receive with "ev, ok := <-events", because a
+// select over a closed channel spins.
 func (v *Value[T]) Events() <-chan Event { return v.actor.Events() }
 
 // Done returns a channel that is closed when the handle has ended.
@@ -238,7 +234,7 @@ func (v *Value[T]) Err() error {
 // called any number of times.
 func (v *Value[T]) Close() { v.actor.Close() }
 
-// observe keeps what the accessors return up to date with the machine.
+// observe keeps the results of the accessors up to date with the machine.
 func (v *Value[T]) observe(m machine[T], _ []Event) {
 	v.mu.Lock()
 	v.view = m.view
@@ -266,33 +262,16 @@ func (v *Value[T]) perform(e effect, tell func(input)) {
 	case unfollow:
 		v.sub.Cancel()
 	case mark:
-		v.client.Async(e.epoch).Create(v.marker(e.epoch), []byte("0"), session.Ephemeral, func(_ string, err error) {
-			v.owned.Answer(err, func() { tell(answered{attempt: e.attempt, step: marking, err: err}) })
-		})
+		v.once.Mark(e.epoch, func(err error) { tell(answered{e.attempt, marking, err}) })
 	case put:
-		v.put(e, tell)
-	case look:
-		v.client.Async(e.epoch).Get(v.marker(e.epoch), func(data []byte, stat *session.Stat, err error) {
-			in := answered{attempt: e.attempt, step: looking, err: err}
-			switch {
-			case err == nil:
-				in.exists, in.seen = true, stat.Version
-				in.tells, _ = strconv.Atoi(string(data)) // data that is not a number is not ours: 0
-			case errors.Is(err, session.ErrNoNode):
-				in.err = nil
-			}
-			v.owned.Answer(in.err, func() { tell(in) })
-		})
+		v.once.Begin(e.epoch, []session.Op{v.op(e.write)}, func(_ []session.OpResult, err error) { tell(answered{e.attempt, writing, err}) })
 	case ensure:
-		dir := v.opts.Markers
-		if !e.markers {
-			dir, _ = znode.Split(v.path)
-		}
+		dir, _ := znode.Split(v.path)
 		v.client.Async(e.epoch).EnsurePath(dir, func(_ bool, err error) {
-			v.owned.Answer(err, func() { tell(answered{attempt: e.attempt, step: ensuring, err: err}) })
+			v.owned.Answer(err, func() { tell(answered{e.attempt, ensuring, err}) })
 		})
 	case withdraw:
-		v.client.Async(e.epoch).Withdraw(v.marker(e.epoch), func() { tell(withdrawn(e)) })
+		v.once.Close(func() { tell(withdrawn{}) })
 	case answer:
 		e.reply.Give(e.err)
 	case confirm:
@@ -300,37 +279,20 @@ func (v *Value[T]) perform(e effect, tell func(input)) {
 	}
 }
 
-// marker returns the path of our marker in one epoch: that of an earlier one may not be
-// gone yet.
-func (v *Value[T]) marker(epoch int) string {
+// begin sets the fields that writes need. A marker has the number of the epoch in its name: that of
+// an earlier one may not be gone yet.
+func (v *Value[T]) begin(newID func() string) {
 	_, name := znode.Split(v.path)
-	return znode.Join(v.opts.Markers, znode.GUIDName(v.id, strconv.Itoa(epoch)+"-"+name))
+	v.once.Session, v.once.Dir, v.once.Closed = v.client, v.opts.Markers, ErrClosed
+	v.once.Name = func(epoch int) string { return znode.GUIDName(newID(), strconv.Itoa(epoch)+"-"+name) }
 }
 
-// ops returns the transaction of a write. The marker comes first: if it has moved,
-// nothing that the rest of the transaction would say is to be believed.
-func (v *Value[T]) ops(e put) []session.Op {
-	ops := []session.Op{
-		session.SetOp(v.marker(e.epoch), []byte(strconv.Itoa(e.attempt.n)), e.seen),
-		session.SetOp(v.path, e.data, e.version),
+// op returns the operation of a write.
+func (v *Value[T]) op(w write) session.Op {
+	if w.create {
+		return session.CreateOp(v.path, w.data, session.Persistent)
 	}
-	if e.create {
-		ops[1] = session.CreateOp(v.path, e.data, session.Persistent)
-	}
-	return ops
-}
-
-func (v *Value[T]) put(e put, tell func(input)) {
-	ops := v.ops(e)
-	v.client.Async(e.epoch).Multi(ops, func(results []session.OpResult, err error) {
-		in := answered{attempt: e.attempt, step: writing, err: err}
-		if err == nil {
-			in.seen = results[0].Stat.Version
-		} else {
-			in.marker = len(results) > 0 && results[0].Err != nil
-		}
-		v.owned.Answer(err, func() { tell(in) })
-	})
+	return session.SetOp(v.path, w.data, w.version)
 }
 
 // String describes the handle in one short line.

@@ -7,7 +7,7 @@ import (
 	"github.com/zkactors/zkactors/internal/client"
 )
 
-// The errors that callers can act on, beside those of package session. A value that is not
+// The errors that callers can act on, beside the errors of package session. A value that is not
 // there is [session.ErrNoNode].
 var (
 	// ErrInvalid means that the data of the node does not decode. The error of the
@@ -19,7 +19,7 @@ var (
 	ErrClosed = errors.New("config handle closed")
 )
 
-// An Event reports what is at the path of a [Value]. It is one of [Changed],
+// An Event reports the state of the node at the path of a [Value]. It is one of [Changed],
 // [Deleted], [Invalid] and [Closed]; no other type implements it.
 //
 //sumtype:decl
@@ -33,16 +33,16 @@ type (
 	Changed[T any] struct {
 		// Value belongs to all its receivers, and must not be modified.
 		Value T
-		// Version is that of the node. It begins anew when the node is made again.
+		// Version is the node's version. It begins anew when the node is made again.
 		Version int32
 	}
 
-	// Deleted means that there is no node: it was deleted, or there has never been one.
-	// [Value.Last] still has the last good value.
+	// Deleted means that there is no node: it was deleted, or has never existed. [Value.Last] still
+	// has the last good value.
 	Deleted struct{}
 
-	// Invalid means that there is data which does not decode. The last good value
-	// stays; a slow reader may not have been told of it, but [Value.Last] has it.
+	// Invalid means that there is data which does not decode. The last good value stays; a slow
+	// reader may not have received it, but [Value.Last] has it.
 	Invalid struct {
 		Err     error // wraps [ErrInvalid] and the error of the codec
 		Version int32

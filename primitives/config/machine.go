@@ -11,21 +11,22 @@ import (
 	"github.com/zkactors/zkactors/watch"
 )
 
-// This file is the whole protocol, as a pure function: no goroutines, no channels, no
-// clock, no I/O. The performer of its effects is in config.go.
+// This file is the whole protocol of a handle, as a pure function: no goroutines, no
+// channels, no clock, no I/O. The performer of its effects is in config.go.
 //
-// A handle follows the node, and performs its writes one after the other. A write is one
-// transaction: it writes the number of the write to our marker, an ephemeral node, and
-// then the value. If the reply is lost, the marker says whether the write was done. The
+// A handle follows the node, and performs its writes one after the other. Each is done once
+// or not at all, by package once: a transaction that begins with a write to our marker. The
 // steps of the first write in the queue:
 //
-//	       a connection           the marker stands          done, or refused
-//	idle ───────────────► marking ────────► idle ─► writing ────────────────► answered
-//	  ▲                      │                       │  │  ▲
-//	  │          no directory│           no directory│  │  │ the marker is unchanged:
-//	  │                      ▼                       │  │  │ not done, sent again
-//	  └────────────────── ensuring ◄─────────────────┘  ▼  │
-//	                                    reply lost ► looking ─► done, or unknown
+//	       a connection           the marker stands          done, refused, or unknown
+//	idle ───────────────► marking ──────────────────► writing ────────────────► answered
+//	  ▲                                                 │ │
+//	  │                                    no directory │ │ it came or went: the other way,
+//	  └────────────────────────────────── ensuring ◄────┘ │ or not sent before the end of
+//	  └───────────────────────────────────────────────────┘ the session
+//
+// A write can be taken back until its marker stands. Then it is sent, and stays the first until its
+// outcome is known: so no write overtakes another.
 //
 // A handle that closes waits for the answer to its first write, refuses the others, and
 // removes its marker: open ► closing ► leaving ► ended.
@@ -47,14 +48,13 @@ type step int
 
 const (
 	idle     step = iota // none: there is no write, or no connection
-	marking              // marked: our marker is being created
-	writing              // wrote: the transaction is on its way
-	looking              // looked: the marker is being read, to learn what became of the transaction
-	ensuring             // ensured: a directory is being made, for markers or for the value
+	marking              // marked: our marker is being created, unless there is one
+	writing              // wrote: the write is on its way, or in doubt
+	ensuring             // ensured: the directory of the value is being made
 )
 
 func (s step) String() string {
-	return [...]string{"idle", "marking", "writing", "looking", "ensuring"}[s]
+	return [...]string{"idle", "marking", "writing", "ensuring"}[s]
 }
 
 // A write is a command to store data in the node.
@@ -64,7 +64,7 @@ type write struct {
 	create  bool  // set if no node must exist; toggled by a refusal if always is set
 	always  bool  // set if the write replaces any value: create is only the guess that is tried next
 	reply   actors.Reply[error]
-	n       int // numbers the writes of this handle, from 1; the marker has the newest that was done
+	n       int // numbers the writes of this handle, from 1
 }
 
 func (w write) String() string {
@@ -97,16 +97,12 @@ type (
 		what  actors.Reply[error] // the reply of the write, which identifies it
 		reply actors.Reply[bool]  // gets true if the write was taken back
 	}
-	answered struct { // answers mark, put, look and ensure
+	answered struct { // answers mark, put and ensure
 		attempt
 		step
-		err    error
-		marker bool  // after writing: set if the server refused the operation on the marker
-		exists bool  // after looking: whether the marker does
-		tells  int   // after looking: the number of the write that the marker tells; 0 if it is none of ours
-		seen   int32 // after writing and looking: the version of the marker
+		err error
 	}
-	withdrawn struct{ epoch int } // answers withdraw
+	withdrawn struct{} // answers withdraw
 )
 
 func (leave) input()      {}
@@ -118,8 +114,8 @@ func (forget) input()     {}
 func (answered) input()   {}
 func (withdrawn) input()  {}
 
-// An effect asks the performer for one thing. Those that name an attempt are answered by
-// one input.
+// An effect asks the performer for one thing. Effects that name an attempt are answered by one
+// input.
 //
 //sumtype:decl
 type effect interface{ effect() }
@@ -127,19 +123,14 @@ type effect interface{ effect() }
 type (
 	follow   struct{} // the node, through all sessions; answered by any number of read, and by unfollowed
 	unfollow struct{}
-	mark     struct{ attempt } // create our marker: no write is sent before it is known to stand
-	put      struct {          // in one transaction: the marker first, then the value
+	mark     struct{ attempt } // create our marker, unless there is one
+	put      struct {          // write the value in the epoch, once or not at all
 		attempt
 		write
-		seen int32 // the marker's version: only one of two transactions that name the same version can be done
 	}
-	look   struct{ attempt } // read the marker
-	ensure struct {          // make a directory: for markers, or the parent of the value
-		attempt
-		markers bool
-	}
-	withdraw struct{ epoch int } // remove our marker, until that is confirmed or the epoch has ended
-	answer   struct {            // give a write its reply; is not answered
+	ensure   struct{ attempt } // make the directory of the value
+	withdraw struct{}          // remove our marker
+	answer   struct {          // give a write its reply; is not answered
 		reply actors.Reply[error]
 		err   error
 	}
@@ -153,26 +144,22 @@ func (follow) effect()   {}
 func (unfollow) effect() {}
 func (mark) effect()     {}
 func (put) effect()      {}
-func (look) effect()     {}
 func (ensure) effect()   {}
 func (withdraw) effect() {}
 func (answer) effect()   {}
 func (confirm) effect()  {}
 
-// effects accumulates what one step asks for.
+// effects accumulates the effects of one step.
 type effects = actors.Effects[effect, Event]
 
-// The outcomes of a write for which package session has no error.
-var (
-	errConflict = errors.New("the node has changed since it was read")
-	errMarker   = errors.New("our marker was deleted or changed by another client")
-)
+// errConflict is an outcome of a write for which package session has no error.
+var errConflict = errors.New("the node has changed since it was read")
 
 // A view is the handle's knowledge of the node, and its last event.
 type view[T any] struct {
-	zxid  int64 // of the newest reading; it never goes back
-	told  bool  // set by the first reading; while clear, no event was emitted
-	mzxid int64 // of the newest value that was emitted, or was invalid; 0 while the node does not exist
+	zxid int64         // of the newest reading of the present follow; 0 before, and never falls meanwhile
+	told bool          // set by the first reading; while clear, no event was emitted
+	stat *session.Stat // of the newest value that was emitted, or was invalid; nil while the node does not exist
 
 	good    bool  // set by the first value that decodes; never cleared
 	value   T     // the newest value that has decoded; set with good
@@ -180,10 +167,10 @@ type view[T any] struct {
 }
 
 // A machine is one handle: a view of the value, and a queue of writes. One of them is
-// under way at a time, because the marker can tell of no more. After every step:
+// under way at a time, so that no write overtakes another. After every step:
 //
 //   - A step other than idle has one open question, which asked names.
-//   - In the steps writing and looking, the first write of the queue is the write that was asked about.
+//   - In the step writing, the first write of the queue is the write that was asked about.
 type machine[T any] struct {
 	codec watch.Codec[T] // constant
 	phase phase
@@ -196,16 +183,11 @@ type machine[T any] struct {
 	over  bool // set by Closed: no session follows
 
 	// The writes.
-	queue   []write // oldest first; replaced, never written to
-	n       int     // the number of the newest write
-	step    step    // the open question, about the first write; kept when the session ends, until it is answered
-	asked   attempt // named by that question; set with step
-	doubted bool    // set when a reply to a transaction of the first write was lost; cleared with the write
-
-	// Our marker in this epoch. A session without a marker begins with none of these set.
-	touched bool  // set when the marker may exist: then it is withdrawn in the end
-	stands  bool  // set when it is known to stand, cleared when it is known to be gone
-	seen    int32 // its version, as far as is known: 0 when it is created, and then as each answer says
+	queue []write // oldest first; replaced, never written to
+	n     int     // the number of the newest write
+	step  step    // the open question, about the first write; kept when the session ends, until it is answered
+	asked attempt // named by that question; set with step
+	marks bool    // set with mark: a marker may stand, and is removed in the end; cleared when the session ends
 }
 
 // A turn is a machine during a step, with the accumulator of its effects.
@@ -230,24 +212,21 @@ func (m machine[T]) String() string {
 		}
 	}
 	if m.told {
-		s += fmt.Sprintf(" zxid=%d exists=%v mzxid=%d", m.zxid, m.mzxid != 0, m.mzxid)
+		s += fmt.Sprintf(" zxid=%d exists=%v", m.zxid, m.exists())
+		if m.exists() {
+			s += fmt.Sprintf(" mzxid=%d", m.stat.Mzxid)
+		}
 	}
 	if m.good {
 		s += fmt.Sprintf(" good=%d", m.version)
 	}
-	switch {
-	case m.stands:
-		s += fmt.Sprintf(" marker=%d", m.seen)
-	case m.touched:
-		s += " marker?"
+	if m.marks {
+		s += " marks"
 	}
 	if m.step != idle {
 		s += fmt.Sprintf(" %v@%d", m.step, m.asked.epoch)
 	}
 	if len(m.queue) > 0 {
-		if m.doubted {
-			s += " doubted"
-		}
 		s += fmt.Sprintf(" %v", m.queue)
 	}
 	if m.err != nil {
@@ -260,9 +239,8 @@ func (m machine[T]) String() string {
 // so far.
 func (m machine[T]) Ended() bool { return m.phase == ended }
 
-// Step implements [actors.Machine]. take enters the input into the state; advance then
-// asks the next question. An answer that names another attempt than the open one is
-// ignored.
+// Step implements [actors.Machine]. take enters the input into the state; advance then asks the
+// next question. An answer that names another attempt than the open attempt is ignored.
 func (m machine[T]) Step(in input, out *effects) machine[T] {
 	if m.Ended() {
 		return m
@@ -288,20 +266,20 @@ func (m *turn[T]) take(in input) {
 		switch {
 		case m.phase != open:
 		case session.Passing(in.err):
+			m.zxid = 0 // the next session may read older data: the servers may have been restored from a backup
 			m.do(follow{})
 		default:
 			m.end(in.err)
 		}
 	case submit:
-		// Numbers are never used twice, so that the marker is not mistaken for that of
-		// another write.
-		m.n++
+		m.n++ // never used twice: no answer is mistaken for that to another write
 		in.n = m.n
 		m.queue = append(slices.Clip(m.queue), in.write)
 	case forget:
 		m.forget(in)
 	case answered:
-		// Its session may be over by now. The queue stands still until the answer comes, so that no write overtakes another.
+		// Its session may be over by now. The queue stands still until the answer comes, so that no
+		// write overtakes another.
 		if m.step == in.step && m.asked == in.attempt {
 			m.answered(in)
 		}
@@ -335,30 +313,25 @@ func (m *turn[T]) heard(ev session.Event) {
 // enter begins an epoch, or the time without one. Our marker of the epoch before has gone
 // with its session.
 func (m *turn[T]) enter(epoch int) {
-	m.epoch, m.up = epoch, epoch != 0
-	m.touched, m.stands, m.seen = false, false, 0
+	m.epoch, m.up, m.marks = epoch, epoch != 0, false
 }
 
-// do asks for an effect, after those of the same step.
+// do asks for an effect, after the earlier effects of the same step.
 func (m *turn[T]) do(e effect) { m.out.Do = append(m.out.Do, e) }
 
 // --- the view
 
-// read enters a reading of the node, unless an older one follows a newer. It compares
-// zxids, not versions: a node that was deleted and created again has version 0 once more.
+// read enters a reading of the node, unless an older one follows a newer in one session. It
+// compares zxids, not versions: a node that was deleted and created again has version 0 once more.
 func (m *turn[T]) read(r session.Reading) {
 	if r.Zxid < m.zxid {
 		return
 	}
 	m.zxid = r.Zxid
-	mzxid := int64(0)
-	if r.Stat != nil {
-		mzxid = r.Stat.Mzxid
-	}
-	if m.told && mzxid == m.mzxid { // the same value was read again, or there is still none
+	if m.told && client.SameWrite(r.Stat, m.stat) { // the same value was read again, or there is still none
 		return
 	}
-	m.told, m.mzxid = true, mzxid
+	m.told, m.stat = true, r.Stat
 	if r.Stat == nil {
 		m.emit(Deleted{}) // also if there was never a node, so that a reader knows that
 		return
@@ -372,7 +345,10 @@ func (m *turn[T]) read(r session.Reading) {
 	m.emit(Changed[T]{value, r.Stat.Version})
 }
 
-// emit emits an event, after those of the same step.
+// exists reports whether there is a node, as far as is known.
+func (v view[T]) exists() bool { return v.stat != nil }
+
+// emit emits an event, after the earlier events of the same step.
 func (m *turn[T]) emit(ev Event) { m.out.Emit = append(m.out.Emit, ev) }
 
 // decode wraps the error of the codec in [ErrInvalid].
@@ -392,30 +368,24 @@ func (m *turn[T]) advance() {
 	if m.step != idle || m.phase == leaving || m.phase == ended {
 		return
 	}
-	// No question is open: what is queued was not done.
+	// No question is open: a queued write was not done.
 	if m.phase == closing {
 		m.refuse()
-		if !m.touched {
+		if !m.marks {
 			m.finish()
 			return
 		}
 		m.phase = leaving
-		m.do(withdraw{m.epoch})
+		m.do(withdraw{})
 		return
 	}
-	// Without a connection a write stays here: one that was handed to the session could not be
+	// Without a connection a write stays here: a write that was handed to the session could not be
 	// taken back.
 	if m.epoch == 0 || !m.up || len(m.queue) == 0 {
 		return
 	}
-	m.asked = attempt{m.epoch, m.queue[0].n}
-	if !m.stands { // the first write of this epoch
-		m.step = marking
-		m.do(mark{m.asked})
-		return
-	}
-	m.step = writing
-	m.do(put{m.asked, m.queue[0], m.seen})
+	m.asked, m.step, m.marks = attempt{m.epoch, m.queue[0].n}, marking, true
+	m.do(mark{m.asked})
 }
 
 // settle gives the first write its reply, and removes it. The question about it is
@@ -426,7 +396,7 @@ func (m *turn[T]) settle(err error) {
 		err = fmt.Errorf("%w: %w", ErrClosed, err)
 	}
 	m.do(answer{m.queue[0].reply, err})
-	m.queue, m.step, m.doubted = m.queue[1:], idle, false
+	m.queue, m.step = m.queue[1:], idle
 }
 
 // again closes the question about the first write, which is known not to have been done.
@@ -449,58 +419,38 @@ func (m *turn[T]) answered(in answered) {
 		m.marked(in)
 	case writing:
 		m.wrote(in)
-	case looking:
-		m.looked(in)
 	case ensuring:
 		m.ensured(in.err)
 	case idle:
 	}
 }
 
-// marked follows the creation of our marker. A write is sent only once the marker is
-// known to stand: else a missing marker would not prove that the write was not done.
+// marked follows the creation of our marker. The write that comes first is sent, which may be
+// another than the write that it was created for. A write that waits for a connection can still be
+// taken back.
 func (m *turn[T]) marked(in answered) {
-	present := in.epoch == m.epoch
-	switch err := in.err; {
-	case err == nil, errors.Is(err, session.ErrNodeExists): // created by an earlier attempt, whose reply was lost
-		if present {
-			m.touched, m.stands, m.seen = true, true, 0
-		}
-		m.again()
-	case session.Passing(err):
-		m.touched = m.touched || present && session.InDoubt(err)
-		m.again()
-	case errors.Is(err, session.ErrNoNode):
-		m.step = ensuring
-		m.do(ensure{in.attempt, true})
-	default:
-		m.give(in.attempt, err)
+	m.again()
+	switch {
+	case session.Passing(in.err):
+	case in.err != nil:
+		m.give(in.attempt, in.err)
+	case in.epoch == m.epoch && m.up && m.phase == open && len(m.queue) > 0:
+		m.step, m.asked.n = writing, m.queue[0].n
+		m.do(put{m.asked, m.queue[0]})
 	}
 }
 
-// wrote follows the answer to a transaction. A refusal says which operation: that on the
-// marker, or that on the value.
+// wrote follows the outcome of a write.
 func (m *turn[T]) wrote(in answered) {
 	w := m.queue[0]
-	if in.epoch == m.epoch && in.err == nil {
-		m.seen = in.seen
-	}
 	switch err := in.err; {
-	case err == nil:
-		m.settle(nil)
-	case session.InDoubt(err):
-		if !errors.Is(err, session.ErrUnknownOutcome) {
-			err = fmt.Errorf("%w: %w", session.ErrUnknownOutcome, err)
-		}
-		m.doubted = true
-		m.doubt(in.attempt, err)
+	case err == nil, session.InDoubt(err):
+		m.settle(err)
 	case session.Passing(err):
-		m.again() // the session has not sent it
-	case in.marker:
-		m.moved(in)
+		m.again() // it was not sent before its session ended
 	case errors.Is(err, session.ErrNoNode) && w.create: // the parent is missing
 		m.step = ensuring
-		m.do(ensure{in.attempt, false})
+		m.do(ensure{in.attempt})
 	case errors.Is(err, session.ErrNoNode) && w.always, errors.Is(err, session.ErrNodeExists) && w.always:
 		// The node came or went: try the other way.
 		w.create = !w.create
@@ -510,60 +460,6 @@ func (m *turn[T]) wrote(in answered) {
 		m.settle(errConflict) // Update reads again
 	default:
 		m.settle(err)
-	}
-}
-
-// moved follows a transaction that was refused because of our marker. If no reply was
-// lost before, the write was not done. Otherwise an attempt in doubt may have changed the
-// marker.
-func (m *turn[T]) moved(in answered) {
-	switch {
-	case in.epoch != m.epoch && !m.doubted:
-		m.again() // the marker went with its session
-	case errors.Is(in.err, session.ErrNoNode) && !m.doubted:
-		m.stands = false // another client has deleted it: create it again
-		m.again()
-	case errors.Is(in.err, session.ErrNoNode), errors.Is(in.err, session.ErrBadVersion):
-		// The marker tells whether an attempt in doubt was done.
-		m.doubt(in.attempt, fmt.Errorf("%w: %w", session.ErrUnknownOutcome, in.err))
-	default:
-		m.settle(in.err)
-	}
-}
-
-// doubt reads the marker to learn what became of a write whose reply was lost. In another
-// epoch that marker is gone, and the outcome stays unknown.
-func (m *turn[T]) doubt(at attempt, err error) {
-	if at.epoch != m.epoch || client.Over(err) {
-		m.settle(err)
-		return
-	}
-	m.step = looking
-	m.do(look{at})
-}
-
-// looked settles a write whose reply was lost. A marker with its number proves that it
-// was done, and an unchanged marker that it was not: the transaction that is sent again
-// excludes the earlier one. A marker that is gone, or that another client has changed,
-// proves nothing.
-func (m *turn[T]) looked(in answered) {
-	switch {
-	case in.err == nil && in.exists && in.tells == in.n: // done
-		if in.epoch == m.epoch {
-			m.seen = in.seen
-		}
-		m.settle(nil)
-	case in.epoch != m.epoch:
-		m.settle(fmt.Errorf("%w: %w", session.ErrUnknownOutcome, session.ErrExpired))
-	case session.Passing(in.err) && !client.Over(in.err):
-		m.do(look{in.attempt})
-	case in.err != nil:
-		m.settle(fmt.Errorf("%w: %w", session.ErrUnknownOutcome, in.err))
-	case in.exists && in.seen == m.seen: // not done
-		m.again()
-	default: // it was changed, but not by this handle
-		m.stands, m.seen = in.exists, in.seen
-		m.settle(fmt.Errorf("%w: %w", session.ErrUnknownOutcome, errMarker))
 	}
 }
 
@@ -580,11 +476,9 @@ func (m *turn[T]) ensured(err error) {
 // forget takes a write back, unless its value may have been sent. A question about its
 // marker or a directory goes on, and means nothing then.
 func (m *turn[T]) forget(in forget) {
-	sent := m.step == writing || m.step == looking
 	for i, w := range m.queue {
-		if w.reply == in.what && (i > 0 || !sent) {
+		if w.reply == in.what && (i > 0 || m.step != writing) {
 			m.queue = slices.Concat(m.queue[:i], m.queue[i+1:])
-			m.doubted = m.doubted && i > 0
 			m.do(confirm{in.reply, true})
 			return
 		}

@@ -42,15 +42,13 @@ func lines(out effects) []string {
 	for _, e := range out.Do {
 		switch e := e.(type) {
 		case put:
-			all = append(all, fmt.Sprintf("put@%d %v marker=%d", e.epoch, e.write, e.seen))
+			all = append(all, fmt.Sprintf("put@%d %v", e.epoch, e.write))
 		case mark:
 			all = append(all, fmt.Sprintf("mark@%d #%d", e.epoch, e.n))
-		case look:
-			all = append(all, fmt.Sprintf("look@%d #%d", e.epoch, e.n))
 		case ensure:
-			all = append(all, fmt.Sprintf("ensure@%d markers=%v", e.epoch, e.markers))
+			all = append(all, fmt.Sprintf("ensure@%d", e.epoch))
 		case withdraw:
-			all = append(all, fmt.Sprintf("withdraw@%d", e.epoch))
+			all = append(all, "withdraw")
 		case answer:
 			all = append(all, fmt.Sprintf("answer %v", e.err))
 		case confirm:
@@ -69,21 +67,20 @@ func lines(out effects) []string {
 
 func TestRows(t *testing.T) {
 	at, second := attempt{1, 1}, attempt{1, 2}
+	marked := func(at attempt, err error) answered { return answered{at, marking, err} }
+	wrote := func(at attempt, err error) answered { return answered{at, writing, err} }
+	made := func(at attempt, err error) answered { return answered{at, ensuring, err} }
 	set := submit{write{always: true, version: session.AnyVersion}}
 	update := submit{write{version: 5}}
 	plus := func(before []input, more ...input) []input { return slices.Concat(before, more) }
-	created := []input{heard{session.Connected{Epoch: 1}}, update}
-	begun := plus(created, answered{attempt: at, step: marking})                                      // #1 is under way
-	lost := plus(begun, answered{step: writing, attempt: at, err: errLost})                           // and its reply is lost
-	setting := []input{heard{session.Connected{Epoch: 1}}, set, answered{attempt: at, step: marking}} // #1 is under way
-	done := plus(setting, answered{step: writing, attempt: at, seen: 1})                              // a marker with version 1
-	next := plus(done, update)                                                                        // #2 is under way
-	nextLost := plus(next, answered{step: writing, attempt: second, err: errLost})                    // and its reply is lost
-	twice := plus(lost, answered{step: looking, attempt: at, exists: true})                           // #1 is under way again
-	closing := plus(begun, leave{}, answered{step: writing, attempt: at, seen: 1})                    // the marker is being removed
-	across := plus(begun, heard{session.Expired{Epoch: 1}}, heard{session.Connected{Epoch: 2}})       // the answer is of the past
-	unmarked := plus(created, answered{attempt: at, step: marking, err: session.ErrNoNode})           // there is no directory for it
-	parentless := plus(setting, answered{step: writing, attempt: at, err: session.ErrNoNode})         // the node is to be made
+	connected, expired := heard{session.Connected{Epoch: 1}}, heard{session.Expired{Epoch: 1}}
+	created := []input{connected, update}
+	begun := plus(created, marked(at, nil))                            // #1 is under way
+	setting := []input{connected, set, marked(at, nil)}                // #1 is under way
+	done := plus(setting, wrote(at, nil))                              // and there is a marker
+	closing := plus(begun, leave{}, wrote(at, nil))                    // the marker is being removed
+	across := plus(begun, expired, heard{session.Connected{Epoch: 2}}) // the answer is of the past
+	parentless := plus(setting, wrote(at, session.ErrNoNode))          // the node is to be made
 	for _, row := range []struct {
 		danger string
 		before []input
@@ -91,78 +88,56 @@ func TestRows(t *testing.T) {
 		want   string
 	}{
 		{"wait for a session", nil, set, ""},
-		{"the marker is made before the first write", []input{set}, heard{session.Connected{Epoch: 1}}, "mark@1 #1"},
-		{"which follows when it stands", created, answered{attempt: at, step: marking}, "put@1 update=5#1 marker=0"},
-		{"the second writes to the same", done, update, "put@1 update=5#2 marker=1"},
-		{"a marker whose reply is lost is made again", created, answered{attempt: at, step: marking, err: errLost}, "mark@1 #1"},
-		{"which it may have been", plus(created, answered{attempt: at, step: marking, err: errLost}), answered{attempt: at, step: marking, err: session.ErrNodeExists}, "put@1 update=5#1 marker=0"},
-		{"one that may stand is removed", plus(created, leave{}), answered{attempt: at, step: marking, err: errLost}, "answer config handle closed; withdraw@1"},
-		{"one that cannot does not", plus(created, leave{}), answered{attempt: at, step: marking, err: session.ErrNoAuth}, "answer not authorized; * closed"},
-		{"a reply that is lost is no answer", begun, answered{step: writing, attempt: at, err: errLost}, "look@1 #1"},
-		{"do not write twice what was done", lost, answered{step: looking, attempt: at, exists: true, tells: 1, seen: 1}, "answer <nil>"},
-		{"do again what was not", lost, answered{step: looking, attempt: at, exists: true}, "put@1 update=5#1 marker=0"},
-		{"the marker tells of the write before", nextLost, answered{step: looking, attempt: second, exists: true, tells: 1, seen: 1}, "put@1 update=5#2 marker=1"},
-		{"a marker that is gone proves nothing", nextLost, answered{step: looking, attempt: second}, "answer outcome unknown: " + errMarker.Error()},
-		{"nor at the first write", lost, answered{step: looking, attempt: at}, "answer outcome unknown: " + errMarker.Error()},
-		{"nor one that somebody else has written to", nextLost, answered{step: looking, attempt: second, exists: true, tells: 1, seen: 2}, "answer outcome unknown: " + errMarker.Error()},
-		{"the next write makes another", plus(nextLost, answered{step: looking, attempt: second}), set, "mark@1 #3"},
-		{"or takes it as it is", plus(nextLost, answered{step: looking, attempt: second, exists: true, seen: 7}), set, "put@1 set#3 marker=7"},
-		{"busy: it may have been done", begun, answered{step: writing, attempt: at, err: session.ErrBusy}, "look@1 #1"},
-		{"busy: the marker may stand", created, answered{attempt: at, step: marking, err: session.ErrBusy}, "mark@1 #1"},
-		{"busy: it is looked at again", lost, answered{step: looking, attempt: at, err: session.ErrBusy}, "look@1 #1"},
-		{"nobody can know", begun, answered{step: writing, attempt: at, err: errLostForEver}, "answer outcome unknown: session expired"},
-		{"the epoch ended while we looked", lost, answered{step: looking, attempt: at, err: session.ErrExpired}, "answer outcome unknown: session expired"},
-		{"nobody may look", lost, answered{step: looking, attempt: at, err: session.ErrNoAuth}, "answer outcome unknown: not authorized"},
-		{"look again when the answer is lost", lost, answered{step: looking, attempt: at, err: session.ErrDisconnected}, "look@1 #1"},
-		{"do not look in another epoch", across, answered{step: writing, attempt: at, err: errLost}, "answer outcome unknown: connection lost"},
-		{"what was never sent is sent in the next epoch", across, answered{step: writing, attempt: at, err: session.ErrExpired}, "mark@2 #1"},
-		{"but not before that has begun", plus(begun, heard{session.Expired{Epoch: 1}}), answered{step: writing, attempt: at, err: session.ErrExpired}, ""},
-		{"one that was thought lost has come", twice, answered{step: writing, attempt: at, err: session.ErrBadVersion, marker: true}, "look@1 #1"},
-		{"and then somebody deleted the marker", twice, answered{step: writing, attempt: at, err: session.ErrNoNode, marker: true}, "look@1 #1"},
-		{"there is no directory for markers", created, answered{attempt: at, step: marking, err: session.ErrNoNode}, "ensure@1 markers=true"},
-		{"there is now", unmarked, answered{attempt: at, step: ensuring}, "mark@1 #1"},
-		{"somebody deleted our marker before anything was in doubt", next, answered{step: writing, attempt: second, err: session.ErrNoNode, marker: true}, "mark@1 #2"},
-		{"somebody wrote to it before", next, answered{step: writing, attempt: second, err: session.ErrBadVersion, marker: true}, "look@1 #2"},
-		{"an update of what is gone is not the creation of it", begun, answered{step: writing, attempt: at, err: session.ErrNoNode}, "answer " + errConflict.Error()},
-		{"somebody was faster", begun, answered{step: writing, attempt: at, err: session.ErrBadVersion}, "answer " + errConflict.Error()},
-		{"what is known of one write is not doubted of the next", plus(twice, answered{step: writing, attempt: at, err: session.ErrBadVersion}, set), answered{step: writing, attempt: second, err: session.ErrNoNode, marker: true}, "mark@1 #2"},
-		{"nor of what was taken back", plus(lost, heard{session.Suspended{}}, answered{step: looking, attempt: at, exists: true}, forget{}, set, heard{session.Resumed{}}), answered{step: writing, attempt: second, err: session.ErrNoNode, marker: true}, "mark@1 #2"},
-		{"set makes the node", setting, answered{step: writing, attempt: at, err: session.ErrNoNode}, "put@1 set+#1 marker=0"},
-		{"and what is above it", parentless, answered{step: writing, attempt: at, err: session.ErrNoNode}, "ensure@1 markers=false"},
-		{"unless somebody else did", parentless, answered{step: writing, attempt: at, err: session.ErrNodeExists}, "put@1 set#1 marker=0"},
+		{"the marker is made before the first write", []input{set}, connected, "mark@1 #1"},
+		{"which follows when it stands", created, marked(at, nil), "put@1 update=5#1"},
+		{"the second asks for one too, which is there", done, update, "mark@1 #2"},
+		{"and is written", plus(done, update), marked(second, nil), "put@1 update=5#2"},
+		{"the session ends before it stands", created, marked(at, session.ErrExpired), "mark@1 #1"},
+		{"one that cannot be made", plus(created, leave{}), marked(at, session.ErrNoAuth), "answer not authorized; withdraw"},
+		{"the outcome is unknown", begun, wrote(at, errLost), "answer " + errLost.Error()},
+		{"nobody can know", begun, wrote(at, errLostForEver), "answer outcome unknown: session expired"},
+		{"busy, and it may have been done", begun, wrote(at, session.ErrBusy), "answer " + session.ErrBusy.Error()},
+		{"what was never sent is sent in the next epoch", across, wrote(at, session.ErrExpired), "mark@2 #1"},
+		{"but not before that has begun", plus(begun, expired), wrote(at, session.ErrExpired), ""},
+		{"an update of what is gone is not the creation of it", begun, wrote(at, session.ErrNoNode), "answer " + errConflict.Error()},
+		{"somebody was faster", begun, wrote(at, session.ErrBadVersion), "answer " + errConflict.Error()},
+		{"set makes the node", setting, wrote(at, session.ErrNoNode), "mark@1 #1"},
+		{"it does", parentless, marked(at, nil), "put@1 set+#1"},
+		{"and what is above it", plus(parentless, marked(at, nil)), wrote(at, session.ErrNoNode), "ensure@1"},
+		{"then it goes on", plus(parentless, marked(at, nil), wrote(at, session.ErrNoNode)), made(at, nil), "mark@1 #1"},
+		{"unless somebody else did", plus(parentless, marked(at, nil), wrote(at, session.ErrNodeExists)), marked(at, nil), "put@1 set#1"},
 		{"one write at a time", begun, set, ""},
-		{"what waits for a connection can be taken back", []input{heard{session.Connected{Epoch: 1}}, heard{session.Suspended{}}}, set, ""},
-		{"it goes on with it", []input{heard{session.Connected{Epoch: 1}}, heard{session.Suspended{}}, set}, heard{session.Resumed{}}, "mark@1 #1"},
-		{"also in the next epoch", []input{heard{session.Connected{Epoch: 1}}, heard{session.Suspended{}}, set, heard{session.Expired{Epoch: 1}}}, heard{session.Connected{Epoch: 2}}, "mark@2 #1"},
-		{"a session that is gone is not resumed", []input{heard{session.Connected{Epoch: 1}}, set, answered{attempt: at, step: marking}, heard{session.Expired{Epoch: 1}}, answered{step: writing, attempt: at, err: session.ErrExpired}}, heard{session.Resumed{}}, ""},
+		{"what waits for a connection can be taken back", []input{connected, heard{session.Suspended{}}}, set, ""},
+		{"it goes on with it", []input{connected, heard{session.Suspended{}}, set}, heard{session.Resumed{}}, "mark@1 #1"},
+		{"also when its marker stood without one", plus(created, heard{session.Suspended{}}, marked(at, nil)), heard{session.Resumed{}}, "mark@1 #1"},
+		{"also in the next epoch", []input{connected, heard{session.Suspended{}}, set, expired}, heard{session.Connected{Epoch: 2}}, "mark@2 #1"},
+		{"a session that is gone is not resumed", plus(setting, expired, wrote(at, session.ErrExpired)), heard{session.Resumed{}}, ""},
 		{"the marker of a write under way is removed after it", begun, leave{}, "unfollow"},
-		{"which is still answered", plus(begun, leave{}), answered{step: writing, attempt: at, seen: 1}, "answer <nil>; withdraw@1"},
-		{"also when its reply is lost", plus(begun, leave{}), answered{step: writing, attempt: at, err: errLost}, "look@1 #1"},
-		{"but it is not repeated", plus(lost, leave{}), answered{step: looking, attempt: at, exists: true}, "answer config handle closed; withdraw@1"},
-		{"the end comes after the marker's", closing, withdrawn{1}, "* closed"},
-		{"who has not written leaves at once", []input{heard{session.Connected{Epoch: 1}}}, leave{}, "unfollow; * closed"},
+		{"which is still answered", plus(begun, leave{}), wrote(at, nil), "answer <nil>; withdraw"},
+		{"also when it is unknown", plus(begun, leave{}), wrote(at, errLost), "answer " + errLost.Error() + "; withdraw"},
+		{"but it is not begun anew", plus(begun, leave{}), wrote(at, session.ErrExpired), "answer config handle closed; withdraw"},
+		{"nor when its marker stands", plus(created, leave{}), marked(at, nil), "answer config handle closed; withdraw"},
+		{"the end comes after the marker's", closing, withdrawn{}, "* closed"},
+		{"who has not written leaves at once", []input{connected}, leave{}, "unfollow; * closed"},
 		{"a closed session has no markers", done, heard{session.Closed{}}, "unfollow; * closed: session closed"},
-		{"nor has an expired one", plus(done, heard{session.Expired{Epoch: 1}}), leave{}, "unfollow; * closed"},
-		{"what a closed session has not done is told as such", begun, answered{step: writing, attempt: at, err: session.ErrClosed}, "answer config handle closed: session closed"},
-		{"an answer from the past", plus(begun, answered{step: writing, attempt: at, err: session.ErrBadVersion}, update), answered{step: writing, attempt: at}, ""},
+		{"nor has an expired one", plus(done, expired), leave{}, "unfollow; * closed"},
+		{"what a closed session has not done is told as such", begun, wrote(at, session.ErrClosed), "answer config handle closed: session closed"},
+		{"an answer from the past", plus(begun, wrote(at, session.ErrBadVersion), update), wrote(at, nil), ""},
 		{"what may have been sent is not taken back", begun, forget{}, "confirm false"},
-		{"nor what is in doubt", lost, forget{}, "confirm false"},
-		{"what was not sent is", plus(begun, heard{session.Expired{Epoch: 1}}, answered{step: writing, attempt: at, err: session.ErrExpired}), forget{}, "confirm true"},
+		{"what was not sent is", plus(begun, expired, wrote(at, session.ErrExpired)), forget{}, "confirm true"},
 		{"and what waits for a session", []input{set}, forget{}, "confirm true"},
 		{"or for its marker", created, forget{}, "confirm true"},
-		{"which the next one then has", plus(created, forget{}, set), answered{attempt: at, step: marking}, "put@1 set#2 marker=0"},
-		{"or for a directory", unmarked, forget{}, "confirm true"},
-		{"an error about what was taken back", plus(created, set, forget{}), answered{attempt: at, step: marking, err: session.ErrNoAuth}, "mark@1 #2"},
-		{"likewise", plus(unmarked, set, forget{}), answered{attempt: at, step: ensuring, err: session.ErrNoAuth}, "mark@1 #2"},
-		{"an error about a marker of the past", across, answered{step: writing, attempt: at, err: session.ErrNoNode, marker: true}, "mark@2 #1"},
-		{"nor does it say what became of the one before", plus(twice, heard{session.Expired{Epoch: 1}}, heard{session.Connected{Epoch: 2}}), answered{step: writing, attempt: at, err: session.ErrNoNode, marker: true}, "answer outcome unknown: no such node"},
-		{"a marker of the past that is gone proves nothing", plus(lost, heard{session.Expired{Epoch: 1}}, heard{session.Connected{Epoch: 2}}), answered{step: looking, attempt: at}, "answer outcome unknown: session expired"},
-		{"a marker of the past is not that of the present", plus(across, answered{step: writing, attempt: at}), update, "mark@2 #2"},
-		{"nor one that was made in it", plus(created, heard{session.Expired{Epoch: 1}}, heard{session.Connected{Epoch: 2}}), answered{attempt: at, step: marking}, "mark@2 #1"},
-		{"old news of an expiry", []input{heard{session.Connected{Epoch: 2}}, set, answered{attempt: attempt{2, 1}, step: marking}, answered{step: writing, attempt: attempt{2, 1}, seen: 1}, heard{session.Expired{Epoch: 1}}}, update, "put@2 update=5#2 marker=1"},
-		{"the epoch ended before the directory was made", plus(unmarked, heard{session.Expired{Epoch: 1}}, heard{session.Connected{Epoch: 2}}), answered{attempt: at, step: ensuring, err: session.ErrExpired}, "mark@2 #1"},
-		{"it cannot be made", unmarked, answered{attempt: at, step: ensuring, err: session.ErrNoAuth}, "answer not authorized"},
-		{"nor can the marker", created, answered{attempt: at, step: marking, err: session.ErrSessionFull}, "answer " + session.ErrSessionFull.Error()},
+		{"which the next one then has", plus(created, forget{}, set), marked(at, nil), "put@1 set#2"},
+		{"and may be answered", plus(created, forget{}, set, marked(at, nil)), wrote(second, nil), "answer <nil>"},
+		{"or for a directory", plus(parentless, marked(at, nil), wrote(at, session.ErrNoNode)), forget{}, "confirm true"},
+		{"an error about what was taken back", plus(created, set, forget{}), marked(at, session.ErrNoAuth), "mark@1 #2"},
+		{"likewise", plus(parentless, marked(at, nil), wrote(at, session.ErrNoNode), set, forget{}), made(at, session.ErrNoAuth), "mark@1 #2"},
+		{"an answer of the past", across, wrote(at, nil), "answer <nil>"},
+		{"nor is a marker that was made in it that of the present", plus(created, expired, heard{session.Connected{Epoch: 2}}), marked(at, nil), "mark@2 #1"},
+		{"old news of an expiry", []input{heard{session.Connected{Epoch: 2}}, set, marked(attempt{2, 1}, nil), wrote(attempt{2, 1}, nil), expired}, update, "mark@2 #2"},
+		{"the epoch ended before the directory was made", plus(parentless, marked(at, nil), wrote(at, session.ErrNoNode), expired, heard{session.Connected{Epoch: 2}}), made(at, session.ErrExpired), "mark@2 #1"},
+		{"it cannot be made", plus(parentless, marked(at, nil), wrote(at, session.ErrNoNode)), made(at, session.ErrNoAuth), "answer not authorized"},
+		{"nor can the marker", created, marked(at, session.ErrSessionFull), "answer " + session.ErrSessionFull.Error()},
 		{"the session is closed while the marker is removed", closing, heard{session.Closed{}}, "* closed"},
 		{"an older reading", []input{reading(9, 1, 9, 3, "new")}, reading(8, 1, 8, 2, "old"), ""},
 		{"the same once more", []input{reading(9, 1, 9, 3, "new")}, reading(10, 1, 9, 3, "new"), ""},
@@ -192,18 +167,17 @@ func TestEveryInputInEveryState(t *testing.T) {
 	}
 	var inputs []input
 	for epoch := 1; epoch <= 2; epoch++ {
-		inputs = append(inputs, heard{session.Connected{Epoch: epoch}}, heard{session.Expired{Epoch: epoch}}, withdrawn{epoch})
+		inputs = append(inputs, heard{session.Connected{Epoch: epoch}}, heard{session.Expired{Epoch: epoch}})
 		for n := 1; n <= 2; n++ {
 			at := attempt{epoch, n}
 			for _, err := range []error{
 				nil, session.ErrNoNode, session.ErrNodeExists, session.ErrNoAuth, session.ErrExpired, session.ErrDisconnected, errLost, errLostForEver,
 			} {
-				inputs = append(inputs, answered{attempt: at, step: marking, err: err}, answered{step: writing, attempt: at, err: err}, answered{step: writing, attempt: at, err: err, marker: err != nil}, answered{step: looking, attempt: at, err: err}, answered{attempt: at, step: ensuring, err: err})
+				inputs = append(inputs, answered{at, marking, err}, answered{at, writing, err}, answered{at, ensuring, err})
 			}
-			inputs = append(inputs, answered{step: looking, attempt: at, exists: true, tells: 1}, answered{step: looking, attempt: at, exists: true, tells: 2})
 		}
 	}
-	inputs = append(inputs, leave{}, heard{session.Closed{}}, heard{session.Suspended{}}, heard{session.Resumed{}}, forget{}, unfollowed{session.ErrExpired}, unfollowed{session.ErrNoAuth},
+	inputs = append(inputs, withdrawn{}, leave{}, heard{session.Closed{}}, heard{session.Suspended{}}, heard{session.Resumed{}}, forget{}, unfollowed{session.ErrExpired}, unfollowed{session.ErrNoAuth},
 		submit{write{always: true}}, submit{write{version: 1}})
 	todo := []node{{m: fresh()}}
 	seen := map[string]bool{}
@@ -227,9 +201,9 @@ func TestEveryInputInEveryState(t *testing.T) {
 			asked := 0
 			for _, e := range out.Do {
 				switch e := e.(type) {
-				case mark, put, look, ensure:
+				case mark, put, ensure:
 					asked++
-					if _, is := e.(put); is && (at.m.phase != open || next.m.phase != open || !next.m.up || !next.m.stands) {
+					if _, is := e.(put); is && (at.m.phase != open || next.m.phase != open || !next.m.up || at.m.step != marking) {
 						fail("it writes when it is closing, or suspended, or has no marker")
 					}
 				case answer:
@@ -256,7 +230,7 @@ func TestEveryInputInEveryState(t *testing.T) {
 				if last < 0 || next.pending != 0 {
 					fail("it ends without a word")
 				}
-				if (next.m.touched || next.m.stands) && !next.gone {
+				if next.m.marks && !next.gone {
 					fail("it leaves its marker behind")
 				}
 			}
@@ -292,15 +266,9 @@ func progress(t *testing.T, m machine[string]) {
 		case m.Ended():
 			return
 		case m.phase == leaving:
-			m, _ = m.after(withdrawn{m.epoch})
-		case m.step == marking:
-			m, _ = m.after(answered{attempt: m.asked, step: marking, err: errLost})
-		case m.step == writing:
-			m, _ = m.after(answered{step: writing, attempt: m.asked, err: errLost})
-		case m.step == looking:
-			m, _ = m.after(answered{step: looking, attempt: m.asked})
-		case m.step == ensuring:
-			m, _ = m.after(answered{attempt: m.asked, step: ensuring})
+			m, _ = m.after(withdrawn{})
+		case m.step != idle:
+			m, _ = m.after(answered{m.asked, m.step, errLost})
 		}
 	}
 	t.Fatalf("%v does not end: %v", begin, m)

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"math"
 	"slices"
-	"strconv"
 	"testing"
 
 	"github.com/anishathalye/porcupine"
@@ -60,6 +59,8 @@ var dramas = []drama{
 	{name: "two handles", handles: 2, exists: true, writes: 1, forgets: 1, faults: zkmodel.Faults{Cuts: 1, Lates: 1}},
 	{name: "two handles, and nothing", handles: 2, writes: 1, faults: zkmodel.Faults{Cuts: 1, Crashes: 1}},
 	{name: "a busy server", handles: 1, writes: 2, faults: zkmodel.Faults{Busy: 2}},
+	{name: "a restore", handles: 2, exists: true, writes: 1, faults: zkmodel.Faults{Restores: 1}},
+	{name: "a restore of nothing, and an expiry", handles: 1, writes: 2, others: 1, faults: zkmodel.Faults{Restores: 1, Expires: 1}},
 }
 
 type (
@@ -86,8 +87,13 @@ type (
 
 // newValue returns a value that the model can perform.
 func newValue(at *zkmodel.Session, n int) *Value[string] {
-	v := &Value[string]{client: at, path: valuePath, codec: watch.Text(), opts: (*Options)(nil).withDefaults(valuePath), id: strconv.Itoa(n)}
+	v := &Value[string]{client: at, path: valuePath, codec: watch.Text(), opts: (*Options)(nil).withDefaults(valuePath)}
 	v.owned.Clock = at
+	markers := 0
+	v.begin(func() string {
+		markers++
+		return fmt.Sprintf("%d-%d", n, markers)
+	})
 	return v
 }
 
@@ -101,7 +107,7 @@ func newStage(s *drama, keyed bool) *stage {
 	}
 	w := &stage{World: zkmodel.New(s.faults, s.handles, nodes...), s: s, others: s.others, forgets: s.forgets}
 	w.keyed = keyed
-	if w.Root, w.Prompt = valueRoot, w.prompt; keyed {
+	if w.Root, w.Prompt = valueRoot, prompt; keyed {
 		w.Keyed()
 	}
 	if s.narrow {
@@ -123,16 +129,12 @@ func newStage(s *drama, keyed bool) *stage {
 	return w
 }
 
-// prompt reports whether a write is not done late once its marker was looked at. The version of
-// the marker protects a write that was not taken back, so long as the marker is the same.
-func (w *stage) prompt(data string) bool {
+// prompt reports whether what writes this last is not done late once the session was served again.
+// Of writes of the value that is not assumed.
+func prompt(data string) bool {
 	var handle, number int
-	if k, _ := fmt.Sscanf(data, "%d.%d", &handle, &number); k < 2 {
-		return true
-	}
-	said := w.all[handle].said[number]
-	replaced := slices.ContainsFunc(w.Struck, func(n zkmodel.Node) bool { return n.Owner != 0 })
-	return said == denied || said != pending && replaced
+	k, _ := fmt.Sscanf(data, "%d.%d", &handle, &number)
+	return k < 2
 }
 
 // Actions implements [exploration.World].
@@ -188,8 +190,11 @@ func (w *stage) Apply(a zkmodel.Action) {
 	default:
 		w.World.Apply(a)
 	}
-	if valued := a.Node == valuePath; valued && a.Kind == "meddle" || valued && a.Kind == "strike" {
+	if valued := a.Node == valuePath; valued && a.Kind == "meddle" || valued && a.Kind == "strike" || a.Kind == "restore" {
 		w.observe(w.Node(valuePath)) // by the operator alone
+	}
+	if a.Kind == "restore" {
+		w.newest = 1 // nothing but what was found is there
 	}
 	if n := w.Node(valuePath); n != nil && n.Mzxid > w.newest {
 		w.newest = n.Mzxid
@@ -363,6 +368,8 @@ func (w *stage) Check() {
 		}
 		if n := w.Node(valuePath); !p.Ended() && n != nil && (p.M.version != n.Version || p.M.value != n.Data) {
 			zkmodel.Violate("handle %d does not know the value: %v, %+v", p.n, p.M, *n)
+		} else if !p.Ended() && n == nil && p.M.exists() {
+			zkmodel.Violate("handle %d does not know that there is no value: %v", p.n, p.M)
 		}
 	}
 	for _, n := range w.Nodes() {

@@ -14,10 +14,10 @@ import (
 // Options are optional parameters for [Open]. A nil *Options is equivalent to a zero
 // Options.
 type Options struct {
-	// Sync makes [Value.Get] return what others had written when it was called: the
-	// server is brought up to date with its leader first, which costs a round trip. By
-	// default it may be as old as the server is behind, but never older than what this
-	// session has seen.
+	// Sync makes [Value.Get] return the value that other clients had written when it was called:
+	// the server is brought up to date with its leader first, which costs a round trip. By default
+	// it may be as old as the server is behind, but never older than the values that this session
+	// has seen.
 	Sync bool
 
 	// Markers is the directory for the markers of writers, which must be allowed to
@@ -35,7 +35,7 @@ func (o *Options) withDefaults(path string) Options {
 	return v
 }
 
-// validate refuses what cannot be done, before any I/O.
+// validate refuses options that cannot be met, before any I/O.
 func validate(s *session.Session, path string, opts *Options) error {
 	return client.Validate("config", s, func() error {
 		err := client.CheckPlace(s, "config: path", path, "a value")

@@ -74,7 +74,7 @@ func parseInput(t *testing.T, m machine[string], d *datadriven.TestData) input {
 	if n, has := val["epoch"]; has {
 		at.epoch = int(n)
 	}
-	seen, version := int32(val["seen"]), int32(val["version"])
+	version := int32(val["version"])
 	switch d.Cmd {
 	case "leave":
 		return leave{}
@@ -102,15 +102,13 @@ func parseInput(t *testing.T, m machine[string], d *datadriven.TestData) input {
 	case "forget":
 		return forget{}
 	case "marked":
-		return answered{attempt: at, step: marking, err: err}
+		return answered{at, marking, err}
 	case "wrote":
-		return answered{step: writing, attempt: at, err: err, marker: word["marker"], seen: seen}
-	case "looked":
-		return answered{step: looking, attempt: at, err: err, exists: err == nil && !word["absent"], tells: int(val["n"]), seen: seen}
+		return answered{at, writing, err}
 	case "ensured":
-		return answered{attempt: at, step: ensuring, err: err}
+		return answered{at, ensuring, err}
 	case "withdrawn":
-		return withdrawn{at.epoch}
+		return withdrawn{}
 	}
 	d.Fatalf(t, "an unknown input")
 	return nil

@@ -6,12 +6,13 @@ import (
 
 	"github.com/zkactors/zkactors/internal/client"
 	"github.com/zkactors/zkactors/internal/znode"
+	"github.com/zkactors/zkactors/primitives/internal/contender"
 	"github.com/zkactors/zkactors/primitives/internal/line"
 	"github.com/zkactors/zkactors/session"
 )
 
-// This file has what the place of a candidate may be told: by the performer that runs in production, over a server that
-// gives each answer that there is.
+// This file has what the place of a candidate may be told: by the performer that runs in
+// production, over a server that gives each answer that there is.
 
 // sessionID is the id of the candidate's session.
 const sessionID = 9
@@ -35,39 +36,58 @@ func outcomes(zxid int64) []outcome {
 }
 
 // news are the events of a session.
-func news(epoch int) (ins []line.Input) {
-	s := &scripted{}
-	p := line.NewPerformer(s, &line.Recipe{})
-	p.Begin(func(in line.Input) { ins = append(ins, in) }, nil)
-	for _, ev := range []session.Event{
-		session.Connected{Epoch: 1, ID: sessionID}, session.Suspended{}, session.Resumed{}, session.Expired{Epoch: epoch}, session.Closed{},
-	} {
-		s.tell(ev)
+func news(epoch int) []line.Input {
+	return []line.Input{
+		hears(session.Connected{Epoch: 1, ID: sessionID}), hears(session.Suspended{}), hears(session.Resumed{}),
+		hears(session.Expired{Epoch: epoch}), hears(session.Closed{}),
 	}
-	p.End()
-	return ins
 }
 
-// answers returns what the performer tells about the effect if that has the outcome, given the name of the
-// candidate's node, and the name that it has then.
+// hears returns what a place is told of an event of the session.
+func hears(ev session.Event) (in line.Input) {
+	s := &scripted{}
+	p := contender.NewPerformer(s, &contender.Recipe{})
+	p.Begin(func(told line.Input) { in = told }, nil)
+	s.tell(ev)
+	p.End()
+	return in
+}
+
+// answers returns what the performer tells about the effect if that has the outcome, given the name
+// of the candidate's node, and the name that it has then.
 func answers(e line.Effect, o outcome, own string) (ins []line.Input, node string) {
 	s := &scripted{server: server{own: own, outcome: o}}
-	p := line.NewPerformer(s, &line.Recipe{
-		Dir: "/e/candidates", Rule: Standard.rule(),
-		Hooks: &line.Hooks{
-			Claim: func(_ *line.Recipe, _ client.Async, _ string, _ bool, answer func(int64, bool, error)) {
-				answer(o.zxid, o.taken, o.err)
-			},
-			Claimed: func(*line.Recipe, string) string { return "/e/leader" },
-		},
+	p := contender.NewPerformer(s, &contender.Recipe{
+		Dir: "/e/candidates", Rule: Standard.rule("/e/successors"),
+		Claim: decided{outcome: o},
 	})
 	p.Perform(e, func(in line.Input) { ins = append(ins, in) })
 	p.End()
 	return ins, s.server.own
 }
 
-// placeAlphabet returns what can be told to a place in the epoch that has asked for the effects, possible or not. A
-// claim succeeds at the zxid.
+// A decided claim has the outcome.
+type decided struct {
+	contender.Claim
+	outcome
+}
+
+func (d decided) Take(_ client.Async, _ string, _ bool, answer func(int64, bool, error)) {
+	answer(d.zxid, d.taken, d.err)
+}
+
+func (decided) Claimed(string) string { return "/e/leader" }
+
+func (decided) Withdraw(requests client.Async, node, prefix string, answer func()) {
+	if node == "" {
+		requests.WithdrawAll("/e/candidates", prefix, answer)
+		return
+	}
+	requests.Withdraw("/e/candidates/"+node, answer)
+}
+
+// placeAlphabet returns what can be told to a place in the epoch that has asked for the effects,
+// possible or not. A claim succeeds at the zxid.
 func placeAlphabet(epoch int, asked []line.Effect, zxid int64) []line.Input {
 	ins, told, own := news(epoch), map[string]bool{}, ""
 	for _, e := range asked {
@@ -135,7 +155,8 @@ func told(what int) line.Input {
 	return last(step(last(joined[0], alone))[0], alone)
 }
 
-// asks adds what the place has asked for in a step to what it had before. What is long ago is answered.
+// asks adds what the place has asked for in a step to what it had before. What is long ago is
+// answered.
 func asks(asked []line.Effect, did []effect) []line.Effect {
 	const most = 10
 	asked = slices.Clone(asked)

@@ -12,17 +12,17 @@ import (
 	"github.com/zkactors/zkactors/session"
 )
 
-// A Candidacy is a candidate as [Candidates] finds it.
+// A Candidacy describes a candidate, in the result of [Candidates].
 type Candidacy struct {
 	Node    string // the path of its node
 	Data    []byte // its [Options.Data]
-	Session int64  // the session that it stands through
+	Session int64  // the session that owns its node
 	Leading bool   // it leads
 }
 
-// Candidates returns the candidates at path, in the order in which they stand in line, as
-// the session's server knows them. There are none if there is no such path. A contender
-// that leaves while they are read is left out.
+// Candidates returns the candidates at path, in the order of the line, as the session's server
+// knows them. There are none if the path does not exist. A candidate that leaves during the call is
+// left out.
 //
 // If opts is nil, the default options are used.
 func Candidates(ctx context.Context, s *session.Session, path string, opts *ObserveOptions) ([]Candidacy, error) {
@@ -30,7 +30,7 @@ func Candidates(ctx context.Context, s *session.Session, path string, opts *Obse
 	if err := validate(s, path, Options{Layout: layout}); err != nil {
 		return nil, err
 	}
-	p := newPlace(layout, path, "")
+	p := newStore(layout, path, "")
 	names, _, err := s.Children(ctx, p.dir)
 	if errors.Is(err, session.ErrNoNode) {
 		return nil, nil
@@ -38,11 +38,8 @@ func Candidates(ctx context.Context, s *session.Session, path string, opts *Obse
 	if err != nil {
 		return nil, fmt.Errorf("candidates: %w", err)
 	}
-	names = layout.first().Line(names)
-	paths := make([]string, len(names), len(names)+1)
-	for i, name := range names {
-		paths[i] = znode.Join(p.dir, name)
-	}
+	standing := grammars[layout].Line(names)
+	paths := recipe.Map(standing, func(c nodes.Contender) string { return znode.Join(p.dir, c.Name) })
 	if layout == Standard {
 		paths = append(paths, p.leader) // after the candidates
 	}
@@ -56,7 +53,7 @@ func Candidates(ctx context.Context, s *session.Session, path string, opts *Obse
 		case errors.Is(r.Err, session.ErrNoNode):
 		case r.Err != nil:
 			return nil, fmt.Errorf("candidates: %w", r.Err)
-		case i < len(names):
+		case i < len(standing):
 			all = append(all, Candidacy{Node: paths[i], Data: r.Data, Session: r.Stat.EphemeralOwner})
 		default:
 			leader := nodes.ParseLeader(r.Data)

@@ -14,10 +14,10 @@ var errUnknown = errors.Join(session.ErrUnknownOutcome, session.ErrDisconnected)
 
 // TestBids has rows for verdicts that are easy to get wrong.
 func TestBids(t *testing.T) {
-	first := bid{dir: "/e/candidates", leader: "/e/leader", record: record{Node: "a", Data: "data"}}
-	heir, squatter := first, first
-	heir.stands, heir.from, heir.version = yielded, "b", 3
+	first := bid{dir: "/e/candidates", leader: "/e/leader", successors: "/e/successors", record: record{Node: "a", Data: "data"}}
+	heir, third, squatter, later, kept := first.succeeding(record{Node: "b"}, 3), first.succeeding(record{Node: "b", Succeeds: true}, 3), first, first, first
 	squatter.stands, squatter.version = ownerless, 4
+	later.directed, kept.record.Succeeds = true, true
 	look, take, taken := claim.Verdict{Next: claim.Look}, claim.Verdict{Next: claim.Take}, claim.Verdict{Taken: true}
 	fails := func(err error) claim.Verdict { return claim.Verdict{Err: err} }
 	for _, row := range []struct {
@@ -27,6 +27,12 @@ func TestBids(t *testing.T) {
 		err    error
 		want   claim.Verdict
 	}{
+		{"a successor has left its directory", first, 2, session.ErrNodeExists, take},
+		{"a successor stands", later, 2, session.ErrNotEmpty, fails(session.ErrNotEmpty)},
+		{"the directory of successors may not be deleted", later, 2, session.ErrNoAuth, take},
+		{"the directory of successors is gone", later, 2, session.ErrNoNode, take},
+		{"there is no directory for the guard", heir, 4, session.ErrNoNode, fails(errUndirected)},
+		{"a successor that hands over has gone", third, 1, session.ErrNoNode, taken},
 		{"somebody else may be the leader, or we", first, 1, session.ErrNodeExists, look},
 		{"our own node is gone", first, 0, session.ErrNoNode, fails(session.ErrNoNode)},
 		{"the path is gone", first, 1, session.ErrNoNode, fails(session.ErrNoNode)},
@@ -57,10 +63,12 @@ func TestBids(t *testing.T) {
 		{"another leads", found(record{Node: "b"}, session.Stat{EphemeralOwner: 1}), first, taken},
 		{"another leads whose record nobody understands", claim.Found{Data: []byte("x"), Stat: &session.Stat{EphemeralOwner: 1}}, first, taken},
 		{"another hands over to us", found(record{Node: "b", Successor: "a"}, session.Stat{EphemeralOwner: 1, Version: 3}), heir, take},
+		{"a successor hands over to us", found(record{Node: "b", Succeeds: true, Successor: "a"}, session.Stat{EphemeralOwner: 1, Version: 3}), third, take},
+		{"an earlier claim as a successor was done", found(record{Node: "a", Succeeds: true}, session.Stat{EphemeralOwner: 1, Czxid: 7, Version: 2}), kept, claim.Verdict{Zxid: 7, Version: 2}},
 		{"another hands over to another", found(record{Node: "b", Successor: "c"}, session.Stat{EphemeralOwner: 1}), first, taken},
 		{"an ownerless node is in the way", claim.Found{Stat: &session.Stat{Version: 4}}, squatter, take},
 	} {
-		for _, before := range []bid{first, heir, squatter} { // what was seen earlier counts no more
+		for _, before := range []bid{first, heir, third, squatter} { // what was seen earlier counts no more
 			if b, v := before.Judge([]claim.Found{row.found}); v != row.want || b != row.bid {
 				t.Errorf("%s: %+v, %+v", row.danger, b, v)
 			}
@@ -89,7 +97,7 @@ func TestOurs(t *testing.T) {
 		{"ours, whatever it says", "a", "", 7, nil, session.Stat{EphemeralOwner: 1, Czxid: 7}, true},
 		{"another's, whatever it says", "a", "", 7, says("a"), session.Stat{EphemeralOwner: 1, Czxid: 8}, false},
 	} {
-		then := bid{}.Remove(row.node, row.prefix, claim.Claim{Node: row.node, Zxid: row.zxid}, true).Then
+		then := bid{}.Remove(row.node, row.prefix, claim.Claim{Node: row.node, Zxid: row.zxid}, true).Then.Then // behind the guard
 		if ours := then.Is(&row.stat) && then.Says(row.data); ours != row.ours {
 			t.Errorf("%s: %v", row.danger, ours)
 		}

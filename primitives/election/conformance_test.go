@@ -9,14 +9,14 @@ import (
 )
 
 func TestConformance(t *testing.T) {
-	for _, layout := range []election.Layout{election.Standard, election.Curator, election.Kazoo} {
-		t.Run(layout.String(), func(t *testing.T) {
-			conformance.Run(t, conformance.Recipe[election.Event]{
-				Open: func(s *session.Session) (conformance.Handle[election.Event], error) {
-					return election.New(s, "/elections/a", &election.Options{Layout: layout})
-				},
-				Last: conformance.Is[election.Left, election.Event],
-			})
-		})
+	recipe := func(layout election.Layout) conformance.Recipe[election.Event] {
+		return conformance.Recipe[election.Event]{
+			Name: layout.String(),
+			Open: func(s *session.Session) (conformance.Handle[election.Event], error) {
+				return election.New(s, "/elections/a", &election.Options{Layout: layout})
+			},
+			Last: conformance.Is[election.Left, election.Event],
+		}
 	}
+	conformance.Run(t, recipe(election.Standard), recipe(election.Curator), recipe(election.Kazoo))
 }

@@ -24,8 +24,8 @@ var lagging = zktest.Config{
 	Tick: 100 * time.Millisecond, MaxTimeout: time.Minute, Latency: time.Millisecond, Replicas: 3, Lag: 5 * time.Millisecond,
 }
 
-// TestStateIsKept: readers of events that come late are told where the candidate stands, who leads, and that it does itself;
-// of a former term they are told nothing.
+// TestStateIsKept: readers of events that come late are told where the candidate stands, who leads,
+// and that it does itself; of a former term they are told nothing.
 func TestStateIsKept(t *testing.T) {
 	inBubble(t, lagging, func(w *world) {
 		leader := check.Have(election.Stand(w.soon(), w.open(0), "/late", &election.Options{Data: []byte("a")}))(w)
@@ -364,6 +364,123 @@ func TestOperator(t *testing.T) {
 	}
 }
 
+// TestTransferUntold: the node of the candidate may not be written to by the leader. One that
+// follows the leader takes over all the same. One that ignores it is not told: the leader resigns,
+// and somebody leads.
+func TestTransferUntold(t *testing.T) {
+	for name, ignores := range map[string]bool{"follows": false, "ignores": true} {
+		runInBubble(t, name, zktest.Config{Latency: time.Millisecond}, func(w *world) {
+			leader := w.elect(w.open(0), nil)
+			s := w.OpenAt(0, session.Options{
+				Timeout: 6 * time.Second, Auth: []session.Auth{{Scheme: "digest", Secret: []byte("x:y")}},
+				ACL: append(session.CreatorAll(), session.ACL{Perms: session.PermRead, Scheme: "world", ID: "anyone"}),
+			})
+			own := w.stand(s, &election.Options{IgnoreLeader: ignores})
+			await[election.Standing](own, 0)
+			ctx, cancel := context.WithTimeout(w.Context(), time.Minute)
+			defer cancel()
+			err := leader.Transfer(ctx, own.Node())
+			check.True(w, ignores == errors.Is(err, election.ErrNotTaken) && ignores == (err != nil), "%v", err)
+			await[election.Elected](own, 0) // it stands before the former leader then, too
+			for _, p := range []*player{own, leader} {
+				p.Close()
+			}
+			s.Close()
+		})
+	}
+}
+
+// inherited has the last of three candidates lead, by a transfer: another one stands before it.
+func inherited(w *world) (first, successor *player) {
+	w.Helper()
+	leader, first, successor := w.elect(w.open(0), nil), w.stand(w.open(1), nil), w.stand(w.open(2), nil)
+	for _, p := range []*player{first, successor} {
+		await[election.Standing](p, 0)
+	}
+	check.Must(w, leader.Transfer(w.soon(), successor.Node()))
+	await[election.Elected](successor, 0)
+	return first, successor
+}
+
+// TestOperatorAndSuccessor: the first in line is elected when a leader that does not stand first
+// has given up, and not before. The guard of that one refuses then.
+func TestOperatorAndSuccessor(t *testing.T) {
+	guard := func(p *player) string { return strings.Replace(p.Node(), "/candidates/", "/successors/", 1) }
+	for name, targets := range map[string]func(p *player) []string{
+		"the leader's node":         func(*player) []string { return []string{path + "/leader"} },
+		"the guard":                 func(p *player) []string { return []string{guard(p)} },
+		"the candidate's":           func(p *player) []string { return []string{p.Node()} },
+		"the leader's, then others": func(p *player) []string { return []string{path + "/leader", p.Node(), guard(p)} },
+		"others, then the leader's": func(p *player) []string { return []string{guard(p), p.Node(), path + "/leader"} },
+	} {
+		runInBubble(t, name, lagging, func(w *world) {
+			w.operated = true
+			s := w.open(0)
+			_, successor := inherited(w)
+			before, term := successor.Guard(), leading(successor)
+			for _, node := range targets(successor) {
+				err := s.Delete(w.soon(), node, session.AnyVersion)
+				check.False(w, err != nil && !errors.Is(err, session.ErrNoNode), "%v", err)
+			}
+			deposed, _ := await[election.Deposed](successor, 0)
+			check.Is(w, deposed.Err, election.ErrNodeDeleted)
+			w.leader(term)
+			_, err := s.Multi(w.soon(), before)
+			check.Is(w, err, election.ErrNotLeading)
+		})
+	}
+}
+
+// TestGuardOfASuccessor: the successor hears nothing when an operator deletes the leader's node.
+// Its guard stands, and so no other candidate is elected until its session has ended.
+func TestGuardOfASuccessor(t *testing.T) {
+	inBubble(t, zktest.Config{Latency: time.Millisecond}, func(w *world) {
+		s := w.open(0)
+		first, successor := inherited(w)
+		before := successor.Guard()
+		w.Freeze(successor.session.ID(), zktest.ToClient)
+		check.Must(w, s.Delete(w.soon(), path+"/leader", session.AnyVersion))
+		for until := time.Now().Add(time.Minute); ; <-time.After(10 * time.Millisecond) {
+			newer := leading(first)
+			if _, err := s.Multi(w.soon(), before); err != nil {
+				check.Is(w, err, election.ErrNotLeading)
+				break
+			}
+			check.True(w, newer == 0, "%s leads in term %d, and the guard of %s passes", first.Node(), newer, successor.Node())
+			check.Require(w, time.Now().Before(until), "the guard stands for ever")
+		}
+		w.Thaw(successor.session.ID())
+		await[election.Elected](first, 0)
+	})
+}
+
+// TestOperatorDuringTransfer: an operator deletes the leader's node while a successor hands over to
+// a candidate that does not hear of it. The successor resigns, and another candidate leads.
+func TestOperatorDuringTransfer(t *testing.T) {
+	inBubble(t, zktest.Config{Latency: time.Millisecond}, func(w *world) {
+		w.operated = true
+		s := w.open(0)
+		_, successor := inherited(w)
+		deaf := w.stand(w.open(1), nil)
+		await[election.Standing](deaf, 0)
+		w.Freeze(deaf.session.ID(), zktest.ToClient)
+		transferred := make(chan error, 1)
+		go func() { transferred <- successor.Transfer(w.soon(), deaf.Node()) }()
+		await[election.Deposed](successor, 0)
+		<-time.After(time.Second)
+		check.Must(w, s.Delete(w.soon(), path+"/leader", session.AnyVersion))
+		check.Is(w, <-transferred, election.ErrNotTaken)
+		w.Thaw(deaf.session.ID())
+		w.leader(0)
+	})
+}
+
+// leading returns the term of a candidate; 0 if it does not lead.
+func leading(p *player) int64 {
+	term, _ := p.Leading()
+	return term
+}
+
 // TestSomebodysNode: what stands where the leader's node has to.
 func TestSomebodysNode(t *testing.T) {
 	inBubble(t, lagging, func(w *world) {
@@ -529,8 +646,34 @@ func TestNodeAfterClose(t *testing.T) {
 	})
 }
 
+// TestLeaderAfterTheEnd: a candidate that has left, and an observer that was closed, do not hear
+// who leads, and name no leader.
+func TestLeaderAfterTheEnd(t *testing.T) {
+	for _, layout := range layouts {
+		runInBubble(t, layout.String(), lagging, func(w *world) {
+			s := w.open(0)
+			defer s.Close()
+			leader := w.elect(w.open(0), &election.Options{Layout: layout})
+			second := w.stand(w.open(1), &election.Options{Layout: layout})
+			o := check.Have(election.Observe(s, path, &election.ObserveOptions{Layout: layout}))(w)
+			<-time.After(time.Second)
+			for _, h := range []interface {
+				Leader() (election.Leader, bool)
+				Close()
+				String() string
+			}{second, o, leader} {
+				_, known := h.Leader()
+				check.True(w, known, "%v knows no leader before its end", h)
+				h.Close()
+				now, known := h.Leader()
+				check.True(w, !known && now.Node == "", "%v names %s", h, now.Node)
+			}
+		})
+	}
+}
+
 // TestFormerLeaderAcknowledges: an operator deletes "leader" while one that does not stand first
-// acknowledges, into the record of the next. That leader writes its record again.
+// acknowledges. That does not get into the record of the next.
 func TestFormerLeaderAcknowledges(t *testing.T) {
 	inBubble(t, zktest.Config{Latency: time.Millisecond}, func(w *world) {
 		w.operated = true

@@ -8,21 +8,23 @@ import (
 	"github.com/zkactors/zkactors/session"
 )
 
-// A follower reports which candidate leads. It watches the leader's node, or where there
-// is none, the list of the candidates and the first of them.
+// A follower reports which candidate leads. It watches the leader's node; in layouts without one,
+// it watches the list of the candidates and the first of them.
 type follower struct {
-	place *place
+	store *store
 	owned *owned.Set // of the handle
-	first string     // the candidate that is watched, where there is no leader's node; of the session's order
+
+	// The candidate that is watched, in layouts without a leader's node. It is used in the
+	// session's order.
+	first string
 }
 
-// begin follows in another epoch: the last one has ended. tell is called in the session's
-// order.
+// begin follows the leader in a new epoch. tell is called in the session's order.
 func (f *follower) begin(requests client.Async, tell func(sighting), fail func(error)) {
 	follow := func(_ client.Async, r session.Reading, tell func(sighting), _ func(error)) { tell(f.sight(r)) }
-	path, aspect := f.place.leader, session.AspectData
-	if f.place.layout != Standard {
-		follow, path, aspect = f.followLine, f.place.dir, session.AspectChildren
+	path, aspect := f.store.leader, session.AspectData
+	if f.store.layout != Standard {
+		follow, path, aspect = f.followLine, f.store.dir, session.AspectChildren
 	}
 	begun := false
 	f.owned.Keep(followed{}, requests.Follow(path, aspect, true, func(r session.Reading, err error) {
@@ -30,27 +32,28 @@ func (f *follower) begin(requests client.Async, tell func(sighting), fail func(e
 			fail(err)
 			return
 		}
-		if !begun { // the first of the last epoch is not watched any more
+		if !begun { // the watch of the last epoch has ended
 			begun, f.first = true, ""
 		}
 		follow(requests, r, tell, fail)
 	}))
 }
 
-// The keys of the things that a follower owns: what is followed, and the watch on the
-// first in line.
+// Keys of a follower's things in the owned set: the subscription to the leader's node or the list,
+// and the watch on the first in line.
 type (
 	followed struct{}
 	foremost struct{}
 )
 
-// end ends what is followed.
+// end ends both.
 func (f *follower) end() {
 	f.owned.Cancel(followed{})
 	f.owned.Cancel(foremost{})
 }
 
-// sight returns what the leader's node says. One that no session owns is not a leader's.
+// sight returns the sighting by a reading of the leader's node. A node without an owner names no
+// leader.
 func (f *follower) sight(r session.Reading) sighting {
 	s := sighting{at: r.Zxid}
 	if r.Stat != nil {
@@ -58,16 +61,16 @@ func (f *follower) sight(r session.Reading) sighting {
 		if r.Stat.EphemeralOwner != 0 {
 			s.term, s.record = r.Stat.Czxid, nodes.ParseLeader(r.Data)
 		}
-		f.place.sighted(s.record, r.Stat.Version)
+		f.store.sighted(s.record, r.Stat.Version)
 	}
 	return s
 }
 
-// followLine finds out who is first. Its term begins with its node.
+// followLine finds the first in line. Its term is the czxid of its node.
 func (f *follower) followLine(requests client.Async, r session.Reading, tell func(sighting), fail func(error)) {
 	first := ""
-	if names := f.place.layout.first().Line(r.Names); len(names) > 0 {
-		first = names[0]
+	if all := grammars[f.store.layout].Line(r.Names); len(all) > 0 {
+		first = all[0].Name
 	}
 	if first != "" && first == f.first {
 		return
@@ -82,10 +85,10 @@ func (f *follower) followLine(requests client.Async, r session.Reading, tell fun
 		switch {
 		case err == nil:
 			tell(sighting{at: stat.Czxid, term: stat.Czxid, record: record{Node: first, Data: string(data)}})
-		case session.Passing(err), client.Over(err), isNoNode(err): // the children tell more
+		case session.Passing(err), client.Over(err), isNoNode(err): // the children will show more
 		default:
 			fail(err)
 		}
 	}
-	f.owned.Keep(foremost{}, owned.Func(requests.Watch(znode.Join(f.place.dir, first), read, read)))
+	f.owned.Keep(foremost{}, owned.Func(requests.Watch(znode.Join(f.store.dir, first), read, read)))
 }

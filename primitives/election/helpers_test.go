@@ -244,8 +244,9 @@ func (w *world) audit() {
 	}
 }
 
-// grammar holds events against what the package documents. The first may be any that came before the events
-// were asked for. Of a candidate that was closed, those just before the last may be missing.
+// grammar holds events against what the package documents. The first may be any that came before
+// the events were asked for. Of a candidate that was closed, those just before the last may be
+// missing.
 func grammar(events []election.Event, closed bool) error {
 	const (
 		follows = iota

@@ -29,7 +29,8 @@ var neighbours = []struct {
 
 // TestRealPeers has one server and the other libraries for all that meets them.
 func TestRealPeers(t *testing.T) {
-	peers.Meet(t, map[string]func(*testing.T, *zktest.Ensemble, *peers.Company){"neighbours": meetNeighbours, "strangers": meetStrangers})
+	peers.Meet(t, map[string]peers.Play{"neighbours": meetNeighbours, "strangers": meetStrangers, "leaders": meetLeaders},
+		map[string]peers.Play{"neighbours": meetNeighbours})
 }
 
 func meetNeighbours(t *testing.T, ens *zktest.Ensemble, company *peers.Company) {
@@ -44,23 +45,32 @@ func meetNeighbours(t *testing.T, ens *zktest.Ensemble, company *peers.Company) 
 			for _, s := range sessions {
 				row.Ours = append(row.Ours, reigns.contender(s, n.layout))
 			}
-			company.Contend(t, operator, fmt.Sprintf("/neighbours-%d", i), 300, row)
+			company.Contend(t, operator, company.At(fmt.Sprintf("/neighbours-%d", i)), 300, row)
 		})
+	}
+}
+
+// meetLeaders: who leads, and who has led, is seen on both sides.
+func meetLeaders(t *testing.T, ens *zktest.Ensemble, company *peers.Company) {
+	t.Helper()
+	operator := realOpen(t, ens.Addrs(), 20*time.Second)
+	for _, n := range neighbours {
 		for _, kind := range n.theirs {
 			t.Run("who sees "+string(kind), func(t *testing.T) {
 				t.Parallel()
-				seen(t, company.Peer(t, kind.Library()), operator, kind, n.layout)
+				path := company.At("/seen-" + strings.ReplaceAll(string(kind), "/", "-"))
+				seen(t, company.Peer(t, kind.Library()), operator, path, kind, n.layout)
 			})
 		}
 	}
 	for kind, layout := range map[peers.Kind]election.Layout{peers.CuratorLatch: election.Curator, peers.KazooElection: election.Kazoo} {
 		t.Run(string(kind)+" is gone", func(t *testing.T) {
 			t.Parallel()
-			gone(t, ens, kind, layout)
+			gone(t, ens, company, kind, layout)
 		})
 		t.Run(string(kind)+" waits, and we are cut off", func(t *testing.T) {
 			t.Parallel()
-			cutOff(t, ens, company.Peer(t, kind.Library()), kind, layout)
+			cutOff(t, ens, company, kind, layout)
 		})
 	}
 }
@@ -146,10 +156,9 @@ func (h tenancy) Release(ctx context.Context) error {
 }
 
 // seen: who leads is told by them of us, and by us of them.
-func seen(t *testing.T, peer *peers.Peer, s *session.Session, kind peers.Kind, layout election.Layout) {
+func seen(t *testing.T, peer *peers.Peer, s *session.Session, path string, kind peers.Kind, layout election.Layout) {
 	const ours = "our-id"
 	ctx := realContext(t)
-	path := "/seen-" + strings.ReplaceAll(string(kind), "/", "-")
 	observer := check.Have(election.Observe(s, path, &election.ObserveOptions{Layout: layout}))(t)
 	defer observer.Close()
 	first := check.Have(peer.Acquire(ctx, kind, path))(t)
@@ -248,10 +257,10 @@ func seen(t *testing.T, peer *peers.Peer, s *session.Session, kind peers.Kind, l
 }
 
 // gone: we lead when the session of a leader that has crashed is over, and not before.
-func gone(t *testing.T, ens *zktest.Ensemble, kind peers.Kind, layout election.Layout) {
-	path := "/gone-" + string(kind.Library())
+func gone(t *testing.T, ens *zktest.Ensemble, company *peers.Company, kind peers.Kind, layout election.Layout) {
+	path := company.At("/gone-" + string(kind.Library()))
 	ctx := realContext(t)
-	peer := peers.Start(t, kind.Library(), ens.Addrs(), &peers.Options{SessionTimeout: 2 * time.Second})
+	peer := company.Start(t, kind.Library(), ens.Addrs(), &peers.Options{SessionTimeout: 2 * time.Second})
 	claim := check.Have(peer.Acquire(ctx, kind, path))(t)
 	s := realOpen(t, ens.Addrs(), 20*time.Second)
 	c := check.Have(election.New(s, path, &election.Options{Layout: layout}))(t)
@@ -269,8 +278,8 @@ func gone(t *testing.T, ens *zktest.Ensemble, kind peers.Kind, layout election.L
 }
 
 // cutOff: our leader is deposed before another leads.
-func cutOff(t *testing.T, ens *zktest.Ensemble, peer *peers.Peer, kind peers.Kind, layout election.Layout) {
-	path := "/cut-off-" + string(kind.Library())
+func cutOff(t *testing.T, ens *zktest.Ensemble, company *peers.Company, kind peers.Kind, layout election.Layout) {
+	path, peer := company.At("/cut-off-"+string(kind.Library())), company.Peer(t, kind.Library())
 	proxy := zktest.NewProxy(t, ens.Addrs()...)
 	c := check.Have(election.New(realOpen(t, proxy.Addrs(), 5*time.Second), path, &election.Options{Layout: layout}))(t)
 	defer c.Close()
@@ -306,11 +315,11 @@ func cutOff(t *testing.T, ens *zktest.Ensemble, peer *peers.Peer, kind peers.Kin
 // trial is how long a contender that cannot succeed is given.
 const trial = 500 * time.Millisecond
 
-// strangers says for each of our layouts, in the order of theirs, what a contender of theirs does while
-// a candidate of ours leads: it waits (w), or leads too (l); what a candidate of ours that waits does
-// when that has left: it is elected (e), or is refused (r); and what one does that comes while theirs
-// leads: it waits (w), is refused (r), or is elected (e). The documentation of [election.Layout] has
-// the same.
+// strangers says for each of our layouts, in the order of theirs, what a contender of theirs does
+// while a candidate of ours leads: it waits (w), or leads too (l); what a candidate of ours that
+// waits does when that has left: it is elected (e), or is refused (r); and what one does that comes
+// while theirs leads: it waits (w), is refused (r), or is elected (e). The documentation of
+// [election.Layout] has the same.
 var (
 	theirs = []struct {
 		kind peers.Kind
@@ -340,7 +349,7 @@ func meetStrangers(t *testing.T, ens *zktest.Ensemble, company *peers.Company) {
 			t.Run(fmt.Sprintf("%v beside %s in %q", layout, theirs[i].kind, theirs[i].dir), func(t *testing.T) {
 				t.Parallel()
 				their := company.Peer(t, theirs[i].kind.Library()).Contender(theirs[i].kind)
-				path := fmt.Sprintf("/strangers-%v-%d", layout, i)
+				path := company.At(fmt.Sprintf("/strangers-%v-%d", layout, i))
 				got := theyCome(t, s, path, theirs[i].dir, layout, their, want[0] == 'l') + weCome(t, s, path+"-they", theirs[i].dir, layout, their)
 				check.Equal(t, got, want)
 			})
@@ -348,8 +357,8 @@ func meetStrangers(t *testing.T, ens *zktest.Ensemble, company *peers.Company) {
 	}
 }
 
-// theyCome has a contender of theirs come while a candidate of ours leads, and another waits. Only one that is
-// not expected to be elected has no more than a trial.
+// theyCome has a contender of theirs come while a candidate of ours leads, and another waits. Only
+// one that is not expected to be elected has no more than a trial.
 func theyCome(t *testing.T, s *session.Session, path, dir string, layout election.Layout, their peers.Contender, expected bool) (cell string) {
 	t.Helper()
 	ctx, opts := realContext(t), &election.Options{Layout: layout}

@@ -10,27 +10,27 @@ import (
 	"github.com/zkactors/zkactors/session"
 )
 
-// Lead calls f whenever this candidate is elected, or leads already, one call after the
-// other. The context of f ends when the candidate is deposed, with a cause that wraps
-// [ErrDeposed], or with ctx; it does not end while the connection is lost, because no
-// other candidate can be elected then: [Candidate.Leading] and [Suspended] tell. The
-// candidate's node is deleted only after f has returned: until then no other candidate
-// is elected, unless the session is lost, or the candidate is being closed.
+// Lead calls f whenever this candidate is elected, or leads already, one call after the other. The
+// context of f ends with ctx, or when the candidate is deposed, with a cause that wraps
+// [ErrDeposed]. It does not end while the connection is lost, because no other candidate can be
+// elected then; [Candidate.Leading] and [Suspended] report that. The candidate's node is deleted
+// only after f has returned: until then no other candidate is elected, unless the session is lost,
+// or the candidate is being closed.
 //
-// If f returns because it was deposed, with nil or the error or cause of its context, it is
-// called again after the next election. If it returns for another reason, the candidate
-// resigns, and Lead returns what f has returned, when the place is given up. If ctx ends,
-// Lead returns its cause when f has returned, and the candidate has resigned. If it ends before f
-// is called, the candidate stays what it is. In any case it stands on, until it is closed. If f
-// panics, it resigns, and the panic goes on.
+// If the candidate is deposed, and f returns nil, or the error or the cause of its context, Lead
+// calls f again after the next election. If f returns for another reason, the candidate resigns,
+// and Lead returns the error of f when the place is given up. If ctx ends, the candidate resigns,
+// and Lead returns the cause when f has returned. If ctx ends before f is called, the candidate
+// does not resign. In any case the candidate goes on standing for election until it is closed. If f
+// panics, the candidate resigns, and the panic goes on.
 //
-// If f goes on for longer than [Options.LeadGrace] after its context has ended, that is
-// told with [Overrun]; when f returns, Lead does with an error that wraps [ErrOverrun]. If
-// the candidate has been elected again by then, it resigns.
+// If f works for longer than [Options.LeadGrace] after the end of its context, the candidate emits
+// [Overrun]. When f returns, Lead returns an error that wraps [ErrOverrun]. If the candidate has
+// been elected again by then, it resigns.
 //
-// Lead fails with [ErrLeft] when the candidate has left, and with [ErrBusy] if there is
-// another call of it. f may wait for [Candidate.Resign] and [Candidate.Transfer] in its own
-// context only: in another one it would wait for itself, as [Candidate.Close] would, for
+// Lead fails with [ErrLeft] when the candidate has left, and with [ErrBusy] during another call of
+// Lead. f may call [Candidate.Resign] and [Candidate.Transfer] only with its own context: with
+// another one it would wait for itself. [Candidate.Close] would wait for f, for
 // [Options.LeadGrace].
 func (c *Candidate) Lead(ctx context.Context, f func(ctx context.Context, term int64) error) error {
 	if err := client.Usable(ctx); err != nil {
@@ -47,7 +47,7 @@ func (c *Candidate) Lead(ctx context.Context, f func(ctx context.Context, term i
 		})
 		if err != nil {
 			if ctx.Err() != nil {
-				c.tell(us) // it may have been engaged all the same
+				c.tell(us) // it may have been engaged
 			}
 			return c.refuse("lead", c.failure(err))
 		}
@@ -77,7 +77,7 @@ func (c *Candidate) work(ctx context.Context, term int64, us returned, f func(co
 	overrun := c.overrun == term
 	c.mu.Unlock()
 	ended := ctx.Err() != nil
-	if overrun || ended { // before what the caller does next
+	if overrun || ended { // before the caller goes on
 		_ = c.ask(context.WithoutCancel(ctx), "lead", func(r actors.Reply[error]) input { return resign{prompt: true, reply: r} })
 	}
 	switch {
@@ -98,8 +98,8 @@ func (c *Candidate) work(ctx context.Context, term int64, us returned, f func(co
 	return false, err
 }
 
-// call calls f, and has the candidate know when it has returned. If it panics, or ends its
-// goroutine, it has nothing more to do.
+// call calls f, and tells the machine when it has returned. If f panics, or ends its goroutine, the
+// candidate also resigns.
 func (c *Candidate) call(ctx context.Context, term int64, us returned, f func(context.Context, int64) error) (err error) {
 	ended := true
 	defer func() {
@@ -113,7 +113,8 @@ func (c *Candidate) call(ctx context.Context, term int64, us returned, f func(co
 	return err
 }
 
-// engage has end called when the term ends, and reports whether it goes on.
+// engage registers end, to be called at the end of the term. It reports whether the term still
+// lasts.
 func (c *Candidate) engage(term int64, end func(error)) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -124,7 +125,7 @@ func (c *Candidate) engage(term int64, end func(error)) bool {
 	return true
 }
 
-// own reports whether an error is nil, or that of the context.
+// own reports whether an error is nil, or the error or the cause of the context.
 func own(ctx context.Context, err error) bool {
 	return err == nil || errors.Is(err, ctx.Err()) || errors.Is(err, context.Cause(ctx))
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/zkactors/zkactors/actors"
 	"github.com/zkactors/zkactors/internal/check"
+	"github.com/zkactors/zkactors/internal/client"
 	"github.com/zkactors/zkactors/primitives/internal/line"
 	"github.com/zkactors/zkactors/primitives/internal/nodes"
 	"github.com/zkactors/zkactors/session"
@@ -19,7 +20,7 @@ const (
 )
 
 func newMachine() machine {
-	return machine{place: line.New(id, Standard.rule(), true, false), view: view{dir: "/e/candidates"}, data: "me"}
+	return machine{place: line.New(id, Standard.rule("/e/successors"), true, false), view: view{dir: "/e/candidates"}, data: "me"}
 }
 
 // alphabet returns what can be told to m, possible or not, given what its place has asked for.
@@ -37,21 +38,21 @@ func alphabet(m machine, asked []line.Effect) []input {
 		sighted{m.follow, sighting{at: newest + 1, term: newest + 1, record: record{Node: other}}},
 		sighted{m.follow, sighting{at: newest + 1, term: newest + 1, record: record{Node: other, Successor: m.place.Node()}}},
 		sighted{m.follow + 1, sighting{at: newest + 1, term: newest + 1, record: record{Node: other}}},
-		touched{m.follow}, touched{m.follow + 1}, overlooked{glance{m.follow}, errUnknown}, overlooked{glance{m.follow}, session.ErrNoNode},
+		touched{m.follow}, touched{m.follow + 1}, overlooked{glance{m.follow}, errUnknown}, overlooked{glance{m.follow}, session.ErrNoNode}, overlooked{glance{m.follow}, session.ErrExpired},
 		blinded{m.follow, session.ErrNoAuth}, blinded{m.follow, session.ErrExpired},
 		leave{}, resign{}, resign{term: m.term}, acknowledge{}, transfer{node: other}, transfer{node: m.node},
-		lead{}, returned{}, overdue{m.work.term}, overdue{9}, refused{expect{h.tenure, h.to}}, heard{session.Connected{Epoch: 1}},
+		lead{}, returned{}, overdue{m.work.term}, overdue{9}, refused{expect{h.tenure, h.to}}, lapsed{lapse{h.tenure}}, heard{session.Connected{Epoch: 1}},
 	)
 	for _, err := range []error{nil, session.ErrNoNode, errUnknown, session.ErrExpired, session.ErrNoAuth} {
 		ins = append(ins,
 			noted{of: note{tenure: of}, zxid: newest + 1, err: err},
-			restored{restore{tenure: of}, err},
 			sought{of: seek{h.tenure, h.to}, exists: true, err: err},
 			sought{of: seek{h.tenure, h.to}, err: err},
 			handed{of: hand{tenure: h.tenure, to: h.to}, err: err},
 		)
 	}
 	return append(ins,
+		handed{of: hand{tenure: h.tenure, to: h.to}, untold: true},
 		handed{of: hand{tenure: h.tenure, to: h.to}, err: session.ErrNoNode, nobody: true},
 		handed{of: hand{tenure: h.tenure, to: h.to}, err: session.ErrNoNode, gone: true},
 	)
@@ -105,16 +106,25 @@ func TestExhaustion(t *testing.T) {
 	if testing.Short() {
 		t.Skip("an exploration")
 	}
+	for name, observes := range map[string]observation{"always": always, "leading": leading} {
+		t.Run("follows "+name, func(t *testing.T) { exhaust(t, observes) })
+	}
+}
+
+// exhaust goes through the states of a candidate that follows the leader then.
+func exhaust(t *testing.T, observes observation) {
 	type position struct {
 		machine
 		stage
 		asked []line.Effect // by the place
 	}
 	start := position{machine: newMachine()}
+	start.observes = observes
 	seen, queue := map[string]bool{}, []position{start}
+	t.Helper()
 	key := func(p position) string { return fmt.Sprintf("%v %v %v %v", p.machine, p.view, p.handing, p.stage) }
 	steps := 0
-	for len(queue) > 0 && len(seen) < *modelStates {
+	for len(queue) > 0 && len(seen) < *modelStates/2 {
 		p := queue[0]
 		queue = queue[1:]
 		for _, in := range alphabet(p.machine, p.asked) {
@@ -152,15 +162,32 @@ func TestExhaustion(t *testing.T) {
 	t.Logf("%d states, %d steps, %d not gone through", len(seen), steps, len(queue))
 }
 
+// isOver reports whether an input is an answer that says that the session is over.
+func isOver(in input) bool {
+	var err error
+	switch in := in.(type) { //nolint:gochecksumtype // the others are no answers
+	case overlooked:
+		err = in.err
+	case noted:
+		err = in.err
+	case sought:
+		err = in.err
+	case handed:
+		err = in.err
+	}
+	return err != nil && client.Over(err)
+}
+
 // inspect returns what is wrong with a step, or "".
 func inspect(before machine, in input, m machine, out effects) string {
 	if before.ended && (m != before || len(out.Do)+len(out.Emit) > 0) {
 		return "acts after the end"
 	}
+	over := isOver(in)
 	for _, e := range out.Do {
 		switch e := e.(type) {
 		case hand:
-			if m.term != 0 || m.work.term != 0 || !m.place.Holding() {
+			if over || m.term != 0 || m.work.term != 0 || !m.place.Holding() {
 				return "hands over what it has not given up"
 			}
 		case inPlace:
@@ -173,15 +200,11 @@ func inspect(before machine, in input, m machine, out effects) string {
 				return "engages without a term"
 			}
 		case note:
-			if m.term == 0 || e.tenure != m.tenure {
+			if over || m.term == 0 || e.tenure != m.tenure {
 				return "acknowledges what is not its own"
 			}
-		case restore:
-			if m.term == 0 || e.tenure != m.tenure {
-				return "restores what is not its own"
-			}
 		case seek:
-			if m.term == 0 {
+			if over || m.term == 0 {
 				return "seeks a successor and does not lead"
 			}
 		case follow:
@@ -193,8 +216,12 @@ func inspect(before machine, in input, m machine, out effects) string {
 				return "follows no more, and has to"
 			}
 		case glance:
-			if m.following || e.epoch != m.follow {
+			if over || m.following || e.epoch != m.follow {
 				return "looks at what it follows"
+			}
+		case lapse:
+			if m.handing.to == "" || m.handing.phase != offered {
+				return "waits for a successor that it does not hand over to"
 			}
 		case expect, bear, answer:
 		}
@@ -218,13 +245,12 @@ func inspect(before machine, in input, m machine, out effects) string {
 
 // --- rows
 
-// script feeds inputs to a machine, and returns what it did about the last of them.
-func script(m machine, ins ...input) (machine, effects) {
-	var out effects
+// script feeds inputs to a machine.
+func script(m machine, ins ...input) machine {
 	for _, in := range ins {
-		m, out = m.after(in)
+		m, _ = m.after(in)
 	}
-	return m, out
+	return m
 }
 
 // tell feeds what the server tells to its place.
@@ -251,7 +277,7 @@ func TestRows(t *testing.T) {
 	blind.observes = leading
 	heir := newMachine().tell(connects, joinsBehind)
 	successor := sighting{at: 50, term: 50, record: record{Node: other, Successor: heir.place.Node()}}
-	handing, _ := script(leader, transfer{node: other}, sought{of: seek{own, other}, exists: true})
+	handing := script(leader, transfer{node: other}, sought{of: seek{own, other}, exists: true})
 	for _, row := range []struct {
 		danger string
 		before machine
@@ -285,18 +311,16 @@ func TestRows(t *testing.T) {
 		{"a leader of another epoch", leader, sighted{2, sighting{at: 99, term: 99, record: record{Node: other}}}, "", "", nil},
 		{"an acknowledgement of unknown outcome is repeated", leader, noted{of: note{tenure: own}, err: errUnknown}, "election.note ", "", nil},
 		{"an acknowledgement that came too late", newMachine(), noted{of: note{tenure: own}, err: errUnknown}, "election.answer ", "", nil},
-		{"a newer leader", leader, sighted{1, sighting{at: 99, term: 99, record: record{Node: other}}}, "", "election.Deposed election.LeaderChanged election.LeaderChanged ", func(m machine) bool { return m.term == 0 && m.view.Node == other }},
+		{"a newer leader", leader, sighted{1, sighting{at: 99, term: 99, record: record{Node: other}}}, "election.inPlace election.inPlace ", "election.Deposed election.LeaderChanged election.LeaderChanged ", func(m machine) bool { return m.term == 0 && m.view.Node == other }},
+		{"no leader any more", leader, sighted{1, sighting{at: 99}}, "election.inPlace election.inPlace ", "election.Deposed election.LeaderChanged ", func(m machine) bool { return m.term == 0 && m.place.Leaving() }},
+		{"no record any more of what it hands over", handing, sighted{1, sighting{at: 99}}, "election.answer election.inPlace election.inPlace ", "", func(m machine) bool { return m.place.Leaving() && m.handing.to == "" }},
+		{"no leader before our term", leader, sighted{1, sighting{at: 3}}, "", "", func(m machine) bool { return m.term != 0 }},
 		{"handed over while its own node was deleted", handing, handed{of: hand{tenure: own, to: other}, err: session.ErrNoNode, gone: true}, "", "", func(m machine) bool { return m.place.Holding() && m.handing.to == other }},
 		{"a leader that is deposed while it seeks", first(leader.after(transfer{node: other})), placed{told(claimGone)}, "election.answer election.inPlace election.inPlace ", "election.Deposed election.LeaderChanged ", func(m machine) bool { return m.handing.to == "" }},
 		{"a candidate that closes keeps nobody waiting for a term", first(newMachine().tell(connects, joinsBehind).after(lead{})), leave{}, "election.engage election.inPlace ", "", func(m machine) bool { return !m.wanted }},
 		{"it is handed over to us", heir, sighted{1, successor}, "election.inPlace election.inPlace ", "election.LeaderChanged ", nil},
 		{"and has been taken by another: once is enough", first(heir.after(sighted{1, successor})), placed{told(taken)}, "election.inPlace ", "", func(m machine) bool { return m.place.Waiting() }},
-		{"a former leader has written into our record", leader, sighted{1, sighting{at: own.term + 1, term: own.term, record: record{Node: other, Acknowledged: true}}}, "election.restore ", "", func(m machine) bool { return m.view.Node == own.node && !m.acknowledged }},
 		{"a record of our own", leader, sighted{1, sighting{at: own.term + 1, term: own.term, record: record{Node: own.node, Acknowledged: true}}}, "", "election.LeaderChanged ", nil},
-		{"what is restored is, once more if that was lost", leader, restored{restore{tenure: own}, errUnknown}, "election.restore ", "", nil},
-		{"acknowledged while it was restored", first(leader.after(noted{of: note{tenure: own}, zxid: 99})), restored{restore{tenure: own}, nil}, "election.restore ", "", nil},
-		{"restored", leader, restored{restore{tenure: own}, nil}, "", "", nil},
-		{"nothing to restore any more", newMachine(), restored{restore{tenure: own}, errUnknown}, "", "", nil},
 		{"no work that needs leadership while suspended", leader.tell(suspends), lead{}, "", "", func(m machine) bool { return m.wanted }},
 		{"it begins when the connection is back", first(leader.tell(suspends).after(lead{})), placed{told(resumes)}, "election.inPlace election.engage ", "election.Resumed ", nil},
 		{"a lost session stands again in the next", leader.tell(expires), placed{told(connects)}, "election.inPlace ", "", nil},
@@ -364,5 +388,23 @@ func TestKeep(t *testing.T) {
 		{Resumed{}, overrun, false},
 	} {
 		check.Equal(t, keep(row.earlier, row.next), row.stays, row.earlier, "before", row.next)
+	}
+}
+
+// TestAnewAfterARestore: of what an earlier session saw, nothing is held against a leader of the
+// next one, whose term is smaller: not for a candidate that waits, nor for the end of a transfer,
+// nor for a handover to us.
+func TestAnewAfterARestore(t *testing.T) {
+	leader := newMachine().tell(connects, joinsAlone, claims)
+	handing := script(leader, transfer{node: other}, sought{of: seek{leader.tenure, other}, exists: true}, handed{of: hand{tenure: leader.tenure, to: other}})
+	waiting := script(newMachine().tell(connects, joinsBehind), sighted{1, sighting{at: 90, term: 90, record: record{Node: "z"}}})
+	lower := sighted{2, sighting{at: 2, term: 2, record: record{Node: other}}}
+	for _, m := range []machine{handing, waiting} {
+		m = script(m, placed{hears(session.Expired{Epoch: 1})}, placed{hears(session.Connected{Epoch: 2, ID: sessionID + 1, Past: 99})})
+		m, out := m.after(lower)
+		check.True(t, m.view.leading().Node == other && kinds(out.Emit) == "election.LeaderChanged ", "%v of %v", out.Emit, m)
+		check.True(t, m.handing.to == "", "it hands over for ever: %v", m)
+		_, out = m.after(sighted{2, sighting{at: 3}})
+		check.True(t, kinds(out.Emit) == "election.LeaderChanged " && out.Emit[0].(LeaderChanged).Term == 2, "%v", out.Emit)
 	}
 }

@@ -42,6 +42,7 @@ var (
 		{name: "a transfer, and a lost reply", sessions: threeParties, hands: 1, faults: zkmodel.Faults{Cuts: 1}},
 		{name: "a transfer, and a crash", sessions: threeParties, hands: 1, faults: zkmodel.Faults{Crashes: 1}},
 		{name: "a transfer, and an operator", sessions: threeParties, hands: 1, faults: zkmodel.Faults{Strikes: 1}},
+		{name: "two transfers, and an operator", sessions: threeParties, hands: 2, faults: zkmodel.Faults{Strikes: 1}},
 		{name: "a transfer and a resignation", sessions: twoParties, hands: 1, resigns: 2},
 		{name: "one session", sessions: []int{0, 0}, hands: 1, resigns: 1, faults: zkmodel.Faults{Cuts: 1, Expires: 1}},
 		{name: "functions that lead", sessions: twoParties, hands: 1, resigns: 1, works: 2, faults: zkmodel.Faults{Cuts: 1, Expires: 1}},
@@ -55,6 +56,8 @@ var (
 		{name: "a busy server, unobserved", sessions: twoParties, ignores: twoParties, hands: 1, resigns: 1, faults: zkmodel.Faults{Busy: 2}},
 		{name: "lagging followers, unobserved", sessions: threeParties, ignores: threeParties, hands: 1, resigns: 1, faults: zkmodel.Faults{Lags: 2, Cuts: 1}},
 		{name: "everything, unobserved", sessions: []int{0, 1, 1}, ignores: []int{0, 1, 2}, hands: 2, resigns: 2, works: 1, faults: zkmodel.Faults{Cuts: 3, Lates: 1, Expires: 1, Crashes: 1, Strikes: 1, Closes: 1}},
+		{name: "a restore", sessions: twoParties, resigns: 2, faults: zkmodel.Faults{Restores: 1}},
+		{name: "a restore, and a transfer", sessions: threeParties, hands: 1, resigns: 1, faults: zkmodel.Faults{Restores: 1}},
 		{name: "everything", sessions: []int{0, 1, 1}, hands: 2, resigns: 2, works: 1, faults: zkmodel.Faults{Cuts: 3, Lates: 1, Expires: 1, Crashes: 1, Strikes: 1, Closes: 1}},
 	}
 )
@@ -66,6 +69,7 @@ type (
 		newest                int64 // term
 		hands, resigns, works int8
 		history               *linemodel.History // of a random walk
+		guards                []string           // the paths of all that a leader has put into transactions
 	}
 	// A party is a candidate with all that it runs on.
 	party struct {
@@ -82,7 +86,7 @@ func newElectorate(s *campaign, keyed bool) *electorate {
 		hands: s.hands, resigns: s.resigns, works: s.works,
 	}
 	w.Root = campaignPath
-	w.Strikes = func(path string) bool { return strings.HasPrefix(path, znode.Join(campaignPath, candidatesNode)+"/") }
+	w.Strikes = func(path string) bool { return path != znode.Join(campaignPath, candidatesNode) }
 	if w.history = linemodel.NewHistory(linemodel.Capacity); keyed {
 		w.history = nil
 		w.Keyed()
@@ -93,7 +97,13 @@ func newElectorate(s *campaign, keyed bool) *electorate {
 		c := newCandidate(at, campaignPath, opts, fmt.Sprintf("%08d-0000-4000-8000-000000000000", i))
 		c.owned.Clock = at
 		p.Runner = zkmodel.Run(w.World, at, c.now, actors.Role[machine, input, effect, Event]{
-			Perform: c.perform, Observe: c.observe,
+			Perform: c.perform,
+			Observe: func(m machine, events []Event) {
+				c.observe(m, events)
+				if guard := c.Guard().Path(); m.term != 0 && !slices.Contains(w.guards, guard) {
+					w.guards = append(w.guards, guard)
+				}
+			},
 		}, func(_ input, before machine, did effects) { w.told(p, before, did) })
 		c.tell = p.Tell
 		w.all = append(w.all, p)
@@ -166,14 +176,19 @@ func (w *electorate) leader() (n *zkmodel.Node, r record) {
 // doomed reports whether what a candidate has is over, and it has yet to hear of that.
 func (w *electorate) doomed(p *party) bool {
 	guid := linemodel.GUID(p.M.place.Node())
-	return p.Dead || p.Session().Epoch() != p.M.place.Epoch() ||
-		guid != "" && slices.ContainsFunc(w.Struck, func(n zkmodel.Node) bool { return strings.Contains(n.Path, guid) })
+	return p.Dead || p.Session().Killed() || p.Session().Epoch() != p.M.place.Epoch() ||
+		guid != "" && slices.ContainsFunc(w.Struck, func(n zkmodel.Node) bool {
+			return strings.Contains(n.Path, guid) || strings.Contains(nodes.ParseLeader([]byte(n.Data)).Node, guid)
+		})
 }
 
 // remember notes in the history that a candidate leads, or leads no more.
 func (w *electorate) remember(p *party, ev Event) {
 	switch ev := ev.(type) { //nolint:gochecksumtype // the others tell nothing of that
 	case Elected:
+		if p.Session().Fresh() {
+			ev.Term = 0 // it may be smaller than one that was before
+		}
 		w.history.Enter(p.n, linemodel.Capacity, ev.Term)
 	case Deposed, Left:
 		w.history.Leave(p.n)
@@ -184,6 +199,9 @@ func (w *electorate) remember(p *party, ev Event) {
 func (w *electorate) told(p *party, _ machine, did effects) {
 	for _, ev := range did.Emit {
 		var ok bool
+		if w.Restored() {
+			p.stage.newest = 0 // terms may be smaller, of a leader that knows of no earlier ones
+		}
 		if p.stage, ok = p.stage.next(ev); !ok {
 			zkmodel.Violate("candidate %d: %T%v breaks the grammar", p.n, ev, ev)
 		}
@@ -191,7 +209,7 @@ func (w *electorate) told(p *party, _ machine, did effects) {
 		if w.remember(p, ev); !is || w.doomed(p) {
 			continue
 		}
-		if elected.Term <= w.newest {
+		if elected.Term <= w.newest && !p.Session().Fresh() {
 			zkmodel.Violate("candidate %d: term %d after %d", p.n, elected.Term, w.newest)
 		}
 		w.newest = elected.Term
@@ -201,9 +219,17 @@ func (w *electorate) told(p *party, _ machine, did effects) {
 	}
 }
 
-// Check implements [exploration.World].
+// Check implements [exploration.World]. Whatever an operator has deleted, no transaction with the
+// guard of a former leader is done when another leads.
 func (w *electorate) Check() {
 	leads := -1
+	if n, r := w.leader(); n != nil && r.Node != "" {
+		for _, guard := range w.guards {
+			if _, node := znode.Split(guard); node != r.Node && w.Node(guard) != nil {
+				zkmodel.Violate("%s leads, and the guard %s stands", r.Node, guard)
+			}
+		}
+	}
 	for _, p := range w.all {
 		if p.Ended() || p.M.term == 0 || w.doomed(p) {
 			continue

@@ -15,31 +15,31 @@ import (
 type Observer struct {
 	// Set by Observe, and constant.
 	session *session.Session
-	place   *place
+	store   *store
 	actor   *actors.Actor[input, LeaderChanged]
-	follow  follower  // reads the leader's node, anew in each epoch
+	follow  follower  // follows the leader, anew in each epoch
 	owned   owned.Set // ended by Close
 
 	mu   sync.Mutex
 	view view  // as of the newest step
-	err  error // why the watcher has ended; nil after Close
+	err  error // the reason for which the watcher has ended; nil after Close
 }
 
-// Observe reports which candidate leads at path, whether or not there is an election yet.
-// It watches one node, in the standard layout.
+// Observe returns an observer of the election at path, whether or not there is an election yet. In
+// the standard layout it watches one node.
 //
-// If opts is nil, the default options are used. An argument that is refused is named by
-// the error. A later failure ends the observer, and [Observer.Err] returns it.
+// If opts is nil, the default options are used. The error names the argument that is wrong. A later
+// failure ends the observer, and [Observer.Err] returns it.
 func Observe(s *session.Session, path string, opts *ObserveOptions) (*Observer, error) {
 	layout := client.Options(opts).Layout
 	if err := validate(s, path, Options{Layout: layout}); err != nil {
 		return nil, err
 	}
-	o := &Observer{session: s, place: newPlace(layout, path, "")}
-	o.follow = follower{place: o.place, owned: &o.owned}
-	o.actor = actors.Start(watcher{view: view{dir: o.place.dir}}, actors.Role[watcher, input, effect, LeaderChanged]{
+	o := &Observer{session: s, store: newStore(layout, path, "")}
+	o.follow = follower{store: o.store, owned: &o.owned}
+	o.actor = actors.Start(watcher{view: view{dir: o.store.dir}}, actors.Role[watcher, input, effect, LeaderChanged]{
 		Name:    "observer of election " + path,
-		Perform: func(effect, func(input)) {}, // a watcher asks for nothing
+		Perform: func(effect, func(input)) {}, // a watcher has no effects
 		Observe: o.observe,
 		Stop:    leave{},
 		Merge:   func(_, next LeaderChanged) (LeaderChanged, bool) { return next, true },
@@ -54,14 +54,14 @@ func Observe(s *session.Session, path string, opts *ObserveOptions) (*Observer, 
 	return o, nil
 }
 
-// Events returns the channel of changes, which is always the same one. It begins with the
-// present leader, merges to the newest change while nothing is received, and is closed
-// when the observer ends. The channel is closed after the last event: receive with "ev,
-// ok := <-events", because a select over a closed channel spins.
+// Events returns the channel of changes, always the same one. It begins with the present leader.
+// Changes that are not received merge into the newest. The channel is closed after the last event,
+// when the observer has ended: receive with "ev, ok := <-events", because a select over a closed
+// channel spins.
 func (o *Observer) Events() <-chan LeaderChanged { return o.actor.Events() }
 
-// Leader returns the leader, as far as is known, without waiting. It is false if there is
-// none.
+// Leader returns the leader by the newest knowledge, without waiting. It returns false if there is
+// none, and when the observer has ended.
 func (o *Observer) Leader() (leader Leader, known bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -72,34 +72,36 @@ func (o *Observer) Leader() (leader Leader, known bool) {
 // Done returns a channel that is closed when the observer has ended.
 func (o *Observer) Done() <-chan struct{} { return o.actor.Ended() }
 
-// Err returns why the observer has ended: [session.ErrClosed], or the error that keeps
-// the leader from being read, such as [session.ErrNoAuth]. It returns nil while the
-// observer goes on, and after Close.
+// Err returns the reason for which the observer has ended: [session.ErrClosed], or the error with
+// which the leader's node cannot be read, such as [session.ErrNoAuth]. It returns nil before the
+// end, and after Close.
 func (o *Observer) Err() error {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return o.err
 }
 
-// Close stops the observer. Changes that have not been received are discarded, but for
-// the last one. It may be called any number of times.
+// Close stops the observer. Changes that have not been received are discarded, except for the last
+// one. Close may be called any number of times.
 func (o *Observer) Close() {
 	o.owned.End()
 	o.actor.Close()
 }
 
-// observe keeps what the accessors return up to date with the watcher.
+// observe brings the accessors up to date with the watcher.
 func (o *Observer) observe(now watcher, events []LeaderChanged) {
 	o.mu.Lock()
-	o.view = now.view
+	if o.view = now.view; now.ended {
+		o.view = view{dir: o.store.dir} // it does not learn of later leaders
+	}
 	if now.err != nil {
-		o.err = fmt.Errorf("observe election %s: %w", o.place.path, now.err)
+		o.err = fmt.Errorf("observe election %s: %w", o.store.path, now.err)
 	}
 	o.mu.Unlock()
 
-	// The session's observer is the caller's code: it is not called with the lock held.
+	// The session's observer is the caller's code, so it is called without holding the lock.
 	for _, ev := range events {
-		client.Of(o.session).Observer().Leader(o.place.path, ev.Leader.Node, ev.Leader.Data, ev.Term)
+		client.Of(o.session).Observer().Leader(o.store.path, ev.Leader.Node, ev.Leader.Data, ev.Term)
 	}
 }
 
@@ -112,16 +114,24 @@ func (o *Observer) observe(now watcher, events []LeaderChanged) {
 //	     └─────────────────────┘  │
 //	                              └── leave, closed, or the leader cannot be read ► ended
 type watcher struct {
-	view  view  // set by each sighting that is not older; never cleared, so that a new session begins with what was emitted
-	epoch int   // set by Connected, never cleared; while set, a sighting of another epoch is late and means nothing
-	ended bool  // set by leave, the end of the sessions, or a leader that cannot be read; then inputs are ignored
-	err   error // set with ended: why; nil after leave
+	// Set by each sighting that is not older within its session; never cleared, so that the next
+	// session is compared with the emitted leader.
+	view view
+
+	// Set by Connected, never cleared. A sighting of another epoch is late, and ignored.
+	epoch int
+
+	// Set by leave, by the end of the sessions, and by a leader that cannot be read; then inputs
+	// are ignored.
+	ended bool
+
+	err error // set with ended: the reason; nil after leave
 }
 
-// Ended implements [actors.Machine]. The last leader that was seen stays.
+// Ended implements [actors.Machine].
 func (w watcher) Ended() bool { return w.ended }
 
-// Step implements [actors.Machine]. It shares its inputs with a candidate's machine.
+// Step implements [actors.Machine]. Its inputs have the type of a candidate's inputs.
 func (w watcher) Step(in input, out *actors.Effects[effect, LeaderChanged]) watcher {
 	if w.ended {
 		return w
@@ -130,14 +140,14 @@ func (w watcher) Step(in input, out *actors.Effects[effect, LeaderChanged]) watc
 	case heard:
 		switch ev := in.Event.(type) {
 		case session.Connected:
-			w.epoch = ev.Epoch // the follower reads anew
+			w.epoch, w.view = ev.Epoch, w.view.anew() // the follower begins anew too
 		case session.Closed:
 			w.ended, w.err = true, session.ErrClosed
 		case session.Suspended, session.Resumed, session.Expired:
 		}
 	case sighted:
 		var news bool
-		if in.epoch != w.epoch { // late, from a session that is over
+		if in.epoch != w.epoch { // late, of a session that is over
 			break
 		}
 		if w.view, news = w.view.see(in.sighting); news {
@@ -149,13 +159,15 @@ func (w watcher) Step(in input, out *actors.Effects[effect, LeaderChanged]) watc
 		}
 	case leave:
 		w.ended = true
-	case placed, touched, overlooked, resign, acknowledge, noted, restored, transfer, sought, handed, refused, lead, returned, overdue: // inputs of a candidate
+	// inputs of a candidate
+	case placed, touched, overlooked, resign, acknowledge, noted, transfer, sought, handed, refused, lead, returned, overdue, lapsed:
 	}
 	return w
 }
 
 // String describes the observer in one short line.
-func (o *Observer) String() string { return "observer of election " + o.place.path }
+func (o *Observer) String() string { return "observer of election " + o.store.path }
 
-// Format implements [fmt.Formatter]: every verb prints String, and reads no more than that.
+// Format implements [fmt.Formatter]: every verb prints the result of String, and reads nothing
+// else.
 func (o *Observer) Format(f fmt.State, _ rune) { client.Print(f, o) }

@@ -6,7 +6,7 @@ import (
 
 	"github.com/zkactors/zkactors/internal/client"
 	"github.com/zkactors/zkactors/internal/znode"
-	"github.com/zkactors/zkactors/primitives/internal/line"
+	"github.com/zkactors/zkactors/primitives/internal/contender"
 	"github.com/zkactors/zkactors/primitives/internal/recipe"
 	"github.com/zkactors/zkactors/session"
 )
@@ -16,41 +16,41 @@ const defaultLeadGrace = 10 * time.Second
 // Options are optional parameters for [New]. A nil *Options is equivalent to a zero
 // Options.
 type Options struct {
-	// Data is shown to every observer while this candidate leads: how to reach it, for
-	// example. The default, nil, is host:pid of the process; data that are empty, but not nil,
-	// are nothing.
+	// Data is shown to every observer while this candidate leads: its address, for example. The
+	// default, nil, is host:pid of the process. Data that is empty, but not nil, stays empty.
 	Data []byte
 
 	// Layout decides the names of nodes. The default is [Standard].
 	Layout Layout
 
-	// With IgnoreLeader the candidate does not follow the leader: [LeaderChanged] reports only its own terms,
-	// and [Candidate.Leader] knows no other leader. Without it every candidate reads the leader's node at
-	// each change; with it a succession costs the same however many candidates stand.
+	// With IgnoreLeader the candidate does not follow the leader: [LeaderChanged] reports only its
+	// own terms, and [Candidate.Leader] knows no other leader. Without it, every candidate reads
+	// the leader's node at each change. With it, the cost of a succession does not depend on the
+	// number of candidates.
 	IgnoreLeader bool
 
-	// LeadGrace is for how long a function of [Candidate.Lead] may go on after its context
-	// has ended, before that is reported. The default is 10 s.
+	// LeadGrace is the time that a function of [Candidate.Lead] has to return after the end of its
+	// context, before [Overrun] is emitted. The default is 10 s.
 	LeadGrace time.Duration
 }
 
 // ObserveOptions are optional parameters for [Observe] and [Candidates]. A nil
 // *ObserveOptions is equivalent to a zero ObserveOptions.
 type ObserveOptions struct {
-	// Layout is that of the candidates. The default is [Standard].
+	// Layout is the layout of the candidates. The default is [Standard].
 	Layout Layout
 }
 
 func (o *Options) withDefaults() Options {
 	v := client.Options(o)
-	v.Data = line.Identity(v.Data)
+	v.Data = contender.Identity(v.Data)
 	if v.LeadGrace == 0 {
 		v.LeadGrace = defaultLeadGrace
 	}
 	return v
 }
 
-// validate refuses what cannot be done, before any I/O.
+// validate refuses bad arguments, before any I/O.
 func validate(s *session.Session, path string, opts Options) error {
 	return recipe.Check(s, "election", path, func(valid bool) (errs []error) {
 		if valid {
@@ -68,13 +68,11 @@ func validate(s *session.Session, path string, opts Options) error {
 	})
 }
 
-// fits reports why the largest transaction of a candidate cannot be sent.
+// fits returns an error if the largest transaction of a candidate is too large to be sent.
 func fits(s *session.Session, path string, opts Options) error {
 	node := znode.GUIDName(znode.NewGUID(), "__lock__-2147483648")
-	r := record{Node: node, Acknowledged: true, Successor: node, Data: string(opts.Data)}.Bytes()
+	r := record{Node: node, Acknowledged: true, Succeeds: true, Successor: node, Data: string(opts.Data)}
 	own, leader := znode.Join(znode.Join(path, candidatesNode), node), znode.Join(path, leaderNode)
-	return client.Of(s).Fits(
-		session.CheckOp(own, 0), session.DeleteOp(own, 0), session.DeleteOp(leader, 0),
-		session.CreateOp(leader, r, session.Ephemeral), session.SetOp(leader, r, 0),
-	)
+	b := bid{dir: znode.Join(path, candidatesNode), leader: leader, successors: znode.Join(path, successorsNode), record: r}.succeeding(r, 0)
+	return client.Of(s).Fits(append(b.Take(), session.DeleteOp(own, 0))...)
 }

@@ -24,6 +24,7 @@ func TestRealElection(t *testing.T) {
 		}
 	})
 	t.Run("reconnects", func(t *testing.T) { realReconnects(t, ens) })
+	t.Run("a guard of a successor", func(t *testing.T) { realGuardOfASuccessor(t, ens) })
 	t.Run("frozen", func(t *testing.T) {
 		proxy := zktest.NewProxy(t, ens.Addrs()...)
 		realCutOff(t, ens, proxy.Addrs(), func() { proxy.Freeze(0, zktest.Both) })
@@ -66,6 +67,45 @@ func realAwait[E election.Event](t *testing.T, c *election.Candidate) (ev E) {
 			return ev
 		}
 	}
+}
+
+// realGuardOfASuccessor: an operator deletes the leader's node while the leader, to which it was
+// handed over, is cut off. The first in line is not elected while the guard of that leader passes.
+func realGuardOfASuccessor(t *testing.T, ens *zktest.Ensemble) {
+	const path, timeout = "/successor", 3 * time.Second
+	ctx := realContext(t)
+	proxy := zktest.NewProxy(t, ens.Addrs()...)
+	stand := func(addrs []string) *election.Candidate {
+		return check.Open(election.New(realOpen(t, addrs, timeout), path, nil))(t)
+	}
+	former := stand(ens.Addrs())
+	realAwait[election.Elected](t, former)
+	next := stand(ens.Addrs())
+	realAwait[election.Standing](t, next)
+	successor := stand(proxy.Addrs())
+	realAwait[election.Standing](t, successor)
+	check.Must(t, former.Transfer(ctx, successor.Node()))
+	term := realAwait[election.Elected](t, successor).Term
+	guard := successor.Guard()
+	operator := realOpen(t, ens.Addrs(), timeout)
+	_, err := operator.Multi(ctx, guard)
+	check.Must(t, err, "before")
+
+	proxy.Freeze(0, zktest.Both)
+	check.Must(t, operator.Delete(ctx, path+"/leader", session.AnyVersion))
+	for passes := true; passes; {
+		newer, _ := next.Leading()
+		_, err := operator.Multi(ctx, guard)
+		passes = err == nil
+		check.True(t, newer == 0 || !passes, "%s leads in term %d, and the guard of term %d passes", next.Node(), newer, term)
+		if !passes {
+			check.Is(t, err, election.ErrNotLeading)
+		}
+	}
+	elected := realAwait[election.Elected](t, next)
+	check.True(t, elected.Term > term, "term %d after %d", elected.Term, term)
+	proxy.Thaw(0)
+	realAwait[election.Deposed](t, successor)
 }
 
 func realCommands(t *testing.T, ens *zktest.Ensemble, layout election.Layout) {

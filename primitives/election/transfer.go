@@ -9,7 +9,7 @@ import (
 	"github.com/zkactors/zkactors/session"
 )
 
-// This file hands leadership over to another candidate:
+// This file has the transfer of the leadership to another candidate:
 //
 //	seeking ── there is none ► refused, and we lead on
 //	   │ found: Deposed
@@ -17,35 +17,34 @@ import (
 //	ceasing ── our function has returned
 //	   │
 //	   ▼
-//	offered ── the successor is gone, or cannot be told ► we resign
+//	offered ── the successor is gone, or cannot be notified ► we resign
 //	   │ it, or another, has taken our place
 //	   ▼
 //	settled ── the newer term is seen ► answered
 //
-// From ceasing on we lead no more, but keep our node: the successor's claim deletes it.
-// So no other candidate can be elected in between.
+// From ceasing on we no longer lead, but keep our node until the successor's claim deletes it. So
+// no other candidate can be elected in between.
 
-// A handing is a transfer under way. It is cleared when a newer term than ours is seen
-// after our place has ended, and when it fails.
+// A handing is a transfer under way. It is cleared when it fails, and when a newer term than ours
+// is seen after the end of our place.
 type handing struct {
-	tenure        // of ours, which ends with the phase seeking
+	tenure        // our own, which ends with the phase seeking
 	to     string // "" if there is none
-	data   string // of the node of that; set when it was found
+	data   string // of the successor's node; set when it is found
 	phase  phase
-	reply  actors.Reply[error] // cleared when it is answered, which may be before the end
+	reply  actors.Reply[error] // cleared by the answer, which may precede the end
 }
 
 type phase int8
 
 const (
-	seeking phase = iota // is there such a candidate
-	ceasing              // we lead no more; our function may still be running
+	seeking phase = iota // the successor's node is being read
+	ceasing              // we no longer lead; our function may still work
 	offered              // the successor is to take over
-	settled              // it, or another, does
+	settled              // the successor, or another candidate, has
 )
 
-// transfer hands over to another candidate. Nothing is given up before that candidate
-// is found.
+// transfer begins a transfer. Nothing is given up before the successor is found.
 func (t *turn) transfer(in transfer) {
 	switch {
 	case t.term == 0:
@@ -60,18 +59,18 @@ func (t *turn) transfer(in transfer) {
 	}
 }
 
-// hands reports whether the transfer of that term is in that phase. Answers for others
-// are too late.
+// hands reports whether a transfer of the term is under way, in the phase. Other answers are too
+// late.
 func (t *turn) hands(of tenure, p phase) bool {
 	return t.handing.to != "" && t.handing.tenure == of && t.handing.phase == p
 }
 
-// sought follows the search. When there is such a candidate, we lead no more from here
-// on; what we hold is handed over when our function has returned.
+// sought handles the answer to the search. If there is such a candidate, we no longer lead; we hand
+// over our place when our function has returned.
 func (t *turn) sought(in sought) {
 	switch {
 	case !t.hands(in.of.tenure, seeking):
-	case client.Over(in.err): // we shall be deposed
+	case client.Over(in.err): // we will be deposed
 	case session.Passing(in.err):
 		t.do(in.of)
 	case in.err != nil || !in.exists:
@@ -87,23 +86,27 @@ func (t *turn) sought(in sought) {
 	}
 }
 
-// handed follows the write of the successor's name. The successor claims by itself; we
-// watch that it does not vanish before.
+// handed handles the answer to the write of the successor's name. The successor then claims by
+// itself; we watch its node, which may be deleted before that.
 func (t *turn) handed(in handed) {
 	switch {
-	case !t.hands(in.of.tenure, offered), !t.place.Holding(), client.Over(in.err), in.gone: // the place is told of its end
+	// the place learns of its end by itself
+	case !t.hands(in.of.tenure, offered), !t.place.Holding(), client.Over(in.err), in.gone:
 	case in.err == nil:
 		t.do(expect{in.of.tenure, in.of.to})
+		if in.untold {
+			t.do(lapse{in.of.tenure})
+		}
 	case in.nobody:
 		t.fallBack(ErrNoCandidate)
-	case session.Passing(in.err): // to do it twice does no harm
+	case session.Passing(in.err): // a repetition does no harm
 		t.do(in.of)
 	default:
 		t.fallBack(in.err)
 	}
 }
 
-// fallBack resigns instead of handing over. The first in line leads then.
+// fallBack resigns instead of handing over. Then the first in line leads.
 func (t *turn) fallBack(why error) {
 	t.do(answer{t.handing.reply, fmt.Errorf("%w, so the leader has resigned", why)})
 	t.handing = handing{}

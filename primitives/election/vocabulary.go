@@ -8,58 +8,56 @@ import (
 
 // This file has the inputs and the effects of a candidate.
 
-// An input is an event that the machine reacts to. An answer carries the effect that it answers,
-// so that one for another term or epoch is known, and means nothing.
+// An input is an event that the machine reacts to. An answer carries the effect that it answers, so
+// that an answer for another term or epoch is recognised, and ignored.
 //
 //sumtype:decl
 type input interface{ input() }
 
 type (
-	// placed is for the place in line.
+	// placed is an input of the place in line.
 	placed struct{ line.Input }
-	// sighted tells what was read of the leader, in the epoch.
+	// sighted has a sighting of the leader, in the epoch.
 	sighted struct {
 		epoch int
 		sighting
 	}
-	// blinded tells that it cannot be read any more.
+	// blinded says that the leader's node cannot be read any more.
 	blinded struct {
 		epoch int
 		err   error
 	}
 
-	// touched says that our node was written to: a leader that hands over to us does
-	// so.
+	// touched says that our node was written to. A leader that hands over to us does that.
 	touched struct{ epoch int }
-	// overlooked answers glance, if there was nothing to see; sighted does otherwise.
+	// overlooked answers glance if the leader's node could not be read; otherwise sighted does.
 	overlooked struct {
 		of  glance
 		err error
 	}
 
-	// heard tells an observer what became of the session.
+	// heard is an event of the session, for an observer.
 	heard struct{ session.Event }
 
-	// leave is the command to end: to give up the place, whatever it is, and not to stand
-	// again.
+	// leave is the command to give up the place, whatever its state, and not to stand again.
 	leave struct{}
-	// resign is the command to give up the leadership of the term; 0 for any.
+	// resign is the command to give up the leadership of the term; 0 means any.
 	resign struct {
 		term   int64
 		prompt bool // the reply does not wait until the place is given up
 		reply  actors.Reply[error]
 	}
-	// acknowledge is the command to write down that the leader has done its procedure.
+	// acknowledge is the command to write that the leader has finished its preparations.
 	acknowledge struct{ reply actors.Reply[error] }
 	// transfer is the command to hand over to another candidate.
 	transfer struct {
 		node  string
 		reply actors.Reply[error]
 	}
-	// lead is the command to say when there is a term to lead in.
+	// lead is the command to reply when there is a term to lead in.
 	lead struct{ reply actors.Reply[termOrError] }
-	// returned tells that the function that led has returned, or does not want to any more,
-	// on whose behalf lead was told.
+	// returned says that the function of a lead command has returned, or that its call has given
+	// up.
 	returned struct{ of actors.Reply[termOrError] }
 
 	noted struct { // answers note
@@ -67,24 +65,25 @@ type (
 		zxid int64
 		err  error
 	}
-	restored struct { // answers restore
-		of  restore
-		err error
-	}
 	sought struct { // answers seek
 		of     seek
 		exists bool
-		data   string // of its node
+		data   string // of the candidate's node
 		err    error
 	}
 	handed struct { // answers hand
 		of     hand
 		err    error
 		nobody bool // there is no such candidate
-		gone   bool // our own node is gone: whatever happened to it is told otherwise
+		gone   bool // our own node is gone, which the place also learns
+		untold bool // the candidate's node could not be written to
 	}
-	refused struct{ of expect } // answers expect: the successor's node is gone, or cannot be watched
+
+	// refused answers expect: the successor's node is gone, or cannot be watched.
+	refused struct{ of expect }
+
 	overdue struct{ term int64 }
+	lapsed  struct{ of lapse } // answers lapse
 )
 
 func (placed) input()      {}
@@ -100,19 +99,19 @@ func (transfer) input()    {}
 func (lead) input()        {}
 func (returned) input()    {}
 func (noted) input()       {}
-func (restored) input()    {}
 func (sought) input()      {}
 func (handed) input()      {}
 func (refused) input()     {}
 func (overdue) input()     {}
+func (lapsed) input()      {}
 
 type termOrError struct {
 	term int64
 	err  error
 }
 
-// An effect is a request of the machine to its performer. Those that name an epoch must not be done in
-// another.
+// An effect is a request of the machine to its performer. An effect that names an epoch must not be
+// performed in another.
 //
 //sumtype:decl
 type effect interface{ effect() }
@@ -120,49 +119,46 @@ type effect interface{ effect() }
 type (
 	// inPlace is an effect of the place in line.
 	inPlace struct{ line.Effect }
-	// follow has us told of the leader.
+	// follow reports the leader, until unfollow.
 	follow struct{ epoch int }
-	// unfollow ends that.
+	// unfollow ends follow.
 	unfollow struct{}
 	// glance reads the leader's node once.
 	glance struct{ epoch int }
-	// note writes down that the leader has acknowledged.
+	// note writes that the leader has acknowledged.
 	note struct {
 		tenure
 		reply actors.Reply[error]
 	}
-	// restore writes the record of our term again, where another candidate has
-	// overwritten it.
-	restore struct {
-		tenure
-		acknowledged bool
-	}
-	// seek asks whether there is a candidate.
+	// seek reads whether there is such a candidate.
 	seek struct {
 		tenure
 		to string
 	}
-	// hand writes down who is to lead next, if there is such a candidate.
+	// hand writes the successor's name into the record, if there is such a candidate.
 	hand struct {
 		tenure
 		to           string
-		toData       string // what the node of that carries
+		toData       string // the data of the successor's node
 		acknowledged bool
 	}
-	// expect has us told when the successor's node is gone.
+	// expect reports when the successor's node is gone.
 	expect struct {
 		tenure
 		to string
 	}
-	// bear lets the function of a term go on for a while. It is answered by overdue, also
-	// when the function has returned by then.
+	// lapse waits for some time, in which a successor that could not be notified may find out by
+	// itself.
+	lapse struct{ tenure }
+	// bear waits for the grace period of the function of a term. overdue answers it, even if the
+	// function has returned by then.
 	bear struct{ term int64 }
 	// answer replies to a command.
 	answer struct {
 		reply actors.Reply[error]
 		err   error
 	}
-	// engage tells the function of Lead the term.
+	// engage gives the term to a call of Lead.
 	engage struct {
 		reply actors.Reply[termOrError]
 		termOrError
@@ -174,18 +170,18 @@ func (follow) effect()   {}
 func (unfollow) effect() {}
 func (glance) effect()   {}
 func (note) effect()     {}
-func (restore) effect()  {}
 func (seek) effect()     {}
 func (hand) effect()     {}
 func (expect) effect()   {}
+func (lapse) effect()    {}
 func (bear) effect()     {}
 func (answer) effect()   {}
 func (engage) effect()   {}
 
 type effects = actors.Effects[effect, Event]
 
-// A tenure is one term of our own. What is asked for in one has no consequence in
-// another: its epoch, term and node are compared.
+// A tenure is one term of our own. Answers carry it and are compared with it, so that a request of
+// one tenure has no consequence in another.
 type tenure struct {
 	epoch int
 	term  int64

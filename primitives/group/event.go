@@ -9,14 +9,14 @@ import (
 	"github.com/zkactors/zkactors/primitives/internal/recipe"
 )
 
-// The errors that callers can act on: the reasons of [Gone] and [Left], beside those of
+// The errors that callers can act on: the reasons of [Gone] and [Left], beside the errors of
 // package session.
 var (
 	// ErrDuplicate means that another session is a member with this id.
 	ErrDuplicate = presence.ErrDuplicate
 
-	// ErrNodeDeleted means that the node of the member was deleted: by another client, or by
-	// the server with the session, whose end is not known yet then.
+	// ErrNodeDeleted means that the node of the member was deleted: by another client, or by the
+	// server at the end of the session, which is not known yet.
 	ErrNodeDeleted = presence.ErrNodeDeleted
 
 	// ErrLeft means that the member has left on request.
@@ -27,16 +27,15 @@ var (
 type Member struct {
 	ID      string
 	Data    []byte
-	Session int64 // that it belongs to
-	Joined  int64 // the zxid at which it did: it grows
+	Session int64 // the id of its session
+	Joined  int64 // the zxid at which it joined; it grows, unless the servers come back with older data
 }
 
 // String returns the member in a few words.
 func (m Member) String() string { return fmt.Sprintf("%s=%q", m.ID, m.Data) }
 
-// An Event reports what becomes of a member, and of its group. It is one of [Joined],
-// [MembersChanged], [Blinded], [Suspended], [Resumed], [Gone] and [Left]; no other type
-// implements it.
+// An Event reports a change of a member, or of its group. It is one of [Joined], [MembersChanged],
+// [Blinded], [Suspended], [Resumed], [Gone] and [Left]; no other type implements it.
 //
 //sumtype:decl
 type Event interface {
@@ -48,16 +47,16 @@ type (
 	// Joined means that this handle is a member.
 	Joined struct{}
 
-	// MembersChanged reports the members, and how they differ from what this reader has
-	// received last; the first has every member in Added. All are in the order of their ids,
-	// and must not be modified.
+	// MembersChanged reports the members, and how they differ from the last MembersChanged that
+	// this reader has received; the first has every member in Added. All are in the order of their
+	// ids, and must not be modified.
 	MembersChanged struct {
 		Members []Member
 		Added   []Member
 		Changed []Member // with another payload, or left and joined again
 		Removed []Member // as they were
 
-		before []Member // what this reader knows
+		before []Member // those that this reader knows
 		first  bool
 	}
 
@@ -66,7 +65,7 @@ type (
 	// membership goes on.
 	Blinded struct{ Err error }
 
-	// Suspended means that the connection is lost. The membership will be at the Deadline
+	// Suspended means that the connection is lost. The membership is lost too at the Deadline,
 	// unless Resumed comes first. The last report of the others may be outdated.
 	Suspended struct{ Deadline time.Time }
 
@@ -74,12 +73,12 @@ type (
 	// member still.
 	Resumed struct{}
 
-	// Gone means that this handle is not a member any more, and joins again by itself. Err
-	// is [session.ErrExpired] or [ErrNodeDeleted].
+	// Gone means that this handle is not a member any more, and joins again by itself. Err is
+	// [session.ErrExpired] or [ErrNodeDeleted].
 	Gone struct{ Err error }
 
-	// Left is the last event. Err is nil if it was asked for, and else says why the
-	// membership, or the attempt at it, was given up.
+	// Left is the last event. Err says why the membership, or the attempt at it, was given up; it
+	// is nil after a Leave or Close.
 	Left struct{ Err error }
 )
 
@@ -108,7 +107,7 @@ func ids(members []Member) []string {
 	return recipe.Map(members, func(m Member) string { return m.ID })
 }
 
-// newChange returns the event that leads from what was known to what is.
+// newChange returns the event for the difference between two lists of members.
 func newChange(before, now []Member, first bool) MembersChanged {
 	e := MembersChanged{Members: now, before: before, first: first}
 	for i, j := 0, 0; i < len(before) || j < len(now); {
@@ -120,7 +119,7 @@ func newChange(before, now []Member, first bool) MembersChanged {
 			e.Added = append(e.Added, now[j])
 			j++
 		default:
-			if before[i].Joined != now[j].Joined || string(before[i].Data) != string(now[j].Data) {
+			if before[i].Joined != now[j].Joined || before[i].Session != now[j].Session || string(before[i].Data) != string(now[j].Data) {
 				e.Changed = append(e.Changed, now[j])
 			}
 			i++
@@ -130,7 +129,7 @@ func newChange(before, now []Member, first bool) MembersChanged {
 	return e
 }
 
-// empty reports whether the event tells its reader nothing.
+// empty reports whether the event has nothing new for its reader.
 func (e MembersChanged) empty() bool {
 	return !e.first && len(e.Added)+len(e.Changed)+len(e.Removed) == 0
 }

@@ -23,13 +23,12 @@ type Membership struct {
 	feed     feed
 }
 
-// Join becomes a member of the group at path, under the id and with the payload data,
-// and returns at once: [Membership.Events] tells what happens. A session that is not
-// connected joins when it is.
+// Join becomes a member of the group at path, under the id and with the payload data, and returns
+// at once: [Membership.Events] reports the progress. A session that is not connected joins when it
+// is.
 //
-// If opts is nil, the default options are used. The error names what is wrong with the
-// arguments, or wraps [ErrDuplicate] if this very session has a member with the id;
-// otherwise nothing fails here.
+// If opts is nil, the default options are used. The error names the argument that is refused, or
+// wraps [ErrDuplicate] if this very session has a member with the id. There is no other error.
 func Join(s *session.Session, path, id string, data []byte, opts *Options) (*Membership, error) {
 	o := client.Options(opts)
 	if err := validate(s, path, id, data, o); err != nil {
@@ -52,9 +51,9 @@ func Join(s *session.Session, path, id string, data []byte, opts *Options) (*Mem
 	return &Membership{session: s, path: path, id: id, kept: kept}, nil
 }
 
-// Enroll is [Join], and returns when the member stands. If ctx ends before that, the error is its
-// cause, and the membership is given up in the background. If it is given up for another reason,
-// such as [ErrDuplicate], the error wraps that.
+// Enroll is [Join], and returns when the member stands. If ctx ends first, the error is its cause,
+// and the membership is given up in the background. If the membership is given up for another
+// reason, such as [ErrDuplicate], the error wraps that.
 func Enroll(ctx context.Context, s *session.Session, path, id string, data []byte, opts *Options) (*Membership, error) {
 	if err := client.Usable(ctx); err != nil {
 		return nil, fmt.Errorf("group %s: enroll %s: %w", path, id, err)
@@ -77,9 +76,9 @@ func (m *Membership) ID() string { return m.id }
 //	(Joined (Suspended | Resumed)* Gone)* (Joined (Suspended | Resumed)*)? Left
 //
 // with [MembersChanged] anywhere before [Left], until [Blinded]. The group is watched only when
-// Events has been called. It begins with the newest event before the first call, and with Joined
-// before that if it is a member. The channel is closed after the last event: receive with "ev, ok :=
-// <-events", because a select over a closed channel spins.
+// Events has been called. The channel begins with the newest event before the first call, and with
+// Joined before that if the handle is a member. It is closed after the last event: receive with
+// "ev, ok := <-events", because a select over a closed channel spins.
 func (m *Membership) Events() <-chan Event {
 	events := m.kept.Events()
 	m.feed.begin(m.session, m.path, nil, func(in input) { _ = m.kept.Tell(in) })
@@ -89,7 +88,7 @@ func (m *Membership) Events() <-chan Event {
 // Done returns a channel that is closed when the membership was given up, for good.
 func (m *Membership) Done() <-chan struct{} { return m.kept.Done() }
 
-// Err returns why it was. It returns nil while it was not, and if that was asked for.
+// Err returns why the membership was given up; nil while it lasts, and after Leave.
 func (m *Membership) Err() error {
 	if err := m.kept.Err(); err != nil {
 		return fmt.Errorf("group %s: member %s: %w", m.path, m.id, err)
@@ -97,11 +96,10 @@ func (m *Membership) Err() error {
 	return nil
 }
 
-// Update replaces the payload. It returns nil when the server has it, or a newer one. If
-// ctx ends first it returns the cause, and the update goes on: it is made when the
-// session is connected again, and survives an expiry. If the membership ends first, the
-// error wraps the reason; what the server refuses is not stored, and the membership goes
-// on with the payload that it had.
+// Update replaces the payload. It returns nil when the server has the new payload, or a newer one.
+// If ctx ends first, it returns the cause, and the update goes on: it is made when the session is
+// connected again, and survives an expiry. If the membership ends first, the error wraps the
+// reason. If the server refuses the payload, the membership goes on with the last one.
 func (m *Membership) Update(ctx context.Context, data []byte) error {
 	err := fits(m.session, m.path, m.id, data)
 	if err == nil {
@@ -113,11 +111,11 @@ func (m *Membership) Update(ctx context.Context, data []byte) error {
 	return nil
 }
 
-// Leave leaves the group. It returns nil when that is confirmed, or the session that the
-// member belonged to is over; if the server refuses to delete the node for the timeout of
-// the session, its error. The member stays then, until the server allows the deletion or
-// the session ends. If ctx ends first it returns the cause, and the member leaves all the
-// same. If the membership had ended for another reason, it returns [Membership.Err].
+// Leave leaves the group. It returns nil when the deletion of the node is confirmed, or the session
+// of the member has ended. If the server refuses the deletion for the timeout of the session, Leave
+// returns the error of the server. The member then stays until the server allows the deletion or
+// the session ends. If ctx ends first, it returns the cause, and the member leaves all the same. If
+// the membership has ended for another reason, it returns [Membership.Err].
 func (m *Membership) Leave(ctx context.Context) error {
 	if err := m.kept.Leave(ctx); err != nil {
 		return fmt.Errorf("leave group %s: %w", m.path, err)
@@ -125,15 +123,15 @@ func (m *Membership) Leave(ctx context.Context) error {
 	return m.Err()
 }
 
-// Close leaves the group and waits as [Membership.Leave] does, at most until the
-// session's deadline has passed. Undelivered events are discarded, but for the last one.
-// It may be called any number of times.
+// Close leaves the group and waits as [Membership.Leave] does, at most until the session's deadline
+// has passed. Undelivered events are discarded, but for the last one. It may be called any number
+// of times.
 func (m *Membership) Close() {
 	m.kept.Close()
 	m.feed.close()
 }
 
-// A feed has a member or a watcher told of the group.
+// A feed delivers changes of the group to a member or a watcher.
 type feed struct {
 	mu     sync.Mutex
 	closed bool

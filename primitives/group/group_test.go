@@ -127,8 +127,8 @@ func TestJoinUpdateLeave(t *testing.T) {
 }
 
 // A crashed member is there until its session ends, and its successor joins then.
-// TestParentIsMadeOnce: many members of one session who join a group that nobody has joined yet make its node
-// once, and later ones do not ask for it.
+// TestParentIsMadeOnce: many members of one session who join a group that nobody has joined yet
+// make its node once, and later ones do not ask for it.
 func TestParentIsMadeOnce(t *testing.T) {
 	const many = 50
 	inBubble(t, zktest.Config{Latency: 10 * time.Millisecond}, func(w world) {
@@ -237,7 +237,8 @@ func TestLostReplies(t *testing.T) {
 		g := w.watch(other)
 		synctest.Wait()
 		fault(zktest.Match{Session: s.ID(), Skip: skip})
-		// Joined may be followed by Suspended before this goroutine asks for events, which begin with the newest.
+		// Joined may be followed by Suspended before this goroutine asks for events, which begin
+		// with the newest.
 		m := check.Have(group.Enroll(w.Context(), s, workers, "host-1", []byte("1"), nil))(w)
 		m.Events() // watches the group
 		check.OK(w, m.Update(w.Context(), []byte("2")))
@@ -426,17 +427,38 @@ func TestLaggingReplicas(t *testing.T) {
 			pass(100 * time.Millisecond)
 			select {
 			case ev := <-g.Events():
-				if now := string(ev.Members[0].Data); now < last {
-					w.Errorf("%s after %s", now, last)
-				} else {
-					last = now
+				now := "" // nobody: a replica that has not heard of the member yet, if nothing was told before
+				for _, m := range ev.Members {
+					now = string(m.Data)
 				}
+				if now < last {
+					w.Errorf("%q after %q: %v", now, last, ev)
+				}
+				last = now
 			default:
 			}
 		}
 		pass(10 * time.Second)
 		w.expect(g, "host-1=059")
 	})
+}
+
+// TestFirstReportBehindALag: a replica that lags has not heard of a member that stands. The first
+// report says what the replica has; with Sync it is as new as the call.
+func TestFirstReportBehindALag(t *testing.T) {
+	for _, sync := range []bool{false, true} {
+		inBubble(t, zktest.Config{Replicas: 2, Lag: 300 * time.Millisecond}, func(w world) {
+			s, other := w.OpenAt(0, options()), w.OpenAt(1, options())
+			synctest.Wait() // for the first syncs of the sessions, after which the replica is up to date
+			w.joined(s, "one", nil)
+			g := check.Open(group.Watch(other, workers, &group.WatchOptions{Sync: sync}))(w)
+			synctest.Wait()
+			first := <-g.Events()
+			check.Equal(w, len(first.Members) == 1, sync, "whether the first report", first, "has the member")
+			pass(time.Second)
+			w.expect(g, "host-1=one")
+		})
+	}
 }
 
 func TestSuspension(t *testing.T) {
@@ -567,7 +589,8 @@ func TestEnroll(t *testing.T) {
 	})
 }
 
-// TestJoinedIsKept: a reader of events that comes late is told of the membership, whatever came after it.
+// TestJoinedIsKept: a reader of events that comes late learns of the membership, whatever came
+// after it.
 func TestJoinedIsKept(t *testing.T) {
 	inBubble(t, zktest.Config{}, func(w world) {
 		m := check.Have(group.Enroll(w.Context(), w.open(), "/late", "me", nil, nil))(w)

@@ -12,12 +12,12 @@ import (
 	"github.com/zkactors/zkactors/watch"
 )
 
-// This file has the machines of a member and of a watcher, as pure functions. Package
-// presence keeps the node of a member; group.go and watch.go feed both.
+// This file has the machines of a member and of a watcher, as pure functions. Package presence
+// keeps the node of a member; group.go and watch.go feed both.
 //
-// A member is two things side by side: a node that presence keeps, whose events are told
-// at once, and a view of the group. The changes of the view are held back while the
-// session is suspended:
+// A member is two things side by side: a node that presence keeps, whose events are emitted at
+// once, and a view of the group. The changes of the view are held back while the session is
+// suspended:
 //
 //	Joined ─► changes are emitted ─ Suspended ─► they merge into held ─ Resumed ─► held is emitted
 
@@ -82,14 +82,13 @@ func (v view) id(path string) string {
 	return name
 }
 
-// An input is an event that the machine of a member or of a watcher reacts to. A watcher ignores those
-// of a node.
+// An input is an event that the machine of a member or of a watcher reacts to. A watcher ignores
+// inputs of a node.
 //
 //sumtype:decl
 type input interface{ input() }
 
-// effects accumulates what one step asks for: the effects of a kept node, and events of a
-// member.
+// effects accumulates the effects of one step: the effects of a kept node, and events of a member.
 type effects = actors.Effects[presence.Effect, Event]
 
 type (
@@ -112,7 +111,7 @@ func (leave) input()   {}
 type machine struct {
 	node presence.Machine
 	view view            // of the others, and of itself
-	held *MembersChanged // set by a change of the view, cleared when it is emitted; while set, the session is suspended
+	held *MembersChanged // set by a change of the view while the session is suspended, cleared when it is emitted
 }
 
 // Ended implements [actors.Machine]. A member ends with its node.
@@ -137,9 +136,10 @@ func (m machine) Step(in input, out *effects) machine {
 		}
 		return m.tell(out) // now, or after Resumed
 	case blinded:
-		// Membership does not depend on the view: the node is kept on. A closed session ends it anyway.
+		// Membership does not depend on the view: the node is kept on. A closed session ends it
+		// anyway.
 		if !errors.Is(in.err, session.ErrClosed) {
-			m = m.release(out) // the last that is known of the group, and why no more follows
+			m = m.release(out) // the last change, before the reason why no more follows
 			out.Emit = append(out.Emit, Blinded{in.err})
 		}
 	case leave:

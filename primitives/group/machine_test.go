@@ -171,3 +171,11 @@ func (m watcher) after(in input) (watcher, actors.Effects[presence.Effect, Membe
 func find(members []Member, id string) (int, bool) {
 	return slices.BinarySearchFunc(members, id, func(m Member, id string) int { return strings.Compare(m.ID, id) })
 }
+
+// TestMemberOfAnotherSession: the servers have come back with older data, and another session has
+// joined with the same number.
+func TestMemberOfAnotherSession(t *testing.T) {
+	before, now := []Member{{ID: "a", Session: 1, Joined: 5}}, []Member{{ID: "a", Session: 2, Joined: 5}}
+	change := newChange(before, now, false)
+	check.True(t, len(change.Changed) == 1 && change.Changed[0].Session == 2, "%+v", change)
+}

@@ -14,22 +14,22 @@ import (
 // Options are optional parameters for [Join]. A nil *Options is equivalent to a zero
 // Options.
 type Options struct {
-	// ConflictAfter is the time for which a member with the same id is taken for a ghost, and
-	// waited for; the wait begins anew with every one that comes, and after a suspension. The
-	// default is twice the timeout of the session: the server does not tell that of others, so
-	// that it must be set where an earlier version of the process had a longer one.
+	// ConflictAfter is the time for which a member with the same id counts as a ghost, whose end is
+	// waited for. The wait begins anew for another ghost, and after a suspension. The default is
+	// twice the timeout of the session. The server does not report the timeouts of other sessions:
+	// set ConflictAfter if an earlier version of the process had a longer timeout.
 	ConflictAfter time.Duration
 
-	// TakeOver replaces a member with the same id that is still there after ConflictAfter,
-	// instead of leaving with [ErrDuplicate]. It ends when this one has [Joined] for the
-	// first time. A node that no session owns is no member, and not replaced.
+	// TakeOver replaces a member with the same id that still stands after ConflictAfter, instead of
+	// leaving with [ErrDuplicate]. It means nothing once this member has [Joined]. A node that no
+	// session owns is no member, and is not replaced.
 	TakeOver bool
 }
 
 // WatchOptions are optional parameters for [Watch]. A nil *WatchOptions is equivalent
 // to a zero WatchOptions.
 type WatchOptions struct {
-	// Sync makes the first report at least as new as the call, for a round trip.
+	// Sync makes the first report at least as new as the call, which costs a round trip.
 	Sync bool
 }
 
@@ -60,7 +60,7 @@ func validateID(path, id string) error {
 	return session.ValidatePath(znode.Join(path, id))
 }
 
-// fits reports why the payload cannot be sent, in any of the requests it is sent in.
+// fits returns why the payload is too large for the requests that contain it.
 func fits(s *session.Session, path, id string, data []byte) error {
 	node := znode.Join(path, id)
 	if err := client.Of(s).Fits(session.DeleteOp(node, 0), session.CreateOp(node, data, session.Ephemeral)); err != nil {

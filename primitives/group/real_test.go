@@ -51,7 +51,8 @@ func TestRealGroup(t *testing.T) {
 	check.OK(t, members[1].Leave(ctx))
 	before := expect("host-0", "host-2")
 
-	// A member whose session expires is back by itself. The watcher may miss the moment in which it was gone.
+	// A member whose session expires is back by itself. The watcher may miss the moment in which it
+	// was gone.
 	proxy.Expire(sessions[2].ID())
 	for expect("host-0", "host-2")[1].Joined == before[1].Joined {
 	}

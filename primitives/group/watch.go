@@ -11,8 +11,8 @@ import (
 	"github.com/zkactors/zkactors/session"
 )
 
-// A Watcher looks on at a group, without being a member. Create it with [Watch]. It is
-// safe for concurrent use, and must be closed.
+// A Watcher observes a group without being a member. Create it with [Watch]. It is safe for
+// concurrent use, and must be closed.
 type Watcher struct {
 	session *session.Session
 	path    string
@@ -24,10 +24,10 @@ type Watcher struct {
 	err     error
 }
 
-// Watch looks on at the group at path, whether or not there is one.
+// Watch observes the group at path, whether or not there is one.
 //
-// If opts is nil, the default options are used. The error names what is wrong with the
-// arguments; what fails later ends the watch, and [Watcher.Err] says why.
+// If opts is nil, the default options are used. The error names the argument that is refused, and
+// why. A later failure ends the watch, and [Watcher.Err] returns it.
 func Watch(s *session.Session, path string, opts *WatchOptions) (*Watcher, error) {
 	if err := recipe.Check(s, "group", path, nil); err != nil {
 		return nil, err
@@ -63,8 +63,8 @@ func (w *Watcher) observe(now watcher, events []MembersChanged) {
 }
 
 // Events returns the channel of changes, which is always the same one. It begins with the present
-// members, and is closed when the watch ends. The channel is closed after the last event: receive
-// with "ev, ok := <-events", because a select over a closed channel spins.
+// members. The channel is closed after the last event: receive with "ev, ok := <-events", because a
+// select over a closed channel spins.
 func (w *Watcher) Events() <-chan MembersChanged { return w.actor.Events() }
 
 // Members returns the known members, without waiting, in the order of their ids. They must
@@ -78,9 +78,8 @@ func (w *Watcher) Members() []Member {
 // Done returns a channel that is closed when the watch has ended.
 func (w *Watcher) Done() <-chan struct{} { return w.actor.Ended() }
 
-// Err returns why the watch has ended: [session.ErrClosed], or the error that keeps the
-// group from being read, such as [session.ErrNoAuth]. It returns nil while it goes on,
-// and after Close.
+// Err returns why the watch has ended: [session.ErrClosed], or the error that keeps the group from
+// being read, such as [session.ErrNoAuth]. It returns nil before the end, and after Close.
 func (w *Watcher) Err() error {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -13,13 +13,15 @@ import (
 // ErrGone means that the contender has left, or does not hold any more.
 var ErrGone = errors.New("the contender is gone")
 
-// Break deletes the node of a contender, as a survey has it: the contender loses what it holds, or
-// its place in line, and the next in line may be granted it at once. A holder of this library is notified. One
-// that is cut off learns of that only at the deadline of its session: until then, only tokens and guards protect what
-// it works on. Prefer [github.com/zkactors/zkactors/primitives/lock.RevokeNode], which asks.
+// Break deletes the node of a contender of a survey: the contender loses its grant, or its place in
+// line, and the next in line may be granted it at once. A holder of this library is notified. A
+// holder that is cut off learns of that only at the deadline of its session: until then, only
+// tokens and guards protect the data that it works on. Prefer
+// [github.com/zkactors/zkactors/primitives/lock.RevokeNode], which asks.
 //
-// Nothing is deleted if the node is not that of the survey, by its Czxid: the error wraps [ErrGone]. A leader's
-// record is deleted with it. If the error wraps [session.ErrUnknownOutcome], it may have been done.
+// Nothing is deleted if the node has another Czxid than in the survey: the error wraps [ErrGone]. A
+// leader's record is deleted with its node. If the error wraps [session.ErrUnknownOutcome], the
+// node may have been deleted.
 func Break(ctx context.Context, s *session.Session, c Contender) error {
 	err := client.CheckContext(ctx)
 	if err == nil {

@@ -13,8 +13,8 @@ import (
 	"github.com/zkactors/zkactors/session"
 )
 
-// Look surveys the node at path and the nodes below it. It brings the server up to date first, unless
-// that has no quorum. If ctx ends first, the error is its cause.
+// Look surveys the node at path and the nodes below it. It brings the server up to date first,
+// unless that has no quorum. If ctx ends first, the error is its cause.
 //
 // If opts is nil, the default options are used.
 func Look(ctx context.Context, s *session.Session, path string, opts *Options) (*Survey, error) {
@@ -43,8 +43,8 @@ func Look(ctx context.Context, s *session.Session, path string, opts *Options) (
 	}
 }
 
-// sortedKeys returns what is to be read, in the order in which that is requested: lists before nodes, so that a
-// claim is not older than the line.
+// sortedKeys returns keys in the order of their reads: lists before nodes, so that a claim is not
+// older than the line.
 func sortedKeys(wants map[key]care) []key {
 	keys := make([]key, 0, len(wants))
 	for k := range wants {
@@ -101,8 +101,8 @@ func readAll(ctx context.Context, s *session.Session, keys []key, window int, kn
 	return nil
 }
 
-// readOnce reads a node. Of a node that may not be read it answers with the Stat, which any client may
-// read.
+// readOnce reads a node. Of a node that may not be read it answers with the Stat, which any client
+// may read.
 func readOnce(requests session.Async, k key, answer func(*found)) {
 	got := func(f *found) {
 		if !f.forbidden() {

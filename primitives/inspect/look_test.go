@@ -285,7 +285,7 @@ func TestTransactions(t *testing.T) {
 		tx := must[*commit.Transaction](t)(commit.Begin(t.Context(), all[1], "/tx/t1", &commit.Options{Sites: []string{"a", "b"}, Deadline: time.Hour}))
 		defer tx.Close()
 		synctest.Wait() // until the site knows it
-		check.Must(t, a.Vote(t.Context(), "t1", commit.Yes))
+		check.Must(t, a.Vote(t.Context(), tx.Tx(), commit.Yes))
 		thing := the(t, look(t, all[1], "/"))
 		if thing.Kind != inspect.Transactions || len(thing.Transactions) != 1 {
 			t.Fatalf("%+v", thing)

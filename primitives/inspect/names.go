@@ -21,7 +21,7 @@ type species struct {
 	grammar *nodes.Grammar
 	recipe  Kind
 	layout  string
-	wants   string // what all contenders want; "" if their kind says so
+	wants   string // [Contender.Wants] of all contenders; "" if their kind says it
 }
 
 const (
@@ -36,8 +36,8 @@ const (
 	mixed       = "mixed"
 )
 
-// allSpecies are those whose contenders stand in the order of their numbers. Curator's mutex is named as in
-// the published recipe.
+// allSpecies are the species whose contenders stand in the order of their numbers. Curator's mutex
+// is named as in the published recipe.
 //
 //nolint:gochecknoglobals // they are constant
 var allSpecies = []species{
@@ -58,7 +58,7 @@ type standing struct {
 	weight   int // of a lease
 }
 
-// want returns what the contender wants.
+// want returns [Contender.Wants].
 func (s standing) want() string { return cmp.Or(s.wants, s.Kind.String()) }
 
 // parseStanding reads the name of a contender in line order.
@@ -107,7 +107,8 @@ func layoutOf(all []standing) (Kind, string) {
 	return recipe, layout
 }
 
-// ranks returns the contenders of a lock with priorities among the names, in the order in which they go.
+// ranks returns the contenders of a lock with priorities among the names, in the order in which
+// they go.
 func ranks(names []string) []standing {
 	var all []standing
 	for _, r := range priority.Ranks(names) {
@@ -118,7 +119,7 @@ func ranks(names []string) []standing {
 
 func isPrioritized(data []byte, names []string) bool {
 	_, ranked := nodes.ParseRank(firstOr(names, ""))
-	return ranked || priority.IsPriority(data)
+	return ranked || nodes.IsPriority(data)
 }
 
 func firstOr(all []string, or string) string {

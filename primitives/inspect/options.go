@@ -20,15 +20,15 @@ type Options struct {
 	// The default is 0: no bound.
 	MaxWaiters int
 
-	// MaxWatched bounds the watches that [Watch] keeps. Nodes beyond are read again every five seconds,
-	// and after each change. The default is 5,000.
+	// MaxWatched bounds the watches that [Watch] keeps. Nodes beyond are read again every five
+	// seconds, and after each change. The default is 5,000.
 	MaxWatched int
 
 	// Window bounds how many reads are under way at once. The default is 128.
 	Window int
 
-	// Pause is the time for which [Watch] gathers changes before it reads them. It is longer by 50 µs for each
-	// node of the last survey. The default is 250 ms.
+	// Pause is the time for which [Watch] gathers changes before it reads them. It is longer by 50
+	// µs for each node of the last survey. The default is 250 ms.
 	Pause time.Duration
 }
 
@@ -41,7 +41,7 @@ func (o *Options) withDefaults() Options {
 	return v
 }
 
-// validate names what is wrong, before any I/O.
+// validate refuses bad arguments, before any I/O.
 func validate(s *session.Session, path string, o Options) error {
 	return client.Validate("inspect", s, func() error { return o.validate(path) })
 }

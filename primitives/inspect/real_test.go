@@ -50,74 +50,85 @@ func shape(t inspect.Thing) string {
 	return strings.TrimSpace(state)
 }
 
-// Recipes of Curator and kazoo, and ours beside them, on a real server.
+// Recipes of Curator and kazoo, of each generation and of both, and ours beside them, on a real
+// server.
 func TestRealCrowd(t *testing.T) {
-	t.Parallel()
-	ens := zktest.StartEnsemble(t, 1, zktest.NoSync())
-	company := peers.NewCompany(t, ens.Addrs())
+	peers.Meet(t, map[string]peers.Play{"crowd": crowd}, map[string]peers.Play{"crowd": crowd})
+}
+
+func crowd(t *testing.T, ens *zktest.Ensemble, company *peers.Company) {
+	t.Helper()
 	s, operator := openReal(t, ens.Addrs()), openReal(t, ens.Addrs())
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
-	curator, kazoo := company.Peer(t, peers.Curator), company.Peer(t, peers.Kazoo)
-	peer := map[peers.Library]*peers.Peer{peers.Curator: curator, peers.Kazoo: kazoo}
-	hold := func(kind peers.Kind, path string) *peers.Claim {
-		claim, err := peer[kind.Library()].Acquire(ctx, kind, path)
+	all := map[peers.Library][]*peers.Peer{peers.Curator: company.Peers(t, peers.Curator), peers.Kazoo: company.Peers(t, peers.Kazoo)}
+	asked := 0
+	peer := func(kind peers.Kind) *peers.Peer { // of one generation after the other
+		asked++
+		return all[kind.Library()][asked%len(all[kind.Library()])]
+	}
+	root := company.At("/crowd")
+	hold := func(kind peers.Kind, name string) *peers.Claim {
+		claim, err := peer(kind).Acquire(ctx, kind, root+name)
 		ok(t, err)
 		t.Cleanup(func() { _ = claim.Release(context.WithoutCancel(ctx)) })
 		return claim
 	}
-	wait := func(kind peers.Kind, path string) {
-		claim, err := peer[kind.Library()].Join(kind, path, 0)
+	wait := func(kind peers.Kind, name string) {
+		claim, err := peer(kind).Join(kind, root+name, 0)
 		ok(t, err)
 		t.Cleanup(func() { _ = claim.Release(context.WithoutCancel(ctx)) })
 	}
-	ours := func(path string, layout lock.Layout) {
-		l, err := lock.NewWrite(s, path, &lock.Options{Layout: layout})
+	ours := func(name string, layout lock.Layout) {
+		l, err := lock.NewWrite(s, root+name, &lock.Options{Layout: layout})
 		ok(t, err)
 		t.Cleanup(l.Close)
 	}
 	crowd := map[string]string{
-		"/crowd/curator-mutex": "standard lock: exclusive! write", "/crowd/curator-rw": "curator lock: read! write",
-		"/crowd/curator-latch": "curator election: lead! lead", "/crowd/curator-semaphore": "curator semaphore: lease! lease! lease",
-		"/crowd/curator-queue": "curator queue: 2", "/crowd/kazoo-lock": "kazoo lock: exclusive! exclusive",
-		"/crowd/kazoo-semaphore": "kazoo semaphore: lease! lease! lease", "/crowd/kazoo-queue": "kazoo queue: 2",
-		"/crowd/kazoo-locking-queue": "kazoo queue: 2", "/crowd/kazoo-barrier": "barrier:",
-		"/crowd/curator-double": "published double barrier: 1", "/crowd/kazoo-double": "published double barrier: 1",
+		"/curator-mutex": "standard lock: exclusive! write", "/curator-rw": "curator lock: read! write",
+		"/curator-downgraded": "curator lock: read! write",
+		"/curator-latch":      "curator election: lead! lead", "/curator-semaphore": "curator semaphore: lease! lease! lease",
+		"/curator-queue": "curator queue: 2", "/kazoo-lock": "kazoo lock: exclusive! exclusive",
+		"/kazoo-semaphore": "kazoo semaphore: lease! lease! lease", "/kazoo-queue": "kazoo queue: 2",
+		"/kazoo-locking-queue": "kazoo queue: 2", "/kazoo-barrier": "barrier:",
+		"/curator-double": "published double barrier: 1", "/kazoo-double": "published double barrier: 1",
 	}
-	hold(peers.CuratorMutex, "/crowd/curator-mutex")
-	ours("/crowd/curator-mutex", lock.Standard)
-	hold(peers.CuratorRead, "/crowd/curator-rw")
-	ours("/crowd/curator-rw", lock.Curator)
-	hold(peers.KazooLock, "/crowd/kazoo-lock")
-	ours("/crowd/kazoo-lock", lock.Kazoo)
-	hold(peers.CuratorLatch, "/crowd/curator-latch")
-	c, err := election.New(s, "/crowd/curator-latch", &election.Options{Layout: election.Curator})
+	hold(peers.CuratorMutex, "/curator-mutex")
+	ours("/curator-mutex", lock.Standard)
+	hold(peers.CuratorRead, "/curator-rw")
+	ours("/curator-rw", lock.Curator)
+	hold(peers.CuratorDowngraded, "/curator-downgraded")
+	ours("/curator-downgraded", lock.Curator)
+	hold(peers.KazooLock, "/kazoo-lock")
+	ours("/kazoo-lock", lock.Kazoo)
+	hold(peers.CuratorLatch, "/curator-latch")
+	c, err := election.New(s, root+"/curator-latch", &election.Options{Layout: election.Curator})
 	ok(t, err)
 	defer c.Close()
-	for kind, path := range map[peers.Kind]string{peers.CuratorSemaphore.Of(2): "/crowd/curator-semaphore", peers.KazooSemaphore.Of(2): "/crowd/kazoo-semaphore"} {
+	for kind, path := range map[peers.Kind]string{peers.CuratorSemaphore.Of(2): "/curator-semaphore", peers.KazooSemaphore.Of(2): "/kazoo-semaphore"} {
 		hold(kind, path)
 		hold(kind, path)
 		wait(kind, path)
 	}
 	for kind, path := range map[peers.Kind]string{
-		peers.CuratorQueue: "/crowd/curator-queue", peers.KazooQueue: "/crowd/kazoo-queue", peers.KazooLockingQueue: "/crowd/kazoo-locking-queue",
+		peers.CuratorQueue: "/curator-queue", peers.KazooQueue: "/kazoo-queue", peers.KazooLockingQueue: "/kazoo-locking-queue",
 	} {
 		claim := hold(kind, path)
 		ok(t, claim.Put(ctx, "a", 100))
 		ok(t, claim.Put(ctx, "b", 100))
 	}
-	ok(t, kazoo.Raise(ctx, peers.KazooBarrier, "/crowd/kazoo-barrier"))
-	hold(peers.CuratorDouble.Of(1), "/crowd/curator-double")
-	hold(peers.KazooDouble.Of(1), "/crowd/kazoo-double")
+	ok(t, peer(peers.KazooBarrier).Raise(ctx, peers.KazooBarrier, root+"/kazoo-barrier"))
+	hold(peers.CuratorDouble.Of(1), "/curator-double")
+	hold(peers.KazooDouble.Of(1), "/kazoo-double")
 
-	w, err := inspect.Watch(operator, "/crowd", nil)
+	w, err := inspect.Watch(operator, root, nil)
 	ok(t, err)
 	defer w.Close()
 	var seen map[string]string
 	matches := func(survey *inspect.Survey) bool {
 		seen = make(map[string]string)
 		for _, thing := range survey.Things {
-			seen[thing.Path] = shape(thing)
+			seen[strings.TrimPrefix(thing.Path, root)] = shape(thing)
 		}
 		for path, want := range crowd {
 			if seen[path] != want {
@@ -140,7 +151,7 @@ func TestRealCrowd(t *testing.T) {
 			break
 		}
 	}
-	survey, err := inspect.Look(ctx, operator, "/crowd", nil)
+	survey, err := inspect.Look(ctx, operator, root, nil)
 	ok(t, err)
 	if !matches(survey) {
 		t.Error(seen)

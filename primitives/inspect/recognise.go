@@ -14,16 +14,16 @@ import (
 	"github.com/zkactors/zkactors/session"
 )
 
-// This file recognises what stands in nodes that have been read, as a pure function: it
-// returns the things, or the nodes that have to be read first.
+// This file recognises recipes in nodes that have been read, as a pure function: it returns the
+// things, or the nodes that have to be read first.
 
-// A key names something that is read.
+// A key names a read: of the data of a node, or of the names of its children.
 type key struct {
 	path   string
 	aspect session.Aspect
 }
 
-// A care says how long what was read is good for.
+// A care says how long the result of a read is good for.
 type care int8
 
 const (
@@ -48,10 +48,10 @@ type recogniser struct {
 	limit int                    // of nodes
 	waits int                    // how many waiters of a line; 0 for all
 	read  func(key, care) *found // nil if it was not read yet
-	live  bool                   // the nodes are watched: one without children may have some later
+	live  bool                   // the nodes are watched: a node without children may have some later
 
-	asked     map[key]care // all that was read, or is to be
-	wants     map[key]care // all that is to be read
+	asked     map[key]care // all reads, made or not
+	wants     map[key]care // the reads that are to be made
 	truncated bool
 	things    []Thing
 }
@@ -60,7 +60,8 @@ func newRecogniser(o Options, live bool, read func(key, care) *found) *recognise
 	return &recogniser{limit: o.MaxNodes, waits: o.MaxWaiters, read: read, live: live, asked: make(map[key]care), wants: make(map[key]care)}
 }
 
-// ephemeralLeast is the owner of containers; those of nodes with a TTL are below ephemeralSpecial.
+// The owners of nodes that stay when their session ends: of containers, and in the upper eight bits
+// of nodes with a TTL.
 const (
 	containerOwner   = -1 << 63
 	ephemeralSpecial = 0xff
@@ -83,7 +84,7 @@ func sessionText(id int64) string {
 
 func since(ms int64) time.Time { return time.UnixMilli(ms).UTC() }
 
-// get returns what was read, and nil if it is to be read.
+// get returns the result of a read, and nil if the read is to be made.
 func (r *recogniser) get(path string, aspect session.Aspect, c care) *found {
 	k := key{path, aspect}
 	if _, again := r.asked[k]; !again && len(r.asked) == r.limit {
@@ -132,7 +133,7 @@ func (r *recogniser) survey(path string) *Survey {
 
 func (r *recogniser) add(t Thing) { r.things = append(r.things, t) }
 
-// unreadable adds a directory that cannot be read, and reports whether it is one.
+// unreadable adds a directory that cannot be read, and reports whether it is such a directory.
 func (r *recogniser) unreadable(path string, f *found) bool {
 	switch {
 	case f.err == nil, errors.Is(f.err, errTooMany):
@@ -187,7 +188,7 @@ func (r *recogniser) empty(path string, n *found) bool {
 	return true
 }
 
-// recipe adds the recipe whose path it is, and reports whether there is one.
+// recipe adds the recipe whose path it is, and reports whether there is a recipe.
 func (r *recogniser) recipe(path string, n *found, names []string) bool {
 	has := func(name string) bool { return slices.Contains(names, name) }
 	_, double := nodes.ParseRounds(n.data)
@@ -211,7 +212,8 @@ func (r *recogniser) recipe(path string, n *found, names []string) bool {
 	return true
 }
 
-// contenders reads the nodes of contenders, and adds them to the line of the thing. So many are known to hold, and stand first.
+// contenders reads the nodes of contenders, and adds them to the line of the thing. So many are
+// known to hold, and stand first.
 func (r *recogniser) contenders(t *Thing, dir string, all []standing, hold int) []Contender {
 	t.Line += len(all)
 	if r.waits > 0 {
@@ -246,9 +248,9 @@ func (r *recogniser) line(path string, names []string) {
 	all := standings(names)
 	kind, layout := layoutOf(all)
 	t := Thing{Path: path, Kind: kind, Layout: layout}
-	var front, read nodes.Front
+	var ahead, read nodes.Ahead
 	hold := 0
-	for hold < len(all) && front.Holds(all[hold].Kind) {
+	for hold < len(all) && ahead.Holds(all[hold].Kind) {
 		hold++
 	}
 	t.Contenders = r.contenders(&t, path, all, hold)
@@ -340,8 +342,8 @@ func (r *recogniser) semaphore(path string, n *found, names []string) {
 	r.add(t)
 }
 
-// curatorSemaphore adds the leases of Curator's semaphore. Its contenders queue for a mutex, and the one that has it
-// waits among the leases.
+// curatorSemaphore adds the leases of Curator's semaphore. Its contenders queue for a mutex, and
+// its holder waits among the leases.
 func (r *recogniser) curatorSemaphore(locks, leases string, all []standing, t *Thing) {
 	l := r.list(locks)
 	if l == nil {
@@ -380,8 +382,8 @@ func (t *Thing) queue(all []Contender) {
 	}
 }
 
-// kazooSemaphore adds a semaphore of kazoo: leases under the path, and beside it a lock for the contenders that
-// want one.
+// kazooSemaphore adds a semaphore of kazoo: leases under the path, and beside it a lock for the
+// contenders that want one.
 func (r *recogniser) kazooSemaphore(path string, n *found, names []string) {
 	t := Thing{Path: path, Kind: Semaphore, Layout: kazoo}
 	t.Limit, _ = nodes.ParsePositive(strings.TrimSpace(string(n.data)))
@@ -459,7 +461,8 @@ func (r *recogniser) double(path string, n *found) {
 	r.add(t)
 }
 
-// manyClaims is the number of claims of a queue that are read, and manyBuckets of its buckets that are watched.
+// manyClaims is the number of claims of a queue that are read, and manyBuckets of its buckets that
+// are watched.
 const (
 	manyClaims  = 1000
 	manyBuckets = 16
@@ -534,7 +537,8 @@ func (r *recogniser) flat(path string, names []string) bool {
 	return true
 }
 
-// oldest returns when the oldest of the items was put. The first of them may have been taken since they were listed.
+// oldest returns when the oldest of the items was put. The first of them may have been taken since
+// they were listed.
 func (r *recogniser) oldest(dir string, names []string) time.Time {
 	const first = 8
 	all := items.Line(names)
@@ -550,7 +554,7 @@ func (r *recogniser) oldest(dir string, names []string) time.Time {
 	return time.Time{}
 }
 
-// earlier returns the earlier of two times, of which those that are zero do not count.
+// earlier returns the earlier of two times. The zero time does not count.
 func earlier(a, b time.Time) time.Time {
 	if a.IsZero() || !b.IsZero() && b.Before(a) {
 		return b
@@ -573,14 +577,14 @@ const (
 	readyNode = "ready" // beside the members of a double barrier of the published recipe, when all are in
 )
 
-// directory adds what stands below a path that is no recipe's.
+// directory adds the things below a path that is no recipe's.
 func (r *recogniser) directory(path string, names []string) {
 	var leaves []leafNode
 	var txs []string
 	for _, name := range names {
 		node := znode.Join(path, name)
 		base, beside := strings.CutSuffix(name, semaphoreLock)
-		if beside && slices.Contains(names, base) || node == systemNodes || slices.Contains([]string{nodes.ConfigMarkers, nodes.QueueReceipts, nodes.Sites, nodes.TransactionRecords}, name) {
+		if beside && slices.Contains(names, base) || node == systemNodes || nodes.Beside(name) {
 			continue
 		}
 		if n := r.node(node, watched); n != nil && n.err == nil {
@@ -599,7 +603,7 @@ func (r *recogniser) directory(path string, names []string) {
 	r.leaves(path, leaves)
 }
 
-// transactions adds those below a path.
+// transactions adds the transactions below a path.
 func (r *recogniser) transactions(path string, names, ids []string) {
 	t := Thing{Path: path, Kind: Transactions}
 	var present []string
@@ -691,7 +695,8 @@ func (r *recogniser) leaves(path string, all []leafNode) {
 	}
 }
 
-// isBarrier recognises a barrier, and the gate of a session: that carries an id, and was written once.
+// isBarrier recognises a barrier, and the gate of a session: that carries an id, and was written
+// once.
 func isBarrier(n leafNode) bool {
 	if sessionOf(n.stat) != 0 {
 		return strings.HasPrefix(string(n.data), "gate-") && n.stat.Version == 1

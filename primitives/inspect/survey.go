@@ -37,18 +37,20 @@ type Thing struct {
 	Path string `json:"path"`
 	Kind Kind   `json:"kind"`
 
-	// Layout is "standard", "curator", "kazoo", "prioritized", "published", or "mixed" where contenders of several
-	// layouts stand that do not respect each other. It is "" where there is only one.
+	// Layout is "standard", "curator", "kazoo", "prioritized", "published", or "mixed" where
+	// contenders of several layouts stand that do not respect each other. It is "" for a recipe
+	// that has only one layout.
 	Layout string `json:"layout,omitempty"`
 
 	// Contenders stand in line for a lock, a semaphore or an election, the first in line first.
 	Contenders []Contender `json:"contenders,omitempty"`
 
-	// Line is the number of contenders in line, by their names. [Options.MaxWaiters] bounds how many of them Contenders has.
+	// Line is the number of contenders in line, by their names. [Options.MaxWaiters] bounds how
+	// many of them Contenders has.
 	Line int `json:"line,omitempty"`
 
-	// Limit is that of a semaphore, 0 if it is unknown. Held is the weight that is held in sum. Room is the rest
-	// of the limit, and negative if the limit was lowered below what is held.
+	// Limit is the limit of a semaphore, 0 if it is unknown. Held is the sum of the weights that
+	// are held. Room is the rest of the limit, and negative if the limit was lowered below Held.
 	Limit int `json:"limit,omitempty"`
 	Held  int `json:"held,omitempty"`
 	Room  int `json:"room,omitempty"`
@@ -62,8 +64,8 @@ type Thing struct {
 	Members      []Entry       `json:"members,omitempty"` // of a group
 	Values       []Entry       `json:"values,omitempty"`
 
-	// Forbidden says that the session may not read all of it. Problem says what, or why else it
-	// could not be read.
+	// Forbidden says that the session may not read all of it. Problem names that part, or says why
+	// else it could not be read.
 	Forbidden bool   `json:"forbidden,omitempty"`
 	Problem   string `json:"problem,omitempty"`
 }
@@ -101,17 +103,19 @@ type Leader struct {
 	Successor    string    `json:"successor,omitempty"` // the candidate to which it hands over
 }
 
-// A QueueState is that of a queue.
+// A QueueState is the state of a queue.
 type QueueState struct {
 	Items   int `json:"items"`             // all of them
 	Delayed int `json:"delayed,omitempty"` // of these are not due, or have been delayed
 	Buckets int `json:"buckets,omitempty"` // in which they stand
 
-	// Oldest is when the oldest item was put: claimed items count, delayed ones do not. Of a queue with priorities only
-	// the first sixteen buckets are searched. It is zero if there is no such item.
+	// Oldest is when the oldest item was put: claimed items count, delayed ones do not. Of a queue
+	// with priorities only the first sixteen buckets are searched. It is zero if there is no such
+	// item.
 	Oldest time.Time `json:"oldest,omitzero"`
 
-	// Claimed is the number of items that consumers have claimed, and Claims has the first of these claims.
+	// Claimed is the number of items that consumers have claimed, and Claims has the first of these
+	// claims.
 	Claimed int     `json:"claimed"`
 	Claims  []Claim `json:"claims,omitempty"`
 
@@ -119,7 +123,7 @@ type QueueState struct {
 	Producers int `json:"producers,omitempty"` // that wait for room
 }
 
-// A Claim is that of a consumer to an item.
+// A Claim reserves an item of a queue for a consumer.
 type Claim struct {
 	Item     string    `json:"item"` // its id
 	Consumer string    `json:"consumer,omitempty"`
@@ -135,7 +139,7 @@ type Raised struct {
 	Forbidden bool      `json:"forbidden,omitempty"`
 }
 
-// Rounds are those of a double barrier.
+// Rounds is the state of a double barrier.
 type Rounds struct {
 	Round   int     `json:"round"` // the newest that has begun
 	Parties int     `json:"parties"`
@@ -151,7 +155,7 @@ type Transaction struct {
 	Sites       []Site    `json:"sites"`
 	Coordinated bool      `json:"coordinated,omitempty"` // a coordinator is connected
 
-	// InDoubt says that no outcome is recorded. The others say what was recorded.
+	// InDoubt says that no outcome is recorded. Else the other fields have the outcome.
 	InDoubt   bool   `json:"inDoubt,omitempty"`
 	Committed bool   `json:"committed,omitempty"`
 	Reason    string `json:"reason,omitempty"` // of an abort

@@ -44,9 +44,9 @@ func Watch(s *session.Session, path string, opts *Options) (*Watcher, error) {
 	return w, nil
 }
 
-// Surveys returns the channel of surveys, which is always the same one. A slow reader
-// receives the newest, not every one. Two in a row differ in more than [Survey.Taken].
-// Surveys must not be modified.
+// Surveys returns the channel of surveys, which is always the same one. A slow reader receives the
+// newest survey, not every survey. Two in a row differ in more than [Survey.Taken]. Surveys must
+// not be modified.
 //
 // The channel is closed after the last survey: receive with "survey, ok := <-surveys",
 // because a select over a closed channel spins.
@@ -55,13 +55,14 @@ func (w *Watcher) Surveys() <-chan *Survey { return w.actor.Events() }
 // Done returns a channel that is closed when the watcher has ended.
 func (w *Watcher) Done() <-chan struct{} { return w.actor.Ended() }
 
-// Err returns why the watcher has ended: [session.ErrClosed]. It returns nil before that, and after Close.
+// Err returns why the watcher has ended: [session.ErrClosed]. It returns nil before that, and after
+// Close.
 func (w *Watcher) Err() error { return w.reason.Err() }
 
 // Close stops the watcher. It may be called any number of times.
 func (w *Watcher) Close() { w.actor.Close() }
 
-// observe keeps what Err returns up to date with the machine.
+// observe keeps the result of Err up to date with the machine.
 func (w *Watcher) observe(m *surveyor, _ []*Survey) {
 	if m.over && m.err != nil {
 		w.reason.Set(fmt.Errorf("inspect %s: %w", w.path, m.err))
@@ -74,9 +75,9 @@ func (w *Watcher) observe(m *surveyor, _ []*Survey) {
 type input interface{ input() }
 
 type (
-	leave struct{}           // commanded
-	due   struct{ turn int } // answers wait
-	told  struct {           // answers read: once; if the node is watched, also after each change
+	leave struct{}             // commanded
+	due   struct{ number int } // answers the wait with the number
+	told  struct {             // answers read: once; if the node is watched, also after each change
 		key
 		serial int  // of the read
 		over   bool // set if the node is not watched any more
@@ -95,8 +96,8 @@ type effect interface{ effect() }
 
 type (
 	wait struct { // set the timer; replaces an earlier one
-		pause time.Duration
-		turn  int
+		pause  time.Duration
+		number int
 	}
 	read struct { // answered by told
 		key
@@ -152,18 +153,19 @@ type surveyor struct {
 	serial  int            // numbers the reads
 
 	phase  phase
-	turn   int    // numbers the waits; the newest one counts
+	waits  int    // the number of the newest wait, which alone counts
 	queue  []read // reads of this survey that are not sent, as the window is full
 	open   int    // the number of reads of this survey without an answer
 	again  bool   // set by a change, cleared when a survey begins
 	failed bool   // set when a read of this survey failed for a reason that passes, cleared when a survey begins
+	anew   bool   // set when a session has ended, cleared when a survey begins: an unchanged node may be another then
 
 	last *Survey // the newest that was emitted; nil before the first
 	over bool    // set by leave, or when the session is closed; then every input is ignored
 	err  error   // set with over: why; nil after leave
 }
 
-// effects accumulates what one step asks for.
+// effects accumulates the effects of one step.
 type effects = actors.Effects[effect, *Survey]
 
 // Ended implements [actors.Machine]. Answers mean nothing then.
@@ -179,7 +181,7 @@ func (m *surveyor) Step(in input, out *effects) *surveyor {
 	case leave:
 		m.end(nil, out)
 	case due:
-		if in.turn == m.turn && m.phase != gathering { // an earlier wait was replaced
+		if in.number == m.waits && m.phase != gathering { // an earlier wait was replaced
 			m.begin(out)
 		}
 	case told:
@@ -197,8 +199,8 @@ func (m *surveyor) end(err error, out *effects) {
 // wait enters a phase, which ends after a while.
 func (m *surveyor) wait(p phase, d time.Duration, out *effects) {
 	m.phase = p
-	m.turn++
-	out.Do = append(out.Do, wait{d, m.turn})
+	m.waits++
+	out.Do = append(out.Do, wait{d, m.waits})
 }
 
 // pause returns how long to gather changes: longer the more there is to survey.
@@ -230,6 +232,7 @@ func (m *surveyor) told(in told, out *effects) {
 	if session.Passing(in.err) || client.Over(in.err) {
 		k.stale = true
 		m.failed = m.failed || answered // then all is read again, after a pause
+		m.anew = m.anew || errors.Is(in.err, session.ErrExpired)
 	} else {
 		k.found, k.stale = in.found, false
 	}
@@ -256,16 +259,17 @@ func (m *surveyor) forget(of key, out *effects) {
 	}
 }
 
-// begin begins a survey. Nodes that are not watched are read again, unless they never
-// change.
+// begin begins a survey. Nodes that are not watched are read again, unless they never change. In
+// another session they may be others of the same path: the servers may have come back with older
+// data.
 func (m *surveyor) begin(out *effects) {
-	// Changes from now on are for the next survey.
-	m.phase, m.again, m.failed = gathering, false, false
 	for _, k := range m.known {
-		if k.found != nil && !k.watched && (k.care != forever || k.err != nil) {
+		if k.found != nil && !k.watched && (m.anew || k.care != forever || k.err != nil) {
 			k.stale = true
 		}
 	}
+	// Changes from now on are for the next survey.
+	m.phase, m.again, m.failed, m.anew = gathering, false, false, false
 	m.proceed(out)
 }
 
@@ -288,8 +292,8 @@ func (m *surveyor) proceed(out *effects) {
 	}
 }
 
-// survey runs the recogniser on what is known. It reads what the recogniser misses, or
-// emits the survey. What the recogniser did not ask for is forgotten.
+// survey runs the recogniser on the known nodes. It reads the nodes that the recogniser misses, or
+// emits the survey, and forgets the nodes that the recogniser did not ask for.
 func (m *surveyor) survey(out *effects) {
 	r := newRecogniser(m.opts, true, func(of key, c care) *found {
 		if k := m.known[of]; k != nil && !k.stale && k.care >= c {
@@ -368,7 +372,7 @@ func (p *performer) perform(e effect, tell func(input)) {
 		if p.stop != nil {
 			p.stop()
 		}
-		p.stop = actors.After(e.pause, func() { tell(due{e.turn}) })
+		p.stop = actors.After(e.pause, func() { tell(due{e.number}) })
 	case read:
 		if !e.watch { // no room, or no need
 			readOnce(p.session.Async(0), e.key, func(f *found) { tell(told{e.key, e.serial, true, f}) }) // answered once: over is true

@@ -16,7 +16,8 @@ import (
 	"github.com/zkactors/zkactors/session/zktest"
 )
 
-// newest waits until nothing happens any more, and returns the newest survey: the one before if there is no other.
+// newest waits until nothing happens any more, and returns the newest survey: the one before if
+// there is no other.
 func newest(t *testing.T, w *inspect.Watcher, before *inspect.Survey) *inspect.Survey {
 	t.Helper()
 	<-time.After(10 * time.Second)
@@ -222,5 +223,33 @@ func TestTruncated(t *testing.T) {
 		if s := <-w.Surveys(); !s.Truncated {
 			t.Errorf("%+v", s)
 		}
+	})
+}
+
+// TestWatchAfterARestore: the servers come back with older data, and another contender gets the
+// name of one that was there, before the watcher has a session again.
+func TestWatchAfterARestore(t *testing.T) {
+	inBubble(t, 2, func(t *testing.T, srv *zktest.Server, all []*session.Session) {
+		check.Have(all[1].Create(t.Context(), "/a", nil, session.Persistent))(t)
+		check.Have(all[1].Create(t.Context(), "/a/b", nil, session.Persistent))(t)
+		backup := srv.Backup()
+		w := watchAll(t, all[0], "/a", nil)
+		var last *inspect.Survey
+		stand := func(s *session.Session, data string) {
+			t.Helper()
+			check.Have(s.Create(t.Context(), "/a/b/_c_5cb19f58-0831-43a3-bc23-23d3a988390d-lock-0000000000", []byte("first-3:3"), session.Ephemeral))(t)
+			name := check.Have(s.Create(t.Context(), "/a/b/_c_6cb19f58-0831-43a3-bc23-23d3a988390d-lock-0000000001", []byte(data), session.Ephemeral))(t)
+			last = newest(t, w, newest(t, w, last))
+			seen := check.Have(inspect.Look(t.Context(), s, "/a", nil))(t)
+			check.True(t, asText(last) == asText(seen) && len(last.Things) == 1 && last.Things[0].Contenders[1].Identity == data, "%s: watched %s\nlooked %s", name, asText(last), asText(seen))
+		}
+		for i := range 20 {
+			check.Have(all[1].Set(t.Context(), "/a/b", nil, int32(i)))(t)
+		}
+		stand(all[1], "before-1:1")
+		srv.Restore(backup)
+		other := check.Have(session.Open(t.Context(), srv.Addrs(), &session.Options{Dialer: srv.DialContext}))(t)
+		defer other.Close()
+		stand(other, "after-2:2")
 	})
 }

@@ -51,8 +51,8 @@ func TestNoListsWithoutToken(t *testing.T) {
 	})
 }
 
-// TestPreemptionIsRepeated: a holder is asked to leave, also where a request for that was throttled,
-// and does not lose the lock before.
+// TestPreemptionIsRepeated: a holder is asked to leave, also where a request for that was
+// throttled, and does not lose the lock before.
 func TestPreemptionIsRepeated(t *testing.T) {
 	for name, op := range map[string]zktest.Op{"get": zktest.OpGetData, "set": zktest.OpSetData} {
 		for _, after := range []time.Duration{0, 10 * time.Second} {
@@ -122,5 +122,34 @@ func TestThrottledRevocation(t *testing.T) {
 			check.Must(t, srv.AwaitFault(0))
 			<-l.Done()
 		})
+	}
+}
+
+// TestReadersInDoubt: whatever becomes of the creation of the directory of the readers, a reader is
+// granted the lock, and a writer becomes a reader, by one claim each.
+func TestReadersInDoubt(t *testing.T) {
+	creation := func(s *session.Session) zktest.Match {
+		return zktest.Match{Session: s.ID(), Op: zktest.OpCreateContainer, Path: "/l/readers"}
+	}
+	for name, fault := range map[string]func(*zktest.Server, *session.Session){
+		"not done, and throttled": func(srv *zktest.Server, s *session.Session) { srv.AnswerError(creation(s), throttled) },
+		"not done, and unknown":   func(srv *zktest.Server, s *session.Session) { srv.DropRequest(creation(s)) },
+		"done, and unknown":       func(srv *zktest.Server, s *session.Session) { srv.DropReply(creation(s)) },
+	} {
+		for does, open := range map[string]openFunc{"reads": lock.NewRead, "downgrades": lock.NewWrite} {
+			runInRoom(t, does+", "+name, 2, func(t *testing.T, srv *zktest.Server, all []*session.Session) {
+				fault(srv, all[0])
+				l := standsAt(t, open, all[0], "/l", prior(0))
+				if does == "downgrades" {
+					check.Must(t, l.Downgrade(t.Context()))
+				}
+				<-time.After(time.Minute)
+				check.Must(t, srv.AwaitFault(0))
+				check.True(t, holds(l), "it does not hold: %v", l.Err())
+				check.Len(t, children(t, all[1], "/l/readers"), 1)
+				l.Close()
+				check.Len(t, remains(t, all[1], "/l"), 0)
+			})
+		}
 	}
 }

@@ -9,14 +9,13 @@ import (
 )
 
 func TestConformance(t *testing.T) {
-	for name, open := range map[string]func(*session.Session, string, *lock.Options) (*lock.Lock, error){
-		"exclusive": lock.New, "read": lock.NewRead, "write": lock.NewWrite,
-	} {
-		t.Run(name, func(t *testing.T) {
-			conformance.Run(t, conformance.Recipe[lock.Event]{
-				Open: func(s *session.Session) (conformance.Handle[lock.Event], error) { return open(s, "/locks/a", nil) },
-				Last: func(ev lock.Event) bool { return conformance.Is[lock.Released](ev) || conformance.Is[lock.Lost](ev) },
-			})
-		})
+	recipe := func(name string, open func(*session.Session, string, *lock.Options) (*lock.Lock, error), opts *lock.Options) conformance.Recipe[lock.Event] {
+		return conformance.Recipe[lock.Event]{
+			Name: name,
+			Open: func(s *session.Session) (conformance.Handle[lock.Event], error) { return open(s, "/locks/a", opts) },
+			Last: func(ev lock.Event) bool { return conformance.Is[lock.Released](ev) || conformance.Is[lock.Lost](ev) },
+		}
 	}
+	conformance.Run(t, recipe("exclusive", lock.New, nil), recipe("read", lock.NewRead, nil), recipe("write", lock.NewWrite, nil),
+		recipe("with priorities", lock.New, prior(0)))
 }

@@ -19,18 +19,18 @@ type Contender struct {
 	Node    string // the path of its node
 	Kind    Kind
 	Data    []byte // its [Options.Data]
-	Session int64  // the session that it stands there through
-	Holding bool   // it waits for no other
-	Revoked bool   // it has been asked to release
+	Session int64  // the session that owns its node
+	Holding bool   // it waits for no other contender
+	Revoked bool   // another client has asked it to release the lock
 
-	// Priority is its [Options.Priority]; 0 in layouts that have none.
+	// Priority is its [Options.Priority]; 0 in layouts without priorities.
 	Priority int
 }
 
-// Contenders returns the contenders for the lock at path, in line order, as the server that
-// the session is connected to knows it. There are none if there is no such path. A
-// contender that leaves while they are read is left out. Where others contend in another
-// layout, the error may be [ErrLayout].
+// Contenders returns the contenders for the lock at path, in the order of the line, as the
+// session's server knows them. There are none if the path does not exist. A contender that leaves
+// during the call is left out. If contenders of another layout stand there, the error may be
+// [ErrLayout].
 //
 // If opts is nil, the default options are used.
 func Contenders(ctx context.Context, s *session.Session, path string, opts *Options) ([]Contender, error) {
@@ -55,10 +55,11 @@ func Contenders(ctx context.Context, s *session.Session, path string, opts *Opti
 		return nil, fmt.Errorf("contenders of %s: %w", path, err)
 	}
 	var all []Contender
-	var front nodes.Front // of the contenders so far
+	var ahead nodes.Ahead // the contenders so far
 	for i, r := range read {
 		c, node, held := standing[i], paths[i], holds[standing[i].Name]
-		if weaker, ok := o.Layout.weaker(c.Name); ok && errors.Is(r.Err, session.ErrNoNode) { // it may have become that
+		// by a downgrade
+		if weaker, ok := o.Layout.weaker(c.Name); ok && errors.Is(r.Err, session.ErrNoNode) {
 			c.Kind, node, held = nodes.Read, znode.Join(path, weaker), held || holds[weaker]
 			r = recipe.Get(ctx, s, node)
 		}
@@ -68,7 +69,7 @@ func Contenders(ctx context.Context, s *session.Session, path string, opts *Opti
 		case r.Err != nil:
 			return nil, fmt.Errorf("contenders: %w", r.Err)
 		}
-		if free := front.Holds(c.Kind); holds == nil {
+		if free := ahead.Holds(c.Kind); holds == nil {
 			held = free
 		}
 		data, revoked, _ := mark.Split(r.Data)
@@ -77,8 +78,8 @@ func Contenders(ctx context.Context, s *session.Session, path string, opts *Opti
 	return all, nil
 }
 
-// line returns the contenders among the children in the order of the line. It also
-// returns which of them hold the lock, if that does not follow from the order.
+// line returns the contenders among the children, in the order of the line. If their order does not
+// decide which of them hold the lock, it also returns these.
 func (l Layout) line(ctx context.Context, s *session.Session, path string, names []string) ([]nodes.Rank, map[string]bool, error) {
 	ranks := priority.Ranks(names)
 	if l == Prioritized {

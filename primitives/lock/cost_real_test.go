@@ -97,7 +97,8 @@ func TestCostOfHolding(t *testing.T) {
 	runtime.KeepAlive(locks)
 }
 
-// TestCostOfAcquiring has ten thousand goroutines wait for as many locks, which another session holds.
+// TestCostOfAcquiring has ten thousand goroutines wait for as many locks, which another session
+// holds.
 func TestCostOfAcquiring(t *testing.T) {
 	const n, most = 10_000, 9 << 10 // half of it is the stack of the caller's own goroutine
 	ens := zktest.StartEnsemble(t, 1, zktest.NoSync())

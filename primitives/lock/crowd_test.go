@@ -19,9 +19,10 @@ import (
 	"github.com/zkactors/zkactors/session/zktest"
 )
 
-// TestCrowdInTrouble has many contenders for many locks, whose sessions share transactions, while connections are
-// cut, servers are busy, and an operator deletes nodes: no two holders that stand, tokens that grow, a holder that
-// hears of the end of its node, no contender that waits for ever, and nothing that is left.
+// TestCrowdInTrouble has many contenders for many locks, whose sessions share transactions, while
+// connections are cut, servers are busy, and an operator deletes nodes: no two holders that stand,
+// tokens that grow, a holder that hears of the end of its node, no contender that waits for ever,
+// and nothing that is left.
 func TestCrowdInTrouble(t *testing.T) {
 	for seed := *campaignFirst; seed < *campaignFirst+hasten.Sized(*campaignSeeds, 1); seed++ {
 		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {

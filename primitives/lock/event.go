@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/zkactors/zkactors/primitives/internal/contender"
 	"github.com/zkactors/zkactors/primitives/internal/line"
 	"github.com/zkactors/zkactors/primitives/internal/recipe"
 )
@@ -12,36 +13,34 @@ import (
 // The errors that callers can act on. The error of every [Lost] wraps [ErrLost] and the
 // reason: one of these, or one of package session.
 var (
-	// ErrLost means that the lock, or the place in line for it, is gone
-	// without having been released.
+	// ErrLost means that the lock, or the place in line, is gone without a release.
 	ErrLost = errors.New("lock lost")
 
-	// ErrLayout means that others contend for the same path in another layout. With
-	// priorities it means too that the path carries other data.
+	// ErrLayout means that contenders of another layout stand at the path. With priorities it also
+	// means that the path carries other data.
 	ErrLayout = line.ErrLayout
 
-	// ErrNodeDeleted means that the node that stood for the lock is gone. Another client has
-	// deleted it, or the server, which deletes it also when it ends the session, and tells
-	// of the deletion first. The loss is reported at once, and not held back to find out
-	// which.
+	// ErrNodeDeleted means that the node of the lock is gone. Either another client has deleted it,
+	// or the server has ended the session: then too it reports the deletion first. The loss is
+	// reported at once, without waiting for the cause.
 	ErrNodeDeleted = line.ErrNodeDeleted
 
-	// ErrRevoked means that the node was deleted by force, after the holder had been
-	// asked to release the lock.
+	// ErrRevoked means that the node was deleted by force, after the holder was asked to release
+	// the lock.
 	ErrRevoked = line.ErrRevoked
 
-	// ErrHeld means that the lock was not free when it was tried.
+	// ErrHeld means that the lock was not free for a call that does not wait.
 	ErrHeld = errors.New("lock held by another")
 
-	// ErrReentered means that the lock was requested in the context of a grant that
-	// excludes it, or for which a contender ahead of it waits. It would wait for itself.
+	// ErrReentered means that the lock was requested in the context of a grant that excludes it, or
+	// that a contender ahead of it waits for. The call would wait for itself.
 	ErrReentered = errors.New("held in the same context: it would wait for itself")
 
-	// ErrReleased is the cause with which the contexts of a lock end when it is released.
+	// ErrReleased is the cause with which the contexts of a lock end at its release.
 	ErrReleased = errors.New("lock released")
 
-	// ErrNotHeld means that there is nothing to downgrade, or to revoke, or that a [Lock.Guard] has
-	// refused a transaction.
+	// ErrNotHeld means that no lock is held that could be downgraded or revoked, or that a
+	// [Lock.Guard] has refused a transaction.
 	ErrNotHeld = line.ErrNotHeld
 )
 
@@ -61,33 +60,30 @@ type (
 
 	// Acquired means that this handle holds the lock.
 	Acquired struct {
-		// Token grows with every grant of the lock, to whatever client.
+		// Token grows with every grant of the lock, to any client.
 		Token int64
-		// Node is the name, under the path of the lock, of the node that stands
-		// for the grant. A downgrade exchanges it: see [Lock.Node].
+		// Node is the name of the node of the grant, under the path of the lock. A downgrade
+		// replaces it: see [Lock.Node].
 		Node string
 	}
 
-	// Suspended means that the connection is lost. The lock is still held, and
-	// will be lost at the Deadline unless Resumed comes first.
+	// Suspended means that the connection is lost. The lock is still held. It will be lost at the
+	// Deadline unless Resumed comes first.
 	Suspended struct{ Deadline time.Time }
 
 	// Resumed means that the connection is back and the lock is still held.
 	Resumed struct{}
 
-	// Revoked means that another client asks for the lock. It is emitted once. The lock is
-	// still held. It will be taken away at about the Deadline, by the clock of this
-	// process, unless it is released before. If that is zero, the first request has no
-	// deadline, or none that the layout can express. Later requests emit no event, and may
-	// use force.
+	// Revoked means that another client asks for the lock. The lock is still held. It will be taken
+	// away at about the Deadline, by the clock of this process, unless it is released before. If
+	// the Deadline is zero, the first request has none, or none that the layout can express.
+	// Revoked is emitted once: later requests emit no event, and may use force.
 	Revoked struct{ Deadline time.Time }
 
-	// Released means that the lock, or the place in line for it, was given up
-	// on request.
+	// Released means that the lock, or the place in line, was given up on request.
 	Released struct{}
 
-	// Lost means that the lock, or the place in line for it, is gone. Err
-	// wraps [ErrLost] and says why.
+	// Lost means that the lock, or the place in line, is gone. Err wraps [ErrLost] and the reason.
 	Lost struct{ Err error }
 )
 
@@ -115,7 +111,13 @@ func (e Revoked) String() string {
 
 func (e Lost) String() string { return e.Err.Error() }
 
-// tell gives an event of the line its type here.
+// presentation converts the events of the line to those of a lock.
+var presentation = contender.Presentation[Event]{ //nolint:gochecknoglobals // it is constant
+	Tell: tell, Merge: recipe.Newest[Waiting, Event], Cancel: recipe.Undone[Suspended, Resumed, Event],
+	Keep: keep, Lost: ErrLost, Released: ErrReleased,
+}
+
+// tell converts an event of the line to its type here.
 func tell(ev line.Event) Event {
 	switch ev := ev.(type) {
 	case line.Waiting:
@@ -130,13 +132,14 @@ func tell(ev line.Event) Event {
 		return Revoked(ev)
 	case line.Released:
 		return Released(ev)
+	case line.ConditionChanged: // never comes here: see [contender.Presentation.Changed]
 	case line.Lost:
-		return Lost{line.Because(ErrLost, ev.Err)}
+		return Lost{contender.Because(ErrLost, ev.Err)}
 	}
 	panic(fmt.Sprintf("lock: %T is no event of a line", ev))
 }
 
-// keep has a reader that comes late know of the grant, and that another client asks for the lock.
+// keep replays Acquired, Revoked and Suspended to a late reader while the lock is held.
 func keep(earlier, next Event) bool {
 	return recipe.Stays[Acquired, Lost](earlier, next) || recipe.Stays[Revoked, Lost](earlier, next) ||
 		recipe.Stays[Suspended, Lost](earlier, next)

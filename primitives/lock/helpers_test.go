@@ -25,7 +25,7 @@ const tick = 100 * time.Millisecond // of the real servers
 type stage struct {
 	zktest.Faults
 	direct []string // addresses for those who are not to be disturbed
-	// Of the session, but for syncs. On real servers it is all that passed the proxy.
+	// Of the session, but for heartbeats. On real servers it is all that passed the proxy.
 	requestsOf func(session int64) zktest.Counts
 }
 
@@ -43,8 +43,8 @@ func inMemory(t *testing.T) *stage {
 	return &stage{server, server.Addrs(), func(id int64) zktest.Counts { return withoutSyncs(server.RequestsOf(id)) }}
 }
 
-// scene returns a stage, a session to which things happen, another that is not disturbed, and a path of their own, which
-// ends as it is told.
+// scene returns a stage, a session to which things happen, another that is not disturbed, and a
+// path of their own, which ends as it is told.
 func scene(t *testing.T, set func(*testing.T) *stage, end string) (c *stage, s, other *session.Session, path string) {
 	t.Helper()
 	c = set(t)
@@ -52,8 +52,10 @@ func scene(t *testing.T, set func(*testing.T) *stage, end string) (c *stage, s, 
 	return c, s, other, fmt.Sprintf("/%x%s", s.ID(), end)
 }
 
+// withoutSyncs leaves what the recipe has asked for: no heartbeats.
 func withoutSyncs(c zktest.Counts) zktest.Counts {
 	delete(c, zktest.OpSync)
+	delete(c, zktest.OpCheck)
 	return c
 }
 

@@ -63,7 +63,9 @@ var neighbours = []struct {
 
 // TestRealPeers has one server and the other libraries for all that meets them.
 func TestRealPeers(t *testing.T) {
-	peers.Meet(t, map[string]func(*testing.T, *zktest.Ensemble, *peers.Company){"neighbours": meetNeighbours, "strangers": meetStrangers})
+	peers.Meet(t, map[string]peers.Play{
+		"neighbours": meetNeighbours, "strangers": meetStrangers, "revocation": meetRequests, "downgrades": meetDowngrades,
+	}, map[string]peers.Play{"neighbours": meetNeighbours, "downgrades": meetDowngrades})
 }
 
 func meetNeighbours(t *testing.T, ens *zktest.Ensemble, company *peers.Company) {
@@ -79,21 +81,96 @@ func meetNeighbours(t *testing.T, ens *zktest.Ensemble, company *peers.Company) 
 					row.Ours = append(row.Ours, a.contender(s, n.opts))
 				}
 			}
-			company.Contend(t, operator, fmt.Sprintf("/neighbours-%d", i), often(150, 300), row)
+			company.Contend(t, operator, company.At(fmt.Sprintf("/neighbours-%d", i)), often(150, 300), row)
 		})
 	}
-	t.Run("Curator, and who downgrades", func(t *testing.T) {
+}
+
+// meetDowngrades: readers of ours and of Curator's that have come as writers.
+func meetDowngrades(t *testing.T, ens *zktest.Ensemble, company *peers.Company) {
+	t.Helper()
+	operator, opts := open(t, ens.Addrs(), nil), &lock.Options{Layout: lock.Curator}
+	t.Run("in one line", func(t *testing.T) {
 		t.Parallel()
-		curator, opts := company.Peer(t, peers.Curator), &lock.Options{Layout: lock.Curator}
-		theirs := curator.Contender(peers.CuratorRead)
-		all := []peers.Contender{theirs, theirs, theirs, curator.Contender(peers.CuratorWrite)}
-		for _, s := range sessions {
-			all = append(all, downgrader.contender(s, opts))
+		var all []peers.Contender
+		for _, curator := range company.Peers(t, peers.Curator) {
+			theirs := curator.Contender(peers.CuratorRead)
+			all = append(all, theirs, theirs, curator.Contender(peers.CuratorWrite))
+			if downgradesInPlace(curator) {
+				all = append(all, curator.Contender(peers.CuratorDowngraded), curator.Contender(peers.CuratorDowngraded))
+			}
 		}
-		room := peers.Mix(t, operator, "/downgraders", often(150, 300)/len(all), all...)
+		for range 2 {
+			s := open(t, ens.Addrs(), nil)
+			all = append(all, downgrader.contender(s, opts), writer.contender(s, opts))
+		}
+		room := peers.Mix(t, operator, company.At("/downgraders"), often(150, 300)/len(all), all...)
 		t.Logf("at once, at most: %d", room.Most())
 	})
-	for name, play := range map[string]func(*testing.T, *peers.Peer, *session.Session){
+	for i, curator := range company.Peers(t, peers.Curator) {
+		t.Run("a writer behind one of Curator "+curator.Version(), func(t *testing.T) {
+			t.Parallel()
+			path := company.At(fmt.Sprintf("/curator-downgrades-%d", i))
+			curatorDowngrades(t, curator, operator, path)
+		})
+	}
+}
+
+// downgradesInPlace reports whether a reader of this version of Curator that has come as a writer
+// keeps its place in line. Curator has done so since 5.5 (CURATOR-621).
+func downgradesInPlace(curator *peers.Peer) bool {
+	return !strings.HasPrefix(curator.Version(), "5.4.")
+}
+
+// curatorDowngrades: a contender of ours that waits behind a writer of Curator's waits while that
+// is a reader, unless it is one that may share. So does one that comes then. But behind a reader
+// that does not keep its place, the lock is granted while it holds. The documentation of
+// [lock.Layout] says so.
+func curatorDowngrades(t *testing.T, curator *peers.Peer, s *session.Session, base string) {
+	t.Helper()
+	ctx, opts := patient(t), &lock.Options{Layout: lock.Curator}
+	for kind := range opens {
+		path := fmt.Sprintf("%s-%v", base, kind)
+		ensure(t, s, path, nil)
+		first := check.Have(lock.AcquireWrite(ctx, s, path, opts))(t)
+		theirs := check.Have(curator.Join(peers.CuratorDowngraded, path, 0))(t)
+		awaitChildren(t, s, path, 2)
+		waiter := check.Open(opens[kind].join(s, path, opts))(t)
+		awaitChildren(t, s, path, 3)
+		release(t, first)
+		awaitPeer(t, "the downgrade", theirs.Acquired())
+		if kind == lock.Read || !downgradesInPlace(curator) {
+			await[lock.Acquired](t, waiter)
+			check.OK(t, theirs.Release(ctx))
+			release(t, waiter)
+			continue
+		}
+		awaitChildren(t, s, path, 2)
+		line := check.Have(lock.Contenders(ctx, s, path, opts))(t)
+		check.True(t, len(line) == 2 && line[0].Node == theirs.Node() && line[0].Holding && !line[1].Holding, "we see %+v, want %s first", line, theirs.Node())
+		check.Fails(opens[kind].try(ctx, s, path, opts))(t, lock.ErrHeld)
+		hasty, cancel := context.WithTimeout(ctx, trial)
+		check.Fails(opens[kind].acquire(hasty, s, path, opts))(t, context.DeadlineExceeded)
+		cancel()
+		check.Equal(t, waiter.Token(), 0, kind, "is granted the lock while", theirs.Node(), "holds")
+		check.OK(t, theirs.Release(ctx))
+		await[lock.Acquired](t, waiter)
+		release(t, waiter)
+	}
+}
+
+// awaitChildren waits until so many nodes stand in line.
+func awaitChildren(t *testing.T, s *session.Session, path string, n int) {
+	t.Helper()
+	for names := children(t, s, path); len(names) != n; names = children(t, s, path) {
+	}
+}
+
+// meetRequests: ours and Curator's ask each other to release.
+func meetRequests(t *testing.T, ens *zktest.Ensemble, company *peers.Company) {
+	t.Helper()
+	operator := open(t, ens.Addrs(), nil)
+	for name, play := range map[string]func(*testing.T, *peers.Peer, *session.Session, string){
 		"Curator reads with us": curatorReads,
 		"Curator asks us":       curatorRevokes,
 		"we ask Curator":        curatorIsRevoked,
@@ -101,15 +178,14 @@ func meetNeighbours(t *testing.T, ens *zktest.Ensemble, company *peers.Company) 
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			play(t, company.Peer(t, peers.Curator), operator)
+			play(t, company.Peer(t, peers.Curator), operator, company.At(strings.ReplaceAll(name, " ", "-")))
 		})
 	}
 }
 
 // curatorReads: a downgrade of ours lets readers in, and no writers, whether they stand in line
 // already or come then.
-func curatorReads(t *testing.T, curator *peers.Peer, s *session.Session) {
-	const path = "/curator-reads"
+func curatorReads(t *testing.T, curator *peers.Peer, s *session.Session, path string) {
 	ctx := patient(t)
 	ensure(t, s, path, nil)
 	l := check.Have(lock.AcquireWrite(ctx, s, path, &lock.Options{Layout: lock.Curator}))(t)
@@ -162,10 +238,10 @@ func curatorReads(t *testing.T, curator *peers.Peer, s *session.Session) {
 }
 
 // curatorRevokes: a holder of ours, and one that waits, are told of Curator's mark.
-func curatorRevokes(t *testing.T, curator *peers.Peer, s *session.Session) {
+func curatorRevokes(t *testing.T, curator *peers.Peer, s *session.Session, base string) {
 	ctx := patient(t)
 	for i, layout := range []lock.Layout{lock.Standard, lock.Curator} {
-		path := fmt.Sprintf("/curator-revokes-%d", i)
+		path := fmt.Sprintf("%s-%d", base, i)
 		opts := &lock.Options{Data: []byte("who we are"), Layout: layout}
 		holder := join(t, s, path, opts)
 		await[lock.Acquired](t, holder)
@@ -188,8 +264,7 @@ func curatorRevokes(t *testing.T, curator *peers.Peer, s *session.Session) {
 }
 
 // curatorIsRevoked: the listener of Curator's holder is called, and no other listener.
-func curatorIsRevoked(t *testing.T, curator *peers.Peer, s *session.Session) {
-	const path = "/curator-is-revoked"
+func curatorIsRevoked(t *testing.T, curator *peers.Peer, s *session.Session, path string) {
 	ctx := patient(t)
 	opts := &lock.RevokeOptions{Layout: lock.Curator}
 	holder := check.Have(curator.Acquire(ctx, peers.CuratorRevocable, path))(t)
@@ -215,8 +290,7 @@ func curatorIsRevoked(t *testing.T, curator *peers.Peer, s *session.Session) {
 }
 
 // curatorIsForced: a holder that does not listen loses its node.
-func curatorIsForced(t *testing.T, curator *peers.Peer, s *session.Session) {
-	const path = "/curator-is-forced"
+func curatorIsForced(t *testing.T, curator *peers.Peer, s *session.Session, path string) {
 	ctx := patient(t)
 	holder := check.Have(curator.Acquire(ctx, peers.CuratorMutex, path))(t)
 	waiter := join(t, s, path, &lock.Options{Layout: lock.Curator})
@@ -257,8 +331,8 @@ func (a acquirer) contender(s *session.Session, opts *lock.Options) peers.Conten
 }
 
 // strangers says for each of our layouts and kinds, in the order of theirs, what a contender of
-// theirs does while we hold: it waits (w), or is granted the lock (g); what we do while it
-// holds: we find it held (h), refuse to stand there (r), or share (s); and what becomes of a waiter of
+// theirs does while we hold: it waits (w), or is granted the lock (g); what we do while it holds:
+// we find it held (h), refuse to stand there (r), or share (s); and what becomes of a waiter of
 // ours that came before theirs, when we have released: it acquires (a), or is refused (r). The
 // documentation of Layout has the same.
 var (
@@ -287,8 +361,8 @@ var (
 	}
 )
 
-// meetStrangers measures which contenders exclude which. No contender of ours is granted what one of theirs
-// holds that excludes it, unless ours came before (gha).
+// meetStrangers measures which contenders exclude which. No contender of ours is granted what one
+// of theirs holds that excludes it, unless ours came before (gha).
 func meetStrangers(t *testing.T, ens *zktest.Ensemble, company *peers.Company) {
 	t.Helper()
 	s := open(t, ens.Addrs(), nil)
@@ -299,7 +373,7 @@ func meetStrangers(t *testing.T, ens *zktest.Ensemble, company *peers.Company) {
 				var cells []string
 				for i, want := range strings.Fields(rows[kind]) {
 					their := theirs[i]
-					path := fmt.Sprintf("/strangers-%v-%v-%d", layout, kind, i)
+					path := company.At(fmt.Sprintf("/strangers-%v-%v-%d", layout, kind, i))
 					cells = append(cells, stranger(t, s, path, layout, kind, company.Peer(t, their.Library()).Contender(their), want))
 				}
 				check.Equal(t, strings.Join(cells, " "), rows[kind])
@@ -350,9 +424,10 @@ func stranger(t *testing.T, s *session.Session, path string, layout lock.Layout,
 	return cell + overtaken(t, s, path+"-later", layout, kind, their, want[2] == 'r')
 }
 
-// overtaken has a contender of theirs come while we hold, and another of ours waits, and returns what
-// becomes of that when we have released. A contender that waits while a reader holds is a writer. Only a
-// contender of theirs that is not expected to be granted the lock first has no more than a trial.
+// overtaken has a contender of theirs come while we hold, and another of ours waits, and returns
+// what becomes of that when we have released. A contender that waits while a reader holds is a
+// writer. Only a contender of theirs that is not expected to be granted the lock first has no more
+// than a trial.
 func overtaken(t *testing.T, s *session.Session, path string, layout lock.Layout, kind lock.Kind, their peers.Contender, expected bool) (cell string) {
 	t.Helper()
 	ctx, opts := patient(t), &lock.Options{Layout: layout}

@@ -1,11 +1,13 @@
 package lock
 
 import (
+	"cmp"
 	"slices"
 	"testing"
 
 	"github.com/zkactors/zkactors/internal/client"
 	"github.com/zkactors/zkactors/internal/znode"
+	"github.com/zkactors/zkactors/primitives/internal/contender"
 	"github.com/zkactors/zkactors/primitives/internal/line"
 	"github.com/zkactors/zkactors/primitives/internal/linemodel"
 	"github.com/zkactors/zkactors/primitives/internal/mark"
@@ -49,6 +51,8 @@ var meetings = []meeting{
 	{nil, linemodel.Scenario{Name: "cold", Sessions: []int{0, 1, 2}}},
 	{nil, linemodel.Scenario{Name: "cold start, reaped and razed", Sessions: []int{0, 1}, Faults: zkmodel.Faults{Reaps: 2, Razes: 1}}},
 	{nil, linemodel.Scenario{Name: "data in the parent", Sessions: []int{0, 1, 2}, Nodes: withData, Faults: zkmodel.Faults{Strikes: 1}}},
+	{nil, linemodel.Scenario{Name: "data comes", Sessions: []int{0, 1}, Warm: linemodel.Root, Nodes: empty, Faults: zkmodel.Faults{Cuts: 1, Lates: 1}, Sets: 1}},
+	{[]Kind{Read, Write}, linemodel.Scenario{Name: "data comes, shared", Sessions: []int{0, 0}, Nodes: empty, Faults: zkmodel.Faults{Strikes: 1, Cuts: 1}, Sets: 1}},
 	{nil, linemodel.Scenario{Name: "parent not ours to write", Sessions: []int{0, 1}, Warm: linemodel.Root, Nodes: locked, Faults: zkmodel.Faults{Razes: 1, Cuts: 1}}},
 	{nil, linemodel.Scenario{Name: "foreign children", Sessions: []int{0, 1, 2}, Warm: linemodel.Root, Nodes: withOthers}},
 	{nil, linemodel.Scenario{Name: "operator", Sessions: []int{0, 1, 2}, Warm: linemodel.Root, Nodes: empty, Faults: zkmodel.Faults{Strikes: 2}}},
@@ -93,6 +97,8 @@ var meetings = []meeting{
 	{nil, linemodel.Scenario{Name: "asked for in line", Sessions: []int{0, 1, 2}, Warm: linemodel.Root, Nodes: empty, Faults: zkmodel.Faults{Strikes: 2}, Marks: 2}},
 	{nil, linemodel.Scenario{Name: "asked for in one session", Sessions: []int{0, 0}, Warm: linemodel.Root, Nodes: empty, Faults: zkmodel.Faults{Strikes: 2, Cuts: 1}, Marks: 2}},
 	{[]Kind{Write, Write}, linemodel.Scenario{Name: "asked for, and downgraded", Sessions: []int{0, 1}, Warm: linemodel.Root, Nodes: empty, Faults: zkmodel.Faults{Strikes: 1, Cuts: 1}, Downgrades: 2, Marks: 2}},
+	{nil, linemodel.Scenario{Name: "restored", Sessions: []int{0, 1}, Warm: linemodel.Root, Nodes: empty, Faults: zkmodel.Faults{Restores: 1, Expires: 1}}},
+	{[]Kind{Read, Write, Read}, linemodel.Scenario{Name: "readers and writers, restored, data in the parent", Sessions: []int{0, 1, 1}, Nodes: withData, Faults: zkmodel.Faults{Restores: 1}, Downgrades: 1}},
 	{[]Kind{Write, Read, Write, Read}, linemodel.Scenario{Name: "everything shared", Sessions: []int{0, 1, 2, 3}, Weak: true, Faults: zkmodel.Faults{Cuts: 3, Expires: 1, Strikes: 2, Razes: 1, Reaps: 1, Crashes: 1, Lates: 2, Full: 1}, Downgrades: 2, Marks: 2}},
 	{[]Kind{Write, Read, Exclusive, Write}, linemodel.Scenario{Name: "everything shared, two sessions", Sessions: []int{0, 0, 1, 1}, Warm: linemodel.Root, Nodes: empty, Faults: zkmodel.Faults{Cuts: 3, Expires: 2, Strikes: 2, Razes: 1, Lates: 2, Full: 1}, Downgrades: 2, Marks: 2}},
 	{nil, linemodel.Scenario{Name: "everything", Sessions: []int{0, 1, 2}, Weak: true, Faults: zkmodel.Faults{Cuts: 3, Expires: 1, Strikes: 2, Razes: 1, Reaps: 1, Crashes: 1, Lates: 1}}},
@@ -106,19 +112,51 @@ func isMarked(data string) bool {
 	return yes
 }
 
+// afar are meetings in which a contender behind more than one other watches one alone.
+var afar = []meeting{
+	{nil, linemodel.Scenario{Name: "calm", Sessions: []int{0, 1, 2}, Warm: linemodel.Root, Nodes: empty}},
+	{nil, linemodel.Scenario{Name: "four", Sessions: []int{0, 1, 2, 3}, Warm: linemodel.Root, Nodes: empty, Faults: zkmodel.Faults{Strikes: 1}}},
+	{nil, linemodel.Scenario{Name: "data in the parent", Sessions: []int{0, 1, 2}, Nodes: withData, Faults: zkmodel.Faults{Strikes: 1}}},
+	{nil, linemodel.Scenario{Name: "one session", Sessions: []int{0, 0, 0}, Warm: linemodel.Root, Nodes: empty, Faults: zkmodel.Faults{Strikes: 2}}},
+	{nil, linemodel.Scenario{Name: "operator", Sessions: []int{0, 1, 2}, Warm: linemodel.Root, Nodes: empty, Faults: zkmodel.Faults{Strikes: 2}, Marks: 1, Effort: 2}},
+	{nil, linemodel.Scenario{Name: "razed", Sessions: []int{0, 1, 2}, Warm: linemodel.Root, Nodes: empty, Faults: zkmodel.Faults{Razes: 1, Strikes: 1}}},
+	{nil, linemodel.Scenario{Name: "disconnected", Sessions: []int{0, 1, 2}, Warm: linemodel.Root, Nodes: empty, Weak: true, Faults: zkmodel.Faults{Cuts: 2, Strikes: 1}, Effort: 2}},
+	{nil, linemodel.Scenario{Name: "expired and killed", Sessions: []int{0, 1, 1, 2}, Warm: linemodel.Root, Nodes: empty, Faults: zkmodel.Faults{Cuts: 1, Expires: 1, Kills: 1}}},
+	{nil, linemodel.Scenario{Name: "lagging followers", Sessions: []int{0, 1, 2}, Warm: linemodel.Root, Nodes: empty, Faults: zkmodel.Faults{Lags: 2, Cuts: 1, Strikes: 1}}},
+	{nil, linemodel.Scenario{Name: "restored", Sessions: []int{0, 1, 2}, Warm: linemodel.Root, Nodes: empty, Faults: zkmodel.Faults{Restores: 1, Expires: 1}}},
+	{[]Kind{Write, Exclusive, Exclusive, Exclusive}, linemodel.Scenario{Name: "behind a writer", Sessions: []int{0, 1, 2, 3}, Warm: linemodel.Root, Nodes: empty, Faults: zkmodel.Faults{Strikes: 1}, Downgrades: 1}},
+	{nil, linemodel.Scenario{Name: "everything", Sessions: []int{0, 1, 2, 2}, Weak: true, Faults: zkmodel.Faults{Cuts: 3, Expires: 1, Strikes: 2, Razes: 1, Reaps: 1, Crashes: 1, Lates: 1}, Marks: 1, Effort: 2}},
+}
+
+func TestMeetingsFromAfar(t *testing.T) {
+	for _, m := range afar {
+		kind := standard(m.kinds)
+		near := kind.Recipe
+		kind.Recipe = func(s client.Session, i int) (*contender.Recipe, any) {
+			r, keeps := near(s, i)
+			rule := r.Rule.(line.First)
+			rule.Far = 1
+			r.Rule = rule
+			return r, keeps
+		}
+		t.Run(m.Name, func(t *testing.T) { linemodel.Test(t, kind, &m.Scenario) })
+	}
+}
+
 // standard is the kind of line of these contenders.
 func standard(kinds []Kind) *linemodel.Kind {
 	grammar := grammars[Standard]
 	return &linemodel.Kind{
-		Recipe: func(_ client.Session, i int) (r *line.Recipe, keeps any) {
+		Recipe: func(_ client.Session, i int) (r *contender.Recipe, keeps any) {
 			kind := Exclusive
 			if kinds != nil {
 				kind = kinds[i]
 			}
-			return &line.Recipe{Name: "lock", Path: linemodel.Root, Dir: linemodel.Root, Rule: Standard.rule(kind), Hooks: &hooks}, nil
+			return &contender.Recipe{Name: "lock", Path: linemodel.Root, Dir: linemodel.Root, Rule: Standard.rule(kind), Revocable: true}, nil
 		},
-		Sight: func(w *linemodel.World) line.Sight { return line.Sight{Names: w.Children(linemodel.Root)} },
-		Mark:  markOf, Marked: isMarked,
+		Snapshot: func(w *linemodel.World) line.Snapshot { return line.Snapshot{Names: w.Children(linemodel.Root)} },
+		Mark:     markOf, Marked: isMarked,
+		Sets: func(string) []string { return []string{"theirs"} },
 		Herd: func(_ *linemodel.World, name string, names []string) int {
 			me, ok := grammar.Parse(name)
 			switch {
@@ -151,7 +189,7 @@ func standard(kinds []Kind) *linemodel.Kind {
 		},
 		Check: func(w *linemodel.World, holders []*linemodel.Contender) {
 			w.CheckApart(holders)
-			if n := w.Node(linemodel.Root); n != nil && n.Czxid == 1 && n.Data != w.Found {
+			if n := w.Node(linemodel.Root); n != nil && n.Czxid == 1 && n.Data != cmp.Or(w.Written, w.Found) {
 				zkmodel.Violate("a transaction overwrites the data of the parent")
 			}
 		},

@@ -8,34 +8,34 @@ import (
 	"sync"
 
 	"github.com/zkactors/zkactors/internal/client"
-	"github.com/zkactors/zkactors/primitives/internal/line"
+	"github.com/zkactors/zkactors/primitives/internal/contender"
 	"github.com/zkactors/zkactors/session"
 )
 
-// A Mutex is an exclusive lock that is locked and unlocked any number of times, like a [sync.Mutex],
-// across processes. Create it with [NewMutex] or [NewReentrantMutex].
+// A Mutex is an exclusive lock across processes that is locked and unlocked any number of times,
+// like a [sync.Mutex]. Create it with [NewMutex] or [NewReentrantMutex].
 //
 // Every Lock, and every TryLock, that returns nil needs one Unlock, also after the lock is lost. A
-// Mutex is safe for concurrent use. It needs no Close: while it is unlocked there is nothing of it on
-// the server. Of the goroutines that wait in Lock, one stands in line there.
+// Mutex is safe for concurrent use. It needs no Close: an unlocked mutex has no node on the server.
+// Of the goroutines that wait in Lock, only one stands in line there.
 type Mutex struct {
 	session   *session.Session
 	path      string
 	opts      Options
 	reentrant bool
 
-	// Filled from the beginning of a Lock until it fails, or until the Unlock that follows it.
+	// Filled from the beginning of a Lock until it fails, or until its Unlock.
 	slot chan struct{}
 
 	mu    sync.Mutex
 	held  *Lock // set when Lock succeeds, cleared by the last Unlock; it may be lost meanwhile
-	depth int   // how many Locks are without an Unlock; at least 1 while held is set, otherwise 0
+	depth int   // number of Locks without an Unlock; 0 while held is nil
 }
 
 // NewMutex returns an unlocked mutex for the lock at path, which all contenders share. It makes no
-// request. [Mutex.Lock] within a context of [Mutex.Context] fails with [ErrReentered].
+// request. [Mutex.Lock] in a context of [Mutex.Context] fails with [ErrReentered].
 //
-// If opts is nil, the default options are used. The error names what is wrong with the arguments.
+// If opts is nil, the default options are used. The error names the argument that is wrong.
 func NewMutex(s *session.Session, path string, opts *Options) (*Mutex, error) {
 	o := opts.withDefaults()
 	if err := validate(s, path, o); err != nil {
@@ -44,9 +44,9 @@ func NewMutex(s *session.Session, path string, opts *Options) (*Mutex, error) {
 	return &Mutex{session: s, path: path, opts: o, slot: make(chan struct{}, 1)}, nil
 }
 
-// NewReentrantMutex is [NewMutex] for a mutex that is reentrant by context: Lock and TryLock within a
-// context of [Mutex.Context] return nil at once while it is held. It is released by as many Unlocks
-// as there were Locks.
+// NewReentrantMutex is [NewMutex] for a mutex that is reentrant by context: while it is held, Lock
+// and TryLock in a context of [Mutex.Context] return nil at once. It takes as many Unlocks as Locks
+// to release it.
 func NewReentrantMutex(s *session.Session, path string, opts *Options) (*Mutex, error) {
 	m, err := NewMutex(s, path, opts)
 	if err != nil {
@@ -56,8 +56,8 @@ func NewReentrantMutex(s *session.Session, path string, opts *Options) (*Mutex, 
 	return m, nil
 }
 
-// Lock locks the mutex, and returns nil when it is held. Otherwise the error is as that of [Acquire],
-// and no Unlock is needed.
+// Lock locks the mutex, and returns nil when it is held. Otherwise it returns an error like
+// [Acquire], and needs no Unlock.
 func (m *Mutex) Lock(ctx context.Context) error {
 	if entered, err := m.reenter(ctx); entered || err != nil {
 		return err
@@ -70,7 +70,8 @@ func (m *Mutex) Lock(ctx context.Context) error {
 	return m.take(Acquire(ctx, m.session, m.path, &m.opts))
 }
 
-// TryLock is [Mutex.Lock], but fails with [ErrHeld] when the mutex is not free, as [TryAcquire] does.
+// TryLock is [Mutex.Lock], but fails with [ErrHeld] when the mutex is not free, as [TryAcquire]
+// does.
 func (m *Mutex) TryLock(ctx context.Context) error {
 	entered, err := m.reenter(ctx)
 	if entered || err != nil && !errors.Is(err, ErrReentered) {
@@ -84,21 +85,21 @@ func (m *Mutex) TryLock(ctx context.Context) error {
 	return m.take(TryAcquire(ctx, m.session, m.path, &m.opts))
 }
 
-// reenter locks a reentrant mutex once more for a context of its own.
+// reenter locks a reentrant mutex once more in a context of its own.
 func (m *Mutex) reenter(ctx context.Context) (entered bool, err error) {
 	if _, err = reenters(ctx, m.session, m.path, Exclusive); !errors.Is(err, ErrReentered) {
 		return false, err
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.reentrant && m.held != nil && slices.Contains(line.Holders[*Lock](ctx, m.session, m.path), m.held) {
+	if m.reentrant && m.held != nil && slices.Contains(contender.Holders[*Lock](ctx, m.session, m.path), m.held) {
 		m.depth++
 		return true, nil
 	}
 	return false, err
 }
 
-// take keeps what Lock has acquired in the slot.
+// take keeps the lock that Lock has acquired.
 func (m *Mutex) take(l *Lock, err error) error {
 	if err != nil {
 		<-m.slot
@@ -110,9 +111,10 @@ func (m *Mutex) take(l *Lock, err error) error {
 	return nil
 }
 
-// Unlock unlocks the mutex, by any goroutine. Waiting for its release, it returns as [Lock.Release]
-// does: if ctx ends first, the mutex is unlocked, and the release goes on. If the lock was lost, the
-// error wraps [ErrLost], and the mutex is unlocked. The error is [ErrNotHeld] if it was not locked.
+// Unlock unlocks the mutex; any goroutine may call it. It waits for the release as [Lock.Release]
+// does. If ctx ends first, the mutex is unlocked, and the release goes on. If the lock was lost,
+// the error wraps [ErrLost], and the mutex is unlocked. If the mutex was not locked, the error is
+// [ErrNotHeld].
 func (m *Mutex) Unlock(ctx context.Context) error {
 	if err := client.CheckContext(ctx); err != nil {
 		return fmt.Errorf("lock: %w", err)
@@ -134,14 +136,15 @@ func (m *Mutex) Unlock(ctx context.Context) error {
 	return l.Release(ctx)
 }
 
-// current returns the lock that is held, or was held and is lost; nil while the mutex is unlocked.
+// current returns the lock that is held, or that was lost before its Unlock; nil while the mutex is
+// unlocked.
 func (m *Mutex) current() *Lock {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.held
 }
 
-// of asks the lock that is held, or was held and is lost. While the mutex is unlocked the answer is free.
+// of asks the current lock. While the mutex is unlocked, it returns free.
 func of[T any](m *Mutex, ask func(*Lock) T, free T) T {
 	if l := m.current(); l != nil {
 		return ask(l)
@@ -149,30 +152,30 @@ func of[T any](m *Mutex, ask func(*Lock) T, free T) T {
 	return free
 }
 
-// over is closed.
+// over is a closed channel.
 var over = func() <-chan struct{} { //nolint:gochecknoglobals // it is constant
 	ch := make(chan struct{})
 	close(ch)
 	return ch
 }()
 
-// Done returns the [Lock.Done] of the lock that is held now. While the mutex is unlocked it is
-// closed.
+// Done returns the [Lock.Done] of the lock that is held now. While the mutex is unlocked, the
+// channel is closed.
 func (m *Mutex) Done() <-chan struct{} { return of(m, (*Lock).Done, over) }
 
-// Err returns why the lock was lost that no Unlock has followed: an error that wraps [ErrLost] and the
-// reason. It returns nil while it is held, and while the mutex is unlocked.
+// Err returns an error that wraps [ErrLost] and the reason, if the lock was lost and no Unlock has
+// followed. It returns nil while the lock is held, and while the mutex is unlocked.
 func (m *Mutex) Err() error { return of(m, (*Lock).Err, nil) }
 
-// Context returns a context that ends with parent, and with the lock. The cause wraps [ErrLost] when
-// it is lost, and is [ErrReleased] when it is released. It belongs to the lock that is held now:
-// while the mutex is unlocked it has ended, with [ErrNotHeld].
-// If parent is nil, it has ended, with a cause that wraps [session.ErrInvalidArgument].
+// Context returns a context that ends with parent, and with the lock that is held now. Its cause
+// wraps [ErrLost] after a loss, and is [ErrReleased] after a release. While the mutex is unlocked,
+// the context has ended, with [ErrNotHeld]. If parent is nil, it has ended, with a cause that wraps
+// [session.ErrInvalidArgument].
 func (m *Mutex) Context(parent context.Context) (context.Context, context.CancelFunc) {
 	if l := m.current(); l != nil {
 		return l.Context(parent)
 	}
-	ctx, end := context.WithCancelCause(line.Parent(parent))
+	ctx, end := context.WithCancelCause(contender.ParentContext(parent))
 	end(ErrNotHeld)
 	return ctx, func() {}
 }
@@ -180,16 +183,16 @@ func (m *Mutex) Context(parent context.Context) (context.Context, context.Cancel
 // Token returns the [Lock.Token] of the lock that is held; 0 while the mutex is unlocked.
 func (m *Mutex) Token() int64 { return of(m, (*Lock).Token, 0) }
 
-// Node returns the path of the node that stands for the lock that is held; "" while the mutex is
-// unlocked.
+// Node returns the [Lock.Node] of the lock that is held; "" while the mutex is unlocked.
 func (m *Mutex) Node() string { return of(m, (*Lock).Node, "") }
 
-// Guard returns the [Lock.Guard] of the lock that is held. While the mutex is unlocked it refuses
+// Guard returns the [Lock.Guard] of the lock that is held. While the mutex is unlocked, it refuses
 // every transaction.
-func (m *Mutex) Guard() session.Op { return line.GuardOf(m.path, m.Node(), ErrLost) }
+func (m *Mutex) Guard() session.Op { return contender.GuardOf(m.path, m.Node(), ErrLost) }
 
 // String describes the mutex in one short line.
 func (m *Mutex) String() string { return "mutex " + m.path }
 
-// Format implements [fmt.Formatter]: every verb prints String, and reads no more than that.
+// Format implements [fmt.Formatter]: every verb prints the result of String, and reads nothing
+// else.
 func (m *Mutex) Format(f fmt.State, _ rune) { client.Print(f, m) }

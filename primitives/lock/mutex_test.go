@@ -163,7 +163,8 @@ func (h hooked) Value(any) any {
 	return nil
 }
 
-// TestContextsEndFirst: when Done is closed, the contexts of the lock have ended, whether it is lost or released.
+// TestContextsEndFirst: when Done is closed, the contexts of the lock have ended, whether it is
+// lost or released.
 func TestContextsEndFirst(t *testing.T) {
 	inRoom(t, 1, func(t *testing.T, srv *zktest.Server, all []*session.Session) {
 		for name, end := range map[string]func(*lock.Lock){
@@ -185,8 +186,8 @@ func TestContextsEndFirst(t *testing.T) {
 	})
 }
 
-// TestAcquiredIsKept: a reader that comes late is told of the grant, and that another client asks for the lock, whatever came
-// after that.
+// TestAcquiredIsKept: a reader that comes late is told of the grant, and that another client asks
+// for the lock, whatever came after that.
 func TestAcquiredIsKept(t *testing.T) {
 	inRoom(t, 1, func(t *testing.T, srv *zktest.Server, all []*session.Session) {
 		l := check.Have(lock.Acquire(t.Context(), all[0], "/m", nil))(t)
@@ -206,7 +207,8 @@ func TestAcquiredIsKept(t *testing.T) {
 	})
 }
 
-// TestMutexAfterItsContext: within a context that has ended not even a reentrant mutex is locked again.
+// TestMutexAfterItsContext: within a context that has ended not even a reentrant mutex is locked
+// again.
 func TestMutexAfterItsContext(t *testing.T) {
 	inRoom(t, 1, func(t *testing.T, _ *zktest.Server, all []*session.Session) {
 		m := mutexOf(t, lock.NewReentrantMutex, all[0])

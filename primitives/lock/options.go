@@ -6,6 +6,7 @@ import (
 
 	"github.com/zkactors/zkactors/internal/client"
 	"github.com/zkactors/zkactors/internal/znode"
+	"github.com/zkactors/zkactors/primitives/internal/contender"
 	"github.com/zkactors/zkactors/primitives/internal/line"
 	"github.com/zkactors/zkactors/primitives/internal/mark"
 	"github.com/zkactors/zkactors/primitives/internal/nodes"
@@ -22,41 +23,41 @@ const (
 // Options are optional parameters for [New] and the functions built on it. A nil
 // *Options is equivalent to a zero Options.
 type Options struct {
-	// Data is stored in the contender's node: for [Contenders], for people, and for the error
-	// of an [Acquire] behind it whose context ends. The default, nil, is host:pid of the
-	// process; data that are empty, but not nil, are nothing.
+	// Data is stored in the contender's node. [Contenders] returns it, and the error of an
+	// [Acquire] that waited behind it contains it. The default, nil, is host:pid of the process.
+	// Data that is empty, but not nil, stays empty.
 	Data []byte
 
 	// Layout decides the names of nodes. The default is [Standard].
 	Layout Layout
 
-	// Priority is the rank of the contender: one of a higher priority goes before all of a
-	// lower one that do not hold the lock yet. It is from [LowestPriority] to
-	// [HighestPriority], and needs the layout [Prioritized]. The default is 0.
+	// Priority ranks the contender: it goes before all contenders of a lower priority that do not
+	// hold the lock yet. It is from [LowestPriority] to [HighestPriority], and needs the layout
+	// [Prioritized]. The default is 0.
 	Priority int
 
-	// Preempt asks holders of a lower priority to release the lock, as by [Revoke], as
-	// soon as no other contender goes before it. It needs the layout [Prioritized].
+	// With Preempt the contender asks holders of a lower priority to release the lock, like
+	// [Revoke], as soon as no other contender goes before it. It needs the layout [Prioritized].
 	// [TryAcquire] asks no holder.
 	Preempt bool
 
-	// PreemptAfter is the time that they have for that before the lock is taken away from
-	// them, with [ErrRevoked]. Zero, the default, leaves it to them. A holder whose node
-	// may not be written cannot be asked, and keeps the lock.
+	// PreemptAfter is the time that these holders have before they lose the lock, with
+	// [ErrRevoked]. With zero, the default, they keep it until they release it. A holder whose node
+	// may not be written to cannot be asked, and keeps the lock.
 	PreemptAfter time.Duration
 
-	// ReleaseInBackground makes [Lock.Release] and [Lock.Close] return at once:
-	// the session sees the release through.
+	// ReleaseInBackground makes [Lock.Release] and [Lock.Close] return at once: the session
+	// completes the release.
 	ReleaseInBackground bool
 }
 
 func (o *Options) withDefaults() Options {
 	v := client.Options(o)
-	v.Data = line.Identity(v.Data)
+	v.Data = contender.Identity(v.Data)
 	return v
 }
 
-// validate refuses what cannot be done, before any I/O.
+// validate refuses bad arguments, before any I/O.
 func validate(s *session.Session, path string, opts Options) error {
 	return recipe.Check(s, "lock", path, func(valid bool) (errs []error) {
 		if !valid {
@@ -77,10 +78,10 @@ func validate(s *session.Session, path string, opts Options) error {
 	})
 }
 
-// fits reports why the data cannot be sent.
+// fits returns an error if the data is too large to be sent.
 func fits(s *session.Session, path string, opts Options) error {
 	set := session.SetOp(path, nil, 0)
-	// More than it takes, without a string for the path of the node.
+	// A larger transaction than needed, which avoids a string for the path of the node.
 	if client.Of(s).Fits(session.CreateOp(path, opts.Data, session.EphemeralSequential), session.CheckOp("/"+longestName, 0), set) == nil {
 		return nil
 	}
@@ -90,7 +91,7 @@ func fits(s *session.Session, path string, opts Options) error {
 // longestName is at least as long as the name of any contender, but for its number.
 const longestName = "_c_00000000-0000-4000-8000-000000000000-p0000-write-"
 
-// validatePriority refuses what is no priority, and priorities where there are none.
+// validatePriority refuses a bad priority, and any priority in a layout without priorities.
 func validatePriority(o Options) (errs []error) {
 	refuse := func(option, format string, args ...any) {
 		errs = append(errs, fmt.Errorf("lock: Options.%s: %w: "+format, append([]any{option, session.ErrInvalidArgument}, args...)...))
@@ -112,7 +113,7 @@ func validatePriority(o Options) (errs []error) {
 	return errs
 }
 
-// A Kind says how a contender wants the lock.
+// A Kind says with which other contenders a contender shares the lock.
 type Kind int
 
 // The kinds.
@@ -124,14 +125,14 @@ const (
 
 func (k Kind) String() string { return nodes.Kind(k).String() }
 
-// A Layout decides the names and the marks of nodes. All contenders for a lock use the same
-// layout.
+// A Layout decides the names of nodes, and how a revoke request is stored. All contenders for a
+// lock use the same layout.
 //
-// Contenders of every known layout are recognised: those of ZooKeeper's recipes, of Curator, of
-// kazoo, and of the other recipes of this library. One of ours that finds another's which its
-// own layout does not know is refused with [ErrLayout], when it comes and while it waits; a holder
-// logs it when its connection is back. But others do not look for ours. This was measured with
-// Curator 5.4 and kazoo 2.8:
+// A contender of this library recognises contenders of every known layout: of ZooKeeper's recipes,
+// of Curator, of kazoo, and of the other recipes of this library. If it finds one that its own
+// layout does not respect, it is refused with [ErrLayout], when it comes and while it waits; a
+// holder logs that when its connection is back. But other libraries do not look for our contenders.
+// This was measured with Curator 5.4 and 5.9, and with kazoo 2.8 and 2.11:
 //
 //	                   Curator's                    kazoo's
 //	                   mutex    read     write      Lock     ReadLock  WriteLock
@@ -149,49 +150,54 @@ func (k Kind) String() string { return nodes.Kind(k).String() }
 //	Prioritized
 //	    all kinds      refused  refused  refused    refused  refused   refused
 //
-// Where it says both, each waits for the other. Where it says ours, only ours waits: theirs is
-// granted the lock while ours holds it, and is not respected by a contender of ours that came before
-// it. So these must not share a path. Where it says refused, theirs is granted it too, if it comes
-// when ours holds the lock already.
+// "Both": each waits for the other. "Ours": only our contender waits. Theirs is granted the lock
+// while ours holds it, and a contender of ours that came before it does not respect it, so these
+// must not share a path. "Refused": ours is refused, but theirs is granted the lock too if it comes
+// while ours holds it.
 //
-// A line is listed in one reply. With about ten thousand contenders that is over [session.Options]
-// MaxReply. A contender that has to list them then gets [session.ErrTooLarge], and leaves. A
-// holder need not, nor a contender while the one that it watches is there.
+// Curator's write lock can be downgraded: its holder takes the read lock, and releases the write
+// lock. In Curator 5.9 the reader keeps the writer's place, and all wait for it as for any other
+// reader. In Curator 5.4 the reader stands at the end of the line, so a writer behind the write
+// lock, ours or Curator's, is granted the lock while that reader holds. So processes of Curator 5.4
+// that downgrade must not share a path with writers.
+//
+// A line is listed in one reply. With about ten thousand contenders the reply exceeds MaxReply of
+// [session.Options]. Then a contender that has to list gets [session.ErrTooLarge], and leaves. A
+// holder need not list, nor need a contender while the contender that it watches stands.
 type Layout int
 
 const (
-	// Standard is that of the published recipes: _c_<uuid>-lock-<number> for exclusive
-	// locks, which Curator and go-zookeeper stand in line with as equals, and -read- and
-	// -write- likewise. A mark of revocation is a first line before the data.
+	// Standard is the layout of the published recipes: _c_<uuid>-lock-<number> for exclusive locks,
+	// in whose line Curator and go-zookeeper can stand, and -read- and -write- likewise. A revoke
+	// request is a line before the data.
 	Standard Layout = iota
 
-	// Curator is that of Apache Curator, whose read-write locks name their nodes
-	// -__READ__ and -__WRIT__, and whose mark of revocation replaces the data.
+	// Curator is the layout of Apache Curator: its read-write locks name their nodes -__READ__ and
+	// -__WRIT__, and a revoke request replaces the data.
 	Curator
 
-	// Kazoo is that of kazoo: <32 hex digits>__lock__<number> for exclusive locks and
-	// writers, which are the same here, and __rlock__ for readers. Curator does not
-	// respect such nodes, and kazoo's own Lock does not respect readers. The ReadLock of
-	// kazoo 2.8 waits for writers behind it, too, which is a deadlock.
+	// Kazoo is the layout of kazoo: <32 hex digits>__lock__<number> for exclusive locks and
+	// writers, which are the same here, and __rlock__ for readers. Curator does not respect such
+	// nodes, and kazoo's own Lock does not respect readers. The ReadLock of kazoo 2.8 also waits
+	// for writers behind it, which is a deadlock; the one of 2.11 does not.
 	Kazoo
 
-	// Prioritized is that of locks with priorities, which no other library has: see
-	// [Options.Priority]. Its path carries data that says so, and has to be ours to write.
-	// Other layouts refuse such a path with [ErrLayout], and this layout refuses theirs, and
-	// a path that carries other data. Other clients do not know of it, and must not use the
-	// path.
+	// Prioritized is the layout of locks with priorities, which no other library has: see
+	// [Options.Priority]. Its path carries data that marks it, and has to be ours to write. Other
+	// layouts refuse such a path with [ErrLayout], and this layout refuses theirs, and a path with
+	// other data. Other clients do not know this layout, and must not use the path.
 	//
-	// The waiter of the highest priority goes first; of several with the same, the one that
-	// came first. Readers share; exclusive contenders are writers. Contenders of a low
-	// priority may wait for ever, if others keep coming.
+	// The waiter of the highest priority goes first; with the same priority, the waiter that came
+	// first. Readers share; exclusive contenders are writers. Contenders of a low priority may wait
+	// for ever, if others keep coming.
 	//
-	// To hold is a fact on the server: a grant is a transaction of its own, which fails while
-	// others hold. So of two contenders that believe to be next, one is granted it. That is
-	// one write more than in other layouts, and the token is its zxid. For a writer that node
-	// is holder, for readers it is below readers. To break a lock by hand, delete the
-	// contender's node, [Lock.Node], and leaves these alone: the lock is lost with the
-	// former, and granted again only when its holder has heard of that, or its session ended.
-	// So is a writer's lock whose "holder" was deleted alone.
+	// The server decides which contender holds: a grant is a transaction of its own, which fails
+	// while others hold. So if two contenders believe to be next, only one gets the lock. A grant
+	// costs one write more than in other layouts, and the token is its zxid. The write creates the
+	// node "holder" for a writer, and a node below "readers" for a reader. To break a lock by hand,
+	// delete the contender's node, [Lock.Node], and leave these alone. The holder loses the lock
+	// with its node, and the lock is granted again only when the holder knows of the loss, or its
+	// session has ended. The same is true of a writer whose node "holder" alone was deleted.
 	Prioritized
 )
 
@@ -209,29 +215,36 @@ func (l Layout) validate() error {
 	return nil
 }
 
-// The grammars of the layouts, by their numbers.
+// grammars has the grammars of the layouts.
 //
 //nolint:gochecknoglobals // they are constant
 var grammars = [...]*nodes.Grammar{
 	Standard: &nodes.StandardLock, Curator: &nodes.CuratorLock, Kazoo: &nodes.KazooLock, Prioritized: &nodes.PriorityLock,
 }
 
-// rule returns the rule by which a contender stands in line. With priorities, a deletion alone does not say whose turn it is. Kazoo's
-// names do not tell exclusive contenders from writers, whose deletion may leave a reader: so only readers are granted by it.
+// rule returns the rule by which a contender stands in line, except in the layout Prioritized,
+// whose rule is that of package priority: see open. Kazoo's names do not distinguish exclusive
+// contenders from writers, whose deletion may leave a reader, so a deletion is a grant only for
+// readers.
 func (l Layout) rule(kind Kind) line.Rule { return rules[l][kind] }
 
-// rules are made once.
+// far is the largest number of contenders ahead with which a contender watches three nodes. Most
+// lines are shorter, and their holders may hold briefly. In a longer line a contender waits for so
+// long that one watch is enough until it is next but one.
+const far = 16
+
+// rules has the rules of the layouts and kinds, which are made once.
 var rules = func() (all [len(grammars)][3]line.Rule) { //nolint:gochecknoglobals // they are constant
 	for l := range all {
 		for kind := range all[l] {
 			grants := Layout(l) != Prioritized && (Layout(l) != Kazoo || Kind(kind) == Read)
-			all[l][kind] = line.First{Grammar: grammars[l], Kind: nodes.Kind(kind), EventGrants: grants, Brief: true}
+			all[l][kind] = line.First{Grammar: grammars[l], Kind: nodes.Kind(kind), EventGrants: grants, Brief: true, Far: far}
 		}
 	}
 	return all
 }()
 
-// mark returns the data of a node with the mark of revocation.
+// mark returns the data of a node with a revoke request.
 func (l Layout) mark(own []byte, force time.Duration) []byte {
 	if l == Curator {
 		return mark.Curator()

@@ -18,7 +18,6 @@ import (
 	"github.com/zkactors/zkactors/internal/client"
 	"github.com/zkactors/zkactors/internal/hasten"
 	"github.com/zkactors/zkactors/internal/znode"
-	"github.com/zkactors/zkactors/primitives/internal/conformance"
 	"github.com/zkactors/zkactors/primitives/lock"
 	"github.com/zkactors/zkactors/session"
 	"github.com/zkactors/zkactors/session/zktest"
@@ -484,6 +483,56 @@ func TestPriorityOperator(t *testing.T) {
 	}
 }
 
+// TestPriorityGuardOutlivesClaim: an operator deletes the claim of a holder that is cut off, which
+// goes on relying on its guard. No other contender is granted the lock while that guard passes:
+// neither one that has listed the line before the holder joined, nor one that ranks before the
+// holder.
+func TestPriorityGuardOutlivesClaim(t *testing.T) {
+	const late = time.Second
+	for _, row := range []struct {
+		name       string
+		open, next openFunc
+		priority   int // of the next contender; the holder has 5
+	}{
+		{"a late writer after a writer", lock.NewWrite, lock.NewWrite, 0},
+		{"a late reader after a writer", lock.NewWrite, lock.NewRead, 0},
+		{"a late writer after a reader", lock.NewRead, lock.NewWrite, 0},
+		{"a writer before a writer", lock.NewWrite, lock.NewWrite, 9},
+		{"a reader before a writer", lock.NewWrite, lock.NewRead, 9},
+		{"a writer before a reader", lock.NewRead, lock.NewWrite, 9},
+	} {
+		runInRoom(t, row.name, 3, func(t *testing.T, srv *zktest.Server, all []*session.Session) {
+			standsAt(t, row.next, all[0], "/l", prior(0)).Close()
+			standsAt(t, row.open, all[1], "/l", prior(5)).Close()
+			join := func() *lock.Lock { return standsAt(t, row.next, all[0], "/l", prior(row.priority)) }
+			var next *lock.Lock
+			if row.priority == 0 {
+				srv.Delay(zktest.Match{Session: all[0].ID(), Op: zktest.OpGetData, Path: "/l"}, late)
+				next = join()
+			}
+			holder := standsAt(t, row.open, all[1], "/l", prior(5))
+			check.Require(t, holds(holder), "it does not hold")
+			srv.Freeze(all[1].ID(), zktest.Both)
+			_, node := znode.Split(holder.Node())
+			claim := "/l/readers/" + node
+			if slices.Contains(children(t, all[2], "/l"), "holder") {
+				claim = "/l/holder"
+			}
+			check.Must(t, all[2].Delete(t.Context(), claim, session.AnyVersion))
+			if next == nil {
+				next = join()
+			}
+			<-time.After(2 * late)
+			_, err := all[2].Multi(t.Context(), holder.Guard())
+			check.True(t, !holds(next) || err != nil, "two hold the lock, and both guards pass")
+			srv.Thaw(all[1].ID())
+			<-time.After(time.Minute)
+			check.Is(t, holder.Err(), lock.ErrNodeDeleted)
+			check.True(t, holds(next), "it is never granted")
+		})
+	}
+}
+
 // Whatever is written to the path, there are never two who hold.
 func TestPriorityPathWritten(t *testing.T) {
 	inRoom(t, 3, func(t *testing.T, _ *zktest.Server, all []*session.Session) {
@@ -596,15 +645,6 @@ func TestPriorityCost(t *testing.T) {
 			want := zktest.Counts{zktest.OpCreate: 1, zktest.OpGetChildren2: 2, zktest.OpGetData: 4, zktest.OpMulti: 2}
 			check.EqualMaps(t, withoutSyncs(srv.Requests()), want, name)
 		}
-	})
-}
-
-func TestPriorityConformance(t *testing.T) {
-	conformance.Run(t, conformance.Recipe[lock.Event]{
-		Open: func(s *session.Session) (conformance.Handle[lock.Event], error) {
-			return lock.New(s, "/locks/a", prior(0))
-		},
-		Last: func(ev lock.Event) bool { return conformance.Is[lock.Released](ev) || conformance.Is[lock.Lost](ev) },
 	})
 }
 

@@ -12,8 +12,9 @@ import (
 	"github.com/zkactors/zkactors/session/zktest"
 )
 
-// TestRealReadOnly: two of three servers end. The third answers reads, refuses writes, and neither keeps a lock nor
-// grants one. When the others are back, the session moves to a server with a quorum.
+// TestRealReadOnly: two of three servers end. The third answers reads, refuses writes, and neither
+// keeps a lock nor grants one. When the others are back, the session moves to a server with a
+// quorum.
 func TestRealReadOnly(t *testing.T) {
 	t.Parallel()
 	ens := zktest.StartEnsemble(t, 3, zktest.NoSync(), zktest.SyncLimit(5), zktest.JVMFlags("-Dreadonlymode.enabled=true"),

@@ -16,30 +16,31 @@ import (
 	"github.com/zkactors/zkactors/watch"
 )
 
-// errNotReleased is why a revocation turns to force.
+// errNotReleased is the reason for which a revocation uses force.
 var errNotReleased = errors.New("not released in time")
 
 // RevokeOptions are optional parameters for [Revoke]. A nil *RevokeOptions is equivalent
 // to a zero RevokeOptions.
 type RevokeOptions struct {
-	// ForceAfter is the time that the holders have to release the lock before their nodes
-	// are deleted. Zero, the default, leaves it to them.
+	// ForceAfter is the time that the holders have to release the lock before their nodes are
+	// deleted. With zero, the default, no force is used.
 	ForceAfter time.Duration
 
-	// Layout is that of the lock. The default is [Standard].
+	// Layout is the layout of the lock. The default is [Standard].
 	Layout Layout
 }
 
-// Revoke asks the holders of the lock at path now to release it: each gets [Revoked]. It
+// Revoke asks the present holders of the lock at path to release it: each receives [Revoked]. It
 // follows ZooKeeper's recipe of revocable locks.
 //
-// Without [RevokeOptions.ForceAfter] it returns when all have been asked. With it, when all have gone: holders that have
-// not released it by then lose it, with [ErrRevoked], by the deletion of their nodes, also of holders that have downgraded
-// it. A holder that cannot be reached learns of that only when its session's deadline has passed; until then, only tokens
-// and guards protect what it works on.
+// Without [RevokeOptions.ForceAfter] it returns when all holders have been asked. With it, Revoke
+// returns when all have gone: a holder that has not released the lock by then loses it, with
+// [ErrRevoked], by the deletion of its node, also if it has downgraded it. A holder that cannot be
+// reached learns of its loss only when its session's deadline has passed; until then, only tokens
+// and guards protect the resource.
 //
-// The error is [ErrNotHeld] if the lock is not held. If ctx ends first it is the cause;
-// holders that were asked by then remain so, and none is forced.
+// The error is [ErrNotHeld] if the lock is not held. If ctx ends first, the error is its cause; the
+// requests made by then remain, and no force is used.
 func Revoke(ctx context.Context, s *session.Session, path string, opts *RevokeOptions) error {
 	o := client.Options(opts)
 	err := o.validate()
@@ -62,10 +63,10 @@ func Revoke(ctx context.Context, s *session.Session, path string, opts *RevokeOp
 	}
 }
 
-// askHolders asks the contenders that hold the lock. Those found to hold it may all have left
-// before they were asked: then the lock may have been granted again.
+// askHolders asks the contenders that hold the lock. If all of them left before they were asked,
+// held is true and asked is empty: the lock may have been granted again.
 func (o RevokeOptions) askHolders(ctx context.Context, s *session.Session, path string) (asked []tenancy, held bool, err error) {
-	if err := s.Sync(ctx, path); err != nil { // a server that lags knows former holders
+	if err := s.Sync(ctx, path); err != nil { // a server that lags shows former holders
 		return nil, false, fmt.Errorf("revoke: %w", err)
 	}
 	all, err := Contenders(ctx, s, path, &Options{Layout: o.Layout})
@@ -88,9 +89,9 @@ func (o RevokeOptions) askHolders(ctx context.Context, s *session.Session, path 
 	return asked, held, nil
 }
 
-// RevokeNode is [Revoke] for the one contender with the node, of which [Contender] has
-// the path, whether or not it holds the lock yet. One that does not is told when it does.
-// The error is [ErrNotHeld] if there is no such node.
+// RevokeNode is [Revoke] for one contender, whether or not it holds the lock yet. node is the path
+// of its node, as in [Contender]. A contender that does not hold yet receives [Revoked] when it
+// does. If there is no such node, the error is [ErrNotHeld].
 func RevokeNode(ctx context.Context, s *session.Session, node string, opts *RevokeOptions) error {
 	o := client.Options(opts)
 	err := o.validate()
@@ -125,14 +126,14 @@ func (o RevokeOptions) validate() error {
 	return errors.Join(errs...)
 }
 
-// A tenancy is one contender that was asked to leave.
+// A tenancy identifies one contender that was asked to leave.
 type tenancy struct {
 	node  string
 	czxid int64
 }
 
-// ask writes the mark, unless it is there. A holder that may have been asked, and is gone, has
-// been asked.
+// ask writes a revoke request, unless there is one. A holder that may have been asked, and is gone,
+// counts as asked.
 func (o RevokeOptions) ask(ctx context.Context, s *session.Session, node string) (tenancy, error) {
 	var pauses owned.Set
 	defer pauses.End()
@@ -170,8 +171,7 @@ func (o RevokeOptions) ask(ctx context.Context, s *session.Session, node string)
 	}
 }
 
-// downgraded returns the node of the reader that the writer with the node becomes by a
-// downgrade.
+// downgraded returns the path of the reader's node that a downgrade puts in place of the writer's.
 func (o RevokeOptions) downgraded(node string) (reader string, ok bool) {
 	path, name := znode.Split(node)
 	reader, ok = o.Layout.weaker(name)
@@ -185,7 +185,7 @@ func refused(node string, err error) error {
 	return fmt.Errorf("revoke lock %s: %w", node, err)
 }
 
-// enforce waits until all have left, and makes them.
+// enforce waits until all have left, and deletes the nodes of those that have not left in time.
 func (o RevokeOptions) enforce(ctx context.Context, s *session.Session, asked []tenancy) error {
 	if o.ForceAfter == 0 {
 		return nil
@@ -206,7 +206,7 @@ func (o RevokeOptions) enforce(ctx context.Context, s *session.Session, asked []
 		if !ok {
 			continue
 		}
-		switch t, err := o.ask(ctx, s, reader); { // it may still share
+		switch t, err := o.ask(ctx, s, reader); { // by a downgrade it may still hold
 		case err == nil:
 			asked = append(asked, t)
 		case !errors.Is(err, ErrNotHeld):
@@ -216,7 +216,7 @@ func (o RevokeOptions) enforce(ctx context.Context, s *session.Session, asked []
 	return nil
 }
 
-// evict deletes the node if it is still that of the tenancy, and its claim.
+// evict deletes the node, if it is still the node of the tenancy, and its claim.
 func (o RevokeOptions) evict(ctx context.Context, s *session.Session, t tenancy) error {
 	r := session.Removal{Path: t.node, Is: func(stat *session.Stat) bool { return stat.Czxid == t.czxid }}
 	if o.Layout == Prioritized {

@@ -8,11 +8,11 @@ import (
 	"github.com/zkactors/zkactors/session"
 )
 
-// ErrNotWrite means that a lock that is to be downgraded is no write lock.
+// ErrNotWrite means that a lock cannot be downgraded because it is no write lock.
 var ErrNotWrite = line.ErrNotWrite
 
-// NewRead is [New] for a lock that readers share: it waits for the writers and the
-// exclusive contenders that came before it, and watches the nearest of them.
+// NewRead is [New] for a lock that readers share. It waits for the writers and the exclusive
+// contenders that came before it, and watches the nearest of them.
 func NewRead(s *session.Session, path string, opts *Options) (*Lock, error) {
 	return open(s, path, Read, opts)
 }
@@ -23,9 +23,9 @@ func NewWrite(s *session.Session, path string, opts *Options) (*Lock, error) {
 	return open(s, path, Write, opts)
 }
 
-// AcquireRead is [Acquire] for a read lock. Within the context of another read lock, it fails
-// with [ErrReentered] if a contender that excludes readers stands in line: that one waits for
-// the first read lock, and the second would wait for it.
+// AcquireRead is [Acquire] for a read lock. In the context of another read lock, it fails with
+// [ErrReentered] if a contender that excludes readers stands in line: that contender waits for the
+// first read lock, and the second would wait for that contender.
 func AcquireRead(ctx context.Context, s *session.Session, path string, opts *Options) (*Lock, error) {
 	return acquire(ctx, s, path, Read, opts)
 }
@@ -46,13 +46,12 @@ func TryAcquireWrite(ctx context.Context, s *session.Session, path string, opts 
 	return tryAcquire(ctx, s, path, Write, opts)
 }
 
-// Downgrade turns a write lock that is held into a read lock, in one transaction: no
-// writer comes between, and the readers behind it proceed. It returns nil when that is
-// done; the token stays.
+// Downgrade turns a write lock that is held into a read lock, in one transaction: no writer comes
+// between, and the readers behind it proceed. It returns nil when that is done. The token stays the
+// same.
 //
-// The error is [ErrNotHeld] or [ErrNotWrite] if there is nothing to downgrade, and wraps
-// [ErrLost] if the lock is lost meanwhile. If ctx ends first it is the cause, and the
-// downgrade goes on.
+// If there is nothing to downgrade, the error is [ErrNotHeld] or [ErrNotWrite]. If the lock is lost
+// meanwhile, it wraps [ErrLost]. If ctx ends first, it is the cause, and the downgrade goes on.
 func (l *Lock) Downgrade(ctx context.Context) error { return l.handle.Downgrade(ctx) }
 
 // Upgrade always fails at once, with [ErrUpgrade].

@@ -27,7 +27,7 @@ func withMany(t *testing.T, f func(t *testing.T, srv *zktest.Server, s *session.
 		for i := range many {
 			paths = append(paths, fmt.Sprintf("/many-%d", i))
 			check.Must(t, all[0].EnsurePath(t.Context(), paths[i]))
-			client.Of(all[0]).SetWarm(paths[i], true)
+			client.Of(all[0]).Saw(paths[i], 0, true)
 		}
 		f(t, srv, all[0], func() []*lock.Lock {
 			locks := make([]*lock.Lock, many)
@@ -45,8 +45,8 @@ func withMany(t *testing.T, f func(t *testing.T, srv *zktest.Server, s *session.
 	})
 }
 
-// TestManyShareTransactions counts what the cycles of many locks cost when all are acquired at once,
-// and then released at once. The first four requests go out at once, and the others together.
+// TestManyShareTransactions counts what the cycles of many locks cost when all are acquired at
+// once, and then released at once. The first four requests go out at once, and the others together.
 func TestManyShareTransactions(t *testing.T) {
 	withMany(t, func(t *testing.T, srv *zktest.Server, _ *session.Session, acquireAll func() []*lock.Lock) {
 		for range 3 {
@@ -70,8 +70,8 @@ func TestManyShareTransactions(t *testing.T) {
 	})
 }
 
-// TestManyInDoubt counts what it costs to resolve transactions of unknown outcome: one sync, no second
-// attempt, and as many lists of a parent as for requests that went alone.
+// TestManyInDoubt counts what it costs to resolve transactions of unknown outcome: one sync, no
+// second attempt, and as many lists of a parent as for requests that went alone.
 func TestManyInDoubt(t *testing.T) {
 	withMany(t, func(t *testing.T, srv *zktest.Server, s *session.Session, acquireAll func() []*lock.Lock) {
 		acquired := make(chan []*lock.Lock)

@@ -23,7 +23,8 @@ import (
 	"github.com/zkactors/zkactors/session/zktest"
 )
 
-// withSessions runs f with n sessions on a server in memory, in a bubble. Each begins with another replica.
+// withSessions runs f with n sessions on a server in memory, in a bubble. Each begins with another
+// replica.
 func withSessions(t *testing.T, n int, config zktest.Config, f func(t *testing.T, srv *zktest.Server, all []*session.Session)) {
 	t.Helper()
 	spread(t, config, n, 20*time.Second, f)
@@ -623,17 +624,19 @@ func TestForeignContenders(t *testing.T) {
 }
 
 // TestForeignNewcomer: one that comes while we hold is none of our business, but a waiter refuses
-// to stand there, and the holder complains when it sees it.
+// to stand there, and the holder complains when it sees it: both list within a third of the timeout
+// after a reconnect.
 func TestForeignNewcomer(t *testing.T) {
+	const timeout = 9 * time.Second
 	bubble.Run(t, zktest.Config{}, func(w bubble.World) {
 		var log strings.Builder
 		t, srv := w.T, w.Server
-		s := w.Open(session.Options{Logger: slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelWarn}))})
+		s := w.Open(session.Options{Timeout: timeout, Logger: slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelWarn}))})
 		held, waiting := joinAs(t, lock.Exclusive, s, "/l", nil), joinAs(t, lock.Read, s, "/l", nil)
 		synctest.Wait()
 		check.Have(s.Create(t.Context(), "/l/0123456789abcdef0123456789abcdef__lock__", nil, session.EphemeralSequential))(t)
 		srv.Disconnect(s.ID())
-		<-time.After(time.Second)
+		<-time.After(time.Second + timeout/3)
 		check.Is(t, waiting.Err(), lock.ErrLayout) // the waiter
 		check.True(t, holds(held) && strings.Contains(log.String(), "contended for in another layout"), "the holder: %v; %s", held.Err(), log.String())
 	})
@@ -683,7 +686,7 @@ func TestLostReplies(t *testing.T) {
 				paths++
 				if test.warm {
 					ensure(t, all[1], path, nil)
-					client.Of(all[0]).SetWarm(path, true)
+					client.Of(all[0]).Saw(path, 0, true)
 				}
 				var ahead []*lock.Lock
 				for _, kind := range test.ahead {

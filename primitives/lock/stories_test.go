@@ -80,7 +80,7 @@ func faultCases() []faultCase {
 		dir, _ := znode.Split(path)
 		ensure(t, s, dir, nil)
 		ensure(t, s, path, nil)
-		client.Of(s).SetWarm(path, true)
+		client.Of(s).Saw(path, 0, true)
 	}
 	const (
 		exists, container, multi, create = zktest.OpExists, zktest.OpCreateContainer, zktest.OpMulti, zktest.OpCreate
@@ -91,7 +91,7 @@ func faultCases() []faultCase {
 		{"warm", []zktest.Op{multi, get, remove}, false, warm},
 		{"foreign", []zktest.Op{exists, create, get, list, remove}, false, foreign},
 		{"cold waiter", []zktest.Op{exists, multi, get, list, get, remove}, true, cold},
-		{"warm waiter", []zktest.Op{multi, get, list, get, remove}, true, warm},
+		{"warm waiter", []zktest.Op{multi, create, get, list, get, remove}, true, warm},
 		{"foreign waiter", []zktest.Op{exists, create, get, list, get, remove}, true, foreign},
 	}
 }
@@ -325,7 +325,9 @@ func parentReaped(t *testing.T, set func(*testing.T) *stage) {
 			t.Parallel()
 			c, s, other, path := scene(t, set, "-reaped")
 			former := acquire(t, other, path) // until it leaves, the server reaps nothing
-			client.Of(s).SetWarm(path, test.warm)
+			if test.warm {
+				client.Of(s).Saw(path, check.Have(s.Exists(t.Context(), path))(t).Version, true)
+			}
 			var l *lock.Lock
 			hold(t, c, zktest.Match{Op: test.op, Session: s.ID()},
 				func() { l = join(t, s, path, nil) },

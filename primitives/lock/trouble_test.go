@@ -383,3 +383,97 @@ func TestRefusedGuard(t *testing.T) {
 		}
 	})
 }
+
+// TestDataThatCame: the path was a lock's alone, and carries another client's data by now. A
+// session that knew it without stands in line there, and leaves the data as they are.
+func TestDataThatCame(t *testing.T) {
+	const path, limit = "/l", "10 unit"
+	for name, write := range map[string]func(t *testing.T, s *session.Session){
+		"written": func(t *testing.T, s *session.Session) {
+			check.Have(s.Set(t.Context(), path, []byte(limit), session.AnyVersion))(t)
+		},
+		"made anew": func(t *testing.T, s *session.Session) {
+			check.Must(t, s.Delete(t.Context(), path, session.AnyVersion))
+			check.Have(s.Create(t.Context(), path, []byte(limit), session.Persistent))(t)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, session.Options{}, func(t *testing.T, _ *zktest.Server, a, b *session.Session) {
+				for range 3 {
+					mustAcquire(t, a, path).Close()
+				}
+				write(t, b)
+				for range 3 {
+					mustAcquire(t, a, path).Close()
+					check.Reads(b.Get(t.Context(), path))(t, limit)
+				}
+			})
+		})
+	}
+}
+
+// TestWriteAtTheVersion counts what an uncontended cycle costs: three requests while no other
+// session writes to the path. When one does, the first cycle has one more that is refused, and a
+// list.
+func TestWriteAtTheVersion(t *testing.T) {
+	inBubble(t, session.Options{}, func(t *testing.T, srv *zktest.Server, a, b *session.Session) {
+		cycle := func(s *session.Session) (requests, multis int) {
+			srv.ResetRequests()
+			mustAcquire(t, s, "/l").Close()
+			synctest.Wait()
+			all := withoutSyncs(srv.Requests())
+			for _, n := range all {
+				requests += n
+			}
+			return requests, all[zktest.OpMulti]
+		}
+		cycle(a)
+		cycle(b)
+		for i, want := range []int{5, 4, 4, 4} { // while b goes on
+			n, multis := cycle(a)
+			check.True(t, n <= want+1 && (i == 0 || multis == 0), "cycle %d of a: %d requests, %d transactions", i, n, multis)
+			n, multis = cycle(b)
+			check.True(t, n == 3 && multis == 1, "cycle %d of b: %d requests, %d transactions", i, n, multis)
+		}
+		cycle(a) // finds the path as it was
+		cycle(a)
+		n, multis := cycle(a)
+		check.True(t, n == 3 && multis == 1, "a alone: %d requests, %d transactions", n, multis)
+	})
+}
+
+// TestLateReaderOfTheEnd: when the lock is over, its last event comes alone, whatever was told
+// before.
+func TestLateReaderOfTheEnd(t *testing.T) {
+	for name, end := range map[string]func(t *testing.T, s *session.Session, l *lock.Lock){
+		"released": func(t *testing.T, _ *session.Session, l *lock.Lock) { check.Must(t, l.Release(t.Context())) },
+		"closed":   func(_ *testing.T, _ *session.Session, l *lock.Lock) { l.Close() },
+		"deleted": func(t *testing.T, s *session.Session, l *lock.Lock) {
+			check.Must(t, s.Delete(t.Context(), l.Node(), session.AnyVersion))
+			<-l.Done()
+			l.Close()
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, session.Options{}, func(t *testing.T, _ *zktest.Server, a, b *session.Session) {
+				l := mustAcquire(t, a, "/l")
+				check.Must(t, lock.Revoke(t.Context(), b, "/l", nil))
+				<-l.Revoked()
+				end(t, b, l)
+				var told []lock.Event
+				for ev := range l.Events() {
+					told = append(told, ev)
+				}
+				check.Len(t, told, 1, told)
+				switch ev := told[0].(type) {
+				case lock.Released:
+					check.OK(t, l.Err())
+				case lock.Lost:
+					check.Is(t, l.Err(), lock.ErrLost)
+				case lock.Waiting, lock.Acquired, lock.Suspended, lock.Resumed, lock.Revoked:
+					t.Errorf("the last event is %v", ev)
+				}
+			})
+		})
+	}
+}

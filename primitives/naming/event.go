@@ -14,24 +14,23 @@ var (
 	// ErrNotFound means that there is no such name.
 	ErrNotFound = errors.New("no such name")
 
-	// ErrTaken means that another client has registered the name, or this very session
-	// keeps it already.
+	// ErrTaken means that another client has registered the name, or this very session keeps it
+	// already.
 	ErrTaken = presence.ErrDuplicate
 
-	// ErrForeign means that the name lives with another session, which would register
-	// it again.
+	// ErrForeign means that the name lives with another session, which would register it again.
 	ErrForeign = errors.New("name lives with another session")
 
 	// ErrNodeDeleted means that the node of the name was deleted: by another client, or by the
-	// server with the session, whose end is not known yet then.
+	// server at the end of the session, which is not known yet.
 	ErrNodeDeleted = presence.ErrNodeDeleted
 
 	// ErrUnregistered means that the name was unregistered on request.
 	ErrUnregistered = presence.ErrLeft
 )
 
-// An Event reports what becomes of an ephemeral name. It is one of [Registered],
-// [Suspended], [Resumed], [Gone] and [Unregistered]; no other type implements it.
+// An Event reports a change of an ephemeral name. It is one of [Registered], [Suspended],
+// [Resumed], [Gone] and [Unregistered]; no other type implements it.
 //
 //sumtype:decl
 type Event interface {
@@ -43,20 +42,19 @@ type (
 	// Registered means that the name can be looked up.
 	Registered struct{}
 
-	// Suspended means that the connection is lost. The name will be at the Deadline
-	// unless Resumed comes first.
+	// Suspended means that the connection is lost. The name is lost too at the Deadline, unless
+	// Resumed comes first.
 	Suspended struct{ Deadline time.Time }
 
-	// Resumed means that the connection is back, and that the name was seen to be
-	// registered still.
+	// Resumed means that the connection is back, and that the name was seen to be registered still.
 	Resumed struct{}
 
-	// Gone means that the name is, and is registered again by itself. Err is
-	// [session.ErrExpired] or [ErrNodeDeleted].
+	// Gone means that the node of the name was deleted; the name is registered again by itself. Err
+	// is [session.ErrExpired] or [ErrNodeDeleted].
 	Gone struct{ Err error }
 
-	// Unregistered is the last event. Err is nil if it was asked for, and else says why
-	// the name, or the attempt to register it, was given up.
+	// Unregistered is the last event. Err says why the name, or the attempt to register it, was
+	// given up; it is nil if a caller has unregistered or closed it.
 	Unregistered struct{ Err error }
 )
 

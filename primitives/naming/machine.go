@@ -8,8 +8,8 @@ import (
 // Package presence keeps the node of an ephemeral name, under a fixed path, across sessions.
 // This file gives the events of that node the names of this package.
 
-// A machine is an ephemeral name. It has no state but that of its node: it ends, is
-// suspended and comes back with the node.
+// A machine is an ephemeral name. It has no state but the state of its node: it ends, is suspended
+// and comes back with the node.
 //
 //	         ┌──────────────────── Gone ───────────────────┐
 //	         ▼                                              │
@@ -23,7 +23,7 @@ type machine struct{ presence.Machine }
 // looks at after each step.
 func (m machine) Kept() presence.Machine { return m.Machine }
 
-// Step implements [actors.Machine]. Every input is one for the node.
+// Step implements [actors.Machine]. Every input is an input of the node.
 func (m machine) Step(in presence.Input, out *actors.Effects[presence.Effect, Event]) machine {
 	return machine{presence.StepAs(m.Machine, in, translate, out)}
 }

@@ -27,7 +27,8 @@ func decode(node string) (name string, ok bool) {
 	return name, encode(name) == node
 }
 
-// nodeOf returns the path of the node that stands for a name, or why there cannot be one.
+// nodeOf returns the path of the node that stands for a name, or the reason why there cannot be a
+// node.
 func nodeOf(s *session.Session, path, name string) (node string, err error) {
 	err = recipe.Check(s, "naming", path, func(valid bool) (errs []error) {
 		node = znode.Join(path, encode(name))

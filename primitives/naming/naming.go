@@ -13,15 +13,14 @@ import (
 	"github.com/zkactors/zkactors/watch"
 )
 
-// Register registers the name with the data, in the name service at path, and returns
-// when it can be looked up. If another client has the name, the error wraps [ErrTaken].
+// Register registers the name with the data, in the name service at path, and returns when the name
+// can be looked up. If another client has the name, the error wraps [ErrTaken].
 //
-// A persistent name stays until a client removes it. If its outcome is not known, the
-// error wraps [session.ErrUnknownOutcome]: because ctx has ended, or because the reply was
-// lost and another client has changed the name since, which is not undone. An ephemeral
-// name is kept by the session from then on; if ctx ends first, it is given up in the
-// background. To register a name again that this session keeps is [ErrTaken], or with
-// Options.Replace an update.
+// A persistent name stays until a client deletes it. If the outcome is not known, the error wraps
+// [session.ErrUnknownOutcome]: ctx has ended, or the reply was lost and another client has changed
+// the name since, which is not undone. An ephemeral name is kept by the session from then on; if
+// ctx ends first, it is given up in the background. A second registration of a name that this
+// session keeps is [ErrTaken], or, with Options.Replace, an update.
 //
 // If opts is nil, the default options are used.
 func Register(ctx context.Context, s *session.Session, path, name string, data []byte, opts *Options) error {
@@ -72,12 +71,11 @@ func registerEphemeral(ctx context.Context, s *session.Session, path, name strin
 	}
 }
 
-// Unregister removes the name: a persistent one, or one that this session keeps, or waits
-// for. It returns nil when that is confirmed. If there is no such name, the error wraps
-// [ErrNotFound]; if it lives with another session, [ErrForeign]; if the server refuses to
-// delete it, its error. If ctx ends before the
-// outcome is known, the error wraps its cause; a name that this session keeps is given up
-// all the same.
+// Unregister removes the name: a persistent node, or a node that this session keeps, or waits for.
+// It returns nil when the deletion is confirmed. If there is no such name, the error wraps
+// [ErrNotFound]; if the name lives with another session, [ErrForeign]; if the server refuses the
+// deletion, the error of the server. If ctx ends before the outcome is known, the error wraps its
+// cause; a name that this session keeps is given up all the same.
 func Unregister(ctx context.Context, s *session.Session, path, name string) error {
 	if err := client.CheckContext(ctx); err != nil {
 		return fmt.Errorf("naming: %w", err)
@@ -104,8 +102,8 @@ func Unregister(ctx context.Context, s *session.Session, path, name string) erro
 	return fmt.Errorf("naming: unregister %q: %w", name, client.Of(s).Explain(err))
 }
 
-// Lookup returns what the name stands for. If there is no such name, the error wraps
-// [ErrNotFound]. It may be as old as the server is behind its leader.
+// Lookup returns the data of the name. If there is no such name, the error wraps [ErrNotFound]. The
+// data may be as old as the server is behind its leader.
 func Lookup(ctx context.Context, s *session.Session, path, name string) ([]byte, error) {
 	node, err := nodeOf(s, path, name)
 	if err != nil {
@@ -140,8 +138,7 @@ func List(ctx context.Context, s *session.Session, path string) ([]string, error
 	return names, nil
 }
 
-// Watch watches what the name stands for, whether or not it is registered, as
-// [watch.Node] does.
+// Watch watches the data of the name, whether or not it is registered, as [watch.Node] does.
 //
 // If opts is nil, the default options are used.
 func Watch(s *session.Session, path, name string, opts *watch.Options) (*watch.Watch[watch.NodeState], error) {

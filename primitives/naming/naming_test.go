@@ -204,8 +204,8 @@ func TestCancelled(t *testing.T) {
 	})
 }
 
-// TestGivenUpMeanwhile: a registration that another goroutine takes back, while the server is away, has failed. The error of
-// one that is not waited for names the server.
+// TestGivenUpMeanwhile: a registration that another goroutine takes back, while the server is away,
+// has failed. The error of one that is not waited for names the server.
 func TestGivenUpMeanwhile(t *testing.T) {
 	inBubble(t, func(w world) {
 		s := w.open()
@@ -299,7 +299,8 @@ func TestBadInput(t *testing.T) {
 	})
 }
 
-// TestRegisteredIsKept: a reader of events that comes late is told that the name stands, whatever came after that.
+// TestRegisteredIsKept: a reader of events that comes late is told that the name stands, whatever
+// came after that.
 func TestRegisteredIsKept(t *testing.T) {
 	inBubble(t, func(w world) {
 		r := check.Have(naming.Keep(w.open(), "/late", "me", nil, nil))(w)

@@ -64,8 +64,8 @@ func (c *clerk) Leader(path, node string, data []byte, term int64) {
 
 func (c *clerk) Members(_ string, n int) { c.note("%d members", n) }
 
-// TestObserver: every wait of every recipe has a beginning, and one end. Reports of several handles have no order, so
-// those of one are waited for before the next begins.
+// TestObserver: every wait of every recipe has a beginning, and one end. Reports of several handles
+// have no order, so those of one are waited for before the next begins.
 func TestObserver(t *testing.T) {
 	must := func(err error) {
 		t.Helper()

@@ -16,9 +16,9 @@ func passing(ctx context.Context, err error) bool {
 	return ctx.Err() == nil && (session.Passing(err) || client.IsAny(err, session.ErrBadVersion, session.ErrNoNode, session.ErrNodeExists))
 }
 
-// registerPersistent tries until it is known what became of it, or cannot be known.
+// registerPersistent tries until its outcome is known, or cannot be known.
 func registerPersistent(ctx context.Context, s *session.Session, path, node string, data []byte, replace bool) error {
-	var before *session.Stat // what stands there, as far as is known
+	var before *session.Stat // the node that stands there, as far as is known
 	doubt := false           // whether a write to that was done
 	var pauses owned.Set
 	defer pauses.End()
@@ -57,8 +57,8 @@ func registerPersistent(ctx context.Context, s *session.Session, path, node stri
 	}
 }
 
-// write puts the data where before stood. Its error wraps what the server said, or
-// [session.ErrBadVersion] if that is something else by now.
+// write puts the data where before stood. Its error wraps the server's error, or
+// [session.ErrBadVersion] if the node is another by now.
 func write(ctx context.Context, s *session.Session, node string, data []byte, before *session.Stat) error {
 	switch {
 	case before == nil:
@@ -78,9 +78,9 @@ func write(ctx context.Context, s *session.Session, node string, data []byte, be
 // errStands means that the name has the data that was to be registered.
 var errStands = errors.New("registered")
 
-// settle says what became of a write to before, from what stands there now. It returns nil if
-// nothing did: or if a node that was to be created, and may have been removed again
-// since, is not there.
+// settle returns the outcome of a write to before, from the node that stands there now. It returns
+// nil if nothing did: or if a node that was to be created, and may have been removed again since,
+// is not there.
 func settle(before, now *session.Stat, same, replace bool) error {
 	stands := same && now != nil && now.EphemeralOwner == 0
 	switch {

@@ -21,13 +21,11 @@ type Registration struct {
 	kept       *kept
 }
 
-// Keep registers an ephemeral name, as [Register] does, and returns at once:
-// [Registration.Events] tells what happens. A session that is not connected registers
-// it when it is.
+// Keep registers an ephemeral name, as [Register] does, and returns at once: [Registration.Events]
+// reports the progress. A session that is not connected registers the name when it is.
 //
-// If opts is nil, the default options are used. The error names what is wrong with the
-// arguments, or wraps [ErrTaken] if this very session keeps the name already; otherwise
-// nothing fails here.
+// If opts is nil, the default options are used. The error names the argument that is refused, or
+// wraps [ErrTaken] if this very session keeps the name already. There is no other error.
 func Keep(s *session.Session, path, name string, data []byte, opts *Options) (*Registration, error) {
 	o := client.Options(opts)
 	node, err := nodeOf(s, path, name)
@@ -53,7 +51,7 @@ func Keep(s *session.Session, path, name string, data []byte, opts *Options) (*R
 	return &Registration{session: s, name: name, node: node, kept: kept}, nil
 }
 
-// keptBy returns what keeps the name through the session, nil if nothing does.
+// keptBy returns the handle that keeps the name through the session, or nil.
 func keptBy(s *session.Session, node string) *kept {
 	k, _ := presence.Find(s, node).(*kept) // it may be a member of a group
 	return k
@@ -63,15 +61,15 @@ func keptBy(s *session.Session, node string) *kept {
 //
 //	(Registered (Suspended | Resumed)* Gone)* (Registered (Suspended | Resumed)*)? Unregistered
 //
-// It begins with the newest event before the first call, and with Registered before that if the name
-// stands. The channel is closed after the last event: receive with "ev, ok := <-events", because a
-// select over a closed channel spins.
+// The channel begins with the newest event before the first call, and with Registered before that
+// if the name stands. It is closed after the last event: receive with "ev, ok := <-events", because
+// a select over a closed channel spins.
 func (r *Registration) Events() <-chan Event { return r.kept.Events() }
 
 // Done returns a channel that is closed when the name was given up, for good.
 func (r *Registration) Done() <-chan struct{} { return r.kept.Done() }
 
-// Err returns why it was. It returns nil while it was not, and if that was asked for.
+// Err returns why the name was given up; nil while it is kept, and after Close or [Unregister].
 func (r *Registration) Err() error {
 	if err := r.kept.Err(); err != nil {
 		return fmt.Errorf("naming: name %q: %w", r.name, err)
@@ -79,9 +77,9 @@ func (r *Registration) Err() error {
 	return nil
 }
 
-// Update replaces the data. It returns nil when the server has it, or newer data. If ctx
-// ends first it returns the cause, and the update goes on. If the registration ends
-// first, the error wraps the reason.
+// Update replaces the data. It returns nil when the server has the new data, or newer data. If ctx
+// ends first, it returns the cause, and the update goes on. If the registration ends first, the
+// error wraps the reason.
 func (r *Registration) Update(ctx context.Context, data []byte) error {
 	if err := validate(r.session, r.node, data, Options{}); err != nil {
 		return err
@@ -92,9 +90,9 @@ func (r *Registration) Update(ctx context.Context, data []byte) error {
 	return nil
 }
 
-// Close gives the name up, and waits until that is confirmed, at most until the session's
-// deadline has passed. Undelivered events are discarded, but for the last one. It may be
-// called any number of times.
+// Close gives the name up, and waits until the deletion is confirmed, at most until the session's
+// deadline has passed. Undelivered events are discarded, but for the last one. It may be called any
+// number of times.
 func (r *Registration) Close() { r.kept.Close() }
 
 // String describes the registration in one short line.

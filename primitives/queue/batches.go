@@ -2,6 +2,7 @@ package queue
 
 import (
 	"errors"
+	"slices"
 
 	"github.com/zkactors/zkactors/session"
 )
@@ -10,11 +11,12 @@ const (
 	// batchDepth is the greatest number of transactions of takers that are under way.
 	batchDepth = 1
 
-	// fullBatch is the greatest number of items that one of them takes.
+	// fullBatch is the greatest number of items that one transaction of takers takes.
 	fullBatch = 64
 )
 
-// Batches are the transactions of a handle that take items. A taker that is refused is left out, and the others go again.
+// Batches are the transactions of a handle that take items. A refused taker is left out, and the
+// others go again.
 type batches struct {
 	pool[*removal]
 
@@ -26,29 +28,38 @@ type batches struct {
 type removal struct {
 	sharing
 
-	ops []session.Op
+	epoch int // the session in which it is to be done; 0 if the next will do as well
+	ops   []session.Op
 }
 
-// begin does the operations, with those of others. See [receipts.begin].
-func (b *batches) begin(ops []session.Op, answer func([]session.OpResult, error)) (leave func()) {
-	return b.pool.begin(&removal{sharing{answer: answer}, ops})
+// begin does the operations, with the operations of others of the same epoch. See
+// [once.Writer.Begin].
+func (b *batches) begin(epoch int, ops []session.Op, answer func([]session.OpResult, error)) (linger, leave func()) {
+	r := &removal{sharing{answer: answer}, epoch, ops}
+	leave = b.pool.begin(r)
+	return func() { b.linger(r) }, leave
 }
 
 func (b *batches) isFree(_ []*removal, under int) bool { return under < batchDepth }
 
 func (b *batches) group(waiting []*removal) (n int, begin func(func([]session.OpResult, error)) func()) {
 	var ops []session.Op
-	n = halve(min(len(waiting), max(b.size, 1)), func(n int) bool {
+	epoch, most := waiting[0].epoch, min(len(waiting), max(b.size, 1))
+	if i := slices.IndexFunc(waiting[:most], func(r *removal) bool { return r.epoch != epoch }); i > 0 {
+		most = i
+	}
+	n = halve(most, func(n int) bool {
 		ops = nil
 		for _, p := range waiting[:n] {
 			ops = append(ops, p.ops...)
 		}
 		return n == 1 || b.of.fitBeside(ops)
 	})
-	return n, func(answer func([]session.OpResult, error)) func() { return b.of.receipts.begin(0, ops, answer) }
+	return n, func(answer func([]session.OpResult, error)) func() { return b.of.receipts.Begin(epoch, ops, answer) }
 }
 
-// divide divides an answer. If there is no directory for a claim, every taker that creates one is refused.
+// divide divides an answer. If there is no directory for a claim, every taker that creates one is
+// refused.
 func (b *batches) divide(calls []*removal, results []session.OpResult, err error) (parts []share) {
 	no, isRefusal := errors.AsType[*refusal](refused(results, err))
 	switch {

@@ -91,8 +91,9 @@ func TestFull(t *testing.T) {
 	})
 }
 
-// TestBoundOfAnotherTime: the directories of a queue are deleted when they are empty, with the version at which a
-// producer has counted the items. Those that another producer makes may come to the same version, and be full.
+// TestBoundOfAnotherTime: the directories of a queue are deleted when they are empty, with the
+// version at which a producer has counted the items. Those that another producer makes may come to
+// the same version, and be full.
 func TestBoundOfAnotherTime(t *testing.T) {
 	for _, expires := range []bool{false, true} {
 		t.Run(fmt.Sprintf("expires=%v", expires), func(t *testing.T) {
@@ -120,8 +121,8 @@ func TestBoundOfAnotherTime(t *testing.T) {
 	}
 }
 
-// TestBoundByChance has chance put and take, at the same time, while replies are lost, sessions expire, and directories
-// that are empty go: never are there too many items.
+// TestBoundByChance has chance put and take, at the same time, while replies are lost, sessions
+// expire, and directories that are empty go: never are there too many items.
 func TestBoundByChance(t *testing.T) {
 	for seed := range hasten.Sized[uint64](8, 1) {
 		bubble(t, 3, func(t *testing.T, srv *zktest.Server, s ...*session.Session) {

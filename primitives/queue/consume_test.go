@@ -88,7 +88,8 @@ func TestAttempts(t *testing.T) {
 	})
 }
 
-// TestRejectedIsNext: an item that a consumer gives back comes before those that it has listed, and not claimed yet.
+// TestRejectedIsNext: an item that a consumer gives back comes before those that it has listed, and
+// not claimed yet.
 func TestRejectedIsNext(t *testing.T) {
 	bubble(t, 1, func(t *testing.T, _ *zktest.Server, s ...*session.Session) {
 		q := open(t, s[0], nil)
@@ -203,8 +204,8 @@ func TestDeadLetters(t *testing.T) {
 	})
 }
 
-// TestDeadLettersRefused has dead letters that cannot be moved: the path is another recipe's. The consumer ends, and the
-// item goes back.
+// TestDeadLettersRefused has dead letters that cannot be moved: the path is another recipe's. The
+// consumer ends, and the item goes back.
 func TestDeadLettersRefused(t *testing.T) {
 	for what, how := range map[string]func(t *testing.T, c *queue.Consumer){
 		"rejected": func(t *testing.T, c *queue.Consumer) {
@@ -257,7 +258,8 @@ func TestDeadLettersFull(t *testing.T) {
 	})
 }
 
-// TestDeadLetterCost moves an item that has been delivered too often once, and does not read it again meanwhile.
+// TestDeadLetterCost moves an item that has been delivered too often once, and does not read it
+// again meanwhile.
 func TestDeadLetterCost(t *testing.T) {
 	slow(t, func(t *testing.T, srv *zktest.Server, s ...*session.Session) {
 		plain := open(t, s[0], nil)
@@ -315,8 +317,8 @@ func TestPriorities(t *testing.T) {
 	})
 }
 
-// TestPriorityOrder has chance put items, also many at once and more than one bucket of them: each consumer and each
-// taker gets them in their order.
+// TestPriorityOrder has chance put items, also many at once and more than one bucket of them: each
+// consumer and each taker gets them in their order.
 func TestPriorityOrder(t *testing.T) {
 	for seed := range hasten.Sized[uint64](20, 2) {
 		bubble(t, 1, func(t *testing.T, _ *zktest.Server, s ...*session.Session) {
@@ -362,7 +364,8 @@ func TestPriorityOrder(t *testing.T) {
 	}
 }
 
-// TestUrgent has a more urgent item overtake those that are claimed already, and those that fill the prefetch.
+// TestUrgent has a more urgent item overtake those that are claimed already, and those that fill
+// the prefetch.
 func TestUrgent(t *testing.T) {
 	bubble(t, 2, func(t *testing.T, _ *zktest.Server, s ...*session.Session) {
 		p, err := queue.NewPriority(s[0], at, nil)
@@ -423,5 +426,45 @@ func TestRun(t *testing.T) {
 		synctest.Wait()
 		s[0].Close()
 		check.Is(t, <-wait, session.ErrClosed)
+	})
+}
+
+// TestRunEndsWithItsClaim: when the session is lost, the function that works on an item is told,
+// before another has it. Its context does not end with a claim of another session.
+func TestRunEndsWithItsClaim(t *testing.T) {
+	bubble(t, 2, func(t *testing.T, srv *zktest.Server, s ...*session.Session) {
+		put(t, open(t, s[1], nil), "job")
+		ctx, stop := context.WithCancel(t.Context())
+		var running sync.WaitGroup
+		working, ended := make(chan int, 3), make(chan error, 3)
+		work := func(i int) {
+			err := open(t, s[i], nil).Run(ctx, 1, func(ctx context.Context, _ queue.Item) error {
+				working <- i
+				<-ctx.Done()
+				ended <- context.Cause(ctx)
+				return ctx.Err()
+			})
+			check.True(t, errors.Is(err, context.Canceled), "Run: %v", err)
+		}
+		running.Go(func() { work(0) })
+		check.Equal(t, <-working, 0)
+		running.Go(func() { work(1) })
+		pass(time.Minute)
+		check.Equal(t, len(ended), 0)
+		srv.Freeze(s[0].ID(), zktest.Both)
+		check.Equal(t, <-working, 1)
+		select {
+		case err := <-ended:
+			check.Fails(0, err)(t, queue.ErrNotClaimed)
+			check.Fails(0, err)(t, session.ErrExpired)
+		default:
+			t.Error("two work on one item, and the first is not told")
+		}
+		srv.Thaw(0)
+		pass(time.Minute)
+		check.Equal(t, len(ended), 0)
+		stop()
+		running.Wait()
+		check.True(t, errors.Is(<-ended, context.Canceled), "the context of the second does not end with that of Run")
 	})
 }

@@ -23,18 +23,20 @@ const maxName = 256
 // ConsumeOptions are optional parameters for Consume. A nil *ConsumeOptions is equivalent to a zero
 // ConsumeOptions.
 type ConsumeOptions struct {
-	// Prefetch limits how many items the consumer has claimed. Items that it has delivered count until they
-	// are settled. It claims more when half of them are settled, or all that it has claimed are delivered.
-	// Items of a [Priority] that are more urgent are claimed beside these. A session has room for some ten thousand
-	// claims: a consumer that finds none ends with [session.ErrSessionFull]. The default is 16.
+	// Prefetch limits how many items the consumer has claimed. Items that it has delivered count
+	// until they are settled. It claims more items when half of them are settled, or when all
+	// claimed items are delivered. More urgent items of a [Priority] are claimed beside these. A
+	// session has room for some ten thousand claims: a consumer that finds none ends with
+	// [session.ErrSessionFull]. The default is 16.
 	Prefetch int
 
-	// Name identifies the consumer to operators: it is the data of its claims. It has at most 256 bytes.
+	// Name identifies the consumer to operators: it is the data of its claims. It has at most 256
+	// bytes.
 	Name string
 }
 
-// A Consumer claims items of a queue, and delivers them at least once. It is safe for concurrent use, and must
-// be closed.
+// A Consumer claims items of a queue, and delivers them at least once. It is safe for concurrent
+// use, and must be closed.
 type Consumer struct {
 	base     *base
 	name     string
@@ -44,10 +46,11 @@ type Consumer struct {
 	owned    owned.Set
 	waiter   *waiter // of the newest epoch in which there was nothing to claim; only for perform
 	reason   client.Reason
+	tenure   *tenure // of the claims of the session; only for perform and observe
 }
 
-// Consume begins to claim items, and returns at once. The error names what is wrong with the options; what fails
-// later ends the consumer, and [Consumer.Err] says why.
+// Consume begins to claim items, and returns at once. The error describes the problem in the
+// options. A later failure ends the consumer, and [Consumer.Err] returns it.
 func (b *base) Consume(opts *ConsumeOptions) (*Consumer, error) {
 	o := client.Options(opts)
 	o.Prefetch = cmp.Or(o.Prefetch, defaultPrefetch)
@@ -65,7 +68,7 @@ func (b *base) Consume(opts *ConsumeOptions) (*Consumer, error) {
 	if err := b.receipts.open(); err != nil {
 		return nil, b.explain(err)
 	}
-	c := &Consumer{base: b, name: o.Name, receipts: &receipts{session: b.session, dir: b.receipts.dir, newID: b.receipts.newID}}
+	c := &Consumer{base: b, name: o.Name, receipts: newReceipts(b.session, b.receipts.Dir), tenure: new(tenure)}
 	before := func(a, b Item) bool { return a.Priority < b.Priority }
 	c.shelf = actors.NewShelf("queue items "+b.path, before, func(i Item) { _ = c.actor.Tell(taken{i.claimed}) })
 	start := machine{prefetch: o.Prefetch, limit: b.opts.MaxAttempts, urgent: b.any, chance: rand.Uint64()}
@@ -92,16 +95,17 @@ func (c *Consumer) Items() <-chan Item { return c.shelf.Values() }
 // event: receive with "ev, ok := <-events", because a select over a closed channel spins.
 func (c *Consumer) Events() <-chan Event { return c.actor.Events() }
 
-// Done returns a channel that is closed when the consumer has ended, and all its items have gone back.
+// Done returns a channel that is closed when the consumer has ended, and all its items have gone
+// back.
 func (c *Consumer) Done() <-chan struct{} { return c.actor.Ended() }
 
-// Err returns why the consumer has ended. It returns nil before that, and after Close.
+// Err returns the reason why the consumer has ended. It returns nil before that, and after Close.
 func (c *Consumer) Err() error { return c.reason.Err() }
 
-// Close gives back all items that are not acknowledged, and waits until that is confirmed, at most until the
-// session's deadline has passed. It may be called any number of times.
+// Close gives back all items that are not acknowledged, and waits until that is confirmed, at most
+// until the session's deadline has passed. It may be called any number of times.
 func (c *Consumer) Close() {
-	c.shelf.Close() // what is not received by now was not delivered
+	c.shelf.Close() // items that are not received by now were not delivered
 	c.actor.Close()
 }
 
@@ -111,6 +115,8 @@ func (c *Consumer) observe(m machine, events []Event) {
 	for _, ev := range events {
 		switch ev := ev.(type) {
 		case Lost:
+			c.tenure.end(fmt.Errorf("%w: %w", ErrNotClaimed, session.ErrExpired))
+			c.tenure = new(tenure)
 			level := slog.LevelWarn
 			if ev.Items == 0 {
 				level = slog.LevelDebug
@@ -125,6 +131,7 @@ func (c *Consumer) observe(m machine, events []Event) {
 		return
 	}
 	c.reason.Set(c.explain(m.err))
+	c.tenure.end(fmt.Errorf("%w: %w", ErrNotClaimed, ErrClosed))
 	c.shelf.Stop()
 	c.owned.End()
 }
@@ -134,7 +141,7 @@ func (c *Consumer) perform(e effect, tell func(input)) {
 	switch e := e.(type) {
 	case look:
 		b.look(c.receipts, e.epoch, e.want, true, func(v view, err error) {
-			c.owned.Answer(err, func() { tell(looked{e.turn, v, err}) })
+			c.owned.Answer(err, func() { tell(looked{e.requestID, v, err}) })
 		})
 	case follow:
 		c.follow(e, tell)
@@ -147,7 +154,7 @@ func (c *Consumer) perform(e effect, tell func(input)) {
 		c.claim(e, tell)
 	case offer:
 		for _, item := range e.items {
-			c.shelf.Put(Item{ID: item.place.id(), Data: item.data, Attempt: item.attempt, Priority: item.place.bucket.priority, consumer: c, claimed: item})
+			c.shelf.Put(Item{ID: item.place.id(), Data: item.data, Attempt: item.attempt, Priority: item.place.bucket.priority, consumer: c, claimed: item, tenure: c.tenure})
 		}
 	case withdraw:
 		c.shelf.Clear()
@@ -156,14 +163,14 @@ func (c *Consumer) perform(e effect, tell func(input)) {
 		for _, item := range e.items {
 			ops = append(ops, b.settleOps(item.claimed, item.how)...)
 		}
-		c.receipts.begin(e.epoch, ops, func(results []session.OpResult, err error) {
+		c.receipts.Begin(e.epoch, ops, func(results []session.OpResult, err error) {
 			tell(settled{e.n, refused(results, err)})
 		})
 	case bury:
 		c.bury(e, tell)
 	case sweep:
-		c.receipts.hold()
-		b.session.Async(e.epoch).Withdraw(b.claim(e.place.id()), func() { c.receipts.put(receipt{}) })
+		c.receipts.Hold()
+		b.session.Async(e.epoch).Withdraw(b.claim(e.place.id()), c.receipts.Release)
 	case part:
 		c.receipts.close(func() { tell(parted{}) })
 	case answer:
@@ -173,7 +180,7 @@ func (c *Consumer) perform(e effect, tell func(input)) {
 
 // read reads items, all at once.
 func (c *Consumer) read(e read, tell func(input)) {
-	in := got{turn: e.turn}
+	in := got{requestID: e.requestID}
 	read := make([]*claimed, len(e.places))
 	left := len(e.places)
 	for i, p := range e.places {
@@ -210,7 +217,7 @@ func (c *Consumer) trim(in *got) {
 	in.items = in.items[:n]
 }
 
-// claimOps returns what claims items.
+// claimOps returns the operations that claim items.
 func (c *Consumer) claimOps(items []claimed) (ops []session.Op) {
 	for _, item := range items {
 		ops = append(ops, c.base.claimOps(item, c.name)...)
@@ -222,16 +229,16 @@ func (c *Consumer) claimOps(items []claimed) (ops []session.Op) {
 func (c *Consumer) claim(e claim, tell func(input)) {
 	b := c.base
 	requests := b.session.Async(e.epoch)
-	c.receipts.begin(e.epoch, c.claimOps(e.items), func(results []session.OpResult, err error) {
+	c.receipts.Begin(e.epoch, c.claimOps(e.items), func(results []session.OpResult, err error) {
 		err = refused(results, err)
 		if no, is := errors.AsType[*refusal](err); !is || no.index%2 != 0 || !errors.Is(err, session.ErrNoNode) {
-			tell(claims{e.turn, err})
+			tell(claims{e.requestID, err})
 			return
 		}
 		requests.EnsurePath(b.dir(claimsDir), func(_ bool, err error) {
 			c.owned.Answer(err, func() {
 				if err != nil {
-					tell(claims{e.turn, err})
+					tell(claims{e.requestID, err})
 					return
 				}
 				c.claim(e, tell)
@@ -276,7 +283,7 @@ func (c *Consumer) follow(e follow, tell func(input)) {
 		v.seen = maps.Clone(v.seen)
 		delete(v.seen, c.base.dir(claimsDir))
 	}
-	c.waiter.stand(v, e.rotate, func() { tell(changed{e.turn}) })
+	c.waiter.stand(v, e.rotate, func() { tell(changed{e.requestID}) })
 }
 
 // String describes the consumer in one short line.

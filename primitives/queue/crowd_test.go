@@ -30,7 +30,8 @@ func crowd(t *testing.T, n int, put func(i int) error) {
 	producing.Wait()
 }
 
-// TestCrowd has many producers of one handle put at once: their requests grow linearly, and buckets stay small.
+// TestCrowd has many producers of one handle put at once: their requests grow linearly, and buckets
+// stay small.
 func TestCrowd(t *testing.T) {
 	n := hasten.Sized(200, 50)
 	for what, c := range map[string]struct {
@@ -77,7 +78,8 @@ func TestCrowd(t *testing.T) {
 	}
 }
 
-// TestDelayedCost puts items that are due in one minute: a transaction each, also after the bucket is gone.
+// TestDelayedCost puts items that are due in one minute: a transaction each, also after the bucket
+// is gone.
 func TestDelayedCost(t *testing.T) {
 	bubble(t, 1, func(t *testing.T, srv *zktest.Server, s ...*session.Session) {
 		q := open(t, s[0], nil)
@@ -119,7 +121,8 @@ func TestShortLivedProducers(t *testing.T) {
 	})
 }
 
-// TestCrowdLeaves has callers leave while they wait for the transaction of others, and while it is under way.
+// TestCrowdLeaves has callers leave while they wait for the transaction of others, and while it is
+// under way.
 func TestCrowdLeaves(t *testing.T) {
 	slow(t, func(t *testing.T, srv *zktest.Server, s ...*session.Session) {
 		q := open(t, s[0], nil)
@@ -196,8 +199,8 @@ func TestCrowdTakes(t *testing.T) {
 	}
 }
 
-// TestCrowdTakesAgain has many takers drain items of which every second one was claimed before, while there is no directory
-// of claims: takers of the others do not wait for it.
+// TestCrowdTakesAgain has many takers drain items of which every second one was claimed before,
+// while there is no directory of claims: takers of the others do not wait for it.
 func TestCrowdTakesAgain(t *testing.T) {
 	const n = 60
 	slow(t, func(t *testing.T, srv *zktest.Server, s ...*session.Session) {
@@ -245,7 +248,7 @@ func TestCrowdTakesAgain(t *testing.T) {
 // TestRivals has four consumers work on one backlog. They read few items that another one claims.
 func TestRivals(t *testing.T) {
 	const n, consumers, workers = 3000, 4, 16
-	bubbled(t, 5*time.Millisecond, consumers, func(t *testing.T, srv *zktest.Server, s ...*session.Session) {
+	bubbled(t, zktest.Config{Latency: 5 * time.Millisecond}, consumers, func(t *testing.T, srv *zktest.Server, s ...*session.Session) {
 		_, err := open(t, s[0], nil).PutAll(t.Context(), bytesOf(numbers(n)))
 		ok(t, err)
 		srv.ResetRequests()
@@ -278,7 +281,8 @@ func TestRivals(t *testing.T) {
 	})
 }
 
-// TestCrowdInTrouble has producers and takers of one handle lose replies, requests, callers and their session.
+// TestCrowdInTrouble has producers and takers of one handle lose replies, requests, callers and
+// their session.
 func TestCrowdInTrouble(t *testing.T) {
 	for what, opts := range map[string]*queue.Options{"no bound": nil, "a bound": {MaxItems: 30}, "Kazoo's": {Layout: queue.Kazoo}} {
 		t.Run(what, func(t *testing.T) {

@@ -1,40 +1,40 @@
-// Package queue implements distributed queues: first in, first out, or by priority.
-//
-// [Queue.Put] adds items, and [Queue.Take] removes them: each is delivered at most once. A [Consumer] claims items
-// instead, and delivers each at least once: on [Consumer.Items], until it is acknowledged. The life of a consumer
-// is reported as [Event] values:
+// Package queue implements distributed queues: first in, first out, or by priority. [Queue.Put]
+// adds items. [Queue.Take] delivers each at most once. A [Consumer] claims items, and delivers each
+// at least once, on [Consumer.Items], until it is acknowledged. The [Event] values of a consumer
+// are
 //
 //	(Suspended | Resumed | Lost | Buried)* Closed
 //
 // # Guarantees
 //
-// An item is put once, taken once, and acknowledged once, whatever reply is lost. The outcome is
-// [session.ErrUnknownOutcome] in two cases: the caller's context ends while the request is under way, or the session
-// ends before the outcome is known.
+// An item is put once, taken once, and acknowledged once, whatever reply is lost. The error wraps
+// [session.ErrUnknownOutcome] only if the context or the session ends before the outcome is known.
 //
-// Items come in the order in which they were put, those of one priority in a [Priority]. A more urgent item
-// overtakes those that a consumer has claimed and not delivered. A consumer delivers an item that it has rejected before
-// later ones that it has not claimed. Other clients first use up what they have listed, about a thousand items.
-// Consumers that compete for a backlog begin at different items among the next two thousand
-// of one priority: each delivers from there in this order, and then those before.
+// An item that is not acknowledged goes back: when it is rejected, when its consumer is closed, and
+// when the session expires. Then [Item.Ack] fails with [ErrNotClaimed], and changes nothing.
+// [Item.Attempt] counts the deliveries. A crash counts for all claimed items. After
+// [Options.MaxAttempts] the item moves to the dead letters.
 //
-// An item that is not acknowledged goes back: when it is rejected, when its consumer is closed, and when the session
-// expires. Then [Item.Ack] fails with [ErrNotClaimed], and touches nothing. [Item.Attempt] counts the deliveries.
-// A crash counts for all items that were claimed. After [Options.MaxAttempts] the item moves to the dead letters.
+// In short: no item is put or acknowledged twice, and an unacknowledged item comes again.
+//
+// Items come in the order in which they were put; in a [Priority], within one priority. A more
+// urgent item overtakes items that are claimed and not delivered. A consumer delivers an item that
+// it has rejected before later ones that it has not claimed. Other clients first use up their lists
+// of about a thousand items. Competing consumers begin at different items, among the next two
+// thousand of one priority: each delivers from there in order, and then the items before.
 //
 // # Not guaranteed
 //
-// A consumer that is paused can work on an item that another has by then: put [Item.Guard] into its transactions.
-// Take loses an item if the session expires before the outcome is known, unless the caller uses what is returned
-// with the error. Ephemeral items go with their producer, also if they are claimed.
+// A paused consumer can work on an item that another has claimed: include [Item.Guard] in
+// transactions. Take loses an item if the session expires before the outcome is known, unless the
+// caller uses the returned item. Ephemeral items end with their producer's session, claimed or not.
 //
 // # Layout
 //
-// Items stand in buckets of about a thousand, so that a backlog of any length can be listed; delayed ones in a bucket
-// for each minute. Directories are
-// containers, and go when they are empty. The layouts of other clients are flat ([Options.Layout]); they have no
-// claims. Nodes of another layout are refused with [ErrLayout].
-//
-// Consumers that wait, and calls of Take, stand in line. An item that is put into an empty queue wakes the first, and
-// then the second, which is first from then on. While the first hangs, the others wait until its session expires.
+// Items stand in buckets of about a thousand, so that a backlog of any length can be listed.
+// Delayed items stand in a bucket for each minute. Directories are containers, which the server
+// removes when they are empty. The flat layouts of other clients ([Options.Layout]) have no claims.
+// Nodes of another layout are refused with [ErrLayout]. Idle consumers, and calls of Take, stand in
+// line. An item that is put into an empty queue wakes the first, and then the second, which becomes
+// the first. If the first hangs, the others wait until its session expires.
 package queue

@@ -9,7 +9,7 @@ import (
 // recipe is the name of the package in records of the log.
 const recipe = "queue"
 
-// An Event tells what becomes of a [Consumer]. It is one of [Suspended], [Resumed], [Lost], [Buried] and
+// An Event reports on a [Consumer]. It is one of [Suspended], [Resumed], [Lost], [Buried] and
 // [Closed]; no other type implements it.
 //
 //sumtype:decl
@@ -25,15 +25,15 @@ type (
 	// Resumed means that the same session is connected again.
 	Resumed struct{}
 
-	// Lost means that the session has expired. The items that the consumer had claimed, which may be none, go back:
-	// they cannot be acknowledged any more. The consumer goes on in the next session.
+	// Lost means that the session has expired. The items that the consumer had claimed, if any, go
+	// back: they cannot be acknowledged any more. The consumer goes on in the next session.
 	Lost struct{ Items int }
 
 	// Buried means that the consumer has moved an item to the dead letters.
 	Buried struct{ ID string }
 
-	// Closed means that the consumer has ended, and nothing is claimed any more. It is the last event. Err
-	// says why; it is nil after [Consumer.Close].
+	// Closed means that the consumer has ended, and nothing is claimed any more. It is the last
+	// event. Err is the reason; it is nil after [Consumer.Close].
 	Closed struct{ Err error }
 )
 

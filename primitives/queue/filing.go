@@ -6,6 +6,8 @@ import (
 
 	"github.com/zkactors/zkactors/actors"
 	"github.com/zkactors/zkactors/internal/client"
+	"github.com/zkactors/zkactors/primitives/internal/once"
+	"github.com/zkactors/zkactors/primitives/internal/procedure"
 	"github.com/zkactors/zkactors/session"
 )
 
@@ -24,11 +26,12 @@ import (
 //	                      └───┴ refused ────────────────────────┘
 //	                          └ done, or failed: confirm
 //
-// In a bounded queue the transaction also writes to the directory of the receipts, at the
-// version at which the items were counted. If it succeeds, no item was put since the
-// count: the bound holds, whatever other producers do. The directory is deleted when it
-// is empty, and the version of the next begins anew. So the transaction has a receipt
-// that was there before the count, which has kept the directory since.
+// In a bounded queue the transaction also writes to the directory of the receipts, at the version
+// at which the items were counted. If it succeeds, no item was put since the count: the bound
+// holds, whatever other producers do. The directory is deleted when it is empty, and the version of
+// the next directory begins anew. So the transaction has a receipt that existed before the count,
+// and that has kept the directory since. It belongs to the session of the count: older data may
+// have more items at the same version.
 
 // A filingPhase is the question whose answer a filing waits for. There is one at a time.
 type filingPhase int
@@ -56,12 +59,13 @@ type target struct {
 // count can only have fallen.
 type bound struct {
 	known   bool  // set by a count, and after each put by its result
+	epoch   int   // in which the items were counted: older data may have other items at the same version
 	before  int   // the number of the next receipt when the count began: those before it were there
 	version int32 // of the directory of the receipts
 	count   int   // of the items, at most, at that version
 }
 
-// Knowledge is what a call has learnt of the queue, for later calls of the handle.
+// Knowledge is the state of the queue as a call has learnt it, for later calls of the handle.
 type knowledge struct {
 	target target // where the next items go; means something while known is set
 	known  bool
@@ -166,9 +170,10 @@ type filing struct {
 	phase filingPhase
 	due   int64 // set by the server's clock, once, if the items are delayed; 0 before that
 
-	// Set at the start. The target, which is that of the next transaction, is set anew when the newest bucket was found, or the
-	// time was read. Known is cleared when a transaction was refused because the target is another. The bound is set by each
-	// count, and cleared when a transaction was refused because the version is another.
+	// Set at the start. The target, which is that of the next transaction, is set anew when the
+	// newest bucket was found, or the time was read. Known is cleared when a transaction was
+	// refused because the target is another. The bound is set by each count, and cleared when a
+	// transaction was refused because the version is another.
 	knowledge
 
 	sealed bucket // the newest bucket that a refusal has shown to be sealed
@@ -179,21 +184,21 @@ type filing struct {
 // Ended implements [actors.Machine].
 func (f filing) Ended() bool { return f.ended }
 
-// A filingStep is a filing during a step, with the accumulator of its effects.
-type filingStep struct {
+// A filingTurn is a filing during a step, with the accumulator of its effects.
+type filingTurn struct {
 	filing
-	*actors.Effects[filingEffect, none]
+	*actors.Effects[filingEffect, procedure.None]
 }
 
-func (s *filingStep) do(e filingEffect) { s.Do = append(s.Do, e) }
+func (s *filingTurn) do(e filingEffect) { s.Do = append(s.Do, e) }
 
-// Step implements [actors.Machine]. Every question but the transaction may be asked again
-// at will. The receipt (transaction.go) finds out whether the transaction was done.
-func (f filing) Step(in filingInput, out *actors.Effects[filingEffect, none]) filing {
+// Step implements [actors.Machine]. Every question but the transaction may be asked again at will.
+// The write (primitives/internal/once) finds out whether the transaction was done.
+func (f filing) Step(in filingInput, out *actors.Effects[filingEffect, procedure.None]) filing {
 	if f.ended {
 		return f
 	}
-	s := &filingStep{filing: f, Effects: out}
+	s := &filingTurn{filing: f, Effects: out}
 	switch in := in.(type) {
 	case file:
 		s.knowledge = in.knowledge
@@ -245,31 +250,31 @@ func (f filing) Step(in filingInput, out *actors.Effects[filingEffect, none]) fi
 		if s.phase == putting {
 			s.do(forgo{}) // the items may have been put
 		} else {
-			s.end(nil, abandoned(false))
+			s.end(nil, procedure.Abandoned(false))
 		}
 	}
 	return s.filing
 }
 
 // ask asks a question, and waits for its answer in phase p.
-func (s *filingStep) ask(p filingPhase, e filingEffect) {
+func (s *filingTurn) ask(p filingPhase, e filingEffect) {
 	s.phase = p
 	s.do(e)
 }
 
 // end answers the caller, which is the last effect.
-func (s *filingStep) end(created []session.OpResult, err error) {
+func (s *filingTurn) end(created []session.OpResult, err error) {
 	s.ended = true
 	s.do(confirm{created, err})
 }
 
 // goes reports whether to go on after a question. The questions change no items: one
 // whose error passes is asked again, and none leaves the outcome of the call unknown.
-func (s *filingStep) goes(err error, question filingEffect) bool {
+func (s *filingTurn) goes(err error, question filingEffect) bool {
 	switch {
 	case err == nil:
 		return true
-	case passes(s.epoch, err):
+	case procedure.Passes(s.epoch, err):
 		s.do(question)
 	case session.InDoubt(err):
 		s.end(nil, session.ErrExpired)
@@ -281,7 +286,7 @@ func (s *filingStep) goes(err error, question filingEffect) bool {
 
 // proceed asks for the first thing that is not known yet, and puts the items when all is
 // known. The count comes before the bucket: in line it may get old.
-func (s *filingStep) proceed() {
+func (s *filingTurn) proceed() {
 	switch {
 	case s.items > s.most && s.most > 0:
 		s.end(nil, ErrFull)
@@ -297,7 +302,7 @@ func (s *filingStep) proceed() {
 }
 
 // counted follows a count. Without room the call fails, or waits in line.
-func (s *filingStep) counted(in counted) {
+func (s *filingTurn) counted(in counted) {
 	if !s.goes(in.err, count{}) {
 		return
 	}
@@ -311,10 +316,10 @@ func (s *filingStep) counted(in counted) {
 	}
 }
 
-// filed follows the answer to the transaction. A refusal names an operation: in order the
-// write to the directory of the receipts (in a bounded queue), those of the caller, those on
-// the bucket, and the items. That and the error say which belief was wrong.
-func (s *filingStep) filed(results []session.OpResult, err error) {
+// filed follows the answer to the transaction. A refusal names an operation. The operations are, in
+// order: the write to the directory of the receipts (in a bounded queue), the caller's operations,
+// the operations on the bucket, and the items. That and the error say which belief was wrong.
+func (s *filingTurn) filed(results []session.OpResult, err error) {
 	at := -1 // the operation that was refused
 	if err != nil && !session.InDoubt(err) {
 		at = slices.IndexFunc(results, func(r session.OpResult) bool { return r.Err != nil })
@@ -327,7 +332,8 @@ func (s *filingStep) filed(results []session.OpResult, err error) {
 	switch {
 	case err == nil:
 		s.placed(results[max(0, placed):])
-	case errors.Is(err, errYounger):
+	// It was not sent, with a receipt or in a session in which nothing is known of the count.
+	case errors.Is(err, once.ErrYounger), bounded > 0 && procedure.Passes(0, err) && !session.InDoubt(err):
 		s.bound = bound{}
 		s.proceed()
 	// Refused as a whole, in doubt, or refused because of the caller's operations.
@@ -361,9 +367,9 @@ func (s *filingStep) filed(results []session.OpResult, err error) {
 	}
 }
 
-// fail ends the call with an error. The count of a bounded queue is not to be trusted
-// after an unknown outcome.
-func (s *filingStep) fail(results []session.OpResult, err error) {
+// fail ends the call with an error. Do not rely on the count of a bounded queue after an unknown
+// outcome.
+func (s *filingTurn) fail(results []session.OpResult, err error) {
 	if s.most > 0 {
 		s.do(learn{})
 	}
@@ -373,7 +379,7 @@ func (s *filingStep) fail(results []session.OpResult, err error) {
 // placed ends the call with success, and tells the handle where the next items go: into
 // the same bucket, or if that is full into the next one, which the next transaction
 // creates.
-func (s *filingStep) placed(created []session.OpResult) {
+func (s *filingTurn) placed(created []session.OpResult) {
 	next := knowledge{bound: s.bound}
 	next.bound.version++
 	next.bound.count += s.items

@@ -20,19 +20,26 @@ const at = "/queues/jobs"
 // bubble runs f with n sessions on a server in memory, in a bubble whose clock is its own.
 func bubble(t *testing.T, n int, f func(t *testing.T, srv *zktest.Server, s ...*session.Session)) {
 	t.Helper()
-	bubbled(t, 0, n, f)
+	bubbleOn(t, zktest.ZooKeeper380, n, f)
+}
+
+// bubbleOn is bubble with a server of a profile.
+func bubbleOn(t *testing.T, profile zktest.Profile, n int, f func(t *testing.T, srv *zktest.Server, s ...*session.Session)) {
+	t.Helper()
+	bubbled(t, zktest.Config{Profile: profile}, n, f)
 }
 
 // slow is bubble with one session, whose round trips take time.
 func slow(t *testing.T, f func(t *testing.T, srv *zktest.Server, s ...*session.Session)) {
 	t.Helper()
-	bubbled(t, 5*time.Millisecond, 1, f)
+	bubbled(t, zktest.Config{Latency: 5 * time.Millisecond}, 1, f)
 }
 
-func bubbled(t *testing.T, latency time.Duration, n int, f func(t *testing.T, srv *zktest.Server, s ...*session.Session)) {
+func bubbled(t *testing.T, config zktest.Config, n int, f func(t *testing.T, srv *zktest.Server, s ...*session.Session)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		srv, err := zktest.NewServer(zktest.Config{InProcess: true, Tick: time.Second, Latency: latency})
+		config.InProcess, config.Tick = true, time.Second
+		srv, err := zktest.NewServer(config)
 		ok(t, err)
 		defer srv.Close()
 		all := make([]*session.Session, n)

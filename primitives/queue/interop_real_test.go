@@ -29,7 +29,8 @@ type stage struct {
 	reap     func()             // has empty containers removed; nil if that cannot be had
 }
 
-// TestRealNeighbours has Curator and kazoo at our queues, on three servers and on the one in memory.
+// TestRealNeighbours has Curator and kazoo at our queues, on three servers and on the one in
+// memory.
 func TestRealNeighbours(t *testing.T) {
 	t.Parallel()
 	for name, start := range map[string]func(*testing.T) ([]string, func()){
@@ -46,42 +47,57 @@ func TestRealNeighbours(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			addrs, reap := start(t)
-			st := stage{company: peers.NewCompany(t, addrs), reap: reap}
-			for i := range 2 {
-				addr := addrs[i%len(addrs)]
-				s, err := session.Open(patient(t), []string{addr}, &session.Options{Timeout: 20 * time.Second, ServerTick: 100 * time.Millisecond})
-				ok(t, err)
-				t.Cleanup(s.Close)
-				st.sessions = append(st.sessions, s)
-			}
-			for kind, layout := range neighbours {
-				t.Run("mixed with "+string(kind), func(t *testing.T) {
-					t.Parallel()
-					mixed(t, st, kind, layout)
-				})
-				t.Run("in order with "+string(kind), func(t *testing.T) {
-					t.Parallel()
-					inOrder(t, st, kind, layout)
-				})
-				if st.reap != nil {
-					t.Run("emptied with "+string(kind), func(t *testing.T) {
-						t.Parallel()
-						emptied(t, st, kind, layout)
-					})
+			peers.Companies(t, addrs, func(t *testing.T, company *peers.Company) {
+				st := stage{company: company, reap: reap}
+				for i := range 2 {
+					addr := addrs[i%len(addrs)]
+					s, err := session.Open(patient(t), []string{addr}, &session.Options{Timeout: 20 * time.Second, ServerTick: 100 * time.Millisecond})
+					ok(t, err)
+					t.Cleanup(s.Close)
+					st.sessions = append(st.sessions, s)
 				}
-			}
-			for _, kind := range []peers.Kind{peers.CuratorQueue, peers.KazooQueue, peers.KazooLockingQueue} {
-				for layout := queue.Standard; layout <= queue.Kazoo; layout++ {
-					if is, same := neighbours[kind]; same && is == layout {
-						continue
-					}
-					t.Run(fmt.Sprintf("layout %d refuses %s", layout, kind), func(t *testing.T) {
-						t.Parallel()
-						refused(t, st, kind, layout)
-					})
-				}
-			}
+				st.meet(t)
+			})
 		})
+	}
+}
+
+// meet plays all with one generation of the other libraries, and with all of them what is done at
+// the same time.
+func (st stage) meet(t *testing.T) {
+	t.Helper()
+	for kind, layout := range neighbours {
+		t.Run("mixed with "+string(kind), func(t *testing.T) {
+			t.Parallel()
+			mixed(t, st, kind, layout)
+		})
+		if st.company.Mixed() {
+			continue
+		}
+		t.Run("in order with "+string(kind), func(t *testing.T) {
+			t.Parallel()
+			inOrder(t, st, kind, layout)
+		})
+		if st.reap != nil {
+			t.Run("emptied with "+string(kind), func(t *testing.T) {
+				t.Parallel()
+				emptied(t, st, kind, layout)
+			})
+		}
+	}
+	if st.company.Mixed() {
+		return
+	}
+	for _, kind := range []peers.Kind{peers.CuratorQueue, peers.KazooQueue, peers.KazooLockingQueue} {
+		for layout := queue.Standard; layout <= queue.Kazoo; layout++ {
+			if is, same := neighbours[kind]; same && is == layout {
+				continue
+			}
+			t.Run(fmt.Sprintf("layout %d refuses %s", layout, kind), func(t *testing.T) {
+				t.Parallel()
+				refused(t, st, kind, layout)
+			})
+		}
 	}
 }
 
@@ -118,10 +134,11 @@ func (st stage) ours(t *testing.T, i int, path string, layout queue.Layout) cler
 	}
 }
 
-// theirs is a queue of another library.
+// theirs is a queue of another library, in one generation after the other.
 func (st stage) theirs(t *testing.T, i int, path string, kind peers.Kind) clerk {
 	t.Helper()
-	claim, err := st.company.Peer(t, kind.Library()).Acquire(patient(t), kind, path)
+	all := st.company.Peers(t, kind.Library())
+	claim, err := all[i%len(all)].Acquire(patient(t), kind, path)
 	ok(t, err)
 	t.Cleanup(func() { ok(t, claim.Release(context.Background())) })
 	return clerk{
@@ -142,12 +159,12 @@ func (st stage) clerks(t *testing.T, path string, kind peers.Kind, layout queue.
 // normal is the priority of what we put among items of kazoo's.
 const normal = 100
 
-// mixed has clerks of both put and take at the same time. What is taken is what was put, each item once,
-// and no clerk takes two items of one producer and priority in the wrong order. None is more than two items
-// ahead of another when it takes, so that all of them take while others do.
+// mixed has clerks of both put and take at the same time. What is taken is what was put, each item
+// once, and no clerk takes two items of one producer and priority in the wrong order. None is more
+// than two items ahead of another when it takes, so that all of them take while others do.
 func mixed(t *testing.T, st stage, kind peers.Kind, layout queue.Layout) {
 	const each, lead = 30, 2
-	ctx, path := patient(t), "/mixed-"+string(kind.Library())
+	ctx, path := patient(t), st.company.At("/mixed-"+string(kind.Library()))
 	producers, consumers := st.clerks(t, path, kind, layout), st.clerks(t, path, kind, layout)
 	var put []string
 	var putting sync.WaitGroup
@@ -214,7 +231,7 @@ func mixed(t *testing.T, st stage, kind peers.Kind, layout queue.Layout) {
 
 // inOrder has both put in turn, and then take in turn: the first item of the lowest priority.
 func inOrder(t *testing.T, st stage, kind peers.Kind, layout queue.Layout) {
-	ctx, path := patient(t), "/in-order-"+string(kind.Library())
+	ctx, path := patient(t), st.company.At("/in-order-"+string(kind.Library()))
 	we, they := st.ours(t, 0, path, layout), st.theirs(t, 0, path, kind)
 	type item struct {
 		name     string
@@ -246,7 +263,7 @@ func inOrder(t *testing.T, st stage, kind peers.Kind, layout queue.Layout) {
 
 // emptied: theirs go on at a path of our making, whatever the server removes when it is empty.
 func emptied(t *testing.T, st stage, kind peers.Kind, layout queue.Layout) {
-	ctx, path := patient(t), "/emptied-"+string(kind.Library())
+	ctx, path := patient(t), st.company.At("/emptied-"+string(kind.Library()))
 	we, they := st.ours(t, 0, path, layout), st.theirs(t, 0, path, kind)
 	for range 2 {
 		ok(t, we.put(ctx, "a", normal))
@@ -262,11 +279,11 @@ func emptied(t *testing.T, st stage, kind peers.Kind, layout queue.Layout) {
 	}
 }
 
-// refused: a queue of ours neither puts where theirs has an item, nor takes; and takes nothing where
-// theirs comes later. No item is lost.
+// refused: a queue of ours neither puts where theirs has an item, nor takes; and takes nothing
+// where theirs comes later. No item is lost.
 func refused(t *testing.T, st stage, kind peers.Kind, layout queue.Layout) {
 	ctx := patient(t)
-	path := fmt.Sprintf("/refused-%d-%s", layout, strings.ReplaceAll(string(kind), "/", "-"))
+	path := st.company.At(fmt.Sprintf("/refused-%d-%s", layout, strings.ReplaceAll(string(kind), "/", "-")))
 	s := st.sessions[0]
 	q, err := queue.New(s, path, &queue.Options{Layout: layout})
 	ok(t, err)

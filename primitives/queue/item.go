@@ -21,6 +21,7 @@ type Item struct {
 
 	consumer *Consumer
 	claimed  claimed
+	tenure   *tenure // of the claim
 }
 
 // A claimed is an item that a consumer has claimed, or is to claim.
@@ -31,8 +32,8 @@ type claimed struct {
 	version int32 // of the item
 }
 
-// itemOf returns the item that was read. In the standard layout its data is preceded by the number of its
-// deliveries once it was written to.
+// itemOf returns the item that was read. In the standard layout, once the item was written to, the
+// number of its deliveries precedes its data.
 func itemOf(p place, data []byte, stat *session.Stat) claimed {
 	c := claimed{place: p, data: data, version: stat.Version}
 	if p.bucket == (bucket{}) && !parseItem(p.name) || stat.Version == 0 {
@@ -46,7 +47,7 @@ func itemOf(p place, data []byte, stat *session.Stat) claimed {
 	return c
 }
 
-// written returns the data of the node of an item that was delivered so often.
+// written returns the data of the node of an item that was delivered that many times.
 func (c claimed) written(attempts int) []byte {
 	return append([]byte(strconv.Itoa(attempts)+"\n"), c.data...)
 }
@@ -58,7 +59,7 @@ func (c claimed) next() claimed {
 	return c
 }
 
-// claimOps returns what claims an item, for the consumer with the name.
+// claimOps returns the operations that claim an item, for the consumer with the name.
 func (b *base) claimOps(c claimed, consumer string) []session.Op {
 	return []session.Op{
 		session.CreateOp(b.claim(c.place.id()), []byte(consumer), session.Ephemeral),
@@ -66,7 +67,7 @@ func (b *base) claimOps(c claimed, consumer string) []session.Op {
 	}
 }
 
-// A settlement says what becomes of a claimed item.
+// A settlement is the fate of a claimed item.
 type settlement int
 
 const (
@@ -77,7 +78,8 @@ const (
 
 func (s settlement) String() string { return [...]string{"acknowledge", "reject", "take back"}[s] }
 
-// settleOps returns what settles a claimed item. There are two operations of each kind.
+// settleOps returns the operations that settle a claimed item. There are two operations of each
+// kind.
 func (b *base) settleOps(c claimed, how settlement) []session.Op {
 	unclaim := session.DeleteOp(b.claim(c.place.id()), session.AnyVersion)
 	switch how {
@@ -90,14 +92,14 @@ func (b *base) settleOps(c claimed, how settlement) []session.Op {
 	return []session.Op{unclaim, session.DeleteOp(b.node(c.place), c.version)}
 }
 
-// Ack acknowledges the item: it is done, and deleted when Ack returns nil. The error wraps [ErrNotClaimed] if this
-// delivery does not count any more: the item was settled before, or it went back, and another consumer may have
-// it. Nothing was touched then. If the error wraps [session.ErrUnknownOutcome], the item may be deleted, or
-// delivered again.
+// Ack acknowledges the item: it is done, and deleted when Ack returns nil. The error wraps
+// [ErrNotClaimed] if this delivery does not count any more: the item was settled before, or it went
+// back, and another consumer may have it. Then Ack has changed nothing. If the error wraps
+// [session.ErrUnknownOutcome], the item may be deleted, or delivered again.
 func (i Item) Ack(ctx context.Context) error { return i.settle(ctx, acknowledge) }
 
-// Reject gives the item back: it is delivered again, to any consumer, or moves to the dead letters after
-// [Options.MaxAttempts] deliveries. The errors are those of [Item.Ack].
+// Reject gives the item back: it is delivered again, to any consumer, or moves to the dead letters
+// after [Options.MaxAttempts] deliveries. The errors are those of [Item.Ack].
 func (i Item) Reject(ctx context.Context) error { return i.settle(ctx, reject) }
 
 func (i Item) settle(ctx context.Context, how settlement) error {
@@ -121,10 +123,10 @@ func (i Item) settle(ctx context.Context, how settlement) error {
 	return i.consumer.explain(err)
 }
 
-// Guard returns operations for [session.Session.Multi] that make the server refuse the transaction unless this
-// delivery still counts. The error wraps [ErrNotClaimed] and [session.ErrNoNode] if there is no claim, and
-// [session.ErrBadVersion] if the item was delivered again.
-// The zero Item has a guard that no transaction passes.
+// Guard returns operations for [session.Session.Multi] that make the server refuse the transaction
+// unless this delivery still counts. The error wraps [ErrNotClaimed] and [session.ErrNoNode] if
+// there is no claim, and [session.ErrBadVersion] if the item was delivered again. The zero Item has
+// a guard that no transaction passes.
 func (i Item) Guard() []session.Op {
 	if i.consumer == nil {
 		return []session.Op{session.GuardOp("", ErrNotClaimed)}

@@ -14,8 +14,9 @@ const (
 	laneDepth = 4
 )
 
-// A lane has the transactions of a handle for one priority, or all if the queue is bounded. Side by side, all but one would be
-// refused whenever a bucket is full, and would be sent again: so the one that makes a bucket is under way alone.
+// A lane has the transactions of a handle for one priority, or all if the queue is bounded. Side by
+// side, all but one would be refused whenever a bucket is full, and would be sent again: so the
+// transaction that makes a bucket is under way alone.
 type lane struct {
 	pool[*putCall]
 

@@ -26,29 +26,31 @@ import (
 // sequential nodes of the other recipes.
 //
 // Producers create items. The transaction checks that the bucket has version 0. A write to the
-// bucket seals it: the same transaction makes the next bucket, and its first item. So no item can be put behind
-// an item of a later bucket. A sealed bucket that is empty is deleted by its consumers; an unsealed one
-// by the server, as a container.
+// bucket seals it: the same transaction makes the next bucket, and its first item. So no item can
+// be put behind an item of a later bucket. Consumers delete a sealed bucket that is empty; the
+// server deletes an unsealed bucket that is empty, as a container.
 //
-// Delayed items stand in buckets named <priority>-after-<minute>, which are never sealed. The minute is that in which
-// they are due, since 1970. Their names are _c_<id>-after-<ms>-queue-<sequence>. They come before the other items of
-// their priority when they are due.
+// Delayed items stand in buckets named <priority>-after-<minute>, which are never sealed. The
+// minute, counted since 1970, is the minute in which they are due. Their names are
+// _c_<id>-after-<ms>-queue-<sequence>. They come before the other items of their priority when they
+// are due.
 //
-// Take deletes an item, at its version. If that is not 0, its transaction creates the claim and deletes it again, and is
-// refused if a consumer has one. Consumers claim items: the transaction creates the claim, and writes to the item how often
-// it was delivered. So each claim has the version of its item: only its consumer can acknowledge it,
-// by a transaction that deletes the claim, and the item at that version.
+// Take deletes an item, at its version. If the version is not 0, its transaction creates the claim
+// and deletes it again, and is refused if a consumer has a claim. Consumers claim items: the
+// transaction creates the claim, and writes the number of deliveries to the item. So each claim has
+// the version of its item: only its consumer can acknowledge it, by a transaction that deletes the
+// claim, and the item at that version.
 //
-// Producers of a bounded queue write to <path>/receipts, at the version at which they have counted the items. So no two
-// of them put items that were counted together. The receipt of the transaction was there before the count: the
-// directory was not deleted, and made again, meanwhile.
+// Producers of a bounded queue write to <path>/receipts, at the version at which they have counted
+// the items. So no two of them put items that were counted together. The receipt of the transaction
+// was there before the count: the directory was not deleted, and made again, meanwhile.
 //
-// Each transaction begins with a write to the receipt of its client at the version that the client knows.
-// It cannot be done twice, and the version says whether it was done.
+// Each transaction begins with a write of its number to a receipt of its client, which is a marker
+// of package once. So it cannot be done twice, and the receipt says whether it was done.
 //
 // A crash leaves, until the server expires the session, the client's receipts and claims. Every
-// other write is one transaction: it leaves an item where it was, or where it belongs. An
-// unsealed bucket without a successor takes items, and a sealed one is given a successor by the next producer.
+// other write is one transaction: it leaves an item where it was, or where it belongs. An unsealed
+// bucket without a successor takes items. The next producer gives a sealed bucket a successor.
 const (
 	itemsDir     = "items"
 	claimsDir    = "claims"
@@ -61,8 +63,9 @@ const (
 	digits       = 10
 	minute       = 60_000 // ms
 
-	// bucketSize is about the number of items that are put into a bucket before it is sealed: those that are on
-	// their way come too, a few transactions of each handle. A full one is listed in 64 KiB.
+	// bucketSize is about the number of items that are put into a bucket before it is sealed: items
+	// that are on their way come too, a few transactions of each handle. A list of a full bucket
+	// takes 64 KiB.
 	bucketSize = 1000
 )
 
@@ -110,7 +113,8 @@ func (p place) compare(q place) int {
 	return cmp.Or(p.bucket.compare(q.bucket), cmp.Compare(dueOf(p.name), dueOf(q.name)), int(sequenceOf(p.name)-sequenceOf(q.name)))
 }
 
-// itemName returns the name of an item, without the sequence. It is due at the time, or not delayed if that is 0.
+// itemName returns the name of an item, without the sequence. It is due at the time, or not delayed
+// if the time is 0.
 func itemName(id string, due int64) string {
 	if due > 0 {
 		return znode.GUIDName(id, fmt.Sprintf("%s%d%s", nodes.AfterInfix[1:], due, itemInfix))
@@ -118,7 +122,7 @@ func itemName(id string, due int64) string {
 	return znode.GUIDName(id, itemInfix[1:])
 }
 
-// dueOf returns when an item is due, and 0 if it is not delayed.
+// dueOf returns the time at which an item is due, and 0 if it is not delayed.
 func dueOf(name string) int64 {
 	_, rest, _ := strings.Cut(name, nodes.AfterInfix)
 	due, _, _ := strings.Cut(rest, "-")
@@ -150,6 +154,17 @@ func parseItem(name string) bool {
 	return ok && err == nil
 }
 
+// parseWaiter reports whether a waiter has the name.
+func parseWaiter(name string) bool {
+	rest, ok := strings.CutPrefix(name, "_c_")
+	if !ok || len(rest) < guidLength {
+		return false
+	}
+	sequence, ok := strings.CutPrefix(rest[guidLength:], "-"+waiterName)
+	_, err := strconv.ParseInt(sequence, 10, 32)
+	return ok && err == nil
+}
+
 // sequenceOf returns the number that the server has given to a node.
 func sequenceOf(name string) int32 {
 	i := len(name)
@@ -163,8 +178,8 @@ func sequenceOf(name string) int32 {
 	return int32(n)
 }
 
-// sortItems sorts the names of one directory in the order in which the server has numbered them, which goes
-// on from 2147483647 to -2147483648.
+// sortItems sorts the names of one directory in the order in which the server has numbered them,
+// which goes on from 2147483647 to -2147483648.
 func sortItems(names []string) {
 	type numbered struct {
 		n    int32
@@ -180,7 +195,7 @@ func sortItems(names []string) {
 	}
 }
 
-// A Layout says which nodes are the items of a queue.
+// A Layout determines which nodes are the items of a queue.
 type Layout int
 
 const (
@@ -188,20 +203,20 @@ const (
 	Standard Layout = iota
 
 	// Published is the layout of ZooKeeper's published recipe: queue-<sequence> under the path.
-	// Like the two that follow, it is for Put, PutAll, Take, TryTake, Len and Peek.
+	// Like the two layouts that follow, it is for Put, PutAll, Take, TryTake, Len and Peek.
 	Published
 
 	// Curator is the layout of Curator's SimpleDistributedQueue, and of ZooKeeper's own recipe:
 	// qn-<sequence> under the path.
 	Curator
 
-	// Kazoo is the layout of kazoo's Queue: entry-100-<sequence> under the path, where 100 is
-	// the priority. Items with another priority are taken in their order. The path stays when it is
-	// empty. kazoo's LockingQueue has another layout, which is none of these.
+	// Kazoo is the layout of kazoo's Queue: entry-100-<sequence> under the path, where 100 is the
+	// priority. Items with another priority are taken in their order. The path stays when it is
+	// empty. kazoo's LockingQueue has a different layout, which this package does not have.
 	Kazoo
 )
 
-// prefix returns that of the items that are put in a layout that is flat.
+// prefix returns the prefix of the items that are put in a flat layout.
 func (l Layout) prefix() string {
 	return [...]string{Standard: "", Published: "queue-", Curator: "qn-", Kazoo: "entry-100-"}[l]
 }

@@ -14,16 +14,32 @@ import (
 
 	"github.com/zkactors/zkactors/internal/client"
 	"github.com/zkactors/zkactors/primitives/internal/owned"
+	"github.com/zkactors/zkactors/primitives/internal/procedure"
 	"github.com/zkactors/zkactors/session"
 )
 
 // A view is the result of listing a queue.
 type view struct {
-	places []place          // in order: of the first buckets that have items
-	later  []place          // those that are not due yet, of the buckets that were listed
-	left   []place          // those that were left out because they are claimed
-	due    time.Duration    // the age of the session at which the next item that is not due may be; 0 if there is none
-	seen   map[string]int64 // the Pzxid of each directory in which items come and go, 0 if there was none
+	places []place             // in order: of the first buckets that have items
+	later  []place             // items that are not due yet, of the listed buckets
+	left   []place             // items that were left out because they are claimed
+	due    time.Duration       // the age of the session at which the next item that is not due may be; 0 if there is none
+	seen   map[string]children // of each directory in which items come and go
+}
+
+// children shows whether a directory has the same children as before: each creation sets the Pzxid,
+// and a deletion without a creation leaves fewer. On ClickHouse Keeper a deletion alone does not
+// set the Pzxid. The zero value stands for a directory that does not exist.
+type children struct {
+	pzxid int64
+	count int32
+}
+
+func childrenOf(stat *session.Stat) children {
+	if stat == nil {
+		return children{}
+	}
+	return children{stat.Pzxid, stat.NumChildren}
 }
 
 // A looking lists a queue, bucket by bucket.
@@ -32,7 +48,7 @@ type looking struct {
 	receipts *receipts // from which the server's clock is known
 	epoch    int
 	requests client.Async
-	want     int // how many items are enough; all also wants those that are not due
+	want     int // how many items are enough; all also wants items that are not due
 	claims   bool
 	answer   func(view, error)
 	view     view
@@ -44,11 +60,11 @@ type looking struct {
 // all wants every item, whether or not it is due.
 const all = math.MaxInt
 
-// look lists as many items as are wanted, or a few more. With claims it leaves out those that are claimed.
+// look lists as many items as are wanted, or a few more. With claims it leaves out claimed items.
 func (st *store) look(rs *receipts, epoch, want int, claims bool, answer func(view, error)) {
 	l := &looking{
 		at: st, receipts: rs, epoch: epoch, requests: st.session.Async(epoch), want: want, claims: claims, answer: answer,
-		view: view{seen: make(map[string]int64)},
+		view: view{seen: make(map[string]children)},
 	}
 	switch {
 	case st.layout.flat():
@@ -69,14 +85,14 @@ func (st *store) look(rs *receipts, epoch, want int, claims bool, answer func(vi
 	}
 }
 
-// list lists a directory. One that is missing has no nodes.
+// list lists a directory. A missing directory has no nodes.
 func (l *looking) list(dir string, next func(names []string)) {
 	l.requests.Children(dir, func(names []string, stat *session.Stat, err error) {
 		switch {
 		case err == nil:
-			l.view.seen[dir] = stat.Pzxid
+			l.view.seen[dir] = childrenOf(stat)
 		case errors.Is(err, session.ErrNoNode):
-			l.view.seen[dir] = 0
+			l.view.seen[dir] = children{}
 		default:
 			l.answer(view{}, err)
 			return
@@ -196,7 +212,8 @@ func (l *looking) found(p place) {
 	}
 }
 
-// await notes that there may be an item at the time. The server's clock is read again after an hour at the latest.
+// await notes that there may be an item at the time. The server's clock is read again after an hour
+// at the latest.
 func (l *looking) await(due int64) {
 	at := l.at.session.Age() + time.Duration(min(due-l.now, 60*minute))*time.Millisecond
 	if l.view.due == 0 || at < l.view.due {
@@ -209,13 +226,9 @@ func (st *store) follow(requests client.Async, v view, changed func()) (cancel o
 	var subs []client.Subscription
 	var once sync.Once
 	for _, dir := range slices.Sorted(maps.Keys(v.seen)) {
-		pzxid := v.seen[dir]
+		before := v.seen[dir]
 		subs = append(subs, requests.Follow(dir, session.AspectChildren, true, func(r session.Reading, err error) {
-			now := int64(0)
-			if r.Stat != nil {
-				now = r.Stat.Pzxid
-			}
-			if err != nil || now != pzxid {
+			if err != nil || childrenOf(r.Stat) != before {
 				once.Do(changed)
 			}
 		}))
@@ -232,7 +245,7 @@ func (b *base) lookNow(ctx context.Context, want int, claims bool) (v view, err 
 	var pauses owned.Set
 	for {
 		seen := make(chan view, 1)
-		err = awaitAnswer(ctx, func(done func(error)) {
+		err = procedure.AwaitAnswer(ctx, func(done func(error)) {
 			b.look(b.receipts, 0, want, claims, func(v view, err error) {
 				seen <- v
 				done(err)

@@ -27,8 +27,8 @@ import (
 //	           │    under way)          reader) ▼
 //	           └── attempts used up ───────► buried
 //
-// A consumer that leaves claims nothing more. It withdraws what is offered, gives back all
-// that is held, waits for the answers, and parts. The end of the session ends all claims.
+// A consumer that leaves claims nothing more. It withdraws the offered items, gives back all held
+// items, waits for the answers, and parts. The end of the session ends all claims.
 
 // A phase is the step by which the consumer gets more items. Every answer leads back to
 // resting, from where proceed begins the next phase.
@@ -43,9 +43,9 @@ const (
 
 func (p phase) String() string { return [...]string{"resting", "looking", "reading", "claiming"}[p] }
 
-// A turn names a question within an epoch. An answer counts only if its turn is the
-// newest: the session, or the question, is another otherwise.
-type turn struct{ epoch, n int }
+// A requestID names a question within an epoch. An answer counts only if its requestID is the
+// newest: otherwise it belongs to another session, or to another question.
+type requestID struct{ epoch, n int }
 
 // A settling is a claimed item that is to be acknowledged, rejected, or taken back.
 type settling struct {
@@ -54,8 +54,8 @@ type settling struct {
 	reply actors.Reply[error] // of the command; empty if the consumer itself gives the item back
 }
 
-// An input is an event that the machine reacts to. Answers name the turn, the number or the item that
-// they answer.
+// An input is an event that the machine reacts to. Answers name the turn, the number or the item
+// that they answer.
 //
 //sumtype:decl
 type input interface{ input() }
@@ -64,20 +64,20 @@ type (
 	leave  struct{}                // commanded, or the actor was stopped
 	heard  struct{ session.Event } // an event of the session
 	looked struct {                // answers look
-		turn
+		requestID
 		view view
 		err  error
 	}
-	changed struct{ turn } // answers follow: the view may be old
-	got     struct {       // answers read
-		turn
+	changed struct{ requestID } // answers follow: the view may be old
+	got     struct {            // answers read
+		requestID
 		items []claimed // the items that exist, as many as one transaction can claim
 		gone  bool      // set if others were deleted since they were listed
 		rest  []place   // the items that exist and did not fit
 		err   error
 	}
 	claims struct { // answers claim
-		turn
+		requestID
 		err error
 	}
 	taken   struct{ claimed }  // a reader has received the item
@@ -105,30 +105,30 @@ func (settled) input() {}
 func (buried) input()  {}
 func (parted) input()  {}
 
-// An effect asks the performer for one thing. Those that ask the server are answered by
-// one input, but for sweep.
+// An effect asks the performer for one action. One input answers each effect that asks the server,
+// but for sweep.
 //
 //sumtype:decl
 type effect interface{ effect() }
 
 type (
 	look struct { // list items that no consumer has claimed
-		turn
+		requestID
 		want int // at least so many, if there are
 	}
 	follow struct { // answer when the view may have changed, in line
-		turn
+		requestID
 		view   view
 		claims bool // set if other consumers have claims: the end of one is a change
-		rotate bool // set if the consumer goes to the end of the line first: it has had its turn
+		rotate bool // set if the consumer goes to the end of the line first: another goes first
 	}
 	quit struct{} // leave the line
 	read struct {
-		turn
+		requestID
 		places []place
 	}
 	claim struct { // in one transaction: it creates all claims, or none
-		turn
+		requestID
 		items []claimed
 	}
 	offer    struct{ items []claimed } // put the items on the shelf, from which readers receive them
@@ -165,7 +165,7 @@ func (sweep) effect()    {}
 func (part) effect()     {}
 func (answer) effect()   {}
 
-// effects accumulates what one step asks for.
+// effects accumulates the requests of one step.
 type effects = actors.Effects[effect, Event]
 
 // A held is an item that the consumer has claimed, or is claiming. It is offered to
@@ -192,10 +192,10 @@ type machine struct {
 
 	// The request for more items, and the place in line.
 	phase  phase
-	turn   turn // of the newest question; its epoch is set by a session, and 0 while there is none
-	follow turn // of the follow that is not answered; zero otherwise. While set, a look would find nothing more
-	inLine bool // set with follow, cleared with quit; while set, the performer has a waiter
-	took   bool // set when items were claimed, cleared with follow; while set, the others in line are next
+	newest requestID // of the newest question; its epoch is set by a session, and 0 while there is none
+	follow requestID // of the follow that is not answered; zero otherwise. While set, a look would find nothing more
+	inLine bool      // set with follow, cleared with quit; while set, the performer has a waiter
+	took   bool      // set when items were claimed, cleared with follow; while set, the others in line are next
 
 	// The items. The slices are replaced, never written to: an earlier machine shares them.
 	listed []place    // set by a look, joined by items that go back; emptied as its items are read, and by any sign that it is old
@@ -217,33 +217,33 @@ type machine struct {
 
 // String shows the sizes of the lists only, for transcripts.
 func (m machine) String() string {
-	return fmt.Sprintf("%v epoch=%d listed=%d held=%d queue=%d under=%d", m.phase, m.turn.epoch, len(m.listed), len(m.held), len(m.queue), len(m.under))
+	return fmt.Sprintf("%v epoch=%d listed=%d held=%d queue=%d under=%d", m.phase, m.newest.epoch, len(m.listed), len(m.held), len(m.queue), len(m.under))
 }
 
 // Ended implements [actors.Machine]. A machine that has ended has no claim on the server,
 // as far as it can know.
 func (m machine) Ended() bool { return m.ended }
 
-// A step is a machine that is about to follow another, with the accumulator of its
+// A turn is a machine that is about to follow another, with the accumulator of its
 // effects.
-type step struct {
+type turn struct {
 	machine
 	*effects
 }
 
 // do and emit enter an effect, or an event, behind those of the same step.
-func (s *step) do(e effect)   { s.Do = append(s.Do, e) }
-func (s *step) emit(ev Event) { s.Emit = append(s.Emit, ev) }
+func (s *turn) do(e effect)   { s.Do = append(s.Do, e) }
+func (s *turn) emit(ev Event) { s.Emit = append(s.Emit, ev) }
 
-// Step implements [actors.Machine]. Each case enters one input into the state. What
-// follows from the state is left to proceed, at the end of every step.
+// Step implements [actors.Machine]. Each case enters one input into the state. The consequences of
+// the state are left to proceed, at the end of every step.
 func (m machine) Step(in input, out *effects) machine {
 	if m.ended {
 		return m
 	}
-	s := &step{machine: m, effects: out}
-	// Only held is written to in place. What is appended to queue never overwrites the
-	// array of an earlier machine.
+	s := &turn{machine: m, effects: out}
+	// Only held is written to in place. An append to queue never overwrites the array of an earlier
+	// machine.
 	s.held, s.queue = slices.Clone(m.held), slices.Clip(m.queue)
 	switch in := in.(type) {
 	case leave:
@@ -251,20 +251,20 @@ func (m machine) Step(in input, out *effects) machine {
 	case heard:
 		s.hear(in.Event)
 	case looked:
-		if in.turn == s.turn && s.phase == looking_ {
+		if in.requestID == s.newest && s.phase == looking_ {
 			s.looked(in)
 		}
 	case changed:
-		if in.turn == s.follow {
-			s.follow = turn{} // so that fetch looks again
+		if in.requestID == s.follow {
+			s.follow = requestID{} // so that fetch looks again
 			s.listed = nil
 		}
 	case got:
-		if in.turn == s.turn && s.phase == reading {
+		if in.requestID == s.newest && s.phase == reading {
 			s.got(in)
 		}
 	case claims:
-		if in.turn == s.turn && s.phase == claiming {
+		if in.requestID == s.newest && s.phase == claiming {
 			s.claimed(in)
 		}
 	case taken:
@@ -286,18 +286,18 @@ func (m machine) Step(in input, out *effects) machine {
 	return s.machine
 }
 
-// find returns the index of a claim among those that are held; -1 if it is not. The
-// version tells two claims of one item apart.
-func (s *step) find(c claimed) int {
+// find returns the index of a claim among the held claims; -1 if it is not held. The version tells
+// two claims of one item apart.
+func (s *turn) find(c claimed) int {
 	return slices.IndexFunc(s.held, func(h held) bool { return h.place == c.place && h.version == c.version })
 }
 
 // hear follows an event of the session. A consumer goes on with the next session, and
 // ends only with the last.
-func (s *step) hear(ev session.Event) {
+func (s *turn) hear(ev session.Event) {
 	switch ev := ev.(type) {
 	case session.Connected:
-		s.turn = turn{ev.Epoch, s.turn.n + 1} // so that no answer from an earlier session counts
+		s.newest = requestID{ev.Epoch, s.newest.n + 1} // so that no answer from an earlier session counts
 	case session.Suspended:
 		s.emit(Suspended{})
 	case session.Resumed:
@@ -323,24 +323,24 @@ func (s *step) hear(ev session.Event) {
 
 // lose gives up all claims, which the server deletes with the session. Requests that are
 // under way are still answered, and end as settled and buried say.
-func (s *step) lose(why error) {
+func (s *turn) lose(why error) {
 	s.do(withdraw{})
 	for _, q := range s.queue {
 		s.do(answer{q.reply, fmt.Errorf("%w: %w", ErrNotClaimed, why)})
 	}
-	s.turn = turn{0, s.turn.n + 1}
-	s.phase, s.follow, s.listed, s.held, s.queue = resting, turn{}, nil, nil, nil
+	s.newest = requestID{0, s.newest.n + 1}
+	s.phase, s.follow, s.listed, s.held, s.queue = resting, requestID{}, nil, nil, nil
 	s.quit()
 }
 
-// leave gives back what is held. Items of a claim that is under way go back when it is
+// leave gives back the held items. Items of a claim that is under way go back when the claim is
 // answered.
-func (s *step) leave(err error) {
+func (s *turn) leave(err error) {
 	if s.leaving {
 		return
 	}
 	s.leaving, s.err = true, err
-	s.follow = turn{}
+	s.follow = requestID{}
 	s.do(withdraw{})
 	if s.phase != claiming {
 		s.phase = resting
@@ -349,17 +349,16 @@ func (s *step) leave(err error) {
 }
 
 // quit leaves the line, so that another consumer becomes the first in it.
-func (s *step) quit() {
+func (s *turn) quit() {
 	if s.inLine {
 		s.inLine = false
 		s.do(quit{})
 	}
 }
 
-// giveBack settles everything that is held and is not leaving already. A delivery to a
-// reader counts as an attempt; an item that was only offered goes back as if it had not
-// been claimed.
-func (s *step) giveBack() {
+// giveBack settles every item that is held and is not leaving already. A delivery to a reader
+// counts as an attempt; an item that was only offered goes back as if it had not been claimed.
+func (s *turn) giveBack() {
 	for i := range s.held {
 		if h := &s.held[i]; !h.leaving && !h.wanted {
 			h.leaving = true
@@ -374,36 +373,36 @@ func (s *step) giveBack() {
 
 // ask begins a phase with a new question. Answers to earlier ones are ignored from now
 // on.
-func (s *step) ask(p phase) turn {
+func (s *turn) ask(p phase) requestID {
 	s.phase = p
-	s.turn.n++
-	return s.turn
+	s.newest.n++
+	return s.newest
 }
 
-// proceed asks for everything that the state allows: one conclude, one phase, and the end
-// when nothing is under way any more.
-func (s *step) proceed() {
+// proceed makes every request that the state allows: one conclude, one phase, and the end when
+// nothing is under way any more.
+func (s *turn) proceed() {
 	if s.ended {
 		return
 	}
-	// One conclude at a time: the settlements of one transaction wait for that before.
-	if len(s.under) == 0 && len(s.queue) > 0 && s.turn.epoch != 0 {
+	// One conclude at a time: the settlements of one transaction wait for the transaction before.
+	if len(s.under) == 0 && len(s.queue) > 0 && s.newest.epoch != 0 {
 		n := min(len(s.queue), maxBatch)
 		s.n++
 		s.under, s.queue = s.queue[:n:n], s.queue[n:]
-		s.do(conclude{s.turn.epoch, s.n, s.under})
+		s.do(conclude{s.newest.epoch, s.n, s.under})
 	}
 	if !s.leaving {
 		s.fetch()
 	}
-	// There is enough, or none to wait for: the place in line is for another.
-	if s.phase == resting && s.follow == (turn{}) {
+	// There are enough items, or none to wait for: the place in line is for another consumer.
+	if s.phase == resting && s.follow == (requestID{}) {
 		s.quit()
 	}
 	switch {
 	case !s.leaving:
 	case s.phase != resting || len(s.under) > 0 || len(s.queue) > 0 || len(s.graves) > 0: // an answer is due, and comes first
-	case s.turn.epoch == 0: // nothing of it is left on the server
+	case s.newest.epoch == 0: // nothing of it is left on the server
 		s.end()
 	case !s.parting:
 		s.parting = true
@@ -412,7 +411,7 @@ func (s *step) proceed() {
 }
 
 // end emits the last event.
-func (s *step) end() {
+func (s *turn) end() {
 	s.ended = true
 	s.emit(Closed{s.err})
 }
@@ -423,8 +422,8 @@ const maxBatch = 64
 // fetch begins the next phase on the way to more items, if there is room for them. In a
 // queue with priorities it looks without room too: an urgent item may overtake those that
 // are offered.
-func (s *step) fetch() {
-	if s.phase != resting || s.turn.epoch == 0 {
+func (s *turn) fetch() {
+	if s.phase != resting || s.newest.epoch == 0 {
 		return
 	}
 	room := s.room()
@@ -435,11 +434,11 @@ func (s *step) fetch() {
 		n := min(room, len(s.listed), maxBatch)
 		s.reads = slices.Clone(s.listed[:n])
 		if s.listed = s.listed[n:]; len(s.listed) == 0 {
-			s.follow = turn{} // the queue may have more than was listed
+			s.follow = requestID{} // the queue may have more than was listed
 			s.rivals = false
 		}
 		s.do(read{s.ask(reading), s.reads})
-	case s.follow != turn{}: // the last look found nothing, and nothing has changed since
+	case s.follow != requestID{}: // the last look found nothing, and nothing has changed since
 	case room > 0 && len(s.listed) == 0, s.urgent:
 		want := max(room, 1)
 		if s.rivals {
@@ -455,14 +454,14 @@ const spread = 16
 
 // lost notes that another consumer had an item first. The rest of the list may be old
 // too, and the queue is listed again.
-func (s *step) lost() {
+func (s *turn) lost() {
 	s.rivals = true
-	s.listed, s.follow = nil, turn{}
+	s.listed, s.follow = nil, requestID{}
 }
 
 // scatter rotates the listed items of the first priority, so that rivals begin at
 // different items and do not claim the same ones in vain. The order is otherwise kept.
-func (s *step) scatter() {
+func (s *turn) scatter() {
 	alike := slices.IndexFunc(s.listed, func(p place) bool {
 		return p.bucket.priority != s.listed[0].bucket.priority || p.bucket.after != s.listed[0].bucket.after
 	})
@@ -482,7 +481,7 @@ func (s *step) scatter() {
 // room returns how many more items the consumer wants. If it holds enough, there is room
 // for one more urgent than all that are offered. If none is offered, there is room while
 // readers work on fewer than prefetch.
-func (s *step) room() int {
+func (s *turn) room() int {
 	room := s.prefetch - len(s.held)
 	if room > 0 || !s.urgent || len(s.listed) == 0 {
 		return room
@@ -503,18 +502,18 @@ func (s *step) room() int {
 }
 
 // offered reports whether there are items that no reader has received.
-func (s *step) offered() bool {
+func (s *turn) offered() bool {
 	return slices.ContainsFunc(s.held, func(h held) bool { return !h.taken && !h.leaving && !h.wanted })
 }
 
-// failed handles the error of a look, a read or a claim, and reports whether there was
-// one. An error that passes starts over with a look; any other ends the consumer.
-func (s *step) failed(err error) bool {
+// failed handles the error of a look, a read or a claim, and reports whether there was an error. An
+// error that passes starts over with a look; any other error ends the consumer.
+func (s *turn) failed(err error) bool {
 	switch {
 	case err == nil:
 		return false
 	case client.Over(err) || session.Passing(err):
-		s.listed, s.follow = nil, turn{} // what was listed may still be there
+		s.listed, s.follow = nil, requestID{} // the listed items may still be there
 	default: // it would fail again
 		s.phase = resting
 		s.leave(err)
@@ -522,9 +521,9 @@ func (s *step) failed(err error) bool {
 	return true
 }
 
-// looked follows a list. An empty one puts the consumer in line until the queue changes.
-// With priorities it always does: a change may bring an urgent item.
-func (s *step) looked(in looked) {
+// looked follows a list. An empty list puts the consumer in line until the queue changes. With
+// priorities every list does: a change may bring an urgent item.
+func (s *turn) looked(in looked) {
 	s.phase = resting
 	if s.failed(in.err) {
 		return
@@ -549,7 +548,7 @@ func (s *step) looked(in looked) {
 }
 
 // got claims the items that were read, or buries those whose attempts are used up.
-func (s *step) got(in got) {
+func (s *turn) got(in got) {
 	s.phase = resting
 	if s.failed(in.err) {
 		return
@@ -577,11 +576,11 @@ func (s *step) got(in got) {
 
 // claimed follows the answer to a claim: all items of it are ours, or none is. If the
 // consumer leaves meanwhile, they go back without having been offered.
-func (s *step) claimed(in claims) {
+func (s *turn) claimed(in claims) {
 	s.phase = resting
 	if in.err != nil {
 		s.held = slices.DeleteFunc(s.held, func(h held) bool { return h.wanted })
-		s.listed, s.follow = nil, turn{}
+		s.listed, s.follow = nil, requestID{}
 		if _, refused := errors.AsType[*refusal](in.err); refused && client.IsAny(in.err, session.ErrNodeExists, session.ErrNoNode, session.ErrBadVersion) {
 			s.lost() // a rival has the item, or had it
 		} else {
@@ -606,14 +605,14 @@ func (s *step) claimed(in claims) {
 
 // bury asks for the move of an item to the dead letters, in one transaction. Until the
 // answer the item is in graves.
-func (s *step) bury(q settling) {
+func (s *turn) bury(q settling) {
 	s.graves = append(slices.Clone(s.graves), q)
-	s.do(bury{s.turn.epoch, q})
+	s.do(bury{s.newest.epoch, q})
 }
 
 // settle queues a settlement by a reader. A claim that is gone, or is settled already, is
 // refused.
-func (s *step) settle(q settling) {
+func (s *turn) settle(q settling) {
 	i := s.find(q.claimed)
 	if i < 0 || s.held[i].leaving || s.held[i].wanted {
 		s.do(answer{q.reply, ErrNotClaimed})
@@ -630,7 +629,7 @@ func (s *step) settle(q settling) {
 
 // settled follows the answer to a conclude. A refusal is of one item, and nothing of the
 // transaction was done: the other items go again.
-func (s *step) settled(err error) {
+func (s *turn) settled(err error) {
 	under := s.under
 	s.under = nil
 	stays := false // set if the item is still claimed
@@ -639,7 +638,7 @@ func (s *step) settled(err error) {
 	case refused:
 		i := no.index / 2                                         // each item has two operations: on its claim, and on itself
 		if no.index%2 == 1 && errors.Is(err, session.ErrNoNode) { // the item was deleted, and its claim is left
-			s.do(sweep{s.turn.epoch, under[i].place})
+			s.do(sweep{s.newest.epoch, under[i].place})
 		}
 		s.queue = slices.Concat(under[:i], under[i+1:], s.queue)
 		under = under[i : i+1]
@@ -658,7 +657,7 @@ func (s *step) settled(err error) {
 			s.back(u.place)
 		}
 	}
-	if s.turn.epoch == 0 { // the session is over, and so are the claims
+	if s.newest.epoch == 0 { // the session is over, and so are the claims
 		for _, q := range s.queue {
 			s.do(answer{q.reply, fmt.Errorf("%w: %w", ErrNotClaimed, session.ErrExpired)})
 		}
@@ -666,12 +665,12 @@ func (s *step) settled(err error) {
 	}
 }
 
-// back follows the return of an item: it comes before later ones that were listed. A list
-// that is under way may be from before that, and is asked for again. After a lost reply
-// the item may be gone instead. Then the read finds nothing, as for an item that another
-// consumer has acknowledged.
-func (s *step) back(p place) {
-	s.follow = turn{}
+// back follows the return of an item: it comes before later ones that were listed. A list that is
+// under way may be older than the return, and is requested again. After a lost reply the item may
+// be gone instead. Then the read finds nothing, as for an item that another consumer has
+// acknowledged.
+func (s *turn) back(p place) {
+	s.follow = requestID{}
 	if s.phase == looking_ {
 		s.phase = resting
 	}
@@ -689,8 +688,8 @@ func (s *step) back(p place) {
 	s.listed = slices.Insert(slices.Clone(s.listed), i, p)
 }
 
-// release removes a claim from those that are held. One that stays may be settled once more.
-func (s *step) release(c claimed, stays bool) {
+// release removes a claim from the held claims. A claim that stays may be settled once more.
+func (s *turn) release(c claimed, stays bool) {
 	switch i := s.find(c); {
 	case i < 0:
 	case stays:
@@ -703,7 +702,7 @@ func (s *step) release(c claimed, stays bool) {
 // buried follows the answer to a bury. The item has moved, or its claim is gone, or the
 // outcome is unknown; if the server refuses the move for another reason, the consumer
 // ends with that error.
-func (s *step) buried(in buried) {
+func (s *turn) buried(in buried) {
 	s.graves = slices.DeleteFunc(slices.Clone(s.graves), func(q settling) bool { return q.place == in.place && q.version == in.version })
 	fails := false // set if the server refuses the move for good
 	err := in.err
@@ -713,7 +712,7 @@ func (s *step) buried(in buried) {
 		s.emit(Buried{in.place.id()})
 	case refused && client.IsAny(err, session.ErrNoNode, session.ErrBadVersion, session.ErrNodeExists):
 		if in.how == reject && no.index == 1 && errors.Is(err, session.ErrNoNode) { // as in settled: the claim is left
-			s.do(sweep{s.turn.epoch, in.place})
+			s.do(sweep{s.newest.epoch, in.place})
 		}
 		err = fmt.Errorf("%w: %w", ErrNotClaimed, err)
 	case session.InDoubt(err): // the item may have moved, or not
@@ -722,9 +721,9 @@ func (s *step) buried(in buried) {
 	default:
 		fails = true
 	}
-	s.release(in.claimed, fails) // one that stays is settled by giveBack below
+	s.release(in.claimed, fails) // giveBack below settles a claim that stays
 	if err != nil {
-		s.follow = turn{} // the item may be there yet
+		s.follow = requestID{} // the item may be there yet
 	}
 	s.do(answer{in.reply, err})
 	switch {

@@ -12,10 +12,12 @@ import (
 
 	"github.com/zkactors/zkactors/actors"
 	"github.com/zkactors/zkactors/internal/hasten"
+	"github.com/zkactors/zkactors/primitives/internal/procedure"
 	"github.com/zkactors/zkactors/session"
 )
 
-// A partner plays the server, the session and the readers of a machine, by chance, and keeps what was asked for.
+// A partner plays the server, the session and the readers of a machine, by chance, and keeps what
+// was asked for.
 type partner struct {
 	*testing.T
 	rand  *rand.Rand
@@ -95,16 +97,16 @@ func (p *partner) error(index int) error {
 func (p *partner) reply(e effect) {
 	switch e := e.(type) {
 	case look:
-		in := looked{turn: e.turn}
+		in := looked{requestID: e.requestID}
 		for range p.rand.IntN(5) {
 			p.next++
 			in.view.places = append(in.view.places, place{bucket{priority: int32(p.rand.IntN(3))}, fmt.Sprintf("_c_%036d-queue-0000000000", p.next)})
 		}
 		p.input(in)
 	case follow:
-		p.input(changed{e.turn})
+		p.input(changed{e.requestID})
 	case read:
-		in := got{turn: e.turn}
+		in := got{requestID: e.requestID}
 		for _, at := range e.places {
 			if p.rand.IntN(4) > 0 {
 				in.items = append(in.items, claimed{place: at, attempt: p.rand.IntN(3), version: 3})
@@ -112,7 +114,7 @@ func (p *partner) reply(e effect) {
 		}
 		p.input(in)
 	case claim:
-		p.input(claims{e.turn, p.error(0)})
+		p.input(claims{e.requestID, p.error(0)})
 	case conclude:
 		p.input(settled{e.n, p.error(2 * p.rand.IntN(len(e.items)))})
 	case bury:
@@ -162,8 +164,8 @@ func (p *partner) move() {
 	}
 }
 
-// TestChance plays many stories: what is asked is answered once, nothing is held twice, there is an end, and the events
-// have the grammar.
+// TestChance plays many stories: what is asked is answered once, nothing is held twice, there is an
+// end, and the events have the grammar.
 func TestChance(t *testing.T) {
 	asker := actors.Start(machine{}, actors.Role[machine, input, effect, Event]{Perform: func(effect, func(input)) {}, Stop: leave{}})
 	defer asker.Close()
@@ -281,43 +283,43 @@ func (m machine) after(in input) (machine, effects) {
 	return m, out
 }
 
-// TestLostRead: a consumer of a queue with priorities, which watches it all the time, lists it again after a read whose
-// reply was lost. Nothing else would change.
+// TestLostRead: a consumer of a queue with priorities, which watches it all the time, lists it
+// again after a read whose reply was lost. Nothing else would change.
 func TestLostRead(t *testing.T) {
 	m, _ := machine{prefetch: 1, urgent: true}.after(heard{session.Connected{Epoch: 1}})
-	m, _ = m.after(looked{turn: m.turn, view: view{places: []place{{name: "x"}}}})
+	m, _ = m.after(looked{requestID: m.newest, view: view{places: []place{{name: "x"}}}})
 	if m.phase != reading {
 		t.Fatalf("%v", m)
 	}
-	m, out := m.after(got{turn: m.turn, err: session.ErrDisconnected})
+	m, out := m.after(got{requestID: m.newest, err: session.ErrDisconnected})
 	if !slices.ContainsFunc(out.Do, func(e effect) bool { _, is := e.(look); return is }) {
 		t.Errorf("%v does %v", m, out.Do)
 	}
 }
 
-// TestRejectedWhileLooking: a list that is under way when an item goes back may be from before that. It is asked for
-// again.
+// TestRejectedWhileLooking: a list that is under way when an item goes back may be from before
+// that. It is asked for again.
 func TestRejectedWhileLooking(t *testing.T) {
 	back := claimed{place: place{name: "back"}, version: 1}
 	m := machine{prefetch: 2, held: []held{{claimed: back, taken: true}}}
-	m.turn = turn{epoch: 1}
+	m.newest = requestID{epoch: 1}
 	m, _ = m.after(settle{settling{claimed: back, how: reject}})
 	if m.phase != looking_ || len(m.under) != 1 {
 		t.Fatalf("%v", m)
 	}
-	before := m.turn
+	before := m.newest
 	m, _ = m.after(settled{n: m.n})
-	if m, _ = m.after(looked{turn: before, view: view{places: []place{{name: "later"}}}}); m.phase != looking_ {
+	if m, _ = m.after(looked{requestID: before, view: view{places: []place{{name: "later"}}}}); m.phase != looking_ {
 		t.Errorf("it goes on with an old list: %v", m)
 	}
-	m, out := m.after(looked{turn: m.turn, view: view{places: []place{{name: "back"}, {name: "later"}}}})
+	m, out := m.after(looked{requestID: m.newest, view: view{places: []place{{name: "back"}, {name: "later"}}}})
 	if i := slices.IndexFunc(out.Do, func(e effect) bool { _, is := e.(read); return is }); i < 0 || out.Do[i].(read).places[0].name != "back" {
 		t.Errorf("%v does %v", m, out.Do)
 	}
 }
 
-// TestScatter: a consumer with a rival begins anywhere among the most urgent items, and nowhere else. Without a backlog it
-// begins at the first again.
+// TestScatter: a consumer with a rival begins anywhere among the most urgent items, and nowhere
+// else. Without a backlog it begins at the first again.
 func TestScatter(t *testing.T) {
 	at := func(priority int32, name string) place { return place{bucket{priority: priority}, name} }
 	there := view{places: []place{at(1, "a"), at(1, "b"), at(1, "c"), at(2, "d")}}
@@ -332,24 +334,24 @@ func TestScatter(t *testing.T) {
 	begun := map[string]int{}
 	for chance := range uint64(100) {
 		m, _ := machine{prefetch: 1, chance: chance}.after(heard{session.Connected{Epoch: 1}})
-		m, out := m.after(looked{turn: m.turn, view: there})
+		m, out := m.after(looked{requestID: m.newest, view: there})
 		if first := reads(out); first != "a" {
 			t.Fatalf("it begins at %q", first)
 		}
-		m, _ = m.after(got{turn: m.turn, gone: true})
-		again, out := m.after(looked{turn: m.turn, view: there})
+		m, _ = m.after(got{requestID: m.newest, gone: true})
+		again, out := m.after(looked{requestID: m.newest, view: there})
 		begun[reads(out)]++
 		all := []string{reads(out)}
 		for range 3 {
-			again, out = again.after(got{turn: again.turn})
+			again, out = again.after(got{requestID: again.newest})
 			all = append(all, reads(out))
 		}
 		if slices.Sort(all); !slices.Equal(all, []string{"a", "b", "c", "d"}) {
 			t.Errorf("it goes on with %q", all)
 		}
-		m, _ = m.after(looked{turn: m.turn})
+		m, _ = m.after(looked{requestID: m.newest})
 		m, _ = m.after(changed{m.follow})
-		if _, out = m.after(looked{turn: m.turn, view: there}); reads(out) != "a" {
+		if _, out = m.after(looked{requestID: m.newest, view: there}); reads(out) != "a" {
 			t.Errorf("after there was nothing, it begins at %q", reads(out))
 		}
 	}
@@ -358,80 +360,12 @@ func TestScatter(t *testing.T) {
 	}
 }
 
-// TestReceiptOfAnEarlierSession: an attempt is lost with its session, the next is refused in the next session, and
-// then the receipt is gone. The server may have executed the first attempt between the two, and removed the receipt with the session.
-func TestReceiptOfAnEarlierSession(t *testing.T) {
-	with := func(err error) error { return fmt.Errorf("%w: %w", session.ErrUnknownOutcome, err) }
-	refusal := sent{[]session.OpResult{{}, {Err: session.ErrNodeExists}}, session.ErrNodeExists}
-	for _, test := range []struct {
-		name    string
-		doubts  []error
-		voided  error
-		unknown bool
-	}{
-		{"of an earlier session", []error{session.ErrExpired}, session.ErrNoNode, true},
-		{"and another reply is lost", []error{session.ErrExpired, session.ErrDisconnected}, session.ErrNoNode, true},
-		{"of the present session", []error{session.ErrDisconnected}, session.ErrNoNode, false},
-		{"it was there", []error{session.ErrExpired}, nil, false},
-	} {
-		t.Run(test.name, func(t *testing.T) {
-			var out actors.Effects[writeEffect, none]
-			m := transaction{}.Step(granted{receipt: receipt{node: "/r", version: 3}}, &out)
-			for _, doubt := range test.doubts {
-				m = m.Step(sent{err: with(doubt)}, &out)
-			}
-			m = m.Step(refusal, &out).Step(voided{test.voided}, &out)
-			answer, ok := out.Do[len(out.Do)-1].(outcome)
-			if !ok || !m.Ended() || errors.Is(answer.err, session.ErrUnknownOutcome) != test.unknown || !test.unknown && !errors.Is(answer.err, session.ErrNodeExists) {
-				t.Errorf("%+v", out.Do)
-			}
-		})
-	}
-}
-
-// TestYoungerReceipt: a transaction that relies on a receipt that was there before is not sent with another.
-func TestYoungerReceipt(t *testing.T) {
-	for _, test := range []struct {
-		name   string
-		inputs []writeInput
-		sends  bool
-	}{
-		{"older", []writeInput{granted{receipt: receipt{"/r", 3, 1}}}, true},
-		{"younger", []writeInput{granted{receipt: receipt{"/r", 3, 2}}}, false},
-		{"made", []writeInput{granted{}, made{receipt: receipt{"/r", 0, 2}}}, false},
-		{"gone", []writeInput{
-			granted{receipt: receipt{"/q", 3, 1}},
-			sent{[]session.OpResult{{Err: session.ErrNoNode}}, session.ErrNoNode},
-			made{receipt: receipt{"/r", 0, 2}},
-		}, false},
-	} {
-		t.Run(test.name, func(t *testing.T) {
-			var out actors.Effects[writeEffect, none]
-			m := transaction{before: 2}
-			for _, in := range test.inputs {
-				out.Do = nil
-				m = m.Step(in, &out)
-			}
-			last := out.Do[len(out.Do)-1]
-			if _, sends := last.(send); sends != test.sends {
-				t.Fatalf("it sends: %v, %+v", sends, out.Do)
-			}
-			if test.sends {
-				return
-			}
-			kept := out.Do[0] == writeEffect(putAway{m.receipt, false}) // for the next transaction
-			if told, is := last.(outcome); !is || !errors.Is(told.err, errYounger) || !kept {
-				t.Errorf("%+v", out.Do)
-			}
-		})
-	}
-}
-
-// TestRefusedSettlement: an item whose settlement the server refuses stays claimed, and may be settled once more.
+// TestRefusedSettlement: an item whose settlement the server refuses stays claimed, and may be
+// settled once more.
 func TestRefusedSettlement(t *testing.T) {
 	item := claimed{place: place{name: "x"}, version: 1}
 	m := machine{prefetch: 1, held: []held{{claimed: item, taken: true}}}
-	m.turn = turn{epoch: 1}
+	m.newest = requestID{epoch: 1}
 	m, _ = m.after(settle{settling{claimed: item, how: acknowledge}})
 	m, out := m.after(settled{n: m.n, err: &refusal{0, session.ErrNoAuth}})
 	if told, is := out.Do[0].(answer); !is || !errors.Is(told.err, session.ErrNoAuth) || errors.Is(told.err, ErrNotClaimed) {
@@ -442,9 +376,10 @@ func TestRefusedSettlement(t *testing.T) {
 	}
 }
 
-// TestDirectoryInDoubt: a call of Take whose session is closed while it makes the directory of the claims has taken nothing.
+// TestDirectoryInDoubt: a call of Take whose session is closed while it makes the directory of the
+// claims has taken nothing.
 func TestDirectoryInDoubt(t *testing.T) {
-	var out actors.Effects[takingEffect, none]
+	var out actors.Effects[takingEffect, procedure.None]
 	m := taking{}.Step(fetched{item: claimed{place: place{name: "x"}, version: 1}}, &out)
 	m = m.Step(removed{&refusal{0, session.ErrNoNode}}, &out)
 	m = m.Step(readied{fmt.Errorf("%w: %w", session.ErrUnknownOutcome, session.ErrClosed)}, &out)

@@ -12,12 +12,14 @@ import (
 	"github.com/zkactors/zkactors/internal/client"
 	"github.com/zkactors/zkactors/internal/znode"
 	"github.com/zkactors/zkactors/primitives/internal/exploration"
+	"github.com/zkactors/zkactors/primitives/internal/procedure"
 	"github.com/zkactors/zkactors/primitives/internal/zkmodel"
 	"github.com/zkactors/zkactors/session"
 )
 
-// This file has producers, takers and consumers work on one queue in the model of ZooKeeper, with their machines and
-// performers, while requests and replies are lost or come late, sessions expire, clients crash, and callers leave.
+// This file has producers, takers and consumers work on one queue in the model of ZooKeeper, with
+// their machines and performers, while requests and replies are lost or come late, sessions expire,
+// clients crash, and callers leave.
 
 const (
 	modelQueue = "/q"
@@ -52,11 +54,12 @@ type scene struct {
 // A mutant is what is wrong on purpose.
 type mutant struct {
 	bend  func(ops []session.Op) []session.Op // of every transaction
-	deny  bool                                // a lost reply counts as a request that was never sent
+	deny  bool                                // a lost reply counts as a request that was never sent, and receipts have no numbers
 	keeps bool                                // nodes are not removed
 	blind bool                                // an acknowledgement checks nothing
 	deaf  bool                                // the first in line is not woken
 	voids bool                                // a receipt is not removed before an answer
+	roams bool                                // nobody knows the epoch
 }
 
 var scenes = []scene{
@@ -86,6 +89,15 @@ var scenes = []scene{
 	{name: "Take and Consume", callers: 3, takers: 2, takes: 2, consumers: 1, prefetch: 1, items: 3, leaves: 1, faults: zkmodel.Faults{Cuts: 2, Expires: 1}},
 	{name: "all calls of two handles", callers: 3, producers: 2, puts: 1, all: true, takers: 2, takes: 1, waits: true, consumers: 2, prefetch: 1, leaves: 2, effort: 2, faults: zkmodel.Faults{Cuts: 1, Kills: 1, Lates: 1}},
 	{name: "a busy server", producers: 1, puts: 1, consumers: 1, prefetch: 1, takers: 1, takes: 1, faults: zkmodel.Faults{Busy: 2}},
+	{name: "a restore", producers: 2, puts: 2, takers: 1, takes: 2, items: 1, waits: true, faults: zkmodel.Faults{Restores: 1}},
+	{name: "a restore to nothing", producers: 2, puts: 2, empty: true, takers: 2, takes: 1, waits: true, leaves: 1, faults: zkmodel.Faults{Restores: 1, Expires: 1}},
+	{name: "a restore, and a bound", producers: 2, puts: 2, most: 2, items: 1, takers: 1, takes: 3, waits: true, effort: 2, faults: zkmodel.Faults{Restores: 1, Cuts: 1}},
+	{name: "a restore, and consumers", producers: 1, puts: 2, consumers: 2, prefetch: 2, items: 2, attempts: 2, effort: 2, faults: zkmodel.Faults{Restores: 1}},
+	{name: "a restore, and other layouts", producers: 1, puts: 2, takers: 1, takes: 1, layout: Curator, waits: true, effort: 2, faults: zkmodel.Faults{Restores: 1}},
+	{name: "a restore of a backup, and other layouts", producers: 1, puts: 2, takers: 1, takes: 2, layout: Curator, effort: 2, faults: zkmodel.Faults{Restores: 1, Backups: 1}},
+	{name: "a restore of a backup, and a bound", producers: 2, puts: 2, most: 2, items: 1, takers: 1, takes: 1, effort: 2, faults: zkmodel.Faults{Restores: 1, Backups: 1}},
+	{name: "a restore, and calls of Take", callers: 2, producers: 1, puts: 2, takers: 3, takes: 1, items: 1, layout: Curator, leaves: 1, faults: zkmodel.Faults{Restores: 1, Cuts: 1}},
+	{name: "a restore of a backup", producers: 1, puts: 2, takers: 1, takes: 1, items: 1, faults: zkmodel.Faults{Restores: 1, Backups: 1}},
 	{name: "other layouts", producers: 1, puts: 1, takers: 2, takes: 1, items: 1, layout: Curator, waits: true, faults: zkmodel.Faults{Cuts: 1, Lates: 1, Expires: 1}},
 }
 
@@ -101,22 +113,6 @@ const (
 
 // --- clients
 
-type (
-	// A caller makes calls: it is a machine without a state of its own.
-	caller struct{ calls int }
-	call   struct{ n int } // both an input, and an effect
-)
-
-// Step implements [actors.Machine].
-func (c caller) Step(in call, out *actors.Effects[call, none]) caller {
-	c.calls++
-	out.Do = append(out.Do, in)
-	return c
-}
-
-// Ended implements [actors.Machine].
-func (caller) Ended() bool { return false }
-
 // A peer is a client of the queue.
 type peer struct {
 	n       int
@@ -127,7 +123,7 @@ type peer struct {
 	busy    bool   // a call is under way
 	left    bool
 
-	caller   *zkmodel.Runner[caller, call, call, none] // of producers and takers
+	caller   *zkmodel.Calling // of producers and takers
 	consumer *Consumer
 	machine  *zkmodel.Runner[machine, input, effect, Event]
 	shelf    []claimed
@@ -137,8 +133,9 @@ type peer struct {
 }
 
 type asked struct {
-	reply actors.Reply[error]
-	what  settling
+	reply  actors.Reply[error]
+	what   settling
+	before bool // the answer is of the history before a restore
 }
 
 // A model is the whole world.
@@ -248,9 +245,7 @@ func (w *model) handle(p *peer) *base {
 }
 
 func (w *model) calls(p *peer, do func(p *peer, n int)) {
-	p.caller = zkmodel.Run(w.World, p.at, caller{}, actors.Role[caller, call, call, none]{
-		Perform: func(c call, _ func(call)) { do(p, c.n) },
-	}, nil)
+	p.caller = zkmodel.Calls(w.World, p.at, func(n int) { do(p, n) })
 }
 
 func (w *model) putOne(p *peer, n int) {
@@ -287,6 +282,7 @@ func (w *model) putOne(p *peer, n int) {
 
 func (w *model) takeOne(p *peer, _ int) {
 	p.busy = true
+	epoch := p.at.Epoch()
 	p.abandon = p.base.newTaker().begin(w.s.waits, func(data []byte, err error) {
 		p.busy = false
 		switch x := string(data); {
@@ -294,6 +290,9 @@ func (w *model) takeOne(p *peer, _ int) {
 			w.taken[x]++
 		case session.InDoubt(err):
 			w.doubtful[x] = true
+			if epoch != 0 && epoch == p.at.Epoch() {
+				w.wrong = fmt.Sprintf("Take does not know, and the session lasts: %v", err)
+			}
 		case !errors.Is(err, ErrEmpty):
 			w.fair(err)
 		}
@@ -302,13 +301,13 @@ func (w *model) takeOne(p *peer, _ int) {
 
 // fair complains of errors that callers cannot do anything about.
 func (w *model) fair(err error) {
-	if !errors.Is(err, errAbandoned) {
+	if !errors.Is(err, procedure.ErrAbandoned) {
 		w.wrong = fmt.Sprintf("a call fails: %v", err)
 	}
 }
 
 func (w *model) consume(p *peer) {
-	c := &Consumer{base: p.base, receipts: &receipts{session: p.base.session, dir: p.base.receipts.dir}}
+	c := &Consumer{base: p.base, receipts: newReceipts(p.base.session, p.base.receipts.Dir)}
 	c.receipts.newID = func() string {
 		id := p.base.receipts.newID()
 		p.made = append(p.made, id)
@@ -330,7 +329,7 @@ func (w *model) consume(p *peer) {
 
 // clean complains of nodes that a consumer leaves behind in its session.
 func (w *model) clean(p *peer, m machine) {
-	if m.turn.epoch == 0 {
+	if m.newest.epoch == 0 {
 		return // they go with the session
 	}
 	for _, n := range w.Nodes() {
@@ -355,7 +354,9 @@ func (w *model) perform(p *peer, e effect, tell func(input)) {
 		}
 		a := p.asked[i]
 		p.asked = slices.Delete(p.asked, i, i+1)
-		w.settled(string(a.what.data), a.what.how, e.err)
+		if !a.before {
+			w.settled(string(a.what.data), a.what.how, e.err)
+		}
 	case conclude:
 		if !w.s.mutant.blind {
 			p.consumer.perform(e, tell)
@@ -365,7 +366,7 @@ func (w *model) perform(p *peer, e effect, tell func(input)) {
 		for _, item := range e.items {
 			ops = append(ops, session.CheckOp(modelQueue, session.AnyVersion), session.DeleteOp(p.base.node(item.place), session.AnyVersion))
 		}
-		p.consumer.receipts.begin(e.epoch, ops, func(results []session.OpResult, err error) { tell(settled{e.n, refused(results, err)}) })
+		p.consumer.receipts.Begin(e.epoch, ops, func(results []session.OpResult, err error) { tell(settled{e.n, refused(results, err)}) })
 	case look, follow, quit, read, claim, bury, sweep, part:
 		p.consumer.perform(e, tell)
 	}
@@ -421,7 +422,7 @@ func (w *model) callable(p *peer, most int, wish func(string, *peer, int)) {
 	case p.at.Crashed():
 	case p.busy && w.leaves > 0:
 		wish("abandon", p, 1)
-	case !p.busy && p.caller.M.calls < most && len(p.caller.Mail) == 0:
+	case !p.busy && p.caller.M.Calls < most && len(p.caller.Mail) == 0:
 		wish("call", p, 1)
 	}
 }
@@ -432,7 +433,7 @@ func (w *model) Apply(a zkmodel.Action) {
 	p := all[min(a.I, len(all)-1)]
 	switch a.Kind {
 	case "call":
-		p.caller.Tell(call{p.caller.M.calls})
+		p.caller.Tell(zkmodel.Call{N: p.caller.M.Calls})
 	case "abandon":
 		w.leaves--
 		p.caller.Begin(p.abandon)
@@ -455,15 +456,43 @@ func (w *model) Apply(a zkmodel.Action) {
 			return changed{}
 		})
 		what := settling{item, settlement(a.Variant), reply}
-		p.asked = append(p.asked, asked{reply, what})
+		p.asked = append(p.asked, asked{reply, what, false})
 		p.machine.Tell(settle{what})
 	case "leave":
 		p.left = true
 		p.machine.Tell(leave{})
+	case "restore":
+		w.World.Apply(a)
+		w.forget()
 	default:
 		w.World.Apply(a)
 	}
 	w.note()
+}
+
+// forget begins a new history: what calls were told before is undone. What calls are told from now
+// on has to be true of the new one.
+func (w *model) forget() {
+	clear(w.nodes)
+	clear(w.taken)
+	clear(w.acked)
+	clear(w.doubtful)
+	here := map[string]bool{}
+	for _, n := range w.Nodes() {
+		if x, ok := itemAt(n); ok {
+			here[x] = true
+		}
+	}
+	for x, told := range w.put {
+		if told != open && !here[x] {
+			delete(w.put, x)
+		}
+	}
+	for _, p := range w.consumers {
+		for i := range p.asked {
+			p.asked[i].before = slices.ContainsFunc(p.machine.Mail, func(in input) bool { _, is := in.(settled); return is })
+		}
+	}
 }
 
 // note notes which items are there.
@@ -595,6 +624,17 @@ type bent struct {
 // Async implements [client.Session].
 func (b bent) Async(epoch int) client.Async { return bentRequests{b.Session.Async(epoch), b.mutant} }
 
+// Subscribe implements [client.Session].
+func (b bent) Subscribe(tell func(session.Event) (settled <-chan struct{})) (cancel func()) {
+	return b.Session.Subscribe(func(ev session.Event) <-chan struct{} {
+		if c, is := ev.(session.Connected); is && b.roams {
+			c.Epoch = 0
+			ev = c
+		}
+		return tell(ev)
+	})
+}
+
 type bentRequests struct {
 	client.Async
 	*mutant
@@ -610,6 +650,16 @@ func (b bentRequests) Multi(ops []session.Op, answer func([]session.OpResult, er
 			err = session.ErrDisconnected
 		}
 		answer(results, err)
+	})
+}
+
+// Get implements [client.Async].
+func (b bentRequests) Get(path string, answer func([]byte, *session.Stat, error)) {
+	b.Async.Get(path, func(data []byte, stat *session.Stat, err error) {
+		if b.deny && strings.HasSuffix(path, "receipt") {
+			data = nil
+		}
+		answer(data, stat, err)
 	})
 }
 

@@ -61,6 +61,10 @@ func TestMutants(t *testing.T) {
 			faults: zkmodel.Faults{Cuts: 1, Lates: 1}, mutant: mutant{voids: true},
 		},
 		{
+			name: "takers remove in any session", producers: 1, puts: 2, takers: 1, takes: 1, layout: Curator,
+			faults: zkmodel.Faults{Restores: 1}, mutant: mutant{roams: true},
+		},
+		{
 			name: "takers do not look at claims", takers: 1, takes: 1, consumers: 1, prefetch: 1, items: 1,
 			mutant: mutant{bend: withoutTakersClaim},
 		},

@@ -11,14 +11,15 @@ import (
 
 // Errors of queues, beside those of package session.
 var (
-	// ErrLayout means that there is a node at the path, or below it, that no queue with this
-	// layout has made. A queue in a flat layout looks whenever it lists its items, one in the [Standard]
-	// layout when it is used for the first time. Neither Curator's queues nor kazoo's look for ours: kazoo's
-	// Queue takes what it finds at its path, whatever the names are.
+	// ErrLayout means that there is a node at the path, or below it, that no queue with this layout
+	// has made. A queue in a flat layout looks whenever it lists its items, one in the [Standard]
+	// layout when it is used for the first time. Neither Curator's queues nor kazoo's look for
+	// nodes of ours: kazoo's Queue takes every node that it finds at its path, whatever its name.
 	ErrLayout = errors.New("not a queue of this layout")
 
-	// ErrNotClaimed means that the item is not claimed by this delivery any more: it is acknowledged or
-	// rejected, or it went back because the consumer was closed, or its session expired.
+	// ErrNotClaimed means that the item is not claimed by this delivery any more: it is
+	// acknowledged or rejected, or it went back because the consumer was closed, or its session
+	// expired.
 	ErrNotClaimed = errors.New("not claimed")
 
 	// ErrEmpty means that there is no item that could be taken.
@@ -31,31 +32,32 @@ var (
 	ErrClosed = errors.New("queue: closed")
 )
 
-// Options are optional parameters for [New] and [NewPriority]. A nil *Options is equivalent to a zero
-// Options.
+// Options are optional parameters for [New] and [NewPriority]. A nil *Options is equivalent to a
+// zero Options.
 type Options struct {
-	// Ephemeral makes items that go with the session of their producer.
+	// Ephemeral makes items that are deleted when the session of their producer ends.
 	Ephemeral bool
 
-	// MaxAttempts is the number of times that an item is delivered by [Queue.Consume]. An item that was rejected, or
-	// not acknowledged, so often moves to the queue at DeadLetter. The default is no limit; one needs
-	// the other.
+	// MaxAttempts is the number of times that an item is delivered by [Queue.Consume]. An item that
+	// was rejected, or not acknowledged, that many times moves to the queue at DeadLetter. The
+	// default is no limit. Each of MaxAttempts and DeadLetter needs the other.
 	MaxAttempts int
 	DeadLetter  string
 
-	// MaxItems limits the number of items, with the claimed ones: never are there more, whatever producers do at the
-	// same time, if all of them have the same bound. Put waits for room, in line, or fails with [ErrFull] if
-	// RefuseWhenFull is set, or if the items of one call are more than that. Dead letters are moved to a queue whether or
-	// not it is full. The default is no bound.
+	// MaxItems limits the number of items, including claimed items. If all producers have the same
+	// bound, there are never more items, whatever the producers do at the same time. Put waits for
+	// room, in line, or fails with [ErrFull] if RefuseWhenFull is set, or if one call has more
+	// items than MaxItems. Dead letters are moved to a queue whether or not it is full. The default
+	// is no bound.
 	MaxItems       int
 	RefuseWhenFull bool
 
-	// Layout is that of the nodes. The default is [Standard]; the others are shared with clients in
-	// other languages.
+	// Layout is the layout of the nodes. The default is [Standard]; the others are shared with
+	// clients in other languages.
 	Layout Layout
 }
 
-// validate refuses what cannot be done, before any I/O.
+// validate refuses invalid options, before any I/O.
 func validate(s *session.Session, path string, o Options) error {
 	return client.Validate(recipe, s, func() error {
 		return errors.Join(client.CheckPlace(s, "queue: path", path, "a queue"), o.validate(s, path))

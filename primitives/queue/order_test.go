@@ -18,8 +18,8 @@ import (
 	"github.com/zkactors/zkactors/session/zktest"
 )
 
-// TestSequenceWrap: the server's numbers go on from 2147483647 to -2147483648, and the order of the items does not
-// change there, nor at any other number, in any layout.
+// TestSequenceWrap: the server's numbers go on from 2147483647 to -2147483648, and the order of the
+// items does not change there, nor at any other number, in any layout.
 func TestSequenceWrap(t *testing.T) {
 	for seed := range uint64(30) {
 		bubble(t, 1, func(t *testing.T, _ *zktest.Server, s ...*session.Session) {
@@ -58,8 +58,9 @@ func TestSequenceWrap(t *testing.T) {
 	}
 }
 
-// TestAlwaysTheMostUrgent has chance put items of any priority, and some that are delayed, while a consumer works: each
-// delivery is that of the most urgent item that there is when the consumer has come to rest.
+// TestAlwaysTheMostUrgent has chance put items of any priority, and some that are delayed, while a
+// consumer works: each delivery is that of the most urgent item that there is when the consumer has
+// come to rest.
 func TestAlwaysTheMostUrgent(t *testing.T) {
 	for seed := range hasten.Sized[uint64](40, 4) {
 		bubble(t, 2, func(t *testing.T, _ *zktest.Server, s ...*session.Session) {
@@ -123,8 +124,9 @@ func TestAlwaysTheMostUrgent(t *testing.T) {
 	}
 }
 
-// TestFrozenConsumer has a consumer hang with claims: the other goes on with the rest, and gets its items when its
-// session has expired. What the frozen one does with them then is refused, and touches nothing.
+// TestFrozenConsumer has a consumer hang with claims: the other goes on with the rest, and gets its
+// items when its session has expired. What the frozen one does with them then is refused, and
+// touches nothing.
 func TestFrozenConsumer(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, srv *zktest.Server, s ...*session.Session) {
 		put(t, open(t, s[2], nil), numbers(20)...)
@@ -192,9 +194,9 @@ func TestRequests(t *testing.T) {
 		ok(t, err)
 		const batch = 64
 		var c *queue.Consumer
-		// Of many acknowledgements at once the first goes alone, and the others together, and so do the next claims.
-		// The queue is listed at the start and at the end, where the consumer stands in line. The first claims are
-		// refused, because their directory is missing.
+		// Of many acknowledgements at once the first goes alone, and the others together, and so do
+		// the next claims. The queue is listed at the start and at the end, where the consumer
+		// stands in line. The first claims are refused, because their directory is missing.
 		costs("consumption of 640", zktest.Counts{
 			zktest.OpGetData: 640, zktest.OpMulti: 40, zktest.OpGetChildren2: 9, zktest.OpCreate: 3, zktest.OpCreateContainer: 2,
 		}, func() {

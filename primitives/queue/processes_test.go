@@ -28,7 +28,8 @@ const (
 	said             = "queue:"
 )
 
-// TestProcess is a producer or a consumer, until its input ends: it is started by TestRealProcesses.
+// TestProcess is a producer or a consumer, until its input ends: it is started by
+// TestRealProcesses.
 func TestProcess(t *testing.T) {
 	role := os.Getenv(roleOfProcess)
 	if role == "" {
@@ -161,8 +162,8 @@ func (c *child) end(t *testing.T) {
 	}
 }
 
-// TestRealProcesses kills processes that put and consume, at random, for ten seconds, two minutes in a campaign. One
-// of the three servers is restarted meanwhile.
+// TestRealProcesses kills processes that put and consume, at random, for ten seconds, two minutes
+// in a campaign. One of the three servers is restarted meanwhile.
 func TestRealProcesses(t *testing.T) {
 	lasts := 10 * time.Second
 	switch {

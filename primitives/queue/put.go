@@ -11,47 +11,53 @@ import (
 	"github.com/zkactors/zkactors/internal/client"
 	"github.com/zkactors/zkactors/internal/znode"
 	"github.com/zkactors/zkactors/primitives/internal/owned"
+	"github.com/zkactors/zkactors/primitives/internal/procedure"
 	"github.com/zkactors/zkactors/session"
 )
 
-// Put puts an item behind all others, and returns its ID, when that is confirmed.
+// Put puts an item behind all others, and returns its ID when the server has confirmed it.
 //
-// If the error wraps [session.ErrUnknownOutcome], the item may have been put, or be put a little later: because
-// ctx has ended, or the session has expired, before that was known. With any other error it was not. A lost
-// reply alone is no error. In a layout other than [Standard] the ID is the name of the node, and "" after a
-// lost reply.
+// If the error wraps [session.ErrUnknownOutcome], ctx has ended, or the session has expired, before
+// the outcome was known: the item may have been put, or be put a little later, with the ID that is
+// returned. With any other error the item was not put. A lost reply alone is no error. In a layout
+// other than [Standard] the ID is the name of the node, and "" after a lost reply.
 func (q *Queue) Put(ctx context.Context, data []byte) (id string, err error) {
 	return q.putOne(ctx, data, 0, 0)
 }
 
-// PutAfter puts an item that is not delivered before the delay has passed. It is [Queue.Put] otherwise.
+// PutAfter puts an item that is not delivered before the delay has passed. It is [Queue.Put]
+// otherwise.
 //
-// The delay begins when PutAfter is called, and is measured by the server's clock: clocks of clients, and differences
-// between them, do not matter. To name a time instead, pass [time.Until] of it. The client reads the server's clock
-// from its writes; it counts what it cannot know, up to one round trip for the producer and one for the consumer, as
-// not passed. Only if the server's clock is set, or another server with another clock becomes the leader, the item
-// is early or late by the difference.
+// The delay begins when PutAfter is called, and is measured by the server's clock: clocks of
+// clients, and differences between them, do not matter. To name a time instead, pass [time.Until]
+// of that time. If the time has passed, the item is put as by Put, behind all others. The client
+// reads the server's clock from its writes. It counts the time that it cannot measure, up to one
+// round trip for the producer and one for the consumer, as not passed. Only if the server's clock
+// is set, or another server with another clock becomes the leader, the item is early or late by the
+// difference.
 //
-// When the delay has passed, the item comes before all that are not delayed, or behind those that a client has listed
-// already. [Queue.Len] and [Options.MaxItems] count it at once. The layout must be [Standard]. Items of one priority that
-// are due in the same minute are listed together: they should be fewer than 50,000.
+// When the delay has passed, the item comes before all that are not delayed, or behind those that a
+// client has listed already. [Queue.Len] and [Options.MaxItems] count it at once. The layout must
+// be [Standard]. Items of one priority that are due in the same minute are listed together: they
+// should be fewer than 50,000.
 func (q *Queue) PutAfter(ctx context.Context, data []byte, delay time.Duration) (id string, err error) {
 	return q.putOne(ctx, data, 0, delay)
 }
 
-// PutAll puts all items or none, one behind the other. It is [Queue.Put] otherwise.
-// Calls that come at the same time share transactions.
+// PutAll puts all items or none, one behind the other. It is [Queue.Put] otherwise. Calls that come
+// at the same time share transactions.
 func (q *Queue) PutAll(ctx context.Context, data [][]byte) (ids []string, err error) {
 	return q.put(ctx, data, 0, 0)
 }
 
-// Put puts an item behind all others with the same priority, or a lower number. It is [Queue.Put] otherwise.
+// Put puts an item behind all others with the same priority, or a lower number. It is [Queue.Put]
+// otherwise.
 func (p *Priority) Put(ctx context.Context, data []byte, priority int32) (id string, err error) {
 	return p.putOne(ctx, data, priority, 0)
 }
 
-// PutAfter puts an item that is not delivered before the delay has passed, and comes in the order of its priority
-// then. It is [Queue.PutAfter] otherwise.
+// PutAfter puts an item that is not delivered before the delay has passed, and comes in the order
+// of its priority then. It is [Queue.PutAfter] otherwise.
 func (p *Priority) PutAfter(ctx context.Context, data []byte, priority int32, delay time.Duration) (id string, err error) {
 	return p.putOne(ctx, data, priority, delay)
 }
@@ -63,10 +69,10 @@ func (p *Priority) PutAll(ctx context.Context, data [][]byte, priority int32) (i
 
 func (b *base) putOne(ctx context.Context, data []byte, priority int32, delay time.Duration) (string, error) {
 	ids, err := b.put(ctx, [][]byte{data}, priority, delay)
-	if err != nil {
+	if len(ids) == 0 {
 		return "", err
 	}
-	return ids[0], nil
+	return ids[0], err
 }
 
 func (b *base) put(ctx context.Context, data [][]byte, priority int32, delay time.Duration) (ids []string, err error) {
@@ -76,11 +82,10 @@ func (b *base) put(ctx context.Context, data [][]byte, priority int32, delay tim
 	switch {
 	case len(data) == 0:
 		return nil, b.explain(fmt.Errorf("%w: there are no items", session.ErrInvalidArgument))
-	case delay < 0:
-		return nil, b.explain(fmt.Errorf("%w: delay: %v is negative", session.ErrInvalidArgument, delay))
 	case delay > 0 && b.layout.flat():
 		return nil, b.explain(fmt.Errorf("%w: Options.Layout: items of this layout cannot be delayed", session.ErrInvalidArgument))
 	}
+	delay = max(delay, 0) // a time that has passed
 	p := b.producing(priority, millis(delay))
 	for i, d := range data {
 		if d == nil {
@@ -96,7 +101,7 @@ func (b *base) put(ctx context.Context, data [][]byte, priority int32, delay tim
 		return nil, b.explain(fmt.Errorf("items: %w", err))
 	}
 	var created []session.OpResult
-	err = await(ctx, func(done func(error)) func() {
+	err = procedure.Await(ctx, func(done func(error)) func() {
 		answer := func(results []session.OpResult, err error) {
 			created = results
 			done(err)
@@ -106,16 +111,16 @@ func (b *base) put(ctx context.Context, data [][]byte, priority int32, delay tim
 		}
 		return b.lane(priority).begin(&putCall{sharing: sharing{answer: answer}, priority: priority, delay: p.filing.delay, called: p.called, items: p.items})
 	})
-	if err != nil {
-		return nil, b.explain(err)
-	}
 	if b.layout.flat() {
 		clear(ids)
 		for i := range created {
 			_, ids[i] = znode.Split(created[i].Path)
 		}
 	}
-	return ids, nil
+	if err != nil && !session.InDoubt(err) {
+		ids = nil
+	}
+	return ids, b.explain(err)
 }
 
 // longestPlan returns a plan whose operations are as long as those of any other.
@@ -123,7 +128,7 @@ func longestPlan() filingPlan {
 	return filingPlan{target{bucket{math.MaxInt32, math.MaxInt32, true}, true, true}, math.MaxInt64, bound{known: true}}
 }
 
-// A capacity is how many bytes of data fit into the requests for items, at least.
+// A capacity is the number of bytes of data that fit into the requests for items, at least.
 type capacity struct {
 	put   int // of the items of one transaction that puts them, and for each but the first:
 	item  int // what it takes beside its data
@@ -135,7 +140,7 @@ func (b *base) measure() capacity {
 	p := b.producing(0, 0)
 	put := func(items ...newItem) int {
 		p.items = items
-		return b.session.Room(append(p.ops(longestPlan()), b.longestReceipt())...)
+		return b.session.Room(append(p.ops(longestPlan()), b.receipts.Longest())...)
 	}
 	item := newItem{id: b.receipts.newID()}
 	c := capacity{put: put(item)}
@@ -154,7 +159,7 @@ func (b *base) fitTogether(p *producer) error {
 	if bytes <= c.put {
 		return nil
 	}
-	return b.session.Fits(append(p.ops(longestPlan()), b.longestReceipt())...)
+	return b.session.Fits(append(p.ops(longestPlan()), b.receipts.Longest())...)
 }
 
 // fits reports why an item could not be claimed, or moved to the dead letters.
@@ -169,12 +174,7 @@ func (b *base) fits(item newItem) error {
 func (b *base) longestClaim(item newItem) []session.Op {
 	at := place{bucket{0, math.MaxInt32, true}, itemName(item.id, math.MaxInt64) + "-2147483648"}
 	c := claimed{place: at, data: item.data, attempt: math.MaxInt32}
-	return append(b.claimOps(c, strings.Repeat("x", maxName)), b.longestReceipt())
-}
-
-// longestReceipt returns an operation as long as that of any receipt.
-func (b *base) longestReceipt() session.Op {
-	return session.SetOp(znode.Join(b.receipts.dir, znode.GUIDName(znode.NewGUID(), "receipt")), nil, 0)
+	return append(b.claimOps(c, strings.Repeat("x", maxName)), b.receipts.Longest())
 }
 
 type newItem struct {
@@ -182,7 +182,7 @@ type newItem struct {
 	data []byte
 }
 
-// A producer performs what a filing asks for.
+// A producer performs the effects of a filing.
 type producer struct {
 	into     *store
 	receipts *receipts
@@ -218,13 +218,14 @@ func (b *base) producing(priority int32, delay int64) *producer {
 	return p
 }
 
-// begin puts the items. See [receipts.begin] for the answer; its error is a [refusal] if it is that of an operation.
+// begin puts the items. See [once.Writer.Begin] for the answer; its error is a [refusal] if an
+// operation was refused.
 func (p *producer) begin(answer func([]session.OpResult, error)) (abandon func()) {
 	p.answer = answer
 	p.pauses.Clock = p.into.session
 	p.filing.items, p.filing.first = len(p.items), len(p.first)
-	m := run(p.filing, p.perform, filingInput(p.into.known(p.filing.priority)))
-	return func() { m.tell(stop{}) }
+	m := procedure.Run(p.filing, p.perform, filingInput(p.into.known(p.filing.priority)))
+	return func() { m.Tell(stop{}) }
 }
 
 func (p *producer) perform(e filingEffect, tell func(filingInput)) {
@@ -247,7 +248,13 @@ func (p *producer) perform(e filingEffect, tell func(filingInput)) {
 			slowly(err, timed{high - int64(waited), err})
 		})
 	case count:
-		p.count(slowly)
+		p.into.present(&p.pauses, func(epoch int, err error) {
+			if err != nil {
+				slowly(err, counted{err: err})
+				return
+			}
+			p.count(epoch, slowly)
+		})
 	case awaitRoom:
 		if p.waiter == nil {
 			p.waiter = newWaiter(p.into, p.receipts, producersDir, epoch)
@@ -259,7 +266,10 @@ func (p *producer) perform(e filingEffect, tell func(filingInput)) {
 	case makeDir:
 		p.makeDir(e.ofItems, func(err error) { slowly(err, replied{err}) })
 	case transact:
-		p.forgo = p.receipts.beginBefore(e.plan.bound.before, epoch, p.ops(e.plan), func(results []session.OpResult, err error) { tell(filed{results, err}) })
+		if e.plan.bound.known {
+			epoch = e.plan.bound.epoch
+		}
+		p.forgo = p.receipts.BeginBefore(e.plan.bound.before, epoch, p.ops(e.plan), func(results []session.OpResult, err error) { tell(filed{results, err}) })
 	case forgo:
 		p.forgo()
 	case learn:
@@ -268,21 +278,22 @@ func (p *producer) perform(e filingEffect, tell func(filingInput)) {
 		if p.waiter != nil {
 			p.waiter.leave()
 		}
+		p.pauses.End()
 		p.answer(e.created, e.err)
 	}
 }
 
-// count counts the items. There is a receipt before, which keeps its directory. Then the version is read: it is another
-// one if items are put meanwhile.
-func (p *producer) count(answer func(error, filingInput)) {
+// count counts the items. There is a receipt before, which keeps its directory. Then the version is
+// read: it changes if items are put meanwhile.
+func (p *producer) count(epoch int, answer func(error, filingInput)) {
 	fail := func(err error) { answer(err, counted{err: err}) }
-	p.receipts.ensure(p.filing.epoch, func(err error) {
+	p.receipts.Mark(epoch, func(err error) {
 		if err != nil {
 			fail(err)
 			return
 		}
-		b := bound{known: true, before: p.receipts.next()}
-		p.requests.Exists(p.receipts.dir, func(stat *session.Stat, err error) {
+		b := bound{known: true, epoch: epoch, before: p.receipts.Next()}
+		p.into.session.Async(epoch).Exists(p.receipts.Dir, func(stat *session.Stat, err error) {
 			switch {
 			case err == nil && stat != nil:
 				b.version = stat.Version
@@ -290,7 +301,7 @@ func (p *producer) count(answer func(error, filingInput)) {
 				fail(err)
 				return
 			}
-			p.into.look(p.receipts, p.filing.epoch, all, false, func(v view, err error) {
+			p.into.look(p.receipts, epoch, all, false, func(v view, err error) {
 				p.full = v
 				b.count = len(v.places)
 				answer(err, counted{b, err})
@@ -299,8 +310,8 @@ func (p *producer) count(answer func(error, filingInput)) {
 	})
 }
 
-// makeDir makes the directory of the items, or of a flat queue. One that is shared with kazoo stays when it is empty:
-// kazoo's Queue makes the path once, and then fails if it is gone.
+// makeDir makes the directory of the items, or of a flat queue. One that is shared with kazoo stays
+// when it is empty: kazoo's Queue makes the path once, and then fails if it is gone.
 func (p *producer) makeDir(ofItems bool, answer func(error)) {
 	dir := p.into.path
 	if ofItems {
@@ -320,7 +331,8 @@ func (p *producer) makeDir(ofItems bool, answer func(error)) {
 	})
 }
 
-// find finds the newest bucket, and whether it is full: the producer that filled it may be gone. A server that lags could show one that is sealed, and not its successors.
+// find finds the newest bucket, and whether it is full: the producer that filled it may be gone. A
+// server that lags could show a sealed bucket, and not its successors.
 func (p *producer) find(answer func(error, filingInput)) {
 	dir := p.into.dir(itemsDir)
 	p.requests.Sync(dir, func(err error) {
@@ -355,7 +367,7 @@ func (p *producer) find(answer func(error, filingInput)) {
 // ops returns the operations of the plan.
 func (p *producer) ops(plan filingPlan) (ops []session.Op) {
 	if plan.bound.known {
-		ops = append(ops, session.SetOp(p.receipts.dir, nil, plan.bound.version))
+		ops = append(ops, session.SetOp(p.receipts.Dir, nil, plan.bound.version))
 	}
 	ops = append(ops, p.first...)
 	to := plan.target

@@ -9,18 +9,19 @@ import (
 	"github.com/zkactors/zkactors/internal/client"
 	"github.com/zkactors/zkactors/internal/znode"
 	"github.com/zkactors/zkactors/primitives/internal/nodes"
+	"github.com/zkactors/zkactors/primitives/internal/procedure"
 	"github.com/zkactors/zkactors/session"
 )
 
-// A Queue delivers each item once, first in, first out. It is safe for concurrent use. It should be closed
-// when it is not used any more, at the latest with its session.
+// A Queue delivers each item once, first in, first out. It is safe for concurrent use. It should be
+// closed when it is not used any more, at the latest with its session.
 type Queue struct{ *base }
 
-// A Priority is a queue from which items of the lowest number come first. Items of one priority come in the
-// order in which they were put. It is used like a [Queue].
+// A Priority is a queue from which items of the lowest number come first. Items of one priority
+// come in the order in which they were put. It is used like a [Queue].
 type Priority struct{ *base }
 
-// base is the part that all queues share.
+// base is the part that all kinds of queues share.
 type base struct {
 	store
 	live     *session.Session
@@ -35,10 +36,9 @@ type base struct {
 	lanes   map[int32]*lane // of the priorities that were put
 }
 
-// New returns the queue at path. It does no I/O: there need be no such path.
+// New returns the queue at path. It does no I/O: the path need not exist.
 //
-// If opts is nil, the default options are used. The error names what is wrong with the
-// arguments.
+// If opts is nil, the default options are used. The error describes the problem in the arguments.
 func New(s *session.Session, path string, opts *Options) (*Queue, error) {
 	b, err := newBase(s, path, client.Options(opts))
 	if err != nil {
@@ -47,9 +47,9 @@ func New(s *session.Session, path string, opts *Options) (*Queue, error) {
 	return &Queue{b}, nil
 }
 
-// NewPriority returns the queue with priorities at path. It is [New] otherwise. A path is for one of the
-// two: calls of a [Queue] that meet an item whose priority is not 0 fail with [ErrLayout]. The layout must be
-// [Standard].
+// NewPriority returns the queue with priorities at path. It is [New] otherwise. A path is for one
+// of the two: calls of a [Queue] that meet an item whose priority is not 0 fail with [ErrLayout].
+// The layout must be [Standard].
 func NewPriority(s *session.Session, path string, opts *Options) (*Priority, error) {
 	o := client.Options(opts)
 	if o.Layout.flat() {
@@ -82,7 +82,7 @@ func newBaseOf(s client.Session, path string, o Options) *base {
 		parent, _ := znode.Split(path)
 		dir = znode.Join(parent, nodes.QueueReceipts)
 	}
-	b.receipts = &receipts{session: s, dir: dir, newID: znode.NewGUID}
+	b.receipts = newReceipts(s, dir)
 	b.capacity = sync.OnceValue(b.measure)
 	if o.DeadLetter != "" {
 		b.dead = &store{session: s, path: o.DeadLetter, any: true}
@@ -90,15 +90,16 @@ func newBaseOf(s client.Session, path string, o Options) *base {
 	return b
 }
 
-// Close removes what the handle has beside its items, and waits until that is gone, or ctx ends; then it goes on.
-// Later calls fail with [ErrClosed], and so do calls that wait for an item, or for room. Requests that are under way
-// are still answered. Consumers are not closed.
+// Close removes the nodes that the handle has beside its items. It waits until they are deleted, or
+// ctx ends; in the latter case the removal goes on. Later calls fail with [ErrClosed], and so do
+// calls that wait for an item, or for room. Requests that are under way are still answered.
+// Consumers are not closed.
 func (b *base) Close(ctx context.Context) error {
-	return b.explain(awaitAnswer(ctx, func(done func(error)) { b.receipts.close(func() { done(nil) }) }))
+	return b.explain(procedure.AwaitAnswer(ctx, func(done func(error)) { b.receipts.close(func() { done(nil) }) }))
 }
 
-// Len returns the number of items, with those that are claimed or not due yet. The session's server may lag behind the
-// others.
+// Len returns the number of items, including claimed items and items that are not due yet. The
+// session's server may lag behind the others.
 func (b *base) Len(ctx context.Context) (int, error) {
 	if err := b.receipts.open(); err != nil {
 		return 0, b.explain(err)
@@ -107,8 +108,8 @@ func (b *base) Len(ctx context.Context) (int, error) {
 	return len(v.places), b.explain(err)
 }
 
-// Peek returns the data of the first item that Take would take, and leaves it where it is. It fails with [ErrEmpty] if
-// there is none, as the server knows that the session is connected to.
+// Peek returns the data of the first item that Take would take, and leaves it where it is. It fails
+// with [ErrEmpty] if the session's server knows of no such item.
 func (b *base) Peek(ctx context.Context) ([]byte, error) {
 	if err := b.receipts.open(); err != nil {
 		return nil, b.explain(err)

@@ -7,6 +7,7 @@ import (
 	"path"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -53,9 +54,16 @@ func TestFirstInFirstOut(t *testing.T) {
 	})
 }
 
-// TestTakeWaits waits for an item that comes, and for one that a consumer gives back.
+// TestTakeWaits waits for an item that comes, and for one that a consumer gives back: by the
+// deletion of its claim, after which not every server has another pzxid of the parent.
 func TestTakeWaits(t *testing.T) {
-	bubble(t, 2, func(t *testing.T, _ *zktest.Server, s ...*session.Session) {
+	for _, profile := range zktest.Profiles() {
+		t.Run(profile.String(), func(t *testing.T) { takeWaits(t, profile) })
+	}
+}
+
+func takeWaits(t *testing.T, profile zktest.Profile) {
+	bubbleOn(t, profile, 2, func(t *testing.T, _ *zktest.Server, s ...*session.Session) {
 		a, b := open(t, s[0], nil), open(t, s[1], nil)
 		take := func() <-chan string {
 			ch := make(chan string, 1)
@@ -91,6 +99,35 @@ func TestTakeWaits(t *testing.T) {
 			t.Error(err)
 		}
 	})
+}
+
+// TestTakeWaitsForTheDead: an item whose consumer dies is taken by another that waits. The deletion
+// of the claim is all that happens, and not every server has another pzxid of its parent then.
+func TestTakeWaitsForTheDead(t *testing.T) {
+	for _, profile := range zktest.Profiles() {
+		bubbleOn(t, profile, 2, func(t *testing.T, srv *zktest.Server, s ...*session.Session) {
+			a, b := open(t, s[0], nil), open(t, s[1], nil)
+			put(t, b, "y")
+			next(t, consume(t, b, 1))
+			got := make(chan string, 1)
+			go func() {
+				data, err := a.Take(t.Context())
+				got <- fmt.Sprintf("%s %v", data, err)
+			}()
+			synctest.Wait()
+			check.None(t, got, profile, "the item is claimed")
+			srv.Expire(s[1].ID())
+			pass(time.Minute)
+			select {
+			case x := <-got:
+				check.Equal(t, x, "y <nil>", profile)
+			default:
+				t.Errorf("%v: the consumer does not hear of the item", profile)
+				put(t, a, "z") // which wakes it
+				<-got
+			}
+		})
+	}
 }
 
 // TestBuckets puts more than one bucket holds, and leaves nothing.
@@ -282,7 +319,8 @@ func TestForeignNodes(t *testing.T) {
 	}
 }
 
-// TestClose: calls that wait end with the handle, and nothing of them is left. Items are touched by none of them.
+// TestClose: calls that wait end with the handle, and nothing of them is left. Items are touched by
+// none of them.
 func TestClose(t *testing.T) {
 	bubble(t, 2, func(t *testing.T, srv *zktest.Server, s ...*session.Session) {
 		full, empty := open(t, s[0], &queue.Options{MaxItems: 1}), open(t, s[0], nil)
@@ -347,5 +385,118 @@ func TestCloseAgain(t *testing.T) {
 			t.Errorf("left behind: %q", n)
 		}
 		ok(t, q.Close(t.Context()))
+	})
+}
+
+// TestIDOfUnknownOutcome: who does not know whether an item was put has its ID, and recognises it
+// later.
+func TestIDOfUnknownOutcome(t *testing.T) {
+	for _, all := range []bool{false, true} {
+		bubble(t, 1, func(t *testing.T, srv *zktest.Server, s ...*session.Session) {
+			q := open(t, s[0], nil)
+			put(t, q, "first")
+			drain(t, q)
+			srv.DropReply(zktest.Match{Op: zktest.OpMulti})
+			srv.Refuse(true)
+			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+			defer cancel()
+			ids := make([]string, 1)
+			var err error
+			if all {
+				ids, err = q.PutAll(ctx, bytesOf(numbers(2)))
+			} else {
+				ids[0], err = q.Put(ctx, []byte("x"))
+			}
+			check.Fails(0, err)(t, session.ErrUnknownOutcome)
+			_, err = q.Put(ctx, []byte("y"))
+			check.True(t, err != nil && !session.InDoubt(err), "a call whose context has ended: %v", err)
+			srv.Refuse(false)
+			c := consume(t, q, 1)
+			for _, id := range ids {
+				item := next(t, c)
+				check.Equal(t, item.ID, id)
+				ok(t, item.Ack(t.Context()))
+			}
+			c.Close()
+			flat, err := queue.New(s[0], "/queues/flat", &queue.Options{Layout: queue.Curator})
+			ok(t, err)
+			_, err = flat.Put(t.Context(), []byte("x"))
+			ok(t, err)
+			srv.DropReply(zktest.Match{Op: zktest.OpMulti})
+			srv.Refuse(true)
+			ctx, leave := context.WithTimeout(t.Context(), time.Second)
+			defer leave()
+			id, err := flat.Put(ctx, []byte("x"))
+			check.True(t, id == "" && session.InDoubt(err), "in a flat layout the server gives the name: %q, %v", id, err)
+			srv.Refuse(false)
+		})
+	}
+}
+
+// TestTakeLosesNothing has calls of Take whose contexts end at any moment, under way too: while the
+// session lives, an item was returned or is still there.
+func TestTakeLosesNothing(t *testing.T) {
+	for _, layout := range []queue.Layout{queue.Standard, queue.Kazoo} {
+		for _, callers := range []int{1, 4} {
+			slow(t, func(t *testing.T, srv *zktest.Server, s ...*session.Session) {
+				q := open(t, s[0], &queue.Options{Layout: layout})
+				const n = 100
+				_, err := q.PutAll(t.Context(), bytesOf(numbers(n)))
+				ok(t, err)
+				var mu sync.Mutex
+				got := map[string]int{}
+				failed := 0
+				var taking sync.WaitGroup
+				for i := range callers {
+					taking.Go(func() {
+						for k := range 80 / callers {
+							if k%10 == 9 {
+								srv.DropReply(zktest.Match{Session: s[0].ID(), Op: zktest.OpMulti})
+							}
+							ctx, cancel := context.WithTimeout(t.Context(), time.Duration(1+(7*k+i)%30)*time.Millisecond)
+							data, err := q.Take(ctx)
+							cancel()
+							mu.Lock()
+							if err == nil {
+								got[string(data)]++
+							} else {
+								failed++
+								check.Is(t, err, context.DeadlineExceeded)
+								check.True(t, !session.InDoubt(err) && data == nil, "the session lives: %q, %v", data, err)
+							}
+							mu.Unlock()
+						}
+					})
+				}
+				taking.Wait()
+				srv.ClearFaults()
+				check.True(t, failed > 0 && len(got) > 0, "%d calls failed, %d items were taken", failed, len(got))
+				for _, x := range drain(t, q) {
+					got[x]++
+				}
+				for _, x := range numbers(n) {
+					check.True(t, got[x] == 1, "%s came %d times", x, got[x])
+				}
+			})
+		}
+	}
+}
+
+// TestTakeEnds: a call whose context has ended waits for its answer until the session ends.
+func TestTakeEnds(t *testing.T) {
+	slow(t, func(t *testing.T, srv *zktest.Server, s ...*session.Session) {
+		q := open(t, s[0], nil)
+		put(t, q, "1", "2")
+		srv.DropReply(zktest.Match{Session: s[0].ID(), Op: zktest.OpMulti})
+		srv.Refuse(true)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		began := time.Now()
+		data, err := q.Take(ctx)
+		check.Fails(0, err)(t, session.ErrUnknownOutcome)
+		check.Is(t, err, context.DeadlineExceeded)
+		took := time.Since(began)
+		check.True(t, string(data) == "1" && took > time.Second && took <= 12*time.Second, "%q after %v", data, took)
+		srv.Refuse(false)
 	})
 }

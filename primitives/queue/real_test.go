@@ -17,7 +17,8 @@ import (
 
 var campaign = flag.Bool("queue.campaign", false, "queues of the size that was promised: a backlog of 100,000, a soak of 50,000, two minutes of killed processes")
 
-// TestRealSoak works on three servers, whose replies are lost and connections cut, and one of which is restarted.
+// TestRealSoak works on three servers, whose replies are lost and connections cut, and one of which
+// is restarted.
 func TestRealSoak(t *testing.T) {
 	t.Parallel()
 	ens := zktest.StartEnsemble(t, 3, zktest.NoSync())

@@ -10,12 +10,15 @@ import (
 	"github.com/zkactors/zkactors/session"
 )
 
-// Run has f work on the items, on so many goroutines, until ctx ends or the queue cannot be consumed any more. Where
-// f returns nil the item is acknowledged, and after an error it is rejected. The context of f is ctx. Run returns
-// when the last f has, and the cause of ctx or why the consumer has ended.
+// Run calls f for each item, on the given number of goroutines, until ctx ends or the queue cannot
+// be consumed any more. If f returns nil, the item is acknowledged; if f returns an error, the item
+// is rejected. The context of f ends with ctx, and when the claim is lost with the session: then
+// its cause wraps [ErrNotClaimed]. Run returns when the last call of f has returned. Its error is
+// the cause of ctx, or the reason why the consumer has ended.
 //
-// An item that f has worked on is delivered again if the session ends before the item is acknowledged. The end of ctx
-// does not keep an item from being acknowledged. [Item.Guard] keeps work that does not count out of ZooKeeper.
+// An item that f has worked on is delivered again if the session ends before the item is
+// acknowledged. The end of ctx does not keep an item from being acknowledged. [Item.Guard] keeps
+// work that does not count out of ZooKeeper.
 func (b *base) Run(ctx context.Context, workers int, f func(ctx context.Context, item Item) error) error {
 	if err := client.CheckContext(ctx); err != nil {
 		return b.explain(err)
@@ -39,7 +42,7 @@ func (b *base) Run(ctx context.Context, workers int, f func(ctx context.Context,
 	for range workers {
 		running.Go(func() {
 			for item := range c.Items() {
-				if err := f(ctx, item); err != nil {
+				if err := item.work(ctx, f); err != nil {
 					_ = item.Reject(context.WithoutCancel(ctx)) // it goes back in any case, with its claim
 					continue
 				}
@@ -54,4 +57,47 @@ func (b *base) Run(ctx context.Context, workers int, f func(ctx context.Context,
 		return err
 	}
 	return b.explain(context.Cause(ctx))
+}
+
+// work calls f with a context that ends with the claim.
+func (i Item) work(ctx context.Context, f func(ctx context.Context, item Item) error) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	defer i.tenure.tell(&cancel)()
+	return f(ctx, i)
+}
+
+// A tenure is the time for which the claims of one session last.
+type tenure struct {
+	mu     sync.Mutex
+	why    error                             // set by end; nil before
+	cancel map[*context.CancelCauseFunc]bool // the contexts that end with it
+}
+
+// tell ends the context with the tenure, unless forget comes first.
+func (t *tenure) tell(cancel *context.CancelCauseFunc) (forget func()) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.why != nil {
+		(*cancel)(t.why)
+	}
+	if t.cancel == nil {
+		t.cancel = make(map[*context.CancelCauseFunc]bool)
+	}
+	t.cancel[cancel] = true
+	return func() {
+		t.mu.Lock()
+		defer t.mu.Unlock()
+		delete(t.cancel, cancel)
+	}
+}
+
+// end ends the contexts, with the reason as their cause.
+func (t *tenure) end(why error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.why = why
+	for cancel := range t.cancel {
+		(*cancel)(why)
+	}
 }

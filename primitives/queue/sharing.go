@@ -4,6 +4,7 @@ import (
 	"slices"
 	"sync"
 
+	"github.com/zkactors/zkactors/primitives/internal/procedure"
 	"github.com/zkactors/zkactors/session"
 )
 
@@ -11,6 +12,7 @@ import (
 type sharing struct {
 	answer func(results []session.OpResult, err error)
 	leaves bool // set when its caller leaves. While set, nothing more is sent for it
+	stays  bool // set when its caller leaves as soon as the transaction is answered that is under way. While set, no other is sent for it
 	left   bool // set when the caller was answered because it leaves; never cleared. While set, no other answer counts
 }
 
@@ -29,7 +31,8 @@ type sharer interface {
 //	             │ └────────────────────┼─┘                        │
 //	             └──── abandon ─────────┴──────────────────────────┘
 
-// A pool has few transactions of a handle under way. Calls that come meanwhile wait, and share the next.
+// A pool has few transactions of a handle under way. Calls that come meanwhile wait, and share the
+// next.
 type pool[C sharer] struct {
 	// Constant. They are called with mu held.
 	rule poolRule[C]
@@ -40,12 +43,14 @@ type pool[C sharer] struct {
 	begins  bool         // set while next is under way. While set, no other next begins a transaction
 }
 
-// A poolRule says which calls share a transaction, and what becomes of them.
+// A poolRule determines which calls share a transaction, and what happens to them.
 type poolRule[C sharer] interface {
-	// isFree reports whether another transaction may begin for the calls that wait, while so many are under way.
+	// isFree reports whether another transaction may begin for the calls that wait, while so many
+	// are under way.
 	isFree(waiting []C, under int) bool
 
-	// group returns how many of the calls that wait are next, and what begins their transaction.
+	// group returns the number of waiting calls that are next, and the function that begins their
+	// transaction.
 	group(waiting []C) (n int, begin func(answer func([]session.OpResult, error)) (leave func()))
 
 	// divide returns the part of each call in the answer to their transaction.
@@ -79,7 +84,7 @@ func (p *pool[C]) begin(c C) (abandon func()) {
 	return func() { p.abandon(c) }
 }
 
-// next begins what waits, as far as it may be under way.
+// next begins the waiting calls, as far as the rule allows.
 func (p *pool[C]) next() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -106,7 +111,7 @@ func (p *pool[C]) next() {
 	p.begins = false
 }
 
-// done answers the calls of a transaction. Those that go again are the next.
+// done answers the calls of a transaction. Calls that go again are the next.
 func (p *pool[C]) done(t *shared[C], results []session.OpResult, err error) {
 	p.mu.Lock()
 	p.under = slices.DeleteFunc(p.under, func(other *shared[C]) bool { return other == t })
@@ -115,8 +120,8 @@ func (p *pool[C]) done(t *shared[C], results []session.OpResult, err error) {
 	for i, own := range p.rule.divide(t.calls, results, err) {
 		switch c := t.calls[i].self(); {
 		case c.left:
-		case own.again && c.leaves:
-			answers = append(answers, func() { c.answer(nil, abandoned(false)) })
+		case own.again && (c.leaves || c.stays):
+			answers = append(answers, func() { c.answer(nil, procedure.Abandoned(false)) })
 		case own.again:
 			again = append(again, t.calls[i])
 		default:
@@ -130,7 +135,8 @@ func (p *pool[C]) done(t *shared[C], results []session.OpResult, err error) {
 	}
 }
 
-// abandon answers a call whose caller leaves. Others go on with its transaction; the last of them leaves it.
+// abandon answers a call whose caller leaves. Others go on with its transaction; the last of them
+// leaves it.
 func (p *pool[C]) abandon(of C) {
 	p.mu.Lock()
 	c := of.self()
@@ -139,14 +145,14 @@ func (p *pool[C]) abandon(of C) {
 	if i := slices.Index(p.waiting, of); i >= 0 {
 		p.waiting = slices.Delete(slices.Clone(p.waiting), i, i+1)
 		c.left = true
-		leave = func() { c.answer(nil, abandoned(false)) }
+		leave = func() { c.answer(nil, procedure.Abandoned(false)) }
 	}
 	for _, t := range p.under {
 		switch {
 		case !slices.Contains(t.calls, of):
 		case !t.isLeft():
 			c.left = true
-			leave = func() { c.answer(nil, abandoned(true)) }
+			leave = func() { c.answer(nil, procedure.Abandoned(true)) }
 		case t.leave != nil:
 			leave = t.leave
 		}
@@ -155,7 +161,25 @@ func (p *pool[C]) abandon(of C) {
 	leave()
 }
 
-// halve returns the first number that fits of most, half of it, and so on. It ends with the number that was tried last.
+// linger answers a call whose caller leaves, if it waits yet. Otherwise the caller waits for the
+// transaction, which is not sent again for it.
+func (p *pool[C]) linger(of C) {
+	p.mu.Lock()
+	c := of.self()
+	c.stays = true
+	i := slices.Index(p.waiting, of)
+	if i >= 0 {
+		p.waiting = slices.Delete(slices.Clone(p.waiting), i, i+1)
+		c.left = true
+	}
+	p.mu.Unlock()
+	if i >= 0 {
+		c.answer(nil, procedure.Abandoned(false))
+	}
+}
+
+// halve returns the first number that fits of most, half of it, and so on. It ends with the number
+// that was tried last.
 func halve(most int, fits func(n int) bool) (n int) {
 	for n = most; !fits(n); n /= 2 {
 	}
@@ -164,5 +188,5 @@ func halve(most int, fits func(n int) bool) (n int) {
 
 // fitBeside reports whether the operations go into one transaction, beside a receipt.
 func (b *base) fitBeside(ops []session.Op) bool {
-	return b.session.Fits(append(ops, b.longestReceipt())...) == nil
+	return b.session.Fits(append(ops, b.receipts.Longest())...) == nil
 }

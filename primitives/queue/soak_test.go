@@ -98,8 +98,8 @@ func (l *ledger) check(t *testing.T) {
 	t.Logf("%d items, %d of them confirmed", len(l.put), l.confirmed())
 }
 
-// soak has producers, takers and consumers work on one queue, while trouble happens, until all is done, and checks the
-// books.
+// soak has producers, takers and consumers work on one queue, while trouble happens, until all is
+// done, and checks the books.
 func soak(t *testing.T, srv zktest.Faults, open func() *session.Session, producers, takers, consumers, each int, trouble func(ctx context.Context, i int)) {
 	l := newLedger()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -212,8 +212,8 @@ func soak(t *testing.T, srv zktest.Faults, open func() *session.Session, produce
 	l.check(t)
 }
 
-// TestSoak has 8 producers, and 8 takers and consumers, work on 2,000 items, 50,000 in a campaign; replies are lost,
-// sessions expire, and consumers are killed.
+// TestSoak has 8 producers, and 8 takers and consumers, work on 2,000 items, 50,000 in a campaign;
+// replies are lost, sessions expire, and consumers are killed.
 func TestSoak(t *testing.T) {
 	each := hasten.Sized(250, 50)
 	if *campaign {

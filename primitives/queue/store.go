@@ -6,6 +6,7 @@ import (
 
 	"github.com/zkactors/zkactors/internal/client"
 	"github.com/zkactors/zkactors/internal/znode"
+	"github.com/zkactors/zkactors/primitives/internal/owned"
 	"github.com/zkactors/zkactors/session"
 )
 
@@ -37,7 +38,7 @@ func (st *store) node(p place) string {
 
 func (st *store) claim(id string) string { return znode.Join(st.dir(claimsDir), id) }
 
-// known returns what a filing begins with.
+// known returns the knowledge with which a filing begins.
 func (st *store) known(priority int32) file {
 	st.mu.Lock()
 	defer st.mu.Unlock()
@@ -67,6 +68,21 @@ func (st *store) isSettled(priority int32) bool {
 	return k.checked && (st.layout.flat() || k.known && !k.target.fresh)
 }
 
+// present calls f with the epoch of the present session, or of the next. The set has the
+// subscription.
+func (st *store) present(set *owned.Set, f func(epoch int, err error)) {
+	var answer sync.Once
+	set.Follow(st.session, func(ev session.Event) {
+		switch ev := ev.(type) {
+		case session.Connected:
+			answer.Do(func() { f(ev.Epoch, nil) })
+		case session.Closed:
+			answer.Do(func() { f(0, session.ErrClosed) })
+		case session.Suspended, session.Resumed, session.Expired:
+		}
+	}, nil)
+}
+
 // check returns an error if a child of the path belongs to another recipe or layout.
 func (st *store) check(names []string) error {
 	ours := []string{itemsDir, claimsDir, receiptsDir, waitersDir, producersDir}
@@ -93,7 +109,7 @@ func (r *refusal) Error() string { return r.err.Error() }
 // Unwrap returns the error of the operation.
 func (r *refusal) Unwrap() error { return r.err }
 
-// refused makes a refusal of an error that is one.
+// refused returns the error of a transaction, as a refusal if one of its operations was refused.
 func refused(results []session.OpResult, err error) error {
 	i := slices.IndexFunc(results, func(r session.OpResult) bool { return r.Err != nil })
 	if err == nil || i < 0 || session.InDoubt(err) {

@@ -7,20 +7,24 @@ import (
 
 	"github.com/zkactors/zkactors/internal/client"
 	"github.com/zkactors/zkactors/primitives/internal/owned"
+	"github.com/zkactors/zkactors/primitives/internal/procedure"
 	"github.com/zkactors/zkactors/session"
 )
 
-// Take takes the first item that is due, that no consumer has claimed, and that no other call on the handle is taking. It
-// waits for one. The item is delivered once, or lost: if the error of Take wraps [session.ErrUnknownOutcome], the item
-// whose data it returns may have been taken, or be taken a little later. With any other error nothing was. A lost reply
-// alone is no error.
+// Take takes the first item that is due, that no consumer has claimed, and that no other call on
+// the handle is taking. It waits for such an item. When ctx ends while a request that takes an item
+// is under way, Take waits for the answer, at most until the session ends. It returns the item if
+// the request took it.
+//
+// The item is delivered once, or lost: if the error of Take wraps [session.ErrUnknownOutcome], the
+// session has ended. The item whose data it returns may have been taken then, or be taken a little
+// later. With any other error no item was taken. A lost reply alone is no error.
 func (b *base) Take(ctx context.Context) ([]byte, error) {
 	data, err := b.take(ctx, true)
 	return data, b.explain(err)
 }
 
-// TryTake is Take, but fails with [ErrEmpty] when there is no item to take, as the server knows that the session is
-// connected to.
+// TryTake is Take, but fails with [ErrEmpty] when the session's server knows of no item to take.
 func (b *base) TryTake(ctx context.Context) ([]byte, error) {
 	data, err := b.take(ctx, false)
 	return data, b.explain(err)
@@ -30,7 +34,7 @@ func (b *base) take(ctx context.Context, wait bool) (data []byte, err error) {
 	if err := b.receipts.open(); err != nil {
 		return nil, err
 	}
-	err = await(ctx, func(done func(error)) func() {
+	err = procedure.Await(ctx, func(done func(error)) func() {
 		return b.newTaker().begin(wait, func(taken []byte, err error) {
 			data = taken
 			done(err)
@@ -39,7 +43,7 @@ func (b *base) take(ctx context.Context, wait bool) (data []byte, err error) {
 	return data, err
 }
 
-// A taker performs what a taking asks for.
+// A taker performs the effects of a taking.
 type taker struct {
 	*base
 	requests client.Async
@@ -47,7 +51,8 @@ type taker struct {
 	pauses   owned.Set
 	tries    place   // that was picked last; zero before the first
 	waiter   *waiter // not nil once there was nothing
-	disown   func()  // leaves the newest transaction
+	linger   func()  // keeps the newest transaction from being sent, if it was not
+	disown   func()  // leaves it
 }
 
 func (b *base) newTaker() *taker {
@@ -58,8 +63,8 @@ func (b *base) newTaker() *taker {
 
 func (k *taker) begin(wait bool, answer func([]byte, error)) (abandon func()) {
 	k.answer = answer
-	m := run(taking{wait: wait, flat: k.layout.flat()}, k.perform, takingInput(k.pick()))
-	return func() { m.tell(drop{}) }
+	m := procedure.Run(taking{wait: wait, flat: k.layout.flat()}, k.perform, takingInput(k.pick()))
+	return func() { m.Tell(drop{}) }
 }
 
 // reorders reports whether a later item may come before those that were listed.
@@ -81,19 +86,27 @@ func (k *taker) perform(e takingEffect, tell func(takingInput)) {
 		k.waiter.stand(e.view, false, func() { tell(roused{}) })
 		k.receipts.tellClosed(k.waiter, func() { tell(shut{}) })
 	case fetch:
-		k.requests.Get(k.node(e.place), func(data []byte, stat *session.Stat, err error) {
-			item := claimed{place: e.place}
-			if err == nil {
-				item = itemOf(e.place, data, stat)
-			}
-			slowly(err, fetched{item, err})
-		})
+		k.fetch(e, slowly)
 	case remove:
-		k.disown = k.batches.begin(k.takeOps(e.item.place, e.item.version), func(results []session.OpResult, err error) {
+		k.linger, k.disown = k.batches.begin(e.epoch, k.takeOps(e.item.place, e.item.version), func(results []session.OpResult, err error) {
 			tell(removed{refused(results, err)})
 		})
 	case ready:
 		k.requests.EnsurePath(k.dir(claimsDir), func(_ bool, err error) { slowly(err, readied{err}) })
+	case linger:
+		k.linger()
+		k.pauses.Follow(k.session, func(ev session.Event) {
+			switch ev.(type) {
+			case session.Expired, session.Closed:
+				tell(lapsed{})
+			case session.Connected, session.Suspended, session.Resumed:
+			}
+		}, nil)
+		if k.live != nil { // between two sessions there is no event before the next
+			if _, expired := k.live.State().(session.Expired); expired {
+				tell(lapsed{})
+			}
+		}
 	case disown:
 		k.disown()
 	case give:
@@ -101,11 +114,37 @@ func (k *taker) perform(e takingEffect, tell func(takingInput)) {
 		if k.waiter != nil {
 			k.waiter.leave()
 		}
+		k.pauses.End()
 		k.answer(e.data, e.err)
 	}
 }
 
-// takeOps returns what takes an item that has the version. An item of version 0 was never claimed: a claim writes to it.
+// fetch reads an item: in an epoch that is known, if its removal depends on that.
+func (k *taker) fetch(e fetch, answer func(error, takingInput)) {
+	read := func(epoch int) {
+		k.session.Async(epoch).Get(k.node(e.place), func(data []byte, stat *session.Stat, err error) {
+			item := claimed{place: e.place}
+			if err == nil {
+				item = itemOf(e.place, data, stat)
+			}
+			answer(err, fetched{item, epoch, err})
+		})
+	}
+	if !e.bound {
+		read(0)
+		return
+	}
+	k.present(&k.pauses, func(epoch int, err error) {
+		if err != nil {
+			answer(err, fetched{claimed{place: e.place}, 0, err})
+			return
+		}
+		read(epoch)
+	})
+}
+
+// takeOps returns the operations that take an item that has the version. An item of version 0 was
+// never claimed: a claim writes to it.
 func (st *store) takeOps(p place, version int32) []session.Op {
 	remove := session.DeleteOp(st.node(p), version)
 	if st.layout.flat() || version == 0 {
@@ -123,8 +162,9 @@ func (k *taker) pick() picked {
 	return p
 }
 
-// survey lists the queue for a taker, which picks from the list then. One list is for all takers that have asked before it
-// was begun. Those that have asked since may pick from it too, but an empty one says nothing to them.
+// survey lists the queue for a taker, which picks from the list then. One list is for all takers
+// that have asked before it was begun. Takers that have asked since may pick from it too, but an
+// empty list says nothing to them.
 func (b *base) survey(claims bool, answer func(view, error)) {
 	l := &b.listed
 	if b.reorders() { // a list is true for one item
@@ -169,7 +209,7 @@ type listed struct {
 	surveys bool       // set while a list is under way
 }
 
-// A question is that of a taker for a list.
+// A question is a taker's request for a list.
 type question struct {
 	claims bool // whether items that are claimed are left out
 	answer func(view, error)

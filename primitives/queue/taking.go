@@ -4,6 +4,7 @@ import (
 	"errors"
 
 	"github.com/zkactors/zkactors/actors"
+	"github.com/zkactors/zkactors/primitives/internal/procedure"
 	"github.com/zkactors/zkactors/session"
 )
 
@@ -18,14 +19,20 @@ import (
 //	          ▼ │
 //	       fetching ──► removing ── done ► the caller has it
 //	          ▲             │ ▲
-//	          └─ written ───┘ └── readying (no directory of claims)
+//	          ├─ written ───┤ └── readying (no directory of claims)
+//	          └─ expired ───┘
 //	                        │
 //	                        └── claimed ► listing, with the claims
 //
-// The transaction deletes the item at the version at which it was read. An item of
-// version 0 was never claimed. Another may be: then the transaction also creates the
-// claim and deletes it again, so that the server refuses it while a consumer has the
+// The transaction deletes the item at the version at which it was read. An item of version 0 was
+// never claimed. An item of a higher version may be claimed: then the transaction also creates the
+// claim and deletes it again, so that the server refuses the transaction while a consumer has the
 // claim.
+//
+// In a flat layout names are numbers. Servers that come back with older data give them again, at
+// the same versions, and no session outlives that. So the transaction belongs to the epoch in which
+// the item was read. If it was not sent before that epoch ended, the item is read anew; if it is in
+// doubt then, the outcome is unknown.
 
 // A takingPhase is the question whose answer a taking waits for. There is one at a time.
 type takingPhase int
@@ -56,12 +63,14 @@ type (
 	}
 	roused  struct{} // answers idle
 	fetched struct { // answers fetch
-		item claimed
-		err  error
+		item  claimed
+		epoch int // in which it was read; 0 if fetch is not bound
+		err   error
 	}
 	removed struct{ err error } // answers remove; a [refusal] if the server refused one operation
 	readied struct{ err error } // answers ready
 	drop    struct{}            // commanded: the caller waits no longer
+	lapsed  struct{}            // answers linger: the session is over
 	shut    struct{}            // commanded: the handle is closed
 )
 
@@ -72,24 +81,32 @@ func (fetched) takingInput()  {}
 func (removed) takingInput()  {}
 func (readied) takingInput()  {}
 func (drop) takingInput()     {}
+func (lapsed) takingInput()   {}
 func (shut) takingInput()     {}
 
-// A takingEffect asks the performer for one thing. Questions are answered by one input
-// each; forget, disown and give are not.
+// A takingEffect asks the performer for one action. Questions are answered by one input each;
+// forget, disown and give are not.
 //
 //sumtype:decl
 type takingEffect interface{ takingEffect() }
 
 type (
-	pick   struct{}               // the next item that was listed, by this call or another of the handle
-	forget struct{}               // the rest of the list, for all calls of the handle: it is old
-	survey struct{ claims bool }  // list the queue, and the claims if claims is set, to pick from it
-	idle   struct{ view view }    // answer when the queue is not as the view shows it
-	fetch  struct{ place place }  // read an item
-	remove struct{ item claimed } // send the transaction
-	ready  struct{}               // make the directory of the claims
-	disown struct{}               // stop waiting for the transaction under way; removed follows at once
-	give   struct {               // answer the caller, once
+	pick   struct{}              // the next item that was listed, by this call or another of the handle
+	forget struct{}              // the rest of the list, for all calls of the handle: it is old
+	survey struct{ claims bool } // list the queue, and the claims if claims is set, to pick from it
+	idle   struct{ view view }   // answer when the queue is not as the view shows it
+	fetch  struct {              // read an item
+		place place
+		bound bool // set if it is to be removed in the epoch of the read
+	}
+	remove struct { // send the transaction
+		item  claimed
+		epoch int // 0 if any will do
+	}
+	ready  struct{} // make the directory of the claims
+	linger struct{} // do not begin the transaction if it waits yet, else answer when the session is over
+	disown struct{} // stop waiting for the transaction under way; removed follows at once
+	give   struct { // answer the caller, once
 		data []byte
 		err  error
 	}
@@ -102,6 +119,7 @@ func (idle) takingEffect()   {}
 func (fetch) takingEffect()  {}
 func (remove) takingEffect() {}
 func (ready) takingEffect()  {}
+func (linger) takingEffect() {}
 func (disown) takingEffect() {}
 func (give) takingEffect()   {}
 
@@ -113,31 +131,33 @@ type taking struct {
 	phase  takingPhase
 	claims bool    // set when an item had a claim; while set, lists leave out what is claimed
 	item   claimed // the item that was read last; the transaction is for it
+	epoch  int     // set with item: the epoch that the transaction belongs to; 0 if any will do
+	left   bool    // set by drop while removing. While set, nothing is asked for any more
 	ended  bool    // set with give
 }
 
 // Ended implements [actors.Machine].
 func (t taking) Ended() bool { return t.ended }
 
-// A takingStep is a taking during a step, with the accumulator of its effects.
-type takingStep struct {
+// A takingTurn is a taking during a step, with the accumulator of its effects.
+type takingTurn struct {
 	taking
-	*actors.Effects[takingEffect, none]
+	*actors.Effects[takingEffect, procedure.None]
 }
 
-func (s *takingStep) do(e takingEffect) { s.Do = append(s.Do, e) }
+func (s *takingTurn) do(e takingEffect) { s.Do = append(s.Do, e) }
 
 // Step implements [actors.Machine]. Only the transaction changes anything: all other
 // questions are asked again if their error passes.
-func (t taking) Step(in takingInput, out *actors.Effects[takingEffect, none]) taking {
+func (t taking) Step(in takingInput, out *actors.Effects[takingEffect, procedure.None]) taking {
 	if t.ended {
 		return t
 	}
-	s := &takingStep{taking: t, Effects: out}
+	s := &takingTurn{taking: t, Effects: out}
 	switch in := in.(type) {
 	case picked:
 		if in.ok {
-			s.ask(fetching, fetch{in.place})
+			s.fetch(in.place)
 		} else {
 			s.ask(listing, survey{s.claims})
 		}
@@ -148,14 +168,14 @@ func (t taking) Step(in takingInput, out *actors.Effects[takingEffect, none]) ta
 			s.ask(listing, survey{s.claims})
 		}
 	case fetched:
-		s.item = in.item
+		s.item, s.epoch = in.item, in.epoch
 		switch {
 		case in.err == nil:
-			s.ask(removing, remove{in.item})
+			s.remove()
 		case errors.Is(in.err, session.ErrNoNode):
 			s.ask(picking, pick{})
-		case passes(0, in.err):
-			s.do(fetch{in.item.place})
+		case procedure.Passes(0, in.err):
+			s.fetch(in.item.place)
 		default:
 			s.fail(in.err)
 		}
@@ -164,8 +184,8 @@ func (t taking) Step(in takingInput, out *actors.Effects[takingEffect, none]) ta
 	case readied:
 		switch {
 		case in.err == nil:
-			s.ask(removing, remove{s.item})
-		case passes(0, in.err):
+			s.remove()
+		case procedure.Passes(0, in.err):
 			s.do(ready{})
 		case session.InDoubt(in.err): // about a directory, not about an item
 			s.fail(session.ErrClosed)
@@ -177,39 +197,48 @@ func (t taking) Step(in takingInput, out *actors.Effects[takingEffect, none]) ta
 			s.fail(ErrClosed)
 		}
 	case drop:
-		if s.phase == removing {
-			s.do(disown{})
+		if s.phase == removing { // the item would be lost, if the transaction is done
+			s.left = true
+			s.do(linger{})
 		} else {
-			s.fail(abandoned(false))
+			s.fail(procedure.Abandoned(false))
+		}
+	case lapsed:
+		if s.left {
+			s.do(disown{})
 		}
 	}
 	return s.taking
 }
 
 // ask asks a question, and waits for its answer in phase p.
-func (s *takingStep) ask(p takingPhase, e takingEffect) {
+func (s *takingTurn) ask(p takingPhase, e takingEffect) {
 	s.phase = p
 	s.do(e)
 }
 
+func (s *takingTurn) fetch(p place) { s.ask(fetching, fetch{p, s.flat}) }
+
+func (s *takingTurn) remove() { s.ask(removing, remove{s.item, s.epoch}) }
+
 // end answers the caller, which is the last effect.
-func (s *takingStep) end(data []byte, err error) {
+func (s *takingTurn) end(data []byte, err error) {
 	s.ended = true
 	s.do(give{data, err})
 }
 
 // fail ends without an item. The list is forgotten: the item that failed is no longer in
 // it, and may still be the first.
-func (s *takingStep) fail(err error) {
+func (s *takingTurn) fail(err error) {
 	s.do(forget{})
 	s.end(nil, err)
 }
 
 // surveyed follows a list. Its items are picked one by one, as other calls of the handle
 // pick from it too.
-func (s *takingStep) surveyed(in surveyed) {
+func (s *takingTurn) surveyed(in surveyed) {
 	switch {
-	case passes(0, in.err):
+	case procedure.Passes(0, in.err):
 		s.do(survey{s.claims})
 	case in.err != nil:
 		s.fail(in.err)
@@ -224,7 +253,7 @@ func (s *takingStep) surveyed(in surveyed) {
 
 // removed follows the answer to the transaction. With an unknown outcome the caller gets
 // the data beside the error: the item may be gone.
-func (s *takingStep) removed(err error) {
+func (s *takingTurn) removed(err error) {
 	no, refused := errors.AsType[*refusal](err)
 	switch {
 	case err == nil:
@@ -232,6 +261,10 @@ func (s *takingStep) removed(err error) {
 	case !refused && session.InDoubt(err):
 		s.do(forget{})
 		s.end(s.item.data, err)
+	case s.left: // and the item stays where it was
+		s.fail(procedure.Abandoned(false))
+	case !refused && procedure.Passes(0, err): // its epoch is over, and it was not sent
+		s.fetch(s.item.place)
 	case !refused:
 		s.fail(err)
 	case !s.flat && s.item.version > 0 && no.index == 0 && errors.Is(err, session.ErrNoNode): // there is no directory of claims
@@ -243,7 +276,7 @@ func (s *takingStep) removed(err error) {
 	case errors.Is(err, session.ErrNoNode):
 		s.ask(picking, pick{})
 	case errors.Is(err, session.ErrBadVersion): // it is the same item, claimed and given back meanwhile
-		s.ask(fetching, fetch{s.item.place})
+		s.fetch(s.item.place)
 	default:
 		s.fail(no.err)
 	}

@@ -30,7 +30,8 @@ type victim struct {
 	other  *session.Session
 }
 
-// strike has an operator delete, while the request is under way, the nodes whose paths match, and all below.
+// strike has an operator delete, while the request is under way, the nodes whose paths match, and
+// all below.
 func (v *victim) strike(ctx context.Context, patterns ...string) {
 	v.srv.Delay(zktest.Match{Session: v.s.ID(), Skip: v.skip}, 2*time.Second)
 	time.AfterFunc(time.Second, func() {
@@ -263,8 +264,8 @@ var commands = []command{
 	}},
 }
 
-// TestTroubleAtEveryRequest has each trouble happen to each request of each command: every item is where the caller was
-// told, once, and nothing is left behind.
+// TestTroubleAtEveryRequest has each trouble happen to each request of each command: every item is
+// where the caller was told, once, and nothing is left behind.
 func TestTroubleAtEveryRequest(t *testing.T) {
 	chosen := hasten.OneIn(47)
 	for _, command := range commands {

@@ -6,6 +6,7 @@ import (
 	"github.com/zkactors/zkactors/internal/client"
 	"github.com/zkactors/zkactors/internal/znode"
 	"github.com/zkactors/zkactors/primitives/internal/owned"
+	"github.com/zkactors/zkactors/primitives/internal/procedure"
 	"github.com/zkactors/zkactors/session"
 )
 
@@ -16,14 +17,15 @@ type waiter struct {
 	line     string // the directory of the line
 	requests client.Async
 	owned    owned.Set
-	machine  *procedure[waiting, waitInput, waitEffect]
+	machine  *procedure.Procedure[waiting, waitInput, waitEffect]
 
 	mu   sync.Mutex
 	view view   // what the owner has seen
 	wake func() // the owner, once
 }
 
-// newWaiter returns a waiter that is not in line. What the line is called tells waiters for different things apart.
+// newWaiter returns a waiter that is not in line. The name of the line distinguishes waiters for
+// different things.
 func newWaiter(of *store, rs *receipts, line string, epoch int) *waiter {
 	w := &waiter{of: of, receipts: rs, line: of.dir(line), requests: of.session.Async(epoch)}
 	w.owned.Clock = of.session
@@ -31,23 +33,23 @@ func newWaiter(of *store, rs *receipts, line string, epoch int) *waiter {
 	if of.layout.flat() { // other clients stand in no line
 		start.rank = first
 	}
-	w.machine = &procedure[waiting, waitInput, waitEffect]{machine: start, perform: w.perform}
+	w.machine = procedure.New(start, w.perform)
 	return w
 }
 
-// stand has wake called when the queue may not be any more as it was seen.
+// stand has wake called when the queue may have changed since it was seen.
 func (w *waiter) stand(v view, rotate bool, wake func()) {
 	w.mu.Lock()
 	w.view, w.wake = v, wake
 	w.mu.Unlock()
-	w.machine.tell(stand{rotate})
+	w.machine.Tell(stand{rotate})
 }
 
 // leave leaves the line.
 func (w *waiter) leave() {
 	w.receipts.forget(w)
-	w.receipts.hold() // until it is dealt with, perhaps by another goroutine
-	w.machine.tell(depart{})
+	w.receipts.Hold() // until it is handled, perhaps by another goroutine
+	w.machine.Tell(depart{})
 	w.owned.Cancel(watchQueue{})
 	w.owned.Cancel(watchAhead{})
 	w.owned.Cancel(due{})
@@ -63,14 +65,14 @@ func (w *waiter) seen() (view, func()) {
 func (w *waiter) perform(e waitEffect, tell func(waitInput)) {
 	switch e := e.(type) {
 	case join:
-		w.receipts.hold() // until the node is there, or known not to be
+		w.receipts.Hold() // until the node is there, or known not to be
 		id := w.receipts.newID()
 		w.requests.Create(znode.Join(w.line, znode.GUIDName(id, waiterName)), nil, session.EphemeralSequential, func(node string, err error) {
 			_, name := znode.Split(node)
 			w.owned.Answer(err, func() { tell(joined{id, name, err}) })
 		})
 	case landed:
-		w.receipts.put(receipt{})
+		w.receipts.Release()
 	case found:
 		w.requests.EnsurePath(w.line, func(_ bool, err error) {
 			w.owned.Answer(err, func() { tell(founded{err}) })
@@ -80,6 +82,8 @@ func (w *waiter) perform(e waitEffect, tell func(waitInput)) {
 			w.owned.Answer(err, func() { tell(ranked{names, err}) })
 		})
 	case watchAhead:
+		w.owned.Cancel(watchQueue{}) // of its last turn: only the first is woken by the queue
+		w.owned.Cancel(due{})
 		w.owned.Keep(watchAhead{}, w.requests.Follow(znode.Join(w.line, e.name), session.AspectData, false, func(_ session.Reading, err error) {
 			if err != nil {
 				tell(ahead(e))
@@ -91,8 +95,8 @@ func (w *waiter) perform(e waitEffect, tell func(waitInput)) {
 		_, wake := w.seen()
 		wake()
 	case retire:
-		w.receipts.hold()
-		gone := func() { w.receipts.put(receipt{}) }
+		w.receipts.Hold()
+		gone := w.receipts.Release
 		if e.name == "" {
 			w.of.session.Async(0).WithdrawAll(w.line, znode.GUIDName(e.id, ""), gone)
 		} else {

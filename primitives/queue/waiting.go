@@ -6,6 +6,7 @@ import (
 
 	"github.com/zkactors/zkactors/actors"
 	"github.com/zkactors/zkactors/internal/znode"
+	"github.com/zkactors/zkactors/primitives/internal/procedure"
 	"github.com/zkactors/zkactors/session"
 )
 
@@ -75,7 +76,7 @@ func (ranked) waitInput()  {}
 func (ahead) waitInput()   {}
 func (stirred) waitInput() {}
 
-// A waitEffect asks the performer for one thing.
+// A waitEffect asks the performer for one action.
 //
 //sumtype:decl
 type waitEffect interface{ waitEffect() }
@@ -118,17 +119,17 @@ type waiting struct {
 // Ended implements [actors.Machine]: it can wait again.
 func (waiting) Ended() bool { return false }
 
-// A waitStep is a waiting during a step, with the accumulator of its effects.
-type waitStep struct {
+// A waitTurn is a waiting during a step, with the accumulator of its effects.
+type waitTurn struct {
 	waiting
-	*actors.Effects[waitEffect, none]
+	*actors.Effects[waitEffect, procedure.None]
 }
 
-func (s *waitStep) do(e waitEffect) { s.Do = append(s.Do, e) }
+func (s *waitTurn) do(e waitEffect) { s.Do = append(s.Do, e) }
 
 // Step implements [actors.Machine]. An answer counts only in the rank that waits for it.
-func (w waiting) Step(in waitInput, out *actors.Effects[waitEffect, none]) waiting {
-	s := &waitStep{waiting: w, Effects: out}
+func (w waiting) Step(in waitInput, out *actors.Effects[waitEffect, procedure.None]) waiting {
+	s := &waitTurn{waiting: w, Effects: out}
 	switch in := in.(type) {
 	case stand:
 		s.stand(in.rotate)
@@ -148,7 +149,7 @@ func (w waiting) Step(in waitInput, out *actors.Effects[waitEffect, none]) waiti
 		case s.rank != founding:
 		case s.departed:
 			s.quit()
-		case in.err == nil || passes(s.epoch, in.err):
+		case in.err == nil || procedure.Passes(s.epoch, in.err):
 			s.join()
 		default:
 			s.lead()
@@ -172,7 +173,7 @@ func (w waiting) Step(in waitInput, out *actors.Effects[waitEffect, none]) waiti
 
 // stand joins the line, or stays where it is. A waiter that is still behind keeps its
 // place, and is not woken.
-func (s *waitStep) stand(rotate bool) {
+func (s *waitTurn) stand(rotate bool) {
 	s.awake, s.departed = false, false
 	switch {
 	case s.rank == absent:
@@ -187,25 +188,25 @@ func (s *waitStep) stand(rotate bool) {
 
 // join creates a node at the end of the line. Each has a GUID of its own, so that the
 // answers to two attempts are not confused.
-func (s *waitStep) join() {
+func (s *waitTurn) join() {
 	s.rank = joining
 	s.do(join{})
 }
 
 // list finds out which nodes stand before its own.
-func (s *waitStep) list() {
+func (s *waitTurn) list() {
 	s.rank = ranking
 	s.do(rankAgain{})
 }
 
 // lead watches the queue: as the first, or because the waiter cannot stand in line.
-func (s *waitStep) lead() {
+func (s *waitTurn) lead() {
 	s.rank = first
 	s.do(watchQueue{})
 }
 
 // quit leaves the line, and forgets its node.
-func (s *waitStep) quit() {
+func (s *waitTurn) quit() {
 	if s.id != "" {
 		s.do(retire{s.id, s.name})
 	}
@@ -214,14 +215,14 @@ func (s *waitStep) quit() {
 
 // joined follows the answer to join. After a lost reply the node may exist: the list
 // shows it.
-func (s *waitStep) joined(in joined) {
+func (s *waitTurn) joined(in joined) {
 	switch doubt := session.InDoubt(in.err); {
 	case in.err == nil || doubt:
 		s.id, s.name = in.id, in.name
 		switch {
 		case s.departed:
 			s.quit()
-		case in.err == nil || passes(s.epoch, in.err):
+		case in.err == nil || procedure.Passes(s.epoch, in.err):
 			s.list()
 		default:
 			s.lead()
@@ -231,26 +232,26 @@ func (s *waitStep) joined(in joined) {
 	case errors.Is(in.err, session.ErrNoNode):
 		s.rank = founding
 		s.do(found{})
-	case passes(s.epoch, in.err):
+	case procedure.Passes(s.epoch, in.err):
 		s.join()
 	default:
 		s.lead()
 	}
 }
 
-// ranked finds the place of its own node. After a lost reply there may be two nodes with
-// its GUID: the first counts, and retire deletes both.
-func (s *waitStep) ranked(in ranked) {
+// ranked finds the place of its own node. Nodes that no waiter has made stand in no line. After a
+// lost reply there may be two nodes with its GUID: the first counts, and retire deletes both.
+func (s *waitTurn) ranked(in ranked) {
 	switch {
 	case in.err == nil || errors.Is(in.err, session.ErrNoNode):
-	case passes(s.epoch, in.err):
+	case procedure.Passes(s.epoch, in.err):
 		s.list()
 		return
 	default:
 		s.lead()
 		return
 	}
-	names := slices.Clone(in.names)
+	names := slices.DeleteFunc(slices.Clone(in.names), func(name string) bool { return !parseWaiter(name) })
 	sortItems(names)
 	i := slices.IndexFunc(names, func(name string) bool { return znode.HasGUID(name, s.id) })
 	rotates := s.rotates

@@ -14,7 +14,8 @@ import (
 	"github.com/zkactors/zkactors/session/zktest"
 )
 
-// woken returns how many sessions make requests while f does something, and how many requests they make.
+// woken returns how many sessions make requests while f does something, and how many requests they
+// make.
 func woken(srv *zktest.Server, all []*session.Session, f func()) (sessions, requests int) {
 	synctest.Wait()
 	before := make([]int, len(all))
@@ -32,8 +33,9 @@ func woken(srv *zktest.Server, all []*session.Session, f func()) (sessions, requ
 	return sessions, requests
 }
 
-// TestWakeUps has many consumers, and many calls of Take, wait: an item wakes the first in line, and the second, which
-// is first then, however many there are. Before there was a line, an item woke all of them.
+// TestWakeUps has many consumers, and many calls of Take, wait: an item wakes the first in line,
+// and the second, which is first then, however many there are. Before there was a line, an item
+// woke all of them.
 func TestWakeUps(t *testing.T) {
 	for _, n := range []int{2, 5, 16} {
 		for _, kind := range []string{"consumers", "takers"} {
@@ -168,8 +170,8 @@ func TestFirstInLineIsGone(t *testing.T) {
 	}
 }
 
-// TestClosedWhileSuspended: the next session removes the place in line of a consumer that was closed before the last one
-// expired.
+// TestClosedWhileSuspended: the next session removes the place in line of a consumer that was
+// closed before the last one expired.
 func TestClosedWhileSuspended(t *testing.T) {
 	bubble(t, 1, func(t *testing.T, srv *zktest.Server, s ...*session.Session) {
 		c := consume(t, open(t, s[0], nil), 1)
@@ -188,4 +190,82 @@ func TestClosedWhileSuspended(t *testing.T) {
 			t.Errorf("left behind: %q", n)
 		}
 	})
+}
+
+// TestHerd has idle consumers with room for more than one item wait in line, where each has been
+// the first before. An item still wakes two of them. A waiter that went to the end of the line kept
+// its watch on the queue.
+func TestHerd(t *testing.T) {
+	const n = 20
+	for _, prefetch := range []int{1, 2, 16} {
+		t.Run(fmt.Sprint("Prefetch ", prefetch), func(t *testing.T) {
+			bubble(t, n+1, func(t *testing.T, srv *zktest.Server, s ...*session.Session) {
+				got := make(chan struct{}, 1)
+				for i := range n {
+					c := consume(t, open(t, s[i], nil), prefetch)
+					defer c.Close()
+					go func() {
+						for item := range c.Items() {
+							if err := item.Ack(t.Context()); err != nil {
+								t.Error(err)
+							}
+							got <- struct{}{}
+						}
+					}()
+					synctest.Wait()
+				}
+				q := open(t, s[n], nil)
+				for i := range 3 * n {
+					sessions, requests := woken(srv, s[:n], func() {
+						put(t, q, fmt.Sprint(i))
+						<-got
+					})
+					check.True(t, sessions <= 2 && requests <= 40, "item %d wakes %d consumers, with %d requests", i, sessions, requests)
+				}
+			})
+		})
+	}
+}
+
+// TestForeignNodesBeside: a node of somebody else in a line, or beside the claims or the receipts,
+// is not waited for.
+func TestForeignNodesBeside(t *testing.T) {
+	for _, dir := range []string{"waiters", "producers", "claims", "receipts"} {
+		for _, name := range []string{"foo", "waiter-0000000000", "_c_waiter-0000000000", "_c_6b9b8e66-6b4e-4c0a-9f53-000000000000-other-0000000000"} {
+			t.Run(dir+"/"+name, func(t *testing.T) {
+				bubble(t, 2, func(t *testing.T, srv *zktest.Server, s ...*session.Session) {
+					q, other := open(t, s[0], &queue.Options{MaxItems: 1}), open(t, s[1], nil)
+					put(t, q, "first")
+					ok(t, s[1].EnsurePath(t.Context(), at+"/"+dir+"/"+name))
+					putting := make(chan error, 1)
+					go func() {
+						_, err := q.Put(t.Context(), []byte("second"))
+						putting <- err
+					}()
+					pass(time.Minute)
+					equal(t, "taken", drain(t, other)[:1], []string{"first"})
+					pass(time.Second)
+					select {
+					case err := <-putting:
+						ok(t, err)
+					default:
+						t.Fatal("a bounded Put waits, and there is room")
+					}
+					drain(t, other)
+					c := consume(t, q, 1)
+					defer c.Close()
+					pass(time.Second)
+					put(t, other, "third")
+					pass(time.Second)
+					select {
+					case item := <-c.Items():
+						check.Equal(t, string(item.Data), "third")
+						ok(t, item.Ack(t.Context()))
+					default:
+						t.Fatal("a consumer waits, and there is an item")
+					}
+				})
+			})
+		}
+	}
 }

@@ -9,16 +9,16 @@ import (
 )
 
 func TestConformance(t *testing.T) {
-	for name, weight := range map[string]int{"unit": 1, "weighted": 2} {
-		t.Run(name, func(t *testing.T) {
-			conformance.Run(t, conformance.Recipe[semaphore.Event]{
-				Open: func(s *session.Session) (conformance.Handle[semaphore.Event], error) {
-					return semaphore.New(s, "/limits/a", 2, &semaphore.Options{Weight: weight})
-				},
-				Last: func(ev semaphore.Event) bool {
-					return conformance.Is[semaphore.Released](ev) || conformance.Is[semaphore.Lost](ev)
-				},
-			})
-		})
+	recipe := func(name string, weight int) conformance.Recipe[semaphore.Event] {
+		return conformance.Recipe[semaphore.Event]{
+			Name: name,
+			Open: func(s *session.Session) (conformance.Handle[semaphore.Event], error) {
+				return semaphore.New(s, "/limits/a", 2, &semaphore.Options{Weight: weight})
+			},
+			Last: func(ev semaphore.Event) bool {
+				return conformance.Is[semaphore.Released](ev) || conformance.Is[semaphore.Lost](ev)
+			},
+		}
 	}
+	conformance.Run(t, recipe("unit", 1), recipe("weighted", 2))
 }

@@ -5,50 +5,52 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/zkactors/zkactors/primitives/internal/contender"
 	"github.com/zkactors/zkactors/primitives/internal/line"
+	"github.com/zkactors/zkactors/primitives/internal/recipe"
 )
 
 // The errors that callers can act on. The error of every [Lost] wraps [ErrLost] and the
 // reason: [ErrNodeDeleted], [ErrLimit], or one of package session.
 var (
-	// ErrFull means that there was not room at once when a lease was tried for.
+	// ErrFull means that there was no room for a call that does not wait.
 	ErrFull = errors.New("semaphore full")
 
-	// ErrLimit means that there is no agreement about the limit: another limit is
-	// recorded, or the record is not a limit, or it is less than the weight.
+	// ErrLimit means that the limit does not suit the contender: another limit is recorded, or the
+	// record is not a limit, or the limit is less than the weight.
 	ErrLimit error = line.PlaceError("limit")
 
-	// ErrLayout means that others have leases of the semaphore, or contend at its path, in
-	// another layout. A lease of ours is refused when it comes, and while it waits. But others do not
-	// look for ours. This was measured with Curator 5.4 and kazoo 2.8, for every weight of ours:
+	// ErrLayout means that contenders of another layout hold leases of the semaphore, or stand at
+	// its path. A lease of this library is refused when it comes, and while it waits. But other
+	// libraries do not look for our leases. This was measured with Curator 5.4 and 5.9, and with
+	// kazoo 2.8 and 2.11, for every weight of ours:
 	//
 	//	                                     while we hold all    while they do    our waiter
 	//	Curator's InterProcessSemaphoreV2    waits *              refused          refused
 	//	kazoo's Semaphore                    granted              refused          refused
 	//	Curator's mutex, kazoo's Lock        granted              refused          refused
 	//
-	// (*) It counts nodes: it is granted a lease while there are fewer of ours than places, whatever
-	// their weights are. Where Curator's semaphore was, the path is refused until its node "locks" is
-	// gone, which the server removes some time after the last contender.
+	// (*) It counts nodes: it is granted a lease while there are fewer nodes of ours than the
+	// limit, whatever their weights are. A path at which Curator's semaphore was is refused until
+	// its node "locks" is gone, which the server removes some time after the last contender.
 	ErrLayout = line.ErrLayout
 
-	// ErrLost means that the lease, or the place in line for it, is gone without having
-	// been released.
+	// ErrLost means that the lease, or the place in line, is gone without a release.
 	ErrLost = errors.New("lease lost")
 
-	// ErrNodeDeleted means that the node that stood for the lease is gone. Another client has
-	// deleted it, or the server, which deletes it also when it ends the session, and tells of
-	// the deletion first. The loss is reported at once, and not held back to find out which.
+	// ErrNodeDeleted means that the node of the lease is gone. Either another client has deleted
+	// it, or the server has ended the session: then too it reports the deletion first. The loss is
+	// reported at once, without waiting for the cause.
 	ErrNodeDeleted = line.ErrNodeDeleted
 
 	// ErrNotHeld means that a [Lease.Guard] has refused a transaction.
 	ErrNotHeld = line.ErrNotHeld
 
-	// ErrReentered means that a lease was asked for within the context of leases with which
-	// there cannot be room for it: it would wait for itself.
+	// ErrReentered means that a lease was requested in the context of leases that leave no room for
+	// it: the call would wait for itself.
 	ErrReentered error = line.PlaceError("held in the same context: it would wait for itself")
 
-	// ErrReleased is the cause with which the contexts of a lease end when it is released.
+	// ErrReleased is the cause with which the contexts of a lease end at its release.
 	ErrReleased = errors.New("lease released")
 )
 
@@ -62,32 +64,30 @@ type Event interface {
 }
 
 type (
-	// Waiting means that Ahead other contenders stand before this one in line, with
-	// those that hold leases.
+	// Waiting means that Ahead other contenders stand before this one in line, including those that
+	// hold leases.
 	Waiting struct{ Ahead int }
 
 	// Acquired means that this handle holds the lease, with all of its weight.
 	Acquired struct {
-		// ID is that of no other lease of the semaphore. It has no order that means
-		// anything: it is no fencing token.
+		// ID identifies the lease among all leases of the semaphore. Its order means nothing: it is
+		// no fencing token.
 		ID int64
-		// Node is the name, under leases, of the node that stands for it.
+		// Node is the name of the lease's node, under leases.
 		Node string
 	}
 
-	// Suspended means that the connection is lost. The lease is still held, and will be
-	// lost at the Deadline unless Resumed comes first.
+	// Suspended means that the connection is lost. The lease is still held. It will be lost at the
+	// Deadline unless Resumed comes first.
 	Suspended struct{ Deadline time.Time }
 
 	// Resumed means that the connection is back and the lease is still held.
 	Resumed struct{}
 
-	// Released means that the lease, or the place in line for it, was given up on
-	// request.
+	// Released means that the lease, or the place in line, was given up on request.
 	Released struct{}
 
-	// Lost means that the lease, or the place in line for it, is gone. Err wraps
-	// [ErrLost] and says why.
+	// Lost means that the lease, or the place in line, is gone. Err wraps [ErrLost] and the reason.
 	Lost struct{ Err error }
 )
 
@@ -105,7 +105,13 @@ func (Resumed) String() string     { return "resumed" }
 func (Released) String() string    { return "released" }
 func (e Lost) String() string      { return e.Err.Error() }
 
-// tell gives an event of the line its type here.
+// presentation converts the events of the line to those of a lease.
+var presentation = contender.Presentation[Event]{ //nolint:gochecknoglobals // it is constant
+	Tell: tell, Merge: recipe.Newest[Waiting, Event], Cancel: recipe.Undone[Suspended, Resumed, Event],
+	Keep: recipe.Stays[Acquired, Lost, Event], Lost: ErrLost, Released: ErrReleased,
+}
+
+// tell converts an event of the line to its type here.
 func tell(ev line.Event) Event {
 	switch ev := ev.(type) {
 	case line.Waiting:
@@ -119,8 +125,9 @@ func tell(ev line.Event) Event {
 	case line.Released:
 		return Released(ev)
 	case line.Lost:
-		return Lost{line.Because(ErrLost, ev.Err)}
-	case line.Revoked: // leases are not asked for
+		return Lost{contender.Because(ErrLost, ev.Err)}
+	case line.Revoked: // leases are not revoked
+	case line.ConditionChanged: // never comes here: see [contender.Presentation.Changed]
 	}
 	panic(fmt.Sprintf("semaphore: %T is no event of a lease", ev))
 }

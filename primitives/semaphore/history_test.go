@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/zkactors/zkactors/internal/check"
+	"github.com/zkactors/zkactors/internal/client"
 	"github.com/zkactors/zkactors/internal/hasten"
 	"github.com/zkactors/zkactors/primitives/semaphore"
 	"github.com/zkactors/zkactors/session"
@@ -90,14 +91,15 @@ func TestHistory(t *testing.T) {
 	const sessions, clients, patience = 4, 10, 90 * time.Second
 	rounds := hasten.Sized(25, 8)
 	for name, c := range map[string]struct {
-		weights         int
-		limits, strikes bool
+		weights                int
+		limits, strikes, razes bool
 	}{
 		"units":                   {weights: 1},
 		"weights":                 {weights: 3},
 		"units, limits":           {weights: 1, limits: true},
 		"weights, limits":         {weights: 3, limits: true},
 		"weights, limits, deaths": {weights: 3, limits: true, strikes: true},
+		"weights, razed":          {weights: 3, strikes: true, razes: true},
 	} {
 		for seed := range hasten.Sized[uint64](2, 1) {
 			runInBubble(t, fmt.Sprint(name, " ", seed), sessions+1, func(t *testing.T, srv *zktest.Server, all []*session.Session) {
@@ -133,6 +135,9 @@ func TestHistory(t *testing.T) {
 							h.mu.Lock()
 							h.limits = append(h.limits, limited{stat.Mzxid, limit})
 							h.mu.Unlock()
+						}
+						if c.razes && r.IntN(4) == 0 { // and whichever contender comes first makes it anew
+							raze(t, operator, path)
 						}
 						if !c.strikes {
 							continue
@@ -191,6 +196,18 @@ func TestHistory(t *testing.T) {
 			}, zktest.Replicas(3, 4*time.Millisecond), zktest.Latency(time.Millisecond))
 		}
 	}
+}
+
+// raze deletes a node and all below it, as far as these are not made anew meanwhile.
+func raze(t *testing.T, s *session.Session, node string) {
+	t.Helper()
+	names, _, err := s.Children(t.Context(), node)
+	check.OK(t, client.Without(err, session.ErrNoNode))
+	for _, name := range names {
+		raze(t, s, node+"/"+name)
+	}
+	err = s.Delete(t.Context(), node, session.AnyVersion)
+	check.OK(t, client.Without(client.Without(err, session.ErrNoNode), session.ErrNotEmpty))
 }
 
 // TestQuiet: after any burst of whatever happens, when nothing happens any more, all hold

@@ -29,12 +29,12 @@ func openReal(t *testing.T, addrs []string) *session.Session {
 
 // TestRealPeers has one server and the other libraries for all that meets them.
 func TestRealPeers(t *testing.T) {
-	peers.Meet(t, map[string]func(*testing.T, *zktest.Ensemble, *peers.Company){"neighbours": meetNeighbours, "strangers": meetStrangers})
+	peers.Meet(t, map[string]peers.Play{"neighbours": meetNeighbours, "strangers": meetStrangers}, map[string]peers.Play{"neighbours": meetNeighbours})
 }
 
-// meetNeighbours: leases that come where Curator's are passed around are granted within the limit or
-// refused, and no contender waits for ever. A waiter of ours behind one of Curator's once did, and
-// Curator's for it.
+// meetNeighbours: leases that come where Curator's are passed around are granted within the limit
+// or refused, and no contender waits for ever. A waiter of ours behind one of Curator's once did,
+// and Curator's for it.
 func meetNeighbours(t *testing.T, ens *zktest.Ensemble, company *peers.Company) {
 	t.Helper()
 	operator := openReal(t, ens.Addrs())
@@ -42,14 +42,15 @@ func meetNeighbours(t *testing.T, ens *zktest.Ensemble, company *peers.Company) 
 	for limit := 1; limit <= 3; limit++ {
 		t.Run(fmt.Sprintf("Curator's semaphore of %d", limit), func(t *testing.T) {
 			t.Parallel()
+			curators := company.Peers(t, peers.Curator)
 			all := make([]peers.Contender, 4)
 			for i := range all {
-				all[i] = company.Peer(t, peers.Curator).Contender(peers.CuratorSemaphore.Of(limit))
+				all[i] = curators[i%len(curators)].Contender(peers.CuratorSemaphore.Of(limit))
 			}
 			for _, s := range sessions {
 				all = append(all, contender(s, limit), contender(s, limit))
 			}
-			room := peers.Mix(t, operator, fmt.Sprintf("/neighbours-%d", limit), 20, all...)
+			room := peers.Mix(t, operator, company.At(fmt.Sprintf("/neighbours-%d", limit)), 20, all...)
 			t.Logf("at once, at most: %d; hand-overs: %v", room.Most(), room.Handovers())
 		})
 	}
@@ -83,8 +84,8 @@ const places = 2
 // strangers says for each weight, in the order of theirs, what a contender of theirs does while we
 // hold all places: it waits (w), or is granted one (g); what a waiter of ours does when we have
 // released: it acquires (a), or is refused (r); and what we do while they hold all places: we find
-// them full (f), are refused (r), or are granted one (g). The documentation of [semaphore.ErrLayout]
-// has the same.
+// them full (f), are refused (r), or are granted one (g). The documentation of
+// [semaphore.ErrLayout] has the same.
 var (
 	theirs = []struct {
 		kind peers.Kind
@@ -114,7 +115,7 @@ func meetStrangers(t *testing.T, ens *zktest.Ensemble, company *peers.Company) {
 			t.Run(fmt.Sprintf("weight %d beside %s in %q", weight, theirs[i].kind, theirs[i].dir), func(t *testing.T) {
 				t.Parallel()
 				their := company.Peer(t, theirs[i].kind.Library()).Contender(theirs[i].kind)
-				path := fmt.Sprintf("/strangers-%d-%d", weight, i)
+				path := company.At(fmt.Sprintf("/strangers-%d-%d", weight, i))
 				if theirs[i].kind == peers.CuratorSemaphore.Of(places) {
 					keepLocks(t, s, path+"-they")
 				}
@@ -125,8 +126,8 @@ func meetStrangers(t *testing.T, ens *zktest.Ensemble, company *peers.Company) {
 	}
 }
 
-// theyCome has a contender of theirs come while we hold all places, and a lease of ours waits. Only one that
-// is not expected to be granted a lease has no more than a trial.
+// theyCome has a contender of theirs come while we hold all places, and a lease of ours waits. Only
+// one that is not expected to be granted a lease has no more than a trial.
 func theyCome(t *testing.T, s *session.Session, path string, weight int, dir string, their peers.Contender, expected bool) (cell string) {
 	t.Helper()
 	ctx, opts := patient(t), &semaphore.Options{Weight: weight}
@@ -181,8 +182,9 @@ func weCome(t *testing.T, s *session.Session, path string, weight int, dir strin
 	}
 }
 
-// keepLocks makes the node below which a semaphore of Curator has its lock. Curator makes a container, which the servers
-// remove while no client acquires; then we find the places full, and do not see whose they are.
+// keepLocks makes the node below which a semaphore of Curator has its lock. Curator makes a
+// container, which the servers remove while no client acquires; then we find the places full, and
+// do not see whose they are.
 func keepLocks(t *testing.T, s *session.Session, path string) {
 	t.Helper()
 	for _, node := range []string{path, path + "/locks"} {

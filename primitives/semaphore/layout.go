@@ -7,20 +7,21 @@ import (
 
 	"github.com/zkactors/zkactors/internal/client"
 	"github.com/zkactors/zkactors/internal/znode"
+	"github.com/zkactors/zkactors/primitives/internal/contender"
 	"github.com/zkactors/zkactors/primitives/internal/line"
 	"github.com/zkactors/zkactors/primitives/internal/recipe"
 	"github.com/zkactors/zkactors/session"
 )
 
-// This file has the nodes beside the line: where the limit is recorded, and how it comes
-// to be.
+// This file has the nodes beside the line: where the limit is recorded, and how these nodes are
+// created.
 //
 //	<path>         a container: "<limit> unit", or "<limit>"; persistent if SetLimit made it
 //	<path>/leases  the line, a container
 //
-// Where all leases have the weight 1, a count tells whether there is room. So that they do
-// is recorded when the semaphore is made, and taken back for good before another contender
-// joins the line. A limit without that word is safe, whichever client wrote it.
+// If all leases have the weight 1, their number decides whether there is room. "unit" records that
+// they have. It is written when the semaphore is created, and removed for good before a contender
+// of another weight joins the line. A limit without that word is safe, whichever client wrote it.
 
 func leasesOf(path string) string { return znode.Join(path, "leases") }
 
@@ -28,62 +29,61 @@ func rule(limit int, opts Options) admission {
 	return admission{Limit: limit, Any: opts.AnyLimit, Weight: opts.Weight}
 }
 
-// How semaphores depart from the published recipe, and how they are presented.
-//
-//nolint:gochecknoglobals // they are constant
-var (
-	hooks = line.Hooks{
-		Inspect: inspect,
-		Make:    make_,
-		Beside:  beside,
-		Depends: func(r *line.Recipe) string { return r.Path },
-		Known:   known,
-		Warmth: func(r *line.Recipe) string {
-			if ruleOf(r).Weight > 1 { // it is not recorded any more that there are none
-				return r.Dir + " weighted"
-			}
-			return r.Dir
-		},
-	}
-	presentation = line.Presentation[Event]{
-		Tell: tell, Merge: recipe.Newest[Waiting, Event], Cancel: recipe.Undone[Suspended, Resumed, Event],
-		Keep: recipe.Stays[Acquired, Lost, Event], Lost: ErrLost, Released: ErrReleased,
-	}
-)
-
-func ruleOf(r *line.Recipe) admission {
-	if n, ok := r.Rule.(nested); ok {
-		return n.admission
-	}
-	return r.Rule.(admission)
+// A store has the nodes of a semaphore beside the line, as a lease with the rule uses them. It is
+// the parent and the condition of the lease's recipe.
+type store struct {
+	path string
+	rule admission
 }
 
-// beside reads the record, and looks who else is there if there is more than the line.
-func beside(r *line.Recipe, requests client.Async, answer func(data string, err error)) {
-	requests.Get(r.Path, func(data []byte, stat *session.Stat, err error) {
+// recipeOf returns the recipe of a lease. The rule is the admission, or a nested one.
+func recipeOf(path string, data []byte, l admission, rule line.Rule) *contender.Recipe {
+	s := &store{path, l}
+	return &contender.Recipe{Name: "semaphore", Path: path, Dir: s.dir(), Data: data, Rule: rule, Parent: s, Condition: s}
+}
+
+func (s *store) dir() string { return leasesOf(s.path) }
+
+// Warmth implements [contender.Parent]. A lease of a greater weight has a name of its own, because
+// for it "unit" must have been removed.
+func (s *store) Warmth() string {
+	if s.rule.Weight > 1 {
+		return s.dir() + " weighted"
+	}
+	return s.dir()
+}
+
+// Read implements [contender.Condition]: it reads the record, and fails if other recipes use the
+// path.
+func (s *store) Read(requests client.Async, answer func(data string, err error)) {
+	requests.Get(s.path, func(data []byte, stat *session.Stat, err error) {
 		if err != nil || stat.NumChildren <= 1 {
-			answer(sight(data, stat), err)
+			answer(conditionOf(data, stat), err)
 			return
 		}
-		vacant(r, requests, func(err error) { answer(sight(data, stat), err) })
+		s.vacant(requests, func(err error) { answer(conditionOf(data, stat), err) })
 	})
 }
 
-// known is what beside would tell, of what is followed.
-func known(_ *line.Recipe, node session.Reading, children []string) (string, error) {
-	return sight(node.Data, node.Stat), line.VacantAmong(children, isCurators)
-}
+// Node implements [contender.Followed].
+func (s *store) Node() string { return s.path }
 
-// sight is what the rule depends on: the record, and the zxid of its newest change.
-func sight(record []byte, stat *session.Stat) string {
+// Of implements [contender.Followed].
+func (s *store) Of(node session.Reading) string { return conditionOf(node.Data, node.Stat) }
+
+// Check implements [contender.Followed].
+func (s *store) Check(children []string) error { return line.Vacant(children, isCurators) }
+
+// conditionOf returns the condition of the rule: the record, and the zxid of its newest change.
+func conditionOf(record []byte, stat *session.Stat) string {
 	if stat == nil {
 		return string(record)
 	}
 	return string(record) + "@" + strconv.FormatInt(stat.Mzxid, 10)
 }
 
-// parseSight reads what sight returned.
-func parseSight(data string) (r recordedLimit, since int64, err error) {
+// parseCondition parses the result of conditionOf.
+func parseCondition(data string) (r recordedLimit, since int64, err error) {
 	record := data
 	if at := strings.LastIndexByte(data, '@'); at >= 0 {
 		record = data[:at]
@@ -93,57 +93,64 @@ func parseSight(data string) (r recordedLimit, since int64, err error) {
 	return r, since, err
 }
 
-// vacant tells whether others have leases, or contend, by another layout. Curator's semaphore
-// has locks beside the leases. Its waiter stands among the leases until no more than the limit of nodes
-// do, those behind it included: with a waiter of ours behind it, each would wait for the other.
-func vacant(r *line.Recipe, requests client.Async, answer func(error)) {
-	line.Vacant(requests, r.Path, isCurators, answer)
+// vacant answers with an error if contenders of another layout hold leases, or stand at the path.
+// Curator's semaphore has "locks" beside "leases". Its waiter stands among the leases until their
+// nodes, including those behind it, are within the limit: with a waiter of ours behind it, each
+// would wait for the other.
+func (s *store) vacant(requests client.Async, answer func(error)) {
+	requests.Children(s.path, func(names []string, _ *session.Stat, err error) {
+		if err == nil {
+			err = s.Check(names)
+		}
+		answer(err)
+	})
 }
 
 func isCurators(name string) bool { return name == "locks" }
 
-// inspect looks whether there is a line, and whether its record suits us; it records what
-// is missing.
-func inspect(r *line.Recipe, requests client.Async, isNew bool, answer func(exists, empty bool, err error)) {
-	requests.Get(r.Path, func(data []byte, stat *session.Stat, err error) {
+// Inspect implements [contender.Parent]: it reads whether the line exists, and whether its record
+// suits us. It writes a missing record.
+func (s *store) Inspect(requests client.Async, isNew bool, answer func(dir *session.Stat, err error)) {
+	requests.Get(s.path, func(data []byte, stat *session.Stat, err error) {
 		if errors.Is(err, session.ErrNoNode) {
-			answer(false, false, nil)
+			answer(nil, nil)
 			return
 		}
 		suits := ""
 		if err == nil {
-			suits, err = suit(ruleOf(r), data, stat, isNew)
+			suits, err = suit(s.rule, data, stat, isNew)
 		}
 		switch {
 		case err != nil:
-			answer(false, false, err)
+			answer(nil, err)
 		case suits != string(data):
-			requests.Set(r.Path, []byte(suits), stat.Version, func(_ *session.Stat, err error) {
+			requests.Set(s.path, []byte(suits), stat.Version, func(_ *session.Stat, err error) {
 				if err == nil || errors.Is(err, session.ErrBadVersion) || errors.Is(err, session.ErrNoNode) {
-					inspect(r, requests, isNew, answer)
+					s.Inspect(requests, isNew, answer)
 					return
 				}
-				answer(false, false, err)
+				answer(nil, err)
 			})
 		default:
-			requests.Exists(r.Dir, func(dir *session.Stat, err error) {
+			requests.Exists(s.dir(), func(dir *session.Stat, err error) {
 				others := stat.NumChildren
 				if dir != nil {
 					others--
 				}
 				if err != nil || others == 0 {
-					answer(dir != nil, dir != nil && dir.DataLength == 0, err)
+					answer(dir, err)
 					return
 				}
-				vacant(r, requests, func(err error) { answer(dir != nil, dir != nil && dir.DataLength == 0, err) })
+				s.vacant(requests, func(err error) { answer(dir, err) })
 			})
 		}
 	})
 }
 
-// suit returns what is to be recorded, given what is: the same if it will do.
+// suit returns the record that suits the lease, given the present data of the path: the same if
+// that suits.
 func suit(l admission, data []byte, stat *session.Stat, isNew bool) (string, error) {
-	if len(data) == 0 { // the node was made for another one below it
+	if len(data) == 0 { // the node was created as the parent of another
 		return recordedLimit{Limit: l.Limit, Unit: l.Weight == 1 && stat.NumChildren == 0}.String(), nil
 	}
 	record, err := parseRecord(string(data))
@@ -157,15 +164,28 @@ func suit(l admission, data []byte, stat *session.Stat, isNew bool) (string, err
 	return record.String(), nil
 }
 
-// make_ makes what is missing. Only what it made all of need not be inspected.
-func make_(r *line.Recipe, requests client.Async, answer func(made bool, err error)) {
-	l := ruleOf(r)
-	record := recordedLimit{Limit: l.Limit, Unit: l.Weight == 1}
-	recipe.MakeContainer(requests, r.Path, record.String(), func(mine bool, err error) {
+// Make implements [contender.Parent]. It reports made only if it has created all nodes: otherwise
+// the line has to be inspected.
+func (s *store) Make(requests client.Async, answer func(made bool, err error)) {
+	record := recordedLimit{Limit: s.rule.Limit, Unit: s.rule.Weight == 1}
+	recipe.MakeContainer(requests, s.path, record.String(), func(mine bool, err error) {
 		if err != nil {
 			answer(false, err)
 			return
 		}
-		requests.EnsurePath(r.Dir, func(made bool, err error) { answer(made && mine, err) })
+		client.MakeContainer(requests, s.dir(), "", func(err error) {
+			switch {
+			// the path is gone, and must not be created without a record
+			case errors.Is(err, session.ErrNoNode):
+				s.Make(requests, answer)
+			case errors.Is(err, session.ErrNodeExists):
+				answer(false, nil)
+			// the server checks the parent's ACL before it looks for the node
+			case errors.Is(err, session.ErrNoAuth):
+				requests.EnsurePath(s.dir(), func(_ bool, err error) { answer(false, err) })
+			default:
+				answer(mine && err == nil, err)
+			}
+		})
 	})
 }

@@ -13,9 +13,9 @@ import (
 	"github.com/zkactors/zkactors/session"
 )
 
-// Limit returns the limit that is recorded of the semaphore at path, as the server that
-// the session is connected to knows it. The error wraps [session.ErrNoNode] if there is
-// no such semaphore, and [ErrLimit] if the record is not a limit.
+// Limit returns the recorded limit of the semaphore at path, as the session's server knows it. The
+// error wraps [session.ErrNoNode] if there is no such semaphore, and [ErrLimit] if the record is
+// not a limit.
 func Limit(ctx context.Context, s *session.Session, path string) (int, error) {
 	if err := validatePlace(s, path); err != nil {
 		return 0, err
@@ -31,18 +31,18 @@ func Limit(ctx context.Context, s *session.Session, path string) (int, error) {
 	return record.Limit, nil
 }
 
-// SetLimit records the limit of the semaphore at path, whatever it was, and whether or not
-// there is one yet. It returns when that is done: waiters that have room now proceed by
-// themselves. Holders keep what they hold, so after the limit was lowered more may be held for
-// a while. A waiter whose weight is over the new limit is told [Lost] with [ErrLimit]. If
-// there is no such semaphore yet, the path is made to stay; otherwise it goes with its last
-// leases, some time after them, and the limit with it. All contenders in line read it then, so
-// it is not for every second. A contender that comes later and still asks for the old limit is
-// refused, unless with [Options.AnyLimit].
+// SetLimit records the limit of the semaphore at path, whatever it was, and whether or not there is
+// one yet. It returns when the limit is recorded. Waiters that have room now proceed by themselves.
+// Holders keep their leases, so after a lower limit more may be held for a while. A waiter whose
+// weight exceeds the new limit receives [Lost] with [ErrLimit]. A contender that comes later and
+// asks for the old limit is refused, unless it has [Options.AnyLimit].
 //
-// The error wraps [session.ErrUnknownOutcome] if ctx ends or the session expires while
-// the reply is outstanding. It does so too if the reply is lost and another client has
-// set another limit meanwhile.
+// If there is no such semaphore yet, SetLimit creates a persistent path. Otherwise the path goes
+// some time after its last leases, and the limit with it. All contenders in line read the new
+// limit, so do not call SetLimit every second.
+//
+// The error wraps [session.ErrUnknownOutcome] if ctx ends or the session expires before the reply.
+// It also does if the reply is lost and another client has set another limit meanwhile.
 func SetLimit(ctx context.Context, s *session.Session, path string, limit int) error {
 	err := validatePlace(s, path)
 	if err == nil {
@@ -65,9 +65,9 @@ func SetLimit(ctx context.Context, s *session.Session, path string, limit int) e
 	}
 }
 
-// setLimit tries once, and tells whether the failure is one to try again after.
+// setLimit tries once, and reports whether it may be tried again after its failure.
 func setLimit(ctx context.Context, s *session.Session, path string, limit int) (again bool, err error) {
-	// What a follower that lags still says may be what is to be set, and was replaced.
+	// A follower that lags may still show the limit that is to be set, although it was replaced.
 	if err := s.Sync(ctx, path); err != nil {
 		return false, err
 	}
@@ -86,7 +86,7 @@ func setLimit(ctx context.Context, s *session.Session, path string, limit int) (
 	case err != nil:
 		return false, err
 	}
-	record, _ := parseRecord(string(data)) // what is none is replaced
+	record, _ := parseRecord(string(data)) // a bad record is replaced
 	record.Limit = limit
 	if string(data) == record.String() {
 		return false, nil
@@ -100,9 +100,9 @@ func setLimit(ctx context.Context, s *session.Session, path string, limit int) (
 	return errors.Is(err, session.ErrBadVersion) || errors.Is(err, session.ErrNoNode), err
 }
 
-// reconsider resolves a write of unknown outcome. A limit that was set since is ours, or
-// was set after it, or instead of it; to set ours once more might undo the limit of
-// another client.
+// reconsider resolves a write of unknown outcome. If a limit was set since, it is ours, or another
+// client's, set after ours or instead of it. Then setting ours once more might undo the limit of
+// that client.
 func reconsider(ctx context.Context, s *session.Session, path string, limit int, err error, since func(now *session.Stat) bool) (again bool, _ error) {
 	data, now, readErr := s.Get(ctx, path)
 	switch {
@@ -121,7 +121,7 @@ func reconsider(ctx context.Context, s *session.Session, path string, limit int,
 	return true, err
 }
 
-// passing reports whether a write may be tried again in the same session.
+// passing reports whether a write may be repeated in the same session.
 func passing(ctx context.Context, err error) bool {
 	return ctx.Err() == nil && session.Passing(err) && !client.Over(err)
 }
@@ -131,14 +131,13 @@ type Holder struct {
 	Node    string // the path of its node
 	Weight  int
 	Data    []byte // its [Options.Data]
-	Session int64  // the session that it holds it through
+	Session int64  // the session that owns its node
 }
 
-// Holders returns the holders of leases of the semaphore at path, in line order, as the
-// server that the session is connected to knows it: contenders for which there is room,
-// whether or not they have noticed yet, and those that have held since before the limit was
-// lowered. There are none if there is no such path. A contender that leaves while they are
-// read is left out.
+// Holders returns the holders of leases of the semaphore at path, in the order of the line, as the
+// session's server knows them. These are the contenders for which there is room, whether or not
+// they have noticed yet, and those that have held since before a lower limit. There are none if the
+// path does not exist. A contender that leaves during the call is left out.
 func Holders(ctx context.Context, s *session.Session, path string) ([]Holder, error) {
 	if err := validatePlace(s, path); err != nil {
 		return nil, err
@@ -150,7 +149,7 @@ func Holders(ctx context.Context, s *session.Session, path string) ([]Holder, er
 	if err != nil {
 		return nil, fmt.Errorf("holders: %w", err)
 	}
-	limit, err := Limit(ctx, s, path) // after the names: as those who stand in line read it
+	limit, err := Limit(ctx, s, path) // after the names, as the contenders read it
 	if err != nil {
 		return nil, fmt.Errorf("holders: %w", err)
 	}

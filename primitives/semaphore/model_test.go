@@ -10,6 +10,7 @@ import (
 	"github.com/zkactors/zkactors/internal/client"
 	"github.com/zkactors/zkactors/internal/hasten"
 	"github.com/zkactors/zkactors/internal/znode"
+	"github.com/zkactors/zkactors/primitives/internal/contender"
 	"github.com/zkactors/zkactors/primitives/internal/exploration"
 	"github.com/zkactors/zkactors/primitives/internal/line"
 	"github.com/zkactors/zkactors/primitives/internal/linemodel"
@@ -51,23 +52,25 @@ func pools() []pool {
 		{recordedLimit{Limit: 2, Unit: true}, []admission{l(2, 1), l(3, 1), {Limit: 1, Any: true, Weight: 1}, l(2, 1)}, []int{2, 3}, false, linemodel.Scenario{Name: "disagreement", Sessions: four, Sets: 2, Faults: zkmodel.Faults{Cuts: 1}}},
 		{recordedLimit{Limit: 4}, []admission{l(4, 4), l(4, 1), l(4, 2), l(4, 1), l(4, 1)}, nil, false, linemodel.Scenario{Name: "one before many", Sessions: five, Faults: faults}},
 		{recordedLimit{Limit: 4}, []admission{l(4, 3), l(4, 1), l(4, 1), l(4, 1), l(4, 1)}, []int{3, 4, 5}, false, linemodel.Scenario{Name: "one before many, limits", Sessions: five, Sets: 3, Faults: zkmodel.Faults{Cuts: 2, Lates: 1, Expires: 1, Strikes: 1}}},
+		{recordedLimit{Limit: 2, Unit: true}, []admission{l(2, 1), l(2, 1), l(2, 2)}, nil, false, linemodel.Scenario{Name: "restored", Sessions: three, Faults: zkmodel.Faults{Restores: 1}}},
+		{recordedLimit{Limit: 3}, []admission{l(3, 1), l(3, 3), l(3, 2)}, nil, false, linemodel.Scenario{Name: "razed", Sessions: three, Faults: zkmodel.Faults{Razes: 2, Cuts: 1}, Effort: 4}},
 		{recordedLimit{}, []admission{l(2, 1), l(2, 1), l(2, 2)}, nil, true, linemodel.Scenario{Name: "nothing is there", Sessions: three, Faults: zkmodel.Faults{Cuts: 1, Expires: 1}}},
 	}
 }
 
 func (p *pool) kind() *linemodel.Kind {
 	return &linemodel.Kind{
-		Recipe: func(s client.Session, i int) (*line.Recipe, any) {
-			r := &line.Recipe{Name: "semaphore", Path: linemodel.Root, Dir: leasesOf(linemodel.Root), Rule: p.rules[i], Hooks: &hooks}
+		Recipe: func(s client.Session, i int) (*contender.Recipe, any) {
+			r := recipeOf(linemodel.Root, nil, p.rules[i], p.rules[i])
 			if !p.cold {
-				s.SetWarm(hooks.Warmth(r), true)
+				s.SetWarm(r.Parent.Warmth(), true)
 			}
 			return r, nil
 		},
 		Refusal:   ErrLimit,
 		Disagrees: func(i int) bool { return p.rules[i].Weight > 1 },
-		Sight: func(w *linemodel.World) line.Sight {
-			s := line.Sight{Names: w.Children(w.Dir)}
+		Snapshot: func(w *linemodel.World) line.Snapshot {
+			s := line.Snapshot{Names: w.Children(w.Dir)}
 			if root := w.Node(linemodel.Root); root != nil {
 				s.Data = root.Data
 			}
@@ -130,7 +133,7 @@ func (p *pool) check(w *linemodel.World, holders []*linemodel.Contender) {
 		sum += p.rules[c.N].Weight
 		name := c.M.Node()
 		if number, _ := strconv.Atoi(name[strings.LastIndex(name, "-")+1:]); number > last {
-			r, _, err := parseSight(c.Data)
+			r, _, err := parseCondition(c.Data)
 			if err != nil {
 				zkmodel.Violate("contender %d was let in without a limit", c.N)
 			}
@@ -146,8 +149,8 @@ func (p *pool) check(w *linemodel.World, holders []*linemodel.Contender) {
 }
 
 // checkMembers holds in quiet: only the next in line watches all, and the departure of one that
-// makes room for another wakes that, whatever others do. Behind leases of any weights, one that has moved up since it looked is
-// woken by its predecessor.
+// makes room for another wakes that, whatever others do. Behind leases of any weights, one that has
+// moved up since it looked is woken by its predecessor.
 func (p *pool) checkMembers(w *linemodel.World) {
 	waits := map[string]bool{}
 	for _, c := range w.All {
@@ -204,8 +207,8 @@ func TestPools(t *testing.T) {
 	}
 }
 
-// A frozenWaiter is a world at rest in which the contenders up to one hold leases, and others wait behind
-// it. From then on that one takes no step, and two holders leave.
+// A frozenWaiter is a world at rest in which the contenders up to one hold leases, and others wait
+// behind it. From then on that one takes no step, and two holders leave.
 type frozenWaiter struct {
 	*linemodel.World
 	frozen int

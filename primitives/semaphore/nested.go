@@ -9,21 +9,22 @@ import (
 	"github.com/zkactors/zkactors/primitives/internal/nodes"
 )
 
-// nested is the rule of a contender within whose context leases of the same semaphore are held already, until
-// it is done: it must not wait for them.
+// nested is the rule of a lease that is requested in the context of other leases of the same
+// semaphore. These are held until the new lease is over, so it must not wait for them.
 type nested struct {
 	admission
-	within string // the names of their nodes, each with a slash behind it
+	within string // the names of the nodes of these leases, each with a slash behind it
 }
 
-// Locate implements [line.Rule]. What others hold is released some day, and makes room for the waiters ahead,
-// one after the other, and then for this one: unless the leases within leave too little room for one of these.
-func (n nested) Locate(s line.Sight, own, guid string) line.Position {
+// Locate implements [line.Rule]. Other leases are released some day, which makes room for the
+// waiters ahead, one after the other, and then for this contender: unless the leases within leave
+// too little room for one of these.
+func (n nested) Locate(s line.Snapshot, own, guid string) line.Position {
 	p := n.admission.Locate(s, own, guid)
 	if p.Err != nil || !p.Present || p.Invalid || p.Ahead == 0 {
 		return p
 	}
-	r, _, err := parseSight(s.Data)
+	r, _, err := parseCondition(s.Data)
 	if err != nil {
 		return p
 	}
@@ -36,7 +37,7 @@ func (n nested) Locate(s line.Sight, own, guid string) line.Position {
 	}
 	for _, c := range all {
 		_, weight, _ := nodes.ParseLease(c.Name)
-		// It has to wait, as far as the names tell, and with these leases it does for ever.
+		// By the names it has to wait, and with these leases it waits for ever.
 		if sum += weight; sum > r.Limit && kept+weight > r.Limit {
 			p.Err = fmt.Errorf("%w: %s is ahead, with a weight of %d beside %d of %d", ErrReentered, c.Name, weight, kept, r.Limit)
 			if c.Name == own {

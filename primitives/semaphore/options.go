@@ -6,7 +6,7 @@ import (
 
 	"github.com/zkactors/zkactors/internal/client"
 	"github.com/zkactors/zkactors/internal/znode"
-	"github.com/zkactors/zkactors/primitives/internal/line"
+	"github.com/zkactors/zkactors/primitives/internal/contender"
 	"github.com/zkactors/zkactors/primitives/internal/nodes"
 	"github.com/zkactors/zkactors/primitives/internal/recipe"
 	"github.com/zkactors/zkactors/session"
@@ -15,21 +15,19 @@ import (
 // Options are optional parameters for [New] and the functions built on it. A nil
 // *Options is equivalent to a zero Options.
 type Options struct {
-	// Weight is for how many the lease counts: all of it is held, or nothing. The
-	// default is 1.
+	// Weight is the part of the limit that the lease takes, all of it or nothing. The default is 1.
 	Weight int
 
-	// AnyLimit takes whatever limit is recorded. The argument is used only when there is
-	// none yet. Without it, to ask for another limit than the recorded one is
-	// [ErrLimit].
+	// AnyLimit accepts any recorded limit. Then the argument is used only if there is no record
+	// yet. Without AnyLimit, another argument than the recorded limit is [ErrLimit].
 	AnyLimit bool
 
-	// Data is stored in the node that stands in line, for [Holders] and for people. The
-	// default, nil, is host:pid of the process; data that are empty, but not nil, are nothing.
+	// Data is stored in the contender's node; [Holders] returns it. The default, nil, is host:pid
+	// of the process. Data that is empty, but not nil, stays empty.
 	Data []byte
 
-	// ReleaseInBackground makes [Lease.Release] and [Lease.Close] return at once: the
-	// session sees the release through.
+	// ReleaseInBackground makes [Lease.Release] and [Lease.Close] return at once: the session
+	// completes the release.
 	ReleaseInBackground bool
 }
 
@@ -38,11 +36,11 @@ func (o *Options) withDefaults() Options {
 	if v.Weight == 0 {
 		v.Weight = 1
 	}
-	v.Data = line.Identity(v.Data)
+	v.Data = contender.Identity(v.Data)
 	return v
 }
 
-// validate refuses what cannot be done, before any I/O.
+// validate refuses bad arguments, before any I/O.
 func validate(s *session.Session, path string, limit int, opts Options) error {
 	if err := validatePlace(s, path); err != nil {
 		return err

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"strconv"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -45,21 +44,12 @@ func TestRealSemaphore(t *testing.T) {
 		for range 2 { // warms the path, and sets the watches on what is beside the line
 			cycle()
 		}
-		proposals := func() (sum int) {
-			for i := range ens.Size() {
-				if text := ens.Mntr(i)["zk_proposal_count"]; text != "" {
-					n := check.Have(strconv.ParseFloat(text, 64))(t)
-					sum += int(n)
-				}
-			}
-			return sum
-		}
-		before := proposals()
+		before := ens.Proposals()
 		proxy.ResetRequests()
 		for range cycles {
 			cycle()
 		}
-		made, requests := proposals()-before, proxy.Requests()
+		made, requests := ens.Proposals()-before, proxy.Requests()
 		heartbeats := requests[zktest.OpCheck] // answered before the last release, so all of them are proposed
 		check.Equal(t, made, 2*cycles+heartbeats, "proposals for", cycles, "cycles")
 		check.Equal(t, withoutSyncs(requests).Total(), 3*cycles, "requests for", cycles, "cycles", requests)

@@ -104,3 +104,61 @@ func TestSetLimitDoesNotUndo(t *testing.T) {
 		record(t, all[0], "7 unit")
 	})
 }
+
+// TestRazedWhileItIsInspected: an operator deletes the path between two reads of a new contender,
+// which makes it anew.
+func TestRazedWhileItIsInspected(t *testing.T) {
+	inBubble(t, 2, func(t *testing.T, srv *zktest.Server, all []*session.Session) {
+		setLimit(t, all[1], 1)
+		check.Must(t, all[1].EnsurePath(t.Context(), path+"/config")) // so that it looks for contenders of other layouts
+		srv.Delay(zktest.Match{Op: zktest.OpGetChildren2, Path: path, Session: all[0].ID()}, time.Second)
+		l := join(t, all[0], 1, nil)
+		<-time.After(100 * time.Millisecond)
+		raze(t, all[1], path)
+		<-time.After(5 * time.Second)
+		check.Must(t, srv.AwaitFault(0))
+		check.True(t, held(l), "%v", l.Err())
+	})
+}
+
+// TestRazedWhileItIsMade: an operator deletes the path between its creation and that of the line
+// below it. The limit is recorded all the same, and a contender that had a place in line stands
+// there again.
+func TestRazedWhileItIsMade(t *testing.T) {
+	for name, waits := range map[string]bool{"new": false, "a waiter": true} {
+		runInBubble(t, name, 3, func(t *testing.T, srv *zktest.Server, all []*session.Session) {
+			making := func() {
+				srv.Delay(zktest.Match{Op: zktest.OpCreateContainer, Path: path + "/leases", Session: all[1].ID()}, time.Second)
+			}
+			var first, l *semaphore.Lease
+			if waits {
+				first = acquire(t, all[0], 1, nil)
+				l = join(t, all[1], 1, nil)
+				<-time.After(time.Second)
+				making()
+				razeAtOnce(t, all[2])
+			} else {
+				making()
+				l = join(t, all[1], 1, nil)
+			}
+			<-time.After(100 * time.Millisecond)
+			check.Must(t, all[2].Delete(t.Context(), path, session.AnyVersion))
+			<-time.After(5 * time.Second)
+			check.Must(t, srv.AwaitFault(0))
+			check.True(t, held(l) && (first == nil || !held(first)), "%v", l.Err())
+			record(t, all[2], "1 unit")
+		})
+	}
+}
+
+// razeAtOnce is raze in one transaction: a waiter whose place is gone finds no line to stand in
+// again.
+func razeAtOnce(t *testing.T, s *session.Session) {
+	t.Helper()
+	var ops []session.Op
+	for _, name := range children(t, s) {
+		ops = append(ops, session.DeleteOp(path+"/leases/"+name, session.AnyVersion))
+	}
+	ops = append(ops, session.DeleteOp(path+"/leases", session.AnyVersion), session.DeleteOp(path, session.AnyVersion))
+	check.Have(s.Multi(t.Context(), ops...))(t)
+}

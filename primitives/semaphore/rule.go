@@ -9,20 +9,19 @@ import (
 	"github.com/zkactors/zkactors/internal/znode"
 	"github.com/zkactors/zkactors/primitives/internal/line"
 	"github.com/zkactors/zkactors/primitives/internal/nodes"
-	"github.com/zkactors/zkactors/primitives/internal/recipe"
 )
 
-// admission is the rule of semaphores: whose weight, with the weights of all who stand
-// ahead, is within the limit need not wait. So the holders are always the first in
-// line, and no contender overtakes one that wants more than is free.
+// admission is the rule of semaphores: a contender need not wait if its weight and the weights of
+// all contenders ahead are within the limit in sum. So the holders are always the first in line,
+// and no contender overtakes one that wants more than is free.
 //
-// The limit is read beside the names; it may change at any time. The names are
+// The limit is read after the names, and may change at any time. The names are
 //
 //	_c_<GUID>-lease-<number>           of weight 1
 //	_c_<GUID>-lease-<weight>-<number>  of others
 type admission struct {
-	Limit  int  // that the contender takes the line to have
-	Any    bool // it takes whichever is recorded
+	Limit  int  // that the contender expects
+	Any    bool // it accepts any recorded limit
 	Weight int
 }
 
@@ -37,13 +36,7 @@ func (l admission) Name(guid string) string {
 // Prefix implements [line.Rule].
 func (l admission) Prefix(guid string) string { return znode.GUIDName(guid, "") }
 
-// Line implements [line.Rule].
-func (l admission) Line(names []string) []string {
-	return recipe.Map(sortLeases(names), func(c nodes.Contender) string { return c.Name })
-}
-
-// sortLeases returns the contenders among the children, in the order in which they stand
-// in line.
+// sortLeases returns the contenders among the children, in the order of the line.
 func sortLeases(names []string) []nodes.Contender {
 	var all []nodes.Contender
 	for _, name := range names {
@@ -58,7 +51,7 @@ func sortLeases(names []string) []nodes.Contender {
 // recordedLimit is the record of a line of leases.
 type recordedLimit = nodes.Limit
 
-// parseRecord reads a record.
+// parseRecord parses a record.
 func parseRecord(data string) (recordedLimit, error) {
 	r, ok := nodes.ParseLimit(data)
 	if !ok {
@@ -67,8 +60,8 @@ func parseRecord(data string) (recordedLimit, error) {
 	return r, nil
 }
 
-// Check reports why a contender has no place in a line with this record. Only one that
-// is new has to agree about the limit.
+// Check returns an error if a contender has no place in a line with this record. Only a new
+// contender has to agree with the limit.
 func (l admission) Check(r recordedLimit, isNew bool) error {
 	switch {
 	case isNew && !l.Any && r.Limit != l.Limit:
@@ -79,37 +72,35 @@ func (l admission) Check(r recordedLimit, isNew bool) error {
 	return nil
 }
 
-// Room implements [line.Rule]. To count contenders is enough where it is recorded that none
-// has another weight than 1, nor will before that is taken back.
+// Room implements [line.Rule]. The number of contenders decides if the record says "unit": none has
+// another weight than 1, and none will before the word is removed.
 func (l admission) Room(contenders int, data string) bool {
-	r, _, err := parseSight(data)
+	r, _, err := parseCondition(data)
 	return err == nil && l.Check(r, true) == nil && l.Weight == 1 && r.Unit && contenders <= r.Limit
 }
 
-// Lists implements [line.Rule].
-func (l admission) Lists() bool { return l.Weight > 1 }
-
-// Announces implements [line.Rule]. A contender that was let in under a greater limit looks to
-// others as if it waited, and they would wait for its turn.
-func (l admission) Announces() bool { return true }
-
-// Claims implements [line.Rule].
-func (l admission) Claims() bool { return false }
+// Traits implements [line.Rule]. A holder that was granted its lease under a greater limit looks
+// like a waiter to others, and they would wait for its grant: so it announces the grant. The ID of
+// a lease has no order.
+func (l admission) Traits() line.Traits {
+	return line.Traits{Lists: l.Weight > 1, AnnouncesGrants: true, Unfenced: true}
+}
 
 // Downgrade implements [line.Rule].
 func (l admission) Downgrade(string) (line.Rule, string, bool) { return l, "", false }
 
-// manyBeside is the number of nodes of others that a contender watches, rather than all members.
+// manyBeside is the largest number of other nodes that a contender watches; if there would be more,
+// it watches all members.
 const manyBeside = 8
 
-// Locate implements [line.Rule]. The contenders that need not wait are the first in line; what the
-// others watch is decided by [follow] and [followWeights].
-func (l admission) Locate(s line.Sight, own, guid string) line.Position {
+// Locate implements [line.Rule]. The first in line need not wait, as far as the limit goes. For the
+// others, [watchBehindUnits] and [watchBehindWeights] choose the nodes to watch.
+func (l admission) Locate(s line.Snapshot, own, guid string) line.Position {
 	var p line.Position
 	me, weight, _ := nodes.ParseLease(own)
 	prefix := l.Prefix(guid)
 	ahead := 0
-	var others []lease // those ahead
+	var others []lease // the contenders ahead
 	for _, name := range s.Names {
 		if name == own {
 			p.Present = true
@@ -123,14 +114,14 @@ func (l admission) Locate(s line.Sight, own, guid string) line.Position {
 		case strings.HasPrefix(name, prefix):
 			p.Zombies = append(p.Zombies, name)
 		case nodes.Compare(me.Number, c, me) > 0:
-			p.Announce = true
+			p.AnnounceGrant = true
 		default:
 			p.Ahead++
 			ahead = min(ahead+w, nodes.MaxLimit+1)
 			others = append(others, lease{c, w})
 		}
 	}
-	r, since, err := parseSight(s.Data)
+	r, since, err := parseCondition(s.Data)
 	if err == nil {
 		err = l.Check(r, s.New)
 	}
@@ -139,40 +130,41 @@ func (l admission) Locate(s line.Sight, own, guid string) line.Position {
 	case err != nil:
 		p.Err = err
 	case l.Weight > 1 && (r.Unit || s.Unproven && s.Czxid != 0 && since > s.Czxid):
-		p.Invalid = true // others have counted it for one, or may have by the record that it found
+		p.Invalid = true // others have counted it as 1, or may have
 	case ahead+weight <= r.Limit:
 		p.Ahead = 0
 	default:
 		slices.SortFunc(others, func(a, b lease) int { return nodes.Compare(me.Number, a.Contender, b.Contender) })
 		if weight == 1 && ahead == len(others) {
-			p.Watch, p.Beside = follow(others, r.Limit)
+			p.Watch, p.Beside = watchBehindUnits(others, r.Limit)
 		} else {
-			p.Watch, p.Beside = followWeights(others, ahead-r.Limit)
+			p.Watch, p.Beside = watchBehindWeights(others, ahead-r.Limit)
 		}
 	}
 	return p
 }
 
-// A lease is a contender, and its weight.
+// A lease is a contender with its weight.
 type lease struct {
 	nodes.Contender
 	weight int
 }
 
-// follow returns what a waiter behind units watches.
+// watchBehindUnits returns the targets of a waiter if all contenders ahead have the weight 1.
 //
-//   - The first that waits has room when any of those ahead has left: it watches all of them.
-//   - The second has room when any two of those ahead have left, whatever the first waiter does: it watches
-//     all of them but the oldest. When the oldest leaves first, as it mostly does, it lets in the
-//     first waiter. By then the second one watches all that it has to.
-//   - Every other watches the two that stand next ahead, which announce that they are let in, unless they
-//     leave before: so it learns that it is second now, and two go on at a time where many places are free.
+//   - The first waiter has room when any contender ahead has left: it watches all of them.
+//   - The second waiter has room when any two contenders ahead have left, whatever the first waiter
+//     does: it watches all of them except the oldest. The oldest mostly leaves first, and lets in
+//     the first waiter. Then the second waiter already watches all that it has to.
+//   - Every other waiter watches the two contenders directly ahead. They announce their grants,
+//     unless they leave before. So the waiter learns when it is the second, and where many places
+//     are free, two waiters proceed at a time.
 //
-// The first and the second watch all members instead, if these are many.
+// If the first and the second waiter would watch too many nodes, they watch all members instead.
 //
-// So a release wakes the waiter that it lets in, and the waiter that is second now. Where another
-// than the oldest leaves, it wakes the waiter between them as well.
-func follow(others []lease, limit int) (watch line.Target, beside []line.Target) {
+// So a release wakes the waiter that it lets in, and the waiter that is then the second. If another
+// than the oldest leaves, it also wakes the waiter between them.
+func watchBehindUnits(others []lease, limit int) (watch line.Target, beside []line.Target) {
 	last := len(others) - 1
 	switch more := len(others) - limit; {
 	case more > 1:
@@ -188,17 +180,18 @@ func follow(others []lease, limit int) (watch line.Target, beside []line.Target)
 	return line.Target{Node: others[last].Name}, beside
 }
 
-// followWeights returns what a waiter watches behind leases of any weights, which exceed the limit
-// by so much. The first that has to wait watches all members, because any departure may make room for it.
-// Every other watches
+// watchBehindWeights returns the targets of a waiter if contenders have any weights. excess is the
+// weight by which the contenders ahead exceed the limit. The first waiter watches all members,
+// because any departure may make room for it. Every other waiter watches
 //
-//   - its predecessor, which announces that it was let in;
-//   - each contender ahead whose departure makes room for all that stand ahead of it.
+//   - its predecessor, which announces its grant;
+//   - each contender ahead whose departure makes room for all the others ahead.
 //
-// So a departure wakes the contenders that it lets in, however many, and the next one behind them. A
-// waiter watches what it found when it last looked: if it moved up since, its predecessor's announcement,
-// or departure, wakes it. A first waiter that does not proceed may hold up the second, then.
-func followWeights(others []lease, excess int) (watch line.Target, beside []line.Target) {
+// So a departure wakes all the contenders that it lets in, and the next one behind them. A waiter
+// chooses its targets by its newest list: if it has moved up since, the announcement or the
+// departure of its predecessor wakes it. Then a first waiter that does not proceed may hold up the
+// second.
+func watchBehindWeights(others []lease, excess int) (watch line.Target, beside []line.Target) {
 	if excess <= 0 {
 		return line.Target{Until: line.Members}, nil
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/zkactors/zkactors/internal/check"
 	"github.com/zkactors/zkactors/primitives/internal/line"
 	"github.com/zkactors/zkactors/primitives/internal/nodes"
+	"github.com/zkactors/zkactors/primitives/internal/recipe"
 )
 
 func TestLeaseNames(t *testing.T) {
@@ -46,7 +47,7 @@ func TestLeaseNames(t *testing.T) {
 	}
 	numbers := []string{"b-lease-2147483646", "a-lease-9-2147483647", "d-lease--2147483648", "c-lease-2--2147483647"}
 	mixed := []string{numbers[2], "config", numbers[0], numbers[3], "lock-0000000001", numbers[1]}
-	check.EqualSlices(t, (admission{}).Line(mixed), numbers, "the line is")
+	check.EqualSlices(t, recipe.Map(sortLeases(mixed), func(c nodes.Contender) string { return c.Name }), numbers, "the line is")
 }
 
 func TestRecords(t *testing.T) {
@@ -91,7 +92,7 @@ func TestLeasesLocate(t *testing.T) {
 		{what: "not in line", rule: unit, own: ownUnit, names: []string{a}, data: "3 unit", want: line.Position{Ahead: 1}},
 		{what: "not in line, and of another mind", rule: unit, own: ownUnit, names: nil, data: "4 unit", isNew: true},
 		{what: "the last that fits", rule: unit, own: ownUnit, names: []string{b, ownUnit, a}, data: "3 unit", want: line.Position{Present: true}},
-		{what: "somebody behind is told", rule: unit, own: ownUnit, names: []string{behind, b, ownUnit, a}, data: "3 unit", want: line.Position{Present: true, Announce: true}},
+		{what: "somebody behind is told", rule: unit, own: ownUnit, names: []string{behind, b, ownUnit, a}, data: "3 unit", want: line.Position{Present: true, AnnounceGrant: true}},
 		{what: "the first that waits", rule: unit, own: ownUnit, names: []string{c, b, ownUnit, a}, data: "3 unit", want: line.Position{Present: true, Ahead: 3, Watch: line.Target{Node: c}, Beside: gone(a, b)}},
 		{what: "the second that waits", rule: unit, own: ownUnit, names: []string{heavy, b, ownUnit, a}, data: "3 unit", want: line.Position{Present: true, Ahead: 3, Watch: changed(heavy), Beside: gone(a, b)}},
 		{what: "the second behind units", rule: unit, own: ownUnit, names: []string{c, "0-lease-0000000000", b, ownUnit, a}, data: "3 unit", want: line.Position{Present: true, Ahead: 4, Watch: line.Target{Node: c}, Beside: gone(a, b)}},
@@ -111,7 +112,7 @@ func TestLeasesLocate(t *testing.T) {
 		{what: "others have counted it for one", rule: two, own: ownTwo, names: []string{a, ownTwo}, data: "3 unit", want: line.Position{Present: true, Ahead: 1, Invalid: true}},
 		{what: "foreign children", rule: unit, own: ownUnit, names: []string{"config", "log-0000000001", "lease-x", c, b, ownUnit}, data: "3 unit", want: line.Position{Present: true}},
 		{what: "zombies", rule: unit, own: ownUnit, names: []string{own(unit, "0000000002"), ownUnit, own(unit, "0000000007"), a, b}, data: "3 unit", want: line.Position{Present: true, Zombies: []string{own(unit, "0000000002"), own(unit, "0000000007")}}},
-		{what: "numbers that wrap", rule: unit, own: own(unit, "-2147483647"), names: []string{"a-lease-2147483647", own(unit, "-2147483647"), "b-lease--2147483648", "z-lease--2147483646"}, data: "2 unit", want: line.Position{Present: true, Ahead: 2, Announce: true, Watch: line.Target{Node: "b-lease--2147483648"}, Beside: gone("a-lease-2147483647")}},
+		{what: "numbers that wrap", rule: unit, own: own(unit, "-2147483647"), names: []string{"a-lease-2147483647", own(unit, "-2147483647"), "b-lease--2147483648", "z-lease--2147483646"}, data: "2 unit", want: line.Position{Present: true, Ahead: 2, AnnounceGrant: true, Watch: line.Target{Node: "b-lease--2147483648"}, Beside: gone("a-lease-2147483647")}},
 		{what: "numbers that wrap, further back", rule: unit, own: own(unit, "-2147483647"), names: []string{"a-lease-2147483647", own(unit, "-2147483647"), "b-lease--2147483648"}, data: "1 unit", want: line.Position{Present: true, Ahead: 2, Watch: line.Target{Node: "b-lease--2147483648"}}},
 		{what: "weights that overflow", rule: unit, own: ownUnit, names: []string{"a-lease-1000000000-0000000001", "b-lease-1000000000-0000000002", "c-lease-1000000000-0000000003", ownUnit}, data: "1000000000", want: line.Position{
 			Present: true, Ahead: 3, Watch: changed("c-lease-1000000000-0000000003"),
@@ -126,7 +127,7 @@ func TestLeasesLocate(t *testing.T) {
 		{what: "less than the weight since", rule: two, own: ownTwo, names: []string{ownTwo, a}, data: "1", want: line.Position{Present: true, Ahead: 1}, limit: true},
 		{what: "no limit", rule: unit, own: ownUnit, names: []string{ownUnit}, data: "many", want: line.Position{Present: true}, limit: true},
 	} {
-		got := row.rule.Locate(line.Sight{Names: row.names, Data: row.data, New: row.isNew}, row.own, guid)
+		got := row.rule.Locate(line.Snapshot{Names: row.names, Data: row.data, New: row.isNew}, row.own, guid)
 		check.Equal(t, errors.Is(got.Err, ErrLimit), row.limit, row.what, "refused:", got.Err)
 		got.Err = nil
 		check.True(t, slices.Equal(got.Zombies, row.want.Zombies) && fmt.Sprint(got) == fmt.Sprint(row.want), "%s:\n%+v, want\n%+v", row.what, got, row.want)
@@ -166,7 +167,8 @@ func heavies(n int) (names []string) {
 	return names
 }
 
-// TestRecordNewerThanNode: what a contender of weight 2 finds when it looks may have been another record when its node was created.
+// TestRecordNewerThanNode: what a contender of weight 2 finds when it looks may have been another
+// record when its node was created.
 func TestRecordNewerThanNode(t *testing.T) {
 	for _, row := range []struct {
 		weight   int
@@ -187,7 +189,7 @@ func TestRecordNewerThanNode(t *testing.T) {
 		if row.weight == 1 {
 			own = "_c_g-lease-0000000000"
 		}
-		p := admission{Limit: 3, Weight: row.weight}.Locate(line.Sight{Names: []string{own}, Data: row.record, Unproven: row.unproven, Czxid: row.czxid}, own, "g")
+		p := admission{Limit: 3, Weight: row.weight}.Locate(line.Snapshot{Names: []string{own}, Data: row.record, Unproven: row.unproven, Czxid: row.czxid}, own, "g")
 		check.True(t, p.Present && p.Err == nil && p.Invalid == row.invalid, "%+v: %+v", row, p)
 	}
 }

@@ -68,7 +68,8 @@ func TestBadInput(t *testing.T) {
 	})
 }
 
-// TestCost counts the requests of a cycle on a warm path. The second one of a session looks around for those that follow.
+// TestCost counts the requests of a cycle on a warm path. The second one of a session looks around
+// for those that follow.
 func TestCost(t *testing.T) {
 	for _, row := range []struct {
 		weight       int
@@ -112,7 +113,8 @@ func TestCost(t *testing.T) {
 	}
 }
 
-// TestManyShareTransactions: leases of many semaphores in one session are created together, and given back together.
+// TestManyShareTransactions: leases of many semaphores in one session are created together, and
+// given back together.
 func TestManyShareTransactions(t *testing.T) {
 	const many = 64
 	inBubble(t, 1, func(t *testing.T, srv *zktest.Server, all []*session.Session) {
@@ -440,8 +442,8 @@ func TestThrottled(t *testing.T) {
 	}
 }
 
-// TestThrottledAnnouncement: a holder announces itself also where that was throttled, or the list before
-// it. The next waiter would wait for the frozen one otherwise.
+// TestThrottledAnnouncement: a holder announces itself also where that was throttled, or the list
+// before it. The next waiter would wait for the frozen one otherwise.
 func TestThrottledAnnouncement(t *testing.T) {
 	for _, m := range []zktest.Match{{Op: zktest.OpSetData}, {Op: zktest.OpGetChildren2, Path: path + "/leases", Skip: 1}} {
 		runInBubble(t, m.Op.String(), 6, func(t *testing.T, srv *zktest.Server, all []*session.Session) {
@@ -522,8 +524,8 @@ func TestWakeUps(t *testing.T) {
 	})
 }
 
-// TestHandedOnTogether: many places that become free at once are handed on two at a time. A holder that
-// leaves within a round trip announces nothing.
+// TestHandedOnTogether: many places that become free at once are handed on two at a time. A holder
+// that leaves within a round trip announces nothing.
 func TestHandedOnTogether(t *testing.T) {
 	const trip = 10 * time.Millisecond
 	for _, row := range []struct {
@@ -566,8 +568,8 @@ func awaitHeld(t *testing.T, l *semaphore.Lease) {
 	zktest.Await(t, l.Events(), func(ev semaphore.Event) bool { _, yes := ev.(semaphore.Acquired); return yes })
 }
 
-// TestLimitLoweredWhileListing: the limit that counts is that of the moment of the list, also if the session
-// has heard that it is another, and not yet which.
+// TestLimitLoweredWhileListing: the limit that counts is that of the moment of the list, also if
+// the session has heard that it is another, and not yet which.
 func TestLimitLoweredWhileListing(t *testing.T) {
 	inBubble(t, 4, func(t *testing.T, srv *zktest.Server, all []*session.Session) {
 		leases := inTurn(t, 3, all...)
@@ -583,8 +585,8 @@ func TestLimitLoweredWhileListing(t *testing.T) {
 	})
 }
 
-// TestLimitLoweredWhileJoining is the same for a contender that is counted, and needs no list: whether or not its
-// session follows the limit by then.
+// TestLimitLoweredWhileJoining is the same for a contender that is counted, and needs no list:
+// whether or not its session follows the limit by then.
 func TestLimitLoweredWhileJoining(t *testing.T) {
 	for _, before := range []int{1, 3} {
 		runInBubble(t, fmt.Sprint(before), 3, func(t *testing.T, srv *zktest.Server, all []*session.Session) {
@@ -605,8 +607,9 @@ func TestLimitLoweredWhileJoining(t *testing.T) {
 	}
 }
 
-// TestRecordMadeAnew: a session knows a record without "unit", which was made anew with "unit" since. A heavy lease of that
-// session is counted for one by others, so it has to stand behind these. The record that it reads may have been corrected by then.
+// TestRecordMadeAnew: a session knows a record without "unit", which was made anew with "unit"
+// since. A heavy lease of that session is counted for one by others, so it has to stand behind
+// these. The record that it reads may have been corrected by then.
 func TestRecordMadeAnew(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, srv *zktest.Server, all []*session.Session) {
 		acquire(t, all[0], 3, weight(3)).Close()
@@ -907,8 +910,8 @@ func TestReentered(t *testing.T) {
 	})
 }
 
-// TestReenteredBehindAWaiter: there is room for the lease that is asked for within another, but not before
-// that is released, because a waiter ahead of it has to have room first.
+// TestReenteredBehindAWaiter: there is room for the lease that is asked for within another, but not
+// before that is released, because a waiter ahead of it has to have room first.
 func TestReenteredBehindAWaiter(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, _ *zktest.Server, all []*session.Session) {
 		ctx, s := t.Context(), all[0]

@@ -16,11 +16,12 @@ const (
 )
 
 // Await receives from the channel until a value satisfies is, and returns that value. If is is nil,
-// the next value does. Values before it are discarded.
+// Await returns the next value. Earlier values are discarded.
 //
-// If the channel is closed before, or no such value arrives within 30 s, the test fails, with the
-// values that arrived: Await must be called on the goroutine of the test, as [testing.TB.Fatal]. In a
-// bubble of package testing/synctest, the 30 s pass at once when nothing else can happen.
+// If the channel is closed first, or no such value arrives within 30 s, the test fails and prints
+// the values that arrived. Await must be called on the goroutine of the test, like
+// [testing.TB.Fatal]. In a bubble of package testing/synctest, the 30 s pass at once when nothing
+// else can happen.
 func Await[Ev any](tb testing.TB, events <-chan Ev, is func(Ev) bool) Ev {
 	tb.Helper()
 	limit := time.NewTimer(awaitLimit)

@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// A Clock tells a [Server] the time. The default is that of package time,
-// which inside of a testing/synctest bubble is the bubble's.
+// A Clock gives a [Server] the time. The default is the clock of package time, which is the
+// bubble's clock inside a testing/synctest bubble.
 type Clock interface {
 	// Now returns the time.
 	Now() time.Time
@@ -25,9 +25,8 @@ func (systemClock) AfterFunc(d time.Duration, f func()) func() bool {
 	return time.AfterFunc(d, f).Stop
 }
 
-// A ManualClock is a [Clock] that stands still but for [ManualClock.Advance].
-// Its zero value is ready, and stands at the beginning of the year 2000. It is
-// safe for concurrent use.
+// A ManualClock is a [Clock] that moves only when [ManualClock.Advance] is called. Its zero value
+// is ready, and stands at the beginning of the year 2000. It is safe for concurrent use.
 type ManualClock struct {
 	mu     sync.Mutex
 	passed time.Duration
@@ -63,8 +62,8 @@ func (c *ManualClock) AfterFunc(d time.Duration, f func()) func() bool {
 	}
 }
 
-// Advance moves the clock by d. What was to happen meanwhile has happened when
-// it returns, in order, each at its time.
+// Advance moves the clock by d. When it returns, all functions that were due meanwhile have run, in
+// order, each at its time.
 func (c *ManualClock) Advance(d time.Duration) {
 	c.mu.Lock()
 	end := c.passed + d

@@ -61,6 +61,7 @@ func moved(t *testing.T, from, to string) string {
 // between replicas.
 func TestConformanceOfMovedSessions(t *testing.T) {
 	t.Parallel()
+	onlyDebian(t)
 	ens := StartEnsemble(t, 3, NoSync())
 	srv := Start(t, Replicas(3, 0), Timeouts(time.Second, time.Minute))
 	leader := ens.Leader()

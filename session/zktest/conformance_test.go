@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -26,7 +27,7 @@ type step struct {
 
 	// do stands for what is not one request and its answer.
 	do func(w *world, who string) string
-	// silent is for what is not answered.
+	// silent is for what some servers do not answer.
 	silent bool
 }
 
@@ -92,18 +93,30 @@ func (w *world) play(st step) string {
 			xid = c.xid
 		}
 		c.sendAs(xid, st.op, st.arg)
+		if st.silent {
+			c.sendAs(xidPing, OpPing, nil)
+		}
+		a, err := c.receive()
 		switch {
-		case st.silent:
+		case err != nil:
+			w.tb.Fatalf("%s: %v", st.name(), err)
+		case st.silent && a.xid == xidPing && !a.gone:
 			out = "silence"
 		default:
-			a, err := c.receive()
-			if err != nil {
-				w.tb.Fatalf("%s: %v", st.name(), err)
+			gone := a.gone
+			out = w.scribe.answer(st.op, xid, a)
+			for st.silent && !gone {
+				last, err := c.receive()
+				check.Must(w.tb, err)
+				if gone = last.gone; gone {
+					out += ", and connection closed"
+				} else if a.err != codeUnimplemented {
+					break // that was the ping
+				}
 			}
-			if a.gone {
+			if gone {
 				delete(w.clients, who)
 			}
-			out = w.scribe.answer(st.op, xid, a)
 			if len(c.events) > 0 {
 				out = "after " + w.scribe.events(c.events, false) + ": " + out
 				c.events = nil
@@ -219,7 +232,7 @@ func checking(p string, v int32) step {
 	return ask(OpCheck, fmt.Sprintf("check %q %d", p, v), argVersion(p, v))
 }
 
-// unanswered is for the one request that ZooKeeper 3.8 does not answer: a check
+// unanswered is for the one request that ZooKeeper before 3.8.5 does not answer: a check
 // alone, if it succeeds.
 func unanswered(st step) step {
 	st.silent = true
@@ -499,7 +512,12 @@ func table() []step {
 		OpCreate, OpDelete, OpExists, OpGetData, OpSetData, OpGetACL, OpSetACL, OpGetChildren, OpSync, OpGetChildren2, OpMulti, OpCreate2,
 		OpCheckWatches, OpRemoveWatches, OpCreateContainer, OpCreateTTL, OpMultiRead, OpSetWatches2, OpGetEphemerals, OpGetAllChildren, OpAddWatch, OpCheck,
 	} {
-		add(raw(op, fmt.Sprintf("operation %d, empty", op), ""), raw(op, fmt.Sprintf("operation %d, no path", op), "\xff\xff\xff\xff\x00\x00\x00\x00"),
+		pathless := raw(op, fmt.Sprintf("operation %d, no path", op), "\xff\xff\xff\xff\x00\x00\x00\x00")
+		if op == OpAddWatch {
+			// ZooKeeper 3.6 to 3.8 cannot close a connection that has a watch on no path.
+			pathless = pathless.by("n")
+		}
+		add(raw(op, fmt.Sprintf("operation %d, empty", op), ""), pathless,
 			raw(op, fmt.Sprintf("operation %d, a path that is longer than all", op), "\x00\x00\x10\x00/p"),
 			raw(op, fmt.Sprintf("operation %d, a path of negative length", op), "\xff\xff\xff\xf0/p"))
 	}
@@ -562,6 +580,14 @@ func realFlags() EnsembleOption {
 
 const transcript = "testdata/conformance.txt"
 
+// recorded are the versions whose servers have been asked, too. Their answers stand in
+// testdata/versions.
+func recorded() []string { return []string{"3.5.10", "3.6.4", "3.7.2", "3.8.0", "3.8.6", "3.9.5"} }
+
+func transcriptOf(version string) string {
+	return filepath.Join("testdata", "versions", version+".txt")
+}
+
 var rewrite = flag.Bool("rewrite", false, "write down what a real server says to the table of conformance")
 
 // conformanceOptions are those under which the table is played. The shortest session is
@@ -572,16 +598,24 @@ func conformanceOptions() Option {
 	}
 }
 
+// A transcript has two lines for each step: its name, and what was answered.
+func readTranscript(t *testing.T, name string, steps []step) []string {
+	t.Helper()
+	want := check.Have(os.ReadFile(name))(t)
+	lines := strings.Split(strings.TrimSuffix(string(want), "\n"), "\n")
+	if 2*len(steps) != len(lines) {
+		t.Fatalf("%s: %d requests, but %d are recorded: run TestConformanceWithARealServer and TestConformanceOfVersions with -rewrite",
+			name, len(steps), len(lines)/2)
+	}
+	return lines
+}
+
 // TestConformance asks this server what a real one was asked, and compares what
 // they say.
 func TestConformance(t *testing.T) {
-	want := check.Have(os.ReadFile(transcript))(t)
-	lines := strings.Split(strings.TrimSuffix(string(want), "\n"), "\n")
 	ours := newWorld(t, Start(t, conformanceOptions()).Addrs()[0])
 	steps := table()
-	if 2*len(steps) != len(lines) {
-		t.Fatalf("%d requests, but %d are recorded: run TestConformanceWithARealServer with -rewrite", len(steps), len(lines)/2)
-	}
+	lines := readTranscript(t, transcript, steps)
 	for i, st := range steps {
 		name, real := lines[2*i], strings.TrimPrefix(lines[2*i+1], "\t")
 		if got := ours.play(st); name != st.name() || got != real {
@@ -590,12 +624,71 @@ func TestConformance(t *testing.T) {
 	}
 }
 
+// TestConformanceOfProfiles asks servers in memory what servers of their versions have been
+// recorded to answer. What no client of this library asks for may differ: the operations that are
+// named, so many times.
+func TestConformanceOfProfiles(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		version string
+		profile Profile
+		others  []string // what the requests have in their names that may be answered otherwise
+		differ  int
+		until   string // the first request that is not compared, as zxids differ from there on
+	}{
+		{"3.5.10", ZooKeeper35, []string{"create with no ACL at all", `checkWatches "/w" 2`}, 2, ""},
+		{"3.8.0", ZooKeeper380, []string{`"/sec/`}, 9, ""}, // Debian's has a patch that this one lacks (CVE-2024-23944)
+		{"3.8.6", ZooKeeper382, nil, 0, ""},
+		// Persistent watches beside others on their path (ZOOKEEPER-4466), and the deletion of
+		// containers by clients.
+		{"3.9.5", ZooKeeper39, []string{`"/w"`, `"/w/`, `"/later`, `"/own`, `"/sec/x`}, 37, `a: deleteContainer "/none"`},
+	} {
+		t.Run(tt.version, func(t *testing.T) {
+			ours := newWorld(t, Start(t, conformanceOptions(), WithProfile(tt.profile)).Addrs()[0])
+			steps := table()
+			lines := readTranscript(t, transcriptOf(tt.version), steps)
+			differ := 0
+			for i, st := range steps {
+				name, real := lines[2*i], strings.TrimPrefix(lines[2*i+1], "\t")
+				if name == tt.until {
+					break
+				}
+				got := ours.play(st)
+				if name == st.name() && got == real {
+					continue
+				}
+				differ++
+				if !slices.ContainsFunc(tt.others, func(other string) bool { return strings.Contains(name, other) }) {
+					t.Errorf("%d. %s\n\treal: %s: %s\n\tours: %s", i, st.name(), name, real, got)
+				}
+			}
+			check.Equal(t, differ, tt.differ, "answers that differ")
+		})
+	}
+}
+
+// startReal starts a server for the table.
+func startReal(t *testing.T, opts ...EnsembleOption) *Ensemble {
+	t.Helper()
+	// A greeting on a connection that has a session moves its expiry: to the next tick, if it asks
+	// for no time. Ticks are so long that none comes before the next request.
+	return StartEnsemble(t, 1, append(opts, NoSync(), TickTime(time.Hour), Setting("minSessionTimeout", "5000"), Setting("maxSessionTimeout", "10000"), realFlags())...)
+}
+
+// onlyDebian skips a comparison with the server in memory, which answers as Debian's package does,
+// if tests are run with another version.
+func onlyDebian(t *testing.T) {
+	t.Helper()
+	if version := os.Getenv(VersionVariable); version != "" {
+		t.Skipf("zktest: the server in memory is compared with Debian's version, not with %s", version)
+	}
+}
+
 // TestConformanceWithARealServer compares with a server that is there.
 func TestConformanceWithARealServer(t *testing.T) {
 	t.Parallel()
-	// A greeting on a connection that has a session moves its expiry: to the next tick, if it asks
-	// for no time. Ticks are so long that none comes before the next request.
-	ens := StartEnsemble(t, 1, NoSync(), TickTime(time.Hour), Setting("minSessionTimeout", "5000"), Setting("maxSessionTimeout", "10000"), realFlags())
+	onlyDebian(t)
+	ens := startReal(t)
 	srv := Start(t, conformanceOptions())
 	theirs, ours := newWorld(t, ens.Addr(0)), newWorld(t, srv.Addrs()[0])
 	var lines strings.Builder
@@ -611,9 +704,34 @@ func TestConformanceWithARealServer(t *testing.T) {
 	}
 }
 
+// TestConformanceOfVersions compares real servers with what servers of their versions have been
+// recorded to answer. So what differs between versions is known, and stays known.
+func TestConformanceOfVersions(t *testing.T) {
+	t.Parallel()
+	for _, version := range recorded() {
+		t.Run(version, func(t *testing.T) {
+			ens := startReal(t, Version(version))
+			defer ens.Close() // one at a time
+			theirs, steps := newWorld(t, ens.Addr(0)), table()
+			var lines strings.Builder
+			for _, st := range steps {
+				fmt.Fprintf(&lines, "%s\n\t%s\n", st.name(), theirs.play(st))
+			}
+			if *rewrite {
+				check.Must(t, os.WriteFile(transcriptOf(version), []byte(lines.String()), 0o600))
+			}
+			want := readTranscript(t, transcriptOf(version), steps)
+			for i, line := range strings.Split(strings.TrimSuffix(lines.String(), "\n"), "\n") {
+				check.True(t, line == want[i], "%d. %s\n\trecorded: %s\n\tsays: %s", i/2, steps[i/2].name(), want[i], line)
+			}
+		})
+	}
+}
+
 // TestConformanceAtRandom does the same with requests in any order.
 func TestConformanceAtRandom(t *testing.T) {
 	t.Parallel()
+	onlyDebian(t)
 	ens := StartEnsemble(t, 1, NoSync(), realFlags())
 	srv := Start(t, ReapEvery(time.Hour))
 	checks := 0

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -26,6 +27,14 @@ type EnsembleConfig struct {
 	// standalone server.
 	Servers int
 
+	// Version is the version of the servers, such as "3.9.5". It comes from Maven, once, into a
+	// folder below [os.UserCacheDir], and needs the programs mvn and java. The default is Debian's
+	// package, which is installed on this machine.
+	Version string
+
+	// Versions are the versions of the single servers, instead of Version, where they differ.
+	Versions []string
+
 	// Dir is the directory of the servers' data, configuration and logs; it
 	// must be empty or missing, and stays. By default it is a temporary
 	// directory that Close removes.
@@ -36,23 +45,24 @@ type EnsembleConfig struct {
 	// whatever it is.
 	TickTime time.Duration
 
-	// SyncLimit is for how many ticks servers bear each other's silence: a
-	// follower that is cut off from the leader goes on answering reads and
-	// pings for about that long. The default is 20.
+	// SyncLimit is the number of ticks for which servers bear each other's silence: a follower that
+	// is cut off from the leader goes on answering reads and pings for about that long. The default
+	// is 20.
 	SyncLimit int
 
-	// InitLimit is within how many ticks a follower must have caught up. The
-	// default is 100.
+	// InitLimit is the number of ticks within which a follower must have caught up. The default is
+	// 100.
 	InitLimit int
 
 	// NoSync acknowledges writes before they are on the disk.
 	NoSync bool
 
-	// DirectLinks lets the servers talk to each other without proxies between
-	// them. It is for benchmarks: nothing can be cut then.
+	// DirectLinks lets the servers talk to each other without proxies between them. It is for
+	// benchmarks: links cannot be cut then.
 	DirectLinks bool
 
-	// Settings are further lines of the servers' configuration, by key.
+	// Settings are further lines of the servers' configuration, by key. With leaderServes=no in an
+	// ensemble, the leader answers no client and no four letter word.
 	Settings map[string]string
 
 	// JVMFlags are further arguments of java.
@@ -78,6 +88,14 @@ func (c EnsembleConfig) validate() error {
 	if c.Servers < 0 {
 		errs = append(errs, fmt.Errorf("zktest: negative Servers %d", c.Servers))
 	}
+	if n := len(c.Versions); n > 0 && n != c.Servers {
+		errs = append(errs, fmt.Errorf("zktest: %d Versions for %d Servers", n, c.Servers))
+	}
+	for _, version := range append([]string{c.Version}, c.Versions...) {
+		if _, err := parseVersion(version); err != nil {
+			errs = append(errs, err)
+		}
+	}
 	if c.TickTime < time.Millisecond {
 		errs = append(errs, fmt.Errorf("zktest: TickTime %v is under 1ms", c.TickTime))
 	}
@@ -87,8 +105,26 @@ func (c EnsembleConfig) validate() error {
 	return errors.Join(errs...)
 }
 
+// version returns the version of server i.
+func (c EnsembleConfig) version(i int) string {
+	if len(c.Versions) > 0 {
+		return c.Versions[i]
+	}
+	return c.Version
+}
+
 // An EnsembleOption changes what [StartEnsemble] starts.
 type EnsembleOption func(*EnsembleConfig)
+
+// Version sets [EnsembleConfig.Version].
+func Version(version string) EnsembleOption {
+	return func(c *EnsembleConfig) { c.Version = version }
+}
+
+// Versions sets [EnsembleConfig.Versions].
+func Versions(versions ...string) EnsembleOption {
+	return func(c *EnsembleConfig) { c.Versions = versions }
+}
 
 // TickTime sets [EnsembleConfig.TickTime].
 func TickTime(d time.Duration) EnsembleOption {
@@ -110,8 +146,8 @@ func DirectLinks() EnsembleOption {
 	return func(c *EnsembleConfig) { c.DirectLinks = true }
 }
 
-// DataIn puts the servers' data in a directory of its own below dir, such as
-// /dev/shm, which goes with the ensemble.
+// DataIn puts the servers' data in a directory of its own below dir, such as /dev/shm. The
+// directory is removed with the ensemble.
 func DataIn(dir string) EnsembleOption {
 	return func(c *EnsembleConfig) { c.Dir = dir }
 }
@@ -147,43 +183,40 @@ type Ensemble struct {
 	dir     string
 	ownDir  bool
 	servers []*realServer
-	links   map[[2]int]*link // by who connects to whom
+	links   map[[2]int]*link // by the server that connects, and its target
 
 	close func()
 }
 
-// Installed returns nil if real servers can be started here. Otherwise its error says
-// in one line what is missing and how to get it.
-func Installed() error {
-	if _, err := findJava(); err != nil {
-		return fmt.Errorf("zktest: ZooKeeper is not installed (%w); to get it: %s", err, howToInstall)
-	}
-	return nil
-}
-
-const howToInstall = "apt-get install -y --no-install-recommends zookeeper"
-
 // StartEnsemble starts n servers, and returns when all of them serve. They end
 // with the test, which fails if they cannot be started.
 //
-// Where ZooKeeper is not installed, and with -short, the test is skipped; but
-// see [RequireVariable].
+// Where ZooKeeper is not installed, or a version is not available, and with -short, the test is
+// skipped; but see [RequireVariable] and [RequireVersionsVariable]. If the test names no version,
+// [VersionVariable] names it.
 func StartEnsemble(tb testing.TB, n int, opts ...EnsembleOption) *Ensemble {
 	tb.Helper()
-	required := os.Getenv(RequireVariable) == "1"
-	if testing.Short() && !required {
-		tb.Skip("zktest: real servers are not started with -short")
-	}
-	if err := Installed(); err != nil {
-		if required {
-			tb.Fatal(err)
-		}
-		tb.Skip(err)
-	}
 	config := EnsembleConfig{Servers: n}
 	for _, o := range opts {
 		o(&config)
 	}
+	if config.Version == "" && config.Versions == nil {
+		config.Version = os.Getenv(VersionVariable)
+	}
+	variable := RequireVariable
+	if config.Version != "" || config.Versions != nil {
+		variable = RequireVersionsVariable
+	}
+	required := os.Getenv(variable) == "1"
+	if testing.Short() && !required {
+		tb.Skip("zktest: real servers are not started with -short")
+	}
+	config = config.withDefaults()
+	if err := config.validate(); err != nil {
+		tb.Fatal(err)
+	}
+	programs, err := config.programs(tb.Context())
+	obtained(tb, err)
 	if config.Dir == "" {
 		config.Dir = tb.TempDir()
 	} else {
@@ -198,27 +231,30 @@ func StartEnsemble(tb testing.TB, n int, opts ...EnsembleOption) *Ensemble {
 			}
 		})
 	}
-	e, err := newEnsemble(config, tb)
-	if err != nil {
+	e, err := newEnsemble(config, programs, tb)
+	if err != nil && required {
 		tb.Fatal(err)
 	}
+	obtained(tb, err)
 	tb.Cleanup(e.Close)
 	return e
 }
 
 // NewEnsemble is [StartEnsemble] for programs that are not tests.
 func NewEnsemble(config EnsembleConfig) (*Ensemble, error) {
-	return newEnsemble(config, nil)
-}
-
-func newEnsemble(config EnsembleConfig, tb testing.TB) (_ *Ensemble, err error) {
 	config = config.withDefaults()
 	if err := config.validate(); err != nil {
 		return nil, err
 	}
-	if err := Installed(); err != nil {
+	programs, err := config.programs(context.Background())
+	if err != nil {
 		return nil, err
 	}
+	return newEnsemble(config, programs, nil)
+}
+
+// newEnsemble starts an ensemble of a valid configuration. programs has the program of each server.
+func newEnsemble(config EnsembleConfig, programs []program, tb testing.TB) (_ *Ensemble, err error) {
 	e := &Ensemble{config: config, tb: tb, dir: config.Dir, links: make(map[[2]int]*link)}
 	e.close = sync.OnceFunc(e.shutdown)
 	defer func() {
@@ -236,7 +272,7 @@ func newEnsemble(config EnsembleConfig, tb testing.TB) (_ *Ensemble, err error) 
 		return nil, err
 	}
 	for i := range config.Servers {
-		s, err := newRealServer(i, filepath.Join(e.dir, "server-"+strconv.Itoa(i)))
+		s, err := newRealServer(i, filepath.Join(e.dir, "server-"+strconv.Itoa(i)), programs[i])
 		if err != nil {
 			return nil, err
 		}
@@ -275,7 +311,7 @@ func (e *Ensemble) connect() error {
 	return nil
 }
 
-// peers returns the lines that tell server i about the ensemble. It knows the
+// peers returns the lines of the configuration that describe the ensemble to server i. It knows the
 // others only by the near ends of its links.
 func (e *Ensemble) peers(i int) []string {
 	if len(e.servers) == 1 {
@@ -301,11 +337,44 @@ func (e *Ensemble) start(ctx context.Context, servers ...*realServer) error {
 		}
 	}
 	for _, s := range servers {
-		if err := s.awaitServing(ctx); err != nil {
+		if err := s.awaitServing(ctx, e.hiddenLeader); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// hiddenLeader returns the leader of an ensemble with leaderServes=no, or -1. Such a leader refuses
+// clients and four letter words, as a server without a leader does. While a follower serves, no
+// other server refuses them.
+func (e *Ensemble) hiddenLeader() int {
+	if e.config.Settings["leaderServes"] != "no" || len(e.servers) == 1 {
+		return -1
+	}
+	refusing, others, serves := -1, 0, false
+	for i, status := range e.statuses() {
+		serves = serves || status.serves
+		if status.refuses {
+			refusing = i
+			others++
+		}
+	}
+	// A follower that has not noticed yet that its leader is gone serves as well. Only a leader
+	// listens for followers.
+	if others != 1 || !serves || !listens(e.servers[refusing].quorum.addr) {
+		return -1
+	}
+	return refusing
+}
+
+// listens reports whether connections are taken at addr.
+func listens(addr string) bool {
+	conn, err := net.DialTimeout("tcp", addr, wordTimeout)
+	if err != nil {
+		return false
+	}
+	_ = conn.Close() // it was made for this alone
+	return true
 }
 
 // check fails the test, if there is one, with err, if it is one.
@@ -360,9 +429,12 @@ func (e *Ensemble) LeaderContext(ctx context.Context) (int, error) {
 	for {
 		leader, newest := -1, int64(-1)
 		for i, status := range e.statuses() {
-			if status.leads && status.epoch > newest {
-				leader, newest = i, status.epoch
+			if status.leads && status.epoch() > newest {
+				leader, newest = i, status.epoch()
 			}
+		}
+		if leader < 0 {
+			leader = e.hiddenLeader()
 		}
 		if leader >= 0 {
 			return leader, nil
@@ -373,12 +445,25 @@ func (e *Ensemble) LeaderContext(ctx context.Context) (int, error) {
 	}
 }
 
-// statuses asks all servers at once, as one that is paused takes its time.
+// Proposals returns how many transactions have been committed in the present reign, as the leader
+// reports it; 0 if there is no leader. All versions count them, by their zxids.
+func (e *Ensemble) Proposals() int {
+	const counter = 1<<32 - 1
+	newest := int64(0)
+	for _, status := range e.statuses() {
+		if status.leads {
+			newest = max(newest, status.zxid)
+		}
+	}
+	return int(newest & counter)
+}
+
+// statuses asks all servers at once, because a server that is paused takes its time.
 func (e *Ensemble) statuses() []serverStatus {
 	statuses := make([]serverStatus, len(e.servers))
 	var asked sync.WaitGroup
 	for i, s := range e.servers {
-		asked.Go(func() { statuses[i], _ = s.status() })
+		asked.Go(func() { statuses[i] = s.status() })
 	}
 	asked.Wait()
 	return statuses
@@ -396,18 +481,18 @@ func (e *Ensemble) Followers() []int {
 	return others
 }
 
-// Kill ends server i at once, as a crash does. It returns when it is gone.
+// Kill ends server i at once, as a crash does. It returns when the process is gone.
 func (e *Ensemble) Kill(i int) { e.servers[i].kill() }
 
-// Pause stops server i until it is resumed: it keeps its connections and says
-// nothing. It needs Unix: elsewhere it fails the test, and says so.
+// Pause stops server i until it is resumed: the server keeps its connections and sends nothing.
+// Pause needs Unix: elsewhere it fails the test, and reports why.
 func (e *Ensemble) Pause(i int) { e.check(e.servers[i].pause()) }
 
 // Resume ends [Ensemble.Pause].
 func (e *Ensemble) Resume(i int) { e.check(e.servers[i].resume()) }
 
-// Restart starts servers anew, with the data and the addresses that they had,
-// and returns when all of them serve. Those that run are killed first.
+// Restart starts servers anew, with the data and the addresses that they had, and returns when all
+// of them serve. Servers that run are killed first.
 func (e *Ensemble) Restart(servers ...int) {
 	ctx, cancel := context.WithTimeout(context.Background(), e.config.StartTimeout)
 	defer cancel()
@@ -428,20 +513,54 @@ func (e *Ensemble) RestartContext(ctx context.Context, servers ...int) error {
 	return e.start(ctx, all...)
 }
 
-// AwaitServing waits until server i serves clients.
-func (e *Ensemble) AwaitServing(ctx context.Context, i int) error {
-	return e.servers[i].awaitServing(ctx)
+// Version returns the version that server i has, or will have when it is restarted. The version of
+// Debian's package is "".
+func (e *Ensemble) Version(i int) string { return e.servers[i].version() }
+
+// Upgrade replaces server i by a server of another version, which may be older, over the same data.
+// It stops the server as an operator does, starts the other server, and returns when it serves. A
+// server that does not run is started. The test is skipped where the version is not available; but
+// see [RequireVersionsVariable].
+func (e *Ensemble) Upgrade(i int, version string) {
+	ctx, cancel := context.WithTimeout(context.Background(), e.config.StartTimeout+fetchTimeout)
+	defer cancel()
+	err := e.UpgradeContext(ctx, i, version)
+	if e.tb != nil {
+		e.tb.Helper()
+		obtained(e.tb, err)
+	}
+	e.check(err)
 }
 
-// CutLink lets nothing pass between servers i and j any more, as when a cable
-// is cut: their connections stay, and are silent. Clients reach both.
+// UpgradeContext is [Ensemble.Upgrade] with a context, and returns an error if the server does not
+// serve before it ends. If the version is not available, the error wraps [ErrVersion], and the
+// server continues to run.
+func (e *Ensemble) UpgradeContext(ctx context.Context, i int, version string) error {
+	p, err := obtain(ctx, version)
+	if err != nil {
+		return err
+	}
+	s := e.servers[i]
+	if err := s.stop(ctx); err != nil {
+		return err
+	}
+	s.become(p)
+	return e.start(ctx, s)
+}
+
+// AwaitServing waits until server i serves clients, or leads an ensemble with leaderServes=no.
+func (e *Ensemble) AwaitServing(ctx context.Context, i int) error {
+	return e.servers[i].awaitServing(ctx, e.hiddenLeader)
+}
+
+// CutLink loses everything that servers i and j send to each other, as when a cable is cut: their
+// connections stay open, and are silent. Clients reach both servers.
 func (e *Ensemble) CutLink(i, j int) {
 	e.link(i, j).cut(forward, backward)
 	e.link(j, i).cut(forward, backward)
 }
 
-// CutOneWay loses what server i sends to server j, and lets pass what j sends
-// to i.
+// CutOneWay loses what server i sends to server j, and forwards what j sends to i.
 func (e *Ensemble) CutOneWay(i, j int) {
 	e.link(i, j).cut(forward)
 	e.link(j, i).cut(backward)
@@ -477,9 +596,8 @@ func (e *Ensemble) ReleaseOneWay(i, j int) {
 	e.link(j, i).release(backward)
 }
 
-// HealLink ends what was done to the link between servers i and j. Connections
-// that were cut, or reset on one side, are closed, so that both sides make new
-// ones.
+// HealLink ends all faults of the link between servers i and j. Connections that were cut, or reset
+// on one side, are closed, so that both sides make new ones.
 func (e *Ensemble) HealLink(i, j int) {
 	e.link(i, j).heal()
 	e.link(j, i).heal()
@@ -527,7 +645,7 @@ func (e *Ensemble) FourLetterWord(i int, word string) (string, error) {
 	return fourLetterWord(e.servers[i].client.addr, word)
 }
 
-// Mntr returns what server i says of itself, such as zk_watch_count.
+// Mntr returns the values that server i reports about itself, such as zk_watch_count.
 func (e *Ensemble) Mntr(i int) map[string]string {
 	text, err := e.FourLetterWord(i, "mntr")
 	if err == nil && !strings.Contains(text, "\t") {
@@ -546,8 +664,8 @@ func (e *Ensemble) Mntr(i int) map[string]string {
 	return values
 }
 
-// Close ends all servers. It returns when they are gone, and may be called any
-// number of times.
+// Close ends all servers. It returns when their processes are gone, and may be called any number of
+// times.
 func (e *Ensemble) Close() { e.close() }
 
 func (e *Ensemble) shutdown() {

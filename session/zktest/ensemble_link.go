@@ -9,10 +9,10 @@ import (
 	"time"
 )
 
-// A server that does not run has linkDialTimeout to begin to listen, and one that runs has so many
-// times more. A follower must not be told that it is connected and then that it is not, only because the
-// leader is about to listen: it would elect again, while the leader waits for
-// it until InitLimit.
+// A server that does not run has linkDialTimeout to begin to listen, and a server that runs has
+// linkDialRounds times as long. A follower must not be connected and then disconnected only because
+// the leader is about to listen: it would elect again, while the leader waits for it until
+// InitLimit.
 const (
 	linkDialTimeout = time.Second
 	linkDialRounds  = 5
@@ -78,7 +78,7 @@ func newLink(quorum, election string, running func() bool) (*link, error) {
 	return l, nil
 }
 
-// addrs returns where to connect to for the quorum, and for elections.
+// addrs returns the addresses to connect to for the quorum, and for elections.
 func (l *link) addrs() []string {
 	var addrs []string
 	for _, listener := range l.listeners {

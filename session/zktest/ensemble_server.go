@@ -2,6 +2,7 @@ package zktest
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -19,13 +20,8 @@ import (
 	"time"
 )
 
-// What Debian's package zookeeper brings. The manifest of the first jar names
-// all that it needs, but for a logger.
-const (
-	serverJar = "/usr/share/java/zookeeper.jar"
-	loggerJar = "/usr/share/java/slf4j-simple.jar"
-	mainClass = "org.apache.zookeeper.server.quorum.QuorumPeerMain"
-)
+// mainClass is the Java class that runs a server of any version.
+const mainClass = "org.apache.zookeeper.server.quorum.QuorumPeerMain"
 
 // pollInterval is the time between two questions to a server that is starting.
 const pollInterval = 20 * time.Millisecond
@@ -33,14 +29,6 @@ const pollInterval = 20 * time.Millisecond
 // wordTimeout bounds the answer to a four letter word, which a paused server
 // does not give.
 const wordTimeout = 2 * time.Second
-
-// findJava returns the command that runs the servers.
-func findJava() (string, error) {
-	if _, err := os.Stat(serverJar); err != nil {
-		return "", err
-	}
-	return exec.LookPath("java")
-}
 
 // A realServer is a ZooKeeper server that runs, or may run again.
 type realServer struct {
@@ -50,6 +38,7 @@ type realServer struct {
 	client, quorum, election *port
 
 	mu      sync.Mutex
+	program program
 	flags   []string
 	process *serverProcess // nil before the first start
 }
@@ -60,8 +49,8 @@ type serverProcess struct {
 	exited  chan struct{} // closed when the process is gone
 }
 
-func newRealServer(index int, dir string) (*realServer, error) {
-	s := &realServer{index: index, dir: dir, log: filepath.Join(dir, "log")}
+func newRealServer(index int, dir string, p program) (*realServer, error) {
+	s := &realServer{index: index, dir: dir, log: filepath.Join(dir, "log"), program: p}
 	for _, p := range []**port{&s.client, &s.quorum, &s.election} {
 		var err error
 		if *p, err = reservePort(); err != nil {
@@ -126,7 +115,7 @@ func (s *realServer) configure(c EnsembleConfig, peers []string) error {
 		"-Dorg.slf4j.simpleLogger.showDateTime=true",
 		"-Dorg.slf4j.simpleLogger.dateTimeFormat=HH:mm:ss.SSS",
 		"-Dorg.slf4j.simpleLogger.showShortLogName=true",
-		// It would tell of every question whether the server serves yet.
+		// It would log every question whether the server serves yet.
 		"-Dorg.slf4j.simpleLogger.log.org.apache.zookeeper.server.NIOServerCnxn=warn",
 	}
 	if c.NoSync {
@@ -141,10 +130,6 @@ func (s *realServer) config() string { return filepath.Join(s.dir, "zoo.cfg") }
 
 // launch starts the server's process.
 func (s *realServer) launch() error {
-	java, err := findJava()
-	if err != nil {
-		return err
-	}
 	log, err := os.OpenFile(s.log, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err != nil {
 		return err
@@ -152,8 +137,8 @@ func (s *realServer) launch() error {
 	defer log.Close() //nolint:errcheck // the process has its own
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	args := append(slices.Clone(s.flags), "-cp", serverJar+":"+loggerJar, mainClass, s.config())
-	cmd := exec.Command(java, args...)
+	args := append(slices.Clone(s.flags), "-cp", strings.Join(s.program.classPath, string(filepath.ListSeparator)), mainClass, s.config())
+	cmd := exec.Command(s.program.java, args...)
 	cmd.Dir, cmd.Stdout, cmd.Stderr = s.dir, log, log
 	endWithParent(cmd)
 
@@ -210,6 +195,44 @@ func (s *realServer) kill() {
 	}
 }
 
+// stop ends the process as an operator does, and returns when it is gone. If it is not before ctx
+// ends, it is killed.
+func (s *realServer) stop(ctx context.Context) error {
+	p := s.running()
+	if p == nil {
+		return nil
+	}
+	// An error means that it has ended meanwhile.
+	_ = endProcess(p.process)
+	select {
+	case <-p.exited:
+		return nil
+	case <-ctx.Done():
+		s.kill()
+		return fmt.Errorf("zktest: server %d does not end: %w\n%s", s.index, context.Cause(ctx), s.tail())
+	}
+}
+
+// become makes the next process a server of another version.
+func (s *realServer) become(p program) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.program = p
+}
+
+// unfit returns an error if the server has ended because of its Java.
+func (s *realServer) unfit() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.program.unfit(s.tail())
+}
+
+func (s *realServer) version() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.program.version
+}
+
 func (s *realServer) pause() error  { return s.signal(pauseProcess) }
 func (s *realServer) resume() error { return s.signal(resumeProcess) }
 
@@ -221,16 +244,20 @@ func (s *realServer) signal(send func(*os.Process) error) error {
 	return send(p.process)
 }
 
-// awaitServing waits until the server answers its clients, and not only reads.
-func (s *realServer) awaitServing(ctx context.Context) error {
+// awaitServing waits until the server answers its clients, and not only reads, or is the leader
+// that answers no clients.
+func (s *realServer) awaitServing(ctx context.Context, hiddenLeader func() int) error {
 	for {
 		if s.running() == nil {
-			return fmt.Errorf("zktest: server %d has ended\n%s", s.index, s.tail())
+			return cmp.Or(s.unfit(), fmt.Errorf("zktest: server %d has ended\n%s", s.index, s.tail()))
 		}
-		if _, ok := s.status(); ok {
+		switch status := s.status(); {
+		case status.serves:
 			if known, err := s.verify(); known || err != nil {
 				return err
 			}
+		case status.refuses && hiddenLeader() == s.index:
+			return nil
 		}
 		if err := pause(ctx, pollInterval); err != nil {
 			return fmt.Errorf("zktest: server %d does not serve: %w\n%s", s.index, err, s.tail())
@@ -238,8 +265,8 @@ func (s *realServer) awaitServing(ctx context.Context) error {
 	}
 }
 
-// verify returns false if the answer does not say which server this is: one that elects again answers so for a
-// while. The error says that it is another one.
+// verify returns false if the answer does not say which server this is: a server that elects again
+// answers like that for a while. The error reports that it is another server.
 func (s *realServer) verify() (bool, error) {
 	text, err := fourLetterWord(s.client.addr, "conf")
 	if err != nil || !strings.Contains(text, "dataDir=") {
@@ -253,33 +280,37 @@ func (s *realServer) verify() (bool, error) {
 
 // A serverStatus is the state of a server in its own words.
 type serverStatus struct {
-	leads bool
-	epoch int64
+	serves  bool // reads and writes
+	refuses bool // clients, as it has no leader, or does not serve as one
+	leads   bool
+	zxid    int64 // of the newest transaction that it has
 }
 
-// status returns false unless the server serves reads and writes.
-func (s *realServer) status() (serverStatus, bool) {
+// epoch returns the number of the reign.
+func (s serverStatus) epoch() int64 { return s.zxid >> 32 }
+
+// status asks the server.
+func (s *realServer) status() serverStatus {
 	text, err := fourLetterWord(s.client.addr, "srvr")
 	if err != nil {
-		return serverStatus{}, false
+		return serverStatus{}
 	}
-	var status serverStatus
-	var serves bool
+	status := serverStatus{refuses: strings.Contains(text, "not currently serving requests")}
 	for line := range strings.Lines(text) {
 		key, value, _ := strings.Cut(strings.TrimSpace(line), ": ")
 		switch key {
 		case "Mode":
-			serves = value != "read-only"
+			status.serves = value != "read-only"
 			status.leads = value == "leader" || value == "standalone"
 		case "Zxid":
 			zxid, err := strconv.ParseInt(value, 0, 64)
 			if err != nil {
-				return serverStatus{}, false
+				return serverStatus{}
 			}
-			status.epoch = zxid >> 32
+			status.zxid = zxid
 		}
 	}
-	return status, serves
+	return status
 }
 
 // tail returns the end of the server's log.

@@ -11,7 +11,8 @@ import (
 	"github.com/zkactors/zkactors/internal/check"
 )
 
-// answering is a server that gives these answers, each to one question, and then the last again and again.
+// answering is a server that gives these answers, each to one question, and then the last again and
+// again.
 func answering(t *testing.T, answers ...string) *realServer {
 	t.Helper()
 	l := check.Have(net.Listen("tcp", "127.0.0.1:0"))(t)
@@ -35,8 +36,8 @@ func answering(t *testing.T, answers ...string) *realServer {
 	}
 }
 
-// TestServerThatElectsIsAwaited: a server that leaves its state between two questions, or refuses writes, is about to
-// serve. Only an answer of another process ends the wait.
+// TestServerThatElectsIsAwaited: a server that leaves its state between two questions, or refuses
+// writes, is about to serve. Only an answer of another process ends the wait.
 func TestServerThatElectsIsAwaited(t *testing.T) {
 	t.Parallel()
 	const (
@@ -61,14 +62,15 @@ func TestServerThatElectsIsAwaited(t *testing.T) {
 			t.Parallel()
 			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 			defer cancel()
-			err := answering(t, test.answers...).awaitServing(ctx)
+			err := answering(t, test.answers...).awaitServing(ctx, func() int { return -1 })
 			check.True(t, (err == nil) == test.served, "%v", err)
 		})
 	}
 }
 
-// TestLinkAwaitsLateLeader: a leader that runs and listens late keeps its followers. One that is told that it has lost
-// the connection elects again, and the leader waits for it until InitLimit.
+// TestLinkAwaitsLateLeader: a leader that runs and listens late keeps its followers. A follower
+// that learns that it has lost the connection elects again, and the leader waits for it until
+// InitLimit.
 func TestLinkAwaitsLateLeader(t *testing.T) {
 	t.Parallel()
 	leader := check.Have(reservePort())(t)

@@ -16,3 +16,6 @@ func pauseProcess(*os.Process) error {
 func resumeProcess(*os.Process) error {
 	return fmt.Errorf("zktest: cannot resume a server on %s: %w", runtime.GOOS, errors.ErrUnsupported)
 }
+
+// endProcess ends the process: there is no asking.
+func endProcess(p *os.Process) error { return p.Kill() }

@@ -81,6 +81,26 @@ func TestEnsembleServes(t *testing.T) {
 	})
 }
 
+// TestEnsembleWhoseLeaderServesNobody: such a leader is known by the others, and its successor too.
+func TestEnsembleWhoseLeaderServesNobody(t *testing.T) {
+	t.Parallel()
+	e := zktest.StartEnsemble(t, 3, zktest.NoSync(), zktest.Setting("leaderServes", "no"))
+	for range 2 {
+		leader := e.Leader()
+		text, err := e.FourLetterWord(leader, "srvr")
+		check.True(t, err == nil && !strings.Contains(text, "Mode:"), "the leader serves: %s, %v", text, err)
+		for _, follower := range e.Followers() {
+			conn := dial(t, 5*time.Second, e.Addr(follower))
+			check.Have(conn.Create(fmt.Sprint("/of-", follower, "-", leader), nil, 0, zk.WorldACL(zk.PermAll)))(t)
+		}
+		e.Kill(leader)
+		next := e.Leader()
+		check.True(t, next != leader, "server %d leads, but is dead", leader)
+		e.Restart(leader)
+		check.Equal(t, e.Leader(), next)
+	}
+}
+
 func TestEnsemblePause(t *testing.T) {
 	t.Parallel()
 	e := zktest.StartEnsemble(t, 3, zktest.NoSync())

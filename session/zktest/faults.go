@@ -66,7 +66,9 @@ const (
 	Both     Direction = iota
 	ToServer           // from the client to the server
 	ToClient           // from the server to the client
-	// ToClientButEvents stops replies, and lets watch notifications pass.
+	// ToClientButEvents stops replies, and lets watch notifications pass. So events overtake
+	// replies that were sent before them, which no server does: a client may see an event of a
+	// watch that it does not know yet to stand.
 	ToClientButEvents
 )
 
@@ -112,7 +114,7 @@ const (
 	OpSync            = wire.OpSync
 	OpPing            = wire.OpPing
 	OpGetChildren2    = wire.OpGetChildren2
-	OpCheck           = wire.OpCheck // also a transaction of nothing but checks, as sessions send for heartbeats
+	OpCheck           = wire.OpCheck // also a transaction that has only checks, as sessions send for heartbeats
 	OpMulti           = wire.OpMulti
 	OpCreate2         = wire.OpCreate2
 	OpReconfig        = wire.OpReconfig

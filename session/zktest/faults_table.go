@@ -37,8 +37,8 @@ func delayed(m Match, d time.Duration) fault {
 	return fault{match: m, what: verdict{delay: d}, name: "Delay"}
 }
 
-// A faultTable has the faults of a proxy, or of a server in memory, that have not hit. It is guarded by the lock of
-// these.
+// A faultTable has the faults of a proxy, or of a server in memory, that have not hit. It is
+// guarded by the lock of these.
 type faultTable struct {
 	open []*fault      // in the order in which they were asked for
 	none chan struct{} // closed when no fault is open; nil if no caller waits

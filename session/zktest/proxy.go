@@ -18,14 +18,12 @@ const proxyDialTimeout = 2 * time.Second
 // expiryTimeout bounds [Proxy.Expire], which needs a server that serves.
 const expiryTimeout = 30 * time.Second
 
-// A Proxy stands between clients and servers, one address for each server,
-// understands what passes, and does to it what [Faults] says. Four letter words
-// pass, too.
+// A Proxy stands between clients and servers, one address for each server, parses their messages,
+// and disturbs them as [Faults] documents. It forwards four letter words, too.
 //
-// A request is hit by at most one DropRequest, DropReply or Delay: by the one
-// that was asked for first among those that match it. What a client sent before
-// a request that is lost, or whose reply is, is served and answered; what it
-// sends after that on the same connection is lost.
+// A request is hit by at most one DropRequest, DropReply or Delay: by the fault that was requested
+// first among the faults that match it. What a client sent before a request that is lost, or whose
+// reply is, is served and answered; what it sends after that on the same connection is lost.
 //
 // While a direction is frozen, connections stay as they are: the end of one is
 // held back like everything else. When more than 4 MiB have been held on a
@@ -44,7 +42,7 @@ type Proxy struct {
 	refusing bool
 	accepted int // connections so far
 	conns    map[*proxyConn]struct{}
-	sessions map[int64]proxySession // those that are not known to be over
+	sessions map[int64]proxySession // sessions that are not known to be over
 	freezes  map[int64]proxyFreeze
 	latency  time.Duration
 	counts   Counts
@@ -195,16 +193,16 @@ func (p *Proxy) Addrs() []string {
 	return addrs
 }
 
-// Sessions returns the sessions that were opened through the proxy and that,
-// as far as it has seen, are not over.
+// Sessions returns the sessions that were opened through the proxy and that, as far as the proxy
+// has seen, are not over.
 func (p *Proxy) Sessions() []int64 {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return slices.Sorted(maps.Keys(p.sessions))
 }
 
-// Server returns the number of the server that the session is connected to,
-// and false if it is connected to none.
+// Server returns the number of the server that the session is connected to, and false if it is not
+// connected.
 func (p *Proxy) Server(session int64) (int, bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -301,8 +299,8 @@ func (p *Proxy) addFault(f fault) {
 // the connection has been cut.
 func (p *Proxy) AwaitFault(timeout time.Duration) error { return p.faults.await(&p.mu, timeout, nil) }
 
-// Latency delays everything that is sent from now on by d, each way. What is
-// sent without waiting for answers arrives without waiting for them.
+// Latency delays everything that is sent from now on by d, each way. Requests that are sent without
+// waiting for answers also arrive without waiting for them.
 func (p *Proxy) Latency(d time.Duration) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -323,14 +321,14 @@ func (p *Proxy) ResetRequests() {
 	clear(p.counts)
 }
 
-// StartTrace begins to record what passes, and forgets earlier records.
+// StartTrace begins to record the messages that pass, and discards earlier records.
 func (p *Proxy) StartTrace() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.tracing, p.trace = true, nil
 }
 
-// Trace returns what has passed since [Proxy.StartTrace].
+// Trace returns the messages that have passed since [Proxy.StartTrace].
 func (p *Proxy) Trace() []Record {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -34,7 +34,7 @@ type Config struct {
 	Tick time.Duration
 
 	// MinTimeout and MaxTimeout bound what clients can negotiate. The defaults
-	// are 2 and 20 ticks.
+	// are 2 and 20 ticks; with the profiles of ClickHouse Keeper, 10 s and 100 s.
 	MinTimeout, MaxTimeout time.Duration
 
 	// Latency is the time that each direction of a connection takes. Requests and
@@ -73,15 +73,19 @@ type Config struct {
 	// -2147483648, as ZooKeeper's documentation says.
 	StuckSequences bool
 
-	// Clock tells the time. The default is that of package time.
+	// Profile is the server whose answers are given. The default is ZooKeeper 3.8.0.
+	Profile Profile
+
+	// Clock gives the time. The default is the clock of package time.
 	Clock Clock
 }
 
 func (c Config) withDefaults() Config {
 	c.Addr = cmp.Or(c.Addr, "127.0.0.1:0")
 	c.Tick = cmp.Or(c.Tick, 500*time.Millisecond)
-	c.MinTimeout = cmp.Or(c.MinTimeout, 2*c.Tick)
-	c.MaxTimeout = cmp.Or(c.MaxTimeout, max(20*c.Tick, c.MinTimeout))
+	d := c.Profile.table()
+	c.MinTimeout = cmp.Or(c.MinTimeout, d.least, 2*c.Tick)
+	c.MaxTimeout = cmp.Or(c.MaxTimeout, max(cmp.Or(d.most, 20*c.Tick), c.MinTimeout))
 	c.Replicas = cmp.Or(c.Replicas, 1)
 	c.ReapInterval = cmp.Or(c.ReapInterval, time.Minute)
 	c.MaxRequest = cmp.Or(c.MaxRequest, 1<<20-1)
@@ -108,6 +112,9 @@ func (c Config) validate() error {
 	}
 	if c.GreetTimeout < time.Millisecond {
 		errs = append(errs, fmt.Errorf("zktest: GreetTimeout %v is under 1ms", c.GreetTimeout))
+	}
+	if !c.Profile.valid() {
+		errs = append(errs, fmt.Errorf("zktest: Profile %d: there is none", int(c.Profile)))
 	}
 	return errors.Join(errs...)
 }
@@ -146,20 +153,24 @@ func GreetTimeout(d time.Duration) Option { return func(c *Config) { c.GreetTime
 // StuckSequences sets [Config.StuckSequences].
 func StuckSequences() Option { return func(c *Config) { c.StuckSequences = true } }
 
+// WithProfile sets [Config.Profile].
+func WithProfile(p Profile) Option { return func(c *Config) { c.Profile = p } }
+
 // WithClock sets [Config.Clock].
 func WithClock(clock Clock) Option { return func(c *Config) { c.Clock = clock } }
 
 // A Server is a ZooKeeper server in memory, or several replicas of one, for
 // tests: without persistence, and without consensus. It implements [Faults].
 //
-// A request is hit by at most one fault: by the one that was asked for first
-// among those that match it. What a client sent before a request that is lost,
-// or whose reply is, is served and answered.
+// A request is hit by at most one fault: by the fault that was requested first among the faults
+// that match it. What a client sent before a request that is lost, or whose reply is, is served and
+// answered.
 //
 // A Server is safe for concurrent use, and must be closed.
 type Server struct {
 	// Immutable after NewServer.
 	config    Config
+	differs   *differences // of its profile
 	started   time.Time
 	secret    [16]byte
 	addrs     []string
@@ -187,7 +198,7 @@ type Server struct {
 	expiryAt    int64 // when expiry runs, in milliseconds since the start; 0 if it is not to
 	stopExpiry  func() bool
 	keep        time.Duration // how long nodes of expired sessions stay
-	later       timers        // whatever else is to happen once
+	later       timers        // everything else that is to happen once
 
 	faults    faultTable
 	frozen    map[int64]flow
@@ -223,16 +234,16 @@ func NewServer(config Config) (*Server, error) {
 	}
 	s := &Server{
 		config:    config,
+		differs:   config.Profile.table(),
 		started:   config.Clock.Now(),
 		done:      make(chan struct{}),
-		tree:      newTree(),
 		sessions:  make(map[int64]*session),
 		clients:   make(map[*conn]struct{}),
 		frozen:    make(map[int64]flow),
 		counts:    make(Counts),
 		bySession: make(map[int64]Counts),
 	}
-	s.tree.stuck = config.StuckSequences
+	s.tree = s.newTree()
 	if _, err := rand.Read(s.secret[:]); err != nil {
 		return nil, fmt.Errorf("zktest: secret: %w", err)
 	}
@@ -335,6 +346,9 @@ func (s *Server) roundUp(d, interval time.Duration) int64 {
 	unit := interval.Milliseconds()
 	return ((s.elapsed()+d.Milliseconds())/unit + 1) * unit
 }
+
+// Profile returns [Config.Profile].
+func (s *Server) Profile() Profile { return s.config.Profile }
 
 // Addrs returns the addresses of the replicas.
 func (s *Server) Addrs() []string { return append([]string(nil), s.addrs...) }

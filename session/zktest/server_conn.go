@@ -74,7 +74,7 @@ func newConn(s *Server, r *replica, nc net.Conn) *conn {
 		done:    make(chan struct{}),
 	}
 	host, _, err := net.SplitHostPort(nc.RemoteAddr().String())
-	if err == nil {
+	if err == nil && !s.differs.onlyDigest {
 		c.who = []identity{{"ip", host}}
 	}
 	c.out.changed.L = &c.out.mu
@@ -236,14 +236,14 @@ func (c *conn) pause(d time.Duration) bool {
 // is still there.
 func (c *conn) pass() bool { return c.in.pass() }
 
-// setFrozen says what is stopped. The server's lock is held.
+// setFrozen sets the directions that are stopped. The server's lock is held.
 func (c *conn) setFrozen(f flow) {
 	c.in.freeze(f.requests)
 	c.out.freeze(f)
 	c.flush()
 }
 
-// send queues what is to be written. The server's lock is held.
+// send queues bytes to be written. The server's lock is held.
 func (c *conn) send(late time.Duration, p parcel) {
 	if c.mute && !p.isEvent() {
 		return
@@ -259,12 +259,20 @@ func (c *conn) send(late time.Duration, p parcel) {
 	}
 }
 
-// notify tells the client of an event. The server's lock is held.
-func (c *conn) notify(event eventType, path string) {
+// noZxid is the zxid in the header of a notification, except from servers that report the zxid of a
+// change.
+const noZxid = -1
+
+// notify tells the client of an event, in a transaction with the zxid. The server's lock is held.
+func (c *conn) notify(event eventType, path string, zxid int64) {
 	c.server.events++
+	if !c.server.differs.eventZxid {
+		zxid = noZxid
+	}
 	c.send(c.server.lateness(c, path), parcel{
-		size:  frameSize + len(path),
-		event: wire.Event{Kind: event, State: 3, Path: path},
+		size:   frameSize + len(path),
+		header: wire.Header{Zxid: zxid},
+		event:  wire.Event{Kind: event, State: 3, Path: path},
 	})
 	c.flush()
 }

@@ -90,23 +90,21 @@ func (s *Server) Delay(m Match, d time.Duration) {
 	s.addFault(delayed(m, d))
 }
 
-// AnswerError answers the next request that matches with the error, by its
-// number in the protocol, without executing it. A handshake has no way to say
-// an error: its connection is closed.
+// AnswerError answers the next request that matches with the error, by its number in the protocol,
+// without executing it. The answer to a handshake cannot carry an error: its connection is closed.
 func (s *Server) AnswerError(m Match, err int32) {
 	s.addFault(fault{match: m, what: verdict{fail: code(err)}, name: "AnswerError"})
 }
 
-// DelayEvent delivers the next notification that matches by path and session
-// late by d, and with it whatever follows on that connection: the protocol
-// promises that replies do not overtake it.
+// DelayEvent delays the next notification that matches by path and session by d, and everything
+// that follows it on that connection: the protocol promises that replies do not overtake it.
 func (s *Server) DelayEvent(m Match, d time.Duration) {
 	if d > 0 {
 		s.addFault(fault{match: m, late: d, name: "DelayEvent"})
 	}
 }
 
-// ClearFaults takes back the faults that have not hit yet.
+// ClearFaults removes the faults that have not hit yet.
 func (s *Server) ClearFaults() {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -75,14 +75,17 @@ func (r *replica) exists(c *conn, q *wire.Request) (code, *wire.Reply) {
 	if strings.IndexByte(q.Path, 0) >= 0 {
 		return codeBadArguments, nil
 	}
+	n := r.tree.node(q.Path)
+	if n != nil && r.server.differs.existsNeedsRead && !allowed(n.acl, permRead, c.who) {
+		return codeNoAuth, nil
+	}
 	if q.Watch {
 		r.data.add(q.Path, c, watchOnce)
 	}
-	n := r.tree.node(q.Path)
 	if n == nil {
 		return codeNoNode, nil
 	}
-	return codeOK, &wire.Reply{Stat: n.status()}
+	return codeOK, &wire.Reply{Stat: r.tree.status(n)}
 }
 
 func (r *replica) getData(c *conn, q *wire.Request) (code, *wire.Reply) {
@@ -93,7 +96,7 @@ func (r *replica) getData(c *conn, q *wire.Request) (code, *wire.Reply) {
 	if q.Watch {
 		r.data.add(q.Path, c, watchOnce)
 	}
-	return codeOK, &wire.Reply{Data: n.data, Stat: n.status()}
+	return codeOK, &wire.Reply{Data: n.data, Stat: r.tree.status(n)}
 }
 
 func (r *replica) getChildren(c *conn, q *wire.Request) (code, *wire.Reply) {
@@ -104,7 +107,7 @@ func (r *replica) getChildren(c *conn, q *wire.Request) (code, *wire.Reply) {
 	if q.Watch {
 		r.child.add(q.Path, c, watchOnce)
 	}
-	return codeOK, &wire.Reply{Names: n.children(), Stat: n.status()}
+	return codeOK, &wire.Reply{Names: n.children(), Stat: r.tree.status(n)}
 }
 
 func (r *replica) getACL(c *conn, path string) (code, *wire.Reply) {
@@ -116,7 +119,7 @@ func (r *replica) getACL(c *conn, path string) (code, *wire.Reply) {
 	if !allowed(n.acl, permAdmin, c.who) {
 		list = masked(list)
 	}
-	return codeOK, &wire.Reply{ACL: wireACL(list), Stat: n.status()}
+	return codeOK, &wire.Reply{ACL: wireACL(list), Stat: r.tree.status(n)}
 }
 
 func (r *replica) multiRead(c *conn, ops []wire.Request) (code, *wire.Reply) {
@@ -151,9 +154,9 @@ func (r *replica) setWatches(c *conn, q *wire.Request) {
 		for _, path := range paths {
 			switch n := r.tree.node(path); {
 			case n == nil:
-				c.notify(eventDeleted, path)
+				c.notify(eventDeleted, path, noZxid)
 			case last(n) > since:
-				c.notify(changed, path)
+				c.notify(changed, path, noZxid)
 			default:
 				t.add(path, c, watchOnce)
 			}
@@ -162,7 +165,7 @@ func (r *replica) setWatches(c *conn, q *wire.Request) {
 	again(data, &r.data, eventDataChanged, func(n *node) int64 { return n.Mzxid })
 	for _, path := range exist {
 		if r.tree.node(path) != nil {
-			c.notify(eventCreated, path)
+			c.notify(eventCreated, path, noZxid)
 		} else {
 			r.data.add(path, c, watchOnce)
 		}

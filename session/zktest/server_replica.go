@@ -77,15 +77,15 @@ func (r *replica) announce(t txn) {
 	for _, ch := range t.changes {
 		switch ch.kind {
 		case nodeCreated:
-			r.data.trigger(ch.path, eventCreated, ch.acl, nil)
-			r.child.trigger(parentOf(ch.path), eventChildrenChanged, ch.parent, nil)
+			r.data.trigger(t.zxid, ch.path, eventCreated, ch.acl, nil)
+			r.child.trigger(t.zxid, parentOf(ch.path), eventChildrenChanged, ch.parent, nil)
 		case nodeDeleted:
-			told := r.data.trigger(ch.path, eventDeleted, ch.before, nil)
+			told := r.data.trigger(t.zxid, ch.path, eventDeleted, ch.before, nil)
 			r.server.stats.deleted(len(told))
-			r.server.stats.deleted(len(r.child.trigger(ch.path, eventDeleted, ch.before, told)))
-			r.child.trigger(parentOf(ch.path), eventChildrenChanged, ch.parent, nil)
+			r.server.stats.deleted(len(r.child.trigger(t.zxid, ch.path, eventDeleted, ch.before, told)))
+			r.child.trigger(t.zxid, parentOf(ch.path), eventChildrenChanged, ch.parent, nil)
 		case dataSet:
-			r.data.trigger(ch.path, eventDataChanged, ch.before, nil)
+			r.data.trigger(t.zxid, ch.path, eventDataChanged, ch.before, nil)
 		case aclSet:
 		}
 	}
@@ -177,11 +177,10 @@ func (r *replica) heal() {
 	}
 }
 
-// Isolate cuts replica i off from the leader: it goes on answering pings and
-// reads, from what it knows, while writes, syncs and handshakes wait, with all
-// that follows them on their connection; the leader hears of none of its
-// clients, and expires their sessions. If i is the leader, another replica
-// takes over at once.
+// Isolate cuts replica i off from the leader: it continues to answer pings and reads, from the
+// state that it has, while writes, syncs and handshakes wait, with all that follows them on their
+// connection; the leader hears of none of its clients, and expires their sessions. If i is the
+// leader, another replica takes over at once.
 func (s *Server) Isolate(i int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -191,9 +190,8 @@ func (s *Server) Isolate(i int) {
 	r.separate()
 }
 
-// Heal ends what [Server.Isolate] has begun: the replica catches up, and what
-// has been waiting is done. Connections of sessions that have expired meanwhile
-// are closed.
+// Heal ends what [Server.Isolate] has begun: the replica catches up, and the requests that have
+// been waiting are executed. Connections of sessions that have expired meanwhile are closed.
 func (s *Server) Heal(i int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -217,8 +215,7 @@ func (s *Server) SetLag(i int, lag time.Duration) {
 	}
 }
 
-// CatchUp makes replica i apply all that the leader has, as a sync through it
-// does.
+// CatchUp makes replica i apply all transactions of the leader, as a sync through it does.
 func (s *Server) CatchUp(i int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

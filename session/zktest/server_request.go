@@ -101,8 +101,12 @@ func (s *Server) run(c *conn, frame []byte) bool {
 		return false
 	}
 	_, q, err := wire.ParseRequest(frame)
-	readable := err == nil && isReadable(&q)
+	readable := err == nil && isReadable(&q) && (q.Op != OpMulti || !s.hasUnknown(q.Ops))
 	c.lastOp, c.lastXid = op, xid
+	if !s.knows(&q) {
+		s.touch(c)
+		return s.refuseUnknown(c, xid, op)
+	}
 	if op == OpAuth {
 		return readable && s.authenticate(c, xid, &q)
 	}
@@ -113,7 +117,9 @@ func (s *Server) run(c *conn, frame []byte) bool {
 		s.dismiss(c)
 		return false
 	}
-	s.touch(c)
+	if s.reaches(c, op) {
+		s.touch(c)
+	}
 	switch {
 	case op == OpPing:
 		s.answer(c, xidPing, op, codeOK, nil)
@@ -147,13 +153,40 @@ func (s *Server) run(c *conn, frame []byte) bool {
 	default:
 		err, r := s.read(c, &q)
 		if err == codeUnimplemented {
-			c.reply(wire.Header{Xid: xid, Zxid: -1, Code: err}, op, nil)
-			s.dismiss(c)
-			return false
+			return s.refuseUnknown(c, xid, op)
 		}
 		s.answer(c, xid, op, err, r)
 	}
 	return true
+}
+
+// refuseUnknown ends the connection of a client that has sent an operation which the server does
+// not know.
+func (s *Server) refuseUnknown(c *conn, xid int32, op Op) bool {
+	if !s.differs.hangsUp {
+		c.reply(wire.Header{Xid: xid, Zxid: -1, Code: codeUnimplemented}, op, nil)
+	}
+	s.dismiss(c)
+	return false
+}
+
+// knows reports whether the server knows a request. One that does not know an operation of a
+// transaction refuses that as if it were malformed, but for servers that hang up.
+func (s *Server) knows(q *wire.Request) bool {
+	if !s.differs.knows(q.Op, false) {
+		return false
+	}
+	return q.Op != OpMulti || !s.differs.hangsUp || !s.hasUnknown(q.Ops)
+}
+
+// hasUnknown reports whether the server does not know an operation of a transaction.
+func (s *Server) hasUnknown(parts []wire.Request) bool {
+	return slices.ContainsFunc(parts, func(part wire.Request) bool { return !s.differs.knows(part.Op, true) })
+}
+
+// reaches reports whether the leader hears of a request, which keeps the session alive.
+func (s *Server) reaches(c *conn, op Op) bool {
+	return !s.differs.readsKeepNothing || c.replica == s.leader() || isWrite(op) || op == OpSync || op == OpPing || op == OpCloseSession
 }
 
 // refuse answers a request with an error, without having looked at it.
@@ -173,10 +206,10 @@ func (s *Server) answer(c *conn, xid int32, op Op, err code, r *wire.Reply) {
 
 func (s *Server) authenticate(c *conn, xid int32, q *wire.Request) bool {
 	h := wire.Header{Xid: xid}
-	switch q.Scheme {
-	case "digest":
+	switch {
+	case q.Scheme == "digest":
 		c.identify(digest(string(q.Data)))
-	case "ip":
+	case q.Scheme == "ip" && !s.differs.onlyDigest:
 	default:
 		h.Code = codeAuthFailed
 		c.reply(h, OpAuth, nil)

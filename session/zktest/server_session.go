@@ -17,7 +17,7 @@ type session struct {
 	deadline int64    // in milliseconds since the start
 }
 
-// everySession stands for all sessions where one can be named.
+// everySession stands for all sessions, in the place of the id of a single session.
 const everySession int64 = 0
 
 func (s *Server) password(id int64) []byte {
@@ -30,21 +30,19 @@ func (s *Server) password(id int64) []byte {
 func (s *Server) connect(c *conn, frame []byte) bool {
 	h, err := wire.ParseConnectRequest(frame)
 	r := c.replica
-	if err != nil || h.LastZxid > r.tree.zxid {
+	if err != nil || h.LastZxid > r.tree.zxid && !s.differs.neverResumes {
 		return false
 	}
-	least, most := s.config.MinTimeout.Milliseconds(), s.config.MaxTimeout.Milliseconds()
-	c.timeout = int32(max(min(int64(h.Timeout), most), least))
+	c.timeout = s.negotiated(h.Timeout)
 	sess := s.sessions[h.Session]
-	if h.Session == 0 {
+	if h.Session == 0 || s.differs.neverResumes {
 		sess = &session{id: s.nextSession}
 		s.nextSession++
 		s.sessions[sess.id] = sess
 		s.commit(txn{zxid: s.tree.zxid + 1, time: s.now()})
 		r.catchUp()
 	} else {
-		// The newest connection is the one that counts, even before its
-		// password has been looked at.
+		// Only the newest connection counts, even before its password has been looked at.
 		if old := r.conns[h.Session]; old != nil {
 			s.dismiss(old)
 		}
@@ -56,7 +54,7 @@ func (s *Server) connect(c *conn, frame []byte) bool {
 		}
 	}
 	sess.replica, sess.timeout = r, c.timeout
-	c.session, c.old = sess, h.Old
+	c.session, c.old = sess, h.Old || s.differs.noReadOnly
 	c.stopGreeting()
 	r.conns[sess.id] = c
 	s.touch(c)
@@ -65,11 +63,23 @@ func (s *Server) connect(c *conn, frame []byte) bool {
 	return true
 }
 
+// negotiated returns the timeout of a session whose client asks for so many milliseconds.
+func (s *Server) negotiated(asked int32) int32 {
+	d := int64(asked)
+	if d == 0 {
+		d = s.differs.usual.Milliseconds()
+	}
+	return int32(max(min(d, s.config.MaxTimeout.Milliseconds()), s.config.MinTimeout.Milliseconds()))
+}
+
 // answerHandshake accepts a client for a session, or tells it that there is none.
 func (s *Server) answerHandshake(c *conn, sess *session) {
 	r := wire.ConnectResponse{Password: make([]byte, 16), Old: c.old}
 	if sess != nil {
-		r.Timeout, r.Session, r.Password = c.timeout, sess.id, s.password(sess.id)
+		r.Timeout, r.Session = c.timeout, sess.id
+	}
+	if sess != nil && !s.differs.neverResumes {
+		r.Password = s.password(sess.id)
 	}
 	c.send(0, parcel{size: frameSize, bytes: wire.AppendConnectResponse(nil, &r)})
 }
@@ -141,7 +151,7 @@ func (s *Server) burial(id int64) []change {
 	return changes
 }
 
-// dismiss closes a connection when what is to be said has been.
+// dismiss closes a connection when everything that was queued has been written.
 func (s *Server) dismiss(c *conn) {
 	c.end()
 	s.retire(c)

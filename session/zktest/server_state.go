@@ -39,9 +39,8 @@ func (s *Server) Watches() int {
 	return n
 }
 
-// SetCversion sets how many children the node at path is to have had: the next
-// sequential one gets that number. The range of the number ends at 2147483647;
-// what follows is -2147483648.
+// SetCversion sets how many children the node at path is to have had: the next sequential node gets
+// that number. The range of the number ends at 2147483647; the next number is -2147483648.
 func (s *Server) SetCversion(path string, cversion int32) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -44,7 +44,7 @@ func (p *parcel) isEvent() bool { return p.event.Kind != 0 }
 func (p *parcel) appendTo(b []byte) []byte {
 	switch {
 	case p.isEvent():
-		return wire.AppendEvent(b, -1, p.event)
+		return wire.AppendEvent(b, p.header.Zxid, p.event)
 	case p.bytes != nil:
 		return append(b, p.bytes...)
 	case p.op == OpMultiRead && p.reply != nil && p.header.Code != codeOK:
@@ -81,8 +81,8 @@ func sizeOfNames(names []string) int {
 	return size
 }
 
-// An outbound has the replies and notifications that a connection owes its client. It is filled under the
-// server's lock; encoding and writing happen without.
+// An outbound has the replies and notifications that a connection owes its client. It is filled
+// under the server's lock; encoding and writing happen without.
 type outbound struct {
 	mu      sync.Mutex // taken after the server's, held for moments
 	changed sync.Cond  // whatever follows

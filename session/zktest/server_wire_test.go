@@ -18,7 +18,7 @@ import (
 	"github.com/zkactors/zkactors/session/internal/wire"
 )
 
-// A rawClient says just what it is told to, and hears all.
+// A rawClient sends only the requests that its test makes, and receives everything.
 type rawClient struct {
 	net.Conn
 
@@ -27,7 +27,14 @@ type rawClient struct {
 	password []byte
 	timeout  int32
 	xid      int32
-	events   []wire.Event
+	events   []heard
+}
+
+// A heard event is a notification with the zxid in its header, which is -1 before ZooKeeper 3.9.
+type heard struct {
+	wire.Event
+
+	zxid int64
 }
 
 // An answer is a reply as it came; gone means that none came and the
@@ -118,10 +125,10 @@ func (w *rawClient) receive() (answer, error) {
 		}
 		if h.Xid == xidNotification {
 			e, err := wire.ParseEvent(rest)
-			if err != nil || h.Zxid != -1 || h.Code != codeOK {
+			if err != nil || h.Code != codeOK {
 				return answer{}, fmt.Errorf("bad notification %x", frame)
 			}
-			w.events = append(w.events, e)
+			w.events = append(w.events, heard{e, h.Zxid})
 			continue
 		}
 		return answer{xid: h.Xid, zxid: h.Zxid, err: h.Code, rest: rest}, nil
@@ -424,10 +431,14 @@ func (s *scribe) answer(op Op, sent int32, a answer) string {
 	return out
 }
 
-func (s *scribe) events(events []wire.Event, sorted bool) string {
+func (s *scribe) events(events []heard, sorted bool) string {
 	var all []string
 	for _, e := range events {
-		all = append(all, fmt.Sprintf("%d@%s", e.Kind, e.Path))
+		say := fmt.Sprintf("%d@%s", e.Kind, e.Path)
+		if e.zxid != -1 {
+			say += "@" + s.zxid(e.zxid)
+		}
+		all = append(all, say)
 	}
 	if sorted {
 		slices.Sort(all)

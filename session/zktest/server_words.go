@@ -17,12 +17,10 @@ import (
 // zero.
 
 const (
-	wordVersion = "3.8.0-zktest, built on 2022-02-25 08:49 UTC"
-	wordFirst   = "Zookeeper version: " + wordVersion + "\n"
-	traceMask   = 306 // of what a real server writes into its log
+	traceMask = 306 // of what a real server writes into its log
 )
 
-// fourLetterWords has the answer to each word that the server knows.
+// fourLetterWords has the function that answers each word that the server knows.
 //
 //nolint:gochecknoglobals // it is constant
 var fourLetterWords = map[string]func(s *Server, c *conn) string{
@@ -31,13 +29,13 @@ var fourLetterWords = map[string]func(s *Server, c *conn) string{
 	"crst": (*Server).wordResetConnections,
 	"dirs": func(*Server, *conn) string { return "datadir_size: 0\nlogdir_size: 0\n" },
 	"dump": (*Server).wordDump,
-	"envi": func(*Server, *conn) string { return wordEnvironment() },
+	"envi": func(s *Server, _ *conn) string { return s.wordEnvironment() },
 	"gtmk": func(*Server, *conn) string { return strconv.Itoa(traceMask) },
 	"isro": func(*Server, *conn) string { return "rw" },
 	"mntr": (*Server).wordMonitor,
 	"ruok": func(*Server, *conn) string { return "imok" },
 	"srst": (*Server).wordResetServer,
-	"srvr": func(s *Server, c *conn) string { return wordFirst + s.wordServer(c.replica) },
+	"srvr": func(s *Server, c *conn) string { return s.wordFirst() + s.wordServer(c.replica) },
 	"stat": (*Server).wordStatus,
 	"stmk": func(*Server, *conn) string { return "" }, // see the caller
 	"wchc": func(_ *Server, c *conn) string { return wordWatchesByClient(&c.replica.data) },
@@ -60,6 +58,14 @@ func (s *Server) fourLetterWord(word string, c *conn) (string, bool) {
 	c.sent++
 	s.stats.sent++
 	return reply, true
+}
+
+// wordFirst returns the line with the version.
+func (s *Server) wordFirst() string {
+	if s.config.Profile.IsKeeper() {
+		return "ClickHouse Keeper version: " + s.differs.version + "\n"
+	}
+	return "Zookeeper version: " + s.differs.version + "\n"
 }
 
 func (s *Server) mode(r *replica) string {
@@ -115,7 +121,7 @@ func (s *Server) wordServer(r *replica) string {
 
 func (s *Server) wordStatus(c *conn) string {
 	var b strings.Builder
-	b.WriteString(wordFirst + "Clients:\n")
+	b.WriteString(s.wordFirst() + "Clients:\n")
 	for _, other := range s.connected(c.replica) {
 		b.WriteString(other.line(c) + ")\n")
 	}
@@ -154,11 +160,11 @@ func (s *Server) wordConfig(c *conn) string {
 	return b.String() + "version=0"
 }
 
-func wordEnvironment() string {
+func (s *Server) wordEnvironment() string {
 	var b strings.Builder
 	b.WriteString("Environment:\n")
 	for _, pair := range [][2]string{
-		{"zookeeper.version", wordVersion},
+		{"zookeeper.version", s.differs.version},
 		{"host.name", "localhost"},
 		{"java.version", runtime.Version()},
 		{"java.vendor", "none"},
@@ -190,7 +196,7 @@ func (s *Server) wordMonitor(c *conn) string {
 	}
 	var b strings.Builder
 	put := func(key string, value any) { fmt.Fprintf(&b, "zk_%s\t%v\n", key, value) }
-	put("version", wordVersion)
+	put("version", s.differs.version)
 	put("server_state", s.mode(r))
 	proposals := 0
 	switch s.mode(r) {

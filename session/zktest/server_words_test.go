@@ -201,6 +201,7 @@ func compareLines(t *testing.T, want, got string) {
 // TestWordsOfRealServers compares with servers that are there.
 func TestWordsOfRealServers(t *testing.T) {
 	t.Parallel()
+	onlyDebian(t)
 	one, ens := StartEnsemble(t, 1, NoSync()), StartEnsemble(t, 3, NoSync())
 	three := inMemory(t, 3)
 	var all strings.Builder

@@ -16,7 +16,7 @@ const (
 	flagTTL       = flagContainer | 1
 )
 
-// hasTTL reports whether the flags are those of a node with a TTL.
+// hasTTL reports whether the flags belong to a node with a TTL.
 func hasTTL(q *wire.Request) bool {
 	return q.Op.IsCreate() && (q.Flags == flagTTL || q.Flags == flagTTL+1)
 }
@@ -41,6 +41,10 @@ func isReadable(q *wire.Request) bool {
 
 // write executes a write of any kind at the leader, and answers it.
 func (s *Server) write(c *conn, xid int32, q *wire.Request, readable bool) {
+	if !readable && s.differs.rejectsMalformed && q.Op != OpMulti && (q.Op != OpDelete || !q.NoPath) {
+		s.answer(c, xid, q.Op, codeMarshalling, &wire.Reply{})
+		return
+	}
 	s.proposals++
 	t := txn{zxid: s.tree.zxid + 1, time: s.now()}
 	var err code
@@ -73,12 +77,12 @@ func (s *Server) write(c *conn, xid int32, q *wire.Request, readable bool) {
 		}
 		reply.Path = ch.path
 		if n := s.tree.node(ch.path); n != nil {
-			reply.Stat = n.status()
+			reply.Stat = s.tree.status(n)
 		}
 	}
 	s.commitApplied(t)
 	c.replica.catchUp()
-	if q.Op == OpCheck && err == codeOK {
+	if q.Op == OpCheck && err == codeOK && !s.differs.answersCheck {
 		// ZooKeeper 3.8 fails to write the answer, and sends none.
 		return
 	}
@@ -95,12 +99,8 @@ func (s *Server) multi(c *conn, ops []wire.Request, t txn) ([]change, []wire.Res
 	results := make([]wire.Result, len(ops))
 	for i := range ops {
 		o := &ops[i]
-		if o.Op.IsCreate() && !hasTTL(o) {
-			// The flags decide, not the operation.
-			o.Op = OpCreate
-			if o.Flags == flagContainer {
-				o.Op = OpCreateContainer
-			}
+		if o.Op.IsCreate() && !hasTTL(o) && !s.typed(o) {
+			return nil, nil, codeMarshalling
 		}
 		ch, does, err := s.prepare(c, o)
 		if err != codeOK {
@@ -116,6 +116,22 @@ func (s *Server) multi(c *conn, ops []wire.Request, t txn) ([]change, []wire.Res
 		results[i] = s.result(o.Op, ch)
 	}
 	return changes, results, codeOK
+}
+
+// typed gives a creation in a transaction the operation that counts there. It returns false if the
+// flags say none.
+func (s *Server) typed(o *wire.Request) bool {
+	switch {
+	case o.Flags == flagContainer && !s.differs.refusesFlags:
+		o.Op = OpCreateContainer
+	case !s.differs.create2InMulti || o.Op == OpCreateTTL: // the flags decide, not the operation
+		o.Op = OpCreate
+	case o.Flags < 0 || o.Flags > flagTTL+1:
+		return false
+	case o.Op == OpCreateContainer:
+		o.Flags &^= flagEphemeral
+	}
+	return true
 }
 
 // failedResults returns the results of n operations, if the one at the index failed.
@@ -137,11 +153,11 @@ func failedResults(n, at int, err code) []wire.Result {
 func (s *Server) result(op Op, ch change) wire.Result {
 	r := wire.Result{Op: op, Path: ch.path}
 	switch op { //nolint:exhaustive // the others have no stat
-	case OpCreateContainer, OpCreateTTL:
+	case OpCreate2, OpCreateContainer, OpCreateTTL:
 		r.Op = OpCreate2
-		r.Stat = s.tree.node(ch.path).status()
+		r.Stat = s.tree.status(s.tree.node(ch.path))
 	case OpSetData:
-		r.Stat = s.tree.node(ch.path).status()
+		r.Stat = s.tree.status(s.tree.node(ch.path))
 	}
 	return r
 }
@@ -176,13 +192,13 @@ func (s *Server) prepareCreate(c *conn, o *wire.Request) (change, code) {
 	ephemeral := !isTTL && o.Flags&flagEphemeral != 0
 	isSequential := o.Flags&flagSequential != 0
 	switch {
-	case o.Flags < 0 || o.Flags > flagTTL+1,
+	case o.Flags < 0 || o.Flags > flagTTL+1, o.Flags >= flagContainer && s.differs.refusesFlags,
 		isTTL && (o.TTL <= 0 || o.TTL > maxTTL),
 		!isTTL && o.Op == OpCreateTTL,
 		!strings.Contains(o.Path, "/") || strings.IndexByte(o.Path, 0) >= 0:
 		return change{}, codeBadArguments
 	}
-	list, ok := resolveACL(aclOf(o.ACL), c.who)
+	list, ok := s.resolveACL(aclOf(o.ACL), c.who)
 	if !ok {
 		return change{}, codeInvalidACL
 	}
@@ -231,7 +247,7 @@ func (s *Server) prepareDelete(c *conn, o *wire.Request) (change, code) {
 		return change{}, codeBadArguments
 	}
 	parent := s.tree.node(o.Path[:slash])
-	if parent == nil {
+	if parent == nil || s.differs.deletesFirst && s.tree.node(o.Path) == nil {
 		return change{}, codeNoNode
 	}
 	if !allowed(parent.acl, permDelete, c.who) {
@@ -253,7 +269,7 @@ func (s *Server) prepareUpdate(c *conn, o *wire.Request) (ch change, does bool, 
 	if !validPath(o.Path) {
 		return ch, false, codeBadArguments
 	}
-	list, ok := resolveACL(aclOf(o.ACL), c.who)
+	list, ok := s.resolveACL(aclOf(o.ACL), c.who)
 	if o.Op == OpSetACL && !ok {
 		return ch, false, codeInvalidACL
 	}

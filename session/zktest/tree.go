@@ -19,12 +19,14 @@ type tree struct {
 	zxid       int64                         // of the newest transaction
 	bytes      int64                         // of paths and data
 	stuck      bool                          // see Config.StuckSequences
+	differs    *differences                  // of the server's profile
 }
 
 type node struct {
 	data      []byte // never modified, only replaced
 	acl       []acl  // likewise
 	wire.Stat        // without Cversion as clients see it, DataLength and NumChildren
+	sets      int32  // writes to the children that the cversion counts: see differences.countsDataSets
 
 	// The children, and where each of them stands in names.
 	names []string
@@ -41,9 +43,16 @@ func isContainer(owner int64) bool { return owner == containerOwner }
 func isTTL(owner int64) bool       { return owner&ttlMask == ttlMask }
 func isEphemeral(owner int64) bool { return owner != 0 && !isContainer(owner) && !isTTL(owner) }
 
-// newTree returns what a server starts with.
-func newTree() *tree {
+// newTree returns what the server starts with.
+func (s *Server) newTree() *tree {
+	t := newTree(s.differs)
+	t.stuck = s.config.StuckSequences
+	return t
+}
+
+func newTree(d *differences) *tree {
 	t := &tree{
+		differs:    d,
 		nodes:      make(map[string]*node),
 		ephemerals: make(map[int64]map[string]struct{}),
 		reapable:   make(map[string]struct{}),
@@ -70,6 +79,7 @@ func (t *tree) clone() *tree {
 		zxid:       t.zxid,
 		bytes:      t.bytes,
 		stuck:      t.stuck,
+		differs:    t.differs,
 	}
 	for path, n := range t.nodes {
 		n2 := *n
@@ -128,23 +138,22 @@ func (n *node) remove(name string) {
 	}
 }
 
-// children returns the names of the children, roughly from the newest to the
-// oldest: a real server has no order either, and who forgets to sort is to
-// find out.
+// children returns the names of the children, roughly from the newest to the oldest: a real server
+// has no order either, and a test must notice a client that forgets to sort.
 func (n *node) children() []string {
 	names := slices.Clone(n.names)
 	slices.Reverse(names)
 	return names
 }
 
-// status returns what clients are told. The server counts creations, clients
-// are told of creations and deletions.
-func (n *node) status() wire.Stat {
+// status returns the Stat that clients receive. The server counts creations; the cversion that
+// clients receive counts creations and deletions.
+func (t *tree) status(n *node) wire.Stat {
 	s := n.Stat
 	s.DataLength = int32(len(n.data))
 	s.NumChildren = int32(len(n.names))
-	s.Cversion = n.Cversion*2 - s.NumChildren
-	if !isEphemeral(s.EphemeralOwner) {
+	s.Cversion = n.Cversion*2 - s.NumChildren + n.sets
+	if !isEphemeral(s.EphemeralOwner) && (!isContainer(s.EphemeralOwner) || !t.differs.tellsContainers) {
 		s.EphemeralOwner = 0
 	}
 	return s
@@ -233,13 +242,16 @@ func (t *tree) apply(c change, zxid, now int64) undo {
 		parent := t.nodes[dir]
 		u.wasStat = parent.Stat
 		parent.remove(name)
-		parent.Pzxid = max(parent.Pzxid, zxid)
+		if !t.differs.keepsPzxid {
+			parent.Pzxid = max(parent.Pzxid, zxid)
+		}
 		t.extract(c.path)
 	case dataSet:
 		n := t.node(c.path)
 		u.wasNode = *n
 		t.bytes += int64(len(c.data) - len(n.data))
 		n.data, n.Version, n.Mzxid, n.Mtime = c.data, c.version, zxid, now
+		t.countSet(c.path, 1)
 	case aclSet:
 		n := t.node(c.path)
 		u.wasNode = *n
@@ -267,6 +279,16 @@ func (t *tree) revert(u undo) {
 		t.bytes += int64(len(u.wasNode.data) - len(n.data))
 		n.data, n.Version, n.Mzxid, n.Mtime = u.wasNode.data, u.wasNode.Version, u.wasNode.Mzxid, u.wasNode.Mtime
 		n.acl, n.Aversion = u.wasNode.acl, u.wasNode.Aversion
+		if u.kind == dataSet {
+			t.countSet(u.path, -1)
+		}
+	}
+}
+
+// countSet counts a write to a child of a node, where that counts.
+func (t *tree) countSet(path string, by int32) {
+	if t.differs.countsDataSets && path != "" && path != "/" {
+		t.nodes[parentOf(path)].sets += by
 	}
 }
 

@@ -55,31 +55,31 @@ func matches(id identity, expr string) bool {
 		return id.id == expr
 	case "ip":
 		addr, err := netip.ParseAddr(id.id)
-		net, ok := network(expr)
+		net, ok := network(expr, true)
 		return err == nil && ok && net.Contains(addr)
 	}
 	return false
 }
 
-// network parses an IPv4 address with or without a number of bits.
-func network(expr string) (netip.Prefix, bool) {
+// network parses an address with or without a number of bits.
+func network(expr string, ipv6 bool) (netip.Prefix, bool) {
 	host, bits, found := strings.Cut(expr, "/")
 	addr, err := netip.ParseAddr(host)
-	if err != nil || !addr.Is4() {
+	if err != nil || !addr.Is4() && !ipv6 {
 		return netip.Prefix{}, false
 	}
-	n := 32
+	n := addr.BitLen()
 	if found {
-		if n, err = strconv.Atoi(bits); err != nil || n < 0 || n > 32 {
+		if n, err = strconv.Atoi(bits); err != nil || n < 0 || n > addr.BitLen() {
 			return netip.Prefix{}, false
 		}
 	}
 	return netip.PrefixFrom(addr, n), true
 }
 
-// resolveACL returns the list as it is stored: without duplicates, and with the
-// identities of who asks in the place of "auth".
-func resolveACL(list []acl, who []identity) ([]acl, bool) {
+// resolveACL returns the list as it is stored: without duplicates, and with the identities of the
+// client in the place of "auth".
+func resolveACL(list []acl, who []identity, ipv6 bool) ([]acl, bool) {
 	if len(list) == 1 && list[0] == openACL()[0] {
 		return list, true
 	}
@@ -108,7 +108,7 @@ func resolveACL(list []acl, who []identity) ([]acl, bool) {
 			}
 			out = append(out, a)
 		case a.id.scheme == "ip":
-			if _, ok := network(a.id.id); !ok {
+			if _, ok := network(a.id.id, ipv6); !ok {
 				return nil, false
 			}
 			out = append(out, a)
@@ -119,7 +119,35 @@ func resolveACL(list []acl, who []identity) ([]acl, bool) {
 	return out, len(out) > 0
 }
 
-// masked hides what is secret in a list from a client that may not administer the node.
+// resolveACL is the function of that name, for the profile of the server. ClickHouse Keeper does
+// not store an entry for all: a list without another is an empty one, which allows everything, and
+// beside others it counts for nothing.
+func (s *Server) resolveACL(list []acl, who []identity) ([]acl, bool) {
+	if !s.differs.onlyDigest {
+		return resolveACL(list, who, s.differs.ipv6)
+	}
+	out, ok := []acl(nil), len(list) == 0
+	for _, a := range list {
+		switch {
+		case a.id == (identity{"world", "anyone"}):
+			ok = true
+		case a.id.scheme == "auth":
+			for _, id := range who {
+				ok = true
+				out = append(out, acl{a.perms, id})
+			}
+		case a.id.scheme == "digest":
+			if strings.Count(a.id.id, ":") != 1 {
+				return nil, false
+			}
+			ok = true
+			out = append(out, a)
+		}
+	}
+	return out, ok
+}
+
+// masked hides the secrets in a list from a client that may not administer the node.
 func masked(list []acl) []acl {
 	out := slices.Clone(list)
 	for i, a := range out {
@@ -133,7 +161,7 @@ func masked(list []acl) []acl {
 	return out
 }
 
-// digest returns the identity of who knows the secret "user:password".
+// digest returns the identity of a client that knows the secret "user:password".
 func digest(secret string) identity {
 	user, _, _ := strings.Cut(secret, ":")
 	sum := sha1.Sum([]byte(secret)) //nolint:gosec // the protocol's

@@ -93,8 +93,8 @@ func (w *watchTable) total() int {
 // returns them.
 //
 // A client that may not read by the list is not notified, but its watch is used up all
-// the same. So it is in Debian's 3.8.0 and in 3.8.4 (CVE-2024-23944).
-func (w *watchTable) trigger(path string, event eventType, list []acl, told map[*conn]struct{}) map[*conn]struct{} {
+// the same. So it is in Debian's 3.8.0 and in 3.8.4 (CVE-2024-23944). Older servers notify it.
+func (w *watchTable) trigger(zxid int64, path string, event eventType, list []acl, told map[*conn]struct{}) map[*conn]struct{} {
 	if len(w.byPath) == 0 {
 		return nil
 	}
@@ -125,8 +125,8 @@ func (w *watchTable) trigger(path string, event eventType, list []acl, told map[
 		}
 	}
 	for c := range watchers {
-		if _, ok := told[c]; !ok && allowed(list, permRead, c.who) {
-			c.notify(event, path)
+		if _, ok := told[c]; !ok && (c.server.differs.tellsAnyone || allowed(list, permRead, c.who)) {
+			c.notify(event, path, zxid)
 		}
 	}
 	return watchers

@@ -1,4 +1,4 @@
-// Package gozk has the programs of the bench that run go-zookeeper: its Lock, its bare watches, its
+// Package gozk has the programs of the bench that run go-zookeeper: its Lock, its bare watches,
 // bare requests, and the lock that is one ephemeral node.
 package gozk
 
@@ -97,7 +97,8 @@ func locks(r *driver.Run) error {
 	})
 }
 
-// herd is the lock that is one ephemeral node. All contenders watch it, and race when it is deleted.
+// herd measures the lock that is one ephemeral node. All contenders watch that node, and race when
+// it is deleted.
 func herd(r *driver.Run) error {
 	all, end, err := open(r, r.Int("sessions", 1))
 	if err != nil {
@@ -128,13 +129,14 @@ func herd(r *driver.Run) error {
 	})
 }
 
-// seen is a value, and the time at which a watcher saw it.
+// A seen is a value, and the time at which a watcher saw it.
 type seen struct {
 	value string
 	at    time.Time
 }
 
-// fanOut measures bare watches: each is read and set again after it has fired.
+// fanOut measures bare watches. A watcher reads the node after its watch has fired, which sets the
+// watch again.
 func fanOut(r *driver.Run) error {
 	all, end, err := open(r, r.Int("sessions", 1)+1)
 	if err != nil {
@@ -151,14 +153,14 @@ func fanOut(r *driver.Run) error {
 	}
 	for i := range watchers {
 		conn := all[1+i%(len(all)-1)]
-		if _, err := conn.Sync(r.Path); err != nil { // its server may not know of the node yet
+		if _, err := conn.Sync(r.Path); err != nil { // the server may not know of the node yet
 			return err
 		}
 		wg.Go(func() {
 			for {
 				data, _, changed, err := conn.GetW(r.Path)
 				if err != nil {
-					return // closed
+					return // the session is closed
 				}
 				told <- seen{string(data), time.Now()}
 				if ev := <-changed; ev.Err != nil {
@@ -212,7 +214,7 @@ func idleSessions(r *driver.Run) error {
 	})
 }
 
-// lockAll acquires all locks at once, each on a goroutine.
+// lockAll acquires all locks at once, each on a goroutine of its own.
 func lockAll(r *driver.Run, conn *zk.Conn, all []*zk.Lock) error {
 	return driver.Each(len(all), func(i int) error {
 		all[i] = newLock(conn, r.Path+"/"+strconv.Itoa(i))
@@ -266,7 +268,7 @@ func waiters(r *driver.Run) error {
 	driver.Memory().Since(before).Report(r, len(waiting))
 	return r.Measure(func(driver.Limit) (int, error) {
 		for _, l := range held {
-			go func() { _ = l.Unlock() }() // its waiter shows whether it has failed
+			go func() { _ = l.Unlock() }() // if it fails, the waiter of this lock shows that
 		}
 		return len(waiting), <-acquired
 	})

@@ -13,10 +13,10 @@ import (
 	"github.com/zkactors/zkactors/bench/driver"
 )
 
-// rawPrograms returns the programs of the limits: of each recipe, the requests that an operation
-// cannot do without. Contenders learn their order from this process, so that none lists a line.
+// rawPrograms returns the programs of bare requests: the requests that one operation of a recipe
+// needs. Contenders learn their order from this process, so none of them lists a line.
 //
-//	program          an operation sends               and waits for
+//	program          an operation sends                and waits for
 //	raw              create, delete
 //	raw-lock         create, children, delete
 //	raw-line         create, get with a watch, delete  the deletion of one node ahead
@@ -24,11 +24,11 @@ import (
 //	raw-succession   delete, create, get with a watch  the deletion, until the next session receives it
 //	raw-put          create
 //	raw-drain        get, delete; children once for all
-//	raw-barrier      create, exists with a watch       the creation of the node that says ready
-//	                 delete, get with a watch          its deletion
+//	raw-barrier      create, exists with a watch       the creation of the ready node
+//	                 delete, get with a watch          the deletion of the ready node
 //
-// The parameter transactions has all writes that are done at once go out in so many transactions. With release=background
-// an operation does not wait for its deletion.
+// With the parameter transactions, all writes that occur at once are sent in that number of
+// transactions. With release=background an operation does not wait for its deletion.
 func rawPrograms() map[string]driver.Program {
 	return map[string]driver.Program{
 		"raw": raw, "raw-lock": rawLocks, "raw-line": rawLine, "raw-readwrite": rawReadWrite, "raw-succession": rawSuccession,
@@ -36,7 +36,7 @@ func rawPrograms() map[string]driver.Program {
 	}
 }
 
-// raw creates nodes and deletes them again, as fast as the servers and this client can.
+// raw creates and deletes nodes, as fast as the servers and this client can.
 func raw(r *driver.Run) error {
 	all, end, err := open(r, 1)
 	if err != nil {
@@ -73,8 +73,8 @@ func createRequest(path string, data []byte, flags int32) *zk.CreateRequest {
 	return &zk.CreateRequest{Path: path, Data: data, Acl: zk.WorldACL(zk.PermAll), Flags: flags}
 }
 
-// rawLocks acquires and releases locks of one session, each below a parent of its own. The list may go out beside the
-// creation.
+// rawLocks acquires and releases locks in one session, each below a parent of its own. With
+// list=beside the list is sent together with the creation.
 func rawLocks(r *driver.Run) error {
 	all, end, err := open(r, 1)
 	if err != nil {
@@ -114,7 +114,7 @@ func rawLocks(r *driver.Run) error {
 	}
 	return releasing(r, n, func(w, _ int) (release func() error, err error) {
 		listed := make(chan error, 1)
-		if r.Is("list", "beside") { // the creation
+		if r.Is("list", "beside") { // sent together with the creation
 			go func() { listed <- list(w) }()
 		}
 		path, err := contend(conn, parent(w))
@@ -128,10 +128,10 @@ func rawLocks(r *driver.Run) error {
 	})
 }
 
-// releasing is a program of workers that acquire and release. A worker waits for its release in the background before the
-// next one, and at the end.
+// releasing is a program of workers that acquire and release. A worker whose release runs in the
+// background waits for it before the next turn ends, and at the end.
 func releasing(r *driver.Run, workers int, acquire func(worker, turn int) (release func() error, err error)) error {
-	released := make([]chan error, workers) // has the outcome of each worker's latest release
+	released := make([]chan error, workers) // for each worker: the outcome of its latest release
 	for w := range released {
 		released[w] = make(chan error, 1)
 		released[w] <- nil
@@ -157,15 +157,15 @@ func releasing(r *driver.Run, workers int, acquire func(worker, turn int) (relea
 	return err
 }
 
-// contend creates an ephemeral node with a number below parent.
+// contend creates an ephemeral sequential node below parent.
 func contend(conn *zk.Conn, parent string) (path string, err error) {
 	return conn.Create(parent+"/lock-", nil, zk.FlagEphemeral|zk.FlagSequence, zk.WorldACL(zk.PermAll))
 }
 
-// A place is a contender's node.
+// A place is the node of a contender.
 type place struct {
 	path     string
-	released atomic.Bool // set before its deletion is requested, and never cleared
+	released atomic.Bool // set before the deletion is requested, and never cleared
 }
 
 // gone waits until the node has been deleted. A nil place is gone.
@@ -174,7 +174,7 @@ func (p *place) gone(conn *zk.Conn) error {
 		_, _, changed, err := conn.GetW(p.path)
 		switch {
 		case err == nil:
-			return (<-changed).Err // no other change is made to it
+			return (<-changed).Err // a deletion: nothing else changes the node
 		case !errors.Is(err, zk.ErrNoNode):
 			return err
 		case p.released.Load():
@@ -188,15 +188,15 @@ func (p *place) gone(conn *zk.Conn) error {
 	return nil
 }
 
-// A line is contenders below one parent.
+// A line is the contenders below one parent.
 type line struct {
 	parent string
 	mu     sync.Mutex // guards the order
-	// order adds a contender's node, and returns the node of another whose deletion is its grant.
+	// order adds a contender's node, and returns the node whose deletion is the contender's grant.
 	order func(mine *place, worker, turn int) (ahead *place)
 }
 
-// enter returns the node of a contender when it is granted.
+// enter joins the line, and returns the contender's node when the contender is granted.
 func (l *line) enter(conn *zk.Conn, worker, turn int) (*place, error) {
 	path, err := contend(conn, l.parent)
 	if err != nil {
@@ -214,7 +214,7 @@ func (*line) leave(conn *zk.Conn, mine *place) error {
 	return conn.Delete(mine.path, -1)
 }
 
-// firstIn returns an order in which each contender follows the one that is n places ahead.
+// firstIn returns an order in which each contender waits for the contender n places ahead.
 func firstIn(n int) func(*place, int, int) *place {
 	last, next := make([]*place, n), 0
 	return func(mine *place, _, _ int) *place {
@@ -225,8 +225,9 @@ func firstIn(n int) func(*place, int, int) *place {
 	}
 }
 
-// readersBetween returns an order in which every tenth contender is a writer. A reader follows the
-// writer ahead. A writer follows the contender ahead; a lock would have it follow all readers.
+// readersBetween returns an order in which every tenth contender is a writer. A reader waits for
+// the writer ahead. A writer waits only for the contender directly ahead, although a real lock
+// would have it wait for all readers.
 func readersBetween() func(*place, int, int) *place {
 	var writer, last *place
 	return func(mine *place, worker, turn int) *place {
@@ -339,7 +340,7 @@ func putItems(conn *zk.Conn, path string, n int) error {
 	return err
 }
 
-// rawDrain reads and deletes a backlog of items, first a small one.
+// rawDrain reads and deletes a backlog of items, after a small backlog to warm up.
 func rawDrain(r *driver.Run) error {
 	all, end, err := open(r, 1)
 	if err != nil {
@@ -394,7 +395,7 @@ func rawDrain(r *driver.Run) error {
 	return r.Measure(take)
 }
 
-// readAll reads nodes at once.
+// readAll reads all nodes at once.
 func readAll(conn *zk.Conn, paths []string) error {
 	if len(paths) == 1 {
 		_, _, err := conn.Get(paths[0])
@@ -406,7 +407,7 @@ func readAll(conn *zk.Conn, paths []string) error {
 	})
 }
 
-// deleteAll deletes nodes in a transaction.
+// deleteAll deletes all nodes in one transaction.
 func deleteAll(conn *zk.Conn, paths []string) error {
 	if len(paths) == 1 {
 		return conn.Delete(paths[0], -1)
@@ -419,8 +420,8 @@ func deleteAll(conn *zk.Conn, paths []string) error {
 	return err
 }
 
-// rawBarrier runs rounds of a double barrier. The last party to enter creates the node that says
-// ready, and the last party to leave deletes it: this process knows which party is the last.
+// rawBarrier runs rounds of a double barrier. The last party to enter creates the ready node, and
+// the last party to leave deletes it. This process knows which party is the last.
 func rawBarrier(r *driver.Run) error {
 	n := r.Int("parties", 2)
 	all, end, err := open(r, n)
@@ -433,7 +434,7 @@ func rawBarrier(r *driver.Run) error {
 	}
 	acl := zk.WorldACL(zk.PermAll)
 	var entered, left atomic.Int64
-	rounds := make([]int, n) // done by each party
+	rounds := make([]int, n) // completed by each party
 	return r.Rounds(n, 2*n, func(p int) error {
 		conn, rank := all[p], int64(n)*int64(rounds[p]+1)
 		mine, ready := fmt.Sprintf("%s/%d", r.Path, p), fmt.Sprintf("%s/ready-%d", r.Path, rounds[p])
@@ -463,7 +464,7 @@ func rawBarrier(r *driver.Run) error {
 			return conn.Delete(ready, -1)
 		}
 		_, _, deleted, err := conn.GetW(ready)
-		if errors.Is(err, zk.ErrNoNode) { // this session has seen it before
+		if errors.Is(err, zk.ErrNoNode) { // this session has already seen the deletion
 			return nil
 		}
 		if err != nil {

@@ -1,4 +1,4 @@
-// Package otel exports what a session and the recipes on it do as metrics of OpenTelemetry. It is an
+// Package otel exports metrics of a session, and of the recipes on it, to OpenTelemetry. It is an
 // example: copy it, and change it.
 package otel
 
@@ -16,15 +16,16 @@ import (
 
 // Options are optional parameters for [New]. A nil *Options is equivalent to a zero Options.
 type Options struct {
-	// Session is the attribute session of each measurement.
+	// Session is the value of the attribute session of each measurement.
 	Session string
 
-	// Path returns the attribute path. It must return few values: a service with a lock for each order
-	// returns their parent. The default returns the path.
+	// Path returns the value of the attribute path. It must return only a few different values: a
+	// service with a lock for each order would return the parent of these locks. The default
+	// returns the path.
 	Path func(recipe, path string) string
 }
 
-// An Observer is a [session.Observer] that measures. Create it with [New].
+// An Observer is a [session.Observer] that records measurements. Create it with [New].
 type Observer struct {
 	path    func(recipe, path string) string
 	session attribute.KeyValue
@@ -123,7 +124,7 @@ func New(meter metric.Meter, opts *Options) (*Observer, error) {
 	return v, nil
 }
 
-// Close ends the readings for collections.
+// Close unregisters the callback that reads gauges for each collection.
 func (v *Observer) Close() error { return v.reading.Unregister() }
 
 // AddQueue exports the length of a queue, with a request for each collection.

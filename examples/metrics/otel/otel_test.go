@@ -17,7 +17,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// TestObserver: each report changes the measurements that it should.
+// TestObserver: each report changes the measurements that it should change.
 func TestObserver(t *testing.T) {
 	reader := sdk.NewManualReader()
 	provider := sdk.NewMeterProvider(sdk.WithReader(reader))
@@ -87,7 +87,7 @@ func collected(t *testing.T, reader sdk.Reader) (lines []string) {
 				for _, p := range data.DataPoints {
 					note(p.Attributes, p.Value)
 				}
-			case metricdata.Gauge[float64]: // the age of a wait
+			case metricdata.Gauge[float64]: // the age of the oldest wait
 				for _, p := range data.DataPoints {
 					note(p.Attributes, "some")
 				}

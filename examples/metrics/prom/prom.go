@@ -1,5 +1,5 @@
-// Package prom exports what a session and the recipes on it do as metrics of Prometheus. It is an example:
-// copy it, and change it.
+// Package prom exports metrics of a session, and of the recipes on it, to Prometheus. It is an
+// example: copy it, and change it.
 package prom
 
 import (
@@ -15,15 +15,16 @@ import (
 // Options are optional parameters for [New]. A nil *Options is equivalent to a zero Options.
 type Options struct {
 	// Session is the value of the label session of each metric. Sessions that share a registry need
-	// different ones.
+	// different values.
 	Session string
 
-	// Path returns the value of the label path. It must return few values: a service with a lock for
-	// each order returns their parent. The default returns the path.
+	// Path returns the value of the label path. It must return only a few different values: a
+	// service with a lock for each order would return the parent of these locks. The default
+	// returns the path.
 	Path func(recipe, path string) string
 }
 
-// An Observer is a [session.Observer] that counts. Create it with [New].
+// An Observer is a [session.Observer] that counts and measures. Create it with [New].
 type Observer struct {
 	path func(recipe, path string) string
 
@@ -107,7 +108,7 @@ func (v *Observer) AddQueue(path string, queue observed.Queue) {
 // Describe implements [prometheus.Collector].
 func (v *Observer) Describe(out chan<- *prometheus.Desc) { out <- v.oldestWait; out <- v.length }
 
-// Collect implements [prometheus.Collector], for what is not known before a scrape.
+// Collect implements [prometheus.Collector], for the metrics that are read only at a scrape.
 func (v *Observer) Collect(out chan<- prometheus.Metric) {
 	now := time.Now()
 	for k, since := range v.waits.Oldest() {

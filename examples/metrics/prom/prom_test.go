@@ -15,7 +15,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// TestObserver: each report changes the metrics that it should.
+// TestObserver: each report changes the metrics that it should change.
 func TestObserver(t *testing.T) {
 	reg := prometheus.NewPedanticRegistry()
 	v, err := prom.New(reg, &prom.Options{Session: "main", Path: observedtest.Parent})
@@ -45,8 +45,8 @@ zkactors_waiting{path="/orders",recipe="lock",session="main"} 1
 		t.Errorf("exported\n%s", got)
 	}
 	for name, series := range map[string]int{
-		"zkactors_request_seconds":     2, // get ok, set bad_version
-		"zkactors_wait_seconds":        2, // granted and not
+		"zkactors_request_seconds":     2, // get with outcome ok, set with bad_version
+		"zkactors_wait_seconds":        2, // granted, and not granted
 		"zkactors_hold_seconds":        1,
 		"zkactors_oldest_wait_seconds": 1,
 	} {
@@ -56,7 +56,7 @@ zkactors_waiting{path="/orders",recipe="lock",session="main"} 1
 	}
 }
 
-// exported returns the samples of the metrics that a text names.
+// exported returns the samples of those metrics whose names occur in text.
 func exported(t *testing.T, reg prometheus.Gatherer, text string) string {
 	t.Helper()
 	var names []string
@@ -86,7 +86,8 @@ func exported(t *testing.T, reg prometheus.Gatherer, text string) string {
 	return strings.Join(samples, "\n")
 }
 
-// TestTwoSessions: observers of sessions with different names share a registry, those with the same do not.
+// TestTwoSessions: observers of two sessions can share a registry if the sessions have different
+// names.
 func TestTwoSessions(t *testing.T) {
 	reg := prometheus.NewRegistry()
 	for _, name := range []string{"a", "b"} {

@@ -33,8 +33,8 @@ var (
 	pictures = flag.String("console.pictures", "", "directory for pictures of the page")
 )
 
-// browser starts a browser, and returns the context of a tab. The test is skipped where there is none, unless
-// ZKACTORS_REQUIRE_BROWSER is set.
+// browser starts a browser, and returns the context of a tab. Without a browser the test is
+// skipped; if ZKACTORS_REQUIRE_BROWSER is set it fails.
 func browser(t *testing.T) context.Context {
 	t.Helper()
 	program, err := exec.LookPath("chromium")
@@ -56,7 +56,7 @@ func browser(t *testing.T) context.Context {
 		_ = chromedp.Cancel(tab) // waits for the browser
 		end()
 	})
-	if err := chromedp.Do(tab, chromedp.Navigate("about:blank")); err != nil { // the browser lives as long as this context
+	if err := chromedp.Do(tab, chromedp.Navigate("about:blank")); err != nil { // the browser ends with this context
 		t.Fatal(err)
 	}
 	tab, cancel := context.WithTimeout(tab, *load+3*time.Minute)
@@ -64,10 +64,10 @@ func browser(t *testing.T) context.Context {
 	return tab
 }
 
-// A step is something that a user or a test does.
+// A step is an action of a user or of a test.
 type step = chromedp.Action[chromedp.Void]
 
-// do does steps in the tab.
+// do executes steps in the tab.
 func do(tab context.Context, t *testing.T, steps ...step) {
 	t.Helper()
 	if err := chromedp.Do(tab, steps...); err != nil {
@@ -76,7 +76,7 @@ func do(tab context.Context, t *testing.T, steps ...step) {
 	}
 }
 
-// value returns the value of an expression of the page.
+// value returns the value of an expression in the page.
 func value[T any](tab context.Context, t *testing.T, expression string) T {
 	t.Helper()
 	v, err := chromedp.Run(tab, chromedp.Evaluate[T](expression))
@@ -89,8 +89,8 @@ func value[T any](tab context.Context, t *testing.T, expression string) T {
 // script runs statements in the page.
 func script(text string) step { return chromedp.Evaluate[chromedp.Void]("{" + text + "\n}; undefined") }
 
-// until waits until an expression of the page is true, looking at each frame. The policy of the page forbids what
-// chromedp.Poll does.
+// until waits until an expression in the page is true. It evaluates the expression in each frame,
+// because the policy of the page forbids the method of chromedp.Poll.
 func until(expression string) step {
 	wait := fmt.Sprintf(`new Promise((yes, no) => {
 		const end = Date.now() + 60000;
@@ -103,18 +103,19 @@ func until(expression string) step {
 	}
 }
 
-// key presses a key, only down: a driver's key also sends what it writes, to what has the focus then.
+// key presses a key without its text. chromedp's own key events also type the text into the element
+// that has the focus then.
 func key(name string) step {
 	return script(fmt.Sprintf(`document.activeElement.dispatchEvent(new KeyboardEvent('keydown', {key: %q, bubbles: true, cancelable: true}))`, name))
 }
 
-// shows is an expression: a card has the text.
+// shows returns an expression that is true if a card has the text.
 func shows(key, text string) string {
 	return fmt.Sprintf(`(document.querySelector('.card[data-key=%q]')||{innerText:''}).innerText.includes(%q)`, key, text)
 }
 
-// TestOpensAndFollows: the page opens, and sees a hand-over arrive. It says when it is not up to date, and when it is
-// again. It is not loaded anew.
+// TestOpensAndFollows: the page opens, and shows a hand-over when it happens. It shows whether it
+// is up to date. It is never reloaded.
 func TestOpensAndFollows(t *testing.T) {
 	tab := browser(t)
 	srv := zktest.Start(t)
@@ -146,8 +147,8 @@ func TestOpensAndFollows(t *testing.T) {
 	do(tab, t, until(`document.getElementById('state').dataset.state === 'unreachable'`))
 }
 
-// TestWritesByKeys: a holder is asked to release, and a lock is broken, by keys, after a question, and not without the
-// flag or the token.
+// TestWritesByKeys: with keys a user asks a holder to release, and breaks a lock, after a question.
+// Without the flag or the token neither is possible.
 func TestWritesByKeys(t *testing.T) {
 	tab := browser(t)
 	srv := zktest.Start(t)
@@ -198,7 +199,7 @@ func TestWritesByKeys(t *testing.T) {
 	}
 }
 
-// TestKeyboard: everything can be reached by keys.
+// TestKeyboard: keys reach every element of the page.
 func TestKeyboard(t *testing.T) {
 	tab := browser(t)
 	srv := zktest.Start(t)
@@ -234,7 +235,8 @@ func TestKeyboard(t *testing.T) {
 	}
 }
 
-// TestManyWaiters: of ten thousand waiters, only those in sight have elements, and a hand-over is drawn.
+// TestManyWaiters: of ten thousand waiters only the visible ones have elements, and a hand-over is
+// drawn.
 func TestManyWaiters(t *testing.T) {
 	tab := browser(t)
 	srv := zktest.Start(t)
@@ -256,7 +258,8 @@ func TestManyWaiters(t *testing.T) {
 	t.Logf("the longest task of the page took %.0f ms", value[float64](tab, t, `window.longest`))
 }
 
-// memory returns how much the page and this process keep, stacks and all, and how many elements the page has.
+// memory returns the memory of the page and of this process, with their stacks, and the number of
+// elements in the page.
 func memory(tab context.Context, t *testing.T) (page, elements, process float64) {
 	t.Helper()
 	do(tab, t, chromedp.Func(func(ctx context.Context, target *chromedp.Target) error {
@@ -280,7 +283,7 @@ func memory(tab context.Context, t *testing.T) (page, elements, process float64)
 	return page, elements, float64(stats.Sys - stats.HeapReleased)
 }
 
-// crowded returns a session to servers with lines that move all the time, and how many lines there are.
+// crowded returns a session on servers whose lines change all the time, and the number of lines.
 func crowded(t *testing.T) (s *session.Session, lines int) {
 	t.Helper()
 	if *load > 0 {
@@ -311,8 +314,8 @@ func crowded(t *testing.T) (s *session.Session, lines int) {
 	return open(t, srv), lines
 }
 
-// TestMemoryOfOpenPage: a page that stays open under load does not grow, nor does the console. With -console.load the load
-// is that of two hundred clients of three libraries, on three real servers.
+// TestMemoryOfOpenPage: neither a page that stays open under load nor the console grows. With
+// -console.load the load is two hundred clients of three libraries, on three real servers.
 func TestMemoryOfOpenPage(t *testing.T) {
 	tab := browser(t)
 	s, lines := crowded(t)
@@ -341,7 +344,7 @@ func TestMemoryOfOpenPage(t *testing.T) {
 	}
 }
 
-// TestPictures takes pictures of the page, light and dark, with something of everything.
+// TestPictures takes pictures of the page, light and dark, with an example of each recipe.
 func TestPictures(t *testing.T) {
 	if *pictures == "" {
 		t.Skip("-console.pictures is not given")

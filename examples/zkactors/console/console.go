@@ -1,16 +1,18 @@
-// Package console shows what stands in ZooKeeper as a web page that follows the changes.
+// Package console shows locks, elections, queues and other recipes in ZooKeeper as a web page that
+// follows the changes.
 //
-// The page is served by a [Console], an [http.Handler]. It reads a stream of server-sent events: first
-// all that stands, then the differences. A browser that is slow misses what is between two states, and
-// never delays the console or other browsers.
+// A [Console], an [http.Handler], serves the page. The page reads a stream of server-sent events:
+// first the whole state, then the differences. A slow browser misses states between two that it
+// receives, and never delays the console or other browsers.
 //
 // # Access
 //
-// Every client that can connect sees all that the session may read. A request with a host name other than
-// localhost is refused, so that no web site reads the page through a name of its own. With
-// [Options.AllowWrites] the page can break locks, and ask their holders to release: for that it needs the token of [Console.Token], which the
-// page is given behind the # of its address, and the console never sends. A request to write must
-// also come from the page itself, by its Origin.
+// Every client that can connect sees everything that the session may read. The console refuses a
+// request with a host name other than localhost, so that no web site can read the page through a
+// name of its own. With [Options.AllowWrites] the page can break locks, and ask their holders to
+// release. For that it needs the token of [Console.Token]. The page finds the token behind the # of
+// its address; the console never sends it. A request to write must also come from the page itself,
+// by its Origin.
 package console
 
 import (
@@ -30,17 +32,17 @@ type Options struct {
 	// AllowWrites lets the page break locks, and ask their holders to release.
 	AllowWrites bool
 
-	// MaxWaiters bounds how many waiters of a line are read and sent: the first. All are counted. The
-	// default is 20,000.
+	// MaxWaiters bounds the number of waiters of a line that are read and sent, from the front. All
+	// waiters are counted. The default is 20,000.
 	MaxWaiters int
 
-	// Patience is how long a browser may take to receive something before its stream is ended. It
-	// connects again when it can. The default is 20 s.
+	// Patience is the time in which a browser must receive the pending data. After it the stream
+	// ends, and the browser connects again when it can. The default is 20 s.
 	Patience time.Duration
 }
 
-// A Console shows what stands at a path and below it. Create it with [New]. It is safe for concurrent use,
-// and must be closed.
+// A Console shows the recipes at a path and below it. Create it with [New]. It is safe for
+// concurrent use, and must be closed.
 type Console struct {
 	mux      *http.ServeMux
 	session  *session.Session
@@ -53,12 +55,12 @@ type Console struct {
 
 	mu      sync.Mutex
 	closed  bool          // set by Close
-	streams int           // that are open
-	now     *snapshot     // the newest; it is not modified
-	changed chan struct{} // closed when there is another
+	streams int           // number of open streams
+	now     *snapshot     // the newest; never modified
+	changed chan struct{} // closed when now is replaced
 }
 
-// New begins to watch the path. The error names what is wrong with the arguments.
+// New begins to watch the path. The error names the argument that is wrong.
 func New(s *session.Session, path string, opts *Options) (*Console, error) {
 	var o Options
 	if opts != nil {
@@ -91,8 +93,8 @@ func New(s *session.Session, path string, opts *Options) (*Console, error) {
 	return c, nil
 }
 
-// Token returns what allows to write: the address of a page that may is that of the console, "#" and the
-// token. It is "" without [Options.AllowWrites].
+// Token returns the token for writes: the address of a page that may write is the console's
+// address, "#" and the token. It is "" without [Options.AllowWrites].
 func (c *Console) Token() string {
 	if !c.writes {
 		return ""
@@ -100,7 +102,8 @@ func (c *Console) Token() string {
 	return c.token
 }
 
-// Close ends the streams, and waits until nothing of the console runs. It may be called any number of times.
+// Close ends the streams, and waits until all goroutines of the console have ended. It may be
+// called any number of times.
 func (c *Console) Close() {
 	c.mu.Lock()
 	c.closed = true
@@ -110,11 +113,11 @@ func (c *Console) Close() {
 	c.running.Wait()
 }
 
-// follow keeps the newest snapshot until ctx ends.
+// follow keeps the newest snapshot in now, until ctx ends.
 func (c *Console) follow(ctx context.Context, events <-chan session.Event) {
 	surveys := c.watcher.Surveys()
 	for {
-		next := *c.now // no other goroutine sets it
+		next := *c.now // only this goroutine sets it
 		select {
 		case ev, ok := <-events:
 			if !ok {
@@ -139,7 +142,7 @@ func (c *Console) follow(ctx context.Context, events <-chan session.Event) {
 	}
 }
 
-// newest returns the newest snapshot, and a channel that is closed when there is another.
+// newest returns the newest snapshot, and a channel that is closed when another replaces it.
 func (c *Console) newest() (*snapshot, <-chan struct{}) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -38,7 +38,7 @@ func (c *Console) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	c.mux.ServeHTTP(w, r)
 }
 
-// localHost reports whether no web site can have given the name to the console.
+// localHost reports whether the name of the host is one that no web site can give to the console.
 func localHost(host string) bool {
 	if name, _, err := net.SplitHostPort(host); err == nil {
 		host = name
@@ -47,7 +47,7 @@ func localHost(host string) bool {
 	return err == nil || host == "localhost"
 }
 
-// page sends the page. Its policy lets it load nothing, and speak with the console only.
+// page sends the page. The policy lets the page load nothing, and connect only to the console.
 func (c *Console) page(w http.ResponseWriter, _ *http.Request) {
 	nonce := rand.Text()
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")
@@ -56,10 +56,10 @@ func (c *Console) page(w http.ResponseWriter, _ *http.Request) {
 	_, _ = w.Write([]byte(strings.ReplaceAll(pageText, "NONCE", nonce))) // a browser that has gone needs no answer
 }
 
-// maxStreams bounds how many pages are open.
+// maxStreams bounds the number of open pages.
 const maxStreams = 64
 
-// join counts a stream, unless there are too many.
+// join registers a stream, unless the number of streams is at its bound.
 func (c *Console) join() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -78,8 +78,8 @@ func (c *Console) leave() {
 	c.running.Done()
 }
 
-// stream sends a page the newest state, and then the differences, until it is gone or ctx ends. While it is being
-// sent something, changes gather.
+// stream sends the newest state to a page, and then the differences, until the page is gone or ctx
+// ends. Changes that occur during a write go out together in the next one.
 func (c *Console) stream(ctx context.Context, w http.ResponseWriter, r *http.Request) {
 	if !sameSite(r) {
 		http.Error(w, "the request comes from another site", http.StatusForbidden)
@@ -111,13 +111,13 @@ func (c *Console) stream(ctx context.Context, w http.ResponseWriter, r *http.Req
 			err = out.Flush()
 		}
 		if err != nil {
-			return // it connects again, and then gets all
+			return // the browser connects again, and then receives the whole state
 		}
-		text = nil // it may have been large
+		text = nil // it may be large
 		select {
 		case <-changed:
 		case <-ticker.C:
-			text = []byte(":\n\n") // so that a connection that is dead is noticed
+			text = []byte(":\n\n") // reveals a dead connection
 		case <-r.Context().Done():
 			return
 		case <-ctx.Done():
@@ -126,18 +126,18 @@ func (c *Console) stream(ctx context.Context, w http.ResponseWriter, r *http.Req
 	}
 }
 
-// append appends an event with what has changed.
+// append appends an event with the difference between two snapshots.
 func (c *Console) append(text []byte, from, to *snapshot) []byte {
 	m := difference(from, to)
 	m.Writes = c.writes
 	data, err := json.Marshal(m)
 	if err != nil {
-		panic(err) // it has nothing that cannot be marshalled
+		panic(err) // it has no value that JSON cannot represent
 	}
 	return append(append(append(text, "data: "...), data...), "\n\n"...)
 }
 
-// sameSite reports whether a browser has made the request for the console's own page, or no browser has made it.
+// sameSite reports whether the request comes from the console's own page, or from no browser.
 func sameSite(r *http.Request) bool {
 	site := r.Header.Get("Sec-Fetch-Site")
 	return site == "" || site == "same-origin" || site == "none"
@@ -152,10 +152,11 @@ var (
 	errCannotAsk = errors.New("only contenders for a lock of one layout can be asked to release: break it")
 )
 
-// An action is what a request does to a contender, and to the lock in whose line it stands.
+// An action acts on a contender, and on the lock in whose line the contender stands.
 type action func(ctx context.Context, t *thing, c inspect.Contender) error
 
-// write returns what does the action to the contender that a request names: {"node": "/locks/a/…", "czxid": "123"}.
+// write returns a handler that does the action to the contender that the request names: {"node":
+// "/locks/a/…", "czxid": "123"}.
 func (c *Console) write(do action) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		err := c.mayWrite(r)
@@ -184,8 +185,8 @@ func (c *Console) revokeOne(ctx context.Context, t *thing, holder inspect.Conten
 	return lock.RevokeNode(ctx, c.session, holder.Node, &lock.RevokeOptions{Layout: layout})
 }
 
-// LayoutOf returns the layout of a lock that [inspect.Thing] has by its name, and whether contenders of that layout can
-// be asked to release.
+// LayoutOf returns the layout of a lock by the name that an [inspect.Thing] has for it. It reports
+// whether contenders of that layout can be asked to release.
 func LayoutOf(name string) (lock.Layout, bool) {
 	for _, layout := range []lock.Layout{lock.Standard, lock.Curator, lock.Kazoo, lock.Prioritized} {
 		if layout.String() == name {
@@ -195,7 +196,7 @@ func LayoutOf(name string) (lock.Layout, bool) {
 	return 0, false
 }
 
-// mayWrite returns why a request must not write.
+// mayWrite returns an error if the request must not write.
 func (c *Console) mayWrite(r *http.Request) error {
 	token := r.Header.Get("X-Zkactors-Token")
 	switch {
@@ -205,7 +206,7 @@ func (c *Console) mayWrite(r *http.Request) error {
 		return errOrigin
 	case subtle.ConstantTimeCompare([]byte(token), []byte(c.token)) == 0:
 		return errToken
-	case r.Header.Get("Content-Type") != "application/json": // which a form cannot send
+	case r.Header.Get("Content-Type") != "application/json": // a form cannot send this type
 		return errors.New("the request is not JSON")
 	}
 	return nil
@@ -226,7 +227,7 @@ func (c *Console) try(do action, w http.ResponseWriter, r *http.Request) (status
 		return http.StatusBadRequest, fmt.Errorf("czxid: %w", err)
 	}
 	now, _ := c.newest()
-	t, contender, ok := now.contender(what.Node, czxid) // nothing else can be written to
+	t, contender, ok := now.contender(what.Node, czxid) // a request can act only on contenders that the console shows
 	if !ok {
 		return http.StatusConflict, errGone
 	}

@@ -39,7 +39,7 @@ func serve(t *testing.T, srv *zktest.Server, opts *Options) (c *Console, address
 	return serveOf(t, open(t, srv), opts)
 }
 
-// serveOf is serve with a session.
+// serveOf is like serve, with a session.
 func serveOf(t *testing.T, s *session.Session, opts *Options) (c *Console, address string) {
 	t.Helper()
 	c, err := New(s, "/", opts)
@@ -54,7 +54,7 @@ func serveOf(t *testing.T, s *session.Session, opts *Options) (c *Console, addre
 	return c, web.URL
 }
 
-// A reader receives the stream of a console.
+// A reader receives the event stream of a console.
 type reader struct {
 	t      *testing.T
 	mirror mirror
@@ -82,14 +82,14 @@ func read(t *testing.T, address string) *reader {
 	r.lines.Buffer(nil, 64<<20)
 	r.close = sync.OnceFunc(func() {
 		cancel()
-		_ = answer.Body.Close() // it was cancelled
+		_ = answer.Body.Close() // the request was cancelled
 		transport.CloseIdleConnections()
 	})
 	t.Cleanup(r.close)
 	return r
 }
 
-// await receives messages until one is as wanted.
+// await receives messages until wanted is satisfied.
 func (r *reader) await(wanted func(*reader) bool) {
 	r.t.Helper()
 	for r.lines.Scan() {
@@ -109,7 +109,8 @@ func (r *reader) await(wanted func(*reader) bool) {
 	r.t.Fatalf("the stream has ended (%v) with %+v", r.lines.Err(), r.mirror)
 }
 
-// held is a wish: the lock /l is held by that contender, and so many wait.
+// held returns a condition for await: the lock /l is held by holder, and the given number of
+// contenders wait.
 func held(holder string, waiting int) func(*reader) bool {
 	return func(r *reader) bool {
 		line := r.mirror.lines["lock /l"]
@@ -135,7 +136,8 @@ func join(t *testing.T, s *session.Session, path, name string) *lock.Lock {
 	return l
 }
 
-// TestStream: a page receives all first, and then what changes. So does one that comes later.
+// TestStream: a page receives the whole state first, and then the changes. So does a page that
+// comes later.
 func TestStream(t *testing.T) {
 	srv := zktest.Start(t)
 	s, other := open(t, srv), open(t, srv)
@@ -169,7 +171,7 @@ func TestStream(t *testing.T) {
 	late.await(func(r *reader) bool { return len(r.mirror.heads) == 0 })
 }
 
-// A pipes listener accepts connections in memory, which keep nothing that is not read.
+// pipes is a listener whose connections are in memory, without buffers: a write waits for a reader.
 type pipes struct {
 	conns chan net.Conn
 	done  chan struct{}
@@ -200,8 +202,9 @@ func (p *pipes) Accept() (net.Conn, error) {
 func (p *pipes) Close() error   { p.close(); return nil }
 func (p *pipes) Addr() net.Addr { return &net.IPAddr{} }
 
-// TestSlowBrowser: a page that receives nothing delays neither the console nor another page, and is left after a
-// while. It misses what is between, when it goes on in time.
+// TestSlowBrowser: a page that does not receive delays neither the console nor another page. The
+// console ends its stream after a while. If the page goes on in time, it receives the newest state
+// without the states between.
 func TestSlowBrowser(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		srv := zktest.Start(t, zktest.InProcess())
@@ -272,7 +275,7 @@ func TestSlowBrowser(t *testing.T) {
 	})
 }
 
-// fill has contenders stand in line that no process is behind.
+// fill creates the nodes of contenders in line, without processes for them.
 func fill(t *testing.T, s *session.Session, path, identity string, n int) {
 	t.Helper()
 	if err := s.EnsurePath(t.Context(), path); err != nil {
@@ -290,7 +293,7 @@ func fill(t *testing.T, s *session.Session, path, identity string, n int) {
 	}
 }
 
-// post asks to break a node, or to revoke it.
+// post sends a request to break, or to revoke, a node.
 func post(t *testing.T, address, act, body string, change func(*http.Request)) (status int, text string) {
 	t.Helper()
 	request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, address+act, strings.NewReader(body))
@@ -312,8 +315,8 @@ func post(t *testing.T, address, act, body string, change func(*http.Request)) (
 	return answer.StatusCode, string(answered)
 }
 
-// TestWrites: a lock is broken, or its release is asked for, only by a request with the token, of the page itself, and only if it is the one that was
-// seen.
+// TestWrites: to break a lock, or to ask for its release, a request must have the token, must come
+// from the page itself, and must name the node that the page has shown.
 func TestWrites(t *testing.T) {
 	srv := zktest.Start(t)
 	s, other := open(t, srv), open(t, srv)
@@ -378,7 +381,7 @@ func TestWrites(t *testing.T) {
 		t.Fatal(status, text)
 	}
 	<-first.Done()
-	if err := first.Err(); !errors.Is(err, lock.ErrRevoked) { // it was asked before
+	if err := first.Err(); !errors.Is(err, lock.ErrRevoked) { // the holder was asked to release before that
 		t.Error(err)
 	}
 	page.await(held("b", 0))
@@ -399,7 +402,7 @@ func TestWrites(t *testing.T) {
 	}
 }
 
-// TestForbidden: what the servers forbid to the console is refused, and the answer says so.
+// TestForbidden: if the servers forbid a write to the console, the answer to the page reports that.
 func TestForbidden(t *testing.T) {
 	srv := zktest.Start(t)
 	acl := append(session.CreatorAll(), session.ACL{Perms: session.PermRead, Scheme: "world", ID: "anyone"})
@@ -422,7 +425,7 @@ func TestForbidden(t *testing.T) {
 	}
 }
 
-// TestPage: the page loads nothing and runs nothing but its own, and no other site reads it.
+// TestPage: the page loads and runs only its own code, and no other site can read it.
 func TestPage(t *testing.T) {
 	c, _ := serve(t, zktest.Start(t), nil)
 	get := func(host, path string, header ...string) *httptest.ResponseRecorder {
@@ -461,7 +464,7 @@ func TestPage(t *testing.T) {
 	}
 }
 
-// TestTooManyPages: there is a bound, and a page that is closed makes room.
+// TestTooManyPages: the number of open pages has a bound, and a page that is closed makes room.
 func TestTooManyPages(t *testing.T) {
 	c, address := serve(t, zktest.Start(t), nil)
 	for range maxStreams - 1 {
@@ -480,13 +483,13 @@ func TestTooManyPages(t *testing.T) {
 		t.Error(w.Code)
 	}
 	last.close()
-	for !c.join() { // when the server has noticed
+	for !c.join() { // until the server has noticed
 		<-time.After(time.Millisecond)
 	}
 	c.leave()
 }
 
-// TestRefusals: bad input is refused before anything runs.
+// TestRefusals: bad arguments are refused before anything is started.
 func TestRefusals(t *testing.T) {
 	srv := zktest.Start(t)
 	s := open(t, srv)

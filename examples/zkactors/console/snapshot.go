@@ -11,9 +11,9 @@ import (
 	"github.com/zkactors/zkactors/session"
 )
 
-// This file is what the page is sent, as pure functions.
+// This file has the content of the messages to the page, as pure functions.
 
-// A state is that of the console's session.
+// A state is the state of the console's session.
 type state struct {
 	Name     string `json:"name"`               // "connecting", "connected", "suspended", "expired" or "closed"
 	Since    int64  `json:"since"`              // in milliseconds
@@ -40,29 +40,30 @@ func stateOf(ev session.Event, before state) state {
 	return next
 }
 
-// A snapshot is what is known at a moment. It is not modified after it was published.
+// A snapshot is the content of the page at one moment. It is not modified after it is published.
 type snapshot struct {
 	state     state
 	path      string
-	taken     int64 // when the survey was complete; 0 before the first
+	taken     int64 // when the survey was complete; 0 before the first survey
 	exists    bool
 	truncated bool
-	things    []*thing // in the order of their paths
+	things    []*thing // ordered by path
 }
 
-// A thing is one recipe at one path. Those of two snapshots are the same pointer if nothing has changed.
+// A thing is one recipe at one path. If a thing has not changed, two snapshots share it: they have
+// the same pointer.
 type thing struct {
 	key    string
 	kind   inspect.Kind
 	layout string
-	head   []byte // JSON of all but the line
+	head   []byte // JSON of everything except the line
 	line   []inspect.Contender
 }
 
-// most bounds the lists of a thing beside its line. The page says how many there are.
+// most bounds the lists of a thing other than its line. The page shows the full lengths.
 const most = 200
 
-// counts are the lengths of the lists, which are sent in part.
+// counts are the full lengths of the lists that are sent in part.
 type counts struct {
 	Members int `json:"members,omitempty"`
 	Values  int `json:"values,omitempty"`
@@ -98,13 +99,13 @@ func newThing(t inspect.Thing) *thing {
 		Counts counts `json:"counts"`
 	}{t, n})
 	if err != nil {
-		panic(err) // it has nothing that cannot be marshalled
+		panic(err) // it has no value that JSON cannot represent
 	}
 	made.head = head
 	return made
 }
 
-// rank has holders stand in front.
+// rank sorts holders to the front.
 func rank(c inspect.Contender) int {
 	if c.Holds {
 		return 0
@@ -114,7 +115,7 @@ func rank(c inspect.Contender) int {
 
 func first[T any](all []T) []T { return all[:min(len(all), most)] }
 
-// take makes the survey part of the snapshot.
+// take puts a survey into the snapshot.
 func (s *snapshot) take(survey *inspect.Survey) {
 	before := make(map[string]*thing, len(s.things))
 	for _, t := range s.things {
@@ -131,7 +132,8 @@ func (s *snapshot) take(survey *inspect.Survey) {
 	}
 }
 
-// contender returns the contender with that node, what it stands in line for, and whether there is one.
+// contender finds the contender with a node, and the thing in whose line it stands. It reports
+// whether they exist.
 func (s *snapshot) contender(node string, czxid int64) (*thing, inspect.Contender, bool) {
 	for _, t := range s.things {
 		for _, c := range t.line {
@@ -143,9 +145,9 @@ func (s *snapshot) contender(node string, czxid int64) (*thing, inspect.Contende
 	return nil, inspect.Contender{}, false
 }
 
-// A message changes what the page has.
+// A message changes the state of the page.
 type message struct {
-	Full      bool     `json:"full,omitempty"` // the page is to forget what it has
+	Full      bool     `json:"full,omitempty"` // the page forgets its state first
 	Now       int64    `json:"now"`
 	State     state    `json:"state"`
 	Writes    bool     `json:"writes"`
@@ -153,12 +155,12 @@ type message struct {
 	Taken     int64    `json:"taken,omitempty"`
 	Exists    bool     `json:"exists"`
 	Truncated bool     `json:"truncated,omitempty"`
-	Drop      []string `json:"drop,omitempty"` // keys of things
+	Drop      []string `json:"drop,omitempty"` // keys of things that are gone
 	Things    []change `json:"things,omitempty"`
 }
 
-// A change makes a thing, or changes it. To change the line, the page deletes, inserts in the order given,
-// and then sets.
+// A change creates a thing, or changes it. To change the line, the page first deletes, then inserts
+// in the given order, and then sets.
 type change struct {
 	Key    string          `json:"key"`
 	Head   json.RawMessage `json:"head,omitempty"`
@@ -167,13 +169,13 @@ type change struct {
 	Set    []placed        `json:"set,omitempty"`
 }
 
-// A placed contender stands at an index of the line.
+// A placed is a contender with its index in the line.
 type placed struct {
 	At        int       `json:"at"`
 	Contender contender `json:"c"`
 }
 
-// A contender has short names, because there may be thousands.
+// A contender has short names in JSON, because a message may have thousands.
 type contender struct {
 	Node     string `json:"n"`
 	Wants    string `json:"w"`
@@ -184,7 +186,7 @@ type contender struct {
 	Revoked  bool   `json:"r,omitempty"`
 	Priority int    `json:"p,omitempty"`
 	Weight   int    `json:"g,omitempty"`
-	Czxid    string `json:"z"` // as text: JavaScript has 53 bits
+	Czxid    string `json:"z"` // as text: a number of JavaScript has 53 bits
 }
 
 func short(c inspect.Contender) contender {
@@ -194,7 +196,8 @@ func short(c inspect.Contender) contender {
 	}
 }
 
-// difference returns what makes of one snapshot another. The first is nil if the page has none.
+// difference returns the message that turns the snapshot from into the snapshot to. A page without
+// a snapshot has from nil.
 func difference(from, to *snapshot) message {
 	m := message{
 		Full: from == nil, Now: time.Now().UnixMilli(), State: to.state,
@@ -220,7 +223,7 @@ func difference(from, to *snapshot) message {
 	return m
 }
 
-// since returns what makes of a thing its successor. It is nil if there was none.
+// since returns the change that turns was into t. If the thing is new, was is nil.
 func (t *thing) since(was *thing) change {
 	c := change{Key: t.key}
 	if was == nil {
@@ -237,13 +240,13 @@ func (t *thing) since(was *thing) change {
 	for at, now := range t.line {
 		i, stood := index[now.Node]
 		switch {
-		case stood && i > last: // it stands where it did, beside others that do
+		case stood && i > last: // the order of the contenders that stay is the same
 			last = i
 			if was.line[i] != now {
 				c.Set = append(c.Set, placed{at, short(now)})
 			}
 			delete(index, now.Node)
-		default: // new, or moved: then it is deleted as well
+		default: // new, or moved: then its node stays in index, and is also deleted
 			c.Insert = append(c.Insert, placed{at, short(now)})
 		}
 	}

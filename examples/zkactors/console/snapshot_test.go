@@ -13,7 +13,7 @@ import (
 	"github.com/zkactors/zkactors/session"
 )
 
-// A mirror is what a page has: it applies messages as the page does.
+// A mirror is the state of a page: it applies messages like the page.
 type mirror struct {
 	heads map[string]string
 	lines map[string][]contender
@@ -67,7 +67,8 @@ func (p *mirror) compare(t *testing.T, s *snapshot) {
 	}
 }
 
-// TestDifferences: a page that misses any of the snapshots has what the newest has.
+// TestDifferences: a page that misses some snapshots ends with the same state as the newest
+// snapshot.
 func TestDifferences(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
 	for range 200 {
@@ -89,9 +90,9 @@ func TestDifferences(t *testing.T) {
 	}
 }
 
-var nodes int // that mutate has made
+var nodes int // the number of nodes that mutate has made
 
-// mutate returns another survey.
+// mutate returns a changed copy of a survey.
 func mutate(random *rand.Rand, s *inspect.Survey) *inspect.Survey {
 	next := &inspect.Survey{Exists: true, Taken: time.Now()}
 	for _, thing := range s.Things {
@@ -126,7 +127,8 @@ func mutate(random *rand.Rand, s *inspect.Survey) *inspect.Survey {
 	return next
 }
 
-// TestHandOver: a message about a hand-over in a long line is short, and one about nothing is empty.
+// TestHandOver: the message about a hand-over in a long line is short, and a message without a
+// change is empty.
 func TestHandOver(t *testing.T) {
 	line := make([]inspect.Contender, 10_000)
 	for i := range line {
@@ -152,7 +154,7 @@ func TestHandOver(t *testing.T) {
 	}
 }
 
-// TestLongLists: lists beside a line are sent in part, with their lengths.
+// TestLongLists: lists other than a line are sent in part, with their lengths.
 func TestLongLists(t *testing.T) {
 	entries := make([]inspect.Entry, 1000)
 	for name, thing := range map[string]inspect.Thing{

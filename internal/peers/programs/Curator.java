@@ -1,4 +1,6 @@
 import java.io.BufferedReader;
+import java.io.IOException;
+import java.io.InputStream;
 import java.io.InputStreamReader;
 import java.lang.reflect.Method;
 import java.nio.charset.StandardCharsets;
@@ -6,6 +8,7 @@ import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.List;
 import java.util.Map;
+import java.util.Properties;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.ExecutorService;
@@ -31,10 +34,10 @@ import org.apache.curator.framework.state.ConnectionState;
 import org.apache.curator.retry.ExponentialBackoffRetry;
 import org.apache.zookeeper.data.Stat;
 
-/** Curator's recipes, which do what standard input says: the protocol is in protocol.go. */
+/** Runs Curator's recipes by commands on standard input. The protocol is in protocol.go. */
 public class Curator {
     static final Map<String, Claim> claims = new ConcurrentHashMap<>();
-    static CuratorFramework client; // of the command that is obeyed
+    static CuratorFramework client; // for the command that is being executed
 
     static synchronized void say(String... words) {
         System.out.println(String.join(" ", words).replace('\n', ' '));
@@ -46,14 +49,14 @@ public class Curator {
         say("failed", id, e.toString());
     }
 
-    /** One recipe. All its methods are called by one thread, as mutexes demand. */
+    /** One recipe. One thread calls all its methods, as mutexes require. */
     interface Recipe {
-        /** Returns false if it was not acquired in time; 0 is any time. */
+        /** Returns false if it has not acquired within millis; 0 is no limit. */
         boolean acquire(long millis) throws Exception;
 
         String node() throws Exception;
 
-        /** Does what it is told while it holds. */
+        /** Executes a command of the holder. */
         default String act(String[] words) throws Exception {
             throw new IllegalArgumentException("unknown command " + Arrays.toString(words));
         }
@@ -93,6 +96,38 @@ public class Curator {
         @Override
         public void release() throws Exception {
             mutex.release();
+        }
+    }
+
+    /** A writer that has become a reader. */
+    static class Downgraded implements Recipe {
+        final InterProcessReadWriteLock lock;
+
+        Downgraded(String path) {
+            lock = new InterProcessReadWriteLock(client, path);
+        }
+
+        @Override
+        public boolean acquire(long millis) throws Exception {
+            if (!new Mutex(lock.writeLock()).acquire(millis)) {
+                return false;
+            }
+            try {
+                lock.readLock().acquire();
+            } finally {
+                lock.writeLock().release();
+            }
+            return true;
+        }
+
+        @Override
+        public String node() throws Exception {
+            return new Mutex(lock.readLock()).node();
+        }
+
+        @Override
+        public void release() throws Exception {
+            lock.readLock().release();
         }
     }
 
@@ -184,7 +219,7 @@ public class Curator {
 
         @Override
         public String node() {
-            return "-"; // it does not tell
+            return "-"; // LeaderSelector does not reveal it
         }
 
         /** Returns when the node is gone: the thread that leads deletes it at its end. */
@@ -197,7 +232,7 @@ public class Curator {
         }
 
         void leave() throws Exception {
-            enough.countDown(); // if it is elected all the same
+            enough.countDown(); // in case it is elected at this moment
             selector.close();
             executor.shutdown();
             executor.awaitTermination(1, TimeUnit.MINUTES);
@@ -278,7 +313,7 @@ public class Curator {
 
         @Override
         public String node() {
-            return "-"; // it does not tell
+            return "-"; // DistributedDoubleBarrier does not reveal it
         }
 
         @Override
@@ -346,6 +381,8 @@ public class Curator {
                 return new Mutex(new InterProcessReadWriteLock(client, path).readLock());
             case "write":
                 return new Mutex(new InterProcessReadWriteLock(client, path).writeLock());
+            case "downgraded":
+                return new Downgraded(path);
             case "latch":
                 return new Latch(path, id);
             case "selector":
@@ -355,7 +392,7 @@ public class Curator {
         }
     }
 
-    /** A recipe, and the thread that it is used by. */
+    /** A recipe, and the thread that uses it. */
     static class Claim extends Thread {
         final CuratorFramework client = Curator.client;
         final String id;
@@ -373,7 +410,7 @@ public class Curator {
             setDaemon(true);
         }
 
-        /** Has the claim do what it is told, or give up if it waits. */
+        /** Passes a command to the holder. A claim that still waits gives up instead. */
         synchronized void order(String[] words) {
             orders.add(words);
             if (waits) {
@@ -432,7 +469,7 @@ public class Curator {
         }
     }
 
-    // The line, as the leader knows it: the client's server may be behind.
+    // The sync makes the line current: the client's server may lag behind the leader.
     static List<String> line(String kind, String path) throws Exception {
         client.sync().forPath(path);
         List<String> line = new ArrayList<>();
@@ -470,7 +507,7 @@ public class Curator {
                 case "take":
                 case "release":
                     Claim old = claims.get(id);
-                    if (old != null) { // and otherwise it has ended, and said so
+                    if (old != null) { // null: the claim has ended, and has reported that
                         old.order(words);
                     }
                     return;
@@ -513,7 +550,16 @@ public class Curator {
         return made;
     }
 
-    /** The arguments are the servers, the timeout of a session in milliseconds, and how many sessions there are. */
+    /** Returns the version of Curator's archive on the class path. */
+    static String version() throws IOException {
+        Properties properties = new Properties();
+        try (InputStream in = CuratorFramework.class.getResourceAsStream("/META-INF/maven/org.apache.curator/curator-framework/pom.properties")) {
+            properties.load(in);
+        }
+        return properties.getProperty("version");
+    }
+
+    /** The arguments are the servers, the session timeout in milliseconds, and the number of sessions. */
     public static void main(String[] args) throws Exception {
         CuratorFramework[] clients = new CuratorFramework[Integer.parseInt(args[2])];
         for (int i = 0; i < clients.length; i++) {
@@ -524,7 +570,7 @@ public class Curator {
                 throw new IllegalStateException("not connected");
             }
         }
-        say("ready");
+        say("ready", version());
         BufferedReader orders = new BufferedReader(new InputStreamReader(System.in, StandardCharsets.UTF_8));
         for (String line = orders.readLine(); line != null; line = orders.readLine()) {
             String[] words = line.split(" ");
@@ -534,6 +580,6 @@ public class Curator {
         for (CuratorFramework c : clients) {
             c.close();
         }
-        Runtime.getRuntime().halt(0); // whatever still waits
+        Runtime.getRuntime().halt(0); // do not wait for threads that still wait
     }
 }

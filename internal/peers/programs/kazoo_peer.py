@@ -1,4 +1,4 @@
-"""kazoo's recipes, which do what standard input says: the protocol is in protocol.go."""
+"""Runs kazoo's recipes by commands on standard input. The protocol is in protocol.go."""
 
 import logging
 import os
@@ -13,6 +13,7 @@ from kazoo.recipe.barrier import Barrier, DoubleBarrier
 from kazoo.recipe.lock import Lock, ReadLock, Semaphore
 from kazoo.recipe.queue import LockingQueue, Queue
 from kazoo.retry import ForceRetryError
+from kazoo.version import __version__
 
 logging.basicConfig(level=logging.ERROR)
 output, claims, ending = threading.Lock(), {}, threading.Event()
@@ -25,14 +26,14 @@ def say(*words):
 
 
 class StandardLock(Lock):
-    """A kazoo lock whose nodes are named as the published recipe names them."""
+    """A kazoo lock whose nodes have the names of the published recipe."""
 
     _NODE_NAME = "-lock-"
     _EXCLUDE_NAMES = ["-lock-"]
 
 
-class LaterReadLock(ReadLock):
-    """ReadLock as kazoo 2.9 has it.
+class MendedReadLock(ReadLock):
+    """ReadLock of kazoo 2.8 with the fix of kazoo 2.9.
 
     In 2.8 a reader also waits for the writers behind it, which wait for the reader.
     """
@@ -85,7 +86,7 @@ class Round:
 
 
 class Items:
-    """A queue. Those of kazoo's Queue cannot be waited for, and are watched instead."""
+    """A queue. kazoo's Queue cannot wait for an item, so take watches its nodes."""
 
     def __init__(self, client, path, what):
         self.client, self.node, self.queue = client, path, what(client, path)
@@ -149,7 +150,8 @@ def recipe(client, kind, path, identifier):
     if kind == "read":
         return client.ReadLock(path, identifier)
     if kind == "later-read":
-        return LaterReadLock(client, path, identifier)
+        later = MendedReadLock if __version__.startswith("2.8.") else ReadLock
+        return later(client, path, identifier)
     if kind == "write":
         return client.WriteLock(path, identifier)
     if kind == "election":
@@ -158,7 +160,7 @@ def recipe(client, kind, path, identifier):
 
 
 class Claim(threading.Thread):
-    """A recipe, and the thread that it is used by."""
+    """A recipe, and the thread that uses it."""
 
     def __init__(self, client, name, what, millis):
         super().__init__(name="claim " + name, daemon=True)
@@ -167,7 +169,7 @@ class Claim(threading.Thread):
         self.orders, self.held, self.holds = queue.Queue(), False, False
 
     def order(self, words):
-        """Have the claim do what it is told, or give up if it waits."""
+        """Pass a command to the holder. A claim that still waits gives up instead."""
         self.orders.put(words)
         if not self.held:
             self.what.cancel()
@@ -228,7 +230,7 @@ def obey(client, words):
             claim.start()
         elif words[0] in ("visit", "put", "take", "release"):
             claim = claims.get(name)
-            if claim is not None:  # and otherwise it has ended, and said so
+            if claim is not None:  # None: the claim has ended, and has reported that
                 claim.order(words)
         elif words[0] == "raise":
             Barrier(client, words[3]).create()
@@ -237,7 +239,7 @@ def obey(client, words):
             Barrier(client, words[3]).remove()
             say("answer", name)
         elif words[0] == "line":
-            client.sync(words[3])  # the client's server may be behind
+            client.sync(words[3])  # the client's server may lag behind the leader
             say("answer", name, *recipe(client, words[2], words[3], name).contenders())
         else:
             raise ValueError("unknown command %r" % words)
@@ -263,7 +265,7 @@ def connect(servers, millis):
 
 def main(servers, millis, sessions):
     clients = [connect(servers, millis) for _ in range(int(sessions))]
-    say("ready")
+    say("ready", __version__)
     for line in sys.stdin:
         words = line.split()
         obey(clients[int(words[1].rpartition("-")[2]) % len(clients)], words)
@@ -271,7 +273,7 @@ def main(servers, millis, sessions):
     for client in clients:
         client.stop()
         client.close()
-    os._exit(0)  # whatever still waits
+    os._exit(0)  # do not wait for threads that still wait
 
 
 main(*sys.argv[1:])

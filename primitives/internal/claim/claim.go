@@ -1,9 +1,11 @@
-// Package claim is the protocol by which the first in line claims what the line is for, and gives
-// that up. It is for recipes in which to be first is not enough: a [Spec] says what their claims
-// are. The protocol is drawn in machine.go.
+// Package claim is the protocol by which the first in line claims the lock or the leadership, and
+// gives it up. Recipes need it where the first in line does not hold yet, because an operator or a
+// priority may put another contender first. A [Spec] describes the claims of a recipe. The protocol
+// is drawn in machine.go.
 //
 // Two claims never stand at once: the transaction of [Spec.Take] fails while another claim stands,
-// or unless that has been handed over. A claim whose reply was lost is found by its evidence.
+// unless its holder has handed it over. If the reply to a claim was lost, its evidence shows
+// whether it was made.
 package claim
 
 import (
@@ -16,34 +18,46 @@ import (
 	"github.com/zkactors/zkactors/session"
 )
 
-// A Keeper keeps the claim of one handle, whose contenders stand in line one after the
-// other. It is safe for concurrent use.
+// A Keeper keeps the claim of one handle. Its contenders, one for each attempt, stand in line one
+// after the other. It is safe for concurrent use.
 type Keeper[S Spec[S]] struct {
-	mu    sync.Mutex
-	claim Claim  // of the newest contender; zero before Take, after GiveUp, and when another contender has it
-	tried string // the prefix of the newest contender for which Take was called; "" at first
-	doubt string // set when the outcome of a claim was unknown: its contender; never cleared, as contenders are never reused
+	mu sync.Mutex
+	// Of the newest contender; zero before Take, after GiveUp, and when another contender has it.
+	claim Claim
+
+	made  S      // the newest confirmed claim, as it was made; never cleared
+	tried string // the prefix of the newest contender of Take; "" before
+
+	// Set to the contender of a claim of unknown outcome; never cleared, because no contender is
+	// used again.
+	doubt string
 }
 
-// Claim returns what is known of the claim.
+// Claim returns the present knowledge of the claim.
 func (k *Keeper[S]) Claim() Claim {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	return k.claim
 }
 
-// Wrote enters the version of the node that guards the claim of a contender.
+// Made returns the newest confirmed claim, as it was made or found; zero before the first.
+func (k *Keeper[S]) Made() S {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.made
+}
+
+// Wrote notes the version of the node that guards the claim of a contender.
 func (k *Keeper[S]) Wrote(node string, version int32) {
 	k.update(node, func(c *Claim) { c.Version = version })
 }
 
-// Exchanged enters that the contender to has the claim of from, in its place.
+// Exchanged notes that the contender to has replaced from, with its claim.
 func (k *Keeper[S]) Exchanged(from, to string) {
 	k.update(from, func(c *Claim) { c.Node = to })
 }
 
-// update changes the claim of a contender, unless it was given up, or a later contender
-// claims.
+// update changes the claim of a contender, unless that was given up, or a later contender claims.
 func (k *Keeper[S]) update(node string, change func(*Claim)) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -52,9 +66,9 @@ func (k *Keeper[S]) update(node string, change func(*Claim)) {
 	}
 }
 
-// Take claims for the contender. The answer has the zxid of the claim, or says that it is
-// another contender's. again says that an earlier claim may have been made: then its
-// evidence is read first.
+// Take claims on behalf of the contender. It answers with the zxid of the claim, or with taken if
+// another contender has it. If again is set, an earlier claim may have been made: then Take reads
+// its evidence first.
 func (k *Keeper[S]) Take(requests client.Async, spec S, node string, again bool, answer func(zxid int64, taken bool, err error)) {
 	k.mu.Lock()
 	k.claim, k.tried = Claim{Node: node}, Prefix(node)
@@ -63,18 +77,19 @@ func (k *Keeper[S]) Take(requests client.Async, spec S, node string, again bool,
 	}
 	m := takes(spec, k.doubt == node)
 	k.mu.Unlock()
-	run(requests, m, func(v Verdict) {
+	run(requests, m, func(made S, v Verdict) {
 		switch {
 		case v.Taken:
 			k.update(node, func(c *Claim) { *c = Claim{} })
 		case v.Err == nil:
-			k.update(node, func(c *Claim) { *c = Claim{node, true, v.Zxid, v.Version} })
+			k.update(node, func(c *Claim) { *c, k.made = Claim{node, true, v.Zxid, v.Version}, made })
 		}
 		answer(v.Zxid, v.Taken, v.Err)
 	})
 }
 
-// GiveUp removes a contender and its claim; all contenders with the prefix if node is "".
+// GiveUp removes a contender and its claim. If node is "", it removes all contenders with the
+// prefix.
 func (k *Keeper[S]) GiveUp(requests client.Async, spec S, node, prefix string, answer func()) {
 	if node != "" {
 		prefix = Prefix(node)
@@ -85,10 +100,10 @@ func (k *Keeper[S]) GiveUp(requests client.Async, spec S, node, prefix string, a
 		c, k.claim = k.claim, Claim{}
 	}
 	k.mu.Unlock()
-	run(requests, givesUp(spec, node, prefix, c, claimed), func(Verdict) { answer() })
+	run(requests, givesUp(spec, node, prefix, c, claimed), func(S, Verdict) { answer() })
 }
 
-// Find reads once whether the claim of the spec's contender stands.
+// Find reads whether the claim of the spec's contender stands, once.
 func Find[S Spec[S]](requests client.Async, spec S, answer func(Verdict)) {
 	perform(requests, request{read: spec.Evidence()}, func(r reply) {
 		_, v := spec.Judge(r.found)
@@ -96,21 +111,20 @@ func Find[S Spec[S]](requests client.Async, spec S, answer func(Verdict)) {
 	})
 }
 
-// run performs the requests of the machine, one after the other, until its protocol is
-// over.
-func run[S Spec[S]](requests client.Async, m machine[S], finish func(Verdict)) {
+// run performs the requests of the machine, one after the other, until its protocol is over. Then
+// it calls finish with the spec as the answers have left it.
+func run[S Spec[S]](requests client.Async, m machine[S], finish func(S, Verdict)) {
 	perform(requests, m.ask(), func(r reply) {
 		next, v := m.next(r)
 		if v.Next == Over {
-			finish(v)
+			finish(next.spec, v)
 			return
 		}
 		run(requests, next, finish)
 	})
 }
 
-// perform makes one request. The reads of one request are made at once, and answered
-// together.
+// perform makes one request. The reads of one request go out together, and are answered together.
 func perform(requests client.Async, r request, answer func(reply)) {
 	switch {
 	case r.remove != nil:
@@ -131,8 +145,8 @@ func perform(requests client.Async, r request, answer func(reply)) {
 	}
 }
 
-// replied returns the answer to a transaction: the first operation that was refused, or
-// the Stat of the last one that has any.
+// replied returns the answer to a transaction: the first operation that was refused, or the Stat of
+// the last operation that has one.
 func replied(results []session.OpResult, err error) reply {
 	r := reply{err: err, failed: Failed(results)}
 	for _, done := range results {
@@ -143,12 +157,12 @@ func replied(results []session.OpResult, err error) reply {
 	return r
 }
 
-// Failed returns the number of the operation that has failed the transaction; -1 if none has.
+// Failed returns the index of the operation that failed the transaction; -1 if none did.
 func Failed(results []session.OpResult) int {
 	return slices.IndexFunc(results, func(r session.OpResult) bool { return r.Err != nil })
 }
 
-// Prefix returns the prefix that the names of all contenders of one attempt share.
+// Prefix returns the beginning that the names of all contenders of one attempt share.
 func Prefix(node string) string {
 	return node[:min(len(node), len(znode.GUIDName(strings.Repeat("0", len("00000000-0000-0000-0000-000000000000")), "")))]
 }

@@ -5,8 +5,8 @@ import (
 	"github.com/zkactors/zkactors/session"
 )
 
-// This file is the protocol as a pure function: the next request, and the conclusion
-// from its answer.
+// This file is the protocol as a pure function: it returns the next request, and draws the
+// conclusion from its answer.
 //
 //	                         refused: look
 //	             ┌────────────────────────────────────┐
@@ -23,30 +23,32 @@ import (
 // A Claim is a contender's knowledge of its own claim. It is comparable.
 type Claim struct {
 	Node    string // the name of the contender; "" when there is no claim
-	Held    bool   // set when the claim is confirmed: then it is ours until it is given up or deleted
-	Zxid    int64  // of the claim, from its confirmation; 0 before
-	Version int32  // of the node that guards the claim, at the confirmation or at the last write
+	Held    bool   // set when the claim is confirmed, until given up or deleted
+	Zxid    int64  // of the claim, when confirmed; 0 before
+	Version int32  // of the node that guards the claim, by the newest answer
 }
 
-// A Found is the result of reading a node. Err is nil if there is a node.
+// A Found is the result of a read of a node. Err is nil if the node exists.
 type Found struct {
 	Data []byte
 	Stat *session.Stat
 	Err  error
 }
 
-// A Spec says what the claims of a recipe are. Its methods are pure, and its values
-// comparable: a value knows the contender, and its newest sight of the line.
+// A Spec describes the claims of a recipe. Its methods are pure, and its values comparable. A value
+// has the contender, and its newest knowledge of the line.
 type Spec[S any] interface {
 	comparable
 
-	// Take returns the transaction that makes the claim. It fails while another claim stands.
+	// Take returns the transaction that makes the claim. The transaction fails while another claim
+	// stands.
 	Take() []session.Op
 
-	// Refused says what follows when the operation has failed the transaction.
+	// Refused returns the conclusion when the operation with this index failed the transaction.
 	Refused(op int, err error) (S, Verdict)
 
-	// Evidence returns the paths of the nodes that tell whose the claim is. Judge says so.
+	// Evidence returns the paths of the nodes that show which contender has the claim. Judge
+	// returns the conclusion from reading them.
 	Evidence() []string
 	Judge(found []Found) (S, Verdict)
 
@@ -54,17 +56,18 @@ type Spec[S any] interface {
 	Resign(c Claim) []session.Op
 
 	// Remove returns the removal of a contender, or of all with the prefix if node is "". If
-	// claimed, their claims are removed afterwards: no contender is left then that makes one.
+	// claimed is set, their claims are removed after them, when no contender is left that could
+	// claim.
 	Remove(node, prefix string, c Claim, claimed bool) session.Removal
 }
 
-// A Verdict is the conclusion from an answer. Without Next the protocol is over.
+// A Verdict is the conclusion from an answer. If Next is Over, the protocol is over.
 type Verdict struct {
 	Next    Next
 	Zxid    int64 // of our claim, if it stands
 	Version int32
-	Taken   bool  // another contender has it
-	Err     error // why it was not made, or may have been
+	Taken   bool  // another contender has the claim
+	Err     error // why the claim was not made, or may have been
 }
 
 // Next is the next step.
@@ -81,27 +84,26 @@ const (
 type step int8
 
 const (
-	looking   step = iota // at the evidence: whose the claim is
+	looking   step = iota // the evidence is being read
 	taking                // the transaction that makes the claim is on its way
 	resigning             // the transaction that deletes a confirmed claim is on its way
-	removing              // the contender is being removed, and then what it may have claimed
+	removing              // the contender is being removed, and then its claim
 )
 
-// A machine is one claim under way, or the end of one. It asks for one thing after the
-// other, and nothing is on its way twice.
+// A machine makes one claim, or gives one up. It has at most one request under way.
 type machine[S Spec[S]] struct {
 	step step
-	spec S // as the answers have left it: it knows what was seen
+	spec S // as the answers have left it
 
-	// Of the end of a claim: set by givesUp, and never changed.
-	node    string // the contender that ends; "" if it may be several
-	prefix  string // of their names
-	claim   Claim  // of the contender; held if it was confirmed, and then its version is known
-	claimed bool   // set if they may have claimed: then what stands as their claim is removed too
+	// For giving up a claim: set by givesUp, and constant.
+	node    string // the contender; "" if there may be several
+	prefix  string // of the names of the contenders
+	claim   Claim  // of the contender; with its version if Held is set
+	claimed bool   // set if they may have claimed: then their claim is removed too
 }
 
-// takes makes a claim. Doubted says that an earlier one may have been made: then the
-// evidence tells, because a second claim would fail for the first one's sake.
+// takes makes a claim. If doubted is set, an earlier claim may have been made. Then the evidence is
+// read first, because the first claim would make the second fail.
 func takes[S Spec[S]](spec S, doubted bool) machine[S] {
 	m := machine[S]{step: taking, spec: spec}
 	if doubted {
@@ -110,9 +112,9 @@ func takes[S Spec[S]](spec S, doubted bool) machine[S] {
 	return m
 }
 
-// givesUp ends a claim, and its contender. A confirmed claim of one contender goes with
-// it, in one transaction. Otherwise the contender goes first: afterwards no late claim
-// succeeds for it.
+// givesUp removes a contender and its claim. A confirmed claim of one contender is deleted with it,
+// in one transaction. Otherwise the contender is deleted first: after that, no late claim succeeds
+// for it.
 func givesUp[S Spec[S]](spec S, node, prefix string, c Claim, claimed bool) machine[S] {
 	m := machine[S]{step: removing, spec: spec, node: node, prefix: prefix, claim: c, claimed: claimed}
 	if c.Held && node != "" && node == c.Node {
@@ -128,7 +130,7 @@ type request struct {
 	remove *session.Removal
 }
 
-// ask returns what the step asks for.
+// ask returns the request of the step.
 func (m machine[S]) ask() request {
 	switch m.step {
 	case looking:
@@ -147,23 +149,23 @@ func (m machine[S]) ask() request {
 // A reply answers a request.
 type reply struct {
 	found   []Found
-	failed  int // the operation that failed the transaction; -1 if none did
+	failed  int // index of the operation that failed the transaction; -1 if none did
 	zxid    int64
 	version int32 // of the last node that the transaction has set
 	err     error
 }
 
-// next follows the answer to the step's request. A resignation that was refused, or may
-// have been done, is followed by the removal: that finds out by itself what is left.
+// next handles the answer to the step's request. After a resignation that was refused, or may have
+// been executed, the removal follows: it finds out by itself which nodes are left.
 func (m machine[S]) next(r reply) (machine[S], Verdict) {
 	switch m.step {
 	case looking:
-		return m.follow(m.spec.Judge(r.found))
+		return m.proceed(m.spec.Judge(r.found))
 	case taking:
 		if r.err == nil {
 			return m, Verdict{Zxid: r.zxid, Version: r.version}
 		}
-		return m.follow(m.spec.Refused(r.failed, r.err))
+		return m.proceed(m.spec.Refused(r.failed, r.err))
 	case resigning:
 		if r.err == nil || client.Over(r.err) {
 			return m, Verdict{}
@@ -176,8 +178,8 @@ func (m machine[S]) next(r reply) (machine[S], Verdict) {
 	panic("claim: a step without an answer")
 }
 
-// follow goes on as the recipe says, with what it has seen.
-func (m machine[S]) follow(spec S, v Verdict) (machine[S], Verdict) {
+// proceed takes the next step that the recipe decides, with the spec that it has returned.
+func (m machine[S]) proceed(spec S, v Verdict) (machine[S], Verdict) {
 	m.spec = spec
 	switch v.Next {
 	case Look:

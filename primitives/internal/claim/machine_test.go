@@ -91,7 +91,8 @@ func (remover) Remove(_ session.Removal, answer func(error)) (cancel func()) {
 	return func() {}
 }
 
-// TestOthersOfAnAttempt: a node that a repeated create has left is removed, and the claim of the other one stays.
+// TestOthersOfAnAttempt: a node that a repeated create has left is removed, and the claim of the
+// other one stays.
 func TestOthersOfAnAttempt(t *testing.T) {
 	const guid = "_c_00000000-0000-0000-0000-000000000000-"
 	k := &Keeper[plain]{claim: Claim{Node: guid + "b", Held: true}, tried: guid}

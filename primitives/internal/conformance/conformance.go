@@ -1,8 +1,9 @@
-// Package conformance tests what every recipe must do: end cleanly in every way, leave
-// nothing behind, and never wait for a reader.
+// Package conformance tests the duties of every recipe: end cleanly in every way, leave nothing
+// behind, and never wait for a reader.
 package conformance
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"strings"
@@ -11,7 +12,10 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/zkactors/zkactors/internal/bubble"
 	"github.com/zkactors/zkactors/internal/check"
+	"github.com/zkactors/zkactors/internal/hasten"
+	"github.com/zkactors/zkactors/internal/znode"
 	"github.com/zkactors/zkactors/session"
 	"github.com/zkactors/zkactors/session/zktest"
 )
@@ -25,6 +29,7 @@ type Handle[Ev any] interface {
 
 // A Recipe says how its handles are made, and which events are the last.
 type Recipe[Ev any] struct {
+	Name string // where a test has several
 	Open func(s *session.Session) (Handle[Ev], error)
 	Last func(ev Ev) bool
 }
@@ -35,34 +40,98 @@ func Is[T, Ev any](ev Ev) bool {
 	return is
 }
 
-const timeout = 6 * time.Second // of the sessions
+// A stage is where a recipe is played: a server in memory, or real servers behind a proxy.
+type stage struct {
+	servers
+	timeout time.Duration // of sessions
+	real    bool          // there is no bubble, and no clock of its own
+	keeper  bool          // no session is resumed: one that has lost its connection ends with its timeout
+}
 
-// Run holds the recipe against all that is expected of it, each on a server of its own
-// in memory, in a bubble: at the end of one no goroutine is left.
-func Run[Ev any](t *testing.T, r Recipe[Ev]) {
+// The servers of a stage.
+type servers interface {
+	zktest.Faults
+	Sessions() []int64
+}
+
+// A play is a fault that a handle must bear, or a duty that it must do.
+type play[Ev any] func(*testing.T, stage, *session.Session, Recipe[Ev])
+
+// plays returns the plays that servers of all kinds allow. For each of the first requests there is
+// a play that loses its reply.
+func plays[Ev any](replies int) map[string]play[Ev] {
+	all := map[string]play[Ev]{
+		"closed by many at once":     closedByMany[Ev],
+		"closed at once":             closedAtOnce[Ev],
+		"closed without a reader":    closedUnread[Ev],
+		"closed while disconnected":  closedWhileDisconnected[Ev],
+		"closed while frozen":        closedWhileFrozen[Ev],
+		"ended by its session":       endedBySession[Ev],
+		"closed after an expiry":     closedAfterExpiry[Ev],
+		"a flapping network, unread": flapping[Ev],
+	}
+	for skip := range replies {
+		all[fmt.Sprint("a lost reply to request ", skip)] = lostReply[Ev](skip)
+	}
+	return all
+}
+
+// Run holds recipes against all their duties, on servers in memory of every profile, and on a real
+// server. Under -short the profiles are the default, and the profile that lacks most. Each play has
+// its own server in memory, in a bubble: at its end no goroutine is left.
+func Run[Ev any](t *testing.T, recipes ...Recipe[Ev]) {
 	t.Helper()
-	for name, play := range map[string]func(*testing.T, *zktest.Server, *session.Session, Recipe[Ev]){
-		"closed by many at once":        closedByMany[Ev],
-		"closed at once":                closedAtOnce[Ev],
-		"closed without a reader":       closedUnread[Ev],
-		"closed while disconnected":     closedWhileDisconnected[Ev],
-		"closed while frozen":           closedWhileFrozen[Ev],
-		"ended by its session":          endedBySession[Ev],
-		"closed after an expiry":        closedAfterExpiry[Ev],
-		"a flapping network, unread":    flapping[Ev],
-		"a session that is no session":  refused[Ev],
-		"a lost reply to every request": lostReplies[Ev],
-		"printed while it works":        printed[Ev],
-		"among the servers' own nodes":  reserved[Ev],
-	} {
+	for _, r := range recipes {
+		t.Run(cmp.Or(r.Name, "handle"), func(t *testing.T) {
+			for _, profile := range hasten.Sized(zktest.Profiles(), []zktest.Profile{zktest.ZooKeeper380, zktest.Keeper}) {
+				t.Run(profile.String(), func(t *testing.T) { inMemory(t, profile, r) })
+			}
+		})
+	}
+	t.Run("real server", func(t *testing.T) {
+		ens := zktest.StartEnsemble(t, 1, zktest.NoSync())
+		for _, r := range recipes {
+			t.Run(cmp.Or(r.Name, "handle"), func(t *testing.T) { onRealServer(t, ens, r) })
+		}
+	})
+}
+
+func inMemory[Ev any](t *testing.T, profile zktest.Profile, r Recipe[Ev]) {
+	all := plays[Ev](12)
+	all["a session that is no session"] = refused[Ev]
+	all["printed while it works"] = printed[Ev]
+	for name, play := range all {
 		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				srv := check.Have(zktest.NewServer(zktest.Config{InProcess: true}))(t)
-				defer srv.Close()
-				s := check.Have(session.Open(t.Context(), srv.Addrs(), &session.Options{Timeout: timeout, Dialer: srv.DialContext}))(t)
-				defer s.Close()
-				play(t, srv, s, r)
+			bubble.Run(t, zktest.Config{Profile: profile}, func(w bubble.World) {
+				at := stage{servers: w.Server, timeout: 10 * time.Second, keeper: profile.IsKeeper()}
+				play(w.T, at, w.Open(session.Options{Timeout: at.timeout}), r)
 			})
+		})
+	}
+	t.Run("among the servers' own nodes", func(t *testing.T) {
+		bubble.Run(t, zktest.Config{Profile: profile}, func(w bubble.World) {
+			h, err := r.Open(w.Open(session.Options{Chroot: "/zookeeper"}))
+			check.Is(w, err, session.ErrInvalidPath)
+			if err == nil {
+				h.Close()
+			}
+		})
+	})
+}
+
+// onRealServer plays as inMemory does. Each play has a path and a proxy of its own.
+func onRealServer[Ev any](t *testing.T, ens *zktest.Ensemble, r Recipe[Ev]) {
+	for name, play := range plays[Ev](6) {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			proxy := zktest.NewProxy(t, ens.Addrs()...)
+			at := stage{servers: proxy, timeout: 3 * time.Second, real: true}
+			chroot := "/" + znode.NewGUID()
+			opts := session.Options{Timeout: at.timeout, ServerTick: 100 * time.Millisecond}
+			root := check.Open(session.Open(t.Context(), ens.Addrs(), &opts))(t)
+			check.Have(root.Create(t.Context(), chroot, nil, session.Persistent))(t)
+			opts.Chroot = chroot
+			play(t, at, check.Open(session.Open(t.Context(), proxy.Addrs(), &opts))(t), r)
 		})
 	}
 }
@@ -76,8 +145,13 @@ func (r Recipe[Ev]) open(t *testing.T, s *session.Session) Handle[Ev] {
 func (r Recipe[Ev]) ended(t *testing.T, h Handle[Ev]) {
 	t.Helper()
 	<-h.Done()
+	r.oneLast(t, h.Events())
+}
+
+func (r Recipe[Ev]) oneLast(t *testing.T, events <-chan Ev) {
+	t.Helper()
 	lasts, n := 0, 0
-	for ev := range h.Events() {
+	for ev := range events {
 		n++
 		switch {
 		case lasts > 0:
@@ -89,160 +163,210 @@ func (r Recipe[Ev]) ended(t *testing.T, h Handle[Ev]) {
 	check.Equal(t, lasts, 1, "last events among", n)
 }
 
-// settle waits until nothing moves any more, while no reader receives the recipe's
-// events.
-func settle() { synctest.Wait() }
-
-// nothingLeft expects no ephemeral node of the session.
-func nothingLeft(t *testing.T, srv *zktest.Server, s *session.Session) {
+// settle waits until nothing moves any more, while no reader receives the recipe's events. A real
+// server is asked until the handle asks for nothing more.
+func (at stage) settle(t *testing.T, s *session.Session) {
 	t.Helper()
-	for _, path := range srv.Paths() {
-		stat := check.Have(s.Exists(t.Context(), path))(t)
-		check.False(t, stat != nil && stat.EphemeralOwner != 0, "%s is left", path)
+	if !at.real {
+		synctest.Wait()
+		return
+	}
+	for before := -1; at.requests() != before; {
+		before = at.requests()
+		for range 2 {
+			check.OK(t, s.Sync(t.Context(), "/"))
+		}
 	}
 }
 
-func closedByMany[Ev any](t *testing.T, srv *zktest.Server, s *session.Session, r Recipe[Ev]) {
+// requests returns the number of requests that are not heartbeats.
+func (at stage) requests() int {
+	made := at.Requests()
+	return made.Total() - made[zktest.OpSync] - made[zktest.OpCheck]
+}
+
+// nothingLeft expects no ephemeral node.
+func (at stage) nothingLeft(t *testing.T, s *session.Session) {
+	t.Helper()
+	if at.keeper {
+		<-time.After(2 * at.timeout)
+	}
+	check.Len(t, ephemerals(t, s, "/"), 0, "left behind")
+}
+
+// nothingStays expects that no ephemeral node is left when the servers have forgotten a session
+// that was cut off.
+func (at stage) nothingStays(t *testing.T, s *session.Session) {
+	t.Helper()
+	const looks = 20
+	for range looks {
+		if len(ephemerals(t, s, "/")) == 0 {
+			break
+		}
+		<-time.After(2 * at.timeout / looks)
+	}
+	at.nothingLeft(t, s)
+}
+
+// ephemerals returns the ephemeral nodes at and below a path, but for the servers' own.
+func ephemerals(t *testing.T, s *session.Session, path string) []string {
+	t.Helper()
+	stat := check.Have(s.Exists(t.Context(), path))(t)
+	switch {
+	case stat == nil || path == "/zookeeper":
+		return nil
+	case stat.EphemeralOwner != 0:
+		return []string{path}
+	}
+	children, _, err := s.Children(t.Context(), path)
+	if errors.Is(err, session.ErrNoNode) {
+		return nil
+	}
+	check.Must(t, err)
+	var found []string
+	for _, child := range children {
+		found = append(found, ephemerals(t, s, znode.Join(path, child))...)
+	}
+	return found
+}
+
+func closedByMany[Ev any](t *testing.T, at stage, s *session.Session, r Recipe[Ev]) {
 	h := r.open(t, s)
-	settle()
+	at.settle(t, s)
 	var wg sync.WaitGroup
 	for range 5 {
 		wg.Go(h.Close)
 	}
 	wg.Wait()
 	h.Close()
-	nothingLeft(t, srv, s)
+	at.nothingLeft(t, s)
 	r.ended(t, h)
 }
 
-func closedAtOnce[Ev any](t *testing.T, srv *zktest.Server, s *session.Session, r Recipe[Ev]) {
+func closedAtOnce[Ev any](t *testing.T, at stage, s *session.Session, r Recipe[Ev]) {
 	for range 20 {
 		h := r.open(t, s)
 		h.Close()
 		r.ended(t, h)
 	}
-	settle()
-	nothingLeft(t, srv, s)
+	at.settle(t, s)
+	at.nothingLeft(t, s)
 }
 
-func closedUnread[Ev any](t *testing.T, srv *zktest.Server, s *session.Session, r Recipe[Ev]) {
+func closedUnread[Ev any](t *testing.T, at stage, s *session.Session, r Recipe[Ev]) {
 	h := r.open(t, s)
 	events := h.Events() // and no reader receives
-	settle()
+	at.settle(t, s)
 	h.Close()
-	nothingLeft(t, srv, s)
-	lasts := 0
-	for ev := range events {
-		if r.Last(ev) {
-			lasts++
-		}
-	}
-	check.Equal(t, lasts, 1, "last events")
+	at.nothingLeft(t, s)
+	r.oneLast(t, events)
 }
 
-func closedWhileDisconnected[Ev any](t *testing.T, srv *zktest.Server, s *session.Session, r Recipe[Ev]) {
+func closedWhileDisconnected[Ev any](t *testing.T, at stage, s *session.Session, r Recipe[Ev]) {
 	h := r.open(t, s)
-	settle()
-	srv.Refuse(true)
-	srv.Disconnect(0)
-	settle()
-	closedInTime(t, h)
+	at.settle(t, s)
+	at.Refuse(true)
+	at.Disconnect(0)
+	closedInTime(t, at, h)
 	r.ended(t, h)
-	srv.Refuse(false)
-	<-time.After(2 * timeout) // the bubble's; the server has forgotten the session by then
-	nothingLeft(t, srv, s)
+	at.Refuse(false)
+	at.nothingStays(t, s)
 }
 
-func closedWhileFrozen[Ev any](t *testing.T, srv *zktest.Server, s *session.Session, r Recipe[Ev]) {
+func closedWhileFrozen[Ev any](t *testing.T, at stage, s *session.Session, r Recipe[Ev]) {
 	h := r.open(t, s)
-	settle()
-	srv.Freeze(0, zktest.Both)
-	closedInTime(t, h)
+	at.settle(t, s)
+	at.Freeze(0, zktest.Both)
+	closedInTime(t, at, h)
 	r.ended(t, h)
-	srv.Thaw(0)
-	<-time.After(2 * timeout)
-	nothingLeft(t, srv, s)
+	at.Thaw(0)
+	at.nothingStays(t, s)
 }
 
 // closedInTime expects Close to return when the session's deadline has passed.
-func closedInTime[Ev any](t *testing.T, h Handle[Ev]) {
+func closedInTime[Ev any](t *testing.T, at stage, h Handle[Ev]) {
 	t.Helper()
 	begun := time.Now()
 	h.Close()
-	check.AtMost(t, time.Since(begun), timeout, "Close took")
+	check.True(t, at.real || time.Since(begun) <= at.timeout, "Close took %v", time.Since(begun))
 }
 
-func endedBySession[Ev any](t *testing.T, srv *zktest.Server, s *session.Session, r Recipe[Ev]) {
+func endedBySession[Ev any](t *testing.T, at stage, s *session.Session, r Recipe[Ev]) {
 	h := r.open(t, s)
-	settle()
+	at.settle(t, s)
 	s.Close()
 	r.ended(t, h)
 	h.Close()
-	check.Len(t, srv.Sessions(), 0, "sessions are left")
+	check.Len(t, at.Sessions(), 0, "sessions are left")
 }
 
-func closedAfterExpiry[Ev any](t *testing.T, srv *zktest.Server, s *session.Session, r Recipe[Ev]) {
+func closedAfterExpiry[Ev any](t *testing.T, at stage, s *session.Session, r Recipe[Ev]) {
 	h := r.open(t, s)
-	settle()
-	srv.Expire(s.ID())
-	<-time.After(2 * timeout)
+	at.settle(t, s)
+	expired := s.ID()
+	at.Expire(expired)
+	for s.ID() == expired {
+		<-time.After(at.timeout / 100)
+	}
+	at.settle(t, s)
 	h.Close()
 	r.ended(t, h)
-	nothingLeft(t, srv, s)
+	at.nothingLeft(t, s)
 }
 
-func flapping[Ev any](t *testing.T, srv *zktest.Server, s *session.Session, r Recipe[Ev]) {
+func flapping[Ev any](t *testing.T, at stage, s *session.Session, r Recipe[Ev]) {
 	h := r.open(t, s)
 	h.Events()
 	for range 50 {
-		srv.Disconnect(0)
-		settle()
+		at.Disconnect(0)
+		if !at.real { // where it comes back in no time
+			synctest.Wait()
+		}
 	}
 	h.Close()
-	nothingLeft(t, srv, s)
+	at.nothingLeft(t, s)
 	r.ended(t, h)
 }
 
-func refused[Ev any](t *testing.T, srv *zktest.Server, s *session.Session, r Recipe[Ev]) {
-	settle()
-	srv.ResetRequests()
+func refused[Ev any](t *testing.T, at stage, s *session.Session, r Recipe[Ev]) {
+	at.settle(t, s)
+	at.ResetRequests()
 	check.Fails(r.Open(nil))(t, session.ErrInvalidArgument)
 	s.Close()
 	check.Fails(r.Open(s))(t, session.ErrClosed)
-	check.Equal(t, srv.Requests().Total(), 0, "requests")
+	check.Equal(t, at.Requests().Total(), 0, "requests")
 }
 
-func lostReplies[Ev any](t *testing.T, srv *zktest.Server, s *session.Session, r Recipe[Ev]) {
-	for skip := range 12 {
-		srv.DropReply(zktest.Match{Skip: skip})
-		h := r.open(t, s)
-		<-time.After(time.Second)
-		h.Close()
-		r.ended(t, h)
-		srv.ClearFaults()
-		<-time.After(time.Second)
-		nothingLeft(t, srv, s)
+// lostReply loses the reply to a request of a handle that comes first, and of a handle that finds
+// the nodes that it needs.
+func lostReply[Ev any](skip int) play[Ev] {
+	return func(t *testing.T, at stage, s *session.Session, r Recipe[Ev]) {
+		for range 2 {
+			at.DropReply(zktest.Match{Session: s.ID(), Skip: skip})
+			h, err := r.Open(s)
+			if err == nil {
+				at.settle(t, s)
+				if !at.real {
+					<-time.After(time.Second)
+				}
+				h.Close()
+				r.ended(t, h)
+			} else if !at.keeper || !session.InDoubt(err) { // there, the session is lost with the reply
+				t.Fatal(err)
+			}
+			at.nothingLeft(t, s)
+		}
 	}
 }
 
 // printed expects one short line for every verb. The race detector sees a verb that reads fields.
-func printed[Ev any](t *testing.T, srv *zktest.Server, s *session.Session, r Recipe[Ev]) {
+func printed[Ev any](t *testing.T, at stage, s *session.Session, r Recipe[Ev]) {
 	h := r.open(t, s)
 	for _, verb := range []string{"%v", "%+v", "%#v", "%s", "%q", "%x", "%d"} {
-		srv.Disconnect(0)
+		at.Disconnect(0)
 		line := fmt.Sprintf(verb, h)
 		check.True(t, len(line) <= 120 && !strings.ContainsAny(line, "\n{") && strings.Contains(line, "/"), "%s prints %q", verb, line)
 	}
 	h.Close()
 	r.ended(t, h)
-}
-
-// reserved expects that no node of the servers' own becomes a recipe's.
-func reserved[Ev any](t *testing.T, srv *zktest.Server, _ *session.Session, r Recipe[Ev]) {
-	s := check.Have(session.Open(t.Context(), srv.Addrs(), &session.Options{Chroot: "/zookeeper", Dialer: srv.DialContext}))(t)
-	defer s.Close()
-	if h, err := r.Open(s); !errors.Is(err, session.ErrInvalidPath) {
-		t.Errorf("below /zookeeper: %v", err)
-		h.Close()
-	}
 }

@@ -6,21 +6,23 @@ import (
 	"testing"
 )
 
-// Brief reports whether walks go through the smallest settings only: in short tests, and, unless all are wanted, under the
-// race detector, which makes a walk, that has one goroutine, fifteen times as slow.
+// Brief reports whether walks use only the smallest settings. They do in short tests and, unless
+// all are wanted, under the race detector. A walk has one goroutine, and the race detector makes it
+// fifteen times as slow.
 func Brief(all bool) bool { return testing.Short() || raced && !all }
 
-// A Depth keeps where a walk has been that goes depth first through worlds that are copied. The
-// zero Depth has been nowhere. A world takes 11 to 22 bytes, and half as much again while the table grows.
+// A Depth keeps the worlds that a depth-first walk has visited, in models whose worlds can be
+// copied. The zero Depth is ready for use. A world takes 11 to 22 bytes, and half as much again
+// while the table grows.
 type Depth struct {
-	seen   []uint64            // an open hash table, whose length is a power of two; 0 is a free place
+	seen   []uint64            // an open hash table with a length of a power of two; 0 is free
 	states int                 // in seen
-	on     map[uint64]struct{} // of these, those from which the walk has not come back
-	next   map[uint64][]uint64 // of worlds that were compared, the keys of what follows
+	on     map[uint64]struct{} // the worlds of seen from which the walk has not returned
+	next   map[uint64][]uint64 // of the worlds given to Alike, the keys of their successors
 }
 
-// Enter notes that the walk comes to the world with the key. It reports whether it comes
-// there for the first time, and if not, whether it goes round.
+// Enter notes that the walk comes to the world with the key. It reports whether this is the first
+// time, and if not, whether the walk has gone round in a circle.
 func (d *Depth) Enter(key uint64) (first, round bool) {
 	key = max(key, 1)
 	if d.on == nil {
@@ -39,7 +41,7 @@ func (d *Depth) Enter(key uint64) (first, round bool) {
 	return true, false
 }
 
-// find returns the place of a key, or the free one where it is to be put.
+// find returns the index of a key, or the free index for it.
 func (d *Depth) find(key uint64) int {
 	const spread = 0x9e3779b97f4a7c15 // keys need not be hashes
 	last := len(d.seen) - 1
@@ -50,7 +52,7 @@ func (d *Depth) find(key uint64) int {
 	return at
 }
 
-// grow makes the table twice as large.
+// grow doubles the table.
 func (d *Depth) grow() {
 	keys := d.seen
 	d.seen = make([]uint64, 2*len(keys))
@@ -61,11 +63,11 @@ func (d *Depth) grow() {
 	}
 }
 
-// Leave notes that the walk comes back from the world with the key.
+// Leave notes that the walk returns from the world with the key.
 func (d *Depth) Leave(key uint64) { delete(d.on, max(key, 1)) }
 
-// Alike notes the keys of the worlds that follow from the world with the key. It reports whether they are those that
-// followed from the last world with that key, if there was one. The order makes no difference.
+// Alike notes the keys of the successors of the world with the key. It reports whether the last
+// world with that key, if there was one, had the same successors, in any order.
 func (d *Depth) Alike(key uint64, next []uint64) bool {
 	if d.next == nil {
 		d.next = map[uint64][]uint64{}
@@ -76,10 +78,10 @@ func (d *Depth) Alike(key uint64, next []uint64) bool {
 	return !compared || slices.Equal(before, next)
 }
 
-// States returns how many worlds the walk has come to.
+// States returns the number of worlds that the walk has visited.
 func (d *Depth) States() int { return d.states }
 
-// Bytes are a world as it is hashed.
+// Bytes are the bytes of a world, to be hashed.
 type Bytes []byte
 
 // Numbers appends numbers.

@@ -1,6 +1,6 @@
-// Package exploration goes through the possible steps of several machines over a model of
-// their shared nodes, for tests: breadth first, and at random. A world is never copied: it
-// is made again, and what has happened is repeated.
+// Package exploration tries the possible steps of several machines over a model of their shared
+// nodes, for tests: breadth first, and at random. Worlds cannot be copied. To return to a world, it
+// begins a new one and repeats the actions that led there.
 package exploration
 
 import (
@@ -16,41 +16,41 @@ import (
 	"github.com/zkactors/zkactors/internal/hasten"
 )
 
-// A ViolationError says which property a world violates. [World.Apply] and
-// [World.Check] panic with it.
+// A ViolationError names the property that a world violates. [World.Apply] and [World.Check] panic
+// with it.
 type ViolationError string
 
 // Error implements the error interface.
 func (v ViolationError) Error() string { return string(v) }
 
-// A World is a state of everything. A is the type of possible steps.
+// A World is the state of a whole model. A is the type of its actions.
 type World[A comparable] interface {
-	// Actions returns what can happen now: by itself, by a user's command, and as a
-	// fault.
+	// Actions returns the actions that can happen now: by themselves, as commands of users, and as
+	// faults.
 	Actions() (normal, wishes, faulty []A)
 
-	// Apply does one thing.
+	// Apply performs one action.
 	Apply(a A)
 
-	// Check holds in every state.
+	// Check checks the properties of every state.
 	Check()
 
-	// Key returns a hash of everything in it. It is asked for only of worlds that were
-	// made to be compared.
+	// Key returns a hash of the whole world. It is called only on worlds that were made to be
+	// compared.
 	Key() uint64
 
-	// Describe says what an action is about to do.
+	// Describe describes an action that is about to be applied.
 	Describe(a A) string
 }
 
-// A Finisher is a World that can be brought to its end without further faults. Finish panics with a
-// [ViolationError] if that is not a good one. The world is of no more use then.
+// A Finisher is a World that can be run to its end without further faults. Finish panics with a
+// [ViolationError] if the end is not a good one. The world cannot be used after that.
 type Finisher interface{ Finish() }
 
-// Rest is for how many steps of its own a world may go on without coming to rest.
+// Rest is the number of actions that may happen by themselves before a world has to come to rest.
 const Rest = 500
 
-// try does one thing, and returns what is wrong then.
+// try applies an action, and returns the violation, if any.
 func try[A comparable](w World[A], a A) (err error) {
 	defer func() {
 		if r := recover(); r != nil {
@@ -66,7 +66,7 @@ func try[A comparable](w World[A], a A) (err error) {
 	return nil
 }
 
-// finish brings a world to its end, and returns what is wrong then.
+// finish runs a world to its end, and returns the violation, if any.
 func finish[A comparable](w World[A]) (err error) {
 	f, is := w.(Finisher)
 	if !is {
@@ -85,8 +85,8 @@ func finish[A comparable](w World[A]) (err error) {
 	return nil
 }
 
-// Explore goes through the states that follow from start, breadth first. It returns how
-// many it has seen, whether that is all there are, and the shortest way to a violation.
+// Explore visits the states that follow from start, breadth first. It returns the number of states,
+// whether these are all, and the shortest trace to a violation.
 func Explore[A comparable](start func() World[A], limit int) (states int, all bool, trace []A, err error) {
 	type edge struct {
 		from int
@@ -136,9 +136,8 @@ func Explore[A comparable](start func() World[A], limit int) (states int, all bo
 	return len(seen), true, nil, nil
 }
 
-// Walk goes at random until nothing can happen any more, and returns what has happened, and
-// what is wrong. Now and then there are no commands and no faults until the world comes to
-// rest.
+// Walk applies random actions until none is possible, and returns the trace, and the violation, if
+// any. Now and then it leaves out commands and faults until the world comes to rest.
 func Walk[A comparable](w World[A], pick func(n int) int) (trace []A, err error) {
 	faultiness, haste := pick(26), pick(26)
 	calm := 0
@@ -174,7 +173,7 @@ func Walk[A comparable](w World[A], pick func(n int) int) (trace []A, err error)
 	return trace, fmt.Errorf("no end in %d steps", len(trace))
 }
 
-// Tell writes what a trace does.
+// Tell writes a description of a trace.
 func Tell[A comparable](w World[A], trace []A, write func(string)) {
 	for _, a := range trace {
 		write(w.Describe(a))
@@ -191,13 +190,13 @@ var (
 	walks   = flag.Int("explore.walks", 600, "random walks through each scenario")
 )
 
-// shorter is how much less short tests do.
+// shorter is the factor by which short tests do less.
 const shorter = 60
 
-// Test goes through the states that follow from start, and at random beyond. What it finds it
-// tells, as short as it can be. Effort is how much more than others the scenario takes.
-// Keyed worlds have a Key. Ended returns what is wrong with a world in which nothing can
-// happen any more.
+// Test explores the states that follow from start, and then walks at random beyond them. It logs
+// the shortest trace to a violation that it finds. effort multiplies the number of states and
+// walks. start returns a world that has a Key if keyed. ended returns the violation of a world in
+// which nothing can happen any more, if any.
 func Test[A comparable](t *testing.T, start func(keyed bool) World[A], effort int, ended func(World[A]) error) {
 	t.Helper()
 	less := hasten.Sized(1, shorter)
@@ -233,7 +232,7 @@ func Test[A comparable](t *testing.T, start func(keyed bool) World[A], effort in
 	t.Logf("%d states, complete: %v; %d random steps", states, all, steps)
 }
 
-// pick picks all alike, where rapid's integers prefer the small and the great.
+// pick picks each number with the same probability. rapid's integers prefer small and great ones.
 func pick(t *rapid.T, n int) int {
 	const spare = 3
 	picked := 0
@@ -246,7 +245,7 @@ func pick(t *rapid.T, n int) int {
 	return picked % n
 }
 
-// An outcome is that of a random walk.
+// An outcome is the outcome of a random walk.
 type outcome struct {
 	err   error
 	story string

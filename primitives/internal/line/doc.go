@@ -1,8 +1,5 @@
-// Package line is everything that stands in line: contenders with a sequential ephemeral
-// node each, a rule that says which contender waits for which, and a watch on exactly
-// the node that matters. Locks, semaphores and elections are its rules.
-//
-// A [Machine] is one place in line, as a pure function; a [Performer] starts the requests
-// that it asks for; a [Handle] is both as an actor, with what the handles of all recipes
-// have in common.
+// Package line is the protocol of contenders that stand in line, as pure functions. Each contender
+// has a sequential ephemeral node. A [Rule] decides which contender waits for which; locks,
+// semaphores and elections have one each. A [Machine] is one contender's place in line: it watches
+// only the nodes whose change can concern it. Package contender performs its effects.
 package line

@@ -2,25 +2,26 @@ package line
 
 import (
 	"errors"
+	"fmt"
 	"time"
 
+	"github.com/zkactors/zkactors/actors"
+	"github.com/zkactors/zkactors/internal/znode"
 	"github.com/zkactors/zkactors/session"
 )
 
-// This file has the steps of a contender that holds: how it claims the first
-// place, keeps it, and hears that it is gone.
-//
-// While it holds, its own node is watched, and where the rule claims, its claim; no
-// other contender is.
+// This file has the steps of a contender that holds: it claims the first place, keeps it, and gives
+// up a part of it by a downgrade. While it holds, it watches its own node and, if the rule claims,
+// its claim. It watches no other contender.
 
-// first follows the news that it is our turn. Where the rule claims, that is no grant
-// yet: the server decides who holds. Otherwise the czxid of our node is the token, and
-// has to be known by now.
+// first handles the news that no contender is ahead. If the rule claims, that is not yet a grant:
+// the server decides which contender holds. Otherwise it is the grant, and the czxid of our node is
+// the token, which must be known by now.
 func (m *turn) first() {
-	if m.rule.Claims() {
+	if m.rule.Traits().Claims {
 		m.unwatch()
 		m.state = claiming
-		m.do(claim{m.attempt, m.node, false})
+		m.do(Claim{m.attempt, m.node, false})
 	} else {
 		m.token = m.czxid
 		m.grant()
@@ -28,52 +29,104 @@ func (m *turn) first() {
 	m.watchOwn("")
 }
 
-// grant tells the holder. From here on only our node is watched, and our claim. A mark
-// of revocation that came while we waited is told now.
+// promote claims although others may be ahead: the claim was handed over to us.
+func (m *turn) promote() {
+	if m.rule.Traits().Claims {
+		m.first()
+	}
+}
+
+// checkCzxid checks the czxid of our node when it becomes known. It is the token, or less than the
+// token of a claim. So a claim is not made, and seen by others, if its token would be refused.
+// checkCzxid reports whether the contender goes on.
+func (m *turn) checkCzxid() bool {
+	return m.czxid == 0 || m.state != waiting || m.exceedsPast(m.czxid)
+}
+
+// exceedsPast reports whether a token is greater than all tokens granted before this session, as
+// far as earlier sessions can know. If not, there is no grant: the servers have come back with
+// older data, and the resource that the token protects may have seen greater tokens.
+func (m *turn) exceedsPast(token int64) bool {
+	if token > m.past || m.rule.Traits().Unfenced {
+		return true
+	}
+	m.fail(fmt.Errorf("%w: fencing token %d is not greater than %d; reset what checks tokens, and open a new session", session.ErrHistoryLost, token, m.past))
+	return false
+}
+
+// grant emits the grant. From here on we watch only our node and our claim. A revoke request that
+// came while we waited is emitted now.
 func (m *turn) grant() {
 	m.unwatch()
 	m.state = held
-	if m.rule.Claims() {
-		m.target = Target{m.node, unclaimed}
-		m.watch(m.target)
-	}
+	m.watchClaim()
 	m.emit(Acquired{Token: m.token, Node: m.node})
 	m.revoke()
 }
 
-// revoke tells a holder, once, that it is asked to leave. A waiter is not told,
-// because it can do nothing about it: marked keeps it until the grant. Later marks of
-// other clients are not told, and may have another deadline.
+func (m *turn) watchClaim() {
+	if m.rule.Traits().Claims {
+		m.target = Target{m.node, Unclaimed}
+		m.watch(m.target)
+	}
+}
+
+// revokeRequest keeps the revoke request that our node carries.
+func (m *turn) revokeRequest(in RevokeRequested) {
+	if in.Target == (Target{Node: m.node}) {
+		m.revokeRequested, m.revokeBy = true, in.Deadline
+		m.revoke()
+	}
+}
+
+// revoke emits Revoked to a holder, once. A waiter has nothing to release: revokeRequested keeps
+// the request until the grant. Later requests are not emitted, though their deadline may differ.
 func (m *turn) revoke() {
-	if m.Holding() && m.marked && !m.revoked {
+	if m.Holding() && m.revokeRequested && !m.revoked {
 		m.revoked = true
-		m.emit(Revoked{m.until})
+		m.emit(Revoked{m.revokeBy})
 	}
 }
 
-// yield waits until the claim of another contender is free. It counts as one that is
-// ahead. Its contender may rank behind us: with priorities, a contender of lower
-// priority may hold.
+// conditionRead keeps the condition, and emits its change.
+func (m *turn) conditionRead(data string) {
+	before := m.condition
+	m.condition = data
+	if before != "" && before != data && m.state != leaving {
+		m.emit(ConditionChanged{before, data})
+	}
+	m.reevaluate()
+}
+
+// reevaluate handles news of the condition, or of the members. It may be the grant of a waiter. By
+// the new condition a holder may look like a waiter to the contenders behind, so it announces its
+// grant.
+func (m *turn) reevaluate() {
+	switch {
+	case m.state == waiting:
+		m.look()
+	case m.Holding() && m.rule.Traits().AnnouncesGrants:
+		m.announceGrant()
+	}
+}
+
+// announceGrant notifies the contenders behind that we hold.
+func (m *turn) announceGrant() {
+	m.unannounced = false
+	m.do(AnnounceGrant{m.attempt, m.node})
+}
+
+// yield waits until the claim of another contender is free, and counts it as one contender ahead.
+// That contender may rank behind us: with priorities, a contender of lower priority may hold.
 func (m *turn) yield() {
-	m.state, m.target = waiting, Target{m.node, unclaimed}
+	m.state, m.target = waiting, Target{m.node, Unclaimed}
 	m.watch(m.target)
-	m.behind(1)
+	m.reportAhead(1)
 }
 
-// deleted is why our node, or our claim, is gone while we hold. After a mark of
-// revocation that counts as the work of the client that had set it. The server deletes
-// both also when it ends the session, and tells of the deletion first. The holder has to
-// stop then, so the loss is told at once, and not held back to find out.
-func (m Machine) deleted() error {
-	if m.marked {
-		return ErrRevoked
-	}
-	return ErrNodeDeleted
-}
-
-// suspend follows the loss of the connection. What is held is held on, until the
-// deadline. A deletion that is told after the connection is back may have happened
-// together with others: no deletion is a grant until the next list.
+// suspend handles the loss of the connection. The grant lasts until the deadline. A deletion that
+// is reported after the reconnect may be one of several: so no deletion is a grant until the next
+// list.
 func (m *turn) suspend(deadline time.Time) {
 	m.deletionGrants = false
 	if m.Holding() && !m.suspended {
@@ -82,34 +135,106 @@ func (m *turn) suspend(deadline time.Time) {
 	}
 }
 
-// resume follows the return of the connection, with the same session. Events may have
-// been missed, so a waiter looks, and so does a holder: for contenders of another
-// layout, of which only people are told.
+// resume handles the return of the connection, with the same session. The session has set the
+// watches again, and they have reported the changes that they had missed. So nothing depends on a
+// list at once. But only after a list a deletion may be a grant again, and a list shows contenders
+// of another layout, which no watch reports. The lists of a fleet are spread over time, because its
+// connections return all at once (docs/adr/0056).
 func (m *turn) resume() {
 	switch {
-	case m.state == waiting:
-		m.look()
 	case m.Holding() && m.suspended:
 		m.suspended = false
 		m.emit(Resumed{})
-		m.look() // others may stand there by another layout since
+	case m.state != waiting:
+		return
 	}
+	m.do(ListLater{m.attempt, znode.Spread(m.id, m.timeout/3)})
 }
 
-// notClaimed follows the failure of a claim. In doubt it is repeated, knowing that the
-// first one may have been done. Where the server contradicts what we thought to know,
-// we wait, and look again.
-func (m *turn) notClaimed(e claim, err error) {
+// notClaimed handles the failure of a claim. In doubt the claim is repeated, with the note that the
+// first may have been executed. If the server contradicts our knowledge, we wait, and list again.
+func (m *turn) notClaimed(e Claim, err error) {
 	switch {
 	case session.InDoubt(err):
-		m.do(claim{e.attempt, e.node, true})
+		m.do(Claim{e.Attempt, e.Node, true})
 	case session.Passing(err):
 		m.do(e)
 	case errors.Is(err, session.ErrNoNode), errors.Is(err, session.ErrNodeExists),
 		errors.Is(err, session.ErrBadVersion), errors.Is(err, session.ErrNotEmpty):
-		m.state = waiting // what we thought to know is not so
+		m.state = waiting
 		m.look()
 	default:
 		m.fail(err)
 	}
+}
+
+// A downgrade turns a holder into a weaker one, such as a reader: one transaction creates
+// the weaker node and deletes the present one.
+//
+//	              in doubt, or not sent: again
+//	                    ┌──────┐
+//	                    ▼      │
+//	held ─ Downgrade ► change is under way ── done, now or before ► held, with the weaker rule
+//	                     │         │
+//	                     │         └── refused ► held, as before
+//	                     └── the present node is gone, and the weaker one was not created ► lost
+//
+// At most one of several changes is executed, because the first deletes the present node. The
+// performer reports a change that finds the weaker node as executed. The deletion of the present
+// node is part of the change: while the change is under way, the event of the deletion alone says
+// nothing.
+
+// downgrade begins a downgrade. It refuses if nothing is held, if another downgrade is under way,
+// and if the rule has no weaker grant. The reply comes at the end of the change.
+func (m *turn) downgrade(reply actors.Reply[error]) {
+	_, to, ok := m.rule.Downgrade(m.node)
+	var refused error
+	switch {
+	case !m.Holding():
+		refused = ErrNotHeld
+	case !ok:
+		refused = ErrNotWrite
+	case m.to != "":
+		refused = fmt.Errorf("%w: a downgrade is under way", ErrNotWrite)
+	default:
+		m.to, m.reply = to, reply
+		m.do(ChangeNode{m.attempt, m.node, m.to})
+		return
+	}
+	m.do(Answer{m.attempt, reply, refused})
+}
+
+// changed handles the creation of the node that stands for us now. Its czxid is not known yet, and
+// is no token: the token of the grant stays. The watches move to the new node and the new claim. A
+// revoke request is gone with the node that carried it, unless the change has copied it.
+func (m *turn) changed() {
+	m.do(UnwatchTarget{m.attempt, Target{Node: m.node}})
+	m.watch(Target{Node: m.to})
+	m.do(Answer{m.attempt, m.reply, nil})
+	m.rule, _, _ = m.rule.Downgrade(m.node)
+	m.node, m.czxid, m.owned, m.change = m.to, 0, false, change{}
+	if m.rule.Traits().Claims {
+		m.do(UnwatchTarget{m.attempt, m.target})
+		m.downgraded = true
+		m.watchClaim()
+	}
+	m.revokeRequested, m.revokeBy = false, time.Time{}
+}
+
+// notChanged handles the failure of a change. In doubt the change is repeated; the first may yet be
+// executed after the second has failed, so from then on maybeDuplicate holds. notChanged reports
+// whether our node is gone without the change. Any other failure is the answer to the command, and
+// the grant stays as it was.
+func (m *turn) notChanged(e ChangeNode, err error) (lost bool) {
+	switch {
+	case session.Passing(err):
+		m.maybeDuplicate = m.maybeDuplicate || session.InDoubt(err)
+		m.do(e)
+	case m.without, errors.Is(err, session.ErrNoNode):
+		return true
+	default:
+		m.do(Answer{m.attempt, m.reply, err})
+		m.change = change{}
+	}
+	return false
 }

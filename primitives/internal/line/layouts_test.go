@@ -22,7 +22,7 @@ func TestRankedIsAnotherLayout(t *testing.T) {
 		"_c_11234567-89ab-4cde-8f01-23456789abcd-write-0000000001":        false,
 		"": false,
 	} {
-		p := rule.Locate(Sight{Names: []string{name, own}}, own, "01234567-89ab-4cde-8f01-23456789abcd")
+		p := rule.Locate(Snapshot{Names: []string{name, own}}, own, "01234567-89ab-4cde-8f01-23456789abcd")
 		check.Equal(t, errors.Is(p.Err, ErrLayout), want, name, "refused:", p.Err)
 	}
 }

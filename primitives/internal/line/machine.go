@@ -2,58 +2,31 @@ package line
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
-	"github.com/zkactors/zkactors/internal/client"
-	"github.com/zkactors/zkactors/session"
+	"github.com/zkactors/zkactors/actors"
 )
 
-// This file has the state of a machine, and hands each input to the part that it is
-// for. The protocol is a pure function: no goroutines, no channels, no clock, no I/O.
-// What an input leads to is in the file of the state:
-//
-//	              no session ◄─────────── expired ──────────┐
-//	                outside                                 │ while nothing is held
-//	                   │ connected                          │
-//	                   ▼            no parent               │
-//	joining.go     preparing ◄───────────────┐              │
-//	                   │ there is a parent   │              │
-//	                   ▼                     │              │
-//	               joining ── in doubt ► recovering         │
-//	                   │   ◄── no node ──    │              │
-//	                   │ created             │ found        │
-//	                   ▼                     │              │
-//	waiting.go     waiting ◄─────────────────┘              │
-//	                   │  ▲ │ our node is gone              │
-//	          our turn │  │ └──────────► clearing ► joining  │
-//	                   ▼  │ another has it                  │
-//	holding.go     claiming (only where the rule claims)    │
-//	                   │ ours                               │
-//	                   ▼                                    │
-//	                 held ──────────────────────────────────┘ or lost with the session
-//	                   │ left, or lost
-//	                   ▼
-//	leaving.go     leaving ── confirmed ► ended
-//
-// Every state but ended leads to leaving by Leave, and to ended by the end of the
-// sessions. A downgrade (downgrade.go) takes place in held. The performer of the
-// effects is in performer.go.
+// This file has the fields of a machine, and the moves that several states share. The picture in
+// step.go names the file with the steps of each state.
 
-// A state is the step of the protocol that the contender is in. It says which inputs
-// mean something.
+// A state is the part of the protocol that the contender is in. It decides which inputs mean
+// something.
 type state int
 
 const (
 	outside    state = iota // there is no session
-	preparing               // the parent is being looked at, or made
+	preparing               // the parent is being inspected, or created
 	joining                 // our node is being created
-	recovering              // our node may have been created: we are looking for it
+	recovering              // our node may have been created: a list is to show it
 	waiting                 // our node exists, others are ahead
-	claiming                // it is our turn: what the line is for is being claimed
-	held                    // it is ours
-	clearing                // our node is gone, and nodes that a lost create may have left are being removed
-	leaving                 // our node is being removed
+	claiming                // none is ahead, and the claim is under way
+	held                    // the grant is ours
+	// Our node is gone, and nodes that a lost create may have left are being deleted.
+	clearing
+	leaving // our node is being deleted
 	ended
 )
 
@@ -63,87 +36,116 @@ func (s state) String() string {
 	}[s]
 }
 
-// A parent is our knowledge of the parent of the contenders. It decides how a node is
-// created: one transaction with a write to the parent tells how many children there
-// were.
+// A parent is our knowledge of the contenders' parent. It decides how a node is created. We prefer
+// a transaction that also writes to the parent, because its answer has the number of children.
 type parent int
 
 const (
-	unseen  parent = iota // nothing
-	bare                  // it is empty and ours to write: we join in one transaction
-	foreign               // it carries data, or is not ours to write: we join by the published recipe
+	unseen parent = iota // nothing
+	bare                 // it is empty and ours to write: we join in one transaction
+	// It carries data, or is not ours to write: we join by the published recipe.
+	foreign
 )
 
 func (p parent) String() string { return [...]string{"unseen", "bare", "foreign"}[p] }
 
 // A Machine is the state of one place in line. It is comparable.
 type Machine struct {
-	id           string // the handle's GUID, from which those of its attempts are derived; constant
-	rule         Rule   // which contender waits for which; another, weaker one after a downgrade
-	inBackground bool   // leave without waiting for the confirmation; constant
+	// The handle's GUID, from which the GUIDs of its attempts are derived; constant.
+	id string
+
+	rule         Rule // which contender waits for which; another, weaker one after a downgrade
+	inBackground bool // end without waiting until our node is deleted; constant
 
 	// The state, and the fields that outlive one attempt.
-	state   state
-	parent  parent  // set by inspectParent or makeParent; unseen again when the rule finds it to be another
-	session int64   // the id of the present or last session; set when it is heard of
-	attempt attempt // epoch is set when a session is heard of, and cleared when it expires; n counts
+	state     state
+	parent    parent        // set by inspected and made; unseen again after Invalid
+	session   int64         // id of the present or last session; set when it begins
+	timeout   time.Duration // of that session; set with it
+	past      int64         // the newest zxid of earlier sessions; set with session
+	attempt   Attempt       // Epoch: set and cleared with the session; N: counts
+	condition string        // its newest reading, if the performer follows it; "" before
 
-	// What the caller was told. None of these is cleared but suspended: events are not taken back.
-	ahead        int  // what the last Waiting said; -1 if there was none
+	// The events so far. Only suspended is ever cleared: events are not taken back.
+	ahead        int  // as in the newest Waiting; -1 if there was none
 	suspended    bool // set by Suspended, cleared by Resumed; only while we hold
-	revoked      bool // set by Revoked; marked holds then
-	finalEmitted bool // set by Released and Lost, the last events; afterwards none is emitted
-	place
+	revoked      bool // set by Revoked; then revokeRequested is set too
+	finalEmitted bool // set by Released and Lost; afterwards no event is emitted
+	attemptState
 }
 
-// place has the fields of one attempt. It is cleared when another begins, and when the
-// session ends.
-type place struct {
+// attemptState has the fields of one attempt. It is cleared when another attempt begins, and when
+// the session ends.
+type attemptState struct {
 	// Our own node.
-	node  string // set when its creation is known, cleared when its deletion is; set while we stand in line
-	czxid int64  // of node; 0 until it is known. It is known before a grant, but where the rule claims
-	token int64  // set by the grant, and never changed; 0 before
-	owned bool   // set when the watch on node is confirmed, cleared when a downgrade exchanges node
+	node  string // set when its creation is known, cleared when its deletion is
+	czxid int64  // of node; 0 until known. Without claims, known before a grant
+	token int64  // set by the grant, then constant; 0 before
+	owned bool   // set when the watch on node is confirmed, cleared by a downgrade
 
-	// Set by the first sight that finds czxid known, cleared with node. While it is not set, what the rule depends on may have
-	// been another when node was created.
+	// Set by the first snapshot after czxid became known, cleared with node. Until it is set, the
+	// condition may have been another when node was created.
 	proven bool
 
-	// Set when node is known and the watch on it is yet to be requested, cleared by that request. It is never set
-	// while we claim, or hold.
+	// Set when node is known and the watch on it is yet to be requested, cleared by the request. It
+	// is never set while we claim or hold. While it is set together with later, we learn of the end
+	// of node only when target has gone.
 	unwatched bool
 
-	// Set when a create, or a downgrade, of unknown outcome is repeated. While set, there may be nodes with our GUID
-	// that we do not know, so that all are removed at the end.
+	// Set when a create or a downgrade of unknown outcome is repeated. While set, there may be
+	// unknown nodes with our GUID, so all are deleted at the end.
 	maybeDuplicate bool
 
-	// What we know of others. Target and beside are set while we wait, and cleared by the grant.
-	listing bool   // set while a list is under way, cleared by its answer
-	stale   bool   // set when something has happened that the list under way may not show, cleared with listing
-	target  Target // what is watched beside our node: a contender or the members while we wait, our claim while we hold
-	instead Target // set when target has replaced it: it has announced itself, or cannot be read; cleared with target
-	beside  string // the keys of targets that are watched as well until they are gone, each with a slash behind it
+	// Our knowledge of others. target and beside are set while we wait, and cleared by the grant.
+	listing bool // set while a list is under way, cleared by its answer
+	stale   bool // set by news that the list under way may not show, cleared with listing
 
-	// Set by a list when target and beside are all that is ahead, cleared by any other news. While set, the
-	// deletion of the last of them is the grant.
+	// Watched beside our node: a contender or the members while we wait, our claim while we hold.
+	target Target
+
+	instead Target // set to a target that the members replace, cleared with target
+
+	// The keys of targets that are watched as well until they are gone, each with a slash behind
+	// it.
+	beside string
+
+	// The predecessor, to be watched when target has gone; set while many are ahead, cleared with
+	// target.
+	later string
+
+	// Set by a list if target and beside are all that is ahead, cleared by any other news. While
+	// set, the deletion of the last of them is the grant.
 	deletionGrants bool
 
-	// Set when we hold and have to announce that, unless a list shows no contender behind; cleared with that.
-	silent bool
+	// Set on a grant that has to be announced, until a list shows whether a contender is still
+	// behind; cleared by that list, or by the announcement.
+	unannounced bool
 
-	// Set when target is found to be of our own session, cleared with target. While set, the end of the session
-	// may be what has deleted target, and our node with it.
+	// Set when target is found to be of our own session, cleared with target. While set, the end of
+	// the session may have caused its deletion, and deleted our node too.
 	sameSession bool
 
 	// Requests to leave, and downgrades.
-	marked     bool      // set when node is found to carry a mark of revocation, cleared by a downgrade
-	until      time.Time // set with marked: by when it has us leave; zero if that is up to us, or while there is no mark
-	downgraded bool      // set when a reader's claim has replaced the writer's; while set, no other contender can own it
+	revokeRequested bool      // set when node carries a revoke request, cleared by a downgrade
+	revokeBy        time.Time // set with revokeRequested: its deadline; zero if it has none
+
+	// Set when a reader's claim has replaced the writer's. While set, no other contender can own
+	// the claim.
+	downgraded bool
+
 	change
 }
 
-// New returns the machine of a handle. id is a UUID in text form. warm says that the
-// parent has been seen to exist and to be empty.
+// A change replaces our node by one that excludes less. It is zero while no downgrade is under way,
+// except for without.
+type change struct {
+	to      string              // name of the new node; set by the command, cleared at the end
+	reply   actors.Reply[error] // of the command; answered exactly once, when to is cleared
+	without bool                // set when our node is gone, by the change or not; cleared with to
+}
+
+// New returns the machine of a handle. id is a UUID in text form. warm means that the parent is
+// known to exist and to be empty.
 func New(id string, rule Rule, warm, inBackground bool) Machine {
 	m := Machine{id: id, rule: rule, inBackground: inBackground, ahead: -1}
 	if warm {
@@ -152,30 +154,15 @@ func New(id string, rule Rule, warm, inBackground bool) Machine {
 	return m
 }
 
-// Again returns the machine that stands in line anew, at its end, for a machine that
-// has ended, unless the session is closed. It keeps what belongs to the handle, and
-// nothing of the last place.
-func (m Machine) Again(out *Effects) Machine {
-	next := Machine{
-		id: m.id, rule: m.rule, inBackground: m.inBackground,
-		parent: m.parent, session: m.session, attempt: m.attempt, ahead: -1,
-	}
-	if next.attempt.epoch == 0 {
-		return next
-	}
-	t := turn{next, out}
-	t.enter()
-	return t.Machine
-}
-
 func (m Machine) String() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%v(%d.%d %v", m.state, m.attempt.epoch, m.attempt.n, m.parent)
+	fmt.Fprintf(&b, "%v(%d.%d %v", m.state, m.attempt.Epoch, m.attempt.N, m.parent)
 	for _, f := range []struct {
 		set  bool
 		text string
 	}{
 		{m.inBackground, "background"},
+		{m.past != 0, fmt.Sprintf("past=%d", m.past)},
 		{m.ahead >= 0, fmt.Sprintf("ahead=%d", m.ahead)},
 		{m.node != "", "node=" + m.node},
 		{m.czxid != 0, fmt.Sprintf("czxid=%d", m.czxid)},
@@ -188,13 +175,15 @@ func (m Machine) String() string {
 		{m.stale, "stale"},
 		{m.target != Target{}, "target=" + m.target.String()},
 		{m.beside != "", "beside=" + m.beside},
+		{m.later != "", "later=" + m.later},
 		{m.deletionGrants, "deletionGrants"},
-		{m.silent, "silent"},
+		{m.unannounced, "unannounced"},
 		{m.sameSession, "sameSession"},
-		{m.marked, "marked"},
+		{m.revokeRequested, "revokeRequested"},
 		{m.to != "", "to=" + m.to},
 		{m.without, "without"},
 		{m.downgraded, "downgraded"},
+		{m.condition != "", "condition=" + m.condition},
 		{m.suspended, "suspended"},
 		{m.revoked, "revoked"},
 		{m.finalEmitted, "finalEmitted"},
@@ -212,15 +201,26 @@ func (m Machine) Ended() bool { return m.state == ended }
 // Holding reports whether the contender holds.
 func (m Machine) Holding() bool { return m.state == held }
 
-// Waiting reports whether our node stands in line, and others are ahead as far as we
-// know.
+// Waiting reports whether our node stands in line and, as far as we know, others are ahead.
 func (m Machine) Waiting() bool { return m.state == waiting }
 
-// Leaving reports whether it is given up, and that is not confirmed.
+// Leaving reports whether the place is given up, without confirmation so far.
 func (m Machine) Leaving() bool { return m.state == leaving }
 
-// Epoch returns that of the session in which we stand in line; 0 if there is none.
-func (m Machine) Epoch() int { return m.attempt.epoch }
+// Standing reports whether our node stands in line, as far as we know. Then node is set, except in
+// the step in which its end becomes known.
+func (m Machine) Standing() bool {
+	return m.state == waiting || m.state == claiming || m.state == held
+}
+
+// Watching returns the target whose change a waiter awaits.
+func (m Machine) Watching() Target { return m.target }
+
+// Ahead returns the number of contenders ahead, as of the newest Waiting; -1 if there was none.
+func (m Machine) Ahead() int { return m.ahead }
+
+// Epoch returns the epoch of the session in which we stand in line; 0 if there is none.
+func (m Machine) Epoch() int { return m.attempt.Epoch }
 
 // Node returns the name of our node; "" while there is none.
 func (m Machine) Node() string {
@@ -231,184 +231,189 @@ func (m Machine) Node() string {
 }
 
 // guid is the GUID of the present attempt.
-func (m Machine) guid() string { return attemptGUID(m.id, m.attempt.n) }
+func (m Machine) guid() string { return attemptGUID(m.id, m.attempt.N) }
 
-// Step implements [actors.Machine]. Inputs that mean nothing in the current state are
-// ignored: their question is not open any more. The answer to an open question never
-// is.
-func (m Machine) Step(in Input, out *Effects) Machine {
-	t := turn{m, out}
-	t.step(in)
-	return t.Machine
+// isNew reports whether the caller has not yet received a place in line. Only a new contender may
+// be refused because of its arguments: any other has been promised its place.
+func (m Machine) isNew() bool { return m.ahead < 0 }
+
+// deleted is the reason of the loss when our node, or our claim, is gone while we hold. After a
+// revoke request, the client that made it counts as the cause. The server also deletes both when it
+// ends the session, and reports the deletion first. The holder has to stop in any case, so the loss
+// is emitted at once.
+func (m Machine) deleted() error {
+	if m.revokeRequested {
+		return ErrRevoked
+	}
+	return ErrNodeDeleted
 }
 
-// A turn is one step of a machine: the next machine, and its effects. Effects are
-// performed in the order in which they were asked for, after the step.
+// A turn is a machine during a step, with the accumulator of its effects. They are performed after
+// the step, in the order in which they were requested.
 type turn struct {
-	Machine
+	*Machine
 	out *Effects
 }
 
 func (m *turn) do(e Effect)   { m.out.Do = append(m.out.Do, e) }
 func (m *turn) emit(ev Event) { m.out.Emit = append(m.out.Emit, ev) }
 
-// step is Step in place. An answer for another attempt is too late; a command to a
-// machine that has ended gets an answer all the same.
-func (m *turn) step(in Input) {
-	if a, ok := in.(interface{ of() attempt }); ok && a.of() != m.attempt {
+// reportAhead emits the number of contenders ahead, if it has changed. It may grow: others may have
+// priority.
+func (m *turn) reportAhead(ahead int) {
+	if ahead != m.ahead {
+		m.ahead = ahead
+		m.emit(Waiting{ahead})
+	}
+}
+
+// look requests a list, unless one is under way. A list under way suffices, because its answer
+// comes after the news that was the trigger, so it is newer. If the answer consists of two reads,
+// it may not be: then stale is set, and another list follows. No deletion is a grant before the
+// list.
+func (m *turn) look() {
+	m.deletionGrants = false
+	if m.listing {
+		m.stale = m.rule.Traits().AnnouncesGrants
 		return
 	}
-	if _, ok := in.(Downgrade); m.Ended() && !ok {
+	m.list()
+}
+
+func (m *turn) list() {
+	m.listing = true
+	m.do(ListParent{m.attempt})
+}
+
+// watch requests a watch.
+func (m *turn) watch(t Target) { m.do(WatchTarget{m.attempt, t}) }
+
+// watchOwn requests the watch on our node, unless it was requested before, together with the
+// targets of the keys.
+func (m *turn) watchOwn(with string) {
+	switch {
+	case !m.unwatched:
+	case with == "":
+		m.watch(Target{Node: m.node})
+	default:
+		m.do(WatchTogether{m.attempt, m.node, with})
+	}
+	m.unwatched = false
+}
+
+// watchBeside makes the targets those that are watched beside the target. It returns the targets
+// whose watches have yet to be requested. The keys of the targets are kept in one string, because a
+// machine is comparable; each has a slash behind it. So a target beside is the name of a contender,
+// which contains none.
+func (m *turn) watchBeside(targets []Target) (begin []Target) {
+	before := m.beside
+	if before == "" && len(targets) == 0 {
+		return nil
+	}
+	m.beside = ""
+	for key := range strings.SplitSeq(before, "/") {
+		if t := TargetOf(key); key != "" && !slices.Contains(targets, t) {
+			m.do(UnwatchTarget{m.attempt, t})
+		}
+	}
+	for _, t := range targets {
+		if m.beside += t.String() + "/"; !strings.Contains("/"+before, "/"+t.String()+"/") {
+			begin = append(begin, t)
+		}
+	}
+	return begin
+}
+
+// isWatchedBeside reports whether the target is watched beside another.
+func (m *turn) isWatchedBeside(t Target) bool {
+	return m.beside != "" && t.Until <= Changed && strings.Contains("/"+m.beside, "/"+t.String()+"/")
+}
+
+// unwatch ends all watches except the one on our own node, which lasts until the attempt ends.
+func (m *turn) unwatch() {
+	m.watchBeside(nil)
+	m.unwatchTarget()
+}
+
+// unwatchTarget ends the watch on the target, and forgets our knowledge of it.
+func (m *turn) unwatchTarget() {
+	if m.target != (Target{}) {
+		m.do(UnwatchTarget{m.attempt, m.target})
+		m.forgetTarget()
+	}
+}
+
+func (m *turn) forgetTarget() {
+	m.target, m.instead, m.later, m.deletionGrants, m.sameSession = Target{}, Target{}, "", false, false
+}
+
+// clear deletes all nodes that may stand for us, before we join the line anew. The attempt stays
+// the same until that is confirmed, because its GUID names these nodes. Other answers of that
+// attempt mean nothing any more.
+func (m *turn) clear() {
+	m.unwatch()
+	m.state, m.attemptState = clearing, attemptState{}
+	m.do(WithdrawAll{m.attempt, m.guid()})
+}
+
+// leave gives up the grant, or the place in line. If nothing has to be withdrawn, the machine ends.
+// A second call does nothing, so that the handle may repeat the command.
+func (m *turn) leave() {
+	if m.state == leaving {
 		return
 	}
-	m.take(in)
-}
-
-// take hands an input to the part of the machine that is in charge in this state.
-func (m *turn) take(in Input) {
-	switch in := in.(type) {
-	case Leave:
-		m.leave()
-	case reevaluate:
-		switch {
-		case m.state == waiting:
-			m.look()
-		case m.Holding() && m.rule.Announces():
-			m.announce()
-		}
-	case Take:
-		if m.state == waiting && m.rule.Claims() {
-			m.first()
-		}
-	case heard:
-		m.heard(in.Event)
-	case inspected:
-		if m.state == preparing {
-			m.inspected(in.exists, in.empty)
-		}
-	case made:
-		if m.state == preparing {
-			m.parent = bare
-			m.join()
-		}
-	case joined:
-		if m.state == joining {
-			m.joined(in)
-		}
-	case listed:
-		if m.listing {
-			stale := m.stale
-			m.listing, m.stale = false, false
-			m.listed(in.Sight, stale)
-		}
-	case seen:
-		if m.state == waiting {
-			m.rank(in.Sight)
-		}
-	case watched:
-		m.watched(in)
-	case gone:
-		m.gone(in.target)
-	case marked:
-		if m.Standing() && !m.marked && in.target == (Target{Node: m.node}) {
-			m.marked, m.until = true, in.deadline
-			m.revoke()
-		}
-	case claimed:
-		if m.state == claiming {
-			m.token = in.zxid
-			m.grant()
-		}
-	case occupied:
-		if m.state == claiming {
-			m.yield()
-		}
-	case changed:
-		if m.to != "" {
-			m.changed()
-		}
-	case asked:
-		if in.overdue && m.state == waiting {
-			m.look()
-		}
-	case withdrawn:
-		m.withdrawn(in.node)
-	case failed:
-		m.failed(in.what, in.err)
-	case Downgrade:
-		m.downgrade(in.Reply)
-	case announced: // nothing to do
+	m.depart()
+	if m.state != leaving {
+		m.end(Released{})
 	}
 }
 
-// heard follows what became of the session. A session begins an attempt only from
-// outside: after an expiry the machine is there, or has ended.
-func (m *turn) heard(ev session.Event) {
-	switch ev := ev.(type) {
-	case session.Connected:
-		if m.state == outside {
-			m.session, m.attempt.epoch = ev.ID, ev.Epoch
-			m.enter()
-		}
-	case session.Suspended:
-		m.suspend(ev.Deadline)
-	case session.Resumed:
-		m.resume()
-	case session.Expired:
-		if ev.Epoch == m.attempt.epoch {
-			m.expire()
-		}
-	case session.Closed:
-		m.end(Lost{session.ErrClosed})
-	}
+// fail emits the loss, and then withdraws our node. So the holder stops before the next contender
+// can get the grant, if the holder hears of the reason in time. The end that follows emits nothing,
+// because a handle emits one last event. The reason is that of the first failure.
+func (m *turn) fail(err error) {
+	m.depart()
+	m.finalEmitted = true
+	m.emit(Lost{err})
 }
 
-// Standing reports whether our node stands in line, as far as we know. Then node is set, but for a moment
-// before it is left.
-func (m Machine) Standing() bool {
-	return m.state == waiting || m.state == claiming || m.state == held
-}
-
-// failed follows the failure of e. What ended with its session is forgotten: the
-// session tells us of its end. What passes is done again at once: if the server was
-// busy, the answer has come after a pause. Each case asks first whether the machine
-// still wants what has failed.
-func (m *turn) failed(e Effect, err error) {
-	if client.Over(err) {
+// depart withdraws every node that may stand for us: one node if no other can be ours, otherwise
+// all with our GUID. A claim that may have been made is withdrawn with the node. If no node stands,
+// the machine has ended. A machine that leaves in the background has ended too, and the session
+// completes the withdrawal.
+func (m *turn) depart() {
+	m.unwatch()
+	claims := m.rule.Traits().Claims && (m.state == claiming || m.Holding())
+	switch {
+	case m.state == clearing: // it is being withdrawn
+	case m.maybeDuplicate, m.state == joining, m.state == recovering, m.to != "", claims && m.node == "":
+		m.do(WithdrawAll{m.attempt, m.guid()})
+		m.node = ""
+	case m.node != "":
+		m.do(WithdrawNode{m.attempt, m.node})
+	default:
+		m.state = ended
 		return
 	}
-	switch e := e.(type) {
-	case inspectParent:
-		if m.state == preparing {
-			m.notInspected(err)
-		}
-	case makeParent:
-		if m.state == preparing {
-			m.notMade(err)
-		}
-	case createNode:
-		if m.state == joining {
-			m.notJoined(e.plain, err)
-		}
-	case listParent:
-		if m.listing {
-			m.listing, m.stale = false, false
-			m.notListed(err)
-		}
-	case watchTarget:
-		m.notWatched(e.target, err)
-	case claim:
-		if m.state == claiming && e.node == m.node {
-			m.notClaimed(e, err)
-		}
-	case changeNode:
-		if m.to == e.to {
-			m.notChanged(e, err)
-		}
-	case announce:
-		if session.Passing(err) && m.Holding() && e.node == m.node {
-			m.do(e)
-		}
-	case ask, watchTogether, unwatchTarget, complain, withdrawNode, withdrawAll, answer: // do not fail
+	if m.to != "" {
+		m.do(Answer{m.attempt, m.reply, ErrNotHeld})
+	}
+	m.state, m.listing, m.change = leaving, false, change{}
+	if m.inBackground {
+		m.state = ended
+	}
+}
+
+// end enters the last state, and emits the last event unless it was emitted before. A contender
+// that was leaving has been released, even if its session ended: the server deletes its node either
+// way.
+func (m *turn) end(last Event) {
+	if m.state == leaving {
+		last = Released{}
+	}
+	m.state = ended
+	if !m.finalEmitted {
+		m.finalEmitted = true
+		m.emit(last)
 	}
 }

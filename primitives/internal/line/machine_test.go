@@ -72,6 +72,10 @@ func (p phase) next(ev Event) phase {
 		if p == inSuspense {
 			return inBoth
 		}
+	case ConditionChanged:
+		if p < over {
+			return p
+		}
 	case Released, Lost:
 		if p < over {
 			return over
@@ -88,7 +92,7 @@ func (p phase) String() string {
 
 // The grammar that the documentation states is the one that the tests check.
 func TestGrammarIsTheDocumentedOne(t *testing.T) {
-	doc := check.Have(os.ReadFile("event.go"))(t)
+	doc := check.Have(os.ReadFile("vocabulary.go"))(t)
 	events := map[byte]Event{'W': Waiting{}, 'A': Acquired{}, 'S': Suspended{}, 'r': Resumed{}, 'v': Revoked{}, 'R': Released{}, 'L': Lost{}}
 	_, text, _ := strings.Cut(string(doc), "//\tWaiting*")
 	text, _, _ = strings.Cut(text, "\n")
@@ -124,24 +128,23 @@ var (
 // A claimant is a rule by which who comes first has yet to claim what the line is for.
 type claimant struct{ First }
 
-func (claimant) Claims() bool                            { return true }
+func (claimant) Traits() Traits                          { return Traits{Claims: true} }
 func (c claimant) Downgrade(string) (Rule, string, bool) { return c, "", false }
 
 // An announcer is a rule by which the holder tells the next one, of which the next one need
 // not know the name.
 type announcer struct{ First }
 
-func (announcer) Announces() bool                         { return true }
-func (announcer) Lists() bool                             { return true }
+func (announcer) Traits() Traits                          { return Traits{AnnouncesGrants: true, Lists: true} }
 func (a announcer) Downgrade(string) (Rule, string, bool) { return a, "", false }
 
-func (a announcer) Locate(s Sight, own, guid string) Position {
+func (a announcer) Locate(s Snapshot, own, guid string) Position {
 	p := a.First.Locate(s, own, guid)
 	p.deletionGrants = false
 	if p.Ahead > 0 {
 		p.Watch.Until = Changed
 	}
-	p.Announce = p.Ahead == 0 && len(s.Names) > 1
+	p.AnnounceGrant = p.Ahead == 0 && len(s.Names) > 1
 	if s.Data == "bad" {
 		p.Err = session.ErrInvalidArgument
 	}
@@ -161,72 +164,75 @@ func alphabet(m Machine) []Input {
 	if f, ok := m.rule.(First); ok && f.Grammar == shared {
 		a, b, c = "a-read-0000000001", "b-write-0000000002", "c-lock-0000000004"
 	}
-	if m.rule.Announces() {
+	if m.rule.Traits().AnnouncesGrants {
 		ahead = Changed
 	}
 	later := time.Unix(1, 0)
-	ins := []Input{Leave{}, Downgrade{}, reevaluate{}, heard{session.Connected{Epoch: 1, ID: 1}}, heard{session.Suspended{}}, heard{session.Resumed{}}, heard{session.Closed{}}, heard{session.Expired{Epoch: m.attempt.epoch}}, heard{session.Expired{Epoch: m.attempt.epoch + 1}}}
-	for _, at := range []attempt{{m.attempt.epoch, m.attempt.n - 1}, {m.attempt.epoch - 1, m.attempt.n}} {
-		ins = append(ins, inspected{at, true, true}, made{at}, joined{at, own, 7, 1, ""}, listed{at, Sight{Names: []string{own}}},
-			watched{at, deletion(own), 7, 1, false, obstacle{}}, gone{at, deletion(own)}, gone{at, Target{a, ahead}}, marked{at, deletion(own), later},
-			claimed{at, 9}, occupied{at}, changed{at}, announced{at}, withdrawn{at, own}, withdrawn{at, ""},
-			failed{createNode{at, m.guid(), false}, session.ErrDisconnected}, failed{listParent{at}, session.ErrNoNode},
-			failed{watchTarget{at, deletion(own)}, session.ErrNoNode}, failed{changeNode{at, own, weaker}, session.ErrDisconnected},
-			failed{claim{at, own, false}, session.ErrDisconnected})
+	ins := []Input{Leave{}, Downgrade{}, Reevaluate{}, Heard{session.Connected{Epoch: 1, ID: 1}}, Heard{session.Suspended{}}, Heard{session.Resumed{}}, Heard{session.Closed{}}, Heard{session.Expired{Epoch: m.attempt.Epoch}}, Heard{session.Expired{Epoch: m.attempt.Epoch + 1}}}
+	if m.rule == Rule(exclusive) || m.rule == Rule(claimant{exclusive}) { // the others are no different
+		ins = append(ins, Heard{session.Connected{Epoch: 1, ID: 1, Past: 8}})
+	}
+	for _, at := range []Attempt{{m.attempt.Epoch, m.attempt.N - 1}, {m.attempt.Epoch - 1, m.attempt.N}} {
+		ins = append(ins, Inspected{at, true, true}, Made{at}, Joined{at, own, 7, 1, ""}, ListDue{at}, Listed{at, Snapshot{Names: []string{own}}},
+			Watched{at, deletion(own), 7, 1, false, Obstacle{}}, Happened{at, deletion(own)}, Happened{at, Target{a, ahead}}, RevokeRequested{at, deletion(own), later},
+			Claimed{at, 9}, Occupied{at}, NodeChanged{at}, GrantAnnounced{at}, Withdrawn{at, own}, Withdrawn{at, ""},
+			Failed{CreateNode{at, m.guid(), false}, session.ErrDisconnected}, Failed{ListParent{at}, session.ErrNoNode},
+			Failed{WatchTarget{at, deletion(own)}, session.ErrNoNode}, Failed{ChangeNode{at, own, weaker}, session.ErrDisconnected},
+			Failed{Claim{at, own, false}, session.ErrDisconnected})
 	}
 	at := m.attempt
-	ins = append(ins, inspected{at, true, true}, inspected{at, true, false}, inspected{at, false, false}, made{at})
+	ins = append(ins, Inspected{at, true, true}, Inspected{at, true, false}, Inspected{at, false, false}, Made{at}, ListDue{at})
 	lists := [][]string{nil, {own}, {twin}, {a, own}, {b, own}, {b, a, own}, {own, c, b, a}, {own, twin}, {own, a, twin}, {a, b}, {own, "x-lock-0000000009", "config"}}
 	nodes := []Target{deletion(own), deletion(twin), {a, ahead}, {b, ahead}}
 	effects := []Effect{
-		inspectParent{at, true},
-		makeParent{at},
-		createNode{at, m.guid(), false},
-		createNode{at, m.guid(), true},
-		listParent{at},
-		unwatchTarget{at, deletion(a)},
-		withdrawNode{at, own},
-		withdrawAll{at, m.guid()},
+		InspectParent{at, true},
+		MakeParent{at},
+		CreateNode{at, m.guid(), false},
+		CreateNode{at, m.guid(), true},
+		ListParent{at},
+		UnwatchTarget{at, deletion(a)},
+		WithdrawNode{at, own},
+		WithdrawAll{at, m.guid()},
 	}
-	if m.rule.Claims() {
-		ins = append(ins, claimed{at, 9}, occupied{at})
-		nodes = append(nodes, Target{own, unclaimed})
-		effects = append(effects, claim{at, own, false}, claim{at, own, true})
+	if m.rule.Traits().Claims {
+		ins = append(ins, Claimed{at, 9}, Occupied{at})
+		nodes = append(nodes, Target{own, Unclaimed})
+		effects = append(effects, Claim{at, own, false}, Claim{at, own, true})
 	}
-	if m.rule.Announces() {
-		ins = append(ins, announced{at}, watched{at, Target{a, Changed}, 7, 2, true, obstacle{}}, watched{at, Target{b, Changed}, 7, 2, true, obstacle{}}, listed{at, Sight{Names: []string{own}, Data: "bad"}})
+	if m.rule.Traits().AnnouncesGrants {
+		ins = append(ins, ConditionRead{"1"}, ConditionRead{"2"}, GrantAnnounced{at}, Watched{at, Target{a, Changed}, 7, 2, true, Obstacle{}}, Watched{at, Target{b, Changed}, 7, 2, true, Obstacle{}}, Listed{at, Snapshot{Names: []string{own}, Data: "bad"}})
 		nodes = append(nodes, Target{Until: Members})
-		effects = append(effects, announce{at, own})
+		effects = append(effects, AnnounceGrant{at, own})
 	}
 	if downgrades || m.rule == Rule(reader) {
-		ins = append(ins, changed{at})
+		ins = append(ins, NodeChanged{at})
 	}
 	if downgrades {
 		lists = append(lists, []string{weaker}, []string{own, weaker}, []string{a, weaker, b})
 		nodes = append(nodes, deletion(weaker))
-		effects = append(effects, changeNode{at, own, weaker})
+		effects = append(effects, ChangeNode{at, own, weaker})
 	}
 	for _, node := range []string{own, twin} {
-		ins = append(ins, joined{at, node, 0, 0, ""}, joined{at, node, 7, 1, ""}, joined{at, node, 7, 2, ""})
+		ins = append(ins, Joined{at, node, 0, 0, ""}, Joined{at, node, 7, 1, ""}, Joined{at, node, 7, 2, ""})
 	}
 	for _, names := range lists {
-		ins = append(ins, listed{at, Sight{Names: names}})
+		ins = append(ins, Listed{at, Snapshot{Names: names}})
 	}
 	for _, node := range nodes {
-		ins = append(ins, watched{at, node, 7, 1, false, obstacle{}}, watched{at, node, 9, 1, false, obstacle{}}, watched{at, node, 7, 2, false, obstacle{}}, gone{at, node})
-		effects = append(effects, watchTarget{at, node})
+		ins = append(ins, Watched{at, node, 7, 1, false, Obstacle{}}, Watched{at, node, 9, 1, false, Obstacle{}}, Watched{at, node, 7, 2, false, Obstacle{}}, Happened{at, node})
+		effects = append(effects, WatchTarget{at, node})
 	}
-	ins = append(ins, marked{at, deletion(own), later}, marked{at, deletion(a), later}, marked{at, deletion(twin), later})
+	ins = append(ins, RevokeRequested{at, deletion(own), later}, RevokeRequested{at, deletion(a), later}, RevokeRequested{at, deletion(twin), later})
 	for _, node := range []string{"", own, twin} {
-		ins = append(ins, withdrawn{at, node})
+		ins = append(ins, Withdrawn{at, node})
 	}
-	ins = append(ins, failed{effects[2], session.ErrSessionFull}, failed{effects[2], session.ErrClosed}, failed{effects[len(effects)-1], session.ErrBadVersion})
+	ins = append(ins, Failed{effects[2], session.ErrSessionFull}, Failed{effects[2], session.ErrClosed}, Failed{effects[len(effects)-1], session.ErrBadVersion})
 	for _, err := range []error{
 		session.ErrDisconnected, errors.Join(session.ErrUnknownOutcome, session.ErrDisconnected), session.ErrNoNode, session.ErrNodeExists,
 		session.ErrNoAuth, session.ErrExpired,
 	} {
 		for _, e := range effects {
-			ins = append(ins, failed{e, err})
+			ins = append(ins, Failed{e, err})
 		}
 	}
 	return ins
@@ -253,7 +259,10 @@ func exhaust(t *testing.T, rule Rule) {
 	var queue []position
 	add := func(p position) {
 		// Attempts and epochs are told apart, not counted.
-		p.attempt.n, p.attempt.epoch = min(p.attempt.n, 2), min(p.attempt.epoch, 1)
+		p.attempt.N, p.attempt.Epoch = min(p.attempt.N, 2), min(p.attempt.Epoch, 1)
+		if p.condition != "" { // and conditions are compared
+			p.condition = "1"
+		}
 		if !seen[p] {
 			seen[p] = true
 			queue = append(queue, p)
@@ -262,7 +271,11 @@ func exhaust(t *testing.T, rule Rule) {
 	for _, warm := range []bool{false, true} {
 		for _, background := range []bool{false, true} {
 			if rule == Rule(exclusive) || warm && !background { // all rules prepare and end alike
-				add(position{Machine: New(actorID(1), rule, warm, background)})
+				m := New(actorID(1), rule, warm, background)
+				if rule.Traits().AnnouncesGrants {
+					m.condition = "1" // it was read: see TestConditionChanges
+				}
+				add(position{Machine: m})
 			}
 		}
 	}
@@ -280,7 +293,7 @@ func exhaust(t *testing.T, rule Rule) {
 			if complaint := inspectStep(p.Machine, in, m, out, next.phase); complaint != "" {
 				t.Fatalf("%v, %v\n%T%v\n-> %v, %v\nDo %v\nEmit %v\n%s", p.Machine, p.phase, in, in, m, next.phase, out.Do, out.Emit, complaint)
 			}
-			if m.attempt.n > 2 {
+			if m.attempt.N > 2 {
 				// Renaming the attempt must not leave nodes of a name it does not have.
 				if m.attempt != p.attempt && (m.node != "" || m.target != (Target{})) {
 					t.Fatalf("%v begins with a node", m)
@@ -297,13 +310,13 @@ func exhaust(t *testing.T, rule Rule) {
 
 // inspectStep returns what is wrong with a step, or "".
 func inspectStep(m Machine, in Input, next Machine, out Effects, p phase) string {
-	reply, isAnswer := in.(interface{ of() attempt })
+	reply, isAnswer := in.(interface{ Of() Attempt })
 	switch {
 	case p == broken:
 		return "breaks the grammar"
 	case m.Ended() && in != Input(Downgrade{}) && (next != m || len(out.Do)+len(out.Emit) > 0):
 		return "acts after the end"
-	case isAnswer && reply.of() != m.attempt && (next != m || len(out.Do)+len(out.Emit) > 0):
+	case isAnswer && reply.Of() != m.attempt && (next != m || len(out.Do)+len(out.Emit) > 0):
 		return "takes an answer that was not for it"
 	case next.finalEmitted != (p == over):
 		return "does not know what it has said"
@@ -311,29 +324,31 @@ func inspectStep(m Machine, in Input, next Machine, out Effects, p phase) string
 		return "ends in silence"
 	case next.Holding() && (next.node == "" || next.token == 0):
 		return "holds without node or token"
+	case next.Holding() && next.token <= next.past:
+		return "holds by a token that may have been granted before"
 	case m.Holding() && next.Holding() && next.token != m.token:
 		return "changes its token"
-	case m.Holding() && m.to == "" && (in == Input(gone{m.attempt, deletion(m.node)}) || in == Input(gone{m.attempt, m.target})) && (next.Standing() || !next.finalEmitted):
+	case m.Holding() && m.to == "" && (in == Input(Happened{m.attempt, deletion(m.node)}) || in == Input(Happened{m.attempt, m.target})) && (next.Standing() || !next.finalEmitted):
 		return "holds on what is gone"
-	case (next.Holding() || next.state == claiming) && next.czxid == 0 && next.rule == m.rule && m.state == waiting && !m.rule.Claims(): // who claims checks its node with that
+	case (next.Holding() || next.state == claiming) && next.czxid == 0 && next.rule == m.rule && m.state == waiting && !m.rule.Traits().Claims: // who claims checks its node with that
 		return "takes its turn by a node that is not known to be its own"
 	case next.to != "" && !next.Holding() && !next.Ended():
 		return "downgrades what it does not hold"
-	case next.marked && !next.revoked && next.Holding(), next.revoked && !m.revoked && !next.Holding():
+	case next.revokeRequested && !next.revoked && next.Holding(), next.revoked && !m.revoked && !next.Holding():
 		return "keeps to itself that it is asked to leave"
 	case next.Holding() && !p.holding(), !next.Holding() && p.holding() && next.state != leaving:
 		return "holds in secret"
 	case next.state == waiting && next.node == "":
 		return "waits without a node"
-	case next.state == waiting && next.target == (Target{}) && !next.listing && (next.czxid != 0 || next.rule.Claims()): // or for its czxid
+	case next.state == waiting && next.target == (Target{}) && !next.listing && (next.czxid != 0 || next.rule.Traits().Claims): // or for its czxid
 		return "waits for nothing"
 	case next.unwatched && (next.Holding() || next.state == claiming):
 		return "holds what it would not lose"
 	case next.deletionGrants && !next.Ended() && (next.target == (Target{}) || next.listing):
 		return "heir of nobody"
-	case next.listing && next.state != waiting && next.state != recovering && next.state != held && !next.rule.Lists() && !next.Ended():
+	case next.listing && next.state != waiting && next.state != recovering && next.state != held && !next.rule.Traits().Lists && !next.Ended():
 		return "forgot that it asked for a list"
-	case m.rule.Claims() && (m.state == claiming || m.Holding()) && !next.Standing() && !withdraws(out) && !ends(in):
+	case m.rule.Traits().Claims && (m.state == claiming || m.Holding()) && !next.Standing() && !withdraws(out) && !ends(in):
 		return "leaves its claim behind"
 	case m.state == claiming && next.state == waiting && !denied(in):
 		return "forgot that it may have claimed"
@@ -348,23 +363,23 @@ func inspectStep(m Machine, in Input, next Machine, out Effects, p phase) string
 				return "tells its position for nothing"
 			}
 		case Acquired:
-			if ev.Token != next.token || ev.Node != next.node || !next.rule.Claims() && next.token != next.czxid {
+			if ev.Token != next.token || ev.Node != next.node || !next.rule.Traits().Claims && next.token != next.czxid {
 				return "tells another grant than its own"
 			}
-			j, isJoined := in.(joined)
-			l, isListed := in.(listed)
-			g, isGone := in.(gone)
-			c, isClaimed := in.(claimed)
-			switch p := m.rule.Locate(l.Sight, m.node, m.guid()); {
-			case m.rule.Claims():
-				if !isClaimed || m.state != claiming || ev.Token != c.zxid {
+			j, isJoined := in.(Joined)
+			l, isListed := in.(Listed)
+			g, isGone := in.(Happened)
+			c, isClaimed := in.(Claimed)
+			switch p := m.rule.Locate(l.Snapshot, m.node, m.guid()); {
+			case m.rule.Traits().Claims:
+				if !isClaimed || m.state != claiming || ev.Token != c.Zxid {
 					return "has claimed nothing"
 				}
-			case isJoined && j.children != 1:
+			case isJoined && j.Children != 1:
 				return "is not alone"
 			case isListed && (!p.Present || p.Ahead > 0):
 				return "is not first"
-			case isGone && (g.target != m.target || !m.deletionGrants || !m.owned || m.listing || m.beside != ""):
+			case isGone && (g.Target != m.target || !m.deletionGrants || !m.owned || m.listing || m.beside != ""):
 				return "is not heir"
 			case !isJoined && !isListed && !isGone:
 				return "is granted for nothing"
@@ -374,57 +389,67 @@ func inspectStep(m Machine, in Input, next Machine, out Effects, p phase) string
 				return "is lost and does not say why"
 			}
 		case Revoked:
-			if !m.marked && !next.marked {
+			if !m.revokeRequested && !next.revokeRequested {
 				return "is revoked by nobody"
+			}
+		case ConditionChanged:
+			if read, is := in.(ConditionRead); !is || ev != (ConditionChanged{m.condition, read.Data}) || ev.Before == "" || ev.Before == ev.Now {
+				return "emits a change that was not read"
 			}
 		case Suspended, Resumed, Released:
 		}
 	}
 	lists := 0
 	for _, e := range out.Do {
-		if _, ok := e.(answer); !ok && (e.of() != m.attempt && e.of() != next.attempt || e.of().epoch == 0) {
+		if _, ok := e.(Answer); !ok && (e.Of() != m.attempt && e.Of() != next.attempt || e.Of().Epoch == 0) {
 			return fmt.Sprintf("%T for another attempt", e)
 		}
 		ok := false
 		switch e := e.(type) {
-		case inspectParent, makeParent:
+		case InspectParent, MakeParent:
 			ok = next.state == preparing
-		case createNode:
-			ok = next.state == joining && e.guid == next.guid() && e.plain == (next.parent == foreign)
-		case listParent:
+		case CreateNode:
+			ok = next.state == joining && e.GUID == next.guid() && e.Plain == (next.parent == foreign)
+		case ListParent:
 			lists++
 			ok = next.listing
-		case watchTarget:
-			ok = next.Standing() && (e.target == deletion(next.node) && !next.unwatched || e.target == next.target || next.accompaniedBy(e.target))
-		case watchTogether:
-			ok = next.Standing() && e.node == next.node && m.unwatched && !next.unwatched && e.with == next.beside
-		case unwatchTarget:
-			ok = e.target == m.target && e.target != next.target || m.accompaniedBy(e.target) && (!next.accompaniedBy(e.target) || !next.Standing()) || e.target == deletion(m.node) && m.node != next.node && next.Holding()
-		case claim:
-			f, isFailed := in.(failed)
-			ok = next.state == claiming && next.rule.Claims() && e.node == next.node && e.again == (isFailed && (errors.Is(f.err, session.ErrUnknownOutcome) || f.what == Effect(claim{next.attempt, next.node, true})))
-		case changeNode:
-			ok = next.Holding() && e.from == next.node && e.to == next.to
-		case ask:
+		case ListLater:
+			ok = next.Holding() || next.state == waiting
+		case WatchTarget:
+			ok = next.Standing() && (e.Target == deletion(next.node) && !next.unwatched || e.Target == next.target || next.accompaniedBy(e.Target))
+		case WatchTogether:
+			ok = next.Standing() && e.Node == next.node && m.unwatched && !next.unwatched && e.With == next.beside
+		case UnwatchTarget:
+			ok = e.Target == m.target && e.Target != next.target || m.accompaniedBy(e.Target) && (!next.accompaniedBy(e.Target) || !next.Standing()) || e.Target == deletion(m.node) && m.node != next.node && next.Holding()
+		case Claim:
+			f, isFailed := in.(Failed)
+			ok = next.state == claiming && next.rule.Traits().Claims && e.Node == next.node && e.Again == (isFailed && (errors.Is(f.Err, session.ErrUnknownOutcome) || f.What == Effect(Claim{next.attempt, next.node, true})))
+		case ChangeNode:
+			ok = next.Holding() && e.From == next.node && e.To == next.to
+		case Ask:
 			ok = next.Standing()
-		case announce:
-			ok = next.Holding() && next.rule.Announces() && e.node == next.node
-		case complain:
+		case AnnounceGrant:
+			ok = next.Holding() && next.rule.Traits().AnnouncesGrants && e.Node == next.node
+		case Complain:
 			ok = next.Holding() && m.listing
-		case answer:
+		case Answer:
 			ok = true // see inspectDowngrade
-		case withdrawNode:
-			ok = e.node == m.node && (next.state == leaving || next.Ended()) || next.Standing() && e.node != next.node && strings.HasPrefix(e.node, m.rule.Prefix(m.guid()))
-		case withdrawAll:
-			ok = e.guid == m.guid() && !next.Standing() && (next.state == clearing || next.state == leaving || next.Ended())
+		case WithdrawNode:
+			own := m.node
+			if created, ok := in.(Joined); ok { // by servers that have lost history
+				own = created.Node
+			}
+			ok = e.Node == own && (next.state == leaving || next.Ended()) || next.Standing() && e.Node != next.node && strings.HasPrefix(e.Node, m.rule.Prefix(m.guid()))
+		case WithdrawAll:
+			ok = e.GUID == m.guid() && !next.Standing() && (next.state == clearing || next.state == leaving || next.Ended())
 		}
 		if !ok {
 			return fmt.Sprintf("asks for %T%v", e, e)
 		}
 	}
 	if m.listing && next.listing && lists > 0 && m.attempt == next.attempt {
-		if _, ok := in.(listed); !ok {
-			if f, ok := in.(failed); !ok || f.what != (listParent{m.attempt}) {
+		if _, ok := in.(Listed); !ok {
+			if f, ok := in.(Failed); !ok || f.What != (ListParent{m.attempt}) {
 				return "asks for two lists"
 			}
 		}
@@ -443,9 +468,9 @@ func inspectDowngrade(m Machine, in Input, next Machine, out Effects) string {
 	}
 	done := false
 	for _, e := range out.Do {
-		if e, ok := e.(answer); ok {
+		if e, ok := e.(Answer); ok {
 			answers++
-			done = e.err == nil
+			done = e.Err == nil
 		}
 	}
 	still := 0
@@ -467,8 +492,8 @@ func inspectDowngrade(m Machine, in Input, next Machine, out Effects) string {
 
 func withdraws(out Effects) bool {
 	return slices.ContainsFunc(out.Do, func(e Effect) bool {
-		_, one := e.(withdrawNode)
-		_, all := e.(withdrawAll)
+		_, one := e.(WithdrawNode)
+		_, all := e.(WithdrawAll)
 		return one || all
 	})
 }
@@ -480,24 +505,24 @@ func ends(in Input) bool {
 
 // expires reports whether the session expires.
 func expires(in Input) bool {
-	h, ok := in.(heard)
+	h, ok := in.(Heard)
 	_, expired := h.Event.(session.Expired)
 	return ok && expired
 }
 
 // denied reports whether it is certain that a claim has not been done.
 func denied(in Input) bool {
-	if f, ok := in.(failed); ok {
-		_, ok = f.what.(claim)
-		return ok && !errors.Is(f.err, session.ErrUnknownOutcome) && !errors.Is(f.err, session.ErrDisconnected)
+	if f, ok := in.(Failed); ok {
+		_, ok = f.What.(Claim)
+		return ok && !errors.Is(f.Err, session.ErrUnknownOutcome) && !errors.Is(f.Err, session.ErrDisconnected)
 	}
-	_, ok := in.(occupied)
+	_, ok := in.(Occupied)
 	return ok
 }
 
 // inspectEnd returns in which way a Machine would not end, or "".
 func inspectEnd(m Machine) string {
-	if end, _ := m.after(heard{session.Closed{}}); !end.Ended() {
+	if end, _ := m.after(Heard{session.Closed{}}); !end.Ended() {
 		return "outlives its session"
 	}
 	left, out := m.after(Leave{})
@@ -510,25 +535,25 @@ func inspectEnd(m Machine) string {
 	if m.state == leaving && len(out.Do) > 0 {
 		return "leaves twice"
 	}
-	end, _ := left.after(heard{session.Expired{Epoch: m.attempt.epoch}})
+	end, _ := left.after(Heard{session.Expired{Epoch: m.attempt.Epoch}})
 	if !end.Ended() {
 		return "leaves, and stands in line again after an expiry"
 	}
-	if end, _ = left.after(withdrawn{m.attempt, left.node}); !end.Ended() {
+	if end, _ = left.after(Withdrawn{m.attempt, left.node}); !end.Ended() {
 		return "leaves for ever"
 	}
 	for _, e := range out.Do {
 		switch e := e.(type) {
-		case withdrawNode:
-			if e.node != left.node {
+		case WithdrawNode:
+			if e.Node != left.node {
 				return "awaits another withdrawal than it asked for"
 			}
-		case withdrawAll:
+		case WithdrawAll:
 			if left.node != "" {
 				return "awaits another withdrawal than it asked for"
 			}
-		case unwatchTarget, complain, answer:
-		case inspectParent, makeParent, createNode, listParent, watchTarget, watchTogether, claim, changeNode, announce, ask:
+		case UnwatchTarget, Complain, Answer:
+		case InspectParent, MakeParent, CreateNode, ListParent, ListLater, WatchTarget, WatchTogether, Claim, ChangeNode, AnnounceGrant, Ask:
 			return "asks for more when it leaves"
 		}
 	}
@@ -550,161 +575,167 @@ func TestDangers(t *testing.T) {
 	const a, b, c = "a-lock-0000000001", "b-lock-0000000002", "c-lock-0000000003"
 	var (
 		id      = actorID(1)
-		at      = attempt{1, 1}
-		again   = attempt{1, 2}
+		at      = Attempt{1, 1}
+		again   = Attempt{1, 2}
 		own     = Published(attemptGUID(id, 1)) + "lock-0000000005"
+		next    = Published(attemptGUID(id, 2)) + "lock-0000000006"
 		zombie  = Published(attemptGUID(id, 1)) + "lock-0000000004"
-		hello   = heard{session.Connected{Epoch: 1, ID: 9}}
-		create  = createNode{at, attemptGUID(id, 1), false}
+		hello   = Heard{session.Connected{Epoch: 1, ID: 9}}
+		create  = CreateNode{at, attemptGUID(id, 1), false}
 		unknown = fmt.Errorf("create: %w, %w", session.ErrUnknownOutcome, session.ErrDisconnected)
-		mine    = watched{at, deletion(own), 7, 9, false, obstacle{}}
+		mine    = Watched{at, deletion(own), 7, 9, false, Obstacle{}}
 
-		behind  = []Input{hello, joined{at, own, 7, 2, ""}}                                               // stands in line
-		heir    = append(slices.Clone(behind), listed{at, Sight{Names: []string{a, own}}}, mine)          // next, and watches a
-		third   = append(slices.Clone(behind), listed{at, Sight{Names: []string{a, b, own}}}, mine)       // watches a and b
-		fourth  = append(slices.Clone(behind), listed{at, Sight{Names: []string{a, b, c, own}}}, mine)    // watches b and c
-		holder  = []Input{hello, joined{at, own, 7, 1, ""}}                                               // held at once
-		suspect = []Input{hello, failed{create, unknown}, listed{at, Sight{Names: nil}}}                  // creating once more
-		doubt   = append(slices.Clone(suspect), joined{at, own, 7, 2, ""})                                // in line, with a possible zombie
-		sole    = append(slices.Clone(suspect), joined{at, own, 7, 1, ""}, mine)                          // held, with a possible zombie
-		cleared = append(slices.Clone(doubt), gone{at, deletion(own)})                                    // clearing
-		failing = append(slices.Clone(holder), failed{watchTarget{at, deletion(own)}, session.ErrNoAuth}) // leaving, and has said so
+		behind  = []Input{hello, Joined{at, own, 7, 2, ""}}                                               // stands in line
+		heir    = append(slices.Clone(behind), Listed{at, Snapshot{Names: []string{a, own}}}, mine)       // next, and watches a
+		third   = append(slices.Clone(behind), Listed{at, Snapshot{Names: []string{a, b, own}}}, mine)    // watches a and b
+		fourth  = append(slices.Clone(behind), Listed{at, Snapshot{Names: []string{a, b, c, own}}}, mine) // watches b and c
+		holder  = []Input{hello, Joined{at, own, 7, 1, ""}}                                               // held at once
+		suspect = []Input{hello, Failed{create, unknown}, Listed{at, Snapshot{Names: nil}}}               // creating once more
+		doubt   = append(slices.Clone(suspect), Joined{at, own, 7, 2, ""})                                // in line, with a possible zombie
+		sole    = append(slices.Clone(suspect), Joined{at, own, 7, 1, ""}, mine)                          // held, with a possible zombie
+		cleared = append(slices.Clone(doubt), Happened{at, deletion(own)})                                // clearing
+		failing = append(slices.Clone(holder), Failed{WatchTarget{at, deletion(own)}, session.ErrNoAuth}) // leaving, and has said so
 	)
 	for _, row := range []dangerRow{
-		{danger: "nothing is asked without a session", in: heard{session.Resumed{}}, state: outside},
+		{danger: "nothing is asked without a session", in: Heard{session.Resumed{}}, state: outside},
 		{danger: "leaving before there is a session needs nobody", in: Leave{}, state: ended, emit: "released"},
 		{danger: "a warm parent costs no question", in: hello, state: joining, do: []Effect{create}},
-		{danger: "a cold parent is looked at", cold: true, in: hello, state: preparing, do: []Effect{inspectParent{at, true}}},
-		{danger: "a missing parent is made", cold: true, before: []Input{hello}, in: inspected{at, false, false}, state: preparing, do: []Effect{makeParent{at}}},
-		{danger: "an empty parent is written to", cold: true, before: []Input{hello}, in: inspected{at, true, true}, state: joining, do: []Effect{create}},
-		{danger: "data in the parent is left alone", cold: true, before: []Input{hello}, in: inspected{at, true, false}, state: joining, do: []Effect{createNode{at, attemptGUID(id, 1), true}}},
-		{danger: "a parent made by somebody else may carry data", cold: true, before: []Input{hello, inspected{at, false, false}}, in: failed{makeParent{at}, session.ErrNodeExists}, state: preparing, do: []Effect{inspectParent{at, true}}},
-		{danger: "a parent made or not is made again", cold: true, before: []Input{hello, inspected{at, false, false}}, in: failed{makeParent{at}, unknown}, state: preparing, do: []Effect{makeParent{at}}},
-		{danger: "a parent made or not for another reason", cold: true, before: []Input{hello, inspected{at, false, false}}, in: failed{makeParent{at}, session.ErrUnknownOutcome}, state: preparing, do: []Effect{makeParent{at}}},
-		{danger: "a parent that we made is ours to write", cold: true, before: []Input{hello, inspected{at, true, false}, failed{createNode{at, attemptGUID(id, 1), true}, session.ErrNoNode}}, in: made{at}, state: joining, do: []Effect{create}},
-		{danger: "a parent that was made anew is written to again", cold: true, before: []Input{hello, inspected{at, true, false}, failed{createNode{at, attemptGUID(id, 1), true}, session.ErrNoNode}, failed{makeParent{at}, session.ErrNodeExists}}, in: inspected{at, true, true}, state: joining, do: []Effect{create}},
-		{danger: "a parent whose making was not sent is made", cold: true, before: []Input{hello, inspected{at, false, false}}, in: failed{makeParent{at}, session.ErrDisconnected}, state: preparing, do: []Effect{makeParent{at}}},
-		{danger: "a parent that cannot be made is the end", cold: true, before: []Input{hello, inspected{at, false, false}}, in: failed{makeParent{at}, session.ErrNoAuth}, state: ended, emit: "lost"},
-		{danger: "an inspection is repeated", cold: true, before: []Input{hello}, in: failed{inspectParent{at, true}, session.ErrDisconnected}, state: preparing, do: []Effect{inspectParent{at, true}}},
-		{danger: "a parent that cannot be seen is the end", cold: true, before: []Input{hello}, in: failed{inspectParent{at, true}, session.ErrInvalidPath}, state: ended, emit: "lost"},
+		{danger: "a cold parent is looked at", cold: true, in: hello, state: preparing, do: []Effect{InspectParent{at, true}}},
+		{danger: "a missing parent is made", cold: true, before: []Input{hello}, in: Inspected{at, false, false}, state: preparing, do: []Effect{MakeParent{at}}},
+		{danger: "an empty parent is written to", cold: true, before: []Input{hello}, in: Inspected{at, true, true}, state: joining, do: []Effect{create}},
+		{danger: "data in the parent is left alone", cold: true, before: []Input{hello}, in: Inspected{at, true, false}, state: joining, do: []Effect{CreateNode{at, attemptGUID(id, 1), true}}},
+		{danger: "a parent made by somebody else may carry data", cold: true, before: []Input{hello, Inspected{at, false, false}}, in: Failed{MakeParent{at}, session.ErrNodeExists}, state: preparing, do: []Effect{InspectParent{at, true}}},
+		{danger: "a parent made or not is made again", cold: true, before: []Input{hello, Inspected{at, false, false}}, in: Failed{MakeParent{at}, unknown}, state: preparing, do: []Effect{MakeParent{at}}},
+		{danger: "a parent made or not for another reason", cold: true, before: []Input{hello, Inspected{at, false, false}}, in: Failed{MakeParent{at}, session.ErrUnknownOutcome}, state: preparing, do: []Effect{MakeParent{at}}},
+		{danger: "a parent that we made is ours to write", cold: true, before: []Input{hello, Inspected{at, true, false}, Failed{CreateNode{at, attemptGUID(id, 1), true}, session.ErrNoNode}}, in: Made{at}, state: joining, do: []Effect{create}},
+		{danger: "a parent that was made anew is written to again", cold: true, before: []Input{hello, Inspected{at, true, false}, Failed{CreateNode{at, attemptGUID(id, 1), true}, session.ErrNoNode}, Failed{MakeParent{at}, session.ErrNodeExists}}, in: Inspected{at, true, true}, state: joining, do: []Effect{create}},
+		{danger: "a parent whose making was not sent is made", cold: true, before: []Input{hello, Inspected{at, false, false}}, in: Failed{MakeParent{at}, session.ErrDisconnected}, state: preparing, do: []Effect{MakeParent{at}}},
+		{danger: "a parent that cannot be made is the end", cold: true, before: []Input{hello, Inspected{at, false, false}}, in: Failed{MakeParent{at}, session.ErrNoAuth}, state: ended, emit: "lost"},
+		{danger: "an inspection is repeated", cold: true, before: []Input{hello}, in: Failed{InspectParent{at, true}, session.ErrDisconnected}, state: preparing, do: []Effect{InspectParent{at, true}}},
+		{danger: "a parent that cannot be seen is the end", cold: true, before: []Input{hello}, in: Failed{InspectParent{at, true}, session.ErrInvalidPath}, state: ended, emit: "lost"},
 		{danger: "leaving while the parent is looked at leaves nothing behind", cold: true, before: []Input{hello}, in: Leave{}, state: ended, emit: "released"},
 
-		{danger: "the parent was reaped", before: []Input{hello}, in: failed{create, session.ErrNoNode}, state: preparing, do: []Effect{makeParent{at}}},
-		{danger: "a create that was never sent is sent", before: []Input{hello}, in: failed{create, session.ErrDisconnected}, state: joining, do: []Effect{create}},
-		{danger: "a create of unknown outcome is never just repeated", before: []Input{hello}, in: failed{create, unknown}, state: recovering, do: []Effect{listParent{at}}},
-		{danger: "an expired create is not looked for", before: []Input{hello}, in: failed{create, errors.Join(session.ErrExpired, session.ErrUnknownOutcome)}, state: joining},
-		{danger: "the data of the parent may not be written", before: []Input{hello}, in: failed{create, session.ErrNoAuth}, state: joining, do: []Effect{createNode{at, attemptGUID(id, 1), true}}},
-		{danger: "nothing at all may be written", before: []Input{hello, failed{create, session.ErrNoAuth}}, in: failed{createNode{at, attemptGUID(id, 1), true}, session.ErrNoAuth}, state: ended, emit: "lost"},
-		{danger: "no room in the session", before: []Input{hello}, in: failed{create, session.ErrSessionFull}, state: ended, emit: "lost"},
-		{danger: "no room for the second create, and what of the first?", before: suspect, in: failed{create, session.ErrSessionFull}, state: leaving, do: []Effect{withdrawAll{at, attemptGUID(id, 1)}}, emit: "lost"},
-		{danger: "do not orphan a node that is being created", before: []Input{hello}, in: Leave{}, state: leaving, do: []Effect{withdrawAll{at, attemptGUID(id, 1)}}},
-		{danger: "a node created too late does not revive us", before: []Input{hello, Leave{}}, in: joined{at, own, 7, 1, ""}, state: leaving},
+		{danger: "the parent was reaped", before: []Input{hello}, in: Failed{create, session.ErrNoNode}, state: preparing, do: []Effect{MakeParent{at}}},
+		{danger: "a create that was never sent is sent", before: []Input{hello}, in: Failed{create, session.ErrDisconnected}, state: joining, do: []Effect{create}},
+		{danger: "a create of unknown outcome is never just repeated", before: []Input{hello}, in: Failed{create, unknown}, state: recovering, do: []Effect{ListParent{at}}},
+		{danger: "an expired create is not looked for", before: []Input{hello}, in: Failed{create, errors.Join(session.ErrExpired, session.ErrUnknownOutcome)}, state: joining},
+		{danger: "the data of the parent may not be written", before: []Input{hello}, in: Failed{create, session.ErrNoAuth}, state: joining, do: []Effect{CreateNode{at, attemptGUID(id, 1), true}}},
+		{danger: "nothing at all may be written", before: []Input{hello, Failed{create, session.ErrNoAuth}}, in: Failed{CreateNode{at, attemptGUID(id, 1), true}, session.ErrNoAuth}, state: ended, emit: "lost"},
+		{danger: "no room in the session", before: []Input{hello}, in: Failed{create, session.ErrSessionFull}, state: ended, emit: "lost"},
+		{danger: "no room for the second create, and what of the first?", before: suspect, in: Failed{create, session.ErrSessionFull}, state: leaving, do: []Effect{WithdrawAll{at, attemptGUID(id, 1)}}, emit: "lost"},
+		{danger: "do not orphan a node that is being created", before: []Input{hello}, in: Leave{}, state: leaving, do: []Effect{WithdrawAll{at, attemptGUID(id, 1)}}},
+		{danger: "a node created too late does not revive us", before: []Input{hello, Leave{}}, in: Joined{at, own, 7, 1, ""}, state: leaving},
 
-		{danger: "alone: granted, and the watch is asked for", before: []Input{hello}, in: joined{at, own, 7, 1, ""}, state: held, do: []Effect{watchTarget{at, deletion(own)}}, emit: "acquired"},
-		{danger: "not alone: the watch goes out with those that the list leads to", before: []Input{hello}, in: joined{at, own, 7, 2, ""}, state: waiting, do: []Effect{listParent{at}}},
-		{danger: "the plain recipe does not know whether it is alone", before: []Input{hello}, in: joined{at, own, 0, 0, ""}, state: waiting, do: []Effect{watchTarget{at, deletion(own)}, listParent{at}}},
+		{danger: "alone: granted, and the watch is asked for", before: []Input{hello}, in: Joined{at, own, 7, 1, ""}, state: held, do: []Effect{WatchTarget{at, deletion(own)}}, emit: "acquired"},
+		{danger: "not alone: the watch goes out with those that the list leads to", before: []Input{hello}, in: Joined{at, own, 7, 2, ""}, state: waiting, do: []Effect{ListParent{at}}},
+		{danger: "the plain recipe does not know whether it is alone", before: []Input{hello}, in: Joined{at, own, 0, 0, ""}, state: waiting, do: []Effect{WatchTarget{at, deletion(own)}, ListParent{at}}},
 
-		{danger: "the node of a lost create is adopted", before: []Input{hello, failed{create, unknown}}, in: listed{at, Sight{Names: []string{a, own}}}, state: waiting, do: []Effect{watchTarget{at, deletion(own)}, listParent{at}}},
-		{danger: "a node of an earlier session is never adopted", before: []Input{hello, failed{create, unknown}, listed{at, Sight{Names: []string{own}}}}, in: watched{at, deletion(own), 7, 8, false, obstacle{}}, state: joining, do: []Effect{createNode{again, attemptGUID(id, 2), false}}},
-		{danger: "the list of a recovery is lost, too", before: []Input{hello, failed{create, unknown}}, in: failed{listParent{at}, session.ErrDisconnected}, state: recovering, do: []Effect{listParent{at}}},
-		{danger: "the parent vanished with the node or without", before: []Input{hello, failed{create, unknown}}, in: failed{listParent{at}, session.ErrNoNode}, state: preparing, do: []Effect{makeParent{at}}},
-		{danger: "not even the second create is trusted then", before: []Input{hello, failed{create, unknown}, failed{listParent{at}, session.ErrNoNode}, made{at}, joined{at, own, 7, 1, ""}}, in: Leave{}, state: leaving, do: []Effect{withdrawAll{at, attemptGUID(id, 1)}}},
-		{danger: "a create that may have happened is not orphaned when we may not look", before: []Input{hello, failed{create, unknown}}, in: failed{listParent{at}, session.ErrNoAuth}, state: leaving, do: []Effect{withdrawAll{at, attemptGUID(id, 1)}}, emit: "lost"},
-		{danger: "leaving while recovering", before: []Input{hello, failed{create, unknown}}, in: Leave{}, state: leaving, do: []Effect{withdrawAll{at, attemptGUID(id, 1)}}},
-		{danger: "leaving while the parent of a doubtful node is made", before: append(slices.Clone(suspect), failed{create, session.ErrNoNode}), in: Leave{}, state: leaving, do: []Effect{withdrawAll{at, attemptGUID(id, 1)}}},
+		{danger: "the node of a lost create is adopted", before: []Input{hello, Failed{create, unknown}}, in: Listed{at, Snapshot{Names: []string{a, own}}}, state: waiting, do: []Effect{WatchTarget{at, deletion(own)}, ListParent{at}}},
+		{danger: "a node of an earlier session is never adopted", before: []Input{hello, Failed{create, unknown}, Listed{at, Snapshot{Names: []string{own}}}}, in: Watched{at, deletion(own), 7, 8, false, Obstacle{}}, state: joining, do: []Effect{CreateNode{again, attemptGUID(id, 2), false}}},
+		{danger: "the list of a recovery is lost, too", before: []Input{hello, Failed{create, unknown}}, in: Failed{ListParent{at}, session.ErrDisconnected}, state: recovering, do: []Effect{ListParent{at}}},
+		{danger: "the parent vanished with the node or without", before: []Input{hello, Failed{create, unknown}}, in: Failed{ListParent{at}, session.ErrNoNode}, state: preparing, do: []Effect{MakeParent{at}}},
+		{danger: "not even the second create is trusted then", before: []Input{hello, Failed{create, unknown}, Failed{ListParent{at}, session.ErrNoNode}, Made{at}, Joined{at, own, 7, 1, ""}}, in: Leave{}, state: leaving, do: []Effect{WithdrawAll{at, attemptGUID(id, 1)}}},
+		{danger: "a create that may have happened is not orphaned when we may not look", before: []Input{hello, Failed{create, unknown}}, in: Failed{ListParent{at}, session.ErrNoAuth}, state: leaving, do: []Effect{WithdrawAll{at, attemptGUID(id, 1)}}, emit: "lost"},
+		{danger: "leaving while recovering", before: []Input{hello, Failed{create, unknown}}, in: Leave{}, state: leaving, do: []Effect{WithdrawAll{at, attemptGUID(id, 1)}}},
+		{danger: "leaving while the parent of a doubtful node is made", before: append(slices.Clone(suspect), Failed{create, session.ErrNoNode}), in: Leave{}, state: leaving, do: []Effect{WithdrawAll{at, attemptGUID(id, 1)}}},
 
-		{danger: "own node missing is never a grant", before: behind, in: listed{at, Sight{Names: nil}}, state: joining, do: []Effect{createNode{again, attemptGUID(id, 2), false}}},
-		{danger: "no grant without a token, which no list brings", before: []Input{hello, joined{at, own, 0, 0, ""}}, in: listed{at, Sight{Names: []string{own}}}, state: waiting},
-		{danger: "the token comes later than the list", before: []Input{hello, joined{at, own, 0, 0, ""}, listed{at, Sight{Names: []string{own}}}}, in: mine, state: waiting, do: []Effect{listParent{at}}},
-		{danger: "nor is a neighbour watched then that need not be waited for", before: []Input{hello, joined{at, own, 0, 0, ""}, listed{at, Sight{Names: []string{a, own}}}, heard{session.Resumed{}}}, in: listed{at, Sight{Names: []string{own}}}, state: waiting, do: []Effect{unwatchTarget{at, deletion(a)}}},
-		{danger: "the token comes while the line is listed", before: []Input{hello, joined{at, own, 0, 0, ""}}, in: mine, state: waiting},
+		{danger: "own node missing is never a grant", before: behind, in: Listed{at, Snapshot{Names: nil}}, state: joining, do: []Effect{CreateNode{again, attemptGUID(id, 2), false}}},
+		{danger: "no grant without a token, which no list brings", before: []Input{hello, Joined{at, own, 0, 0, ""}}, in: Listed{at, Snapshot{Names: []string{own}}}, state: waiting},
+		{danger: "the token comes later than the list", before: []Input{hello, Joined{at, own, 0, 0, ""}, Listed{at, Snapshot{Names: []string{own}}}}, in: mine, state: waiting, do: []Effect{ListParent{at}}},
+		{danger: "nor is a neighbour watched then that need not be waited for", before: []Input{hello, Joined{at, own, 0, 0, ""}, Listed{at, Snapshot{Names: []string{a, own}}}, Heard{session.Resumed{}}, ListDue{at}}, in: Listed{at, Snapshot{Names: []string{own}}}, state: waiting, do: []Effect{UnwatchTarget{at, deletion(a)}}},
+		{danger: "the token comes while the line is listed", before: []Input{hello, Joined{at, own, 0, 0, ""}}, in: mine, state: waiting},
 
-		{danger: "busy: the parent is inspected again", cold: true, before: []Input{hello}, in: failed{inspectParent{at, true}, session.ErrBusy}, state: preparing, do: []Effect{inspectParent{at, true}}},
-		{danger: "busy: the parent is made again", cold: true, before: []Input{hello, inspected{at, false, false}}, in: failed{makeParent{at}, session.ErrBusy}, state: preparing, do: []Effect{makeParent{at}}},
-		{danger: "busy: the node may have been created", before: []Input{hello}, in: failed{create, session.ErrBusy}, state: recovering, do: []Effect{listParent{at}}},
-		{danger: "busy: the line is listed again", before: behind, in: failed{listParent{at}, session.ErrBusy}, state: waiting, do: []Effect{listParent{at}}},
-		{danger: "first in line", before: behind, in: listed{at, Sight{Names: []string{own, "x-lock-0000000006", "config"}}}, state: held, do: []Effect{watchTarget{at, deletion(own)}}, emit: "acquired"},
-		{danger: "second in line", before: behind, in: listed{at, Sight{Names: []string{a, own}}}, state: waiting, do: []Effect{watchTarget{at, deletion(own)}, watchTarget{at, deletion(a)}}, emit: "waiting"},
-		{danger: "third in line watches the one ahead of the one ahead, too", before: behind, in: listed{at, Sight{Names: []string{a, b, own}}}, state: waiting, do: []Effect{watchTogether{at, own, a + "/"}, watchTarget{at, deletion(b)}}, emit: "waiting"},
-		{danger: "and no others", before: behind, in: listed{at, Sight{Names: []string{a, b, c, own}}}, state: waiting, do: []Effect{watchTogether{at, own, b + "/"}, watchTarget{at, deletion(c)}}, emit: "waiting"},
-		{danger: "the own watch goes out once", before: append(slices.Clone(heir), heard{session.Resumed{}}), in: listed{at, Sight{Names: []string{a, b, own}}}, state: waiting, do: []Effect{unwatchTarget{at, deletion(a)}, watchTarget{at, deletion(b)}, watchTarget{at, deletion(a)}}, emit: "waiting"},
-		{danger: "a second Waiting of the same position", before: append(slices.Clone(heir), heard{session.Suspended{}}, heard{session.Resumed{}}), in: listed{at, Sight{Names: []string{a, own}}}, state: waiting},
-		{danger: "a watch is moved, not multiplied", before: append(slices.Clone(third), heard{session.Suspended{}}, heard{session.Resumed{}}), in: listed{at, Sight{Names: []string{b, own}}}, state: waiting, do: []Effect{unwatchTarget{at, deletion(a)}}, emit: "waiting"},
-		{danger: "own zombies are removed and do not count", before: doubt, in: listed{at, Sight{Names: []string{zombie, own}}}, state: held, do: []Effect{watchTarget{at, deletion(own)}, withdrawNode{at, zombie}}, emit: "acquired"},
-		{danger: "own zombies are removed while others are ahead", before: doubt, in: listed{at, Sight{Names: []string{zombie, a, own}}}, state: waiting, do: []Effect{watchTarget{at, deletion(own)}, watchTarget{at, deletion(a)}, withdrawNode{at, zombie}}, emit: "waiting"},
+		{danger: "busy: the parent is inspected again", cold: true, before: []Input{hello}, in: Failed{InspectParent{at, true}, session.ErrBusy}, state: preparing, do: []Effect{InspectParent{at, true}}},
+		{danger: "busy: the parent is made again", cold: true, before: []Input{hello, Inspected{at, false, false}}, in: Failed{MakeParent{at}, session.ErrBusy}, state: preparing, do: []Effect{MakeParent{at}}},
+		{danger: "busy: the node may have been created", before: []Input{hello}, in: Failed{create, session.ErrBusy}, state: recovering, do: []Effect{ListParent{at}}},
+		{danger: "busy: the line is listed again", before: behind, in: Failed{ListParent{at}, session.ErrBusy}, state: waiting, do: []Effect{ListParent{at}}},
+		{danger: "first in line", before: behind, in: Listed{at, Snapshot{Names: []string{own, "x-lock-0000000006", "config"}}}, state: held, do: []Effect{WatchTarget{at, deletion(own)}}, emit: "acquired"},
+		{danger: "second in line", before: behind, in: Listed{at, Snapshot{Names: []string{a, own}}}, state: waiting, do: []Effect{WatchTarget{at, deletion(own)}, WatchTarget{at, deletion(a)}}, emit: "waiting"},
+		{danger: "third in line watches the one ahead of the one ahead, too", before: behind, in: Listed{at, Snapshot{Names: []string{a, b, own}}}, state: waiting, do: []Effect{WatchTogether{at, own, a + "/"}, WatchTarget{at, deletion(b)}}, emit: "waiting"},
+		{danger: "and no others", before: behind, in: Listed{at, Snapshot{Names: []string{a, b, c, own}}}, state: waiting, do: []Effect{WatchTogether{at, own, b + "/"}, WatchTarget{at, deletion(c)}}, emit: "waiting"},
+		{danger: "the own watch goes out once", before: append(slices.Clone(heir), Heard{session.Resumed{}}, ListDue{at}), in: Listed{at, Snapshot{Names: []string{a, b, own}}}, state: waiting, do: []Effect{UnwatchTarget{at, deletion(a)}, WatchTarget{at, deletion(b)}, WatchTarget{at, deletion(a)}}, emit: "waiting"},
+		{danger: "a second Waiting of the same position", before: append(slices.Clone(heir), Heard{session.Suspended{}}, Heard{session.Resumed{}}, ListDue{at}), in: Listed{at, Snapshot{Names: []string{a, own}}}, state: waiting},
+		{danger: "a watch is moved, not multiplied", before: append(slices.Clone(third), Heard{session.Suspended{}}, Heard{session.Resumed{}}, ListDue{at}), in: Listed{at, Snapshot{Names: []string{b, own}}}, state: waiting, do: []Effect{UnwatchTarget{at, deletion(a)}}, emit: "waiting"},
+		{danger: "own zombies are removed and do not count", before: doubt, in: Listed{at, Snapshot{Names: []string{zombie, own}}}, state: held, do: []Effect{WatchTarget{at, deletion(own)}, WithdrawNode{at, zombie}}, emit: "acquired"},
+		{danger: "own zombies are removed while others are ahead", before: doubt, in: Listed{at, Snapshot{Names: []string{zombie, a, own}}}, state: waiting, do: []Effect{WatchTarget{at, deletion(own)}, WatchTarget{at, deletion(a)}, WithdrawNode{at, zombie}}, emit: "waiting"},
 
-		{danger: "the event is the grant", before: heir, in: gone{at, deletion(a)}, state: held, emit: "acquired"},
-		{danger: "no grant while the own watch is not confirmed", before: []Input{hello, joined{at, own, 7, 2, ""}, listed{at, Sight{Names: []string{a, own}}}}, in: gone{at, deletion(a)}, state: waiting, do: []Effect{listParent{at}}},
-		{danger: "no grant by event after a suspension", before: append(slices.Clone(heir), heard{session.Suspended{}}), in: gone{at, deletion(a)}, state: waiting, do: []Effect{listParent{at}}},
-		{danger: "no grant by event while a list is under way", before: append(slices.Clone(heir), heard{session.Suspended{}}, heard{session.Resumed{}}), in: gone{at, deletion(a)}, state: waiting},
-		{danger: "the third is the next when the first leaves", before: third, in: gone{at, deletion(a)}, state: waiting, emit: "waiting"},
-		{danger: "and then the event is the grant", before: append(slices.Clone(third), gone{at, deletion(a)}), in: gone{at, deletion(b)}, state: held, emit: "acquired"},
-		{danger: "the second leaves before its turn", before: third, in: gone{at, deletion(b)}, state: waiting, do: []Effect{listParent{at}}},
-		{danger: "and the first after it: that is no grant", before: append(slices.Clone(third), gone{at, deletion(b)}), in: gone{at, deletion(a)}, state: waiting},
-		{danger: "the first of two was gone before it was watched", before: third, in: failed{watchTarget{at, deletion(a)}, session.ErrNoNode}, state: waiting, do: []Effect{listParent{at}}},
-		{danger: "the first of two may not be watched: the other one's end will do", before: third, in: failed{watchTarget{at, deletion(a)}, session.ErrNoAuth}, state: waiting},
-		{danger: "and is no grant", before: append(slices.Clone(third), failed{watchTarget{at, deletion(a)}, session.ErrNoAuth}), in: gone{at, deletion(b)}, state: waiting, do: []Effect{listParent{at}}},
-		{danger: "nothing is known after a suspension", before: append(slices.Clone(third), heard{session.Suspended{}}), in: gone{at, deletion(a)}, state: waiting, do: []Effect{listParent{at}}},
-		{danger: "the fourth is not the heir of those that it watches", before: fourth, in: gone{at, deletion(b)}, state: waiting, do: []Effect{listParent{at}}},
-		{danger: "it has not learnt so far who is left", before: append(slices.Clone(fourth), gone{at, deletion(b)}), in: gone{at, deletion(c)}, state: waiting},
-		{danger: "then it is", before: append(slices.Clone(fourth), gone{at, deletion(b)}, listed{at, Sight{Names: []string{c, own}}}), in: gone{at, deletion(c)}, state: held, emit: "acquired"},
-		{danger: "the one ahead is gone before it is watched", before: heir, in: failed{watchTarget{at, deletion(a)}, session.ErrNoNode}, state: waiting, do: []Effect{listParent{at}}},
-		{danger: "a node that was not watched at last", before: fourth, in: gone{at, deletion(a)}, state: waiting},
-		{danger: "what happened meanwhile?", before: heir, in: heard{session.Resumed{}}, state: waiting, do: []Effect{listParent{at}}},
-		{danger: "one list at a time", before: behind, in: heard{session.Resumed{}}, state: waiting},
-		{danger: "a lost list is asked for again", before: behind, in: failed{listParent{at}, session.ErrDisconnected}, state: waiting, do: []Effect{listParent{at}}},
-		{danger: "a list that nobody asked for", before: heir, in: listed{at, Sight{Names: nil}}, state: waiting},
-		{danger: "the parent is gone and our node with it", before: behind, in: failed{listParent{at}, session.ErrNoNode}, state: joining, do: []Effect{createNode{again, attemptGUID(id, 2), false}}},
-		{danger: "we may not look", before: behind, in: failed{listParent{at}, session.ErrNoAuth}, state: leaving, do: []Effect{withdrawNode{at, own}}, emit: "lost"},
-		{danger: "we may not watch the one ahead", before: heir, in: failed{watchTarget{at, deletion(a)}, session.ErrNoAuth}, state: waiting, do: []Effect{unwatchTarget{at, deletion(a)}, watchTarget{at, Target{Until: Members}}}},
-		{danger: "nor who else is there", before: append(slices.Clone(heir), failed{watchTarget{at, deletion(a)}, session.ErrNoAuth}), in: failed{watchTarget{at, Target{Until: Members}}, session.ErrNoAuth}, state: leaving, do: []Effect{unwatchTarget{at, Target{Until: Members}}, withdrawNode{at, own}}, emit: "lost"},
-		{danger: "a list is too long, and what is awaited may still happen", before: append(slices.Clone(heir), heard{session.Resumed{}}), in: failed{listParent{at}, session.ErrTooLarge}, state: waiting},
-		{danger: "a list is too long, and nothing else is awaited", before: behind, in: failed{listParent{at}, session.ErrTooLarge}, state: leaving, do: []Effect{withdrawNode{at, own}}, emit: "lost"},
-		{danger: "a contender of another layout", before: behind, in: listed{at, Sight{Names: []string{own, "0123456789abcdef0123456789abcdef__lock__0000000001"}}}, state: leaving, do: []Effect{withdrawNode{at, own}}, emit: "lost"},
-		{danger: "and complains of one of another layout", before: append(slices.Clone(holder), heard{session.Suspended{}}, heard{session.Resumed{}}), in: listed{at, Sight{Names: []string{own, "0123456789abcdef0123456789abcdef__lock__0000000001"}}}, state: held, do: []Effect{complain{at, OtherLayout("0123456789abcdef0123456789abcdef__lock__0000000001").Error()}}},
-		{danger: "the failure of a watch that was given up", before: heir, in: failed{watchTarget{at, deletion(b)}, session.ErrNoAuth}, state: waiting},
+		{danger: "the event is the grant", before: heir, in: Happened{at, deletion(a)}, state: held, emit: "acquired"},
+		{danger: "no grant while the own watch is not confirmed", before: []Input{hello, Joined{at, own, 7, 2, ""}, Listed{at, Snapshot{Names: []string{a, own}}}}, in: Happened{at, deletion(a)}, state: waiting, do: []Effect{ListParent{at}}},
+		{danger: "no grant by event after a suspension", before: append(slices.Clone(heir), Heard{session.Suspended{}}), in: Happened{at, deletion(a)}, state: waiting, do: []Effect{ListParent{at}}},
+		{danger: "no grant by event while a list is under way", before: append(slices.Clone(heir), Heard{session.Suspended{}}, Heard{session.Resumed{}}, ListDue{at}), in: Happened{at, deletion(a)}, state: waiting},
+		{danger: "the third is the next when the first leaves", before: third, in: Happened{at, deletion(a)}, state: waiting, emit: "waiting"},
+		{danger: "and then the event is the grant", before: append(slices.Clone(third), Happened{at, deletion(a)}), in: Happened{at, deletion(b)}, state: held, emit: "acquired"},
+		{danger: "the second leaves before its turn", before: third, in: Happened{at, deletion(b)}, state: waiting, do: []Effect{ListParent{at}}},
+		{danger: "and the first after it: that is no grant", before: append(slices.Clone(third), Happened{at, deletion(b)}), in: Happened{at, deletion(a)}, state: waiting},
+		{danger: "the first of two was gone before it was watched", before: third, in: Failed{WatchTarget{at, deletion(a)}, session.ErrNoNode}, state: waiting, do: []Effect{ListParent{at}}},
+		{danger: "the first of two may not be watched: the other one's end will do", before: third, in: Failed{WatchTarget{at, deletion(a)}, session.ErrNoAuth}, state: waiting},
+		{danger: "and is no grant", before: append(slices.Clone(third), Failed{WatchTarget{at, deletion(a)}, session.ErrNoAuth}), in: Happened{at, deletion(b)}, state: waiting, do: []Effect{ListParent{at}}},
+		{danger: "nothing is known after a suspension", before: append(slices.Clone(third), Heard{session.Suspended{}}), in: Happened{at, deletion(a)}, state: waiting, do: []Effect{ListParent{at}}},
+		{danger: "the fourth is not the heir of those that it watches", before: fourth, in: Happened{at, deletion(b)}, state: waiting, do: []Effect{ListParent{at}}},
+		{danger: "it has not learnt so far who is left", before: append(slices.Clone(fourth), Happened{at, deletion(b)}), in: Happened{at, deletion(c)}, state: waiting},
+		{danger: "then it is", before: append(slices.Clone(fourth), Happened{at, deletion(b)}, Listed{at, Snapshot{Names: []string{c, own}}}), in: Happened{at, deletion(c)}, state: held, emit: "acquired"},
+		{danger: "the one ahead is gone before it is watched", before: heir, in: Failed{WatchTarget{at, deletion(a)}, session.ErrNoNode}, state: waiting, do: []Effect{ListParent{at}}},
+		{danger: "a node that was not watched at last", before: fourth, in: Happened{at, deletion(a)}, state: waiting},
+		{danger: "changes that no watch reports wait", before: heir, in: Heard{session.Resumed{}}, state: waiting, do: []Effect{ListLater{Attempt: at}}},
+		{danger: "but not for ever", before: append(slices.Clone(heir), Heard{session.Resumed{}}), in: ListDue{at}, state: waiting, do: []Effect{ListParent{at}}},
+		{danger: "no grant by event before the list", before: append(slices.Clone(heir), Heard{session.Suspended{}}, Heard{session.Resumed{}}), in: Happened{at, deletion(a)}, state: waiting, do: []Effect{ListParent{at}}},
+		{danger: "one list at a time", before: append(slices.Clone(behind), Heard{session.Resumed{}}), in: ListDue{at}, state: waiting},
+		{danger: "a lost list is asked for again", before: behind, in: Failed{ListParent{at}, session.ErrDisconnected}, state: waiting, do: []Effect{ListParent{at}}},
+		{danger: "a list that nobody asked for", before: heir, in: Listed{at, Snapshot{Names: nil}}, state: waiting},
+		{danger: "the parent is gone and our node with it", before: behind, in: Failed{ListParent{at}, session.ErrNoNode}, state: joining, do: []Effect{CreateNode{again, attemptGUID(id, 2), false}}},
+		{danger: "we may not look", before: behind, in: Failed{ListParent{at}, session.ErrNoAuth}, state: leaving, do: []Effect{WithdrawNode{at, own}}, emit: "lost"},
+		{danger: "we may not watch the one ahead", before: heir, in: Failed{WatchTarget{at, deletion(a)}, session.ErrNoAuth}, state: waiting, do: []Effect{UnwatchTarget{at, deletion(a)}, WatchTarget{at, Target{Until: Members}}}},
+		{danger: "nor who else is there", before: append(slices.Clone(heir), Failed{WatchTarget{at, deletion(a)}, session.ErrNoAuth}), in: Failed{WatchTarget{at, Target{Until: Members}}, session.ErrNoAuth}, state: leaving, do: []Effect{UnwatchTarget{at, Target{Until: Members}}, WithdrawNode{at, own}}, emit: "lost"},
+		{danger: "a list is too long, and what is awaited may still happen", before: append(slices.Clone(heir), Heard{session.Resumed{}}, ListDue{at}), in: Failed{ListParent{at}, session.ErrTooLarge}, state: waiting},
+		{danger: "a list is too long, and nothing else is awaited", before: behind, in: Failed{ListParent{at}, session.ErrTooLarge}, state: leaving, do: []Effect{WithdrawNode{at, own}}, emit: "lost"},
+		{danger: "a contender of another layout", before: behind, in: Listed{at, Snapshot{Names: []string{own, "0123456789abcdef0123456789abcdef__lock__0000000001"}}}, state: leaving, do: []Effect{WithdrawNode{at, own}}, emit: "lost"},
+		{danger: "and complains of one of another layout", before: append(slices.Clone(holder), Heard{session.Suspended{}}, Heard{session.Resumed{}}, ListDue{at}), in: Listed{at, Snapshot{Names: []string{own, "0123456789abcdef0123456789abcdef__lock__0000000001"}}}, state: held, do: []Effect{Complain{at, OtherLayout("0123456789abcdef0123456789abcdef__lock__0000000001").Error()}}},
+		{danger: "the failure of a watch that was given up", before: heir, in: Failed{WatchTarget{at, deletion(b)}, session.ErrNoAuth}, state: waiting},
 
-		{danger: "a waiter whose node was deleted stands in line again", before: heir, in: gone{at, deletion(own)}, state: joining, do: []Effect{unwatchTarget{at, deletion(a)}, createNode{again, attemptGUID(id, 2), false}}},
-		{danger: "a waiter whose node was gone before it was watched", before: []Input{hello, joined{at, own, 7, 2, ""}}, in: failed{watchTarget{at, deletion(own)}, session.ErrNoNode}, state: joining, do: []Effect{createNode{again, attemptGUID(id, 2), false}}},
-		{danger: "two creates, one deleted: the other goes first", before: doubt, in: gone{at, deletion(own)}, state: clearing, do: []Effect{withdrawAll{at, attemptGUID(id, 1)}}},
-		{danger: "and then in line again", before: cleared, in: withdrawn{at, ""}, state: joining, do: []Effect{createNode{again, attemptGUID(id, 2), false}}},
+		{danger: "a waiter whose node was deleted stands in line again", before: heir, in: Happened{at, deletion(own)}, state: joining, do: []Effect{UnwatchTarget{at, deletion(a)}, CreateNode{again, attemptGUID(id, 2), false}}},
+		{danger: "a waiter whose node was gone before it was watched", before: []Input{hello, Joined{at, own, 7, 2, ""}}, in: Failed{WatchTarget{at, deletion(own)}, session.ErrNoNode}, state: joining, do: []Effect{CreateNode{again, attemptGUID(id, 2), false}}},
+		{danger: "two creates, one deleted: the other goes first", before: doubt, in: Happened{at, deletion(own)}, state: clearing, do: []Effect{WithdrawAll{at, attemptGUID(id, 1)}}},
+		{danger: "and then in line again", before: cleared, in: Withdrawn{at, ""}, state: joining, do: []Effect{CreateNode{again, attemptGUID(id, 2), false}}},
 		{danger: "leaving while clearing asks for nothing twice", before: cleared, in: Leave{}, state: leaving},
-		{danger: "and ends with it", before: append(slices.Clone(cleared), Leave{}), in: withdrawn{at, ""}, state: ended, emit: "released"},
-		{danger: "a zombie's end is not ours", before: append(slices.Clone(doubt), Leave{}), in: withdrawn{at, zombie}, state: leaving},
-		{danger: "a waiter's session expires", before: heir, in: heard{session.Expired{Epoch: 1}}, state: outside},
-		{danger: "the expiry of another session", before: heir, in: heard{session.Expired{Epoch: 2}}, state: waiting},
-		{danger: "an answer from the last session", before: append(slices.Clone(heir), heard{session.Expired{Epoch: 1}}, heard{session.Connected{Epoch: 2, ID: 10}}), in: joined{at, own, 7, 1, ""}, state: joining},
-		{danger: "an event from the last attempt", before: append(slices.Clone(heir), gone{at, deletion(own)}), in: gone{at, deletion(a)}, state: joining},
-		{danger: "a second Connected", before: heir, in: heard{session.Connected{Epoch: 2, ID: 10}}, state: waiting},
+		{danger: "and ends with it", before: append(slices.Clone(cleared), Leave{}), in: Withdrawn{at, ""}, state: ended, emit: "released"},
+		{danger: "a zombie's end is not ours", before: append(slices.Clone(doubt), Leave{}), in: Withdrawn{at, zombie}, state: leaving},
+		{danger: "a waiter's session expires", before: heir, in: Heard{session.Expired{Epoch: 1}}, state: outside},
+		{danger: "the expiry of another session", before: heir, in: Heard{session.Expired{Epoch: 2}}, state: waiting},
+		{danger: "an answer from the last session", before: append(slices.Clone(heir), Heard{session.Expired{Epoch: 1}}, Heard{session.Connected{Epoch: 2, ID: 10}}), in: Joined{at, own, 7, 1, ""}, state: joining},
+		{danger: "an event from the last attempt", before: append(slices.Clone(heir), Happened{at, deletion(own)}), in: Happened{at, deletion(a)}, state: joining},
+		{danger: "the servers have come back with older data", before: append(slices.Clone(heir), Heard{session.Expired{Epoch: 1}}, Heard{session.Connected{Epoch: 2, ID: 10, Past: 7}}), in: Joined{Attempt{2, 2}, next, 7, 2, ""}, state: leaving, do: []Effect{WithdrawNode{Attempt{2, 2}, next}}, emit: "lost"},
+		{danger: "they have not", before: append(slices.Clone(heir), Heard{session.Expired{Epoch: 1}}, Heard{session.Connected{Epoch: 2, ID: 10, Past: 7}}), in: Joined{Attempt{2, 2}, next, 8, 2, ""}, state: waiting, do: []Effect{ListParent{Attempt{2, 2}}}},
+		{danger: "the token comes with the watch", before: []Input{Heard{session.Connected{Epoch: 1, ID: 9, Past: 7}}, Joined{at, own, 0, 0, ""}, Listed{at, Snapshot{Names: []string{own}}}}, in: mine, state: leaving, do: []Effect{WithdrawNode{at, own}}, emit: "lost"},
+		{danger: "a second Connected", before: heir, in: Heard{session.Connected{Epoch: 2, ID: 10}}, state: waiting},
 
-		{danger: "the holder's node is deleted", before: holder, in: gone{at, deletion(own)}, state: ended, emit: "lost"},
-		{danger: "the holder's node is gone before it is watched", before: holder, in: failed{watchTarget{at, deletion(own)}, session.ErrNoNode}, state: ended, emit: "lost"},
-		{danger: "the holder's node is somebody else's", before: holder, in: watched{at, deletion(own), 7, 8, false, obstacle{}}, state: ended, emit: "lost"},
-		{danger: "the holder's node is another one of that name", before: holder, in: watched{at, deletion(own), 8, 9, false, obstacle{}}, state: ended, emit: "lost"},
-		{danger: "a holder that would not hear of its loss does not hold", before: holder, in: failed{watchTarget{at, deletion(own)}, session.ErrNoAuth}, state: leaving, do: []Effect{withdrawNode{at, own}}, emit: "lost"},
-		{danger: "one last event", before: failing, in: withdrawn{at, own}, state: ended},
-		{danger: "one last event at the end of the session", before: failing, in: heard{session.Closed{}}, state: ended},
-		{danger: "a watch that ended with its session is no loss of its own", before: holder, in: failed{watchTarget{at, deletion(own)}, session.ErrClosed}, state: held},
-		{danger: "the holder's node is deleted, and there may be another", before: sole, in: gone{at, deletion(own)}, state: leaving, do: []Effect{withdrawAll{at, attemptGUID(id, 1)}}, emit: "lost"},
-		{danger: "the holder's session expires", before: holder, in: heard{session.Expired{Epoch: 1}}, state: ended, emit: "lost"},
-		{danger: "the holder's session is closed", before: holder, in: heard{session.Closed{}}, state: ended, emit: "lost"},
-		{danger: "the holder is cut off", before: holder, in: heard{session.Suspended{}}, state: held, emit: "suspended"},
-		{danger: "and cut off again", before: append(slices.Clone(holder), heard{session.Suspended{}}), in: heard{session.Suspended{}}, state: held},
-		{danger: "and back", before: append(slices.Clone(holder), heard{session.Suspended{}}), in: heard{session.Resumed{}}, state: held, do: []Effect{listParent{at}}, emit: "resumed"},
-		{danger: "back without having been away", before: holder, in: heard{session.Resumed{}}, state: held},
+		{danger: "the holder's node is deleted", before: holder, in: Happened{at, deletion(own)}, state: ended, emit: "lost"},
+		{danger: "the holder's node is gone before it is watched", before: holder, in: Failed{WatchTarget{at, deletion(own)}, session.ErrNoNode}, state: ended, emit: "lost"},
+		{danger: "the holder's node is somebody else's", before: holder, in: Watched{at, deletion(own), 7, 8, false, Obstacle{}}, state: ended, emit: "lost"},
+		{danger: "the holder's node is another one of that name", before: holder, in: Watched{at, deletion(own), 8, 9, false, Obstacle{}}, state: ended, emit: "lost"},
+		{danger: "a holder that would not hear of its loss does not hold", before: holder, in: Failed{WatchTarget{at, deletion(own)}, session.ErrNoAuth}, state: leaving, do: []Effect{WithdrawNode{at, own}}, emit: "lost"},
+		{danger: "one last event", before: failing, in: Withdrawn{at, own}, state: ended},
+		{danger: "one last event at the end of the session", before: failing, in: Heard{session.Closed{}}, state: ended},
+		{danger: "a watch that ended with its session is no loss of its own", before: holder, in: Failed{WatchTarget{at, deletion(own)}, session.ErrClosed}, state: held},
+		{danger: "the holder's node is deleted, and there may be another", before: sole, in: Happened{at, deletion(own)}, state: leaving, do: []Effect{WithdrawAll{at, attemptGUID(id, 1)}}, emit: "lost"},
+		{danger: "the holder's session expires", before: holder, in: Heard{session.Expired{Epoch: 1}}, state: ended, emit: "lost"},
+		{danger: "the holder's session is closed", before: holder, in: Heard{session.Closed{}}, state: ended, emit: "lost"},
+		{danger: "the holder is cut off", before: holder, in: Heard{session.Suspended{}}, state: held, emit: "suspended"},
+		{danger: "and cut off again", before: append(slices.Clone(holder), Heard{session.Suspended{}}), in: Heard{session.Suspended{}}, state: held},
+		{danger: "and back", before: append(slices.Clone(holder), Heard{session.Suspended{}}), in: Heard{session.Resumed{}}, state: held, do: []Effect{ListLater{Attempt: at}}, emit: "resumed"},
+		{danger: "back without having been away", before: holder, in: Heard{session.Resumed{}}, state: held},
 
-		{danger: "a waiter leaves", before: heir, in: Leave{}, state: leaving, do: []Effect{unwatchTarget{at, deletion(a)}, withdrawNode{at, own}}},
-		{danger: "the holder leaves", before: holder, in: Leave{}, state: leaving, do: []Effect{withdrawNode{at, own}}},
-		{danger: "the holder leaves, and there may be another node", before: sole, in: Leave{}, state: leaving, do: []Effect{withdrawAll{at, attemptGUID(id, 1)}}},
-		{danger: "the holder leaves in the background", background: true, before: holder, in: Leave{}, state: ended, do: []Effect{withdrawNode{at, own}}, emit: "released"},
+		{danger: "a waiter leaves", before: heir, in: Leave{}, state: leaving, do: []Effect{UnwatchTarget{at, deletion(a)}, WithdrawNode{at, own}}},
+		{danger: "the holder leaves", before: holder, in: Leave{}, state: leaving, do: []Effect{WithdrawNode{at, own}}},
+		{danger: "the holder leaves, and there may be another node", before: sole, in: Leave{}, state: leaving, do: []Effect{WithdrawAll{at, attemptGUID(id, 1)}}},
+		{danger: "the holder leaves in the background", background: true, before: holder, in: Leave{}, state: ended, do: []Effect{WithdrawNode{at, own}}, emit: "released"},
 		{danger: "leaving twice", before: append(slices.Clone(holder), Leave{}), in: Leave{}, state: leaving},
-		{danger: "the own deletion is not a loss", before: append(slices.Clone(holder), Leave{}), in: gone{at, deletion(own)}, state: leaving},
-		{danger: "nor is what the own watch says of it", before: append(slices.Clone(holder), Leave{}), in: failed{watchTarget{at, deletion(own)}, session.ErrNoNode}, state: leaving},
-		{danger: "nor what it said before", before: append(slices.Clone(holder), Leave{}), in: watched{at, deletion(own), 8, 9, false, obstacle{}}, state: leaving},
-		{danger: "a late list does not make it stay", before: append(slices.Clone(behind), Leave{}), in: listed{at, Sight{Names: []string{own}}}, state: leaving},
-		{danger: "the deletion is confirmed", before: append(slices.Clone(holder), Leave{}), in: withdrawn{at, own}, state: ended, emit: "released"},
-		{danger: "the node goes with its session", before: append(slices.Clone(holder), Leave{}), in: heard{session.Expired{Epoch: 1}}, state: ended, emit: "released"},
-		{danger: "the node goes with its closed session", before: append(slices.Clone(holder), Leave{}), in: heard{session.Closed{}}, state: ended, emit: "released"},
+		{danger: "the own deletion is not a loss", before: append(slices.Clone(holder), Leave{}), in: Happened{at, deletion(own)}, state: leaving},
+		{danger: "nor is what the own watch says of it", before: append(slices.Clone(holder), Leave{}), in: Failed{WatchTarget{at, deletion(own)}, session.ErrNoNode}, state: leaving},
+		{danger: "nor what it said before", before: append(slices.Clone(holder), Leave{}), in: Watched{at, deletion(own), 8, 9, false, Obstacle{}}, state: leaving},
+		{danger: "a late list does not make it stay", before: append(slices.Clone(behind), Leave{}), in: Listed{at, Snapshot{Names: []string{own}}}, state: leaving},
+		{danger: "the deletion is confirmed", before: append(slices.Clone(holder), Leave{}), in: Withdrawn{at, own}, state: ended, emit: "released"},
+		{danger: "the node goes with its session", before: append(slices.Clone(holder), Leave{}), in: Heard{session.Expired{Epoch: 1}}, state: ended, emit: "released"},
+		{danger: "the node goes with its closed session", before: append(slices.Clone(holder), Leave{}), in: Heard{session.Closed{}}, state: ended, emit: "released"},
 	} {
 		row.check(t, exclusive)
 	}
@@ -739,49 +770,49 @@ func TestDangersOfReaders(t *testing.T) {
 	const r, w, w2 = "a-read-0000000001", "b-write-0000000002", "c-write-0000000004"
 	var (
 		guid    = attemptGUID(actorID(1), 1)
-		at      = attempt{1, 1}
+		at      = Attempt{1, 1}
 		own     = Published(guid) + "read-0000000005"
-		hello   = heard{session.Connected{Epoch: 1, ID: 9}}
-		create  = createNode{at, guid, false}
-		plainly = createNode{at, guid, true}
-		list    = listParent{at}
+		hello   = Heard{session.Connected{Epoch: 1, ID: 9}}
+		create  = CreateNode{at, guid, false}
+		plainly = CreateNode{at, guid, true}
+		list    = ListParent{at}
 		unknown = fmt.Errorf("create: %w, %w", session.ErrUnknownOutcome, session.ErrDisconnected)
-		seen    = func(names ...string) listed { return listed{at, Sight{Names: names}} }
+		seen    = func(names ...string) Listed { return Listed{at, Snapshot{Names: names}} }
 
-		behind = []Input{hello, joined{at, own, 7, 2, ""}} // and the list is under way
-		waits  = append(slices.Clone(behind), seen(w, own), watched{at, deletion(own), 7, 9, false, obstacle{}})
+		behind = []Input{hello, Joined{at, own, 7, 2, ""}} // and the list is under way
+		waits  = append(slices.Clone(behind), seen(w, own), Watched{at, deletion(own), 7, 9, false, Obstacle{}})
 
-		behindTwo = append(slices.Clone(behind), seen(w, w2, own), watched{at, deletion(own), 7, 9, false, obstacle{}})
+		behindTwo = append(slices.Clone(behind), seen(w, w2, own), Watched{at, deletion(own), 7, 9, false, Obstacle{}})
 	)
 	for _, row := range []dangerRow{
 		{danger: "one round trip: the list goes out with the create", in: hello, state: joining, do: []Effect{create, list}},
-		{danger: "alone: the list is not waited for", before: []Input{hello}, in: joined{at, own, 7, 1, ""}, state: held, do: []Effect{watchTarget{at, deletion(own)}}, emit: "acquired"},
-		{danger: "and means nothing then", before: []Input{hello, joined{at, own, 7, 1, ""}}, in: seen(w, own), state: held},
-		{danger: "nor does its failure", before: []Input{hello, joined{at, own, 7, 1, ""}}, in: failed{list, session.ErrNoAuth}, state: held},
-		{danger: "not alone: there is a list already", before: []Input{hello}, in: joined{at, own, 7, 2, ""}, state: waiting},
-		{danger: "readers ahead do not count", before: behind, in: seen(r, own), state: held, do: []Effect{watchTarget{at, deletion(own)}}, emit: "acquired"},
-		{danger: "a writer ahead does", before: behind, in: seen(w, own), state: waiting, do: []Effect{watchTarget{at, deletion(own)}, watchTarget{at, deletion(w)}}, emit: "waiting"},
-		{danger: "of writers the nearest is watched, not the lowest", before: behind, in: seen(w2, r, w, own), state: waiting, do: []Effect{watchTarget{at, deletion(own)}, watchTarget{at, deletion(w2)}}, emit: "waiting"},
-		{danger: "a writer behind is nobody to wait for", before: behind, in: seen(own, "d-write-0000000006"), state: held, do: []Effect{watchTarget{at, deletion(own)}}, emit: "acquired"},
-		{danger: "an exclusive contender is like a writer", before: behind, in: seen("d-lock-0000000003", own), state: waiting, do: []Effect{watchTarget{at, deletion(own)}, watchTarget{at, deletion("d-lock-0000000003")}}, emit: "waiting"},
-		{danger: "the only writer ahead is gone, or has become a reader: no list", before: waits, in: gone{at, deletion(w)}, state: held, emit: "acquired"},
-		{danger: "unless our own node may be gone too", before: waits[:3], in: gone{at, deletion(w)}, state: waiting, do: []Effect{list}},
-		{danger: "one of two writers ahead is gone: a list tells of the other", before: behindTwo, in: gone{at, deletion(w2)}, state: waiting, do: []Effect{list}},
-		{danger: "which has become a reader", before: append(slices.Clone(behindTwo), gone{at, deletion(w2)}), in: seen("b-read-0000000002", own), state: held, emit: "acquired"},
+		{danger: "alone: the list is not waited for", before: []Input{hello}, in: Joined{at, own, 7, 1, ""}, state: held, do: []Effect{WatchTarget{at, deletion(own)}}, emit: "acquired"},
+		{danger: "and means nothing then", before: []Input{hello, Joined{at, own, 7, 1, ""}}, in: seen(w, own), state: held},
+		{danger: "nor does its failure", before: []Input{hello, Joined{at, own, 7, 1, ""}}, in: Failed{list, session.ErrNoAuth}, state: held},
+		{danger: "not alone: there is a list already", before: []Input{hello}, in: Joined{at, own, 7, 2, ""}, state: waiting},
+		{danger: "readers ahead do not count", before: behind, in: seen(r, own), state: held, do: []Effect{WatchTarget{at, deletion(own)}}, emit: "acquired"},
+		{danger: "a writer ahead does", before: behind, in: seen(w, own), state: waiting, do: []Effect{WatchTarget{at, deletion(own)}, WatchTarget{at, deletion(w)}}, emit: "waiting"},
+		{danger: "of writers the nearest is watched, not the lowest", before: behind, in: seen(w2, r, w, own), state: waiting, do: []Effect{WatchTarget{at, deletion(own)}, WatchTarget{at, deletion(w2)}}, emit: "waiting"},
+		{danger: "a writer behind is nobody to wait for", before: behind, in: seen(own, "d-write-0000000006"), state: held, do: []Effect{WatchTarget{at, deletion(own)}}, emit: "acquired"},
+		{danger: "an exclusive contender is like a writer", before: behind, in: seen("d-lock-0000000003", own), state: waiting, do: []Effect{WatchTarget{at, deletion(own)}, WatchTarget{at, deletion("d-lock-0000000003")}}, emit: "waiting"},
+		{danger: "the only writer ahead is gone, or has become a reader: no list", before: waits, in: Happened{at, deletion(w)}, state: held, emit: "acquired"},
+		{danger: "unless our own node may be gone too", before: waits[:3], in: Happened{at, deletion(w)}, state: waiting, do: []Effect{list}},
+		{danger: "one of two writers ahead is gone: a list tells of the other", before: behindTwo, in: Happened{at, deletion(w2)}, state: waiting, do: []Effect{list}},
+		{danger: "which has become a reader", before: append(slices.Clone(behindTwo), Happened{at, deletion(w2)}), in: seen("b-read-0000000002", own), state: held, emit: "acquired"},
 
-		{danger: "a list that is older than our node is no answer", before: []Input{hello, seen(w)}, in: joined{at, own, 7, 2, ""}, state: waiting, do: []Effect{list}},
-		{danger: "both are lost: one list at a time", before: []Input{hello}, in: failed{create, session.ErrDisconnected}, state: joining, do: []Effect{create}},
-		{danger: "the first list is lost, and nobody asks for a second one yet", before: []Input{hello, failed{create, session.ErrDisconnected}}, in: failed{list, session.ErrDisconnected}, state: joining},
-		{danger: "but with our node there", before: []Input{hello, failed{create, session.ErrDisconnected}, failed{list, session.ErrDisconnected}}, in: joined{at, own, 7, 2, ""}, state: waiting, do: []Effect{list}},
-		{danger: "the parent may not be written", before: []Input{hello}, in: failed{create, session.ErrNoAuth}, state: joining, do: []Effect{plainly}},
-		{danger: "the parent is gone", before: []Input{hello}, in: failed{create, session.ErrNoNode}, state: preparing, do: []Effect{makeParent{at}}},
-		{danger: "for the list, too", before: []Input{hello, failed{create, session.ErrNoNode}}, in: failed{list, session.ErrNoNode}, state: preparing},
-		{danger: "and made again: the list goes with the create", before: []Input{hello, failed{create, session.ErrNoNode}, failed{list, session.ErrNoNode}}, in: made{at}, state: joining, do: []Effect{create, list}},
-		{danger: "a create of unknown outcome: the list will tell", before: []Input{hello}, in: failed{create, unknown}, state: recovering},
-		{danger: "unless it is lost as well", before: []Input{hello, failed{create, unknown}}, in: failed{list, session.ErrDisconnected}, state: recovering, do: []Effect{list}},
-		{danger: "our node is found", before: []Input{hello, failed{create, unknown}}, in: seen(own, w), state: waiting, do: []Effect{watchTarget{at, deletion(own)}, list}},
-		{danger: "no grant without a token", before: []Input{hello, failed{create, unknown}, seen(own)}, in: seen(own), state: waiting},
-		{danger: "our node is not found", before: []Input{hello, failed{create, unknown}}, in: seen(w), state: joining, do: []Effect{create, list}},
+		{danger: "a list that is older than our node is no answer", before: []Input{hello, seen(w)}, in: Joined{at, own, 7, 2, ""}, state: waiting, do: []Effect{list}},
+		{danger: "both are lost: one list at a time", before: []Input{hello}, in: Failed{create, session.ErrDisconnected}, state: joining, do: []Effect{create}},
+		{danger: "the first list is lost, and nobody asks for a second one yet", before: []Input{hello, Failed{create, session.ErrDisconnected}}, in: Failed{list, session.ErrDisconnected}, state: joining},
+		{danger: "but with our node there", before: []Input{hello, Failed{create, session.ErrDisconnected}, Failed{list, session.ErrDisconnected}}, in: Joined{at, own, 7, 2, ""}, state: waiting, do: []Effect{list}},
+		{danger: "the parent may not be written", before: []Input{hello}, in: Failed{create, session.ErrNoAuth}, state: joining, do: []Effect{plainly}},
+		{danger: "the parent is gone", before: []Input{hello}, in: Failed{create, session.ErrNoNode}, state: preparing, do: []Effect{MakeParent{at}}},
+		{danger: "for the list, too", before: []Input{hello, Failed{create, session.ErrNoNode}}, in: Failed{list, session.ErrNoNode}, state: preparing},
+		{danger: "and made again: the list goes with the create", before: []Input{hello, Failed{create, session.ErrNoNode}, Failed{list, session.ErrNoNode}}, in: Made{at}, state: joining, do: []Effect{create, list}},
+		{danger: "a create of unknown outcome: the list will tell", before: []Input{hello}, in: Failed{create, unknown}, state: recovering},
+		{danger: "unless it is lost as well", before: []Input{hello, Failed{create, unknown}}, in: Failed{list, session.ErrDisconnected}, state: recovering, do: []Effect{list}},
+		{danger: "our node is found", before: []Input{hello, Failed{create, unknown}}, in: seen(own, w), state: waiting, do: []Effect{WatchTarget{at, deletion(own)}, list}},
+		{danger: "no grant without a token", before: []Input{hello, Failed{create, unknown}, seen(own)}, in: seen(own), state: waiting},
+		{danger: "our node is not found", before: []Input{hello, Failed{create, unknown}}, in: seen(w), state: joining, do: []Effect{create, list}},
 	} {
 		row.check(t, reader)
 	}
@@ -791,66 +822,66 @@ func TestDangersOfDowngrades(t *testing.T) {
 	const r, e = "a-read-0000000001", "b-lock-0000000002"
 	var (
 		guid    = attemptGUID(actorID(1), 1)
-		at      = attempt{1, 1}
+		at      = Attempt{1, 1}
 		own     = Published(guid) + "write-0000000005"
 		to      = Published(guid) + "read-0000000005"
-		list    = listParent{at}
-		change  = changeNode{at, own, to}
+		list    = ListParent{at}
+		change  = ChangeNode{at, own, to}
 		unknown = fmt.Errorf("multi: %w, %w", session.ErrUnknownOutcome, session.ErrDisconnected)
-		seen    = func(names ...string) listed { return listed{at, Sight{Names: names}} }
-		gives   = func(err error) answer { return answer{attempt: at, err: err} }
+		seen    = func(names ...string) Listed { return Listed{at, Snapshot{Names: names}} }
+		gives   = func(err error) Answer { return Answer{Attempt: at, Err: err} }
 		then    = func(before []Input, more ...Input) []Input { return append(slices.Clone(before), more...) }
 
-		joins   = []Input{heard{session.Connected{Epoch: 1, ID: 9}}}
-		held_   = then(joins, joined{at, own, 7, 1, ""}, watched{at, deletion(own), 7, 9, false, obstacle{}})
-		heir    = then(joins, joined{at, own, 7, 2, ""}, seen(e, own), watched{at, deletion(own), 7, 9, false, obstacle{}})
+		joins   = []Input{Heard{session.Connected{Epoch: 1, ID: 9}}}
+		held_   = then(joins, Joined{at, own, 7, 1, ""}, Watched{at, deletion(own), 7, 9, false, Obstacle{}})
+		heir    = then(joins, Joined{at, own, 7, 2, ""}, seen(e, own), Watched{at, deletion(own), 7, 9, false, Obstacle{}})
 		under   = then(held_, Downgrade{})
-		doubt   = then(under, failed{change, unknown})
-		without = then(under, gone{at, deletion(own)})
-		lower   = then(under, gone{at, deletion(own)}, changed{at})
-		done    = []Effect{unwatchTarget{at, deletion(own)}, watchTarget{at, deletion(to)}, gives(nil)}
-		leaves  = []Effect{withdrawAll{at, guid}, gives(ErrNotHeld)}
+		doubt   = then(under, Failed{change, unknown})
+		without = then(under, Happened{at, deletion(own)})
+		lower   = then(under, Happened{at, deletion(own)}, NodeChanged{at})
+		done    = []Effect{UnwatchTarget{at, deletion(own)}, WatchTarget{at, deletion(to)}, gives(nil)}
+		leaves  = []Effect{WithdrawAll{at, guid}, gives(ErrNotHeld)}
 	)
 	for _, row := range []dangerRow{
-		{danger: "a writer waits for readers", before: then(joins, joined{at, own, 7, 2, ""}), in: seen(r, own), state: waiting, do: []Effect{watchTarget{at, deletion(own)}, watchTarget{at, deletion(r)}}, emit: "waiting"},
-		{danger: "and is granted by a list only, also after an exclusive contender", before: heir, in: gone{at, deletion(e)}, state: waiting, do: []Effect{list}},
+		{danger: "a writer waits for readers", before: then(joins, Joined{at, own, 7, 2, ""}), in: seen(r, own), state: waiting, do: []Effect{WatchTarget{at, deletion(own)}, WatchTarget{at, deletion(r)}}, emit: "waiting"},
+		{danger: "and is granted by a list only, also after an exclusive contender", before: heir, in: Happened{at, deletion(e)}, state: waiting, do: []Effect{list}},
 		{danger: "nothing is held yet", before: heir, in: Downgrade{}, state: waiting, do: []Effect{gives(ErrNotHeld)}},
 		{danger: "nothing is held any more", before: then(held_, Leave{}), in: Downgrade{}, state: leaving, do: []Effect{gives(ErrNotHeld)}},
 		{danger: "one transaction, with the writer's own number", before: held_, in: Downgrade{}, state: held, do: []Effect{change}},
 		{danger: "a second downgrade", before: lower, in: Downgrade{}, state: held, do: []Effect{gives(ErrNotWrite)}},
-		{danger: "our node goes by our own transaction", before: under, in: gone{at, deletion(own)}, state: held},
-		{danger: "done", before: without, in: changed{at}, state: held, do: done},
-		{danger: "done, and the event comes later", before: under, in: changed{at}, state: held, do: done},
-		{danger: "it means nothing then", before: then(under, changed{at}), in: gone{at, deletion(own)}, state: held},
-		{danger: "the reader's node is watched", before: lower, in: watched{at, deletion(to), 8, 9, false, obstacle{}}, state: held},
-		{danger: "the reader's node is somebody else's", before: lower, in: watched{at, deletion(to), 8, 10, false, obstacle{}}, state: ended, emit: "lost"},
-		{danger: "the reader's node is deleted before it is watched", before: lower, in: failed{watchTarget{at, deletion(to)}, session.ErrNoNode}, state: ended, emit: "lost"},
-		{danger: "the reader leaves", before: lower, in: Leave{}, state: leaving, do: []Effect{withdrawNode{at, to}}},
-		{danger: "it was never sent", before: under, in: failed{change, session.ErrDisconnected}, state: held, do: []Effect{change}},
-		{danger: "the reply is lost: the second finds out whether the first was done", before: under, in: failed{change, unknown}, state: held, do: []Effect{change}},
-		{danger: "the second reply is lost, too", before: doubt, in: failed{change, unknown}, state: held, do: []Effect{change}},
-		{danger: "it was done", before: doubt, in: changed{at}, state: held, do: done},
-		{danger: "it was done, and the event came first", before: then(doubt, gone{at, deletion(own)}), in: changed{at}, state: held, do: done},
-		{danger: "the first may be done after the second has failed", before: then(doubt, failed{change, session.ErrSessionFull}), in: Leave{}, state: leaving, do: []Effect{withdrawAll{at, guid}}},
-		{danger: "an operator has deleted our node meanwhile", before: without, in: failed{change, session.ErrNoNode}, state: leaving, do: leaves, emit: "lost"},
-		{danger: "and the event comes later", before: under, in: failed{change, session.ErrNoNode}, state: leaving, do: leaves, emit: "lost"},
-		{danger: "neither was done, and an operator has deleted our node", before: doubt, in: failed{change, session.ErrNoNode}, state: leaving, do: leaves, emit: "lost"},
-		{danger: "and the event came first", before: then(doubt, gone{at, deletion(own)}), in: failed{change, session.ErrNoNode}, state: leaving, do: leaves, emit: "lost"},
-		{danger: "it was refused, and our node is gone nevertheless", before: without, in: failed{change, session.ErrSessionFull}, state: leaving, do: leaves, emit: "lost"},
-		{danger: "it was refused: nothing has changed", before: under, in: failed{change, session.ErrSessionFull}, state: held, do: []Effect{gives(session.ErrSessionFull)}},
+		{danger: "our node goes by our own transaction", before: under, in: Happened{at, deletion(own)}, state: held},
+		{danger: "done", before: without, in: NodeChanged{at}, state: held, do: done},
+		{danger: "done, and the event comes later", before: under, in: NodeChanged{at}, state: held, do: done},
+		{danger: "it means nothing then", before: then(under, NodeChanged{at}), in: Happened{at, deletion(own)}, state: held},
+		{danger: "the reader's node is watched", before: lower, in: Watched{at, deletion(to), 8, 9, false, Obstacle{}}, state: held},
+		{danger: "the reader's node is somebody else's", before: lower, in: Watched{at, deletion(to), 8, 10, false, Obstacle{}}, state: ended, emit: "lost"},
+		{danger: "the reader's node is deleted before it is watched", before: lower, in: Failed{WatchTarget{at, deletion(to)}, session.ErrNoNode}, state: ended, emit: "lost"},
+		{danger: "the reader leaves", before: lower, in: Leave{}, state: leaving, do: []Effect{WithdrawNode{at, to}}},
+		{danger: "it was never sent", before: under, in: Failed{change, session.ErrDisconnected}, state: held, do: []Effect{change}},
+		{danger: "the reply is lost: the second finds out whether the first was done", before: under, in: Failed{change, unknown}, state: held, do: []Effect{change}},
+		{danger: "the second reply is lost, too", before: doubt, in: Failed{change, unknown}, state: held, do: []Effect{change}},
+		{danger: "it was done", before: doubt, in: NodeChanged{at}, state: held, do: done},
+		{danger: "it was done, and the event came first", before: then(doubt, Happened{at, deletion(own)}), in: NodeChanged{at}, state: held, do: done},
+		{danger: "the first may be done after the second has failed", before: then(doubt, Failed{change, session.ErrSessionFull}), in: Leave{}, state: leaving, do: []Effect{WithdrawAll{at, guid}}},
+		{danger: "an operator has deleted our node meanwhile", before: without, in: Failed{change, session.ErrNoNode}, state: leaving, do: leaves, emit: "lost"},
+		{danger: "and the event comes later", before: under, in: Failed{change, session.ErrNoNode}, state: leaving, do: leaves, emit: "lost"},
+		{danger: "neither was done, and an operator has deleted our node", before: doubt, in: Failed{change, session.ErrNoNode}, state: leaving, do: leaves, emit: "lost"},
+		{danger: "and the event came first", before: then(doubt, Happened{at, deletion(own)}), in: Failed{change, session.ErrNoNode}, state: leaving, do: leaves, emit: "lost"},
+		{danger: "it was refused, and our node is gone nevertheless", before: without, in: Failed{change, session.ErrSessionFull}, state: leaving, do: leaves, emit: "lost"},
+		{danger: "it was refused: nothing has changed", before: under, in: Failed{change, session.ErrSessionFull}, state: held, do: []Effect{gives(session.ErrSessionFull)}},
 		{danger: "leaving meanwhile: either node, and an answer", before: under, in: Leave{}, state: leaving, do: leaves},
 		{danger: "leaving while it is in doubt", before: doubt, in: Leave{}, state: leaving, do: leaves},
-		{danger: "and the answer comes too late", before: then(under, Leave{}), in: changed{at}, state: leaving},
-		{danger: "its end", before: then(under, Leave{}), in: withdrawn{at, ""}, state: ended, emit: "released"},
+		{danger: "and the answer comes too late", before: then(under, Leave{}), in: NodeChanged{at}, state: leaving},
+		{danger: "its end", before: then(under, Leave{}), in: Withdrawn{at, ""}, state: ended, emit: "released"},
 		{danger: "leaving meanwhile in the background", background: true, before: under, in: Leave{}, state: ended, do: leaves, emit: "released"},
-		{danger: "the session expires meanwhile", before: under, in: heard{session.Expired{Epoch: 1}}, state: ended, emit: "lost"},
-		{danger: "the session is closed meanwhile", before: under, in: heard{session.Closed{}}, state: ended, emit: "lost"},
-		{danger: "the answer of a session that has ended", before: under, in: failed{change, session.ErrExpired}, state: held},
-		{danger: "cut off meanwhile", before: under, in: heard{session.Suspended{}}, state: held, emit: "suspended"},
+		{danger: "the session expires meanwhile", before: under, in: Heard{session.Expired{Epoch: 1}}, state: ended, emit: "lost"},
+		{danger: "the session is closed meanwhile", before: under, in: Heard{session.Closed{}}, state: ended, emit: "lost"},
+		{danger: "the answer of a session that has ended", before: under, in: Failed{change, session.ErrExpired}, state: held},
+		{danger: "cut off meanwhile", before: under, in: Heard{session.Suspended{}}, state: held, emit: "suspended"},
 	} {
 		row.check(t, writer)
 	}
-	row := dangerRow{danger: "nothing to downgrade", before: []Input{heard{session.Connected{Epoch: 1, ID: 9}}, joined{at, own, 7, 1, ""}}, in: Downgrade{}, state: held, do: []Effect{gives(ErrNotWrite)}}
+	row := dangerRow{danger: "nothing to downgrade", before: []Input{Heard{session.Connected{Epoch: 1, ID: 9}}, Joined{at, own, 7, 1, ""}}, in: Downgrade{}, state: held, do: []Effect{gives(ErrNotWrite)}}
 	row.check(t, exclusive)
 	row.check(t, reader)
 }
@@ -859,37 +890,37 @@ func TestDangersOfRevocation(t *testing.T) {
 	const a = "a-lock-0000000001"
 	var (
 		id    = actorID(1)
-		at    = attempt{1, 1}
-		again = attempt{1, 2}
+		at    = Attempt{1, 1}
+		again = Attempt{1, 2}
 		own   = Published(attemptGUID(id, 1)) + "lock-0000000005"
 		other = Published(attemptGUID(id, 2)) + "lock-0000000006"
-		mine  = watched{at, deletion(own), 7, 9, false, obstacle{}}
-		mark  = marked{attempt: at, target: deletion(own)}
-		seen  = func(names ...string) listed { return listed{at, Sight{Names: names}} }
+		mine  = Watched{at, deletion(own), 7, 9, false, Obstacle{}}
+		mark  = RevokeRequested{Attempt: at, Target: deletion(own)}
+		seen  = func(names ...string) Listed { return Listed{at, Snapshot{Names: names}} }
 		then  = func(before []Input, more ...Input) []Input { return append(slices.Clone(before), more...) }
 
-		holder = []Input{heard{session.Connected{Epoch: 1, ID: 9}}, joined{at, own, 7, 1, ""}}
-		waits  = []Input{heard{session.Connected{Epoch: 1, ID: 9}}, joined{at, own, 7, 2, ""}, seen(a, own), mine, mark}
+		holder = []Input{Heard{session.Connected{Epoch: 1, ID: 9}}, Joined{at, own, 7, 1, ""}}
+		waits  = []Input{Heard{session.Connected{Epoch: 1, ID: 9}}, Joined{at, own, 7, 2, ""}, seen(a, own), mine, mark}
 	)
 	for _, row := range []dangerRow{
 		{danger: "a mark while it is held", before: then(holder, mine), in: mark, state: held, emit: "revoked"},
 		{danger: "a second mark", before: then(holder, mine, mark), in: mark, state: held},
 		{danger: "a mark that the first read finds", before: holder, in: mark, state: held, emit: "revoked"},
 		{danger: "a mark between the create and the first read of one that waits", before: waits[:3], in: mark, state: waiting},
-		{danger: "is told when it is held", before: then(waits[:3], mark, mine, heard{session.Resumed{}}), in: seen(own), state: held, do: []Effect{unwatchTarget{at, deletion(a)}}, emit: "acquiredrevoked"},
-		{danger: "a mark while it waits: granted by event", before: waits, in: gone{at, deletion(a)}, state: held, emit: "acquiredrevoked"},
-		{danger: "a mark on the one ahead", before: waits[:4], in: marked{attempt: at, target: deletion(a)}, state: waiting},
-		{danger: "a mark while suspended", before: then(holder, mine, heard{session.Suspended{}}), in: mark, state: held, emit: "revoked"},
-		{danger: "forced while it waits: at the end of the line", before: waits, in: gone{at, deletion(own)}, state: joining, do: []Effect{unwatchTarget{at, deletion(a)}, createNode{again, attemptGUID(id, 2), false}}},
-		{danger: "and not revoked there", before: then(waits, gone{at, deletion(own)}), in: joined{again, other, 8, 1, ""}, state: held, do: []Effect{watchTarget{again, deletion(other)}}, emit: "acquired"},
-		{danger: "a mark from the last attempt", before: then(waits, gone{at, deletion(own)}, joined{again, other, 8, 1, ""}), in: mark, state: held},
+		{danger: "is told when it is held", before: then(waits[:3], mark, mine, Heard{session.Resumed{}}, ListDue{at}), in: seen(own), state: held, do: []Effect{UnwatchTarget{at, deletion(a)}}, emit: "acquiredrevoked"},
+		{danger: "a mark while it waits: granted by event", before: waits, in: Happened{at, deletion(a)}, state: held, emit: "acquiredrevoked"},
+		{danger: "a mark on the one ahead", before: waits[:4], in: RevokeRequested{Attempt: at, Target: deletion(a)}, state: waiting},
+		{danger: "a mark while suspended", before: then(holder, mine, Heard{session.Suspended{}}), in: mark, state: held, emit: "revoked"},
+		{danger: "forced while it waits: at the end of the line", before: waits, in: Happened{at, deletion(own)}, state: joining, do: []Effect{UnwatchTarget{at, deletion(a)}, CreateNode{again, attemptGUID(id, 2), false}}},
+		{danger: "and not revoked there", before: then(waits, Happened{at, deletion(own)}), in: Joined{again, other, 8, 1, ""}, state: held, do: []Effect{WatchTarget{again, deletion(other)}}, emit: "acquired"},
+		{danger: "a mark from the last attempt", before: then(waits, Happened{at, deletion(own)}, Joined{again, other, 8, 1, ""}), in: mark, state: held},
 		{danger: "a mark after it has left", before: then(holder, mine, Leave{}), in: mark, state: leaving},
 	} {
 		row.check(t, exclusive)
 	}
 	number := Published(attemptGUID(id, 1)) + "write-0000000005"
 	reads := Published(attemptGUID(id, 1)) + "read-0000000005"
-	asked := []Input{heard{session.Connected{Epoch: 1, ID: 9}}, joined{at, number, 7, 1, ""}, watched{at, deletion(number), 7, 9, false, obstacle{}}, marked{attempt: at, target: deletion(number)}}
+	asked := []Input{Heard{session.Connected{Epoch: 1, ID: 9}}, Joined{at, number, 7, 1, ""}, Watched{at, deletion(number), 7, 9, false, Obstacle{}}, RevokeRequested{Attempt: at, Target: deletion(number)}}
 	for _, row := range []struct {
 		danger string
 		rule   Rule
@@ -897,14 +928,14 @@ func TestDangersOfRevocation(t *testing.T) {
 		in     Input
 		want   error
 	}{
-		{"forced", exclusive, then(holder, mine, mark), gone{at, deletion(own)}, ErrRevoked},
-		{"forced before it is watched", exclusive, then(holder, mark), failed{watchTarget{at, deletion(own)}, session.ErrNoNode}, ErrRevoked},
-		{"marked while it waited, and forced", exclusive, then(waits, gone{at, deletion(a)}), gone{at, deletion(own)}, ErrRevoked},
-		{"deleted, and nobody has asked", exclusive, then(holder, mine), gone{at, deletion(own)}, ErrNodeDeleted},
-		{"expired after it was asked for", exclusive, then(holder, mine, mark), heard{session.Expired{Epoch: 1}}, session.ErrExpired},
-		{"forced while it is downgraded", writer, then(asked, Downgrade{}, gone{at, deletion(number)}), failed{changeNode{at, number, reads}, session.ErrNoNode}, ErrRevoked},
-		{"the mark went with the writer's node", writer, then(asked, Downgrade{}, changed{at}), gone{at, deletion(reads)}, ErrNodeDeleted},
-		{"the reader's node is marked, too", writer, then(asked, Downgrade{}, changed{at}, marked{attempt: at, target: deletion(reads)}), gone{at, deletion(reads)}, ErrRevoked},
+		{"forced", exclusive, then(holder, mine, mark), Happened{at, deletion(own)}, ErrRevoked},
+		{"forced before it is watched", exclusive, then(holder, mark), Failed{WatchTarget{at, deletion(own)}, session.ErrNoNode}, ErrRevoked},
+		{"marked while it waited, and forced", exclusive, then(waits, Happened{at, deletion(a)}), Happened{at, deletion(own)}, ErrRevoked},
+		{"deleted, and nobody has asked", exclusive, then(holder, mine), Happened{at, deletion(own)}, ErrNodeDeleted},
+		{"expired after it was asked for", exclusive, then(holder, mine, mark), Heard{session.Expired{Epoch: 1}}, session.ErrExpired},
+		{"forced while it is downgraded", writer, then(asked, Downgrade{}, Happened{at, deletion(number)}), Failed{ChangeNode{at, number, reads}, session.ErrNoNode}, ErrRevoked},
+		{"the mark went with the writer's node", writer, then(asked, Downgrade{}, NodeChanged{at}), Happened{at, deletion(reads)}, ErrNodeDeleted},
+		{"the reader's node is marked, too", writer, then(asked, Downgrade{}, NodeChanged{at}, RevokeRequested{Attempt: at, Target: deletion(reads)}), Happened{at, deletion(reads)}, ErrRevoked},
 	} {
 		m, _ := script(New(id, row.rule, true, false), row.before...)
 		_, out := m.after(row.in)
@@ -916,46 +947,46 @@ func TestDangersOfClaims(t *testing.T) {
 	const a = "a-lock-0000000001"
 	var (
 		id      = actorID(1)
-		at      = attempt{1, 1}
-		again   = attempt{1, 2}
+		at      = Attempt{1, 1}
+		again   = Attempt{1, 2}
 		own     = Published(attemptGUID(id, 1)) + "lock-0000000005"
-		ask     = claim{at, own, false}
-		check   = claim{at, own, true}
-		theirs  = Target{own, unclaimed}
+		ask     = Claim{at, own, false}
+		check   = Claim{at, own, true}
+		theirs  = Target{own, Unclaimed}
 		unknown = fmt.Errorf("multi: %w, %w", session.ErrUnknownOutcome, session.ErrDisconnected)
-		seen    = func(names ...string) listed { return listed{at, Sight{Names: names}} }
+		seen    = func(names ...string) Listed { return Listed{at, Snapshot{Names: names}} }
 		then    = func(before []Input, more ...Input) []Input { return append(slices.Clone(before), more...) }
 
-		claims = []Input{heard{session.Connected{Epoch: 1, ID: 9}}, joined{at, own, 7, 1, ""}, watched{at, deletion(own), 7, 9, false, obstacle{}}}
-		holds  = then(claims, claimed{at, 20}, watched{at, theirs, 20, 9, false, obstacle{}})
-		yields = then(claims, occupied{at})
+		claims = []Input{Heard{session.Connected{Epoch: 1, ID: 9}}, Joined{at, own, 7, 1, ""}, Watched{at, deletion(own), 7, 9, false, Obstacle{}}}
+		holds  = then(claims, Claimed{at, 20}, Watched{at, theirs, 20, 9, false, Obstacle{}})
+		yields = then(claims, Occupied{at})
 	)
 	for _, row := range []dangerRow{
-		{danger: "to be first is not enough", before: claims[:1], in: joined{at, own, 7, 1, ""}, state: claiming, do: []Effect{ask, watchTarget{at, deletion(own)}}},
-		{danger: "the claim is the grant, and is watched", before: claims, in: claimed{at, 20}, state: held, do: []Effect{watchTarget{at, theirs}}, emit: "acquired"},
-		{danger: "the reply is lost: claim again, knowing that", before: claims, in: failed{ask, unknown}, state: claiming, do: []Effect{check}},
-		{danger: "busy: claim again, knowing that it may be done", before: claims, in: failed{ask, session.ErrBusy}, state: claiming, do: []Effect{check}},
-		{danger: "and that was not sent", before: then(claims, failed{ask, unknown}), in: failed{check, session.ErrDisconnected}, state: claiming, do: []Effect{check}},
-		{danger: "it was not sent", before: claims, in: failed{ask, session.ErrDisconnected}, state: claiming, do: []Effect{ask}},
-		{danger: "what we know is out of date", before: claims, in: failed{ask, session.ErrBadVersion}, state: waiting, do: []Effect{listParent{at}}},
-		{danger: "it may not be claimed", before: claims, in: failed{ask, session.ErrNoAuth}, state: leaving, do: []Effect{withdrawNode{at, own}}, emit: "lost"},
-		{danger: "another has it", before: claims, in: occupied{at}, state: waiting, do: []Effect{watchTarget{at, theirs}}, emit: "waiting"},
-		{danger: "it is free again", before: yields, in: gone{at, theirs}, state: waiting, do: []Effect{listParent{at}}},
-		{danger: "it was free before it was watched", before: yields, in: failed{watchTarget{at, theirs}, session.ErrNoNode}, state: waiting, do: []Effect{listParent{at}}},
-		{danger: "claimed anew", before: then(yields, gone{at, theirs}), in: seen(own), state: claiming, do: []Effect{ask}},
-		{danger: "another has come before us meanwhile", before: then(yields, gone{at, theirs}), in: seen(a, own), state: waiting, do: []Effect{watchTarget{at, deletion(a)}}},
-		{danger: "our node is deleted while the claim is on its way", before: claims, in: gone{at, deletion(own)}, state: clearing, do: []Effect{withdrawAll{at, attemptGUID(id, 1)}}},
-		{danger: "and it is cleared", before: then(claims, gone{at, deletion(own)}), in: withdrawn{at, ""}, state: joining, do: []Effect{createNode{again, attemptGUID(id, 2), false}}},
-		{danger: "a claim that was done is not a grant then", before: then(claims, gone{at, deletion(own)}), in: claimed{at, 20}, state: clearing},
-		{danger: "the claim is deleted while it is held", before: holds, in: gone{at, theirs}, state: leaving, do: []Effect{unwatchTarget{at, theirs}, withdrawNode{at, own}}, emit: "lost"},
-		{danger: "the claim is another's while it is held", before: then(claims, claimed{at, 20}), in: watched{at, theirs, 21, 8, false, obstacle{}}, state: leaving, do: []Effect{unwatchTarget{at, theirs}, withdrawNode{at, own}}, emit: "lost"},
-		{danger: "our node is deleted while it is held: the claim is left", before: holds, in: gone{at, deletion(own)}, state: leaving, do: []Effect{unwatchTarget{at, theirs}, withdrawAll{at, attemptGUID(id, 1)}}, emit: "lost"},
-		{danger: "the claim is gone, and our node after it: that has been told", before: then(holds, gone{at, theirs}), in: gone{at, deletion(own)}, state: leaving},
-		{danger: "with the session, whose end is heard later", before: then(holds, gone{at, deletion(own)}), in: heard{session.Expired{Epoch: 1}}, state: ended},
-		{danger: "leaving while claiming", before: claims, in: Leave{}, state: leaving, do: []Effect{withdrawNode{at, own}}},
-		{danger: "leaving while another has it", before: yields, in: Leave{}, state: leaving, do: []Effect{unwatchTarget{at, theirs}, withdrawNode{at, own}}},
-		{danger: "a mark while claiming", before: then(claims, marked{attempt: at, target: deletion(own)}), in: claimed{at, 20}, state: held, do: []Effect{watchTarget{at, theirs}}, emit: "acquiredrevoked"},
-		{danger: "the session expires while claiming", before: claims, in: heard{session.Expired{Epoch: 1}}, state: outside},
+		{danger: "to be first is not enough", before: claims[:1], in: Joined{at, own, 7, 1, ""}, state: claiming, do: []Effect{ask, WatchTarget{at, deletion(own)}}},
+		{danger: "the claim is the grant, and is watched", before: claims, in: Claimed{at, 20}, state: held, do: []Effect{WatchTarget{at, theirs}}, emit: "acquired"},
+		{danger: "the reply is lost: claim again, knowing that", before: claims, in: Failed{ask, unknown}, state: claiming, do: []Effect{check}},
+		{danger: "busy: claim again, knowing that it may be done", before: claims, in: Failed{ask, session.ErrBusy}, state: claiming, do: []Effect{check}},
+		{danger: "and that was not sent", before: then(claims, Failed{ask, unknown}), in: Failed{check, session.ErrDisconnected}, state: claiming, do: []Effect{check}},
+		{danger: "it was not sent", before: claims, in: Failed{ask, session.ErrDisconnected}, state: claiming, do: []Effect{ask}},
+		{danger: "what we know is out of date", before: claims, in: Failed{ask, session.ErrBadVersion}, state: waiting, do: []Effect{ListParent{at}}},
+		{danger: "it may not be claimed", before: claims, in: Failed{ask, session.ErrNoAuth}, state: leaving, do: []Effect{WithdrawNode{at, own}}, emit: "lost"},
+		{danger: "another has it", before: claims, in: Occupied{at}, state: waiting, do: []Effect{WatchTarget{at, theirs}}, emit: "waiting"},
+		{danger: "it is free again", before: yields, in: Happened{at, theirs}, state: waiting, do: []Effect{ListParent{at}}},
+		{danger: "it was free before it was watched", before: yields, in: Failed{WatchTarget{at, theirs}, session.ErrNoNode}, state: waiting, do: []Effect{ListParent{at}}},
+		{danger: "claimed anew", before: then(yields, Happened{at, theirs}), in: seen(own), state: claiming, do: []Effect{ask}},
+		{danger: "another has come before us meanwhile", before: then(yields, Happened{at, theirs}), in: seen(a, own), state: waiting, do: []Effect{WatchTarget{at, deletion(a)}}},
+		{danger: "our node is deleted while the claim is on its way", before: claims, in: Happened{at, deletion(own)}, state: clearing, do: []Effect{WithdrawAll{at, attemptGUID(id, 1)}}},
+		{danger: "and it is cleared", before: then(claims, Happened{at, deletion(own)}), in: Withdrawn{at, ""}, state: joining, do: []Effect{CreateNode{again, attemptGUID(id, 2), false}}},
+		{danger: "a claim that was done is not a grant then", before: then(claims, Happened{at, deletion(own)}), in: Claimed{at, 20}, state: clearing},
+		{danger: "the claim is deleted while it is held", before: holds, in: Happened{at, theirs}, state: leaving, do: []Effect{UnwatchTarget{at, theirs}, WithdrawNode{at, own}}, emit: "lost"},
+		{danger: "the claim is another's while it is held", before: then(claims, Claimed{at, 20}), in: Watched{at, theirs, 21, 8, false, Obstacle{}}, state: leaving, do: []Effect{UnwatchTarget{at, theirs}, WithdrawNode{at, own}}, emit: "lost"},
+		{danger: "our node is deleted while it is held: the claim is left", before: holds, in: Happened{at, deletion(own)}, state: leaving, do: []Effect{UnwatchTarget{at, theirs}, WithdrawAll{at, attemptGUID(id, 1)}}, emit: "lost"},
+		{danger: "the claim is gone, and our node after it: that has been told", before: then(holds, Happened{at, theirs}), in: Happened{at, deletion(own)}, state: leaving},
+		{danger: "with the session, whose end is heard later", before: then(holds, Happened{at, deletion(own)}), in: Heard{session.Expired{Epoch: 1}}, state: ended},
+		{danger: "leaving while claiming", before: claims, in: Leave{}, state: leaving, do: []Effect{WithdrawNode{at, own}}},
+		{danger: "leaving while another has it", before: yields, in: Leave{}, state: leaving, do: []Effect{UnwatchTarget{at, theirs}, WithdrawNode{at, own}}},
+		{danger: "a mark while claiming", before: then(claims, RevokeRequested{Attempt: at, Target: deletion(own)}), in: Claimed{at, 20}, state: held, do: []Effect{WatchTarget{at, theirs}}, emit: "acquiredrevoked"},
+		{danger: "the session expires while claiming", before: claims, in: Heard{session.Expired{Epoch: 1}}, state: outside},
 	} {
 		row.check(t, claimant{exclusive})
 	}
@@ -963,17 +994,17 @@ func TestDangersOfClaims(t *testing.T) {
 
 // What is lost says why.
 func TestReasons(t *testing.T) {
-	own, at := Published(attemptGUID(actorID(1), 1))+"lock-0000000005", attempt{1, 1}
+	own, at := Published(attemptGUID(actorID(1), 1))+"lock-0000000005", Attempt{1, 1}
 	for _, row := range []struct {
 		in   Input
 		want error
 	}{
-		{heard{session.Expired{Epoch: 1}}, session.ErrExpired},
-		{heard{session.Closed{}}, session.ErrClosed},
-		{gone{at, deletion(own)}, ErrNodeDeleted},
-		{failed{watchTarget{at, deletion(own)}, &session.OpError{Op: "get", Path: "/x", Err: session.ErrNoAuth}}, session.ErrNoAuth},
+		{Heard{session.Expired{Epoch: 1}}, session.ErrExpired},
+		{Heard{session.Closed{}}, session.ErrClosed},
+		{Happened{at, deletion(own)}, ErrNodeDeleted},
+		{Failed{WatchTarget{at, deletion(own)}, &session.OpError{Op: "get", Path: "/x", Err: session.ErrNoAuth}}, session.ErrNoAuth},
 	} {
-		_, out := script(New(actorID(1), exclusive, true, false), heard{session.Connected{Epoch: 1, ID: 9}}, joined{at, own, 7, 1, ""}, row.in)
+		_, out := script(New(actorID(1), exclusive, true, false), Heard{session.Connected{Epoch: 1, ID: 9}}, Joined{at, own, 7, 1, ""}, row.in)
 		lost, ok := out.Emit[0].(Lost)
 		check.True(t, ok && errors.Is(lost.Err, row.want), "%T: %v", row.in, out.Emit)
 	}
@@ -1016,18 +1047,21 @@ func TestTranscripts(t *testing.T) {
 }
 
 // accompaniedBy reports whether the target is watched beside another.
-func (m Machine) accompaniedBy(t Target) bool { return (&turn{Machine: m}).accompanied(t) }
+func (m Machine) accompaniedBy(t Target) bool { return (&turn{Machine: &m}).isWatchedBeside(t) }
 
-func typeName(v any) string { return strings.TrimPrefix(fmt.Sprintf("%T", v), "line.") }
-
-// String prints an effect as the transcripts show it.
-func (e watchTarget) String() string { return "{" + e.target.String() + "}" }
-
-// String prints an effect as the transcripts show it.
-func (e unwatchTarget) String() string { return "{" + e.target.String() + "}" }
+func typeName(v any) string {
+	name := strings.TrimPrefix(fmt.Sprintf("%T", v), "line.")
+	return strings.ToLower(name[:1]) + name[1:]
+}
 
 // String prints an effect as the transcripts show it.
-func (e answer) String() string { return fmt.Sprintf("{%v}", e.err) }
+func (e WatchTarget) String() string { return "{" + e.Target.String() + "}" }
+
+// String prints an effect as the transcripts show it.
+func (e UnwatchTarget) String() string { return "{" + e.Target.String() + "}" }
+
+// String prints an effect as the transcripts show it.
+func (e Answer) String() string { return fmt.Sprintf("{%v}", e.Err) }
 
 // The marks of names, as the transcripts abbreviate them.
 var marks = map[string]string{"": "lock-", "r": "read-", "w": "write-"}
@@ -1076,7 +1110,7 @@ func parseNode(m Machine, s string) string {
 func parseTarget(m Machine, s string) Target {
 	switch s {
 	case "claim":
-		return Target{m.node, unclaimed}
+		return Target{m.node, Unclaimed}
 	case "members":
 		return Target{Until: Members}
 	}
@@ -1099,10 +1133,10 @@ func parseInput(m Machine, d *datadriven.TestData) (Input, error) {
 		val[arg.Key] = n
 	}
 	if n, ok := val["attempt"]; ok {
-		at.n = n
+		at.N = n
 	}
 	if n, ok := val["epoch"]; ok {
-		at.epoch = n
+		at.Epoch = n
 	}
 	has := func(s string) bool { return slices.Contains(words, s) }
 	node, target := "", Target{}
@@ -1113,47 +1147,49 @@ func parseInput(m Machine, d *datadriven.TestData) (Input, error) {
 	case "leave":
 		return Leave{}, nil
 	case "connected":
-		return heard{session.Connected{Epoch: at.epoch, ID: int64(val["session"])}}, nil
+		return Heard{session.Connected{Epoch: at.Epoch, ID: int64(val["session"])}}, nil
 	case "suspended":
-		return heard{session.Suspended{Deadline: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)}}, nil
+		return Heard{session.Suspended{Deadline: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)}}, nil
 	case "resumed":
-		return heard{session.Resumed{}}, nil
+		return Heard{session.Resumed{}}, nil
+	case "due":
+		return ListDue{at}, nil
 	case "expired":
-		return heard{session.Expired{Epoch: at.epoch}}, nil
+		return Heard{session.Expired{Epoch: at.Epoch}}, nil
 	case "closed":
-		return heard{session.Closed{}}, nil
+		return Heard{session.Closed{}}, nil
 	case "inspected":
-		return inspected{at, !has("missing"), has("empty")}, nil
+		return Inspected{at, !has("missing"), has("empty")}, nil
 	case "made":
-		return made{at}, nil
+		return Made{at}, nil
 	case "joined":
-		return joined{at, node, int64(val["czxid"]), val["children"], ""}, nil
+		return Joined{at, node, int64(val["czxid"]), val["children"], ""}, nil
 	case "listed":
 		names := make([]string, len(words))
 		for i, w := range words {
 			names[i] = parseNode(m, w)
 		}
-		return listed{at, Sight{Names: names}}, nil
+		return Listed{at, Snapshot{Names: names}}, nil
 	case "watched":
-		return watched{at, target, int64(val["czxid"]), int64(val["owner"]), false, obstacle{}}, nil
+		return Watched{at, target, int64(val["czxid"]), int64(val["owner"]), false, Obstacle{}}, nil
 	case "gone":
-		return gone{at, target}, nil
+		return Happened{at, target}, nil
 	case "marked":
 		var deadline time.Time
 		if has("forced") {
 			deadline = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 		}
-		return marked{at, target, deadline}, nil
+		return RevokeRequested{at, target, deadline}, nil
 	case "downgrade":
 		return Downgrade{}, nil
 	case "changed":
-		return changed{at}, nil
+		return NodeChanged{at}, nil
 	case "claimed":
-		return claimed{at, int64(val["zxid"])}, nil
+		return Claimed{at, int64(val["zxid"])}, nil
 	case "occupied":
-		return occupied{at}, nil
+		return Occupied{at}, nil
 	case "withdrawn":
-		return withdrawn{at, node}, nil
+		return Withdrawn{at, node}, nil
 	case "failed":
 		err := map[string]error{
 			"no-node": session.ErrNoNode, "node-exists": session.ErrNodeExists, "no-auth": session.ErrNoAuth, "full": session.ErrSessionFull,
@@ -1165,14 +1201,14 @@ func parseInput(m Machine, d *datadriven.TestData) (Input, error) {
 			target = parseTarget(m, words[2])
 		}
 		e := map[string]Effect{
-			"inspect": inspectParent{at, true}, "make": makeParent{at}, "create": createNode{at, m.guid(), false}, "create-plainly": createNode{at, m.guid(), true},
-			"list": listParent{at}, "watch": watchTarget{at, target}, "change": changeNode{at, m.node, m.to},
-			"claim": claim{at, m.node, false}, "claim-again": claim{at, m.node, true},
+			"inspect": InspectParent{at, true}, "make": MakeParent{at}, "create": CreateNode{at, m.guid(), false}, "create-plainly": CreateNode{at, m.guid(), true},
+			"list": ListParent{at}, "watch": WatchTarget{at, target}, "change": ChangeNode{at, m.node, m.to},
+			"claim": Claim{at, m.node, false}, "claim-again": Claim{at, m.node, true},
 		}[words[0]]
 		if e == nil || err == nil {
 			return nil, fmt.Errorf("failed what, and why?")
 		}
-		return failed{e, err}, nil
+		return Failed{e, err}, nil
 	}
 	return nil, fmt.Errorf("unknown Input %s", d.Cmd)
 }

@@ -12,10 +12,15 @@ import (
 	"github.com/zkactors/zkactors/internal/znode"
 )
 
-func line(children []string) []string { return exclusive.Line(children) }
+func line(children []string) (names []string) {
+	for _, c := range shared.Line(children) {
+		names = append(names, c.Name)
+	}
+	return names
+}
 
 func locate(children []string, own, guid string) Position {
-	return exclusive.Locate(Sight{Names: children}, own, guid)
+	return exclusive.Locate(Snapshot{Names: children}, own, guid)
 }
 
 func TestGUID(t *testing.T) {
@@ -66,9 +71,16 @@ func TestLineKeepsItsOrderWhenNumbersWrap(t *testing.T) {
 				if i > 1 { // the farther of the two, where holders are not brief
 					watch = want[i-2]
 				}
+				if bounded := exclusive; i > 1 { // it alone, where too many are ahead
+					bounded.Far = i - 1
+					p := bounded.Locate(Snapshot{Names: children}, own, "none")
+					check.True(t, p.Watch == deletion(want[i-2]) && p.Later == want[i-1] && p.Beside == nil && !p.deletionGrants, "%+v", p)
+					bounded.Far = i
+					check.Equal(t, bounded.Locate(Snapshot{Names: children}, own, "none").Later, "")
+				}
 				lasting := exclusive
 				lasting.Brief = false
-				if p := lasting.Locate(Sight{Names: children}, own, "none"); p.Watch != deletion(watch) || p.Beside != nil || p.deletionGrants != (i == 1) {
+				if p := lasting.Locate(Snapshot{Names: children}, own, "none"); p.Watch != deletion(watch) || p.Beside != nil || p.deletionGrants != (i == 1) {
 					t.Fatalf("locate(%q, %q) = %+v", children, own, p)
 				}
 			}

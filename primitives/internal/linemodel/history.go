@@ -10,18 +10,18 @@ import (
 // Capacity is the limit of a line in which a contender may exclude all others.
 const Capacity = 100
 
-// A History has the tenures of contenders in a random walk, by their own events. The methods
-// of a nil History do nothing.
+// A History has the grants of contenders in a random walk, by their own events. The methods of a
+// nil History do nothing.
 type History struct {
 	ops   []porcupine.Operation
 	now   int64         // counts steps
-	since map[int]int64 // by contender: when its last hold was over
-	over  map[int]int64 // by contender: since when what it holds may be another's
+	since map[int]int64 // by contender: the end of its newest grant
+	over  map[int]int64 // by contender: since when another may hold its grant
 	holds map[int]bool
 	limit int // the newest
 }
 
-// What contenders and operators do.
+// The operations of contenders and operators.
 type (
 	enter struct {
 		contender, weight int
@@ -39,7 +39,7 @@ func NewHistory(of int) *History {
 	return h
 }
 
-// add notes an operation that began at a step, and is done.
+// add notes an operation that began at the step since, and is done now.
 func (h *History) add(contender int, what any, since int64) {
 	h.ops = append(h.ops, porcupine.Operation{ClientId: contender, Input: what, Call: since, Return: h.now})
 }
@@ -51,7 +51,7 @@ func (h *History) Step() {
 	}
 }
 
-// Limit notes what the limit is.
+// Limit notes the present limit.
 func (h *History) Limit(of int) {
 	if h != nil && of != h.limit {
 		h.limit = of
@@ -59,7 +59,8 @@ func (h *History) Limit(of int) {
 	}
 }
 
-// Enter notes that a contender says that it was let in, since it last left.
+// Enter notes that a contender reports a grant. It may have been made at any time since the
+// contender last left.
 func (h *History) Enter(contender, weight int, token int64) {
 	if h != nil {
 		h.holds[contender] = true
@@ -67,8 +68,8 @@ func (h *History) Enter(contender, weight int, token int64) {
 	}
 }
 
-// Doomed notes in each step whether what the contender has, or is about to get, may be
-// another's.
+// Doomed notes, in each step, whether another contender may hold what this contender holds, or is
+// about to be granted.
 func (h *History) Doomed(contender int, doomed bool) {
 	if h == nil {
 		return
@@ -80,7 +81,7 @@ func (h *History) Doomed(contender int, doomed bool) {
 	}
 }
 
-// Lower notes that a contender is to share, and returns what notes that it does.
+// Lower notes that a contender is to share. done notes that it does.
 func (h *History) Lower(contender int) (done func()) {
 	if h == nil {
 		return func() {}
@@ -91,7 +92,7 @@ func (h *History) Lower(contender int) (done func()) {
 	return func() { h.ops[at].Return = h.now }
 }
 
-// Leave notes that a contender says that it holds no more.
+// Leave notes that a contender reports that it no longer holds.
 func (h *History) Leave(contender int) {
 	if h == nil || !h.holds[contender] {
 		return
@@ -105,7 +106,7 @@ func (h *History) Leave(contender int) {
 	delete(h.holds, contender)
 }
 
-// Check returns what is wrong if no order of all that was done explains the history.
+// Check returns an error if no order of the operations explains the history.
 func (h *History) Check() error {
 	if h == nil {
 		return nil
@@ -130,8 +131,8 @@ type state struct {
 	newest   int64
 }
 
-// ordered is a line: all that is held is within the limit when a contender is let in.
-// Its token is newer than those with which it may be compared.
+// ordered is the model of a line: at a grant, all weights that are held are within the limit in
+// sum, and the token is greater than the tokens with which it may be compared.
 var ordered = porcupine.Model{ //nolint:gochecknoglobals // it is constant
 	Init: func() any { return state{} },
 	Step: func(at, input, _ any) (legal bool, after any) {

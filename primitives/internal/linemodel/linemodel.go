@@ -1,11 +1,10 @@
-// Package linemodel has contenders of a line meet in package zkmodel, for tests: their
-// machines, and the performers and recipes that run in production.
+// Package linemodel runs the contenders of a line in package zkmodel, for tests: their machines,
+// with the performers and recipes of production.
 package linemodel
 
 import (
 	"errors"
 	"fmt"
-	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -13,66 +12,66 @@ import (
 	"github.com/zkactors/zkactors/actors"
 	"github.com/zkactors/zkactors/internal/client"
 	"github.com/zkactors/zkactors/internal/znode"
+	"github.com/zkactors/zkactors/primitives/internal/contender"
 	"github.com/zkactors/zkactors/primitives/internal/exploration"
 	"github.com/zkactors/zkactors/primitives/internal/line"
 	"github.com/zkactors/zkactors/primitives/internal/zkmodel"
 	"github.com/zkactors/zkactors/session"
 )
 
-// Root is where the lines are.
+// Root is the path of the lines.
 const Root = "/l"
 
-// A Scenario is a start, and what may go wrong.
+// A Scenario is the start of a world, with its faults.
 type Scenario struct {
 	Name       string
-	Sessions   []int // of each contender, its session
+	Sessions   []int // the session of each contender
 	Faults     zkmodel.Faults
 	Nodes      []zkmodel.Node
-	Warm       string // what the sessions have seen, if anything
+	Warm       string // the parent that the sessions have seen, if any
 	Background bool
 	Weak       bool // as in [zkmodel.World]
 	Downgrades int8
-	Marks      int8 // of contenders who are asked to leave
-	Sets       int8 // of what the rule depends on
+	Marks      int8 // revoke requests
+	Sets       int8 // changes of the condition
 	Strikable  func(path string) bool
-	Effort     int // how much more than others it takes to find what it is for; 0 for 1
+	Effort     int // as in [exploration.Test]; 0 means 1
 }
 
-// A Kind is what a line is for, and what must hold there.
+// A Kind describes a kind of line, and the properties that it must have.
 type Kind struct {
-	// Recipe returns that of a contender, and what it keeps beside its performer.
-	Recipe func(s client.Session, contender int) (r *line.Recipe, keeps any)
+	// Recipe returns the recipe of a contender, and the state that it keeps beside its performer.
+	Recipe func(s client.Session, contender int) (r *contender.Recipe, keeps any)
 
-	// Sight returns all of the line.
-	Sight func(w *World) line.Sight
+	// Snapshot returns the present snapshot of the line.
+	Snapshot func(w *World) line.Snapshot
 
-	// Marks says how a node is marked, and whether it is.
+	// Mark adds a revoke request to the data of a node. Marked reports whether there is one.
 	Mark   func(data string) string
 	Marked func(data string) bool
 
-	// Sets returns what may be written to the root, given what it says; nil if nothing.
+	// Sets returns the data that may be written to the root, given its present data; nil if none.
 	Sets func(data string) []string
 
-	// Preempts reports whether a contender has others leave; nil if none does.
+	// Preempts reports whether a contender asks others to leave; nil if none does.
 	Preempts func(contender int) bool
 
-	// Refusal is why a contender may find no place in line; nil if there is no reason. Disagrees
-	// reports whether that may come after it was told its place.
+	// Refusal is the error with which a contender may be refused; nil if none is. Disagrees reports
+	// whether the refusal may come after the contender has received its place.
 	Refusal   error
 	Disagrees func(contender int) bool
 
-	// Claim returns the path of the claim of a node; nil if there is none.
+	// Claim returns the path of a node's claim; nil if the rule does not claim.
 	Claim func(w *World, node string) string
 
-	// Herd returns how many the deletion of a child of the line may wake.
+	// Herd returns the number of contenders that the deletion of a child of the line may wake.
 	Herd func(w *World, name string, names []string) int
 
-	// Hold returns how much of the limit a contender holds, and the limit; if nil, it
-	// excludes others unless it reads.
+	// Hold returns how much of the limit a contender holds, and the limit. If it is nil, a
+	// contender excludes others unless it is a reader.
 	Hold func(w *World, c *Contender) (weight, limit int)
 
-	// Granted and Check say what is wrong when a contender has just been let in, and in
-	// every state.
+	// Granted checks a contender's new grant, and Check checks every state.
 	Granted func(w *World, c *Contender)
 	Check   func(w *World, holders []*Contender)
 }
@@ -82,10 +81,11 @@ type World struct {
 	*zkmodel.World
 	*Kind
 	All       []*Contender
-	Dir       string // in which contenders stand
+	Dir       string // the parent of the contenders
 	Found     string // the data of the root at the start
-	Token     int64  // the highest that was granted to one that excludes others
-	Shared    int64  // and to any
+	Written   string // to the root, by an operator
+	Token     int64  // the highest token of a contender that excludes others
+	Shared    int64  // the highest token of any contender
 	scenario  *Scenario
 	downgrade int8 // left
 	marks     int8
@@ -115,17 +115,17 @@ const (
 type Contender struct {
 	*zkmodel.Runner[line.Machine, line.Input, line.Effect, line.Event]
 	Token     int64  // of the grant
-	Data      string // that was read last, until it was let in, of what the rule depends on
+	Data      string // the newest condition that it read before its grant
 	N         int
-	Told      bool // that others are ahead
-	Ahead     int  // of these, as it was told last
+	Told      bool // it has received that others are ahead
+	Ahead     int  // the number of these, by its newest event
 	rule      line.Rule
 	phase     phase
 	suspended bool
 	revoked   bool
 	asked     bool // to leave
 	lowering  lowering
-	confirm   func() // notes that it has
+	confirm   func() // notes its downgrade in the history
 }
 
 // New returns the world in which a scenario begins.
@@ -146,16 +146,16 @@ func New(k *Kind, s *Scenario, keyed bool) *World {
 		at := w.Sessions[n]
 		if s.Warm != "" {
 			at.SetWarm(s.Warm, true)
+			if n := w.Node(s.Warm); n != nil && n.Data == "" {
+				at.Saw(s.Warm, n.Version, false)
+				at.Saw(s.Warm, n.Version, false)
+			}
 		}
 		r, keeps := k.Recipe(at, i)
 		w.Dir = r.Dir
-		p := line.NewPerformer(at, r)
-		warm := at.Warm(r.Dir) && (r.Hooks == nil || !r.Plain)
-		if r.Hooks != nil && r.Warmth != nil {
-			warm = at.Warm(r.Warmth(r))
-		}
+		p := contender.NewPerformer(at, r)
 		c := &Contender{rule: r.Rule, N: i}
-		m := line.New(fmt.Sprintf("%08d-0000-4000-8000-000000000000", i), r.Rule, warm, s.Background)
+		m := line.New(fmt.Sprintf("%08d-0000-4000-8000-000000000000", i), r.Rule, p.Warm(), s.Background)
 		c.Runner = zkmodel.Run(w.World, at, m, actors.Role[line.Machine, line.Input, line.Effect, line.Event]{
 			Perform: p.Perform,
 			Observe: func(m line.Machine, _ []line.Event) {
@@ -203,7 +203,7 @@ func (w *World) Actions() (normal, wishes, faulty []zkmodel.Action) {
 	return normal, wishes, faulty
 }
 
-// GUID returns that in the name of a contender.
+// GUID returns the GUID in the name of a contender.
 func GUID(name string) string {
 	const begins, ends = len("_c_"), len("_c_00000000-0000-0000-0000-000000000000")
 	if len(name) <= ends || name[:begins] != "_c_" || name[ends] != '-' {
@@ -212,7 +212,7 @@ func GUID(name string) string {
 	return name[begins:ends]
 }
 
-// weaker returns what stands for a contender that has downgraded.
+// weaker returns the name of the contender's node after a downgrade.
 func (c *Contender) weaker(node string) (name string, ok bool) {
 	if node == "" {
 		return "", false
@@ -221,7 +221,7 @@ func (c *Contender) weaker(node string) (name string, ok bool) {
 	return name, ok
 }
 
-// Lowered reports whether a weaker node stands for a contender, which it may not know.
+// Lowered reports whether a weaker node stands for a contender, which may not know that yet.
 func (w *World) Lowered(c *Contender) bool {
 	name, ok := c.weaker(c.M.Node())
 	return ok && w.Node(znode.Join(w.Dir, name)) != nil
@@ -246,7 +246,8 @@ func (w *World) Apply(a zkmodel.Action) {
 		w.SetData(a.Node, w.Mark(w.Node(a.Node).Data))
 	case "set":
 		w.sets--
-		w.SetData(Root, w.Sets(w.Node(Root).Data)[a.I])
+		w.Written = w.Sets(w.Node(Root).Data)[a.I]
+		w.SetData(Root, w.Written)
 	case "close":
 		for _, c := range w.All {
 			c.asked = c.asked || c.Session() == w.Sessions[a.I]
@@ -268,7 +269,7 @@ func (w *World) Apply(a zkmodel.Action) {
 	}
 }
 
-// remember notes in the history what has changed.
+// remember notes changes in the history.
 func (w *World) remember() {
 	if w.history == nil {
 		return
@@ -288,26 +289,30 @@ func (w *World) limit() int {
 	return limit
 }
 
-// enters notes in the history that a contender was let in.
+// enters notes a grant in the history.
 func (w *World) enters(c *Contender) {
+	token := c.Token
+	if c.Session().Fresh() {
+		token = 0 // clients that have seen a greater token refuse it
+	}
 	switch {
 	case w.Hold != nil:
 		weight, _ := w.Hold(w, c)
 		w.history.Enter(c.N, weight, 0)
 	case strings.Contains(c.M.Node(), "read-"):
-		w.history.Enter(c.N, 1, c.Token)
+		w.history.Enter(c.N, 1, token)
 	default:
-		w.history.Enter(c.N, Capacity, c.Token)
+		w.history.Enter(c.N, Capacity, token)
 	}
 }
 
-// told follows a step of a machine.
+// told checks a step of a machine.
 func (w *World) told(c *Contender, in line.Input, before line.Machine, did line.Effects) {
 	if data := read(in); data != "" && !before.Holding() {
 		c.Data = data
 	}
 	for _, ev := range did.Emit {
-		c.follow(ev)
+		c.checkGrammar(ev)
 		switch ev := ev.(type) {
 		case line.Acquired:
 			c.Token = ev.Token
@@ -323,19 +328,18 @@ func (w *World) told(c *Contender, in line.Input, before line.Machine, did line.
 			w.lost(c, before, ev.Err)
 		case line.Released:
 			w.history.Leave(c.N)
-		case line.Waiting, line.Suspended, line.Resumed, line.Revoked:
+		case line.Waiting, line.Suspended, line.Resumed, line.Revoked, line.ConditionChanged:
 		}
 	}
 	for _, e := range did.Do {
-		v := reflect.ValueOf(e)
-		if v.Type().Name() != "answer" {
+		answer, is := e.(line.Answer)
+		if !is {
 			continue
 		}
-		failed := !v.FieldByName("err").IsNil()
 		if c.lowering != wanted {
 			zkmodel.Violate("contender %d answers a downgrade twice: %v", c.N, c.M)
 		}
-		if c.lowering = refused; failed {
+		if c.lowering = refused; answer.Err != nil {
 			continue
 		}
 		c.lowering = lowered
@@ -346,10 +350,12 @@ func (w *World) told(c *Contender, in line.Input, before line.Machine, did line.
 	}
 }
 
-// hears is told of an input that a contender is about to hear. News of another contender's
-// node that let it in must not come before the news that its own is gone.
+// hears receives each input before the contender does. If a contender's node is gone, it must not
+// be granted by the news of another node before it learns of that.
 func (w *World) hears(c *Contender, in line.Input) {
-	if kind := reflect.TypeOf(in).Name(); kind != "gone" && kind != "failed" || c.M.Node() == "" || c.Session().Sees(znode.Join(w.Dir, c.M.Node())) {
+	_, happened := in.(line.Happened)
+	_, failed := in.(line.Failed)
+	if !happened && !failed || c.M.Node() == "" || c.Session().Sees(znode.Join(w.Dir, c.M.Node())) {
 		return
 	}
 	m := c.M
@@ -363,19 +369,20 @@ func (w *World) hears(c *Contender, in line.Input) {
 	}
 }
 
-// read returns what was read beside the names, if the input says so.
+// read returns the condition in an input, if there is one.
 func read(in line.Input) string {
-	switch v := reflect.ValueOf(in); v.Type().Name() {
-	case "joined":
-		return v.FieldByName("data").String()
-	case "listed", "seen":
-		return v.FieldByName("Data").String()
+	if in, is := in.(line.Joined); is {
+		return in.Data
 	}
-	return ""
+	if in, is := in.(line.Listed); is {
+		return in.Data
+	}
+	seen, _ := in.(line.Seen)
+	return seen.Data
 }
 
-// follow checks the grammar of events.
-func (c *Contender) follow(ev line.Event) {
+// checkGrammar checks the grammar of events.
+func (c *Contender) checkGrammar(ev line.Event) {
 	ok := c.phase != over
 	switch ev := ev.(type) {
 	case line.Waiting:
@@ -393,6 +400,7 @@ func (c *Contender) follow(ev line.Event) {
 	case line.Revoked:
 		ok = c.phase == holding && !c.revoked
 		c.revoked = true
+	case line.ConditionChanged:
 	case line.Released, line.Lost:
 		c.phase = over
 	}
@@ -401,7 +409,7 @@ func (c *Contender) follow(ev line.Event) {
 	}
 }
 
-// lost checks why a contender says that it has lost.
+// lost checks the reason for which a contender has lost its place.
 func (w *World) lost(c *Contender, before line.Machine, err error) {
 	f := w.scenario.Faults
 	forced := errors.Is(err, line.ErrRevoked)
@@ -412,7 +420,7 @@ func (w *World) lost(c *Contender, before line.Machine, err error) {
 		}
 	case forced || errors.Is(err, line.ErrNodeDeleted):
 		asked := w.Demanded(before.Node()) || slices.ContainsFunc(w.asked, func(node string) bool {
-			return GUID(node) == GUID(before.Node()) // a downgrade carries the mark on
+			return GUID(node) == GUID(before.Node()) // a downgrade copies the request
 		})
 		switch {
 		case forced && !asked:
@@ -421,6 +429,7 @@ func (w *World) lost(c *Contender, before line.Machine, err error) {
 			zkmodel.Violate("contender %d has lost %s, which was not deleted", c.N, before.Node())
 		}
 	case f.Full > 0 && errors.Is(err, session.ErrSessionFull), f.Busy > 0 && errors.Is(err, zkmodel.ErrBusy):
+	case w.Restored() && errors.Is(err, session.ErrHistoryLost):
 	case w.Refusal != nil && errors.Is(err, w.Refusal):
 		if before.Holding() || c.Told && !w.Disagrees(c.N) {
 			zkmodel.Violate("contender %d disagrees too late: %v", c.N, err)
@@ -430,15 +439,14 @@ func (w *World) lost(c *Contender, before line.Machine, err error) {
 	}
 }
 
-// Demanded reports whether another contender has asked for a node, or might have.
+// Demanded reports whether another contender may have asked the holder with the node to leave.
 func (w *World) Demanded(node string) bool {
 	return slices.ContainsFunc(w.All, func(c *Contender) bool {
 		return w.Preempts != nil && w.Preempts(c.N) && c.M.Node() != node
 	})
 }
 
-// struck reports whether another client has deleted what stands for a contender's attempt,
-// or may have.
+// struck reports whether another client may have deleted a node of a contender's attempt.
 func (w *World) struck(_ *Contender, node string) bool {
 	guid := GUID(node)
 	return w.Demanded(node) || guid != "" && slices.ContainsFunc(w.Struck, func(n zkmodel.Node) bool {
@@ -446,7 +454,7 @@ func (w *World) struck(_ *Contender, node string) bool {
 	})
 }
 
-// Doomed reports whether what a contender has is over, and it has yet to hear of that.
+// Doomed reports whether a contender's place is over, which it has yet to learn.
 func (w *World) Doomed(c *Contender) bool {
 	guid := GUID(c.M.Node())
 	return c.Dead || c.Session().Killed() || c.Session().Epoch() != c.M.Epoch() || guid != "" && slices.ContainsFunc(w.Struck, func(n zkmodel.Node) bool {
@@ -467,7 +475,7 @@ func (w *World) Check() {
 				zkmodel.Violate("contender %d holds without a node", c.N)
 			}
 		}
-		if w.Under(c.N, func(e any) bool { return reflect.TypeOf(e).Name() == "listParent" }) > 1 {
+		if w.Under(c.N, func(e any) bool { _, is := e.(line.ListParent); return is }) > 1 {
 			zkmodel.Violate("contender %d asks for two lists at once", c.N)
 		}
 	}
@@ -477,11 +485,10 @@ func (w *World) Check() {
 	}
 }
 
-// checkQuiet holds when nothing happens without a command or a fault: every contender is
-// where it should be, none waits in vain, nothing is left behind, and every watch is
-// needed.
+// checkQuiet checks a world in which nothing happens without a command or a fault: every contender
+// is where it should be, none waits in vain, no node is left behind, and every watch is needed.
 func (w *World) checkQuiet() {
-	sight := w.Sight(w)
+	snapshot := w.Snapshot(w)
 	waits, holds := 0, 0
 	for _, c := range w.All {
 		if c.Ended() {
@@ -496,6 +503,8 @@ func (w *World) checkQuiet() {
 		switch {
 		case !c.M.Waiting() && !c.M.Holding():
 			zkmodel.Violate("contender %d is stuck: %v", c.N, c.M)
+		case w.afar(c, watched): // it learns of its own node when the watched one is gone
+			waits++
 		case node == "" || n == nil:
 			zkmodel.Violate("contender %d has no node: %v", c.N, c.M)
 		case c.lowering == wanted:
@@ -504,13 +513,13 @@ func (w *World) checkQuiet() {
 			zkmodel.Violate("contender %d does not know that it is asked to leave: %v", c.N, c.M)
 		case !c.Session().Watches(c.N, n.Path, session.AspectData):
 			zkmodel.Violate("contender %d does not watch its node: %v", c.N, c.M)
-		case len(watched) > 3 && !c.rule.Announces():
+		case len(watched) > 3 && !c.rule.Traits().AnnouncesGrants:
 			zkmodel.Violate("contender %d watches too much: %v", c.N, watched)
 		case c.M.Holding() && !w.claims(c) && len(watched) > 1, c.M.Holding() && w.claims(c) && !slices.Contains(watched, w.Claim(w, node)):
 			zkmodel.Violate("contender %d holds, and watches %v", c.N, watched)
 		case c.M.Waiting() && len(watched) < 2:
 			zkmodel.Violate("contender %d waits, and watches %v", c.N, watched)
-		case c.M.Waiting() && c.rule.Locate(sight, node, GUID(node)).Ahead == 0:
+		case c.M.Waiting() && c.rule.Locate(snapshot, node, GUID(node)).Ahead == 0:
 			zkmodel.Violate("contender %d waits for no other: %v", c.N, c.M)
 		case c.M.Waiting():
 			waits++
@@ -528,10 +537,22 @@ func (w *World) checkQuiet() {
 	}
 }
 
-func (w *World) claims(c *Contender) bool { return c.rule.Claims() && w.Claim != nil }
+// afar reports whether a contender waits so far behind that it watches only one other node, which
+// exists.
+func (w *World) afar(c *Contender, watched []string) bool {
+	rule, is := c.rule.(line.First)
+	if !is || rule.Far == 0 || !c.M.Waiting() || len(watched) != 1 || w.Node(watched[0]) == nil {
+		return false
+	}
+	_, ahead := znode.Split(watched[0])
+	_, stands := rule.Parse(ahead)
+	return ahead != c.M.Node() && stands
+}
 
-// belongs reports whether a node may stand for a contender. What a late create has left goes
-// when its maker leaves.
+func (w *World) claims(c *Contender) bool { return c.rule.Traits().Claims && w.Claim != nil }
+
+// belongs reports whether a node may belong to a contender. A node that a late create has left is
+// deleted when its contender leaves.
 func (w *World) belongs(c *Contender, n zkmodel.Node) bool {
 	own := c.M.Node()
 	late := w.scenario.Faults.Lates > 0 || w.scenario.Faults.Cuts > 0
@@ -543,7 +564,7 @@ func (w *World) belongs(c *Contender, n zkmodel.Node) bool {
 	return late && dir == w.Dir && GUID(own) != "" && GUID(name) == GUID(own)
 }
 
-// Ended returns what is wrong when nothing can happen any more.
+// Ended returns the violation of a world in which nothing can happen any more, if any.
 func (w *World) Ended() error {
 	for _, c := range w.All {
 		if !c.Ended() {
@@ -568,9 +589,12 @@ func (w *World) Key() uint64 {
 	return zkmodel.Hash(w)
 }
 
-// CheckToken checks that a token is the zxid of the grant, and greater than all before that it may
-// be compared with.
+// CheckToken checks that a token is the zxid of the grant, and greater than all earlier tokens that
+// it may be compared with.
 func (w *World) CheckToken(c *Contender, zxid int64, excludes bool) {
+	if c.Session().Fresh() {
+		return // it has seen no earlier token
+	}
 	if c.Token != zxid || c.Token <= w.Token || excludes && c.Token <= w.Shared {
 		zkmodel.Violate("contender %d: token %d after %d and %d of readers, granted at %d", c.N, c.Token, w.Token, w.Shared, zxid)
 	}

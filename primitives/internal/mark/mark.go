@@ -18,7 +18,7 @@ const (
 	curator   = "__REVOKE__"
 )
 
-// Split reads the data of a node: what its contender stored there, and the mark.
+// Split reads the data of a node: the data that its contender stored there, and the mark.
 func Split(data []byte) (own []byte, marked bool, force time.Duration) {
 	if string(data) == curator {
 		return nil, true, 0
@@ -38,7 +38,8 @@ func Split(data []byte) (own []byte, marked bool, force time.Duration) {
 	return rest, true, force
 }
 
-// Read reports whether the data carry a mark, and after how long the lock is taken away; 0 for never.
+// Read reports whether the data carry a mark, and after how long the lock is taken away; 0 for
+// never.
 func Read(data []byte) (yes bool, force time.Duration) {
 	_, yes, force = Split(data)
 	return yes, force

@@ -38,7 +38,7 @@ type Grammar struct {
 	Separated bool
 }
 
-// Name returns what the node of a contender is created as; the server appends a number.
+// Name returns the name with which the node of a contender is created; the server appends a number.
 func (g *Grammar) Name(guid string, kind Kind) string {
 	return g.Prefix(guid, g.mark(kind))
 }
@@ -57,8 +57,8 @@ func (g *Grammar) Parse(name string) (c Contender, ok bool) {
 	return Contender{}, false
 }
 
-// Downgraded returns the name of the reader that the writer with the name becomes by a downgrade: with
-// the same GUID and number, so that it stands where the writer has stood.
+// Downgraded returns the name of the reader that the writer with the name becomes by a downgrade:
+// with the same GUID and number, so that it stands where the writer has stood.
 func (g *Grammar) Downgraded(writer string) (reader string, ok bool) {
 	mark := g.mark(Write)
 	i := strings.LastIndex(writer, mark)
@@ -96,7 +96,7 @@ func Sort(all []Contender) {
 	}
 }
 
-// ParseNumber reads what the server appends to names.
+// ParseNumber reads the number that the server appends to names.
 func ParseNumber(digits string) (number int32, ok bool) {
 	n, err := strconv.ParseInt(digits, 10, 32)
 	if err != nil {

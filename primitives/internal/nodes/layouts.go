@@ -6,8 +6,8 @@ import (
 	"github.com/zkactors/zkactors/internal/znode"
 )
 
-// This file has the names of contenders in all layouts that are known: of this library, of ZooKeeper's recipes,
-// of Curator and of kazoo.
+// This file has the names of contenders in all layouts that are known: of this library, of
+// ZooKeeper's recipes, of Curator and of kazoo.
 //
 //	lock-, read-, write-       the published recipes; the first of them Curator's mutex too
 //	__READ__, __WRIT__         Curator's read-write lock
@@ -43,15 +43,31 @@ const (
 	PriorityReaders = "readers" // its children are named like the readers that hold
 )
 
+// PriorityMark is the first line of the data of the path of a lock with priorities. The second is
+// the name of the writer that has held last.
+const PriorityMark = "priority 1"
+
+// IsPriority reports whether a path with the data belongs to a lock with priorities.
+func IsPriority(data []byte) bool {
+	first, _, _ := strings.Cut(string(data), "\n")
+	return first == PriorityMark
+}
+
+// MayBePriority reports whether data of the length may be that of a lock with priorities.
+func MayBePriority(length int) bool {
+	const named = len(PriorityMark) + len("\n_c_00000000-0000-0000-0000-000000000000-p0000-write-0000000000")
+	return length == len(PriorityMark) || length >= named
+}
+
 // kazooName is [znode.GUIDName] of kazoo.
 func kazooName(guid, rest string) string { return strings.ReplaceAll(guid, "-", "") + rest }
 
-// known are the grammars of the names above, but for those of the last two.
+// known are the grammars of the names above, but for leases, WriteLock and kazoo's semaphore.
 //
 //nolint:gochecknoglobals // they are constant
 var known = []*Grammar{&StandardLock, &CuratorLock, &KazooLock, &StandardElection, &CuratorElection}
 
-// IsContender reports whether a name is that of a contender in a line of any known layout.
+// IsContender reports whether a contender in a line of any known layout has the name.
 func IsContender(name string) bool {
 	for _, g := range known {
 		if _, ok := g.Parse(name); ok {

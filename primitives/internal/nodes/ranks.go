@@ -5,7 +5,8 @@ import (
 	"strings"
 )
 
-// This file has the names of contenders for locks with priorities, which the grammars of others read as their own:
+// This file has the names of contenders for locks with priorities, which the grammars of others
+// read as their own:
 //
 //	_c_<GUID>-p<priority + 1000, four digits>-read-<number>
 //	_c_<GUID>-p<priority + 1000, four digits>-write-<number>
@@ -39,7 +40,7 @@ func ParseRank(name string) (r Rank, ok bool) {
 	if err != nil || p > HighestPriority-LowestPriority {
 		return r, false
 	}
-	// The name is that of a contender up to here; its kind and number follow.
+	// The name belongs to a contender up to here; its kind and number follow.
 	r.Name, r.Priority = name, int(p)+LowestPriority
 	number, isRead := strings.CutPrefix(name[rankEnds:], "read-")
 	if r.Kind = Read; !isRead {

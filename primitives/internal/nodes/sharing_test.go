@@ -7,7 +7,8 @@ import (
 	"github.com/zkactors/zkactors/internal/check"
 )
 
-// TestExcludes: a reader waits for all contenders ahead but for readers, any other contender for all.
+// TestExcludes: a reader waits for all contenders ahead but for readers, any other contender for
+// all.
 func TestExcludes(t *testing.T) {
 	for ahead, behind := range map[Kind]map[Kind]bool{
 		Exclusive: {Exclusive: true, Read: true, Write: true},
@@ -20,8 +21,9 @@ func TestExcludes(t *testing.T) {
 	}
 }
 
-// TestFront: the holders are the first contender, or all readers before the first contender that excludes them.
-func TestFront(t *testing.T) {
+// TestAhead: the holders are the first contender, or all readers before the first contender that
+// excludes them.
+func TestAhead(t *testing.T) {
 	kinds := map[rune]Kind{'x': Exclusive, 'r': Read, 'w': Write}
 	for line, want := range map[string]string{
 		"":      "",
@@ -34,10 +36,10 @@ func TestFront(t *testing.T) {
 		"rw":    "+-",
 		"wrr":   "+--",
 	} {
-		var front Front
+		var ahead Ahead
 		got := ""
 		for _, c := range line {
-			got += map[bool]string{true: "+", false: "-"}[front.Holds(kinds[c])]
+			got += map[bool]string{true: "+", false: "-"}[ahead.Holds(kinds[c])]
 		}
 		check.Equal(t, got, want, "holders of", line)
 	}
@@ -56,5 +58,18 @@ func TestDowngraded(t *testing.T) {
 				t.Errorf("%s becomes %s", other, got)
 			}
 		}
+	}
+}
+
+// TestWaits: a reader does not count readers, all others count every contender.
+func TestWaits(t *testing.T) {
+	var ahead Ahead
+	for kind, count := range map[Kind]int{Exclusive: 2, Read: 3, Write: 1} {
+		for range count {
+			ahead.Add(kind)
+		}
+	}
+	for kind, want := range map[Kind]int{Exclusive: 6, Read: 3, Write: 6} {
+		check.Equal(t, ahead.Waits(kind), want, kind, "waits for")
 	}
 }

@@ -1,5 +1,6 @@
-// Package owned keeps what a handle of a recipe has beside its machine: the events of the
-// session, watches and timers. All of it ends with the handle, once.
+// Package owned keeps the resources that a handle of a recipe has beside its machine: the
+// subscription to the events of the session, watches and timers. They end together, with the
+// handle.
 package owned
 
 import (
@@ -14,29 +15,29 @@ import (
 	"github.com/zkactors/zkactors/session"
 )
 
-// A Thing is an activity that goes on until it is cancelled, like a [session.Subscription].
+// A Thing is an activity that lasts until it is cancelled, like a [session.Subscription].
 type Thing interface{ Cancel() }
 
-// A Func is a Thing that the function cancels.
+// A Func is a Thing; calling the function cancels it.
 type Func func()
 
 // Cancel implements [Thing].
 func (f Func) Cancel() { f() }
 
-// A Set has the things that one handle owns. The zero Set is ready for use. A Set is safe
-// for concurrent use; its methods must not be called with locks held that the things take.
+// A Set has the things that one handle owns. The zero Set is ready for use. A Set is safe for
+// concurrent use. Do not call its methods while holding a lock that a thing acquires.
 type Set struct {
 	// Clock, if not nil, is asked for timers instead of [actors.After].
 	Clock Clock
 
 	mu    sync.Mutex
 	items []item
-	room  [4]item       // memory for items, enough for most handles
+	room  [4]item       // memory for items of most handles
 	over  bool          // set by End. While set, nothing is kept.
-	pause time.Duration // after the last answer, see [Set.Answer]
+	pause time.Duration // the last pause, see [Set.Answer]
 }
 
-// A Clock has timers as [actors.After] has.
+// A Clock has timers like [actors.After].
 type Clock interface {
 	After(d time.Duration, f func()) (stop func())
 }
@@ -46,7 +47,7 @@ type item struct {
 	thing Thing
 }
 
-// A Session is a [session.Session].
+// A Session is the part of a [session.Session] that a Set uses.
 type Session interface {
 	Subscribe(tell func(session.Event) (settled <-chan struct{})) (cancel func())
 }
@@ -54,8 +55,8 @@ type Session interface {
 // events is the key of the subscription to the events of the session.
 type events struct{}
 
-// Follow has tell told of every event of the session, beginning with its present state. The
-// session waits for ended, if it is not nil, before it ends itself on the server.
+// Follow calls tell with every event of the session, beginning with its present state. If ended is
+// not nil, the session waits for it before it ends itself on the server.
 func (s *Set) Follow(of Session, tell func(session.Event), ended <-chan struct{}) {
 	s.Keep(events{}, Func(of.Subscribe(func(ev session.Event) (settled <-chan struct{}) {
 		tell(ev)
@@ -102,7 +103,7 @@ func (s *Set) Cancel(key any) {
 	}
 }
 
-// remove takes out the thing with the key, and things that are over by themselves.
+// remove takes out the thing with the key, and things that have ended by themselves.
 func (s *Set) remove(key any) (last Thing) {
 	s.items = slices.DeleteFunc(s.items, func(i item) bool {
 		if i.key == key {
@@ -156,11 +157,11 @@ type timer struct {
 func (t *timer) Cancel()    { t.stop() }
 func (t *timer) Over() bool { return t.fired.Load() }
 
-// How long to pause before a request is repeated.
+// The pause before a request is repeated.
 const shortest, longest = 20 * time.Millisecond, 5 * time.Second
 
-// Answer calls f, which answers the machine with an error of a request, or nil: after a pause if
-// the server was busy, so that the machine may repeat the request at once. The pause grows
+// Answer calls f, which answers the machine with the error of a request, or nil. If the server was
+// busy, Answer pauses first, so that the machine may repeat the request at once. The pause grows
 // from one busy answer to the next.
 func (s *Set) Answer(err error, f func()) {
 	if pause := s.rest(err); pause > 0 {
@@ -214,8 +215,8 @@ func (s *Set) End() {
 	clear(items)
 }
 
-// Remove removes nodes, and returns nil when they are gone. It returns the error if that is
-// refused, and the cause if ctx ends first, after which nothing more is removed.
+// Remove removes nodes, and returns nil when they are gone. If the removal is refused, it returns
+// the error. If ctx ends first, it returns the cause and stops removing.
 func Remove(ctx context.Context, s *session.Session, r session.Removal) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)

@@ -35,7 +35,7 @@ type Role[M, In, Ev any] struct {
 	Machine func(Machine) M // wraps the machine of the node
 	Input   func(Input) In  // wraps an input for the node
 
-	// Merge, Cancel and Keep are those of [actors.Role].
+	// Merge, Cancel and Keep are the fields of [actors.Role].
 	Merge  func(last, next Ev) (merged Ev, ok bool)
 	Cancel func(last, next Ev) bool
 	Keep   func(earlier, next Ev) bool
@@ -81,7 +81,7 @@ func Keep[M Keeper[M, In, Ev], In, Ev any](s *session.Session, path string, data
 	return k, nil
 }
 
-// Find returns the handle that keeps the path through the session; nil if none does.
+// Find returns the handle that keeps the path through the session, or nil.
 func Find(s *session.Session, path string) any {
 	r := registryOf(client.Of(s))
 	r.mu.Lock()
@@ -113,7 +113,7 @@ func (k *Kept[In, Ev]) observe(n *Node, m Machine, recipe, path string) {
 	}
 }
 
-// report tells the session's observer when the node begins to stand, and when it is gone,
+// report reports to the session's observer when the node begins to stand, and when it is deleted,
 // with the time since the last such change.
 func (k *Kept[In, Ev]) report(s client.Session, m Machine, recipe, path string) {
 	observer, took, stands := s.Observer(), s.Age()-k.since, m.Joined() && !m.Ended()
@@ -141,8 +141,9 @@ func (k *Kept[In, Ev]) Events() <-chan Ev { return k.actor.Events() }
 // Done returns a channel that is closed when the node was given up, for good.
 func (k *Kept[In, Ev]) Done() <-chan struct{} { return k.actor.Ended() }
 
-// Await returns nil when the node stands for the first time. If it is given up first, it returns the reason. If ctx
-// ends first, it returns the cause, and the node is given up in the background.
+// Await returns nil when the node stands for the first time. If the node is given up first, Await
+// returns the reason. If ctx ends first, it returns the cause, and the node is given up in the
+// background.
 func (k *Kept[In, Ev]) Await(ctx context.Context, s *session.Session) error {
 	select {
 	case <-k.joined:
@@ -163,12 +164,12 @@ func (k *Kept[In, Ev]) Last() Machine {
 	return k.last
 }
 
-// Err returns why the node was given up. It is nil before the end, and if a caller asked.
+// Err returns why the node was given up; nil before the end, and after [Leave].
 func (k *Kept[In, Ev]) Err() error { return k.Last().Err() }
 
-// Update stores other data. It returns nil when the server has it, or newer data. If ctx
-// ends first, it returns the cause, and the update goes on. If the node is given up first, it
-// returns the reason.
+// Update stores other data. It returns nil when the server has that, or newer data. If ctx ends
+// first, it returns the cause, and the update goes on. If the node is given up first, it returns
+// the reason.
 func (k *Kept[In, Ev]) Update(ctx context.Context, data []byte) error {
 	err := client.Ask(ctx, k.actor, func(reply actors.Reply[error]) In {
 		return k.input(Update{Data: string(data), Reply: reply})
@@ -179,9 +180,8 @@ func (k *Kept[In, Ev]) Update(ctx context.Context, data []byte) error {
 	return err
 }
 
-// Leave gives the node up. It returns nil when the node is deleted, and [Machine.Undeleted]
-// if the server refused that. If ctx ends first, it returns the cause, and the deletion goes
-// on.
+// Leave gives the node up. It returns nil when the node is deleted, and [Machine.Undeleted] if the
+// server refused that. If ctx ends first, it returns the cause, and the deletion goes on.
 func (k *Kept[In, Ev]) Leave(ctx context.Context) error {
 	if err := client.CheckContext(ctx); err != nil {
 		return err
@@ -209,8 +209,8 @@ func StepAs[Ev any](m Machine, in Input, name func(Event) Ev, out *actors.Effect
 	return m
 }
 
-// claim registers the node as the only one that is kept at its path through the session.
-// End takes that back.
+// claim registers the node as the only node that is kept at its path through the session, until
+// End.
 func (n *Node) claim(kept any) error {
 	n.kept, n.started = kept, make(chan struct{})
 	n.registry.mu.Lock()

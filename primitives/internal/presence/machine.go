@@ -12,8 +12,8 @@ import (
 	"github.com/zkactors/zkactors/session"
 )
 
-// This file keeps a node as a pure function. After every input, advance compares the node
-// that the caller wants with the node that was seen, and makes at most one request:
+// This file keeps a node, as a pure function. After every input, advance compares the node that the
+// caller wants with the node that was seen, and makes at most one request:
 //
 //	seen at the path             request                   leads to
 //	----------------             -------                   --------
@@ -33,10 +33,9 @@ import (
 //	anything, while leaving      withdraw if the node is   Left
 //	                             ours or in doubt
 //
-// A request that fails for a reason that may pass sets doubt, which leads to the first
-// line. No request is made without a session, or after one has failed because its session
-// is over; while the session is suspended, only withdraw is. The performer of the effects
-// is in presence.go.
+// A request that fails for a reason that may pass sets doubt, which leads to the first line. No
+// request is made without a session, or after one has failed because its session is over. While the
+// session is suspended, withdraw alone is made. The performer of the effects is in presence.go.
 
 // An asked is the request that is under way. There is at most one.
 type asked int
@@ -61,8 +60,9 @@ func (a asked) String() string {
 // that a request for one of ours does not hit a new one of theirs.
 const birth = 1
 
-// A turn names a request. An answer is for the request under way if its turn is equal.
-type turn struct {
+// A requestID identifies a request. An answer counts if it has the id of the request under way: an
+// answer from an earlier session may come after its end.
+type requestID struct {
 	epoch int // set when a session is heard of, cleared when it expires; 0 without one
 	n     int // counts the requests, and never goes back
 }
@@ -108,8 +108,8 @@ type (
 		Data  string
 		Reply actors.Reply[error]
 	}
-	// Insist is the command to replace a node that stands at the path without a wait. It
-	// means nothing once Joined was emitted: our own node stands then.
+	// Insist is the command to replace a node that stands at the path without a wait. It is ignored
+	// once Joined was emitted: our own node stands then.
 	Insist struct{}
 	// heard is an event of the session.
 	heard struct{ session.Event }
@@ -122,25 +122,25 @@ type (
 		err   error
 	}
 	created struct { // answers create and takeOver
-		turn
+		requestID
 		czxid   int64
 		version int32
 	}
 	done struct { // answers makeParent and withdraw
-		turn
+		requestID
 		other bool // of withdraw: a node of another session stood at the path
 	}
 	looked struct { // answers look
-		turn
+		requestID
 		Sight
 	}
 	stored struct { // answers store
-		turn
-		ghost   // of the node that was written to, which may not be the one that was meant
+		requestID
+		ghost   // of the node that was written to, which may not be the node that was meant
 		version int32
 	}
 	failed struct { // answers any request
-		turn
+		requestID
 		err error
 	}
 	patient struct{ n int } // answers wait
@@ -167,29 +167,29 @@ type Effect interface{ effect() }
 type (
 	// create creates our node with version birth, and fails if any node stands.
 	create struct {
-		turn
+		requestID
 		data string
 	}
 	// makeParent creates the parent with all its ancestors. It succeeds if they exist.
-	makeParent struct{ turn }
+	makeParent struct{ requestID }
 	look       struct {
-		turn
+		requestID
 		sync bool // read after a sync, to see what the leader has committed
 	}
 	takeOver struct { // delete the node at its version and create ours, in one transaction
-		turn
+		requestID
 		version int32
 		data    string
 	}
 	// store writes to the node that has the version, whosever it is: the server compares
 	// nothing else.
 	store struct {
-		turn
+		requestID
 		version int32
 		data    string
 	}
 	withdraw struct { // delete the node if the session owns it, and repeat that until it is gone
-		turn
+		requestID
 		session int64
 	}
 	follow struct{ epoch int } // answered by any number of saw, and by blind
@@ -225,7 +225,7 @@ type waiter struct {
 // A Machine keeps one node.
 type Machine struct {
 	// How a conflict ends.
-	conflictAfter time.Duration // how long to wait for another session's node; 0 is twice the session's timeout; constant
+	conflictAfter time.Duration // the wait for another session's node; 0 is twice the session's timeout; constant
 	takeOver      bool          // replace the node after the wait; set by options or Insist, cleared by Joined
 	atOnce        bool          // do not wait, and replace a persistent node too; set and cleared with takeOver
 
@@ -236,13 +236,14 @@ type Machine struct {
 	waiters []waiter // the updates without a reply, oldest first; their revisions are above stored
 
 	// The session.
-	turn    turn          // of the newest request
-	session int64         // the id of the session; set with turn.epoch, and kept until the next
+	request requestID     // of the newest request
+	session int64         // the id of the session; set with request.epoch, and kept until the next
 	timeout time.Duration // set with session
 	stalled bool          // set when a request failed because its session is over; cleared by the next session
 	offline bool          // set while the session is suspended; a request made then could arrive when it is wrong
 
-	// The request under way. These are set by ask; only asked is cleared, by the answer and by the expiry.
+	// The request under way. These are set by ask; only asked is cleared, by the answer and by the
+	// expiry.
 	asked   asked  // nothing if no request is under way
 	sending int    // the value of rev when it was made: that revision is stored if it succeeds
 	sent    string // the value of data when it was made, which it writes unless it marks: then the node's own data
@@ -251,7 +252,7 @@ type Machine struct {
 	// The node that stands at the path.
 	seen   Sight // set by the watch and by answers; cleared by the expiry, which deletes our node
 	doubt  bool  // set when seen may be wrong: after Resumed, and after an unknown outcome; cleared by a look
-	orphan bool  // set when create found no parent; cleared when the parent's creation is answered, or by another failure
+	orphan bool  // set when create found no parent; cleared when its creation is answered, or by another failure
 
 	// The events that were emitted.
 	joined    bool // set by Joined, cleared by Gone; while set, our node stood when it was last seen
@@ -275,7 +276,7 @@ type Machine struct {
 
 func (m Machine) String() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%v(epoch=%d", m.asked, m.turn.epoch)
+	fmt.Fprintf(&b, "%v(epoch=%d", m.asked, m.request.epoch)
 	if m.seen.Exists {
 		fmt.Fprintf(&b, " %v", m.seen)
 	}
@@ -316,7 +317,7 @@ func (m Machine) Step(in Input, out *Effects) Machine {
 		}
 		return m
 	}
-	s := stepper{Machine: m, out: out}
+	s := turn{Machine: m, out: out}
 	s.take(in)
 	if !s.ended {
 		s.advance()
@@ -324,18 +325,18 @@ func (m Machine) Step(in Input, out *Effects) Machine {
 	return s.Machine
 }
 
-// A stepper is a machine during a step, with the accumulator of its effects.
-type stepper struct {
+// A turn is a machine during a step, with the accumulator of its effects.
+type turn struct {
 	Machine
 	out *Effects
 }
 
-func (m *stepper) do(e Effect)      { m.out.Do = append(m.out.Do, e) }
-func (m *stepper) emit(event Event) { m.out.Emit = append(m.out.Emit, event) }
+func (m *turn) do(e Effect)      { m.out.Do = append(m.out.Do, e) }
+func (m *turn) emit(event Event) { m.out.Emit = append(m.out.Emit, event) }
 
 // take enters the input into the state. Answers to any but the request under way are
 // ignored.
-func (m *stepper) take(in Input) {
+func (m *turn) take(in Input) {
 	switch in := in.(type) {
 	case Leave:
 		m.leave(in.Why)
@@ -350,11 +351,11 @@ func (m *stepper) take(in Input) {
 	case heard:
 		m.heard(in.Event)
 	case saw:
-		if in.epoch == m.turn.epoch {
+		if in.epoch == m.request.epoch {
 			m.seen = in.Sight
 		}
 	case blind:
-		if in.epoch == m.turn.epoch && !client.Over(in.err) {
+		if in.epoch == m.request.epoch && !client.Over(in.err) {
 			m.leave(in.err)
 		}
 	case patient:
@@ -362,37 +363,37 @@ func (m *stepper) take(in Input) {
 			m.impatient = true
 		}
 	case created:
-		if m.answered(in.turn) {
+		if m.answered(in.requestID) {
 			m.asked = nothing
 			m.seen = Sight{Exists: true, Owner: m.session, Czxid: in.czxid, Version: in.version, Data: m.sent}
 			m.confirm(m.sending)
 		}
 	case done:
-		if m.answered(in.turn) {
+		if m.answered(in.requestID) {
 			m.done(in.other)
 		}
 	case looked:
-		if m.answered(in.turn) {
+		if m.answered(in.requestID) {
 			m.looked(in.Sight)
 		}
 	case stored:
-		if m.answered(in.turn) {
+		if m.answered(in.requestID) {
 			m.wrote(in)
 		}
 	case failed:
-		if m.answered(in.turn) {
+		if m.answered(in.requestID) {
 			m.fail(in.err)
 		}
 	}
 }
 
-// heard follows an event of the session. A session begins only when none is known: an
-// Expired for the one before has come first.
-func (m *stepper) heard(ev session.Event) {
+// heard follows an event of the session. A session begins only when none is known: an Expired for
+// the session before has come first.
+func (m *turn) heard(ev session.Event) {
 	switch ev := ev.(type) {
 	case session.Connected:
-		if m.turn.epoch == 0 {
-			m.turn.epoch, m.session, m.timeout = ev.Epoch, ev.ID, ev.Timeout
+		if m.request.epoch == 0 {
+			m.request.epoch, m.session, m.timeout = ev.Epoch, ev.ID, ev.Timeout
 			m.stalled = false
 		}
 	case session.Suspended:
@@ -405,7 +406,7 @@ func (m *stepper) heard(ev session.Event) {
 		m.offline, m.doubt = false, true
 		m.waiting, m.impatient = 0, false // the servers let ghosts live longer while they cannot be reached
 	case session.Expired:
-		if ev.Epoch == m.turn.epoch {
+		if ev.Epoch == m.request.epoch {
 			m.expire()
 		}
 	case session.Closed:
@@ -416,11 +417,11 @@ func (m *stepper) heard(ev session.Event) {
 	}
 }
 
-// answered reports whether t is the request under way.
-func (m *stepper) answered(t turn) bool { return t == m.turn && m.asked != nothing }
+// answered reports whether id belongs to the request under way.
+func (m *turn) answered(id requestID) bool { return id == m.request && m.asked != nothing }
 
 // done follows makeParent, or withdraw, which is the last request.
-func (m *stepper) done(other bool) {
+func (m *turn) done(other bool) {
 	if m.asked == withdrawing {
 		m.seen, m.stood = Sight{}, m.stood && !other
 		m.end()
@@ -431,7 +432,7 @@ func (m *stepper) done(other bool) {
 // looked follows a read. Only a read after a sync decides a conflict: a server that lags
 // behind could show a node that is gone. The conflict is decided if the read shows the very
 // ghost that was waited for.
-func (m *stepper) looked(s Sight) {
+func (m *turn) looked(s Sight) {
 	confirmed := m.asked == confirming
 	m.asked, m.doubt = nothing, false
 	m.seen = s
@@ -459,9 +460,9 @@ func (m Machine) duplicate() error {
 	return err
 }
 
-// wrote follows a write to the node at the path. The version says only that the node was
-// changed as often as the one that was meant: if it is another one, the machine looks again.
-func (m *stepper) wrote(in stored) {
+// wrote follows a write to the node at the path. The version says only that the node was changed as
+// often as the node that was meant: if it is another node, the machine looks again.
+func (m *turn) wrote(in stored) {
 	was := m.asked
 	m.asked = nothing
 	if in.owner != m.aim.Owner || m.aim.Czxid != 0 && in.czxid != m.aim.Czxid {
@@ -479,18 +480,18 @@ func (m *stepper) wrote(in stored) {
 		m.mark(m.sent)
 	default:
 		m.ask(taking)
-		m.do(takeOver{m.turn, in.version, m.data})
+		m.do(takeOver{m.request, in.version, m.data})
 	}
 }
 
 // confirm answers the updates up to rev, whose data is known to have been stored.
-func (m *stepper) confirm(rev int) {
+func (m *turn) confirm(rev int) {
 	m.stored = max(m.stored, rev)
 	m.give(m.stored, nil)
 }
 
 // give answers the updates up to rev, which are the oldest, with err.
-func (m *stepper) give(rev int, err error) {
+func (m *turn) give(rev int, err error) {
 	var replies []actors.Reply[error]
 	for len(m.waiters) > 0 && m.waiters[0].rev <= rev {
 		replies = append(replies, m.waiters[0].reply)
@@ -504,7 +505,7 @@ func (m *stepper) give(rev int, err error) {
 // fail follows a request that was not done, or may not have been. An error that says
 // nothing about the node sets doubt, so that a look comes next. The node is given up only
 // for an error that would come again.
-func (m *stepper) fail(err error) {
+func (m *turn) fail(err error) {
 	was := m.asked
 	m.asked, m.orphan = nothing, false
 	switch {
@@ -534,7 +535,7 @@ func (m *stepper) fail(err error) {
 
 // refuse answers an update that the server does not accept, and stops to try it. A newer
 // update is tried next.
-func (m *stepper) refuse(err error) {
+func (m *turn) refuse(err error) {
 	if m.rev == m.sending {
 		m.data, m.stored = m.aim.Data, m.rev
 	}
@@ -542,7 +543,7 @@ func (m *stepper) refuse(err error) {
 }
 
 // leave gives the node up. The first reason counts.
-func (m *stepper) leave(why error) {
+func (m *turn) leave(why error) {
 	if !m.leaving {
 		m.leaving, m.stood, m.why = true, m.joined, why
 	}
@@ -550,17 +551,17 @@ func (m *stepper) leave(why error) {
 
 // expire forgets the session, and all that was known of the path through it. The server
 // has deleted our node.
-func (m *stepper) expire() {
-	m.turn.epoch, m.asked, m.seen, m.doubt, m.orphan, m.offline = 0, nothing, Sight{}, false, false, false
+func (m *turn) expire() {
+	m.request.epoch, m.asked, m.seen, m.doubt, m.orphan, m.offline = 0, nothing, Sight{}, false, false, false
 	m.forget()
 	m.gone(session.ErrExpired)
 }
 
 // forget ends the wait for a ghost, and forgets which it was.
-func (m *stepper) forget() { m.ghost, m.waiting, m.impatient, m.barred = ghost{}, 0, false, nil }
+func (m *turn) forget() { m.ghost, m.waiting, m.impatient, m.barred = ghost{}, 0, false, nil }
 
 // gone emits Gone if Joined was emitted. While the node is given up, Left says it all.
-func (m *stepper) gone(why error) {
+func (m *turn) gone(why error) {
 	if m.joined {
 		m.joined, m.suspended = false, false
 		if !m.leaving {
@@ -579,42 +580,42 @@ func (m Machine) foreign() bool {
 	return m.seen.Exists && m.seen.Owner != m.session && (!m.seen.Past || m.barred != nil)
 }
 
-// ask enters a request as the one under way, with what its answer is compared with.
-func (m *stepper) ask(a asked) {
+// ask enters a request as the request under way, with the state that its answer is compared with.
+func (m *turn) ask(a asked) {
 	m.asked = a
-	m.turn.n++
+	m.request.n++
 	m.sending, m.sent, m.aim = m.rev, m.data, m.seen
 }
 
 // advance makes the next request, unless one is under way. The order of its cases is the
 // protocol: leaving comes before everything that would keep the node, and doubt before
 // everything that trusts the last sight.
-func (m *stepper) advance() {
+func (m *turn) advance() {
 	switch {
 	case m.asked != nothing:
-	case m.turn.epoch == 0 && m.leaving:
+	case m.request.epoch == 0 && m.leaving:
 		m.end()
-	case m.turn.epoch == 0 || m.stalled: // until a session is heard of
+	case m.request.epoch == 0 || m.stalled: // until a session is heard of
 	case m.leaving && (m.doubt || m.own()):
 		m.ask(withdrawing)
-		m.do(withdraw{m.turn, m.session})
+		m.do(withdraw{m.request, m.session})
 	case m.leaving:
 		m.stood = m.stood && !m.seen.Exists
 		m.end()
 	case m.offline: // and goes on after Resumed, which sets doubt
 	case m.doubt:
 		m.ask(looking)
-		m.do(look{m.turn, false})
+		m.do(look{m.request, false})
 	case !m.seen.Exists:
 		m.gone(ErrNodeDeleted)
 		if m.orphan {
 			m.ask(making)
-			m.do(makeParent{m.turn})
+			m.do(makeParent{m.request})
 			break
 		}
 		m.ask(creating)
-		m.do(create{m.turn, m.data})
-		m.do(follow{m.turn.epoch})
+		m.do(create{m.request, m.data})
+		m.do(follow{m.request.epoch})
 	case m.own():
 		m.keep()
 	case !m.foreign(): // our own ghost is replaced at once
@@ -628,13 +629,13 @@ func (m *stepper) advance() {
 	}
 }
 
-// keep emits what our node's sight implies, and stores newer data in it.
-func (m *stepper) keep() {
+// keep emits the events that our node's sight implies, and stores newer data in it.
+func (m *turn) keep() {
 	if !m.joined {
 		m.joined = true
 		m.forget()
 		m.takeOver, m.atOnce = false, false // a later owner of the name has come after us, and keeps it
-		m.emit(Joined{})
+		m.emit(Joined{m.request.epoch})
 	}
 	if m.suspended {
 		m.suspended = false
@@ -646,22 +647,22 @@ func (m *stepper) keep() {
 		return
 	}
 	m.ask(setting)
-	m.do(store{m.turn, m.seen.Version, m.data})
+	m.do(store{m.request, m.seen.Version, m.data})
 }
 
 // mark begins to take over the node that was seen. Its version does not identify it: a newer
 // node may have the same. So the machine first writes to it, with the data that it has. The
 // answer says which node was written to. The version that the deletion names then is above
 // birth, and no node that is created in between begins with it.
-func (m *stepper) mark(data string) {
+func (m *turn) mark(data string) {
 	m.ask(marking)
 	m.sent = data
-	m.do(store{m.turn, m.seen.Version, data})
+	m.do(store{m.request, m.seen.Version, data})
 }
 
 // conflict waits for the node of another session to go. When the wait is over, it makes
 // sure that the node still stands, before looked decides.
-func (m *stepper) conflict() {
+func (m *turn) conflict() {
 	if m.seen.ghost() != m.ghost {
 		m.forget()
 		m.ghost = m.seen.ghost()
@@ -671,7 +672,7 @@ func (m *stepper) conflict() {
 		m.mark(m.seen.Data)
 	case m.waited():
 		m.ask(confirming)
-		m.do(look{m.turn, true})
+		m.do(look{m.request, true})
 	case m.waiting == 0:
 		m.wait()
 	}
@@ -682,7 +683,7 @@ func (m *stepper) conflict() {
 func (m Machine) waited() bool { return m.impatient || m.atOnce || m.seen.Owner == 0 }
 
 // wait starts the timer that ends the wait for a ghost.
-func (m *stepper) wait() {
+func (m *turn) wait() {
 	m.waits++
 	m.waiting = m.waits
 	long := m.conflictAfter
@@ -698,11 +699,11 @@ func (m Machine) Joined() bool { return m.joined }
 // Suspended reports whether Suspended was emitted, and neither Resumed nor Gone after it.
 func (m Machine) Suspended() bool { return m.suspended }
 
-// Stood reports, after the end, whether the node stood when the machine began to leave. It
-// is false if another session's node was found in its place.
+// Stood reports, after the end, whether the node stood when the machine began to leave. It is false
+// if another session's node was found in its place.
 func (m Machine) Stood() bool { return m.stood }
 
-// Err returns why the node was given up. It is nil before the end, and if a caller asked.
+// Err returns why the node was given up; nil before the end, and after [Leave].
 func (m Machine) Err() error {
 	if !m.ended {
 		return nil
@@ -710,8 +711,7 @@ func (m Machine) Err() error {
 	return m.why
 }
 
-// Undeleted returns why the server refused to delete the node. It is nil if the node is
-// gone.
+// Undeleted returns why the server refused to delete the node; nil if it is deleted.
 func (m Machine) Undeleted() error { return m.undeleted }
 
 // Reason returns the error for a command that comes too late: [Machine.Err], or [ErrLeft].
@@ -723,7 +723,7 @@ func (m Machine) Reason() error {
 }
 
 // end emits the last event, and answers every update that is not stored.
-func (m *stepper) end() {
+func (m *turn) end() {
 	m.ended = true
 	m.give(m.rev, m.Reason())
 	m.emit(Left{m.why})

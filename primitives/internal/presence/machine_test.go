@@ -17,13 +17,13 @@ import (
 func alphabet(m Machine) []Input {
 	ins := []Input{
 		Leave{},
-		heard{session.Connected{Epoch: m.turn.epoch + 1, ID: 1, Timeout: time.Second}},
+		heard{session.Connected{Epoch: m.request.epoch + 1, ID: 1, Timeout: time.Second}},
 		heard{session.Suspended{}},
 		heard{session.Resumed{}},
-		heard{session.Expired{Epoch: m.turn.epoch}},
+		heard{session.Expired{Epoch: m.request.epoch}},
 		heard{session.Closed{}},
-		blind{m.turn.epoch, session.ErrNoAuth},
-		blind{m.turn.epoch, session.ErrExpired},
+		blind{m.request.epoch, session.ErrNoAuth},
+		blind{m.request.epoch, session.ErrExpired},
 		patient{m.waits},
 		patient{m.waits - 1},
 	}
@@ -45,18 +45,18 @@ func alphabet(m Machine) []Input {
 		sights = append(sights[:2:2], sights[3:]...)
 	}
 	for _, s := range sights {
-		ins = append(ins, saw{m.turn.epoch, s}, looked{m.turn, s})
+		ins = append(ins, saw{m.request.epoch, s}, looked{m.request, s})
 	}
-	ins = append(ins, saw{m.turn.epoch - 1, sights[3]}, looked{turn{m.turn.epoch, m.turn.n - 1}, sights[2]})
-	ins = append(ins, done{m.turn, false}, done{m.turn, true}, created{m.turn, 7, 1}, done{turn{m.turn.epoch - 1, m.turn.n}, false})
+	ins = append(ins, saw{m.request.epoch - 1, sights[3]}, looked{requestID{m.request.epoch, m.request.n - 1}, sights[2]})
+	ins = append(ins, done{m.request, false}, done{m.request, true}, created{m.request, 7, 1}, done{requestID{m.request.epoch - 1, m.request.n}, false})
 	for _, g := range []ghost{m.aim.ghost(), {2, 6}} {
-		ins = append(ins, stored{m.turn, g, 1}, stored{m.turn, g, 2})
+		ins = append(ins, stored{m.request, g, 1}, stored{m.request, g, 2})
 	}
 	for _, err := range []error{
 		session.ErrDisconnected, errors.Join(session.ErrUnknownOutcome, session.ErrDisconnected), session.ErrNoNode, session.ErrNodeExists,
 		session.ErrBadVersion, session.ErrNoAuth, session.ErrExpired, session.ErrSessionFull,
 	} {
-		ins = append(ins, failed{m.turn, err})
+		ins = append(ins, failed{m.request, err})
 	}
 	return ins
 }
@@ -93,7 +93,7 @@ type key struct {
 func keyOf(m Machine) key {
 	k := key{
 		asked: m.asked, seen: m.seen, stored: m.stored, sending: m.sending, rev: m.rev, waiters: len(m.waiters), data: m.data, sent: m.sent,
-		online: m.turn.epoch != 0, doubt: m.doubt, stalled: m.stalled, joined: m.joined,
+		online: m.request.epoch != 0, doubt: m.doubt, stalled: m.stalled, joined: m.joined,
 		suspended: m.suspended, waiting: m.waiting != 0, impatient: m.impatient, leaving: m.leaving,
 		orphan: m.orphan, aim: m.aim, offline: m.offline, takeOver: m.takeOver, atOnce: m.atOnce, barred: m.barred != nil, ghost: m.ghost,
 	}
@@ -189,14 +189,14 @@ func TestExhaustion(t *testing.T) {
 						_ = e
 					}
 				}
-				if !harmless && (m.offline || m.turn.epoch == 0) {
+				if !harmless && (m.offline || m.request.epoch == 0) {
 					t.Fatalf("%v, %#v: does %#v without a connection", p.Machine, in, out.Do)
 				}
-				if requests > 1 || requests == 1 && m.asked == nothing || p.asked != nothing && m.asked == p.asked && requests > 0 && p.turn == m.turn {
+				if requests > 1 || requests == 1 && m.asked == nothing || p.asked != nothing && m.asked == p.asked && requests > 0 && p.request == m.request {
 					t.Fatalf("%v, %#v: %v does %#v", p.Machine, in, m, out.Do)
 				}
 				// A connected machine waits for an answer, a ghost, or nothing at all.
-				idle := m.asked == nothing && m.turn.epoch != 0 && !m.stalled && !m.offline && !m.ended
+				idle := m.asked == nothing && m.request.epoch != 0 && !m.stalled && !m.offline && !m.ended
 				stands := m.joined && m.seen.Owner == m.session && m.seen.Data == m.data
 				if idle && !stands && m.waiting == 0 {
 					t.Fatalf("%v, %#v: %v waits for nothing", p.Machine, in, m)
@@ -217,28 +217,28 @@ func TestRows(t *testing.T) {
 	var (
 		leave   = func(Machine) Input { return Leave{} }
 		late    = func(m Machine) Input { return patient{m.waits} }
-		blinds  = func(m Machine) Input { return blind{m.turn.epoch, session.ErrExpired} }
-		hides   = func(m Machine) Input { return blind{m.turn.epoch, session.ErrNoAuth} }
+		blinds  = func(m Machine) Input { return blind{m.request.epoch, session.ErrExpired} }
+		hides   = func(m Machine) Input { return blind{m.request.epoch, session.ErrNoAuth} }
 		early   = func(m Machine) Input { return patient{m.waits - 1} }
 		cut     = func(Machine) Input { return heard{session.Suspended{}} }
 		back    = func(Machine) Input { return heard{session.Resumed{}} }
-		expires = func(m Machine) Input { return heard{session.Expired{Epoch: m.turn.epoch}} }
+		expires = func(m Machine) Input { return heard{session.Expired{Epoch: m.request.epoch}} }
 		anew    = func(m Machine) Input {
-			return heard{session.Connected{Epoch: m.turn.n + 1, ID: 1, Timeout: time.Second}}
+			return heard{session.Connected{Epoch: m.request.n + 1, ID: 1, Timeout: time.Second}}
 		}
-		ok     = func(m Machine) Input { return created{m.turn, 50, birth} }
-		plain  = func(m Machine) Input { return created{turn: m.turn} }
-		did    = func(m Machine) Input { return done{m.turn, false} }
-		other  = func(m Machine) Input { return done{m.turn, true} }
+		ok     = func(m Machine) Input { return created{m.request, 50, birth} }
+		plain  = func(m Machine) Input { return created{requestID: m.request} }
+		did    = func(m Machine) Input { return done{m.request, false} }
+		other  = func(m Machine) Input { return done{m.request, true} }
 		update = func(Machine) Input { return Update{"b", actors.Reply[error]{}} }
 		insist = func(Machine) Input { return Insist{} }
 		same   = func(Machine) Input { return Update{"a", actors.Reply[error]{}} }
 	)
-	fails := func(err error) func(Machine) Input { return func(m Machine) Input { return failed{m.turn, err} } }
-	looks := func(s Sight) func(Machine) Input { return func(m Machine) Input { return looked{m.turn, s} } }
-	sees := func(s Sight) func(Machine) Input { return func(m Machine) Input { return saw{m.turn.epoch, s} } }
+	fails := func(err error) func(Machine) Input { return func(m Machine) Input { return failed{m.request, err} } }
+	looks := func(s Sight) func(Machine) Input { return func(m Machine) Input { return looked{m.request, s} } }
+	sees := func(s Sight) func(Machine) Input { return func(m Machine) Input { return saw{m.request.epoch, s} } }
 	stores := func(s Sight) func(Machine) Input {
-		return func(m Machine) Input { return stored{m.turn, s.ghost(), s.Version + 1} }
+		return func(m Machine) Input { return stored{m.request, s.ghost(), s.Version + 1} }
 	}
 	var (
 		foreign    = Sight{Exists: true, Owner: 2, Czxid: 40, Version: 4}
@@ -260,7 +260,7 @@ func TestRows(t *testing.T) {
 		ins    inputs
 		want   string
 	}{
-		"a warm group":              {Machine{}, inputs{ok}, "[] [{}]"},
+		"a warm group":              {Machine{}, inputs{ok}, "[] [{1}]"},
 		"no group yet":              {Machine{}, inputs{fails(session.ErrNoNode)}, "[makeParent] []"},
 		"it is made":                {Machine{}, inputs{fails(session.ErrNoNode), did}, "[create follow] []"},
 		"a lost create":             {Machine{}, inputs{lost}, "[look] []"},
@@ -268,7 +268,7 @@ func TestRows(t *testing.T) {
 		"is asked again":            {Machine{}, inputs{ok, cut, back, busy}, "[look] []"},
 		"but not for ever":          {Machine{}, inputs{ok, leave, busy}, "[] [{<nil>}]"},
 		"nor is a create forgotten": {Machine{}, inputs{leave, busy}, "[withdraw] []"},
-		"which was done":            {Machine{}, inputs{lost, looks(own)}, "[] [{}]"},
+		"which was done":            {Machine{}, inputs{lost, looks(own)}, "[] [{1}]"},
 		"a ghost of ours":           {Machine{}, inputs{exists, looks(past)}, "[store] []"},
 		"is ours still":             {Machine{}, inputs{exists, looks(past), stores(past)}, "[takeOver] []"},
 		"or a rival's by now":       {Machine{}, inputs{exists, looks(past), stores(foreign)}, "[look] []"},
@@ -367,17 +367,17 @@ func TestRows(t *testing.T) {
 func TestStood(t *testing.T) {
 	m, _ := Machine{data: "a", rev: 1}.after(heard{session.Connected{Epoch: 1, ID: 1, Timeout: time.Second}})
 	early, _ := m.after(Leave{})
-	early, _ = early.after(created{m.turn, 7, birth})
-	m, _ = m.after(created{m.turn, 7, birth})
+	early, _ = early.after(created{m.request, 7, birth})
+	m, _ = m.after(created{m.request, 7, birth})
 	away, _ := m.after(heard{session.Suspended{}})
 	away, _ = away.after(heard{session.Resumed{}})
 	away, _ = away.after(Leave{})
-	away, _ = away.after(looked{away.turn, Sight{Exists: true, Owner: 2}})
+	away, _ = away.after(looked{away.request, Sight{Exists: true, Owner: 2}})
 	check.True(t, !away.Stood() && away.Ended(), "%v", away)
 	m, _ = m.after(Leave{})
-	unseen, _ := m.after(done{m.turn, true})
+	unseen, _ := m.after(done{m.request, true})
 	check.True(t, !unseen.Stood() && unseen.Ended(), "%v", unseen)
-	successor, _ := m.after(done{m.turn, false})
+	successor, _ := m.after(done{m.request, false})
 	check.True(t, successor.Stood() && successor.Ended(), "%v", successor)
 	m, _ = m.after(heard{session.Expired{Epoch: 1}})
 	check.True(t, !early.Stood() && m.Stood() && m.Ended() && m.Err() == nil && errors.Is(m.Reason(), ErrLeft), "%v, %v", early, m)
@@ -386,17 +386,17 @@ func TestStood(t *testing.T) {
 // What the server does not accept is no reason to drop what was asked for later.
 func TestRefusal(t *testing.T) {
 	m, _ := Machine{data: "a", rev: 1}.after(heard{session.Connected{Epoch: 1, ID: 1, Timeout: time.Second}})
-	m, _ = m.after(created{m.turn, 7, birth})
+	m, _ = m.after(created{m.request, 7, birth})
 	m, _ = m.after(Update{"b", actors.Reply[error]{}})
 	m, _ = m.after(Update{"c", actors.Reply[error]{}})
-	m, out := m.after(failed{m.turn, session.ErrTooLarge})
-	check.True(t, len(out.Do) == 2 && len(out.Do[0].(answer).replies) == 1 && out.Do[1] == (store{m.turn, birth, "c"}), "%#v", out.Do)
-	m, _ = m.after(saw{m.turn.epoch, Sight{}}) // that it is gone is no reason to forget what stood there
-	m, out = m.after(failed{m.turn, session.ErrTooLarge})
-	check.True(t, len(out.Do) == 3 && len(out.Do[0].(answer).replies) == 1 && out.Do[1] == (create{m.turn, "a"}) && m.data == "a", "%v: %#v", m, out.Do)
-	m, _ = m.after(created{m.turn, 8, birth})
+	m, out := m.after(failed{m.request, session.ErrTooLarge})
+	check.True(t, len(out.Do) == 2 && len(out.Do[0].(answer).replies) == 1 && out.Do[1] == (store{m.request, birth, "c"}), "%#v", out.Do)
+	m, _ = m.after(saw{m.request.epoch, Sight{}}) // that it is gone is no reason to forget what stood there
+	m, out = m.after(failed{m.request, session.ErrTooLarge})
+	check.True(t, len(out.Do) == 3 && len(out.Do[0].(answer).replies) == 1 && out.Do[1] == (create{m.request, "a"}) && m.data == "a", "%v: %#v", m, out.Do)
+	m, _ = m.after(created{m.request, 8, birth})
 	m, _ = m.after(Update{"d", actors.Reply[error]{}})
-	m, out = m.after(failed{m.turn, session.ErrTooLarge})
+	m, out = m.after(failed{m.request, session.ErrTooLarge})
 	check.True(t, len(out.Do) == 1 && len(m.waiters) == 0 && m.data == "a" && m.asked == nothing, "%v: %#v", m, out.Do)
 }
 
@@ -404,14 +404,14 @@ func TestRefusal(t *testing.T) {
 func TestLeavingConfirmsNoUpdate(t *testing.T) {
 	m, _ := Machine{rev: 1}.after(heard{session.Connected{Epoch: 1, ID: 1, Timeout: time.Second}})
 	for _, in := range []func() Input{
-		func() Input { return created{m.turn, 50, birth} },
+		func() Input { return created{m.request, 50, birth} },
 		func() Input { return Update{} },
 		func() Input { return Leave{} },
-		func() Input { return failed{m.turn, session.ErrUnknownOutcome} },
+		func() Input { return failed{m.request, session.ErrUnknownOutcome} },
 	} {
 		m, _ = m.after(in())
 	}
-	m, out := m.after(done{m.turn, false})
+	m, out := m.after(done{m.request, false})
 	check.True(t, len(out.Do) == 1 && errors.Is(out.Do[0].(answer).err, ErrLeft) && m.Ended(), "%#v; %v", out.Do, m)
 }
 

@@ -38,6 +38,7 @@ var (
 
 	scenarios = []scenario{
 		{name: "alone", who: []Machine{meek}, faults: zkmodel.Faults{Cuts: 2, Expires: 1, Strikes: 1}, updates: 1},
+		{name: "a restore", who: []Machine{meek, bold}, faults: zkmodel.Faults{Restores: 1, Cuts: 1}, updates: 1},
 		{name: "two meek", who: []Machine{meek, meek}, faults: zkmodel.Faults{Cuts: 1, Expires: 1}},
 		{name: "two bold", who: []Machine{bold, bold}, faults: zkmodel.Faults{Cuts: 1}},
 		{name: "two bold, one expires", who: []Machine{bold, bold}, faults: zkmodel.Faults{Cuts: 1, Expires: 1}},
@@ -199,7 +200,7 @@ func (w *world) told(c *contender, in Input, was Machine, did Effects) {
 		switch ev.(type) {
 		case Joined, Resumed:
 			c.ever = true
-			if id := c.Session(); !c.stood && id.Epoch() != 0 && id.Epoch() == c.M.turn.epoch && !slices.ContainsFunc(c.Mail, isResumed) {
+			if id := c.Session(); !c.stood && id.Epoch() != 0 && id.Epoch() == c.M.request.epoch && !slices.ContainsFunc(c.Mail, isResumed) {
 				zkmodel.Violate("contender %d: %T, and its node has not stood: %v", c.n, ev, c.M)
 			}
 		case Suspended, Gone, Left:
@@ -208,7 +209,7 @@ func (w *world) told(c *contender, in Input, was Machine, did Effects) {
 	for _, e := range did.Do {
 		w.asks(c, e)
 	}
-	if n := w.Node(namePath); c.M.ended && !was.ended && n != nil && n.Owner != 0 && n.Owner == c.Session().ID() && c.M.turn.epoch == c.Session().Epoch() {
+	if n := w.Node(namePath); c.M.ended && !was.ended && n != nil && n.Owner != 0 && n.Owner == c.Session().ID() && c.M.request.epoch == c.Session().Epoch() {
 		zkmodel.Violate("contender %d leaves a ghost: %v, %+v", c.n, c.M, *n)
 	}
 }

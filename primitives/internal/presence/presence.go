@@ -12,8 +12,8 @@ import (
 
 // A Config says how a conflict with another session's node ends.
 type Config struct {
-	// ConflictAfter is the time that the machine waits for a node of another session to go. The
-	// default is twice the timeout of the session.
+	// ConflictAfter is the time for which the machine waits for the end of another session's node.
+	// The default is twice the timeout of the session.
 	ConflictAfter time.Duration
 
 	// TakeOver replaces that node after the wait. AtOnce replaces it without a wait, and a
@@ -97,13 +97,13 @@ func newNode(s client.Session, path string) *Node {
 	return n
 }
 
-// Begin follows the session for the machine. A session that is closed waits until ended
-// before it ends itself, so that the node is deleted.
+// Begin follows the session for the machine. A session that is closed waits for ended before it
+// ends itself, so that the node is deleted.
 func (n *Node) Begin(tell func(Input), ended <-chan struct{}) {
 	n.owned.Follow(n.session, func(ev session.Event) { tell(heard{ev}) }, ended)
 }
 
-// End gives the path free, and ends the watch and the timer. The machine has ended.
+// End releases the path, and ends the watch and the timer. It is called when the machine has ended.
 func (n *Node) End() {
 	n.registry.mu.Lock()
 	if n.registry.claims[n.path] == n {
@@ -113,35 +113,35 @@ func (n *Node) End() {
 	n.owned.End()
 }
 
-// Perform starts one effect. Answers to requests come late if the server is busy, so that
-// the machine may repeat at once.
+// Perform starts one effect. Answers of a busy server are delayed, so that the machine may repeat a
+// request at once.
 func (n *Node) Perform(e Effect, tell func(Input)) {
-	reply := func(t turn, in Input, err error) {
+	reply := func(id requestID, in Input, err error) {
 		if err != nil {
-			in = failed{t, err}
+			in = failed{id, err}
 		}
 		n.owned.Answer(err, func() { tell(in) })
 	}
 	switch e := e.(type) {
 	case create:
-		n.create(e.turn, e.data, nil, func(in created, err error) { reply(e.turn, in, err) })
+		n.create(e.requestID, e.data, nil, func(in created, err error) { reply(e.requestID, in, err) })
 	case makeParent:
 		dir, _ := znode.Split(n.path)
-		n.registry.makeParent(n.in(e.turn), parent{dir, e.epoch}, func(err error) { reply(e.turn, done{turn: e.turn}, err) })
+		n.registry.makeParent(n.in(e.requestID), parent{dir, e.epoch}, func(err error) { reply(e.requestID, done{requestID: e.requestID}, err) })
 	case look:
-		n.look(e, func(s Sight, err error) { reply(e.turn, looked{e.turn, s}, err) })
+		n.look(e, func(s Sight, err error) { reply(e.requestID, looked{e.requestID, s}, err) })
 	case takeOver:
-		n.create(e.turn, e.data, []session.Op{session.DeleteOp(n.path, e.version)}, func(in created, err error) { reply(e.turn, in, err) })
+		n.create(e.requestID, e.data, []session.Op{session.DeleteOp(n.path, e.version)}, func(in created, err error) { reply(e.requestID, in, err) })
 	case store:
-		n.in(e.turn).Set(n.path, []byte(e.data), e.version, func(stat *session.Stat, err error) {
-			in := stored{turn: e.turn}
+		n.in(e.requestID).Set(n.path, []byte(e.data), e.version, func(stat *session.Stat, err error) {
+			in := stored{requestID: e.requestID}
 			if err == nil {
 				in.ghost, in.version = ghost{stat.EphemeralOwner, stat.Czxid}, stat.Version
 			}
-			reply(e.turn, in, err)
+			reply(e.requestID, in, err)
 		})
 	case withdraw:
-		n.withdraw(e, func(other bool, err error) { reply(e.turn, done{e.turn, other}, err) })
+		n.withdraw(e, func(other bool, err error) { reply(e.requestID, done{e.requestID, other}, err) })
 	case follow:
 		n.follow(e.epoch, tell)
 	case wait:
@@ -153,8 +153,8 @@ func (n *Node) Perform(e Effect, tell func(Input)) {
 	}
 }
 
-// makeParent creates the parent, unless a request for it is under way: its answer is for
-// both then.
+// makeParent creates the parent, unless a request for it is under way, whose answer then serves
+// both.
 func (r *registry) makeParent(requests client.Async, p parent, answer func(error)) {
 	r.mu.Lock()
 	waiting := append(r.making[p], answer)
@@ -174,18 +174,17 @@ func (r *registry) makeParent(requests client.Async, p parent, answer func(error
 	})
 }
 
-// in returns the requests of the turn's epoch: after that session they fail, and never
-// arrive in the next.
-func (n *Node) in(t turn) client.Async { return n.session.Async(t.epoch) }
+// in returns the requests of the epoch: after that session they fail, and never arrive in the next.
+func (n *Node) in(id requestID) client.Async { return n.session.Async(id.epoch) }
 
-// create sends first, the creation, and a write that gives the node the version birth, in
-// one transaction. The write is left out if the data is too large to be sent twice, or if
-// the server refuses it: an ACL may forbid to write to the own node.
-func (n *Node) create(t turn, data string, first []session.Op, tell func(created, error)) {
+// create sends the operations of first, the creation, and a write that gives the node the version
+// birth, in one transaction. The write is left out if the data is too large to be sent twice, or if
+// the server refuses it: an ACL may forbid writes to the own node.
+func (n *Node) create(id requestID, data string, first []session.Op, tell func(created, error)) {
 	plain := append(first, session.CreateOp(n.path, []byte(data), session.Ephemeral))
 	send := func(ops []session.Op, refused func()) {
-		n.in(t).Multi(ops, func(results []session.OpResult, err error) {
-			in := created{turn: t}
+		n.in(id).Multi(ops, func(results []session.OpResult, err error) {
+			in := created{requestID: id}
 			if len(results) > len(plain) {
 				last := results[len(plain)]
 				if client.IsAny(last.Err, session.ErrNoAuth) {
@@ -209,7 +208,7 @@ func (n *Node) create(t turn, data string, first []session.Op, tell func(created
 
 // look reads the node, after a sync if the effect says so.
 func (n *Node) look(e look, tell func(Sight, error)) {
-	requests := n.in(e.turn)
+	requests := n.in(e.requestID)
 	get := func() {
 		requests.Get(n.path, func(data []byte, stat *session.Stat, err error) { tell(n.sight(data, stat), err) })
 	}
@@ -226,7 +225,7 @@ func (n *Node) look(e look, tell func(Sight, error)) {
 	})
 }
 
-// sight returns what a read has found; stat is nil if no node stands.
+// sight returns the sight of a node; stat is nil if none stands.
 func (n *Node) sight(data []byte, stat *session.Stat) Sight {
 	if stat == nil {
 		return Sight{}
@@ -253,14 +252,14 @@ func (n *Node) follow(epoch int, tell func(Input)) {
 	n.owned.Keep(follow{}, sub)
 }
 
-// withdraw deletes the node if the session owns it. The session repeats that until it is
-// confirmed, also after End. It stops when a later handle keeps the path, because that may
-// have taken over this very node. The answer says whether another node was found in its
-// place before the deletion was sent.
+// withdraw deletes the node if the session owns it. The session repeats the deletion until it is
+// confirmed, also after End. It stops when a later handle keeps the path, because that may have
+// taken over this very node. The answer says whether another node was found in its place before the
+// deletion was sent.
 func (n *Node) withdraw(e withdraw, answer func(other bool, err error)) {
 	const certain = 2 // sights of our node: by the read, and by the write that marks it
 	other, found := false, 0
-	n.in(e.turn).Remove(session.Removal{
+	n.in(e.requestID).Remove(session.Removal{
 		Path: n.path, Contested: true,
 		Is: func(stat *session.Stat) bool {
 			if stat.EphemeralOwner != e.session || n.replaced() {

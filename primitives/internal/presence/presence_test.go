@@ -90,7 +90,7 @@ func TestLookBehindALaggingReplica(t *testing.T) {
 		w.Apply(zkmodel.Action{Kind: "lag"})
 		w.SetData(namePath, "new")
 		var seen Sight
-		n.look(look{turn{1, 1}, sync}, func(s Sight, _ error) { seen = s })
+		n.look(look{requestID{1, 1}, sync}, func(s Sight, _ error) { seen = s })
 		run(w, 0, 2)
 		check.True(t, (seen.Data == "new") == sync && seen.Exists, "sync=%v: %+v", sync, seen)
 	}
@@ -189,13 +189,13 @@ func TestCreation(t *testing.T) {
 		ops     []int // of each transaction
 		want    Input
 	}{
-		{what: "both", effect: create{turn: turn{3, 1}}, ops: []int{2}, want: created{turn{3, 1}, 7, 1}},
-		{what: "too large", fits: session.ErrTooLarge, effect: create{turn: turn{3, 1}}, ops: []int{1}, want: created{turn: turn{3, 1}}},
-		{what: "no permission to write", refused: []error{session.ErrNoAuth}, effect: create{turn: turn{3, 1}}, ops: []int{2, 1}, want: created{turn: turn{3, 1}}},
-		{what: "no permission to write, and none to create", refused: []error{session.ErrNoAuth, broken}, effect: create{turn: turn{3, 1}}, ops: []int{2, 1}, want: failed{turn{3, 1}, broken}},
-		{what: "refused", refused: []error{broken}, effect: create{turn: turn{3, 1}}, ops: []int{2}, want: failed{turn{3, 1}, broken}},
-		{what: "in the place of another", effect: takeOver{turn: turn{3, 1}}, ops: []int{3}, want: created{turn{3, 1}, 7, 1}},
-		{what: "in the place of another, no permission to write", refused: []error{session.ErrNoAuth}, effect: takeOver{turn: turn{3, 1}}, ops: []int{3, 2}, want: created{turn: turn{3, 1}}},
+		{what: "both", effect: create{requestID: requestID{3, 1}}, ops: []int{2}, want: created{requestID{3, 1}, 7, 1}},
+		{what: "too large", fits: session.ErrTooLarge, effect: create{requestID: requestID{3, 1}}, ops: []int{1}, want: created{requestID: requestID{3, 1}}},
+		{what: "no permission to write", refused: []error{session.ErrNoAuth}, effect: create{requestID: requestID{3, 1}}, ops: []int{2, 1}, want: created{requestID: requestID{3, 1}}},
+		{what: "no permission to write, and none to create", refused: []error{session.ErrNoAuth, broken}, effect: create{requestID: requestID{3, 1}}, ops: []int{2, 1}, want: failed{requestID{3, 1}, broken}},
+		{what: "refused", refused: []error{broken}, effect: create{requestID: requestID{3, 1}}, ops: []int{2}, want: failed{requestID{3, 1}, broken}},
+		{what: "in the place of another", effect: takeOver{requestID: requestID{3, 1}}, ops: []int{3}, want: created{requestID{3, 1}, 7, 1}},
+		{what: "in the place of another, no permission to write", refused: []error{session.ErrNoAuth}, effect: takeOver{requestID: requestID{3, 1}}, ops: []int{3, 2}, want: created{requestID: requestID{3, 1}}},
 	} {
 		s := newScripted(row.refused...)
 		s.fits = row.fits
@@ -216,8 +216,8 @@ func TestLookNeedsItsSync(t *testing.T) {
 	broken := errors.New("broken")
 	s := newScripted(broken)
 	var told []Input
-	newNode(s, namePath).Perform(look{turn{1, 1}, true}, func(in Input) { told = append(told, in) })
-	check.EqualSlices(t, told, []Input{failed{turn{1, 1}, broken}})
+	newNode(s, namePath).Perform(look{requestID{1, 1}, true}, func(in Input) { told = append(told, in) })
+	check.EqualSlices(t, told, []Input{failed{requestID{1, 1}, broken}})
 	check.Equal(t, s.answer.gets, 0)
 }
 
@@ -226,10 +226,10 @@ func TestLookNeedsItsSync(t *testing.T) {
 func TestBusyAnswersComeLate(t *testing.T) {
 	s := newScripted(session.ErrBusy)
 	var told []Input
-	newNode(s, namePath).Perform(look{turn: turn{1, 1}}, func(in Input) { told = append(told, in) })
+	newNode(s, namePath).Perform(look{requestID: requestID{1, 1}}, func(in Input) { told = append(told, in) })
 	check.Len(t, told, 0)
 	s.world.Apply(zkmodel.Action{Kind: "timer"})
-	check.EqualSlices(t, told, []Input{failed{turn{1, 1}, session.ErrBusy}})
+	check.EqualSlices(t, told, []Input{failed{requestID{1, 1}, session.ErrBusy}})
 }
 
 // TestFollowing: one watch in each epoch, and none after the end.
@@ -255,8 +255,8 @@ func TestFollowing(t *testing.T) {
 	check.True(t, second.cancelled, "the watch goes on after the end")
 }
 
-// TestSessionWaits: a session that is closed waits until the node was removed, but for nothing after
-// the end.
+// TestSessionWaits: a session that is closed waits until the node was removed, but for nothing
+// after the end.
 func TestSessionWaits(t *testing.T) {
 	s := newScripted()
 	n := newNode(s, namePath)
@@ -275,16 +275,16 @@ func TestParentOfEachEpoch(t *testing.T) {
 	n := newNode(s, namePath)
 	var told []Input
 	ask := func(epoch int) {
-		n.Perform(makeParent{turn{epoch, 1}}, func(in Input) { told = append(told, in) })
+		n.Perform(makeParent{requestID{epoch, 1}}, func(in Input) { told = append(told, in) })
 	}
 	ask(1)
 	ask(1)
 	ask(2)
 	check.Len(t, s.answer.parents, 2) // one for both of the first epoch
 	s.answer.parents[1](true, nil)
-	check.EqualSlices(t, told, []Input{done{turn: turn{2, 1}}})
+	check.EqualSlices(t, told, []Input{done{requestID: requestID{2, 1}}})
 	s.answer.parents[0](false, session.ErrExpired)
-	check.EqualSlices(t, told[1:], []Input{failed{turn{1, 1}, session.ErrExpired}, failed{turn{1, 1}, session.ErrExpired}})
+	check.EqualSlices(t, told[1:], []Input{failed{requestID{1, 1}, session.ErrExpired}, failed{requestID{1, 1}, session.ErrExpired}})
 	ask(1)
 	check.Len(t, s.answer.parents, 3)
 }

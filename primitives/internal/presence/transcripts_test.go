@@ -99,19 +99,19 @@ func parseInput(m Machine, d *datadriven.TestData) (Input, error) {
 	case "resumed":
 		return heard{session.Resumed{}}, nil
 	case "expired":
-		return heard{session.Expired{Epoch: m.turn.epoch}}, nil
+		return heard{session.Expired{Epoch: m.request.epoch}}, nil
 	case "closed":
 		return heard{session.Closed{}}, nil
 	case "saw":
-		return saw{m.turn.epoch, s}, nil
+		return saw{m.request.epoch, s}, nil
 	case "looked":
-		return looked{m.turn, s}, nil
+		return looked{m.request, s}, nil
 	case "created":
-		return created{m.turn, s.Czxid, birth}, nil
+		return created{m.request, s.Czxid, birth}, nil
 	case "stored":
-		return stored{m.turn, s.ghost(), s.Version}, nil
+		return stored{m.request, s.ghost(), s.Version}, nil
 	case "done":
-		return done{m.turn, word == "other"}, nil
+		return done{m.request, word == "other"}, nil
 	case "patient":
 		return patient{m.waits}, nil
 	case "failed":
@@ -122,7 +122,7 @@ func parseInput(m Machine, d *datadriven.TestData) (Input, error) {
 		if err == nil {
 			return nil, errors.New("failed for what?")
 		}
-		return failed{m.turn, err}, nil
+		return failed{m.request, err}, nil
 	}
 	return nil, fmt.Errorf("unknown input %s", d.Cmd)
 }

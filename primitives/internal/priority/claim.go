@@ -10,8 +10,7 @@ import (
 	"github.com/zkactors/zkactors/session"
 )
 
-// This file claims a lock with priorities, as the pure rules of package
-// claim:
+// This file has the claims of a lock with priorities, as pure rules for package claim:
 //
 //	none holds ────── a reader claims ───► readers hold ── the last one leaves ─┐
 //	  │     ▲                                   │  ▲                            │
@@ -20,22 +19,21 @@ import (
 //	  ▼
 //	a writer holds ── it leaves, or turns into a reader ► none holds, or readers hold
 //
-// The holder's node exists while a writer holds, and the readers' nodes below
-// "readers" while readers do. Each transaction that claims fails in the other two
-// states: a writer's deletes "readers", which has to be empty, and creates "holder"; a
-// reader's creates and deletes "holder" on the way.
+// The node "holder" exists while a writer holds, and nodes below "readers" while readers hold. A
+// claim fails in the states in which it is not drawn: a writer's deletes "readers", which has to be
+// empty, and creates "holder"; a reader's creates "holder" and deletes it again.
 
-// A bid is one contender's claim of the lock, as the pure rules of package claim. It
-// is comparable. The version of the path grows with every claim of a writer: while it
-// is that of a claim, no later writer holds.
+// A bid is one contender's claim of the lock, a [claim.Spec]. It is comparable. The version of the
+// path grows with every claim of a writer: while it is the version of a claim, no later writer
+// holds.
 type bid struct {
 	path string
-	node string // the name of the contender; "" for those of a prefix
+	node string // the name of the contender; "" for all with a prefix
 	seen
 }
 
-// isReader reports whether the contender with the name shares. The name tells, also
-// that of a writer that has turned into a reader.
+// isReader reports whether the contender with the name is a reader. A writer that has become a
+// reader has a reader's name.
 func isReader(node string) bool {
 	rank, _ := nodes.ParseRank(node)
 	return rank.Kind == nodes.Read
@@ -53,9 +51,9 @@ func (b bid) claimed() string {
 	return b.holder()
 }
 
-// Take implements [claim.Spec]. A reader checks the version of the path, a writer
-// raises it: so no reader gets in by a list that is older than a writer's claim. The
-// node of a reader is written to, because the answer to that has the zxid.
+// Take implements [claim.Spec]. A reader checks the version of the path, and a writer raises it: so
+// no reader claims by a list that is older than a writer's claim. The reader's node is written to,
+// because the answer to a write has the zxid.
 func (b bid) Take() []session.Op {
 	own := session.CheckOp(b.own(), session.AnyVersion)
 	if isReader(b.node) {
@@ -79,7 +77,8 @@ func (b bid) Refused(_ int, err error) (bid, claim.Verdict) { return b, claim.Ve
 // Evidence implements [claim.Spec].
 func (b bid) Evidence() []string { return []string{b.path, b.claimed()} }
 
-// Judge implements [claim.Spec]. Another's claim makes the transaction fail.
+// Judge implements [claim.Spec]. It need not look for another contender's claim, which makes the
+// transaction fail.
 func (b bid) Judge(found []claim.Found) (bid, claim.Verdict) {
 	path, mine := found[0], found[1]
 	switch {
@@ -94,9 +93,8 @@ func (b bid) Judge(found []claim.Found) (bid, claim.Verdict) {
 	return b, claim.Verdict{Next: claim.Take}
 }
 
-// Resign implements [claim.Spec]. The holder's node has one name for all writers. The
-// version of the path says that it is ours still: it grows before another writer
-// holds.
+// Resign implements [claim.Spec]. All writers' claims have the same name. The version of the path
+// proves that the claim is still ours, because it grows before another writer holds.
 func (b bid) Resign(c claim.Claim) []session.Op {
 	ops := []session.Op{session.DeleteOp(b.own(), session.AnyVersion), session.DeleteOp(b.claimed(), session.AnyVersion)}
 	if isReader(b.node) {
@@ -105,8 +103,8 @@ func (b bid) Resign(c claim.Claim) []session.Op {
 	return append([]session.Op{session.CheckOp(b.path, c.Version)}, ops...)
 }
 
-// Remove implements [claim.Spec]. What contenders of a prefix may have claimed is a
-// reader's or a writer's: both are removed.
+// Remove implements [claim.Spec]. Contenders with a prefix may have claimed as reader or as writer,
+// so both claims are removed.
 func (b bid) Remove(node, prefix string, _ claim.Claim, claimed bool) session.Removal {
 	r := session.Removal{Path: znode.Join(b.path, node)}
 	if node == "" {
@@ -122,8 +120,8 @@ func (b bid) Remove(node, prefix string, _ claim.Claim, claimed bool) session.Re
 	return r
 }
 
-// unclaim returns the removal of the claim of a contender whose name begins so. Another
-// contender does not become the holder unless the version of the path has grown.
+// unclaim returns the removal of the claim of the contender whose name begins with node. The
+// removal guards itself with the version of the path, which grows before another contender holds.
 func (b bid) unclaim(node string) *session.Removal {
 	if isReader(node) {
 		return &session.Removal{Path: b.claimed()}

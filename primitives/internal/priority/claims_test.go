@@ -6,9 +6,9 @@ import (
 	"github.com/zkactors/zkactors/internal/check"
 	"github.com/zkactors/zkactors/internal/client"
 	"github.com/zkactors/zkactors/internal/znode"
-	"github.com/zkactors/zkactors/primitives/internal/line"
 	"github.com/zkactors/zkactors/primitives/internal/linemodel"
 	"github.com/zkactors/zkactors/primitives/internal/nodes"
+	"github.com/zkactors/zkactors/primitives/internal/owned"
 	"github.com/zkactors/zkactors/primitives/internal/zkmodel"
 	"github.com/zkactors/zkactors/session"
 )
@@ -46,7 +46,7 @@ func serve(w *zkmodel.World, limit int) (n int) {
 func TestDoubtedClaimOfAnother(t *testing.T) {
 	w, p := claimedBy(theirsPriority)
 	got := int64(-1)
-	p.take(p.Recipe(), w.Sessions[0].Async(0), oursPriority, true, func(zxid int64, _ bool, err error) {
+	p.Take(w.Sessions[0].Async(0), oursPriority, true, func(zxid int64, _ bool, err error) {
 		got = zxid
 		check.True(t, err != nil, "no error")
 	})
@@ -59,11 +59,11 @@ func TestDoubtedClaimOfAnother(t *testing.T) {
 func TestUnclaimOvertaken(t *testing.T) {
 	for before := 0; ; before++ {
 		w, p := claimedBy(oursPriority)
-		p.take(p.Recipe(), w.Sessions[0].Async(0), oursPriority, false, func(_ int64, _ bool, err error) {
+		p.Take(w.Sessions[0].Async(0), oursPriority, false, func(_ int64, _ bool, err error) {
 			check.True(t, err != nil, "claimed twice")
 		})
 		serve(w, most)
-		p.withdraw(p.Recipe(), w.Sessions[0].Async(0), oursPriority, "", func() {})
+		p.Withdraw(w.Sessions[0].Async(0), oursPriority, "", func() {})
 		if serve(w, before) < before {
 			return
 		}
@@ -89,7 +89,7 @@ func TestMarksOvertaken(t *testing.T) {
 	for before := range 3 {
 		w := zkmodel.New(zkmodel.Faults{}, 1, zkmodel.Node{Path: linemodel.Root, Czxid: 1})
 		p, settled := New(w.Sessions[0], linemodel.Root, Options{Kind: nodes.Write}), false
-		p.settle(w.Sessions[0].Async(0), func(exists, _ bool, err error) { settled = exists && err == nil })
+		p.settle(w.Sessions[0].Async(0), func(path *session.Stat, err error) { settled = path != nil && err == nil })
 		serve(w, before)
 		w.SetData(p.path, marker)
 		serve(w, most)
@@ -97,8 +97,8 @@ func TestMarksOvertaken(t *testing.T) {
 
 		w, p = claimedBy(theirsPriority)
 		asked := false
-		r := &line.NewPerformer(w.Sessions[0], p.Recipe()).Recipe
-		p.demand(r, w.Sessions[0].Async(0), theirsPriority, func(marked bool) { asked = marked })
+		timers := &owned.Set{Clock: w.Sessions[0]}
+		p.requestRevoke(timers, w.Sessions[0].Async(0), theirsPriority, func(marked bool) { asked = marked })
 		serve(w, before)
 		w.SetData(p.node(theirsPriority), "written")
 		serve(w, most)
@@ -112,7 +112,7 @@ func TestAnswerOfEarlierAttempt(t *testing.T) {
 	_, p := claimedBy(theirsPriority)
 	p.request(1, oursPriority)
 	p.request(2, theirsPriority)
-	p.asks(1, oursPriority, true)
+	p.recordAsked(1, oursPriority, true)
 	_, before := p.request(2, oursPriority)
 	check.False(t, before, "asked by an attempt that is over")
 }
@@ -133,16 +133,16 @@ func (s server) Multi(ops []session.Op, answer func([]session.OpResult, error)) 
 	answer(results, *s.refuses)
 }
 
-// TestClaimOfTheReader: after a downgrade the claim is the reader's, so that one transaction gives it up, also when
-// an earlier request has done it.
+// TestClaimOfTheReader: after a downgrade the claim is the reader's, so that one transaction gives
+// it up, also when an earlier request has done it.
 func TestClaimOfTheReader(t *testing.T) {
 	const writer, reader = "_c_00000000-0000-0000-0000-000000000000-p1000-write-0000000000", "_c_00000000-0000-0000-0000-000000000000-p1000-read-0000000000"
 	for _, refused := range []error{nil, session.ErrNodeExists} {
 		var refuses error
 		requests, p := server{refuses: &refuses}, New(nil, "/l", Options{})
-		p.take(nil, requests, writer, false, func(_ int64, _ bool, err error) { check.OK(t, err) })
+		p.Take(requests, writer, false, func(_ int64, _ bool, err error) { check.OK(t, err) })
 		refuses = refused
-		p.change(&line.Recipe{Dir: "/l"}, requests, writer, reader, func(err error) { check.OK(t, err) })
+		p.Change(requests, writer, reader, func(err error) { check.OK(t, err) })
 		if c := p.claims.Claim(); !c.Held || c.Node != reader {
 			t.Errorf("%v: %+v", refused, c)
 		}

@@ -1,3 +1,3 @@
 // Package priority is the layout of locks with priorities: the order of the contenders, and the
-// claim of the lock on the server.
+// claim by which a contender holds the lock on the server.
 package priority

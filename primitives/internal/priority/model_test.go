@@ -8,6 +8,7 @@ import (
 
 	"github.com/zkactors/zkactors/internal/client"
 	"github.com/zkactors/zkactors/internal/znode"
+	"github.com/zkactors/zkactors/primitives/internal/contender"
 	"github.com/zkactors/zkactors/primitives/internal/line"
 	"github.com/zkactors/zkactors/primitives/internal/linemodel"
 	"github.com/zkactors/zkactors/primitives/internal/mark"
@@ -63,11 +64,19 @@ func rivalries() []rivalry {
 		{[]rival{w(0), p(w(5))}, true, linemodel.Scenario{Name: "preempted by force, lessened", Sessions: []int{0, 1}, Downgrades: 1, Faults: zkmodel.Faults{Cuts: 1}}},
 		{[]rival{w(0), w(5), r(3)}, false, linemodel.Scenario{Name: "expired", Sessions: []int{0, 1, 2}, Faults: zkmodel.Faults{Cuts: 1, Expires: 1}}},
 		{[]rival{w(0), w(5)}, false, linemodel.Scenario{Name: "late", Sessions: []int{0, 1}, Faults: zkmodel.Faults{Cuts: 2, Lates: 2, Strikes: 1}}},
+		{[]rival{w(0), r(5)}, false, linemodel.Scenario{Name: "restored", Sessions: []int{0, 1}, Faults: zkmodel.Faults{Restores: 1}}},
 		{[]rival{w(0), r(5)}, false, linemodel.Scenario{Name: "in the background", Sessions: []int{0, 1}, Background: true, Faults: zkmodel.Faults{Cuts: 1, Lates: 1, Strikes: 1}}},
 		{[]rival{w(0), p(w(5)), r(3)}, true, linemodel.Scenario{Name: "everything", Sessions: []int{0, 1, 2}, Downgrades: 1, Faults: zkmodel.Faults{Cuts: 3, Expires: 1, Strikes: 2, Crashes: 1, Lates: 2}}},
 		{[]rival{w(0), r(0), p(r(5)), p(w(3))}, true, linemodel.Scenario{Name: "everything, four", Sessions: []int{0, 1, 2, 2}, Downgrades: 1, Faults: zkmodel.Faults{Cuts: 3, Expires: 2, Strikes: 2, Crashes: 1, Lates: 2}}},
 		{[]rival{r(0), p(w(5)), r(3), w(0)}, false, linemodel.Scenario{Name: "everything, asked only", Sessions: []int{0, 1, 0, 2}, Downgrades: 1, Faults: zkmodel.Faults{Cuts: 3, Expires: 2, Strikes: 2, Crashes: 1, Lates: 2}}},
 		{[]rival{w(0), r(5), w(3)}, false, linemodel.Scenario{Name: "lagging followers", Sessions: []int{0, 1, 2}, Faults: zkmodel.Faults{Lags: 2, Cuts: 1, Strikes: 1}}},
+		{[]rival{r(0), w(5)}, false, linemodel.Scenario{
+			Name: "a claim is deleted", Sessions: []int{0, 1}, Faults: zkmodel.Faults{Strikes: 1}, Effort: 2,
+			Nodes: []zkmodel.Node{{Path: linemodel.Root, Czxid: 1, Data: marker}}, Warm: (&Lock{path: linemodel.Root}).hint(),
+			Strikable: func(path string) bool {
+				return strings.Contains(path, readersNode+"/") || strings.HasSuffix(path, holderNode)
+			},
+		}},
 		{[]rival{w(0), p(w(5))}, true, linemodel.Scenario{Name: "a busy server", Sessions: []int{0, 1}, Downgrades: 1, Faults: zkmodel.Faults{Busy: 2, Cuts: 1}}},
 	}
 }
@@ -81,12 +90,25 @@ func sight(w *linemodel.World) (s standing) {
 	return s
 }
 
+// checkGuards checks, when a contender has just been let in, that the guard of no other fails to
+// refuse that it excludes: one that has yet to hear that an operator has deleted its claim.
+func checkGuards(w *linemodel.World, c *linemodel.Contender) {
+	for _, other := range w.All {
+		if other == c || !other.M.Holding() || isReader(c.M.Node()) && isReader(other.M.Node()) {
+			continue
+		}
+		if w.Node(Guard(znode.Join(linemodel.Root, other.M.Node()))) != nil && !w.Restored() {
+			zkmodel.Violate("contender %d is let in while the guard of contender %d passes", c.N, other.N)
+		}
+	}
+}
+
 func (r *rivalry) kind() *linemodel.Kind {
 	claim := func(_ *linemodel.World, node string) string {
-		return (&Lock{path: linemodel.Root}).claimed(nil, node)
+		return (&Lock{path: linemodel.Root}).Claimed(node)
 	}
 	return &linemodel.Kind{
-		Recipe: func(s client.Session, i int) (*line.Recipe, any) {
+		Recipe: func(s client.Session, i int) (*contender.Recipe, any) {
 			opts := Options{Kind: r.rivals[i].kind, Priority: r.rivals[i].priority, Preempt: r.rivals[i].preempt}
 			if r.force {
 				opts.PreemptAfter = time.Second
@@ -94,8 +116,8 @@ func (r *rivalry) kind() *linemodel.Kind {
 			p := New(s, linemodel.Root, opts)
 			return p.Recipe(), p
 		},
-		Sight: func(w *linemodel.World) line.Sight {
-			return line.Sight{Names: w.Children(linemodel.Root), Data: sight(w).String()}
+		Snapshot: func(w *linemodel.World) line.Snapshot {
+			return line.Snapshot{Names: w.Children(linemodel.Root), Data: sight(w).String()}
 		},
 		Preempts: func(i int) bool { return r.rivals[i].preempt },
 		Mark:     markOf, Marked: isMarked, Claim: claim,
@@ -106,6 +128,7 @@ func (r *rivalry) kind() *linemodel.Kind {
 				zkmodel.Violate("contender %d holds what it has not", c.N)
 			}
 			w.CheckToken(c, claimed.Czxid, !isReader(c.M.Node()))
+			checkGuards(w, c)
 		},
 		Check: func(w *linemodel.World, holders []*linemodel.Contender) {
 			w.CheckApart(holders)
@@ -118,7 +141,7 @@ func (r *rivalry) kind() *linemodel.Kind {
 
 // asks checks that the first in line has asked the holder that it watches, and made it leave.
 func (r *rivalry) asks(w *linemodel.World) {
-	sight := line.Sight{Names: w.Children(linemodel.Root), Data: sight(w).String()}
+	sight := line.Snapshot{Names: w.Children(linemodel.Root), Data: sight(w).String()}
 	for _, c := range w.All {
 		if c.Ended() || !c.M.Waiting() {
 			continue
@@ -140,7 +163,9 @@ func (r *rivalry) asks(w *linemodel.World) {
 
 func TestRivalries(t *testing.T) {
 	for _, r := range rivalries() {
-		r.Strikable = func(path string) bool { return path != znode.Join(linemodel.Root, readersNode) }
+		if r.Strikable == nil {
+			r.Strikable = func(path string) bool { return path != znode.Join(linemodel.Root, readersNode) }
+		}
 		t.Run(r.Name, func(t *testing.T) { linemodel.Test(t, r.kind(), &r.Scenario) })
 	}
 }

@@ -15,31 +15,33 @@ import (
 	"github.com/zkactors/zkactors/internal/client"
 	"github.com/zkactors/zkactors/internal/znode"
 	"github.com/zkactors/zkactors/primitives/internal/claim"
+	"github.com/zkactors/zkactors/primitives/internal/contender"
 	"github.com/zkactors/zkactors/primitives/internal/line"
 	"github.com/zkactors/zkactors/primitives/internal/mark"
 	"github.com/zkactors/zkactors/primitives/internal/nodes"
+	"github.com/zkactors/zkactors/primitives/internal/owned"
 	"github.com/zkactors/zkactors/primitives/internal/recipe"
 	"github.com/zkactors/zkactors/session"
 )
 
-// This file has the departures of a lock with priorities from the published recipe. Below the
-// path, which carries the data "priority 1" and in a second line the name of the writer that
-// has held last, there are
+// This file has the departures of a lock with priorities from the published recipe. The data of the
+// path is "priority 1" and, in a second line, the name of the newest writer that held. Below the
+// path there are
 //
 //	_c_<uuid>-p<priority + 1000>-read-<number>     contenders, as long as they wait or hold
 //	_c_<uuid>-p<priority + 1000>-write-<number>
 //	holder                                         the writer that holds has created it; its data is its name
 //	readers/<name of a reader>                     each reader that holds has created one
 //
-// All are ephemeral but for readers, a container. A contender that is first by its list claims,
-// in one transaction that fails while a contender holds that excludes it:
+// All are ephemeral except for readers, a container. A contender that is first by its list claims
+// in one transaction, which fails while a contender holds that excludes it:
 //
 //	writer: check(own) set(path, version) delete(readers), if it has no children; create(holder)
 //	reader: check(own) check(path, version) create(holder) delete(holder) create(readers/own)
 //
-// The version of the path grows with every claim of a writer. While it is the one of our claim,
+// The version of the path grows with every claim of a writer. While it is the version of our claim,
 // holder is ours: a release checks that.
-const marker = "priority 1"
+const marker = nodes.PriorityMark
 
 // Options are the options of a contender.
 type Options struct {
@@ -50,8 +52,8 @@ type Options struct {
 	PreemptAfter time.Duration // remove holders that have not left by then; 0 for never
 }
 
-// A Lock is the knowledge of one handle of a line with priorities. It performs what
-// [line.Hooks] ask for.
+// A Lock has one handle's knowledge of a lock with priorities. It is the parent, the condition and
+// the claim of the handle's recipe.
 type Lock struct {
 	// Constant.
 	session client.Session
@@ -60,144 +62,111 @@ type Lock struct {
 
 	claims claim.Keeper[bid] // of its contenders, one after the other
 
-	mu    sync.Mutex
-	asked map[string]time.Duration // the holders that were asked to leave, and the session's age then, or asking
-	asker int                      // the attempt that asked has entries of; those of an earlier one are dropped
-	seen  seen                     // set by each list, for the claim that follows it
+	mu sync.Mutex
+	// The holders that were asked to leave, each with the session's age at that time, or asking.
+	asked map[string]time.Duration
+
+	// The attempt to which the entries of asked belong; those of an earlier one are dropped.
+	asker int
+
+	seen seen // set by each list, for the claim after it
 }
 
-// A seen is the state of the line as of the newest list.
+// A seen is the part of the newest list that a claim needs.
 type seen struct {
 	version int32 // of the path
-	readers bool  // set if readers exists
+	readers bool  // set if the node "readers" exists
 }
 
-// New returns the Lock of a handle that has read nothing.
+// New returns the Lock of a new handle.
 func New(s client.Session, path string, opts Options) *Lock {
 	return &Lock{session: s, path: path, opts: opts}
 }
 
 // Recipe returns the recipe by which the handle stands in line.
-func (p *Lock) Recipe() *line.Recipe {
-	return &line.Recipe{
+func (p *Lock) Recipe() *contender.Recipe {
+	return &contender.Recipe{
 		Name: "lock", Path: p.path, Dir: p.path, Data: p.opts.Data,
-		Rule: rule{p.opts.Kind, p.opts.Priority, p.opts.Preempt},
-		Hooks: &line.Hooks{
-			Plain: true, Inspect: p.inspect, Make: p.make, Beside: p.beside, Claim: p.take, Claimed: p.claimed,
-			Change: p.change, Ask: p.ask, Withdraw: p.withdraw, Marked: mark.Split,
-		},
+		Rule:      rule{p.opts.Kind, p.opts.Priority, p.opts.Preempt},
+		Revocable: true, Plain: true, Parent: p, Condition: p, Claim: p,
 	}
 }
 
-// Inspect is [line.Hooks] Inspect of the other layouts: it refuses a path with priorities.
-func Inspect(r *line.Recipe, requests client.Async, _ bool, answer func(exists, empty bool, err error)) {
-	requests.Exists(r.Dir, func(stat *session.Stat, err error) {
-		if err != nil || stat == nil || !mayBePriority(int(stat.DataLength)) {
-			answer(stat != nil, stat != nil && stat.DataLength == 0, err)
-			return
-		}
-		requests.Get(r.Dir, func(data []byte, _ *session.Stat, err error) {
-			switch {
-			case errors.Is(err, session.ErrNoNode):
-				answer(false, false, nil)
-			case err == nil && IsPriority(data):
-				answer(false, false, fmt.Errorf("%w: that of locks with priorities", line.ErrLayout))
-			default:
-				answer(true, len(data) == 0, err)
-			}
-		})
-	})
-}
-
-// hint is the path under which the session remembers that this path is one with
-// priorities. It is not a valid path, so no recipe can use it.
+// hint is the name under which the session remembers that this path is one with priorities. It is
+// not a valid path, so no recipe can use it.
 func (p *Lock) hint() string { return p.path + "//" + marker }
 
-// inspect implements [line.Hooks] Inspect. If the session remembers the path, nothing is
-// read: the list of the line reads it anyway.
-func (p *Lock) inspect(_ *line.Recipe, requests client.Async, _ bool, answer func(exists, empty bool, err error)) {
+// Warmth implements [contender.Parent].
+func (p *Lock) Warmth() string { return p.path }
+
+// Inspect implements [contender.Parent]. If the session remembers the path, Inspect reads nothing,
+// because the list of the line reads the path anyway.
+func (p *Lock) Inspect(requests client.Async, _ bool, answer func(parent *session.Stat, err error)) {
 	if p.session.Warm(p.hint()) {
-		answer(true, false, nil)
+		answer(&session.Stat{DataLength: int32(len(marker))}, nil)
 		return
 	}
 	p.settle(requests, answer)
 }
 
-// settle reads whether the path is one with priorities. It marks an empty path that has
-// no contenders of another layout.
-func (p *Lock) settle(requests client.Async, answer func(exists, empty bool, err error)) {
+// settle finds out whether the path is one with priorities. It makes an empty path without
+// contenders of another layout one, by writing the marker.
+func (p *Lock) settle(requests client.Async, answer func(path *session.Stat, err error)) {
 	path := read(requests, p.path)
 	requests.Children(p.path, func(names []string, _ *session.Stat, err error) {
 		switch failed := cmp.Or(path.Err, err); {
 		case errors.Is(failed, session.ErrNoNode):
-			answer(false, false, nil)
+			answer(nil, nil)
 		case failed != nil:
-			answer(false, false, failed)
+			answer(nil, failed)
 		case len(path.Data) > 0:
-			answer(true, false, checkMark(path.Data))
+			answer(path.Stat, checkMark(path.Data))
 		case slices.ContainsFunc(names, IsForeign):
-			answer(false, false, fmt.Errorf("%w: there are contenders", line.ErrLayout))
+			answer(nil, fmt.Errorf("%w: there are contenders", line.ErrLayout))
 		default:
-			p.mark(requests, path.Stat.Version, func(err error) {
+			requests.Set(p.path, []byte(marker), path.Stat.Version, func(marked *session.Stat, err error) {
 				if errors.Is(err, session.ErrBadVersion) {
 					p.settle(requests, answer)
 					return
 				}
-				answer(!errors.Is(err, session.ErrNoNode), false, client.Without(err, session.ErrNoNode))
+				answer(marked, client.Without(err, session.ErrNoNode))
 			})
 		}
 	})
 }
 
-// read reads a node. The result is set by the time that a later request is answered.
+// read reads a node. The result is set when a later request is answered.
 func read(requests client.Async, path string) *claim.Found {
 	f := new(claim.Found)
 	requests.Get(path, func(data []byte, stat *session.Stat, err error) { *f = claim.Found{Data: data, Stat: stat, Err: err} })
 	return f
 }
 
-// IsPriority reports whether the data of a path is that of a lock with priorities.
-func IsPriority(data []byte) bool {
-	first, _, _ := strings.Cut(string(data), "\n")
-	return first == marker
-}
-
-// mayBePriority reports whether data of the length may be that of a lock with priorities.
-func mayBePriority(length int) bool {
-	const named = len(marker) + len("\n_c_00000000-0000-0000-0000-000000000000-p0000-write-0000000000")
-	return length == len(marker) || length >= named
-}
-
-// checkMark returns an error for data that is not of a lock with priorities.
+// checkMark returns an error unless the data is that of a lock with priorities.
 func checkMark(data []byte) error {
-	if !IsPriority(data) {
+	if !nodes.IsPriority(data) {
 		return fmt.Errorf("%w: its node carries data that is not that of a lock with priorities", line.ErrLayout)
 	}
 	return nil
 }
 
-// IsForeign reports whether a name is that of a contender in another layout.
+// IsForeign reports whether a name belongs to a contender of another layout.
 func IsForeign(name string) bool {
 	_, ranked := nodes.ParseRank(name)
 	return !ranked && nodes.IsContender(name)
 }
 
-// mark writes the kind of the lock to an empty path, at the version at which it was read.
-func (p *Lock) mark(requests client.Async, version int32, answer func(error)) {
-	requests.Set(p.path, []byte(marker), version, func(_ *session.Stat, err error) { answer(err) })
-}
-
-// make creates the path. The line inspects it again in any case: other clients may write
-// to it.
-func (p *Lock) make(_ *line.Recipe, requests client.Async, answer func(made bool, err error)) {
+// Make implements [contender.Parent]. It never reports made, so that the path is inspected in any
+// case: other clients may write to it.
+func (p *Lock) Make(requests client.Async, answer func(made bool, err error)) {
 	p.session.SetWarm(p.hint(), false)
 	recipe.MakeContainer(requests, p.path, marker, func(_ bool, err error) { answer(false, err) })
 }
 
-// beside reads which contenders hold, and whether the path is still one with priorities.
-// The requests go out at once, behind the list of the line: the answers are in this
-// order.
-func (p *Lock) beside(r *line.Recipe, requests client.Async, answer func(data string, err error)) {
+// Read implements [contender.Condition]: which contenders hold, and whether the path is still one
+// with priorities. Its requests go out together, behind the list of the line, and are answered in
+// this order.
+func (p *Lock) Read(requests client.Async, answer func(data string, err error)) {
 	path, holder := read(requests, p.path), read(requests, znode.Join(p.path, holderNode))
 	requests.Children(znode.Join(p.path, readersNode), func(names []string, _ *session.Stat, err error) {
 		failed := cmp.Or(path.Err, client.Without(holder.Err, session.ErrNoNode), client.Without(err, session.ErrNoNode))
@@ -207,21 +176,21 @@ func (p *Lock) beside(r *line.Recipe, requests client.Async, answer func(data st
 			return
 		case len(path.Data) == 0: // another client has emptied the path
 			p.session.SetWarm(p.hint(), false)
-			p.settle(requests, func(exists, _ bool, err error) {
+			p.settle(requests, func(path *session.Stat, err error) {
 				switch {
 				case err != nil:
 					answer("", err)
-				case !exists:
+				case path == nil:
 					answer("", session.ErrNoNode)
 				default:
-					p.beside(r, requests, answer)
+					p.Read(requests, answer)
 				}
 			})
 			return
 		}
 		failed = checkMark(path.Data)
 		p.session.SetWarm(p.hint(), failed == nil)
-		sight := standing{Holder: string(holder.Data), Readers: names}
+		sight := standing{Holder: string(holder.Data), Version: path.Stat.Version, Readers: names}
 		if holder.Err == nil && sight.Holder == "" {
 			sight.Holder = holderNode // another client has created it: no contender matches
 		}
@@ -243,15 +212,26 @@ func (p *Lock) bid(node string) bid {
 // node returns the path of a contender.
 func (p *Lock) node(name string) string { return znode.Join(p.path, name) }
 
-// claimed implements [line.Hooks] Claimed: the path of the node that the contender claims.
-func (p *Lock) claimed(_ *line.Recipe, node string) string {
+// Claimed implements [contender.Claim].
+func (p *Lock) Claimed(node string) string {
 	return bid{path: p.path, node: node}.claimed()
 }
 
-// take implements [line.Hooks] Claim. It may be repeated: a claim that was done makes the
-// transaction fail. A reader first creates the directory of the readers, if the list did
-// not show it.
-func (p *Lock) take(_ *line.Recipe, requests client.Async, node string, again bool, answer func(zxid int64, taken bool, err error)) {
+// Guard returns the path of the node whose existence proves that the contender at the path holds;
+// "" for "". For a reader it is its claim, because a writer is granted the lock as soon as an
+// operator has deleted that claim. For a writer it is its own node: all writers' claims have the
+// same name, and no other contender claims while the writer's node stands.
+func Guard(path string) string {
+	dir, node := znode.Split(path)
+	if !isReader(node) {
+		return path
+	}
+	return bid{path: dir, node: node}.claimed()
+}
+
+// Take implements [contender.Claim]. It may be repeated: an executed claim makes the transaction
+// fail. A reader first creates the node "readers", if the list did not show it.
+func (p *Lock) Take(requests client.Async, node string, again bool, answer func(zxid int64, taken bool, err error)) {
 	b := p.bid(node)
 	try := func() { p.claims.Take(requests, b, node, again, answer) }
 	if !isReader(node) || b.readers {
@@ -267,13 +247,16 @@ func (p *Lock) take(_ *line.Recipe, requests client.Async, node string, again bo
 	})
 }
 
-// change implements [line.Hooks] Change: the writer that holds becomes a reader that
-// holds, in one transaction. It begins with the reader's node: if that is there, an earlier change has been done.
-func (p *Lock) change(r *line.Recipe, requests client.Async, from, to string, answer func(error)) {
-	const createsReader, deletesWriter, checksPath, createsClaim = 0, 1, 2, 4 // the operations below
+// Change implements [contender.Preemptible]: the writer that holds becomes a reader that holds, in
+// one transaction. The transaction creates the reader's node first: if it exists, an earlier change
+// was executed.
+func (p *Lock) Change(requests client.Async, from, to string, answer func(error)) {
+	// Indexes of the operations below.
+	const createsReader, deletesWriter, checksPath, createsClaim = 0, 1, 2, 4
+
 	writer, reader := p.bid(from), p.bid(to)
 	held := p.claims.Claim()
-	again := func() { p.change(r, requests, from, to, answer) }
+	again := func() { p.Change(requests, from, to, answer) }
 	try := func(data []byte, version int32, written func()) {
 		requests.Multi([]session.Op{
 			session.CreateOp(p.node(to), data, session.Ephemeral),
@@ -307,16 +290,16 @@ func (p *Lock) change(r *line.Recipe, requests client.Async, from, to string, an
 			answer(err)
 			return
 		}
-		r.Carry(requests, from, try, answer)
+		contender.Carry(requests, p.node(from), p.opts.Data, try, answer)
 	})
 }
 
-// withdraw implements [line.Hooks] Withdraw. The claim goes with its contender.
-func (p *Lock) withdraw(_ *line.Recipe, requests client.Async, node, prefix string, answer func()) {
+// Withdraw implements [contender.Claim]. The claim is deleted with its contender.
+func (p *Lock) Withdraw(requests client.Async, node, prefix string, answer func()) {
 	p.claims.GiveUp(requests, p.bid(node), node, prefix, answer)
 }
 
-// remove removes a contender of another handle, and then its claim, if it has any.
+// remove removes a contender of another handle, and then its claim, if it has one.
 func (p *Lock) remove(requests client.Async, node string, answer func()) {
 	requests.Remove(p.bid(node).Remove(node, "", claim.Claim{}, true), func(error) { answer() })
 }
@@ -324,23 +307,23 @@ func (p *Lock) remove(requests client.Async, node string, answer func()) {
 // Unclaim returns the removal of a contender's claim.
 func (p *Lock) Unclaim(node string) *session.Removal { return p.bid(node).unclaim(node) }
 
-// asking is the entry of a holder whose node is being marked.
+// asking is the entry of a holder to whose node a revoke request is being written.
 const asking = math.MaxInt64
 
-// ask implements [line.Hooks] Ask: it asks a holder to leave, once in each attempt. When
-// PreemptAfter has passed since, it removes the holder.
-func (p *Lock) ask(r *line.Recipe, requests client.Async, attempt int, node string, answer func(overdue bool)) {
+// Ask implements [contender.Preemptible]. It asks a holder to leave, once in each attempt, and
+// removes the holder when PreemptAfter has passed since.
+func (p *Lock) Ask(timers *owned.Set, requests client.Async, attempt int, node string, answer func(overdue bool)) {
 	after := p.opts.PreemptAfter
 	since, before := p.request(attempt, node)
 	switch {
 	case !before:
-		p.demand(r, requests, node, func(marked bool) {
-			p.asks(attempt, node, marked)
+		p.requestRevoke(timers, requests, node, func(marked bool) {
+			p.recordAsked(attempt, node, marked)
 			if !marked || after == 0 {
 				answer(false)
 				return
 			}
-			r.Owned().After(overdue{attempt, node}, after, func() { answer(true) })
+			timers.After(overdue{attempt, node}, after, func() { answer(true) })
 		})
 	case after > 0 && since < asking && p.session.Age()-since >= after:
 		p.remove(requests, node, func() { answer(false) })
@@ -355,8 +338,8 @@ type overdue struct {
 	node    string
 }
 
-// request returns since when a holder has been asked in the attempt. If it was not asked,
-// it is entered as being asked.
+// request returns when a holder was asked in the attempt. If it was not, request enters it as being
+// asked.
 func (p *Lock) request(attempt int, node string) (since time.Duration, before bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -370,9 +353,9 @@ func (p *Lock) request(attempt int, node string) (since time.Duration, before bo
 	return since, before
 }
 
-// asks enters when a holder was asked, or that it could not be: that may be tried again.
-// The entries of holders that must have left are dropped.
-func (p *Lock) asks(attempt int, node string, marked bool) {
+// recordAsked enters the time at which a holder was asked. If it could not be asked, its entry is
+// removed, so that it may be asked again. Entries of holders that must have left are dropped.
+func (p *Lock) recordAsked(attempt int, node string, marked bool) {
 	const many = 64
 	now := p.session.Age()
 	p.mu.Lock()
@@ -389,11 +372,11 @@ func (p *Lock) asks(attempt int, node string, marked bool) {
 	}
 }
 
-// demand writes the mark of revocation, unless it is there. The answer is false if the
-// node is gone, or may not be written.
-func (p *Lock) demand(r *line.Recipe, requests client.Async, node string, answer func(marked bool)) {
+// requestRevoke writes the revoke request into the node, unless there is one. It answers false if
+// the node is gone, or may not be written to.
+func (p *Lock) requestRevoke(timers *owned.Set, requests client.Async, node string, answer func(marked bool)) {
 	path := p.node(node)
-	again := func(err error) { r.Owned().Answer(err, func() { p.demand(r, requests, node, answer) }) }
+	again := func(err error) { timers.Answer(err, func() { p.requestRevoke(timers, requests, node, answer) }) }
 	requests.Get(path, func(data []byte, stat *session.Stat, err error) {
 		own, marked, _ := mark.Split(data)
 		switch {

@@ -4,12 +4,12 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/zkactors/zkactors/internal/znode"
 	"github.com/zkactors/zkactors/primitives/internal/line"
 	"github.com/zkactors/zkactors/primitives/internal/nodes"
-	"github.com/zkactors/zkactors/primitives/internal/recipe"
 )
 
 // This file is the rule of lines with priorities. Contenders are named
@@ -17,52 +17,53 @@ import (
 //	_c_<GUID>-p<priority + 1000, four digits>-read-<number>
 //	_c_<GUID>-p<priority + 1000, four digits>-write-<number>
 //
-// A contender that is first claims a node beside the contenders, or below one of these:
-// see [standing]. A claim is necessary, since a contender of a higher priority may come
-// at any time, and then ranks before the holder.
+// A contender that is first claims the lock by a node beside the contenders: see [standing]. The
+// claim is necessary because a contender of a higher priority may come at any time, and then ranks
+// before the holder.
 
-// A rule is the rule of locks with priorities. Contenders go by priority, and those of
-// the same priority in the order in which they came. A contender waits for those that rank before
-// it and exclude it, as [nodes.Kind.Excludes] says, and for holders that exclude it, however these rank.
+// A rule is the rule of locks with priorities. Contenders rank by priority, and with the same
+// priority in the order in which they came. A contender waits for the contenders that rank before
+// it and exclude it, see [nodes.Kind.Excludes], and for all holders that exclude it.
 type rule struct {
 	Kind     nodes.Kind // read or write
 	Priority int        // from nodes.LowestPriority to nodes.HighestPriority
-	Preempt  bool       // set if the contender, when first, asks holders of lower priority to leave
+	Preempt  bool       // set if the first in line asks holders of lower priority to leave
 }
 
-// A standing says which contenders hold: what a [rule] knows beside the names in line.
+// A standing says which contenders hold. It is the condition of a [rule].
 type standing struct {
 	Holder  string   // the writer that holds; "" if none does
-	Former  string   // the writer that has held last
+	Former  string   // the newest writer that held, or holds
+	Version int32    // of the path, read with Former; grows with every claim of a writer
 	Readers []string // the readers that hold
 }
 
-// String returns the Data of a [line.Sight], which parseStanding reads.
+// String returns the Data of a [line.Snapshot], which parseStanding reads.
 func (s standing) String() string {
-	return strings.Join(append([]string{s.Holder, s.Former}, s.Readers...), "\n")
+	return strings.Join(append([]string{s.Holder, s.Former, strconv.Itoa(int(s.Version))}, s.Readers...), "\n")
 }
 
 // parseStanding reads the result of String.
 func parseStanding(data string) standing {
-	all := strings.SplitN(data, "\n", 3)
+	const fields = 3 // before the readers
+	all := strings.SplitN(data, "\n", fields+1)
 	s := standing{Holder: all[0]}
-	if len(all) > 1 {
-		s.Former = all[1]
+	if len(all) >= fields {
+		version, _ := strconv.ParseInt(all[2], 10, 32)
+		s.Former, s.Version = all[1], int32(version)
 	}
-	if len(all) > 2 {
-		s.Readers = strings.Split(all[2], "\n")
+	if len(all) > fields {
+		s.Readers = strings.Split(all[fields], "\n")
 	}
 	return s
 }
 
-// compareRanks orders two contenders: by priority, and then by number, counted from the
-// reference.
+// compareRanks orders two contenders by priority, and then by number, counted from the reference.
 func compareRanks(reference int32, a, b nodes.Rank) int {
 	return cmp.Or(cmp.Compare(b.Priority, a.Priority), nodes.Compare(reference, a.Contender, b.Contender))
 }
 
-// Ranks returns the contenders among the children, in the order in which they go. Other
-// children are left out.
+// Ranks returns the contenders among the children, in their order. It leaves out other children.
 func Ranks(children []string) []nodes.Rank {
 	var all []nodes.Rank
 	for _, name := range children {
@@ -71,15 +72,14 @@ func Ranks(children []string) []nodes.Rank {
 		}
 	}
 	if len(all) > 0 {
-		// Numbers may overflow: they are compared by their distance from any of them.
+		// Numbers may overflow, so they are compared by their distance from one of them.
 		reference := all[0].Number
 		slices.SortFunc(all, func(a, b nodes.Rank) int { return compareRanks(reference, a, b) })
 	}
 	return all
 }
 
-// Name implements [line.Rule]. Names of higher priority do not sort before those of
-// lower: Line orders them.
+// Name implements [line.Rule]. Names do not sort by priority; [Ranks] orders them.
 func (r rule) Name(guid string) string {
 	kind := "write-"
 	if r.Kind == nodes.Read {
@@ -91,25 +91,15 @@ func (r rule) Name(guid string) string {
 // Prefix implements [line.Rule].
 func (rule) Prefix(guid string) string { return znode.GUIDName(guid, "") }
 
-// Line implements [line.Rule]. Names of other layouts are left out; Locate refuses them.
-func (rule) Line(names []string) []string {
-	return recipe.Map(Ranks(names), func(c nodes.Rank) string { return c.Name })
-}
-
 // Room implements [line.Rule]. The number of children says nothing about priorities.
 func (rule) Room(int, string) bool { return false }
 
-// Lists implements [line.Rule]. Contenders that came later may rank before us.
-func (rule) Lists() bool { return true }
+// Traits implements [line.Rule]. Contenders that came later may rank before us, so every contender
+// lists, and the first in line has to claim. A grant needs no announcement, because its claim is a
+// node.
+func (rule) Traits() line.Traits { return line.Traits{Lists: true, Claims: true} }
 
-// Announces implements [line.Rule]. A claim announces itself: it is a node.
-func (rule) Announces() bool { return false }
-
-// Claims implements [line.Rule]: to be first in line is not to hold, as a contender of a
-// higher priority may come.
-func (rule) Claims() bool { return true }
-
-// Downgrade implements [line.Rule]. The reader keeps the priority too.
+// Downgrade implements [line.Rule]. The reader keeps the priority.
 func (r rule) Downgrade(own string) (line.Rule, string, bool) {
 	if r.Kind != nodes.Write {
 		return r, "", false
@@ -119,74 +109,96 @@ func (r rule) Downgrade(own string) (line.Rule, string, bool) {
 	return r, reader, ok
 }
 
-// Locate implements [line.Rule]. A contender watches the nearest of those that rank
-// before it; the first in line watches a holder. Every contender and claim that it waits
-// for has to go before its turn, so one watch misses nothing.
-func (r rule) Locate(s line.Sight, own, guid string) line.Position {
-	var p line.Position
-	me, _ := nodes.ParseRank(own)
-	prefix, standing := r.Prefix(guid), parseStanding(s.Data)
+// Locate implements [line.Rule]. A contender watches the nearest contender that ranks before it and
+// excludes it; the first in line watches a holder. All that it waits for must be deleted before it
+// is granted the lock, so one watch misses nothing.
+func (r rule) Locate(s line.Snapshot, own, guid string) line.Position {
+	standing := parseStanding(s.Data)
+	slices.Sort(standing.Readers) // so that equal snapshots lead to equal positions
+	l := location{rule: r}
+	l.me, _ = nodes.ParseRank(own)
+	counted := l.rank(s.Names, own, r.Prefix(guid), standing.Readers)
+	l.first = l.ahead.Waits(r.Kind) == 0
+	switch {
+	case standing.Holder != "":
+		l.countHolder(standing.Holder, holderNode, nodes.Write, l.counts(s.Names, standing.Holder))
+	case slices.Contains(s.Names, standing.Former), standing.Former != "" && standing.Version != s.Version:
+		// An operator has deleted its claim. It may hold until it notices that. If it has claimed
+		// since the names were listed, it may have joined since, too.
+		l.countHolder(standing.Former, standing.Former, nodes.Write, l.counts(s.Names, standing.Former))
+	}
+	for i, reader := range standing.Readers {
+		l.countHolder(reader, readersNode+"/"+reader, nodes.Read, counted[i])
+	}
+	l.Ahead = l.ahead.Waits(r.Kind)
+	return l.Position
+}
+
+// A location is a position that is being found.
+type location struct {
+	rule
+	line.Position
+	me    nodes.Rank
+	ahead nodes.Ahead // contenders that rank before us, and other holders
+	first bool        // no contender that ranks before us excludes us
+}
+
+// before reports whether a contender ranks before us, or is our own.
+func (l *location) before(c nodes.Rank) bool { return compareRanks(l.me.Number, l.me, c) >= 0 }
+
+// rank counts the contenders that rank before us, and watches the nearest of them that excludes us.
+// It returns which of the readers that hold are counted by that.
+func (l *location) rank(names []string, own, prefix string, readers []string) (counted []bool) {
+	counted = make([]bool, len(readers))
 	var nearest nodes.Rank
-	for _, name := range s.Names {
-		if name == own {
-			p.Present = true // our node stands
-			continue
-		}
+	for _, name := range names {
 		c, ok := nodes.ParseRank(name)
+		before := ok && l.before(c)
+		if i, holds := slices.BinarySearch(readers, name); holds {
+			counted[i] = before
+		}
 		switch {
+		case name == own:
+			l.Present = true
+		case !ok && nodes.IsContender(name): // it would not wait for us
+			l.Err = line.OtherLayout(name)
 		case !ok:
-			if nodes.IsContender(name) { // it would not wait for us
-				p.Err = line.OtherLayout(name)
-			}
 		case strings.HasPrefix(name, prefix):
-			p.Zombies = append(p.Zombies, name) // of another attempt, or of a lost reply
-		case compareRanks(me.Number, me, c) < 0, !c.Kind.Excludes(r.Kind): // it is behind us, or shares with us
-		default:
-			p.Ahead++
-			if nearest.Name == "" || compareRanks(me.Number, nearest, c) < 0 {
+			l.Zombies = append(l.Zombies, name) // of another attempt, or of a lost reply
+		case before:
+			l.ahead.Add(c.Kind)
+			if c.Kind.Excludes(l.Kind) && (nearest.Name == "" || compareRanks(l.me.Number, nearest, c) < 0) {
 				nearest = c
 			}
 		}
 	}
-	p.Watch.Node = nearest.Name
-	r.mind(&p, s.Names, standing, me)
-	return p
+	l.Watch.Node = nearest.Name
+	return counted
 }
 
-// mind has a contender wait for the holders that exclude it. A holder that stands in line
-// before us is counted already. Our own claim does not count: its contender does not rank
-// behind itself.
-func (r rule) mind(p *line.Position, names []string, standing standing, me nodes.Rank) {
-	first := p.Ahead == 0
-	mind := func(holder, node string) {
-		h, ok := nodes.ParseRank(holder)
-		if !ok || compareRanks(me.Number, me, h) < 0 || !slices.Contains(names, holder) { // else it is counted among those that rank before us
-			p.Ahead++
-			if p.Watch.Node == "" {
-				p.Watch.Node = node
-			}
+// counts reports whether rank has counted a writer that holds. Our own claim does not count.
+func (l *location) counts(names []string, writer string) bool {
+	h, ok := nodes.ParseRank(writer)
+	return ok && l.before(h) && slices.Contains(names, writer)
+}
+
+// countHolder counts a holder of the kind, unless it is counted: we wait for holders that exclude
+// us, however they rank. The first in line watches the node of one of them, and may ask it to
+// leave.
+func (l *location) countHolder(holder, node string, kind nodes.Kind, counted bool) {
+	excludes := kind.Excludes(l.Kind)
+	if !counted {
+		l.ahead.Add(kind)
+		if excludes && l.Watch.Node == "" {
+			l.Watch.Node = node
 		}
-		if r.Preempt && first && ok && h.Priority < me.Priority {
-			p.Ask = append(p.Ask, holder)
-		}
 	}
-	switch {
-	case standing.Holder != "":
-		mind(standing.Holder, holderNode)
-	case slices.Contains(names, standing.Former):
-		// An operator has deleted its claim. It may hold until it notices.
-		mind(standing.Former, standing.Former)
-	}
-	if !nodes.Read.Excludes(r.Kind) {
-		return
-	}
-	slices.Sort(standing.Readers) // so that equal sights lead to equal positions
-	for _, reader := range standing.Readers {
-		mind(reader, readersNode+"/"+reader)
+	if h, ok := nodes.ParseRank(holder); l.Preempt && l.first && ok && excludes && h.Priority < l.me.Priority {
+		l.Ask = append(l.Ask, holder)
 	}
 }
 
-// The nodes that say which contenders hold, below the line.
+// The nodes below the line that show which contenders hold.
 const (
 	holderNode  = nodes.PriorityHolder
 	readersNode = nodes.PriorityReaders

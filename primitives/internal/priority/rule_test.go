@@ -10,6 +10,7 @@ import (
 	"github.com/zkactors/zkactors/internal/znode"
 	"github.com/zkactors/zkactors/primitives/internal/line"
 	"github.com/zkactors/zkactors/primitives/internal/nodes"
+	"github.com/zkactors/zkactors/primitives/internal/recipe"
 )
 
 func guidOf(i int) string { return fmt.Sprintf("%08d-0000-4000-8000-000000000000", i) }
@@ -65,18 +66,23 @@ func TestRankNames(t *testing.T) {
 	check.True(t, low < high, "%s is not before %s", low, high)
 }
 
+// order returns the contenders among the children, as they go.
+func order(children []string) []string {
+	return recipe.Map(Ranks(children), func(c nodes.Rank) string { return c.Name })
+}
+
 func TestRankedOrder(t *testing.T) {
 	const last, first = "2147483647", "-2147483648"
 	want := rankedAll("a 1000 w9", "b 3 r4", "c 3 w5", "d 3 r6", "e 0 w1", "f 0 w2", "g -1 r0", "h -1000 w3")
-	got := (rule{}).Line(append([]string{"holder", "readers", "config"}, []string{want[5], want[7], want[0], want[2], want[1], want[4], want[6], want[3]}...))
+	got := order(append([]string{"holder", "readers", "config"}, []string{want[5], want[7], want[0], want[2], want[1], want[4], want[6], want[3]}...))
 	check.EqualSlices(t, got, want)
 	want = rankedAll("a 5 w0", "b 0 w"+last, "c 0 w"+first)
-	check.EqualSlices(t, (rule{}).Line([]string{want[2], want[1], want[0]}), want)
+	check.EqualSlices(t, order([]string{want[2], want[1], want[0]}), want)
 	// The one that has just been created is the reference of its own place, also there.
 	r := rule{Kind: nodes.Write}
-	p := r.Locate(line.Sight{Names: want[1:]}, want[2], rankedGUID("c"))
+	p := r.Locate(line.Snapshot{Names: want[1:]}, want[2], rankedGUID("c"))
 	check.True(t, p.Ahead == 1 && p.Watch.Node == want[1], "%+v", p)
-	check.Equal(t, r.Locate(line.Sight{Names: want[1:]}, want[1], rankedGUID("b")).Ahead, 0)
+	check.Equal(t, r.Locate(line.Snapshot{Names: want[1:]}, want[1], rankedGUID("b")).Ahead, 0)
 }
 
 func TestRankedLocate(t *testing.T) {
@@ -87,6 +93,7 @@ func TestRankedLocate(t *testing.T) {
 		holder  string
 		readers []string
 		former  string
+		claimed bool // since the names were listed
 		preempt bool
 		ahead   int
 		watch   string
@@ -111,6 +118,9 @@ func TestRankedLocate(t *testing.T) {
 		{danger: "what it has claimed was deleted, and it does not know yet", own: "me 0 w5", others: []string{"c -1 w1"}, former: "c -1 w1", ahead: 1, watch: "c -1 w1"},
 		{danger: "a reader minds that, too", own: "me 0 r5", others: []string{"c -1 w1"}, former: "c -1 w1", ahead: 1, watch: "c -1 w1"},
 		{danger: "who has held is gone", own: "me 0 w5", others: []string{"d -1 w2"}, former: "c -1 w1"},
+		{danger: "who has held came after the list, and its claim was deleted", own: "me 0 w5", former: "c 1 w9", claimed: true, ahead: 1, watch: "c 1 w9"},
+		{danger: "our own late claim", own: "me 0 w5", former: "me 0 w5", claimed: true},
+		{danger: "another client has written to the path since", own: "me 0 w5", claimed: true},
 		{danger: "another holds since", own: "me 0 w5", others: []string{"c -1 w1", "d -1 w2"}, holder: "d -1 w2", former: "c -1 w1", ahead: 1, watch: "holder"},
 		{danger: "we have held", own: "me 0 w5", former: "me 0 w5"},
 		{danger: "foreign children", own: "me 0 w5", others: []string{"holder", "readers", "config"}},
@@ -130,10 +140,12 @@ func TestRankedLocate(t *testing.T) {
 		if watch != row.watch && strings.HasPrefix(row.watch, "readers/") {
 			watch = "readers/" + watch
 		}
-		p := r.Locate(line.Sight{
-			Names: append(rankedAll(row.others...), own),
-			Data:  standing{Holder: ranked(row.holder), Former: ranked(row.former), Readers: rankedAll(row.readers...)}.String(),
-		}, own, rankedGUID("me"))
+		s := standing{Holder: ranked(row.holder), Former: ranked(row.former), Version: 7, Readers: rankedAll(row.readers...)}
+		sight := line.Snapshot{Names: append(rankedAll(row.others...), own), Version: s.Version, Data: s.String()}
+		if row.claimed {
+			sight.Version--
+		}
+		p := r.Locate(sight, own, rankedGUID("me"))
 		if !p.Present || p.Ahead != row.ahead || p.Watch != (line.Target{Node: watch}) || !slices.Equal(p.Ask, rankedAll(row.ask...)) && len(row.ask) > 0 || len(row.ask) != len(p.Ask) || p.Err != nil {
 			t.Errorf("%s: %+v", row.danger, p)
 		}
@@ -146,15 +158,15 @@ func TestRankedRefuses(t *testing.T) {
 	own := ranked("me 0 w5")
 	theirs := znode.GUIDName(guidOf(3), "") + "lock-0000000001"
 	r := rule{Kind: nodes.Write}
-	check.Is(t, r.Locate(line.Sight{Names: []string{own, theirs}}, own, rankedGUID("me")).Err, line.ErrLayout)
+	check.Is(t, r.Locate(line.Snapshot{Names: []string{own, theirs}}, own, rankedGUID("me")).Err, line.ErrLayout)
 	exclusive := line.First{Kind: nodes.Exclusive, Grammar: &nodes.Grammar{
 		Prefix: znode.GUIDName, Separated: true, Marks: []nodes.Mark{{Text: "lock-", Kind: nodes.Exclusive}, {Text: "write-", Kind: nodes.Write}},
 	}}
-	check.Is(t, exclusive.Locate(line.Sight{Names: []string{own, theirs}}, theirs, guidOf(3)).Err, line.ErrLayout)
-	if p := r.Locate(line.Sight{Names: []string{own, ranked("me 0 w4")}}, own, rankedGUID("me")); p.Ahead != 0 || !slices.Equal(p.Zombies, rankedAll("me 0 w4")) {
+	check.Is(t, exclusive.Locate(line.Snapshot{Names: []string{own, theirs}}, theirs, guidOf(3)).Err, line.ErrLayout)
+	if p := r.Locate(line.Snapshot{Names: []string{own, ranked("me 0 w4")}}, own, rankedGUID("me")); p.Ahead != 0 || !slices.Equal(p.Zombies, rankedAll("me 0 w4")) {
 		t.Errorf("%+v", p)
 	}
-	if p := r.Locate(line.Sight{Names: rankedAll("a 0 w1")}, own, rankedGUID("me")); p.Present {
+	if p := r.Locate(line.Snapshot{Names: rankedAll("a 0 w1")}, own, rankedGUID("me")); p.Present {
 		t.Errorf("%+v", p)
 	}
 	weaker, node, ok := r.Downgrade(own)

@@ -7,25 +7,25 @@ import (
 )
 
 // A Runner runs a machine and its performer, as package actors does: the inputs wait in its
-// mailbox, and each step performs what the machine asks for.
+// mailbox, and each step performs the effects of the machine.
 type Runner[M actors.Machine[M, In, Do, Ev], In, Do, Ev any] struct {
 	M    M
 	Mail []In
 	Dead bool // its client has crashed
 
-	Hears func(in In) // if not nil, is told of an input before it is in the mailbox
+	Hears func(in In) // if not nil, receives each input before the mailbox does
 
 	w    *World
 	n    int
 	s    *Session
 	role actors.Role[M, In, Do, Ev]
 
-	// Told is told every step before anything that it asked for is performed.
+	// told, if not nil, receives every step before its effects are performed.
 	told func(in In, before M, did actors.Effects[Do, Ev])
 }
 
-// Run has a machine run in the session. Told, if it is not nil, is told every step before what
-// it asks for is performed; what it asks the model for happens as the machine's.
+// Run adds an actor with the machine to the session. told, if not nil, receives every step before
+// its effects are performed. Requests that told makes count as the machine's.
 func Run[M actors.Machine[M, In, Do, Ev], In, Do, Ev any](w *World, s *Session, m M, role actors.Role[M, In, Do, Ev], told func(in In, before M, did actors.Effects[Do, Ev])) *Runner[M, In, Do, Ev] {
 	r := &Runner[M, In, Do, Ev]{M: m, w: w, n: len(w.Actors), s: s, role: role, told: told}
 	w.Actors = append(w.Actors, r)
@@ -35,13 +35,13 @@ func Run[M actors.Machine[M, In, Do, Ev], In, Do, Ev any](w *World, s *Session, 
 	return r
 }
 
-// Begin runs f, which asks the model for something, as the actor.
+// Begin runs f as the actor: requests that f makes are the actor's.
 func (r *Runner[M, In, Do, Ev]) Begin(f func()) {
 	r.w.within(&activity{actor: r.n}, "begin", f)
 	r.w.settle()
 }
 
-// Tell gives the machine an input.
+// Tell puts an input into the mailbox.
 func (r *Runner[M, In, Do, Ev]) Tell(in In) {
 	if !r.Dead && !r.M.Ended() {
 		if r.Hears != nil {
@@ -51,7 +51,7 @@ func (r *Runner[M, In, Do, Ev]) Tell(in In) {
 	}
 }
 
-// Session returns the session in which it runs.
+// Session returns the session of the actor.
 func (r *Runner[M, In, Do, Ev]) Session() *Session { return r.s }
 
 func (r *Runner[M, In, Do, Ev]) crash() { r.Dead, r.Mail = true, nil }

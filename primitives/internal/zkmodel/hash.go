@@ -9,8 +9,8 @@ import (
 
 var seed = maphash.MakeSeed() //nolint:gochecknoglobals // of all hashes
 
-// Hash returns the hash of everything that can be reached from a value: all fields, exported
-// or not. Of functions and channels it depends on whether they are nil.
+// Hash returns the hash of everything that can be reached from a value: all fields, exported or
+// not. Of functions and channels only whether they are nil counts.
 func Hash(v any) uint64 {
 	var d digest
 	d.h.SetSeed(seed)
@@ -20,14 +20,14 @@ func Hash(v any) uint64 {
 
 // Key returns the hash of the world.
 func (w *World) Key() uint64 {
-	w.Woken = nil // which is of the last action
+	w.Woken = nil // it belongs to the last action
 	return Hash(w)
 }
 
 // A digest is a hash under way.
 type digest struct {
 	h    maphash.Hash
-	seen map[visit]uint64 // what pointers were met, in which order
+	seen map[visit]uint64 // the pointers met so far, with their order
 }
 
 type visit struct {

@@ -2,7 +2,7 @@ package zkmodel
 
 import "github.com/zkactors/zkactors/session"
 
-// A desk makes the requests of removals, for which the janitor of package session asks.
+// A desk makes the requests of removals for the janitor of package session.
 type desk struct {
 	requests
 	answer func(error)
@@ -20,7 +20,7 @@ func (d desk) List(path, prefix string, answer func(names []string, err error)) 
 	d.ask(&request{kind: readChildren, path: path, prefix: prefix, answer: func(r result) { answer(r.names, r.err) }})
 }
 
-// Delete implements [session.Desk]. What is fleeting need not be told from what is not: no request
+// Delete implements [session.Desk]. It need not distinguish fleeting deletions, because no request
 // in the model outlives its connection.
 func (d desk) Delete(path string, version int32, _ bool, answer func(known int64, err error)) {
 	known := d.s.w.zxid

@@ -11,10 +11,10 @@ import (
 	"github.com/zkactors/zkactors/session"
 )
 
-// pause is between two tries of what a server refuses.
+// pause is the time between two tries of a request that a server refuses.
 const pause = 20 * time.Millisecond
 
-// Timeout is that of all sessions.
+// Timeout is the timeout of all sessions.
 const Timeout = 10 * time.Second
 
 type linkState int8
@@ -27,6 +27,8 @@ const (
 
 // A Session is one client.
 type Session struct {
+	client.Warmth
+
 	w     *World
 	n     int
 	state linkState
@@ -38,18 +40,27 @@ type Session struct {
 	closed  bool
 	crashed bool
 
+	// The newest zxid that it may have seen in earlier epochs; 0 in a world without restores.
+	seen int64
+
+	past  int64 // likewise, when the present epoch began
+	fresh bool  // it knows nothing from before the newest restore
+
+	// The newest zxid that the present epoch had seen at the newest relapse that it has outlived;
+	// else 0.
+	floor int64
+
 	out  []*request // sent, or to be sent at once
 	lost []*request // executed, and the reply lost
 	held []*request // to be sent after the reconnect
 
 	entries []*entry
 	tells   []*subscriber
-	warm    map[string]bool
 	locals  map[any]any
-	told    uint64 // hash of what its actors were told, in order; 0 without [World.Serial]
+	told    uint64 // hash of the answers to its actors, in order; 0 without [World.Serial]
 
 	lagging bool // its server does not follow
-	stale   tree // what that shows then
+	stale   tree // the tree that its server shows then
 	missed  []txn
 }
 
@@ -58,10 +69,10 @@ type subscriber struct {
 	act  *activity
 }
 
-// ID returns that of the present session on the server; 0 between two.
+// ID returns the ID of the present session on the server; 0 between two sessions.
 func (s *Session) ID() int64 { return s.id }
 
-// Epoch returns the present epoch; 0 between two, and for good when it is closed.
+// Epoch returns the present epoch; 0 between two sessions, and after the end.
 func (s *Session) Epoch() int { return s.epoch }
 
 // Idle reports whether it is connected, with nothing under way.
@@ -78,7 +89,13 @@ func (s *Session) Sees(path string) bool {
 // Killed reports whether the server has expired it, and the client does not know.
 func (s *Session) Killed() bool { return s.killed }
 
-// Crashed reports whether its client has.
+// Fresh reports whether its client knows nothing from before the newest restore.
+func (s *Session) Fresh() bool { return s.fresh }
+
+// Online reports whether its client and its server talk to each other.
+func (s *Session) Online() bool { return !s.crashed && !s.killed && s.epoch != 0 && s.state == up }
+
+// Crashed reports whether its client has crashed.
 func (s *Session) Crashed() bool { return s.crashed }
 
 func (s *Session) view() tree {
@@ -118,21 +135,8 @@ func (s *Session) Local(key any, create func() any) any {
 	return s.locals[key]
 }
 
-// Warm implements [client.Session].
-func (s *Session) Warm(path string) bool { return s.warm[path] }
-
 // Explain implements [client.Session].
 func (s *Session) Explain(err error) error { return err }
-
-// SetWarm implements [client.Session].
-func (s *Session) SetWarm(path string, warm bool) {
-	if s.warm == nil {
-		s.warm = map[string]bool{}
-	}
-	if s.warm[path] = true; !warm {
-		delete(s.warm, path)
-	}
-}
 
 // Fits implements [client.Session].
 func (*Session) Fits(...session.Op) error { return nil }
@@ -169,7 +173,7 @@ const (
 	write
 )
 
-// A request is on its way, or to be.
+// A request is on its way, or waits to be sent.
 type request struct {
 	kind   kind
 	path   string // that is read
@@ -196,7 +200,8 @@ type requests struct {
 	cancelled *bool // of a removal; or nil
 }
 
-// refusal is why nothing can be asked for. Requests of no epoch wait for the next one.
+// refusal returns the error with which every request fails; nil if requests are possible. Requests
+// of no epoch wait for the next one.
 func (a requests) refusal() error {
 	switch {
 	case a.s.closed:
@@ -346,7 +351,7 @@ func (s *Session) After(d time.Duration, f func()) (stop func()) {
 
 // --- what the server and the connection do
 
-// What is said of a node that is gone, and of a write that may have been done.
+// The errors of a node that is gone, and of a write that may have been executed.
 var (
 	errNoSuchNode = &session.OpError{Op: "watch", Path: "/", Err: session.ErrNoNode}
 	errUnknown    = errors.Join(session.ErrUnknownOutcome, session.ErrDisconnected)
@@ -386,7 +391,7 @@ func (s *Session) execute(r *request) (res result) {
 	case readData, readStat, readChildren:
 	}
 	if r.prefix != "" {
-		s.catchUp() // it had been connected when the creation was asked for
+		s.catchUp() // it was connected when the creation was requested
 		s.w.settleLate(s.id, r)
 	}
 	t := s.view()
@@ -406,7 +411,7 @@ func (s *Session) execute(r *request) (res result) {
 	return res
 }
 
-// catchUp has the session's server follow, and tell what has changed.
+// catchUp lets the session's server follow, and report the changes.
 func (s *Session) catchUp() {
 	for s.lagging {
 		if len(s.missed) == 0 {
@@ -419,7 +424,7 @@ func (s *Session) catchUp() {
 	}
 }
 
-// hear is told of a transaction.
+// hear receives a transaction.
 func (s *Session) hear(changes []change) {
 	if s.state != up || s.epoch <= 0 {
 		return
@@ -435,20 +440,28 @@ func (s *Session) tell(ev session.Event) {
 	}
 }
 
+// see notes that a session ends, which may have seen all transactions so far.
+func (s *Session) see() {
+	if s.w.backup != nil && !s.killed {
+		s.seen = max(s.seen, s.w.zxid)
+	}
+}
+
 func (s *Session) connected() session.Connected {
-	return session.Connected{ID: s.id, Epoch: s.epoch, Timeout: Timeout}
+	return session.Connected{ID: s.id, Epoch: s.epoch, Timeout: Timeout, Past: s.past}
 }
 
 func (s *Session) connect() {
 	s.w.ids++
 	s.w.owners = append(s.w.owners, s.n)
 	s.count++
-	s.epoch, s.id, s.state, s.killed = s.count, s.w.ids, up, false
+	s.past = s.seen
+	s.epoch, s.id, s.state, s.killed, s.floor = s.count, s.w.ids, up, false, 0
 	s.out, s.held = append(s.out, s.held...), nil
 	s.tell(s.connected())
 }
 
-// notice is when the client learns that its connection is gone.
+// notice lets the client learn that its connection is gone.
 func (s *Session) notice(first bool, fate int) {
 	s.state = down
 	suspended := session.Suspended{Deadline: time.Unix(0, 0).Add(s.w.clock + Timeout)}
@@ -476,10 +489,10 @@ func (s *Session) notice(first bool, fate int) {
 	}
 }
 
-// What becomes of the writes on the way when a connection breaks.
+// The fates of the writes on their way when a connection breaks.
 const (
-	unknownFate = iota // nothing, and no actor knows
-	neverSent          // nothing, and the client knows
+	unknownFate = iota // not executed, and no actor knows
+	neverSent          // not executed, and the client knows
 	doneLate
 	fates
 )
@@ -490,6 +503,7 @@ func (s *Session) reconnect() {
 		return
 	}
 	s.state, s.lagging, s.stale, s.missed = up, false, nil, nil
+	s.w.zxid = max(s.w.zxid, s.floor)
 	s.tell(session.Resumed{})
 	s.restore()
 	plants := func(r *request) bool { return r.entry != nil }
@@ -501,13 +515,14 @@ func (s *Session) reconnect() {
 	s.out, s.held = append(s.out, s.held...), nil
 }
 
-// finish ends the session on the side of the client. The server finds out later.
+// finish ends the session on the client's side. The server finds out later.
 func (s *Session) finish(first bool, why error) {
 	ev := session.Event(session.Expired{ID: s.id, Epoch: s.epoch})
 	if is(why, session.ErrClosed) {
 		ev = session.Closed{}
 	}
 	s.w.bereave(s)
+	s.see()
 	sent, pending, entries := len(s.lost)+len(s.out), slices.Concat(s.lost, s.out, s.held), s.entries
 	s.lost, s.out, s.held, s.entries = nil, nil, nil, nil
 	s.epoch, s.id, s.state = 0, 0, down

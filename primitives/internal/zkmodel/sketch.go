@@ -6,8 +6,8 @@ import (
 	"strconv"
 )
 
-// A View is how a world is shown by [World.Sketch]. Worlds that are equal but for the names of what is
-// alike in them have the same sketch in views that name it alike.
+// A View has the names that [World.Sketch] uses. Worlds that differ only in names have the same
+// sketch, in views that give corresponding things the same name.
 type View struct {
 	Name    func(string) string           // of a node, or a path
 	Session func(session int) string      // the name of a session
@@ -15,12 +15,15 @@ type View struct {
 	Show    func(nodeOrEffect any) string // the data of a node, or an effect that waits for a timer
 }
 
-// Sketch returns lines, in order, that are equal for worlds that differ in nothing but zxids and the
-// clock. It tells worlds apart whose machines and performers look at neither. An effect and its
-// request have to determine the consequences of the answer. The machines themselves are not in it.
+// Sketch returns sorted lines, which are equal for worlds that differ only in zxids and the clock.
+// It suits machines and performers that look at neither. An effect and its request have to
+// determine the consequences of the answer. The sketch does not contain the machines.
 func (w *World) Sketch(v View) (lines []string) {
 	add := func(line []byte) { lines = append(lines, string(line)) }
 	w.nodes(v, w.tree, "node ", add)
+	if w.Left.Restores > 0 {
+		w.nodes(v, w.backup, "kept ", add)
+	}
 	for _, s := range w.Sessions {
 		if !s.crashed {
 			s.sketch(v, add)
@@ -43,7 +46,7 @@ func (w *World) Sketch(v View) (lines []string) {
 	return append(lines, fmt.Sprint(w.Left))
 }
 
-// owner returns the name of the session that has had the id.
+// owner returns the name of the session that has, or has had, the id.
 func (w *World) owner(v View, id int64) string {
 	if id == 0 {
 		return ""

@@ -11,10 +11,11 @@ import (
 	"github.com/zkactors/zkactors/session"
 )
 
-// A Node is one of the tree.
+// A Node is a node of the tree.
 type Node struct {
 	Path, Data                 string
 	Czxid, Mzxid, Pzxid, Owner int64
+	Ctime, Mtime               int64 // the restores before it was created, and written
 	Version                    int32
 	Made                       int32 // children, ever: the number of the next sequential one
 	Container                  bool
@@ -42,11 +43,12 @@ func (t tree) stat(i int) *session.Stat {
 	n := t[i]
 	return &session.Stat{
 		Czxid: n.Czxid, Mzxid: n.Mzxid, Pzxid: n.Pzxid, Version: n.Version, EphemeralOwner: n.Owner,
+		Ctime: n.Ctime, Mtime: n.Mtime,
 		DataLength: int32(len(n.Data)), NumChildren: int32(len(t.children(n.Path))),
 	}
 }
 
-// A change is the effect of a transaction on a node.
+// A change is the change of a node by a transaction.
 type change struct {
 	path string
 	kind changeKind
@@ -58,13 +60,14 @@ const (
 	created changeKind = iota
 	deleted
 	written
-	reshaped // its children are others
+	reshaped // its children have changed
 )
 
 // A txn is a transaction under way.
 type txn struct {
 	tree
 	zxid    int64
+	era     int64
 	owner   int64
 	changes []change
 }
@@ -87,7 +90,7 @@ func (t *txn) create(path string, data []byte, mode session.CreateMode) (string,
 	}
 	t.tree[p].Made++
 	t.tree[p].Pzxid = t.zxid
-	n := Node{Path: path, Data: string(data), Czxid: t.zxid, Mzxid: t.zxid, Pzxid: t.zxid, Container: mode == session.Container}
+	n := Node{Path: path, Data: string(data), Czxid: t.zxid, Mzxid: t.zxid, Pzxid: t.zxid, Ctime: t.era, Mtime: t.era, Container: mode == session.Container}
 	if mode.IsEphemeral() {
 		n.Owner = t.owner
 	}
@@ -116,7 +119,7 @@ func (t *txn) set(path string, data []byte, version int32) (*session.Stat, error
 	if n.Locked {
 		return nil, session.ErrNoAuth
 	}
-	n.Data, n.Mzxid = string(data), t.zxid
+	n.Data, n.Mzxid, n.Mtime = string(data), t.zxid, t.era
 	n.Version++
 	t.changes = append(t.changes, change{path, written})
 	return t.stat(i), nil

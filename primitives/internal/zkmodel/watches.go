@@ -7,7 +7,7 @@ import (
 	"github.com/zkactors/zkactors/session"
 )
 
-// This file is the table of watches that package session keeps: one on each aspect of each
+// This file is the table of watches that package session keeps: one watch on each aspect of each
 // node, for all subscribers.
 
 type watchKey struct {
@@ -15,12 +15,12 @@ type watchKey struct {
 	aspect session.Aspect
 }
 
-// An entry is one watch. It is armed by the read that delivers.
+// An entry is one watch. The read that delivers the aspect arms it.
 type entry struct {
 	key     watchKey
 	reading session.Reading
 	armed   bool
-	absent  bool // a read with an exists watch is what to try
+	absent  bool // the next read must be Exists with a watch
 	dead    bool
 	subs    []*subscription
 	origin  *subscription // to the data of a node that has no children because there is none
@@ -65,13 +65,13 @@ func (sub *subscription) end(r session.Reading, err error) {
 	}
 }
 
-// FollowCreated implements [client.Async]. A caller that relies on a reading that is newer, or
-// is not, has gone wrong.
+// FollowCreated implements [client.Async]. A caller must not rely on whether the reading is newer.
 func (a requests) FollowCreated(path string, _ []byte, _, _ session.OpResult, tell func(session.Reading, error)) client.Subscription {
 	return a.Follow(path, session.AspectData, false, tell)
 }
 
-// FollowTogether implements [client.Async]. The other nodes are read, but what is read is not told.
+// FollowTogether implements [client.Async]. The other nodes are read, but their readings are not
+// delivered.
 func (a requests) FollowTogether(path string, _ []byte, _ session.OpResult, tell func(session.Reading, error), others []client.Other) (sub client.Subscription, all []client.Subscription) {
 	sub = a.Follow(path, session.AspectData, false, tell)
 	for _, o := range others {
@@ -89,6 +89,9 @@ func (a requests) FollowTogether(path string, _ []byte, _ session.OpResult, tell
 func (a requests) Follow(path string, aspect session.Aspect, lasting bool, tell func(session.Reading, error)) client.Subscription {
 	return a.follow(watchKey{path, aspect}, &subscription{tell: tell, lasting: lasting})
 }
+
+// Roomy implements [client.Async]. No reply is too large in the model.
+func (a requests) Roomy() client.Async { return a }
 
 // FollowOnce implements [client.Async].
 func (a requests) FollowOnce(path string, tell func(session.Reading, error)) client.Subscription {
@@ -143,7 +146,7 @@ func (s *Session) follow(key watchKey, sub *subscription) {
 	switch {
 	case fresh:
 		s.arm(e)
-	case !e.armed: // the read under way tells
+	case !e.armed: // the read under way delivers it
 	case e.reading.Stat == nil && !sub.lasting:
 		e.absent = false
 		s.arm(e)
@@ -156,7 +159,7 @@ func (s *Session) follow(key watchKey, sub *subscription) {
 	}
 }
 
-// unfollow keeps a watch that has no subscriber any more, as package session does.
+// unfollow keeps a watch that has no more subscribers, as package session does.
 func (s *Session) unfollow(sub *subscription) {
 	e := sub.entry
 	e.subs = slices.DeleteFunc(e.subs, func(o *subscription) bool { return o == sub })
@@ -349,7 +352,8 @@ func actorsOf(subs []*subscription) (all []int) {
 	return all
 }
 
-// restore sets the watches again after a reconnect: they fire if something has changed.
+// restore sets the watches again after a reconnect. A watch fires if its node has changed in a
+// transaction that is newer than all that the session has seen.
 func (s *Session) restore() {
 	for _, e := range slices.Clone(s.entries) {
 		if !e.armed {
@@ -361,8 +365,8 @@ func (s *Session) restore() {
 			now = s.view()[i]
 		}
 		switch {
-		case was == nil && !exists, was != nil && exists && e.key.aspect == session.AspectData && was.Mzxid == now.Mzxid,
-			was != nil && exists && e.key.aspect == session.AspectChildren && was.Pzxid == now.Pzxid:
+		case was == nil && !exists, was != nil && exists && e.key.aspect == session.AspectData && now.Mzxid <= max(was.Mzxid, s.floor),
+			was != nil && exists && e.key.aspect == session.AspectChildren && now.Pzxid <= max(was.Pzxid, s.floor):
 		default:
 			s.fired(e.key, was != nil && !exists)
 		}

@@ -12,10 +12,10 @@ import (
 	"github.com/zkactors/zkactors/session"
 )
 
-// Faults are how often each may happen.
+// Faults says how often each fault may happen.
 type Faults struct {
 	Cuts    int8 // of a connection
-	Lates   int8 // requests that are done after their connection was cut
+	Lates   int8 // requests that are executed after their connection was cut
 	Expires int8 // by the client's clock
 	Kills   int8 // expiries by the server, of which the client hears when it reconnects
 	Closes  int8 // of sessions
@@ -26,6 +26,15 @@ type Faults struct {
 	Strikes int8 // deletions of nodes by an operator
 	Razes   int8 // of the whole tree below [World.Root]
 	Reaps   int8 // of empty containers
+
+	// By an operator, to the nodes of [New] or to the newest backup. Every session ends.
+	Restores int8
+
+	Backups int8 // of the present tree
+
+	// Restores of the tree of an earlier moment, which the sessions of that moment outlive: no
+	// client notices.
+	Relapses int8
 }
 
 // An Action is one thing that happens.
@@ -63,19 +72,31 @@ type Actor interface {
 
 // A World is a server, its sessions, and the actors in them.
 type World struct {
-	Left     Faults
-	Weak     bool                   // see the package
-	Prompt   func(data string) bool // whether what writes this last is not done late once the session was served again; nil for never
-	Root     string                 // of what operators delete
-	Strikes  func(path string) bool // whether they delete this; nil for all
+	Left Faults
+	Weak bool // see the package documentation
+
+	// Prompt reports whether a request that writes this data last is not executed late once the
+	// session was served again; nil means never.
+	Prompt func(data string) bool
+
+	Root     string                 // the tree in which operators delete
+	Strikes  func(path string) bool // whether they delete the node; nil means all
 	Sessions []*Session
 	Actors   []Actor
-	Struck   []Node                               // what was deleted by operators
-	Deleting func(actor int, owner int64, n Node) // if not nil, is told of what is deleted on request
-	Woken    []int                                // the actors whose watches fired in the last action
+	Struck   []Node // the nodes that operators have deleted
+
+	// Deleting, if not nil, receives each node that is deleted on request.
+	Deleting func(actor int, owner int64, n Node)
+
+	// The actors whose watches fired in the last action.
+	Woken []int
 
 	tree   tree
 	zxid   int64
+	backup tree  // the tree that a restore brings back
+	saved  tree  // the tree that a relapse brings back; nil before it is kept
+	knows  int64 // the newest session that it knows
+	era    int64 // counts the restores, and the relapses
 	ids    int64
 	owners []int // the session that has, or has had, the id n+1
 	clock  time.Duration
@@ -86,7 +107,7 @@ type World struct {
 	now    *activity
 	soon   []func()
 	keyed  bool // a caller asks for Key
-	serial bool // set by Serial. While set, sessions keep told
+	serial bool // set by Serial: then sessions keep told
 }
 
 type (
@@ -106,7 +127,7 @@ type (
 		act *activity
 		s   *Session
 	}
-	// An activity is all that follows from one effect of a machine.
+	// An activity is the sum of the consequences of one effect of a machine.
 	activity struct {
 		actor int
 		of    any // the effect
@@ -114,12 +135,18 @@ type (
 	}
 )
 
+// first is the number of the last transaction before a world begins.
+const first = 100
+
 // New returns a world with so many sessions, which are connected, and the nodes.
 func New(faults Faults, sessions int, nodes ...Node) *World {
-	w := &World{Left: faults, zxid: 100, tree: tree{{Path: "/"}}, now: &activity{actor: -1}}
+	w := &World{Left: faults, zxid: first, tree: tree{{Path: "/"}}, now: &activity{actor: -1}}
 	for _, n := range nodes {
 		i, _ := w.tree.index(n.Path)
 		w.tree = slices.Insert(w.tree, i, n)
+	}
+	if faults.Restores > 0 {
+		w.backup = w.tree
 	}
 	for range sessions {
 		w.Open()
@@ -135,8 +162,8 @@ func (w *World) Open() *Session {
 	return s
 }
 
-// Plant gives an ephemeral node to a session that is connected, as something does that is not in the
-// model. The node of an earlier owner is taken over.
+// Plant gives an ephemeral node to a connected session, as a part of the program outside the model
+// may do. It takes over a node of an earlier owner.
 func (w *World) Plant(path string, by *Session) {
 	w.Operate(func(t *txn) {
 		t.owner = by.id
@@ -149,17 +176,17 @@ func (w *World) Plant(path string, by *Session) {
 	w.settle()
 }
 
-// Stranger has the server know a session of a client that is not in the model, which ends.
+// Stranger adds a session of a client outside the model to the server. It will end.
 func (w *World) Stranger(id int64) { w.dying = append(w.dying, dying{id: id}) }
 
-// Keyed has the world keep what [World.Key] needs.
+// Keyed makes the world keep the data for [World.Key].
 func (w *World) Keyed() { w.keyed = true }
 
-// Serial has [World.Key] depend on the order of all that the actors of each session are told: for performers with
-// closures whose state several activities change.
+// Serial makes [World.Key] depend on the order of all answers to the actors of each session: for
+// performers with closures whose state several activities change.
 func (w *World) Serial() { w.serial = true }
 
-// Share has [World.Key] depend on what performers keep.
+// Share makes [World.Key] depend on state that performers keep.
 func (w *World) Share(v any) { w.shared = append(w.shared, v) }
 
 // Node returns a node; nil if there is none.
@@ -176,10 +203,13 @@ func (w *World) Children(path string) []string { return w.tree.children(path) }
 // Nodes returns all nodes.
 func (w *World) Nodes() []Node { return w.tree }
 
-// Violate says what is wrong.
+// Violate panics with a violation.
 func Violate(format string, args ...any) {
 	panic(exploration.ViolationError(fmt.Sprintf(format, args...)))
 }
+
+// Restored reports whether older data came back, by a restore or a relapse.
+func (w *World) Restored() bool { return w.era > 0 }
 
 // Timer returns the effect that waits for a timer.
 func (w *World) Timer(i int) (effect any) { return w.timers[i].act.of }
@@ -274,6 +304,10 @@ func (w *World) Actions() (normal, faulty []Action) {
 		}
 	}
 	fault(w.Left.Razes, w.Node(w.Root) != nil, "raze", 0, 1)
+	fault(w.Left.Restores, true, "restore", 0, 2)
+	fault(w.Left.Backups, w.Left.Restores > 0, "keep", 0, 1)
+	fault(w.Left.Relapses, w.saved == nil, "backup", 0, 1)
+	fault(w.Left.Relapses, w.saved != nil && !w.revives(), "relapse", 0, 1)
 	return normal, faulty
 }
 
@@ -317,9 +351,11 @@ func (w *World) Apply(a Action) {
 	case "kill":
 		w.Left.Kills--
 		s := w.Sessions[a.I]
-		w.lates = slices.DeleteFunc(w.lates, func(l late) bool { return l.id == s.id }) // a dead session is refused
+		s.see()
+		// a dead session is refused
+		w.lates = slices.DeleteFunc(w.lates, func(l late) bool { return l.id == s.id })
 		if s.killed = true; s.state == up {
-			w.bury(s.id) // and it is told what it has watched
+			w.bury(s.id) // and it receives its watch events
 			s.state = cut
 		} else {
 			w.bury(s.id)
@@ -365,10 +401,86 @@ func (w *World) Apply(a Action) {
 	case "raze":
 		w.Left.Razes--
 		w.remove(w.Root)
+	case "restore":
+		w.Left.Restores--
+		// the client stands for one whose process has begun since
+		if w.restore(); a.Variant == 1 {
+			w.Sessions[0].seen, w.Sessions[0].fresh = 0, true
+		}
+	case "keep":
+		w.Left.Backups--
+		w.backup = w.tree
+	case "backup":
+		w.saved, w.knows = w.tree, w.ids
+	case "relapse":
+		w.Left.Relapses--
+		w.relapse()
 	default:
 		panic("unknown action " + a.Kind)
 	}
 	w.settle()
+}
+
+// reused is the number of zxids that are given again after a restore.
+const reused = 6
+
+// restore brings the servers back with the backup. They know no session, and give zxids again that
+// clients have seen. Requests on their way are lost.
+func (w *World) restore() {
+	for _, s := range w.Sessions {
+		s.see()
+	}
+	w.tree, w.zxid = w.backup, max(first, w.zxid-reused)
+	w.era++
+	w.dying, w.lates = nil, nil
+	for _, n := range w.backup {
+		if n.Owner != 0 && !slices.ContainsFunc(w.dying, func(d dying) bool { return d.id == n.Owner }) {
+			w.dying = append(w.dying, dying{id: n.Owner})
+		}
+	}
+	for _, s := range w.Sessions {
+		s.lagging, s.stale, s.missed = false, nil, nil
+		if s.killed = s.epoch != 0; s.state == up {
+			s.state = cut
+		}
+	}
+}
+
+// revives reports whether a relapse would bring back an ephemeral node that a client has deleted,
+// and whose session goes on. The client would not delete it again.
+func (w *World) revives() bool {
+	return slices.ContainsFunc(w.saved, func(n Node) bool {
+		return n.Owner != 0 && w.Node(n.Path) == nil &&
+			slices.ContainsFunc(w.Sessions, func(s *Session) bool { return s.id == n.Owner && !s.killed })
+	})
+}
+
+// relapse brings the servers back with the saved tree, and with the sessions of its time. Requests
+// on their way are lost. Before such a session connects again, other clients have made so many
+// transactions that its client does not notice.
+func (w *World) relapse() {
+	dead := map[int64]bool{}
+	for _, n := range w.saved {
+		dead[n.Owner] = n.Owner != 0
+	}
+	for _, s := range w.Sessions {
+		s.lagging, s.stale, s.missed = false, nil, nil
+		if s.killed = s.killed || s.id > w.knows; !s.killed {
+			s.floor, dead[s.id] = w.zxid, false
+		}
+		if s.state == up {
+			s.state = cut
+		}
+		s.lost, s.out = append(s.lost, s.out...), nil
+	}
+	w.dying, w.lates = slices.DeleteFunc(w.dying, func(d dying) bool { dead[d.id] = false; return d.id > w.knows }), nil
+	for id := range w.knows {
+		if dead[id+1] {
+			w.dying = append(w.dying, dying{id: id + 1})
+		}
+	}
+	w.tree, w.saved, w.zxid = w.saved, nil, max(first, w.zxid-reused)
+	w.era++
 }
 
 // refuse answers the first request of a session with an error.
@@ -383,7 +495,7 @@ func (r *request) owns() bool {
 	return slices.ContainsFunc(r.ops, func(o op) bool { return o.kind == opCreate && o.mode.IsEphemeral() })
 }
 
-// settle does what goes on at once.
+// settle runs everything that needs no action.
 func (w *World) settle() {
 	for len(w.soon) > 0 {
 		f := w.soon[0]
@@ -392,7 +504,7 @@ func (w *World) settle() {
 	}
 }
 
-// later does something when the callback that runs has returned.
+// later runs f after the callback that runs now has returned.
 func (w *World) later(f func()) { w.soon = append(w.soon, f) }
 
 func (w *World) crash(s *Session) {
@@ -416,7 +528,7 @@ func (w *World) bereave(s *Session) {
 	}
 }
 
-// settleLate drops what was to be done late, and is looked for.
+// settleLate drops late requests whose nodes are being looked for.
 func (w *World) settleLate(id int64, looks *request) {
 	w.lates = slices.DeleteFunc(w.lates, func(l late) bool {
 		return l.id == id && slices.ContainsFunc(l.ops, func(o op) bool {
@@ -430,7 +542,7 @@ func (w *World) settleLate(id int64, looks *request) {
 
 // Operate changes the tree, as a client that is not in the model.
 func (w *World) Operate(f func(t *txn)) {
-	t := &txn{tree: slices.Clone(w.tree), zxid: w.zxid + 1}
+	t := &txn{tree: slices.Clone(w.tree), zxid: w.zxid + 1, era: w.era}
 	f(t)
 	w.commit(t)
 }
@@ -441,7 +553,7 @@ func (w *World) SetData(path, data string) {
 	w.settle()
 }
 
-// remove deletes a node with all that is below it, one by one from below.
+// remove deletes a node and its descendants, one by one from below.
 func (w *World) remove(path string) {
 	for _, name := range w.Children(path) {
 		w.remove(znode.Join(path, name))
@@ -463,13 +575,13 @@ func (w *World) bury(id int64) {
 	})
 }
 
-// transact does what a request asks for. The session whose server does it hears first what
-// it has missed.
+// transact executes a request. The session whose server executes it first hears the transactions
+// that it has missed.
 func (w *World) transact(r *request, owner int64, by *Session) (res result) {
 	if by != nil && by.state == up {
 		by.catchUp()
 	}
-	t := &txn{tree: slices.Clone(w.tree), zxid: w.zxid + 1, owner: owner}
+	t := &txn{tree: slices.Clone(w.tree), zxid: w.zxid + 1, era: w.era, owner: owner}
 	var gone []Node
 	for i, o := range r.ops {
 		if at, ok := t.index(o.path); ok && o.kind == opDelete {
@@ -510,7 +622,7 @@ func (w *World) commit(t *txn) {
 	}
 }
 
-// --- what clients are told
+// --- the descriptions of actions, and answers
 
 // Describe implements [exploration.World].
 func (w *World) Describe(a Action) string {
@@ -550,8 +662,8 @@ func (o op) String() string {
 	return fmt.Sprintf("%s %s at %d", kind, o.path, o.version)
 }
 
-// Under reports how often an effect of which it holds is under way at once for the actor: the
-// greatest number of equal ones.
+// Under returns how many equal effects that have the property are under way for the actor: the
+// greatest such number.
 func (w *World) Under(actor int, holds func(effect any) bool) (most int) {
 	of := map[any]map[*activity]bool{}
 	for _, s := range w.Sessions {

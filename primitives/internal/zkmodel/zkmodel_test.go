@@ -79,7 +79,7 @@ func (p *play) do(all ...string) {
 
 // TestStories are histories whose answers are known.
 func TestStories(t *testing.T) {
-	once := zkmodel.Faults{Cuts: 1, Lates: 1, Expires: 1, Kills: 1, Lags: 1, Strikes: 1, Busy: 1}
+	once := zkmodel.Faults{Cuts: 1, Lates: 1, Expires: 1, Kills: 1, Lags: 1, Strikes: 1, Busy: 1, Restores: 1, Relapses: 1}
 	for _, story := range []struct {
 		name string
 		play func(p *play)
@@ -168,6 +168,38 @@ func TestStories(t *testing.T) {
 			p.list()
 			p.do("serve", "serve", "serve")
 		}, []string{"create /d/a ok", "list [] ok", "sync ok", "list [a] ok"}},
+		{"older data is restored, and numbers are used again", func(p *play) {
+			p.create(0, "/d/a", session.Ephemeral)
+			p.follow("/d/a", session.AspectData, true)
+			p.do("serve", "serve")
+			p.Sessions[0].Subscribe(func(ev session.Event) <-chan struct{} {
+				if c, ok := ev.(session.Connected); ok {
+					p.note("epoch %d after %d", c.Epoch, c.Past)
+				}
+				return nil
+			})
+			p.do("restore", "notice", "reconnect", "connect")
+			p.create(0, "/d/b", session.Persistent)
+			p.Sessions[0].Async(0).Follow("/d/b", session.AspectData, true, func(r session.Reading, err error) {
+				p.note("%v made by %d in the world %d", short(err), r.Stat.Czxid, r.Stat.Mtime)
+			})
+			p.list()
+			p.do("serve", "serve", "serve")
+		}, []string{
+			"create /d/a ok", "follow /d/a [] true ok", "epoch 1 after 0", "follow /d/a [] false expired", "epoch 2 after 101",
+			"create /d/b ok", "ok made by 101 in the world 1", "list [b] ok",
+		}},
+		{"a session outlives a relapse, and its watch tells nothing", func(p *play) {
+			p.do("backup")
+			p.create(1, "/d/a", session.Persistent)
+			p.do("serve 1")
+			p.follow("/d", session.AspectChildren, true)
+			p.do("serve", "relapse", "notice", "reconnect", "notice 1", "reconnect 1")
+			p.list()
+			p.do("serve")
+			p.create(1, "/d/b", session.Persistent)
+			p.do("serve 1", "serve")
+		}, []string{"create /d/a ok", "follow /d [a] true ok", "list [] ok", "create /d/b ok", "follow /d [b] true ok"}},
 		{"a busy server refuses", func(p *play) {
 			p.list()
 			p.do("busy")
@@ -250,7 +282,8 @@ func TestKey(t *testing.T) {
 	check.True(t, key("a", true) != key("b", true) && key("a", false) != key("b", false) && key("a", true) != key("a", false), "different worlds do not differ")
 }
 
-// TestKeyOfSharedClosures: worlds differ in which of two activities came first, if one has seen what the other has done.
+// TestKeyOfSharedClosures: worlds differ in which of two activities came first, if one has seen
+// what the other has done.
 func TestKeyOfSharedClosures(t *testing.T) {
 	for _, serial := range []bool{false, true} {
 		key := func(order ...string) uint64 {

@@ -27,8 +27,8 @@ func New(user, password, service string, refused error) *Exchange {
 	return &Exchange{user: user, password: password, service: service, refused: refused, cnonce: hex.EncodeToString(nonce[:])}
 }
 
-// Step takes a challenge of the server. It returns the response, or that the server has proved that it
-// knows the password.
+// Step takes a challenge of the server. It returns the response, or that the server has proved that
+// it knows the password.
 func (x *Exchange) Step(challenge []byte) (response []byte, done bool, err error) {
 	fields, ok := directives(string(challenge))
 	switch {
@@ -70,7 +70,8 @@ func md5Hex(s string) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// latin1 returns a string in ISO 8859-1 if it can be written so: RFC 2831 has it hashed so.
+// latin1 returns a string in ISO 8859-1 if it has only such characters: RFC 2831 hashes it in that
+// encoding.
 func latin1(s string) string {
 	var b strings.Builder
 	for _, r := range s {
@@ -86,8 +87,8 @@ func quoted(s string) string {
 	return `"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`).Replace(s) + `"`
 }
 
-// directives parses a challenge: name=value, or name="value" with backslashes, with commas
-// between. Of several values of one name it keeps the first.
+// directives parses a challenge: name=value, or name="value" with backslashes, with commas between.
+// If a name has several values, it keeps the first.
 func directives(challenge string) (fields map[string]string, ok bool) {
 	fields = make(map[string]string)
 	for rest := strings.TrimLeft(challenge, ", \t"); rest != ""; rest = strings.TrimLeft(rest, ", \t") {

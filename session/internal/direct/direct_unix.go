@@ -9,7 +9,8 @@ import (
 )
 
 // Writer returns a function that gives a socket as much of a frame as the kernel takes without
-// waiting. It is nil if the socket is not the kernel's own: another type may embed that, and wait in its Write.
+// waiting. It is nil if the socket is not the kernel's own: another type may embed that, and wait
+// in its Write.
 func Writer(socket net.Conn) func(frame []byte) (n int, err error) {
 	own, ok := socket.(*net.TCPConn)
 	if !ok {

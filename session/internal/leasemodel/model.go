@@ -1,5 +1,5 @@
-// Package leasemodel is a model of what the lease of a session depends on, for the tests
-// of that lease.
+// Package leasemodel is a model of the servers, sessions and links that the lease of a session
+// depends on, for the tests of the lease.
 package leasemodel
 
 import (
@@ -10,10 +10,10 @@ import (
 	"time"
 )
 
-// This file models what the lease depends on: servers that lead and follow, the sessions
-// of clients, and the links between them. Links keep the order of messages. They can
-// delay messages and be cut in one direction. The clocks of clients and leaders run at
-// different rates. Everything is a function of a seed. The rule is given.
+// This file models what the lease depends on: servers that lead and follow, the sessions of
+// clients, and the links between them. Links keep the order of messages. They can delay messages
+// and be cut in one direction. The clocks of clients and leaders run at different rates. A schedule
+// is a function of a seed. The rule that computes the lease is a parameter.
 
 // Timeout is the session timeout that clients ask for.
 const Timeout = 6 * time.Second
@@ -28,12 +28,69 @@ const (
 	ByQuorum              // a leader that a quorum followed after the request was sent
 )
 
-// A Rule says what one connection proves. All times are on the clock of the client.
+// A Rule has the proofs of one connection. All times are on the clock of the client.
 type Rule interface {
-	// Answered follows the answer to a request.
+	// Answered records the answer to a request.
 	Answered(sent, now time.Duration, by Party)
+	// Served returns when the newest request was sent that was answered.
+	Served() time.Duration
+	// Heard returns when the newest request was sent in whose answer the leader took part.
+	Heard() time.Duration
 	// Since returns from when on the session has a whole timeout.
 	Since(trusting bool) time.Duration
+	// Claimed returns the result of Since behind the answer to a request that is sent now.
+	Claimed() time.Duration
+}
+
+// A Watcher is a Rule that looks at the zxids of answers. Saw reports whether a zxid is greater
+// than the zxid of an earlier sync's answer, and whether a transaction is due.
+type Watcher interface {
+	Saw(zxid int64, sync bool, sent time.Duration) (grew, stale bool)
+}
+
+// A Pacer is a Rule that decides when heartbeats are due, and which heartbeats are transactions.
+type Pacer interface {
+	// Sent records a heartbeat.
+	Sent(now time.Duration, commits bool)
+	// Keeps records the answer to another request that keeps the session alive.
+	Keeps(sent time.Duration)
+	// Commits reports whether a heartbeat that is sent now is to be a transaction.
+	Commits(now time.Duration) bool
+	// Due returns when the next heartbeat is due. A session that hastens continues its proofs at
+	// the first moment.
+	Due(hastens bool) time.Duration
+}
+
+// A Stake has the proofs that the lease of a session rests on, over its connections, and whether
+// anything rests on the lease.
+type Stake interface {
+	// Negotiated records a handshake that has set the timeout.
+	Negotiated(timeout time.Duration)
+	// Shortened records a handshake that was sent at the given time, and has made the timeout
+	// shorter.
+	Shortened(by, sent time.Duration)
+	// Opened records a connection that takes calls.
+	Opened(on Rule)
+	// Prove counts the proofs of a connection that was greeted at the given time.
+	Prove(now time.Duration, on Rule, strict bool, greeted time.Duration)
+	// Deadline returns when the session must be counted as lost.
+	Deadline(strict bool) time.Duration
+	// Begin is called when something begins to rest on the lease: a recipe, or other nodes. It
+	// reports whether a sync is to go out on the connection that takes calls, which may be nil.
+	Begin(now time.Duration, recipe bool, open Rule) (proves bool)
+	// Rest is called when the last recipe no longer rests on the lease. If low is set, nothing
+	// rests on it then.
+	Rest(now time.Duration, low bool)
+	// Assures reports whether calls may go out.
+	Assures(now time.Duration, open Rule) bool
+	// Unproven reports whether the lease is not proven since it has begun to matter.
+	Unproven() bool
+	// Frugal reports whether heartbeats are pings.
+	Frugal(now time.Duration) bool
+	// Beats records a heartbeat that is due, a ping or not. Pings reports whether the last
+	// heartbeat was a ping.
+	Beats(ping bool)
+	Pings() bool
 }
 
 // A Variant is a way in which clients compute their deadlines.
@@ -43,11 +100,17 @@ type Variant struct {
 	// Rule begins with an accepted handshake that was sent at the given time.
 	Rule func(tick, sent time.Duration, created bool) Rule
 
+	// Stake begins with a session.
+	Stake func(tick time.Duration) Stake
+
 	Relies   bool // each connection that opens while something is held is relied on like the first
 	LastTerm bool // the timeout of the newest handshake counts, not the shortest
+	Observed bool // there are observers, which are connected to followers
+	Shares   bool // heartbeats are syncs, and a transaction follows one that leaves proofs too old
+	Spared   bool // leaders take no clients
+	Hasty    bool // leaders answer the syncs of followers before what they have proposed is committed
 
-	// Fails are the ways in which some deadline must be too late; none for a rule that is
-	// sound.
+	// Fails has the failures that some schedule must show; it is empty for a sound rule.
 	Fails []Failure
 }
 
@@ -59,12 +122,11 @@ const (
 	None    Failure = iota
 	Report          // the leader of the client's connection had not heard of the session in time
 	Deposed         // a later leader had not
-	Idle            // the client held nothing, and the leader of its connection had not heard of it
 )
 
-func (f Failure) String() string { return [...]string{"none", "report", "deposed", "idle"}[f] }
+func (f Failure) String() string { return [...]string{"none", "report", "deposed"}[f] }
 
-// A fault happens at a time. What it strikes follows from the state and from x.
+// A fault happens at a time. Its target follows from the state and from x.
 type fault struct {
 	at, lasts time.Duration
 	kind      faultKind
@@ -81,6 +143,7 @@ const (
 	breakClient                   // the connection of a client ends
 	holdRequests                  // client to server
 	holdReplies                   // server to client
+	lateAcks                      // acknowledgements are held up, and the followers that sent them leave meanwhile
 	faultKinds
 )
 
@@ -90,15 +153,25 @@ type Tally struct {
 	Due             int // a leader could have expired a session
 	Expired         int // an expiry was committed
 	DeposedSync     int // a deposed leader answered a sync
+	Pinged          int // an idle session had its server answer a ping
+	Unproven        int // an idle session began to contend, and had to prove its lease first
+	Proven          int // it did
+	Delayed         int // a creation was not sent until that was done
 	DeposedGreeting int // a deposed leader agreed to a handshake
 	ReportHeld      int // a report was held up on its way
 	AnswerLost      int // a handshake was not answered
 	Listed          int // a grant rested on a list
 	Granted         int
+	SyncWaited      int           // a sync waited for proposals
+	LateAck         int           // an acknowledgement of a follower arrived that had left
 	Shortened       int           // a handshake brought a shorter timeout
 	Excluded        int           // the answer to such a handshake was lost: nothing is promised
 	LostHolding     int           // a session counted itself as lost that held something
 	Tightest        time.Duration // between that and when the leader could have expired it
+
+	// Only with a Watcher.
+	Grew       int // a zxid was greater than that of a sync before
+	FalseProof int // the sync was sent when a later reign had begun
 }
 
 // A world is the state of the model.
@@ -114,8 +187,10 @@ type world struct {
 
 	tick, patience, delay time.Duration // patience of servers with each other
 	eager                 bool          // leaders expire sessions soon
-	servers               []*server
-	reigns                []*reign // in the order of their beginnings
+	paced                 bool          // heartbeats follow the Pacer, if the rule is one; else one is sent every ninth of the timeout
+	servers               []*server     // that vote
+	serving               []*server     // to which clients are connected
+	reigns                []*reign      // in the order of their beginnings
 	clients               []*client
 	held                  map[[2]int]time.Duration // server links, by sender and receiver, and until when
 
@@ -149,7 +224,7 @@ func (w *world) after(d time.Duration, do func()) {
 	}
 }
 
-// step lets the next thing happen.
+// step plays the next occurrence.
 func (w *world) step() {
 	q := w.queue
 	next, last := q[0], len(q)-1
@@ -232,6 +307,9 @@ type server struct {
 	conns []*conn
 
 	least, most time.Duration // that it grants as a timeout
+
+	by        *watcher  // of an observer, while it has a master; else nil
+	observers []*server // of which it is the master
 }
 
 // An entry is a transaction.
@@ -261,6 +339,14 @@ type reign struct {
 	committed int
 	members   []*member
 	counts    []count // by session
+	syncs     []waitingSync
+	begun     time.Duration
+}
+
+// A waitingSync is answered when so much of the log is committed.
+type waitingSync struct {
+	n    int
+	back func()
 }
 
 // A member is the leader's side of a connection to a follower.
@@ -295,7 +381,7 @@ func (r *reign) touch(session int, timeout time.Duration) bool {
 	return true
 }
 
-// time has a look at a session when it is due.
+// time checks a session when its expiry is due.
 func (r *reign) time(session int) {
 	c, w := &r.counts[session], r.leader.w
 	due := r.due(session)
@@ -363,13 +449,16 @@ func (r *reign) offer(m *member, e entry) {
 		m.s.log = append(m.s.log, e)
 		n := len(m.s.log)
 		m.up.send(func() {
+			if m.s.m != m {
+				m.s.w.tally.LateAck++
+			}
 			m.acked, m.heard = n, m.s.w.now
 			r.commit()
 		})
 	})
 }
 
-// commit commits what a quorum has logged.
+// commit commits the entries that a quorum has logged.
 func (r *reign) commit() {
 	if r.over {
 		return
@@ -393,11 +482,29 @@ func (r *reign) commit() {
 			r.leader.w.expired(r, e.session)
 		}
 		r.leader.apply(n)
+		for len(r.syncs) > 0 && r.syncs[0].n <= n {
+			back := r.syncs[0].back
+			r.syncs = r.syncs[1:]
+			back()
+		}
 	}
+}
+
+// sync answers the sync of a follower when all that has been proposed before is committed.
+func (r *reign) sync(back func()) {
+	if n := len(r.leader.log); n > r.committed && !r.leader.w.variant.Hasty {
+		r.leader.w.tally.SyncWaited++
+		r.syncs = append(r.syncs, waitingSync{n, back})
+		return
+	}
+	back()
 }
 
 // apply learns of a commit, and answers the request if it came from here.
 func (s *server) apply(n int) {
+	if n > s.applied {
+		s.inform(n)
+	}
 	s.applied = max(s.applied, n)
 	e := s.log[n-1]
 	if e.request != nil && e.request.conn.server == s {
@@ -455,9 +562,9 @@ func (s *server) pinged() {
 	})
 }
 
-// hear notes a sign of life of a client.
+// hear records a sign of life of a client.
 func (s *server) hear(session int, timeout time.Duration) {
-	if s.m == nil {
+	if s.m == nil && s.by == nil {
 		s.reign.touch(session, timeout)
 		return
 	}
@@ -466,13 +573,18 @@ func (s *server) hear(session int, timeout time.Duration) {
 
 // leave makes the server look for a leader. The others do not learn it.
 func (s *server) leave() {
-	if s.m == nil {
+	for _, o := range slices.Clone(s.observers) {
+		o.leave()
+	}
+	if s.by != nil {
+		s.detach()
+	} else if s.m == nil {
 		s.reign.over = true
 		for _, m := range s.reign.members {
 			m.up.closed, m.down.closed = true, true
 		}
 	} else {
-		s.m.up.closed, s.m.down.closed = true, true
+		s.m.down.closed = true // what it has sent still arrives
 	}
 	s.reign, s.m = nil, nil
 	for _, c := range slices.Clone(s.conns) {
@@ -570,7 +682,7 @@ func (w *world) crown(looking []*server) {
 			return // another time, with the right one
 		}
 	}
-	r := &reign{number: len(w.reigns) + 1, leader: leader, rate: w.clock(), counts: make([]count, len(w.clients))}
+	r := &reign{number: len(w.reigns) + 1, leader: leader, rate: w.clock(), counts: make([]count, len(w.clients)), begun: w.now}
 	w.reigns = append(w.reigns, r)
 	w.tally.Elections++
 	if w.trace != nil {
@@ -615,11 +727,14 @@ type client struct {
 	greeted bool // the session was made
 	lost    bool
 
-	conn    *conn
-	lease   Rule          // of the newest connection that was greeted
-	leader  *reign        // of that connection
-	trusted time.Duration // as in the session
-	proved  time.Duration
+	conn      *conn
+	lease     Rule          // of the newest connection that was greeted
+	leader    *reign        // of that connection
+	greetedAt time.Duration // when that connection sent its handshake
+	stake     Stake
+
+	frugal bool          // it has no other nodes: while nothing is contended for, it needs no proof, and sends pings
+	pinged time.Duration // when the newest ping was sent
 
 	shut time.Duration // no connection begins before
 
@@ -629,7 +744,10 @@ type client struct {
 }
 
 // A contender wants something that excludes others.
-type contender struct{ active, granted, number int }
+type contender struct {
+	active, granted, number int
+	asks                    requestKind // what is to be sent
+}
 
 // A conn is a connection of a client to a server.
 type conn struct {
@@ -641,6 +759,7 @@ type conn struct {
 	open     bool
 	closed   bool
 	commits  bool          // the last heartbeat was a transaction
+	synced   time.Duration // when the newest sync was sent that was answered
 	timeout  time.Duration // as granted
 	answers  int           // after so many more, then is called
 	then     func()
@@ -657,12 +776,14 @@ type request struct {
 	ready   bool
 	refused bool
 	seen    bool // the node that was looked for
+	zxid    int  // what the server has applied when it answers
 }
 
 type requestKind int
 
 const (
-	greet requestKind = iota
+	nothing requestKind = iota
+	greet
 	read
 	list
 	sync
@@ -671,7 +792,7 @@ const (
 )
 
 func (k requestKind) String() string {
-	return [...]string{"greet", "read", "list", "sync", "heartbeat", "create"}[k]
+	return [...]string{"nothing", "greet", "read", "list", "sync", "heartbeat", "create"}[k]
 }
 
 func (c *client) time() time.Duration { return time.Duration(float64(c.w.now) * c.rate) }
@@ -684,22 +805,61 @@ func (c *client) contending() bool { return c.contenders[0].active+c.contenders[
 func (c *client) holding() bool    { return c.contenders[0].granted+c.contenders[1].granted > 0 }
 
 // until returns the deadline.
-func (c *client) until() time.Duration {
-	since := c.trusted
-	if c.contending() {
-		since = c.proved
-	}
-	return since + c.timeout - margin(c.timeout)
-}
+func (c *client) until() time.Duration { return c.stake.Deadline(c.contending()) }
 
-// prove counts what the newest connection has proved.
+// prove counts the proofs of the newest connection.
 func (c *client) prove() {
-	c.trusted = max(c.trusted, c.lease.Since(true))
-	c.proved = max(c.proved, c.lease.Since(false))
+	before := c.stake.Unproven()
+	c.stake.Prove(c.time(), c.lease, c.contending(), c.greetedAt)
+	if before && !c.stake.Unproven() {
+		c.w.tally.Proven++
+	}
 }
 
-// rely is called when the client begins to hold something.
-func (c *client) rely() { c.proved = max(c.proved, c.trusted) }
+// taking returns the rule of the connection that takes calls, or nil.
+func (c *client) taking() Rule {
+	if c.conn == nil || !c.conn.open {
+		return nil
+	}
+	return c.lease
+}
+
+// rely is called when the client begins to contend for something, or, for no recipe, when its
+// session has begun and has other nodes.
+func (c *client) rely(recipe bool) {
+	proves := c.stake.Begin(c.time(), recipe, c.taking())
+	if c.stake.Unproven() {
+		c.w.tally.Unproven++
+	}
+	if n := c.conn; proves && n != nil && n.open {
+		if p := c.pacer(); p != nil {
+			p.Sent(c.time(), false)
+		}
+		n.send(sync, ByLeader, 0)
+	}
+}
+
+// ask sends what contenders ask for, as soon as the answer shows what the lease rests on.
+func (c *client) ask() {
+	n := c.conn
+	if n == nil || !n.open {
+		return
+	}
+	for i := range c.contenders {
+		if t := &c.contenders[i]; t.asks != nothing {
+			if !c.stake.Assures(c.time(), c.lease) {
+				c.w.tally.Delayed++
+				return
+			}
+			by := ByQuorum
+			if t.asks == list {
+				by = ByServer
+			}
+			n.send(t.asks, by, t.number)
+			t.asks = nothing
+		}
+	}
+}
 
 // believes reports whether the session still counts on itself.
 func (c *client) believes() bool {
@@ -731,7 +891,7 @@ func (c *client) end() {
 	}
 }
 
-// judge notes whether a session counts on itself that a leader may have expired.
+// judge records a failure if a session counts on itself while a leader may have expired it.
 func (w *world) judge(c *client) {
 	if w.failed != None || !c.believes() {
 		return
@@ -743,11 +903,8 @@ func (w *world) judge(c *client) {
 	late := func(r *reign) bool {
 		return r != nil && !r.over && r.counts[c.id].known && (r.counts[c.id].closing || r.due(c.id) <= w.now)
 	}
-	switch {
-	case c.holding() && late(newest):
+	if c.holding() && late(newest) {
 		w.fail(newest, c)
-	case !c.contending() && late(c.leader):
-		w.failed, w.failedAt = Idle, w.now
 	}
 }
 
@@ -781,8 +938,8 @@ func (c *client) dial() {
 	if c.lost || c.conn != nil {
 		return
 	}
-	s := w.servers[w.rng.IntN(len(w.servers))]
-	if s.reign == nil || c.shut > w.now {
+	s := w.serving[w.rng.IntN(len(w.serving))]
+	if s.reign == nil || c.shut > w.now || w.variant.Spared && s.m == nil && s.by == nil {
 		w.after(w.upTo(Timeout/50), c.dial)
 		return
 	}
@@ -853,7 +1010,7 @@ func (n *conn) send(kind requestKind, by Party, number int) {
 	n.up.send(func() { n.server.receive(q) })
 }
 
-// receive executes a request, or has the leader do so.
+// receive executes a request, or forwards it to the leader.
 func (s *server) receive(q *request) {
 	n := q.conn
 	n.queue = append(n.queue, q)
@@ -861,41 +1018,20 @@ func (s *server) receive(q *request) {
 	if q.kind != greet {
 		s.hear(session, n.timeout)
 	}
-	forward := func(do func(r *reign)) {
-		r, m := s.reign, s.m
-		if m == nil {
-			do(r)
-			return
-		}
-		m.up.send(func() {
-			m.heard = s.w.now
-			do(r)
-		})
-	}
-	back := func(r *reign, do func()) {
-		if s == r.leader {
-			do()
-			return
-		}
-		for _, m := range r.members {
-			if m.s == s {
-				m.down.send(do)
-			}
-		}
-	}
 	w := s.w
 	switch q.kind {
+	case nothing:
 	case greet:
 		if !n.c.greeted {
-			forward(func(r *reign) { r.propose(entry{kind: opening, session: session, timeout: n.timeout, request: q}) })
+			s.forward(func(r *reign) { r.propose(entry{kind: opening, session: session, timeout: n.timeout, request: q}) })
 			return
 		}
-		forward(func(r *reign) {
+		s.forward(func(r *reign) {
 			ok := r.touch(session, n.timeout)
 			if ok && r != w.reigns[len(w.reigns)-1] {
 				w.tally.DeposedGreeting++
 			}
-			back(r, func() {
+			s.back(r, func() {
 				if ok {
 					q.done()
 				} else {
@@ -906,28 +1042,33 @@ func (s *server) receive(q *request) {
 	case read, list:
 		q.done()
 	case sync:
-		forward(func(r *reign) {
+		s.forward(func(r *reign) {
 			if r != w.reigns[len(w.reigns)-1] {
 				w.tally.DeposedSync++
 			}
-			back(r, q.done)
+			if s == r.leader {
+				q.done() // as a read: it waits for nothing
+				return
+			}
+			r.sync(func() { s.back(r, q.done) })
 		})
 	case create, heartbeat:
 		kind := check
 		if q.kind == create {
 			kind = creation
 		}
-		forward(func(r *reign) { r.propose(entry{kind: kind, session: session, number: q.number, request: q}) })
+		s.forward(func(r *reign) { r.propose(entry{kind: kind, session: session, number: q.number, request: q}) })
 	}
 }
 
-// done answers a request, behind those that came before it.
+// done answers a request, behind the requests that came before it.
 func (q *request) done() {
 	n := q.conn
 	q.ready = true
 	for len(n.queue) > 0 && n.queue[0].ready && !n.closed {
 		first := n.queue[0]
 		n.queue = n.queue[1:]
+		first.zxid = n.server.applied
 		if first.kind == list {
 			for _, e := range n.server.log[:n.server.applied] {
 				first.seen = first.seen || e.kind == creation && e.session == n.c.id && e.number == first.number
@@ -964,16 +1105,43 @@ func (c *client) answered(q *request) {
 	if q.kind == greet {
 		c.accepted(q)
 	} else {
+		if p := c.pacer(); p != nil && (q.by == ByQuorum || q.by == ByLeader && !c.contending()) {
+			p.Keeps(q.sent)
+		}
 		c.lease.Answered(q.sent, c.time(), q.by)
+		c.saw(q)
 		c.prove()
 	}
 	if q.kind == create || q.kind == list {
 		c.looked(q)
 	}
+	c.ask()
 	w.judge(c)
 }
 
-// looked goes on with a contender after the answer to a creation or a listing.
+// saw looks at the zxid of an answer.
+func (c *client) saw(q *request) {
+	rule, watches := c.lease.(Watcher)
+	if !watches {
+		return
+	}
+	n, w := q.conn, c.w
+	grew, stale := rule.Saw(int64(q.zxid), q.kind == sync, q.sent)
+	if grew {
+		w.tally.Grew++
+		if newest := w.reigns[len(w.reigns)-1]; n.server.reign != newest && n.synced > newest.begun {
+			w.tally.FalseProof++
+		}
+	}
+	if q.kind == sync {
+		n.synced = q.real
+	}
+	if stale && c.contending() && w.variant.Shares && n.open {
+		n.send(heartbeat, ByQuorum, 0)
+	}
+}
+
+// looked continues with a contender after the answer to a creation or a listing.
 func (c *client) looked(q *request) {
 	for i := range c.contenders {
 		t := &c.contenders[i]
@@ -981,7 +1149,8 @@ func (c *client) looked(q *request) {
 			continue
 		}
 		if q.kind == list && !q.seen {
-			q.conn.send(create, ByQuorum, t.number)
+			t.asks = create
+			c.ask()
 			continue
 		}
 		if q.kind == list {
@@ -999,46 +1168,95 @@ func (c *client) looked(q *request) {
 func (c *client) accepted(q *request) {
 	n, w := q.conn, c.w
 	created := !c.greeted
+	c.greetedAt = q.sent
 	switch {
 	case created:
 		c.timeout = n.timeout
+		c.stake.Negotiated(c.timeout)
 	case n.timeout < c.timeout || w.variant.LastTerm:
 		if n.timeout != c.timeout {
 			w.tally.Shortened++
 		}
 		// The leader may count a shorter timeout from now on, and not from earlier.
 		shift := c.timeout - margin(c.timeout) - n.timeout + margin(n.timeout)
-		c.trusted, c.proved = min(c.trusted+shift, q.sent), min(c.proved+shift, q.sent)
+		c.stake.Shortened(shift, q.sent)
 		c.timeout = n.timeout
+		c.stake.Negotiated(c.timeout)
 	}
 	n.open, c.greeted = true, true
 	c.leader = n.server.reign
 	c.lease = w.variant.Rule(w.tick, q.sent, created)
+	c.stake.Opened(c.lease)
 	c.prove()
-	if w.variant.Relies && c.contending() {
-		c.rely()
+	switch {
+	case created && !c.frugal:
+		c.rely(false)
+	case w.variant.Relies && c.contending():
+		c.rely(true)
 	}
-	n.beat()
+	switch {
+	case c.stake.Unproven() || !w.oneIn(2):
+		n.beat()
+	default: // those of a fleet are spread
+		w.after(w.upTo(max(min(c.timeout/9, (c.until()-c.time()-c.timeout/9)/3), 0)), n.beat)
+	}
 	for i := range c.contenders {
 		if t := &c.contenders[i]; t.active == 1 && t.granted == 0 {
-			n.send(list, ByServer, t.number)
+			t.asks = list
 		}
 	}
+	c.ask()
+}
+
+// pacer returns the rule of the present connection if the rule paces heartbeats, and nil otherwise.
+func (c *client) pacer() Pacer {
+	if p, paces := c.lease.(Pacer); paces && c.w.paced {
+		return p
+	}
+	return nil
 }
 
 // live sends heartbeats.
 func (c *client) live() {
+	pause := c.timeout / 9
 	if c.conn != nil && c.conn.open && c.believes() {
-		c.conn.beat()
+		c.stake.Beats(c.stake.Frugal(c.time()))
+		if p := c.pacer(); p != nil && !c.stake.Pings() {
+			hastens := c.stake.Unproven() || c.contending() && c.until()-c.time() < c.timeout/3
+			if p.Due(hastens) <= c.time() {
+				c.conn.beat()
+			}
+			pause = min(max(p.Due(hastens)-c.time(), time.Millisecond), pause)
+		} else {
+			c.conn.beat()
+		}
 	}
 	if !c.lost {
-		c.w.after(time.Duration(float64(c.timeout/9)/c.rate), c.live)
+		c.w.after(time.Duration(float64(pause)/c.rate), c.live)
 	}
 }
 
-// beat sends a heartbeat. While something is held, every second one is a transaction.
+// beat sends a heartbeat. While something is held, some heartbeats are transactions: every second
+// heartbeat, or as the pacer decides.
 func (n *conn) beat() {
-	if n.commits = !n.commits && n.c.contending(); n.commits {
+	if c := n.c; c.stake.Pings() && !c.contending() {
+		if now := c.time(); now-c.pinged >= c.timeout/3 {
+			c.pinged = now
+			c.w.tally.Pinged++
+			n.send(read, ByServer, 0)
+		}
+		return
+	}
+	p := n.c.pacer()
+	commits := !n.commits
+	if p != nil {
+		commits = p.Commits(n.c.time())
+	}
+	n.commits = commits && n.c.contending() && !n.c.w.variant.Shares
+	if p != nil {
+		p.Sent(n.c.time(), n.commits)
+	}
+	if n.commits {
 		n.send(heartbeat, ByQuorum, 0)
 		return
 	}
@@ -1059,6 +1277,15 @@ func (c *client) chat() {
 	}
 }
 
+// rest is called when a contender has gone. With the last one, the session is idle again after a
+// while.
+func (c *client) rest() {
+	if c.contending() {
+		return
+	}
+	c.stake.Rest(c.time(), c.frugal)
+}
+
 // contend lets a contender come and go.
 func (c *client) contend(t *contender) {
 	if c.lost || c.greeted && !c.believes() {
@@ -1069,31 +1296,47 @@ func (c *client) contend(t *contender) {
 	case !c.greeted:
 	case t.active == 1:
 		*t = contender{}
+		c.rest()
 		if w.trace != nil {
 			w.logf("client %d has a contender less", c.id)
 		}
 	default:
-		if !c.contending() {
-			c.rely()
-		}
-		c.numbers++
-		*t = contender{active: 1, number: c.numbers}
-		if w.trace != nil {
-			w.logf("client %d has a contender more, %d", c.id, c.numbers)
-		}
-		if n := c.conn; n != nil && n.open {
-			w.after(w.upTo(w.delay)*time.Duration(w.rng.IntN(3)), func() {
-				if t.active == 1 && t.number == c.numbers {
-					n.send(create, ByQuorum, t.number)
-				}
-			})
-		}
+		c.begin(t)
 	}
 	pause := w.upTo(Timeout / 4)
 	if t.active == 1 {
 		pause = w.upTo(4 * Timeout)
 	}
 	w.after(pause, func() { c.contend(t) })
+}
+
+// write lets another client write, through any leader.
+func (w *world) write(pace time.Duration) {
+	r := w.reigns[len(w.reigns)-1-w.rng.IntN(min(2, len(w.reigns)))]
+	r.propose(entry{kind: check})
+	w.after(w.upTo(2*pace)+time.Millisecond, func() { w.write(pace) })
+}
+
+// begin makes a contender send its request.
+func (c *client) begin(t *contender) {
+	w := c.w
+	if !c.contending() {
+		c.rely(true)
+	}
+	c.numbers++
+	*t = contender{active: 1, number: c.numbers}
+	if w.trace != nil {
+		w.logf("client %d has a contender more, %d", c.id, c.numbers)
+	}
+	if n := c.conn; n != nil && n.open {
+		number := t.number
+		w.after(w.upTo(w.delay)*time.Duration(w.rng.IntN(3)), func() {
+			if t.active == 1 && t.number == number && t.granted == 0 && c.conn == n && n.open {
+				t.asks = create
+				c.ask()
+			}
+		})
+	}
 }
 
 // strike lets a fault happen.
@@ -1118,11 +1361,16 @@ func (w *world) strike(f fault) {
 		hold(a.id, b.id, f.lasts)
 	case ambush:
 		n := c.conn
-		if n == nil || n.server.m == nil {
+		if n == nil || n.server.m == nil && n.server.by == nil {
 			return
 		}
 		c.shut = w.now + w.upTo(3*Timeout)
 		follower, leader, short := n.server.id, n.server.reign.leader.id, f.lasts/8
+		if by := n.server.by; by != nil && w.oneIn(2) {
+			leader = by.master.id // only the hop between them
+		} else if by != nil {
+			follower = by.master.id
+		}
 		switch w.rng.IntN(4) {
 		case 0:
 			n.hold(n.up, short)
@@ -1130,6 +1378,13 @@ func (w *world) strike(f fault) {
 			n.hold(n.down, short)
 		default:
 			hold(leader, follower, short)
+		}
+		if c.stake.Pings() && w.oneIn(2) {
+			w.after(w.upTo(short), func() {
+				if c.stake.Pings() && !c.contending() && c.believes() {
+					c.begin(&c.contenders[0])
+				}
+			})
 		}
 		cut := func() { hold(follower, leader, 2*Timeout) }
 		switch w.rng.IntN(3) {
@@ -1179,8 +1434,45 @@ func (w *world) strike(f fault) {
 		if c.conn != nil {
 			c.conn.hold(c.conn.down, f.lasts/4)
 		}
+	case lateAcks:
+		w.delayAcks(c, hold)
 	case faultKinds:
 	}
+}
+
+// delayAcks holds up the messages of followers to the newest leader, makes a proposal, and then
+// makes the followers leave: their acknowledgements arrive when a later reign may have begun.
+func (w *world) delayAcks(c *client, hold func(from, to int, d time.Duration)) {
+	r := w.reigns[len(w.reigns)-1]
+	if r.over {
+		return
+	}
+	leaving := slices.Clone(r.members[:max(len(r.members)-w.rng.IntN(2), 0)])
+	lasts := w.tick/2 + w.upTo(w.patience)
+	for _, o := range w.clients {
+		if o.conn != nil && o.conn.server == r.leader {
+			c = o
+		}
+	}
+	c.shut = w.now + Timeout + w.upTo(3*Timeout)
+	for _, m := range leaving {
+		hold(m.s.id, r.leader.id, lasts)
+	}
+	for range 3 {
+		w.after(w.upTo(w.delay), func() { r.propose(entry{kind: check}) })
+	}
+	w.after(2*w.delay+w.upTo(w.tick/4), func() {
+		for _, m := range leaving {
+			if m.s.m != m || r.over {
+				continue
+			}
+			if w.trace != nil {
+				w.logf("server %d leaves leader %d, which does not notice; what it has sent is on its way", m.s.id, r.leader.id)
+			}
+			m.s.leave()
+			hold(r.leader.id, m.s.id, lasts)
+		}
+	})
 }
 
 // A schedule is the sequence of a seed, less the parts that were left out.
@@ -1206,8 +1498,7 @@ func newSchedule(seed uint64) schedule {
 	return s
 }
 
-// run plays a schedule. It returns the world in which a deadline was too late, or in which
-// all was well.
+// run plays a schedule. It returns the world, in which a deadline was too late, or none was.
 func (s schedule) run(v Variant, tally *Tally, trace *strings.Builder) *world {
 	rng := rand.New(rand.NewPCG(s.seed, 2))
 	w := &world{variant: v, rng: rng, tally: tally, trace: trace, held: make(map[[2]int]time.Duration)}
@@ -1215,7 +1506,7 @@ func (s schedule) run(v Variant, tally *Tally, trace *strings.Builder) *world {
 	w.tick = pick(Timeout/2, Timeout/3, Timeout/6, Timeout/12)
 	w.patience = max(2*w.tick, pick(Timeout/2, Timeout, 2*Timeout))
 	w.delay = pick(2*time.Millisecond, 20*time.Millisecond, 200*time.Millisecond)
-	w.eager = w.oneIn(2)
+	w.eager, w.paced = w.oneIn(2), w.oneIn(2)
 	unequal := w.oneIn(4)
 	for id := range 3 + 2*rng.IntN(2) {
 		most := Timeout
@@ -1229,7 +1520,8 @@ func (s schedule) run(v Variant, tally *Tally, trace *strings.Builder) *world {
 		w.servers = append(w.servers, n)
 	}
 	for id := range 1 + rng.IntN(2) {
-		c := &client{w: w, id: id, rate: w.clock(), timeout: Timeout, busy: pick(0, 0, Timeout/10, Timeout/40)}
+		c := &client{w: w, id: id, rate: w.clock(), timeout: Timeout, busy: pick(0, 0, Timeout/10, Timeout/40), frugal: w.oneIn(2)}
+		c.stake = v.Stake(w.tick)
 		w.clients = append(w.clients, c)
 		w.after(w.upTo(w.tick), c.dial)
 		w.after(w.upTo(w.tick), c.live)
@@ -1243,8 +1535,20 @@ func (s schedule) run(v Variant, tally *Tally, trace *strings.Builder) *world {
 	for _, n := range w.servers {
 		n.heard = make([]time.Duration, len(w.clients))
 	}
+	w.serving = w.servers
 	w.crown(w.servers)
 	w.after(w.tick, w.elect)
+	if pace := pick(0, Timeout/10, Timeout/40, Timeout/200); pace > 0 {
+		w.after(pace, func() { w.write(pace) })
+	}
+	if v.Observed {
+		w.serving = nil // what observers do is in question
+		for id := range 2 {
+			o := &server{w: w, id: len(w.servers) + id, most: w.servers[id].most, least: w.servers[id].least, heard: make([]time.Duration, len(w.clients))}
+			w.serving = append(w.serving, o)
+			o.attach()
+		}
+	}
 	for _, f := range s.faults {
 		w.after(2*w.tick+f.at, func() { w.strike(f) })
 	}

@@ -1,11 +1,18 @@
-// Package order brings everything that a session tells into one sequence: the answers and watch
-// events of the wire, and the session's own events.
+// Package order brings all reports of a session into one sequence: the answers and watch events of
+// the wire, and the session's own events.
+//
+// A step calls functions of users. Such a function may end its goroutine with [runtime.Goexit], as
+// t.FailNow does. Then the goroutine that runs the order next goes on with the other steps. A step
+// that calls several functions leaves the rest of them with [Order.Left].
 package order
 
-import "sync"
+import (
+	"slices"
+	"sync"
+)
 
-// An Order runs steps: each after the one that was put before it, on one of the session's own
-// goroutines, never on a caller's.
+// An Order runs steps: each after the step that was put before it, on a goroutine of the session,
+// never on a caller's.
 type Order struct {
 	before func() // runs before each step
 
@@ -15,6 +22,7 @@ type Order struct {
 	busy  bool          // a goroutine is running steps
 	ready chan struct{} // holds a value while there may be something to run
 	over  bool          // the session's goroutines have ended
+	left  []Step        // of the step whose goroutine ends; nil but while that unwinds
 }
 
 // A Step is an answer to a call, or a function.
@@ -25,6 +33,11 @@ type Func func()
 
 // Run implements [Step].
 func (f Func) Run() { f() }
+
+// A remainder is the rest of a step. Nothing runs before it.
+type remainder func()
+
+func (r remainder) Run() { r() }
 
 // New returns an order without steps. Before is called before each step.
 func New(before func()) *Order {
@@ -50,8 +63,13 @@ func (o *Order) PutStep(s Step) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.steps = append(o.steps, s)
+	o.wake()
+}
+
+// wake wakes a goroutine that may run the steps. The order is locked.
+func (o *Order) wake() {
 	switch {
-	case o.busy: // the goroutine that runs the others runs this
+	case o.busy: // the goroutine that runs the other steps runs this step
 	case o.over:
 		go o.Run()
 	default:
@@ -62,10 +80,10 @@ func (o *Order) PutStep(s Step) {
 	}
 }
 
-// maxSpare is how many steps the memory that is kept has room for.
+// maxSpare is the number of steps that the kept memory has room for.
 const maxSpare = 512
 
-// Run runs the steps that there are, unless another goroutine does.
+// Run runs the waiting steps, unless another goroutine does.
 func (o *Order) Run() {
 	o.mu.Lock()
 	if o.busy {
@@ -73,22 +91,66 @@ func (o *Order) Run() {
 		return
 	}
 	o.busy = true
+	var left []Step // of those that were taken
+	returns := false
+	defer func() {
+		if !returns {
+			o.handOver(left)
+		}
+	}()
 	for len(o.steps) > 0 {
 		steps := o.steps
 		o.steps, o.spare = o.spare[:0], nil
 		o.mu.Unlock()
-		for i, s := range steps {
-			o.before()
+		for left = steps; len(left) > 0; {
+			s := left[0]
+			if _, is := s.(remainder); !is {
+				o.before()
+			}
+			left[0], left = nil, left[1:]
 			s.Run()
-			steps[i] = nil
 		}
 		o.mu.Lock()
 		if cap(steps) <= maxSpare {
 			o.spare = steps
 		}
 	}
-	o.busy = false
+	o.busy, returns = false, true
 	o.mu.Unlock()
+}
+
+// handOver leaves the steps to the goroutine that runs the order next: this one ends.
+func (o *Order) handOver(steps []Step) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.steps = slices.Concat(o.left, steps, o.steps)
+	o.left, o.busy = nil, false
+	if len(o.steps) > 0 {
+		o.wake()
+	}
+}
+
+// Left is called by a step while its goroutine ends, with what it has not done. The calls of
+// functions within each other are to be in that order.
+func (o *Order) Left(rest func()) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.left = append(o.left, remainder(rest))
+}
+
+// InTurn calls functions within a step, also the functions behind a function that ends the
+// goroutine.
+func (o *Order) InTurn(all ...func()) {
+	defer func() {
+		if len(all) > 0 {
+			o.Left(func() { o.InTurn(all...) })
+		}
+	}()
+	for len(all) > 0 {
+		f := all[0]
+		all = all[1:]
+		f()
+	}
 }
 
 // End is called by the loop when it stops.

@@ -1,6 +1,7 @@
 package order
 
 import (
+	"runtime"
 	"sync"
 	"testing"
 
@@ -48,4 +49,47 @@ func TestOrderIsOneAtATime(t *testing.T) {
 	wg.Wait()
 	o.Run()
 	check.Equal(t, done, 8000, "done")
+}
+
+// TestStepsOutliveTheirGoroutine: a step, or what comes before it, ends the goroutine. The steps
+// behind it run, and what is left of it before them, with nothing in between.
+func TestStepsOutliveTheirGoroutine(t *testing.T) {
+	var done []string
+	note := func(what string) { done = append(done, what) }
+	exits := 0
+	exit := func(what string) func() {
+		return func() {
+			note(what)
+			exits++
+			runtime.Goexit()
+		}
+	}
+	checks := 0
+	var o *Order
+	o = New(func() {
+		if checks++; checks == 3 {
+			o.InTurn(exit("check"), exit("checked"))
+		}
+	})
+	o.Put(func() {
+		o.InTurn(func() { o.InTurn(exit("a"), exit("b")) }, func() { note("c") }, exit("d"))
+		t.Error("the goroutine goes on")
+	})
+	o.Put(exit("e"))
+	o.Put(func() { note("f") })
+	rounds := 0
+	for ; len(o.ready) > 0; rounds++ {
+		<-o.ready
+		var wg sync.WaitGroup
+		wg.Go(o.Run)
+		wg.Wait()
+	}
+	check.EqualSlices(t, done, []string{"a", "b", "c", "d", "e", "check", "checked", "f"}, "done")
+	check.Equal(t, rounds, exits+1, "goroutines")
+
+	o.End()
+	ended := make(chan struct{})
+	o.Put(exit("g"))
+	o.Put(func() { close(ended) })
+	<-ended
 }

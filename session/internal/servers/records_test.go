@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// TestRecords: the newest failure of each server is kept while the server is in the list. The last one since
-// its last success is its trouble, the end of a connection of use is none.
+// TestRecords: the newest failure of each server is kept while the server is in the list. The last
+// one since its last success is its trouble, the end of a connection of use is none.
 func TestRecords(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		warnings := 0

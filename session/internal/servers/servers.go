@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"context"
 	"crypto/tls"
+	"errors"
 	"fmt"
 	"io"
 	"maps"
@@ -18,7 +19,7 @@ import (
 	"github.com/cenkalti/backoff/v4"
 )
 
-// Options are those of the session.
+// Options has the options of the session that concern its servers.
 type Options struct {
 	Timeout time.Duration
 	Dialer  func(ctx context.Context, network, address string) (net.Conn, error)
@@ -26,9 +27,11 @@ type Options struct {
 	Warn    func(message string, args ...any)
 }
 
-// A List has the servers. They are tried one after the other, beginning anywhere.
-// After a round without success it pauses, longer each time, and gives each server
-// more time to answer.
+// A List has the servers. It tries them one after the other, beginning anywhere. When a server
+// cannot be dialled, the next server follows at once, until each was tried. A server that is
+// reached, and is of no use, has probably no leader, and neither have the other servers: the list
+// pauses then, longer each time. After each round without success it gives servers more time to
+// answer.
 type List struct {
 	opts Options
 
@@ -38,12 +41,20 @@ type List struct {
 	mu       sync.Mutex
 	all      []string // in the order in which they are tried; empty until the first resolution
 	next     int
-	failures int // since the last success
+	home     string         // where the session belongs, so that all are spread evenly
+	failures int            // since the last success
+	useless  bool           // the newest failure is of a server that was reached
+	penalty  map[string]int // of each that has failed since the last success: the larger, the later it is tried again
+	took     time.Duration  // by the newest handshake
+	dialled  time.Duration  // how long the newest connection took to make
+	accepted time.Duration  // the part of that before TLS
+	waited   time.Duration  // the longest that a server was waited for in vain, since the last success
+	tried    time.Time      // when the newest attempt began
 	pause    *backoff.ExponentialBackOff
 	records  map[string]record // of each that has failed, or of a connection to it, and of the last resolution if that has failed
 }
 
-// A record is what is known of a server.
+// A record has what the list knows about a server.
 type record struct {
 	Failure // the newest
 
@@ -51,7 +62,7 @@ type record struct {
 	warned  time.Time // when a failure was logged last
 }
 
-// resolver is named where there is no server to name.
+// resolver stands in the place of a server in failures of Options.Resolve.
 const resolver = "Options.Resolve"
 
 // A Failure is the end of a connection to a server, or of an attempt to make one.
@@ -64,11 +75,11 @@ type Failure struct {
 // New returns a list, which may be empty at first.
 func New(addresses []string, opts Options) *List {
 	s := &List{
-		opts: opts, records: make(map[string]record),
+		opts: opts, penalty: make(map[string]int), records: make(map[string]record),
 		known: make(chan struct{}), exhaust: make(chan struct{}, 1),
 		pause: backoff.NewExponentialBackOff(
-			backoff.WithInitialInterval(10*time.Millisecond),
-			backoff.WithMaxInterval(max(min(time.Second, opts.Timeout/10), 10*time.Millisecond)),
+			backoff.WithInitialInterval(min(opts.Timeout/25, 400*time.Millisecond)+time.Millisecond),
+			backoff.WithMaxInterval(min(opts.Timeout/14, 700*time.Millisecond)+time.Millisecond),
 			backoff.WithMaxElapsedTime(0),
 		),
 	}
@@ -104,7 +115,7 @@ func (s *List) Has(server string) bool {
 // each server is to lose its share beyond 1/n: sessions on the other servers move with probability
 // 1 - s/n, and all that move go to servers that are new. If n <= s, no other session moves. The
 // servers in both lists need k(1/n - 1/s) of all sessions, and (s-k)/s of them move: a session that
-// moves goes to one in both with probability k(s-n)/(n(s-k)).
+// moves goes to a server in both with probability k(s-n)/(n(s-k)).
 func (s *List) Replace(addresses []string, current string, chance func() float64) (leave bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -141,19 +152,30 @@ func (s *List) Replace(addresses []string, current string, chance func() float64
 		close(s.known)
 	}
 	s.all = slices.Concat(first, second)
-	s.next, s.failures = 0, 0
-	s.pause.Reset()
+	if s.next, s.home = 0, s.all[0]; current != "" && !leave {
+		s.home = current
+	}
+	s.pardon()
 	maps.DeleteFunc(s.records, func(server string, _ record) bool { return !slices.Contains(next, server) })
 	return leave
 }
 
-// Prefer has a server tried next.
+// Home returns the server to which the session belongs: the server that it tried first, or that the
+// last change of the list gave it. Each server is the home of as many sessions as any other.
+func (s *List) Home() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.home
+}
+
+// Prefer makes the server the next to be tried.
 func (s *List) Prefer(server string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if i := slices.Index(s.all, server); i >= 0 {
 		s.all[0], s.all[i] = s.all[i], s.all[0]
 		s.next = 0
+		delete(s.penalty, server)
 	}
 }
 
@@ -161,72 +183,208 @@ func shuffle(all []string) {
 	rand.Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })
 }
 
-// Unresolved notes why there is no new list.
+// Unresolved records why there is no new list.
 func (s *List) Unresolved(why error) {
 	s.Note(resolver, why)
 	s.opts.Warn("servers cannot be resolved", "reason", why)
 }
 
-// Patience bounds the time that a server takes for a step of a connection.
+// Patience bounds the time that a server takes for a handshake. After an election a server works on
+// the handshakes of all its clients: a handshake that is begun anew elsewhere adds to them.
 func (s *List) Patience() time.Duration {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	least := min(max(s.opts.Timeout/12, 50*time.Millisecond), 500*time.Millisecond)
-	most := max(s.opts.Timeout/3, least)
-	rounds := min(s.failures/max(len(s.all), 1), 10)
-	return min(least<<rounds, most)
+	return s.patience(min(s.opts.Timeout/8, 1500*time.Millisecond), s.took)
 }
 
-// Dial connects to a server. It gives up, and returns nil, only when ctx ends. Sessions
-// that lose their connections at the same moment do not all dial at the same moment.
-func (s *List) Dial(ctx context.Context, lost bool) (string, net.Conn) {
+// dialPatience bounds the time that a connection takes to make.
+func (s *List) dialPatience() time.Duration {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.patience(min(s.opts.Timeout/6, time.Second), s.dialled)
+}
+
+// acceptPatience bounds the part of that time until the server accepts the connection, with that
+// rest of the lease; 0 for none. A server on which thousands of clients call at once drops some of
+// their requests to connect, and the kernel repeats such a request after a second. After a server
+// was waited for in vain, the next one has twice the time: all may be far away. A TLS handshake is
+// not cut earlier because of the lease: the server works on it, and would have to begin anew.
+func (s *List) acceptPatience(rest time.Duration) time.Duration {
+	patience := s.dialPatience()
+	if rest <= 0 {
+		return patience
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return min(patience, max(rest/5, 2*s.accepted, 2*s.waited, s.opts.Timeout/100))
+}
+
+// patience returns the time for a step of a connection, whose newest instance took that long. The
+// list is locked.
+func (s *List) patience(least, newest time.Duration) time.Duration {
+	least = max(least, 50*time.Millisecond)
+	most := max(s.opts.Timeout/2, least)
+	rounds := min(s.failures/max(len(s.all), 1), 10)
+	return min(max(least<<rounds, 2*newest), most)
+}
+
+// Took records how long a server took for a handshake: others may take about as long.
+func (s *List) Took(d time.Duration) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.took = d
+}
+
+// made records how long a connection took to make.
+func (s *List) made(d time.Duration) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.dialled = d
+}
+
+// accepts records how long a server took to accept a connection.
+func (s *List) accepts(d time.Duration) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.accepted = d
+}
+
+// gaveUp records how long a server was waited for in vain.
+func (s *List) gaveUp(d time.Duration) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.waited = max(s.waited, d)
+}
+
+// Dial connects to a server. It gives up, and returns nil, only when ctx ends. Sessions that lose
+// their connections at the same moment do not all dial at the same moment: if an open connection
+// was lost, a pause comes first, at random, at most an eighth of the rest of the lease. Rest
+// returns the rest of the lease at present, 0 or less if there is none. Dial calls it before each
+// pause, and before each attempt: the deadline may move meanwhile, and the machine may sleep.
+func (s *List) Dial(ctx context.Context, rest func() time.Duration, lost bool) (string, net.Conn) {
 	jitter := time.Duration(0)
 	if lost {
-		jitter = rand.N(min(s.opts.Timeout/100, 100*time.Millisecond) + 1)
+		jitter = rand.N(min(s.opts.Timeout/33, 300*time.Millisecond, max(rest()/8, 0)) + 1)
 	}
 	select {
 	case <-s.known:
 	case <-ctx.Done():
 	}
+	ctx, end := context.WithCancel(ctx)
+	r := &round{List: s, end: end, begun: make(map[string]bool)}
 	for ; ctx.Err() == nil; jitter = 0 {
 		server, pause := s.choose()
+		if left := rest(); left > 0 {
+			pause = min(pause, s.longestPause(left))
+		}
 		if pause += jitter; pause > 0 {
 			select {
 			case <-time.After(pause):
 			case <-ctx.Done():
-				return "", nil
+				return r.result()
 			}
 		}
-		socket, err := s.connect(ctx, server)
-		if err == nil {
-			return server, socket
+		begun, accept := s.begin(), s.acceptPatience(rest())
+		socket, err := s.connect(ctx, server, s.dialPatience(), accept)
+		switch took := time.Since(begun); {
+		case err == nil:
+			s.made(took)
+			r.won(server, socket)
+		case ctx.Err() == nil:
+			if took >= accept {
+				s.gaveUp(took)
+			}
+			s.failed(server, err, false)
+			r.lost(ctx, server, err)
 		}
-		s.Failed(server, err)
 	}
-	return "", nil
+	return r.result()
+}
+
+// longestPause bounds the pauses of a session with that rest of its lease: by its square. When
+// servers are back after an outage, they are busy for a second or two with all clients that dial.
+// Sessions that have half the rest of others are to be four times as early. The bound is not below
+// a hundredth of the timeout, or 100 ms if that is less: servers that refuse are not dialled
+// without a pause.
+func (s *List) longestPause(rest time.Duration) time.Duration {
+	rest = max(rest, 0)
+	share := rest.Seconds() / s.opts.Timeout.Seconds()
+	return max(time.Duration(share*float64(rest)), min(s.opts.Timeout/100, 100*time.Millisecond))
 }
 
 // choose returns the next server, and how long to wait before it is tried.
-func (s *List) choose() (string, time.Duration) {
+func (s *List) choose() (server string, pause time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	server := s.all[s.next%len(s.all)]
-	s.next++
-	if s.failures > 0 && s.failures%len(s.all) == 0 {
+	n, best := len(s.all), s.next
+	for i := s.next + 1; i < s.next+n; i++ {
+		if s.penalty[s.all[i%n]] < s.penalty[s.all[best%n]] {
+			best = i
+		}
+	}
+	s.next = (best + 1) % n
+	if s.failures > 0 && s.failures%n == 0 {
 		select {
 		case s.exhaust <- struct{}{}:
 		default:
 		}
-		return server, s.pause.NextBackOff()
 	}
-	return server, 0
+	if s.useless || s.failures >= n {
+		pause = s.pause.NextBackOff() - time.Since(s.tried) // a server that was silent has cost time already
+	}
+	return s.all[best%n], max(pause, 0)
 }
 
-// connect makes one connection. Host names are resolved here, each time.
-func (s *List) connect(ctx context.Context, server string) (net.Conn, error) {
-	ctx, cancel := context.WithTimeout(ctx, 2*s.Patience())
+// begin records that an attempt begins, and returns the time.
+func (s *List) begin() time.Time {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.tried = time.Now()
+	return s.tried
+}
+
+// pardon follows a success. The list is locked.
+func (s *List) pardon() {
+	s.failures, s.useless, s.waited = 0, false, 0
+	s.pause.Reset()
+	clear(s.penalty)
+}
+
+// connect makes one connection within the time, of which the server has a part to accept it. Host
+// names are resolved here, each time.
+func (s *List) connect(ctx context.Context, server string, bound, accept time.Duration) (net.Conn, error) {
+	ctx, cancel := context.WithTimeout(ctx, bound)
 	defer cancel()
-	socket, err := s.opts.Dialer(ctx, "tcp", server)
+	return Outlive(func() (net.Conn, error) { return s.open(ctx, server, accept) })
+}
+
+// Outlive calls a function of a user on a goroutine of its own, which the function may end.
+func Outlive[T any](f func() (T, error)) (T, error) {
+	type outcome struct {
+		result T
+		err    error
+	}
+	ended := make(chan outcome, 1)
+	go func() {
+		o := outcome{err: errExited}
+		defer func() { ended <- o }()
+		o.result, o.err = f()
+	}()
+	o := <-ended
+	return o.result, o.err
+}
+
+var errExited = errors.New("a function in Options has called runtime.Goexit")
+
+// open makes a connection with the functions of the options.
+func (s *List) open(ctx context.Context, server string, accept time.Duration) (net.Conn, error) {
+	begun := time.Now()
+	dialling, cancel := context.WithTimeout(ctx, accept)
+	defer cancel()
+	socket, err := s.opts.Dialer(dialling, "tcp", server)
+	if err == nil {
+		s.accepts(time.Since(begun))
+	}
 	if err != nil || s.opts.TLS == nil {
 		return socket, err
 	}
@@ -245,13 +403,21 @@ func (s *List) connect(ctx context.Context, server string) (net.Conn, error) {
 	return secure, nil
 }
 
-// Failed notes that a server could not be used.
-func (s *List) Failed(server string, why error) {
+// Failed records that a server was reached, and was of no use.
+func (s *List) Failed(server string, why error) { s.failed(server, why, true) }
+
+// failed records that a server could not be used. A server that could not even be reached is
+// probably down, and is tried a third as often as the others.
+func (s *List) failed(server string, why error, reached bool) {
 	s.mu.Lock()
 	s.failures++
+	s.useless = reached
 	const quiet = 10 * time.Second
 	now := time.Now()
 	r := record{Failure{server, why, now}, why, s.records[server].warned}
+	if s.penalty[server]++; !reached {
+		s.penalty[server] += 2
+	}
 	warn := r.warned.IsZero() || now.Sub(r.warned) >= quiet
 	if warn {
 		r.warned = now
@@ -263,7 +429,7 @@ func (s *List) Failed(server string, why error) {
 	}
 }
 
-// Note keeps the end of a connection that has been of use.
+// Note records the end of a connection that has been of use.
 func (s *List) Note(server string, why error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -292,8 +458,7 @@ func (s *List) Failures() []Failure {
 func (s *List) Succeeded(server string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.failures = 0
-	s.pause.Reset()
+	s.pardon()
 	if r, known := s.records[server]; known {
 		r.trouble = nil
 		s.records[server] = r
@@ -321,12 +486,23 @@ func (s *List) Troubles() string {
 	return strings.Join(all, "; ")
 }
 
+// Accepts reports whether a server accepts connections.
+func (s *List) Accepts(ctx context.Context, server string) bool {
+	bound := s.dialPatience()
+	socket, err := s.connect(ctx, server, bound, bound)
+	if err == nil {
+		_ = socket.Close() // it is of no use any more
+	}
+	return err == nil
+}
+
 // Leads asks a server, with a word that servers in read-only mode understand, whether it has a
 // quorum.
 func (s *List) Leads(ctx context.Context, server string) bool {
-	ctx, cancel := context.WithTimeout(ctx, 2*s.Patience())
+	bound := s.dialPatience()
+	ctx, cancel := context.WithTimeout(ctx, bound)
 	defer cancel()
-	socket, err := s.connect(ctx, server)
+	socket, err := s.connect(ctx, server, bound, bound)
 	if err != nil {
 		return false
 	}

@@ -9,8 +9,8 @@ import (
 	"github.com/zkactors/zkactors/internal/hasten"
 )
 
-// TestSpread changes the list of many sessions again and again: they stay evenly spread, and no more of them
-// move than must.
+// TestSpread changes the list of many sessions again and again: they stay evenly spread, and no
+// more of them move than must.
 func TestSpread(t *testing.T) {
 	const sessions = 10_000
 	const most = 0.04 // of all sessions: more than five standard deviations

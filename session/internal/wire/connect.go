@@ -3,7 +3,7 @@ package wire
 // A ConnectRequest is the first frame of a client. It has no header.
 type ConnectRequest struct {
 	Protocol int32
-	LastZxid int64 // the newest that the client has seen
+	LastZxid int64 // the newest zxid that the client has seen
 	Timeout  int32 // in ms
 	Session  int64 // 0 for a new session
 	Password []byte

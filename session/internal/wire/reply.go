@@ -25,7 +25,7 @@ type Reply struct {
 	Results []Result
 }
 
-// A Result belongs to an operation of a multi or a multiRead.
+// A Result is the result of an operation of a multi or a multiRead.
 type Result struct {
 	Op      Op   // OpError, or the type of the result
 	Code    Code // of OpError: CodeOK if a later operation failed
@@ -49,8 +49,8 @@ func appendHeader(b []byte, h Header) []byte {
 	return appendInt32(b, int32(h.Code))
 }
 
-// AppendReply appends a frame. A reply with an error has no record. If r is nil, so has
-// any other reply.
+// AppendReply appends a frame. A reply with an error has no record, and neither has a reply for
+// which r is nil.
 func AppendReply(b []byte, h Header, op Op, r *Reply) []byte {
 	at := len(b)
 	b = appendHeader(appendInt32(b, 0), h)
@@ -188,7 +188,7 @@ func (d *decoder) identities() []ACL {
 // resultSize is the size of the smallest result, a header.
 const resultSize = 4 + 1 + 4
 
-// reusable empties results for further use. The memory of an uncommonly long list is given back.
+// reusable empties results for further use. It releases the memory of an uncommonly long list.
 func reusable(results []Result) []Result {
 	const keep = 8
 	if cap(results) > keep {
@@ -198,7 +198,8 @@ func reusable(results []Result) []Result {
 	return results[:0]
 }
 
-// results reads the results of a multi with that many operations, into the memory of former ones.
+// results reads the results of a multi with that many operations, into the memory of former
+// results.
 func (d *decoder) results(r *Reply, former []Result, ops int) {
 	if n := min(ops, len(d.rest)/resultSize); n > 0 {
 		r.Results = slices.Grow(reusable(former), n)

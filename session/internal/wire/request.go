@@ -18,7 +18,7 @@ type Request struct {
 	Kind    int32  // of checkWatches and removeWatches, the mode of addWatch, the type of auth
 	Scheme  string // of auth
 	Ops     []Request
-	Zxid    int64        // of setWatches: the newest seen
+	Zxid    int64        // of setWatches: the newest zxid that the client has seen
 	Watches *[5][]string // data, exist, child; of setWatches2 also persistent, recursive
 }
 
@@ -39,8 +39,9 @@ func AppendRequest(b []byte, xid int32, r *Request) []byte {
 	return b
 }
 
-// BeginMulti begins the frame of a multi, for a caller that makes its operations one by one: they
-// are appended with [AppendPart], and [EndMulti] ends the frame, at whose beginning b is empty.
+// BeginMulti begins the frame of a multi, for a caller that makes its operations one by one.
+// [AppendPart] appends an operation, and [EndMulti] ends the frame. When the frame begins, b is
+// empty.
 func BeginMulti(b []byte, xid int32) []byte { return appendRequestHeader(b, xid, OpMulti) }
 
 // AppendPart appends an operation of a multi.
@@ -48,8 +49,8 @@ func AppendPart(b []byte, r *Request) []byte {
 	return appendBody(appendMultiHeader(b, r.Op, false, -1), r)
 }
 
-// AppendPartsOf appends the operations of a multi, or the operation that another request is, from
-// the frame of that.
+// AppendPartsOf appends the operations of a multi from the frame of that multi. From the frame of
+// another request it appends that request as an operation.
 func AppendPartsOf(b, frame []byte) []byte {
 	const header, end = 4 + 4 + 4, 4 + 1 + 4
 	op := Op(binary.BigEndian.Uint32(frame[8:]))
@@ -103,8 +104,8 @@ func ParseRequest(body []byte) (xid int32, r Request, err error) {
 	return xid, r, d.err()
 }
 
-// OnlyChecks reports whether the body of a request is that of a multi of nothing but
-// checks. It reads no further than the first other operation.
+// OnlyChecks reports whether the body of a request is a multi that has only checks. It reads no
+// further than the first other operation.
 func OnlyChecks(body []byte) bool {
 	d := decoder{rest: body}
 	d.int32()
@@ -158,7 +159,7 @@ func appendBody(b []byte, r *Request) []byte {
 	return b
 }
 
-// appendRare is appendBody for what needs more of the stack, and is rare.
+// appendRare is appendBody for rare requests that need more of the stack.
 func appendRare(b []byte, r *Request) []byte {
 	switch r.Op { //nolint:exhaustive // the others have no record
 	case OpSetACL:
@@ -243,4 +244,15 @@ func lists(op Op) int {
 		return 5
 	}
 	return 3
+}
+
+// RecordSize returns an upper bound of the size of a request, or of an operation of a transaction,
+// with the given number of bytes of path and data.
+func RecordSize(bytes int, acl []ACL) int {
+	const fixed = 48 // a create with a TTL has 33 bytes beside these
+	n := fixed + bytes
+	for _, a := range acl {
+		n += 12 + len(a.Scheme) + len(a.ID)
+	}
+	return n
 }

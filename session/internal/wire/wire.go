@@ -1,10 +1,10 @@
 // Package wire reads and writes ZooKeeper's protocol: requests, replies, and the
 // notifications of watches.
 //
-// A frame is a body behind its length, four bytes. Functions named Append append a
-// frame, and allocate only if the destination is too small. Functions named Parse take
-// a body. They never panic, and allocate in proportion to the body, whatever counts
-// and lengths it contains. Byte slices that they return lie in the body.
+// A frame is a length of four bytes, and a body of that length. Functions named Append append a
+// frame, and allocate only if the destination is too small. Functions named Parse take a body. They
+// never panic, and allocate in proportion to the body, whatever counts and lengths it contains.
+// Byte slices that they return share the memory of the body.
 //
 // Strings are read as Java reads them: U+FFFD replaces invalid bytes. Like a server,
 // AppendReply and AppendEvent write a character beyond U+FFFF as two surrogates;
@@ -65,7 +65,7 @@ func (d *decoder) err() error {
 	return nil
 }
 
-// end is err for a record that must end the body.
+// end is err for a record that must be the last in the body.
 func (d *decoder) end() error {
 	if len(d.rest) > 0 {
 		return ErrMalformed

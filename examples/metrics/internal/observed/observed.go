@@ -1,4 +1,4 @@
-// Package observed is what the observers of Prometheus and of OpenTelemetry have in common.
+// Package observed has the code that the observers for Prometheus and for OpenTelemetry share.
 package observed
 
 import (
@@ -14,7 +14,8 @@ import (
 	"github.com/zkactors/zkactors/session"
 )
 
-// reasons are the values of labels that say why something failed. The first that an error wraps counts.
+// reasons maps errors to values of the label for the reason of a failure. The first entry that an
+// error wraps counts.
 var reasons = []struct { //nolint:gochecknoglobals // they are constant
 	err  error
 	name string
@@ -43,8 +44,8 @@ var reasons = []struct { //nolint:gochecknoglobals // they are constant
 	{context.Canceled, "canceled"},
 }
 
-// Reason returns the value of a label for an error: "ok" for none, and one of a few others. So a metric
-// has few series, whatever the text of errors is.
+// Reason returns the value of a label for an error: "ok" for nil, and one of a few others. So a
+// metric has few series, whatever the texts of the errors.
 func Reason(err error) string {
 	if err == nil {
 		return "ok"
@@ -57,7 +58,7 @@ func Reason(err error) string {
 	return "other"
 }
 
-// States are the values of a label for the state of a session.
+// States has the values of the label for the state of a session.
 var States = []string{"connecting", "connected", "suspended", "expired", "closed"} //nolint:gochecknoglobals // they are constant
 
 // State returns the state that an event begins, and the name of the event.
@@ -80,13 +81,13 @@ func State(ev session.Event) (state, event string) {
 // A Key is a recipe at a path.
 type Key struct{ Recipe, Path string }
 
-// Waits are the waits that go on. The zero value is ready for use, also concurrently.
+// Waits has the waits in progress. The zero value is ready for use, also concurrently.
 type Waits struct {
 	mu    sync.Mutex
-	begun map[Key][]time.Time // ascending; no list is empty
+	begun map[Key][]time.Time // the times of beginning, ascending; no list is empty
 }
 
-// Begin notes that a wait begins now.
+// Begin records that a wait begins now.
 func (w *Waits) Begin(k Key, now time.Time) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -96,8 +97,9 @@ func (w *Waits) Begin(k Key, now time.Time) {
 	w.begun[k] = append(w.begun[k], now)
 }
 
-// End notes that a wait has ended now, after that time. Of the waits that go on, it is the one that has
-// begun next to then: an observer does not learn which of them ends.
+// End records that a wait ends now, and that it took the given time. An observer does not learn
+// which of several waits with one key has ended. End removes the one that began closest to that
+// time ago.
 func (w *Waits) End(k Key, now time.Time, took time.Duration) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -116,7 +118,7 @@ func (w *Waits) End(k Key, now time.Time, took time.Duration) {
 	w.begun[k] = all
 }
 
-// Oldest returns since when the longest wait of each key goes on.
+// Oldest returns, for each key, when the oldest wait in progress began.
 func (w *Waits) Oldest() map[Key]time.Time {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -127,21 +129,22 @@ func (w *Waits) Oldest() map[Key]time.Time {
 	return oldest
 }
 
-// Leaders are the newest leaders by the paths of elections. The zero value is ready for use, also
+// Leaders has the newest leader of each election, by path. The zero value is ready for use, also
 // concurrently.
 type Leaders struct {
 	mu     sync.Mutex
 	newest map[string]Leader
 }
 
-// A Leader leads an election in a term.
+// A Leader is the leader of an election in one term.
 type Leader struct {
-	Name string // "" while there is none
+	Name string // "" while the election has no leader
 	Term int64
 }
 
-// See notes a report of a leader, unless it is older than one before. Then changed is called with the
-// leader before and the present one, in the order of the changes.
+// See records a report of a leader, unless it is older than an earlier report or repeats it. Then
+// it calls changed with the last leader and the present one. The calls are in the order of the
+// changes.
 func (l *Leaders) See(path string, now Leader, changed func(before, now Leader)) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -158,14 +161,15 @@ func (l *Leaders) See(path string, now Leader, changed func(before, now Leader))
 	}
 }
 
-// Newest returns the newest leader of each path.
+// Newest returns the newest leader of each election.
 func (l *Leaders) Newest() map[string]Leader {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return maps.Clone(l.newest)
 }
 
-// LeaderName returns the data of a leader as the value of a label: at most 64 bytes, printable.
+// LeaderName returns the data of a leader's node as the value of a label: at most 64 bytes, in
+// printable characters.
 func LeaderName(node string, data []byte) string {
 	if node == "" {
 		return ""
@@ -185,7 +189,7 @@ type Queue interface {
 	Len(ctx context.Context) (int, error)
 }
 
-// Queues are the queues whose lengths are exported, by their names. The zero value is ready for use, also
+// Queues has the queues whose lengths are exported, by name. The zero value is ready for use, also
 // concurrently.
 type Queues struct {
 	mu  sync.Mutex
@@ -202,7 +206,7 @@ func (q *Queues) Add(name string, queue Queue) {
 	q.all[name] = queue
 }
 
-// Lengths asks for the lengths. A queue that does not answer in time is missing.
+// Lengths requests the length of each queue. A queue that does not answer in time is left out.
 func (q *Queues) Lengths(ctx context.Context) map[string]int {
 	q.mu.Lock()
 	all := maps.Clone(q.all)

@@ -30,7 +30,8 @@ func TestReason(t *testing.T) {
 	}
 }
 
-// TestWaits: a wait that ends is the one that began next to the time that it lasted.
+// TestWaits: of the waits in progress, End removes the one that began closest to the calculated
+// time.
 func TestWaits(t *testing.T) {
 	var w observed.Waits
 	k, begin := observed.Key{Recipe: "lock", Path: "/l"}, time.Unix(0, 0)
@@ -39,7 +40,7 @@ func TestWaits(t *testing.T) {
 		w.Begin(k, at(10*i))
 	}
 	for _, step := range []struct {
-		ends, oldest int // -1 for none
+		ends, oldest int // -1: there is none
 	}{{20, 0}, {1, 10}, {29, 10}, {12, -1}, {0, -1}} {
 		w.End(k, at(100), time.Duration(100-step.ends)*time.Second)
 		since, any := w.Oldest()[k]
@@ -49,7 +50,7 @@ func TestWaits(t *testing.T) {
 	}
 }
 
-// TestLeaders: reports of older terms, and repetitions, are ignored.
+// TestLeaders: See ignores reports of older terms, and repeated reports.
 func TestLeaders(t *testing.T) {
 	var l observed.Leaders
 	changes := ""

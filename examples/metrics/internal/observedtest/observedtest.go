@@ -1,4 +1,4 @@
-// Package observedtest has the reports that the tests of all exporters make.
+// Package observedtest has the calls of an observer that the tests of all exporters make.
 package observedtest
 
 import (
@@ -17,7 +17,7 @@ type Exporter interface {
 	AddQueue(path string, queue observed.Queue)
 }
 
-// Parent is a path of the options: locks are exported by their parents.
+// Parent is an option Path: it exports a lock under the path of its parent.
 func Parent(recipe, at string) string {
 	if recipe == "lock" {
 		return path.Dir(at)
@@ -32,7 +32,7 @@ type queue struct {
 
 func (q queue) Len(context.Context) (int, error) { return q.n, q.err }
 
-// Report makes each report at least once.
+// Report calls each method of the observer at least once.
 func Report(v Exporter) {
 	v.AddQueue("/q", queue{n: 7})
 	v.AddQueue("/broken", queue{err: errors.New("x")})
@@ -52,6 +52,6 @@ func Report(v Exporter) {
 	v.Leader("/e", "/e/n-1", []byte("a"), 1)
 	v.Leader("/e", "", nil, 1)
 	v.Leader("/e", "/e/n-2", []byte("b"), 2)
-	v.Leader("/e", "/e/n-1", []byte("a"), 1) // late
+	v.Leader("/e", "/e/n-1", []byte("a"), 1) // comes late, with an older term
 	v.Members("/g", 3)
 }

@@ -17,7 +17,8 @@ import (
 	"github.com/zkactors/zkactors/session/zktest"
 )
 
-// Crowd has something of everything stand in a server in memory, for pictures. All of it ends with the test.
+// Crowd makes an example of each recipe on a server in memory, for pictures. They end with the
+// test.
 func Crowd(t *testing.T, srv *zktest.Server) {
 	t.Helper()
 	ctx := t.Context()

@@ -1,5 +1,5 @@
-// Package storm has clients of three libraries contend on real servers: this library, Curator and kazoo. It is for
-// tests, and is imported by nothing else.
+// Package storm has clients of three libraries contend on real servers: this library, Curator and
+// kazoo. Only tests import it.
 package storm
 
 import (
@@ -21,13 +21,14 @@ import (
 	"github.com/zkactors/zkactors/session/zktest"
 )
 
-// Limit is that of the semaphore at [Semaphore].
+// Limit is the limit of the semaphore at [Semaphore].
 const Limit = 3
 
-// The paths on which clients contend, each with clients of all libraries that can share it.
+// The paths for which clients contend. Clients of all libraries that understand a path's layout
+// contend for it.
 const (
 	Root        = "/storm"
-	Mutex       = Root + "/mutex" // exclusive, in line order: two lines
+	Mutex       = Root + "/mutex" // exclusive, first come, first served: two lines
 	OtherMutex  = Root + "/mutex-too"
 	Shared      = Root + "/shared" // read and write, in Curator's layout
 	Kazoo       = Root + "/kazoo"  // exclusive, in kazoo's layout
@@ -36,7 +37,7 @@ const (
 	Queue       = Root + "/queue" // in Curator's layout
 	OtherQueue  = Root + "/queue-too"
 	holdsAtMost = 400 * time.Millisecond
-	endsAtMost  = 5 * time.Second // a take of kazoo's queue that meets others backs off for minutes
+	endsAtMost  = 5 * time.Second // a take of kazoo's queue that meets other takers backs off for minutes
 )
 
 // A Storm is a crowd of clients that hold and release.
@@ -49,18 +50,20 @@ type Storm struct {
 	grants [3]atomic.Int64 // to clients of this library, of Curator and of kazoo
 }
 
-// A tenancy begins with a call, which returns its end.
+// A tenancy is a function that acquires, and returns the function that releases.
 type tenancy func(ctx context.Context) (end func(ctx context.Context) error, err error)
 
-// Start starts three servers and so many clients, each with a session of its own, a third of each library. They end with
-// the test.
-func Start(t *testing.T, clients int) *Storm {
+// Start starts three servers and the given number of clients, each with a session of its own. Each
+// library has a third of the clients. Clients of other libraries have the generations in turn, or
+// Debian's by default. All end with the test.
+func Start(t *testing.T, clients int, generations ...peers.Generation) *Storm {
 	t.Helper()
 	st := &Storm{Ensemble: zktest.StartEnsemble(t, 3, zktest.NoSync()), Clients: clients}
 	addrs := st.Ensemble.Addrs()
 	share := clients / 3
-	curator := peers.Start(t, peers.Curator, addrs, &peers.Options{Sessions: share})
-	kazoo := peers.Start(t, peers.Kazoo, addrs, &peers.Options{Sessions: share})
+	if len(generations) == 0 {
+		generations = []peers.Generation{peers.Debian}
+	}
 	ctx, cancel := context.WithCancel(context.Background())
 	st.stop = cancel
 	t.Cleanup(st.Stop)
@@ -88,23 +91,28 @@ func Start(t *testing.T, clients int) *Storm {
 			}, nil
 		}
 	}
-	libraries := [3][]tenancy{
-		1: {
+	sessions := (share + len(generations) - 1) / len(generations)
+	libraries := make([][3][]tenancy, len(generations))
+	for i, g := range generations {
+		curator := peers.Start(t, peers.Curator, addrs, &peers.Options{Version: g.Version(peers.Curator), Sessions: sessions})
+		kazoo := peers.Start(t, peers.Kazoo, addrs, &peers.Options{Version: g.Version(peers.Kazoo), Sessions: sessions})
+		libraries[i][1] = []tenancy{
 			theirs(curator, peers.CuratorMutex, Mutex), theirs(curator, peers.CuratorMutex, OtherMutex), theirs(curator, peers.CuratorRead, Shared),
 			theirs(curator, peers.CuratorWrite, Shared), theirs(curator, peers.CuratorLatch, Leader), items(curator, peers.CuratorQueue, Queue),
-		},
-		2: {
+		}
+		libraries[i][2] = []tenancy{
 			theirs(kazoo, peers.KazooStandard, Mutex), theirs(kazoo, peers.KazooStandard, OtherMutex), theirs(kazoo, peers.KazooLock, Kazoo),
 			theirs(kazoo, peers.KazooElection, Kazoo), items(kazoo, peers.KazooQueue, OtherQueue),
-		},
+		}
 	}
 	for i := range clients - 2*share {
 		does := ours(Open(t, addrs), fmt.Sprint("ours-", i))
 		st.all.Go(func() { st.contend(ctx, 0, does[i%len(does)]) })
 	}
 	for i := range share {
-		for library := 1; library < len(libraries); library++ {
-			all := libraries[library]
+		for library := 1; library < len(st.grants); library++ {
+			kinds := len(libraries[0][library])
+			all := libraries[(i+i/kinds)%len(libraries)][library] // so that each kind occurs in each generation
 			st.all.Go(func() { st.contend(ctx, library, all[i%len(all)]) })
 		}
 	}
@@ -124,7 +132,7 @@ func Open(t *testing.T, addrs []string) *session.Session {
 	return s
 }
 
-// ours returns what a client of this library does, on each path.
+// ours returns the actions of a client of this library, one for each path.
 func ours(s *session.Session, name string) []tenancy {
 	data := []byte(name)
 	held := func(h interface{ Close() }, err error) (func(context.Context) error, error) {
@@ -170,7 +178,7 @@ func ours(s *session.Session, name string) []tenancy {
 	}
 }
 
-// elected waits until the candidate leads. Otherwise it leaves.
+// elected waits until the candidate leads. After an error the candidate leaves.
 func elected(ctx context.Context, c *election.Candidate) error {
 	for {
 		select {
@@ -188,7 +196,8 @@ func elected(ctx context.Context, c *election.Candidate) error {
 	}
 }
 
-// contend holds for a while, again and again, until ctx ends. What fails while a server is down is begun anew.
+// contend holds for a while, again and again, until ctx ends. It begins anew after an error, since
+// a server may be down.
 func (st *Storm) contend(ctx context.Context, library int, begin tenancy) {
 	pause := func() {
 		select {
@@ -204,12 +213,12 @@ func (st *Storm) contend(ctx context.Context, library int, begin tenancy) {
 		}
 		st.grants[library].Add(1)
 		ending, cancel := context.WithTimeout(context.WithoutCancel(ctx), endsAtMost)
-		_ = end(ending) // it goes on in the background
+		_ = end(ending) // the release goes on in the background
 		cancel()
 	}
 }
 
-// Grants returns how often clients of this library, of Curator and of kazoo have held something.
+// Grants returns the number of grants to clients of this library, of Curator and of kazoo.
 func (st *Storm) Grants() (all [3]int64) {
 	for i := range all {
 		all[i] = st.grants[i].Load()

@@ -1,0 +1,207 @@
+package commit
+
+import (
+	"cmp"
+	"errors"
+	"slices"
+	"time"
+
+	"github.com/zkactors/zkactors/actors"
+	"github.com/zkactors/zkactors/session"
+)
+
+// This file has the transactions in which a site has nothing to do: transactions that it has
+// finished, transactions that do not name it, and nodes that are no transactions. There may be
+// thousands, because one site that never comes back keeps each of its transactions from being
+// removed. So each costs one watch, and no periodic request:
+//
+//	             it has finished, and a ballot is left
+//	(a part) ──────────────────────────────────────────▶ rested              the record is followed
+//	   ▲ ▲                                                  │ after a while
+//	   │ │ another record, no ballots any more, or undone   ▼
+//	   │ ├─────────────────────────────────────────────── watching           the ballots are followed, which carry no payload
+//	   │ │                                                  │ a list without a ballot
+//	   │ │ still there after a while: to remove it          ▼
+//	   │ └─────────────────────────────────────────────── watching, empty
+//	   │                                                    │ the id is not listed any more, or its node is gone
+//	   └─ the id is listed again                            ▼
+//	                                                      (none)
+//
+// The party that leaves no ballot removes the record. Only if that party crashes before the removal
+// does another party find the list empty.
+
+// restAfter bounds the time for which the record is followed, whatever TakeoverAfter is.
+const restAfter = 30 * time.Second
+
+// A rested transaction is a value: it is replaced, not modified.
+type rested struct {
+	name
+	after time.Duration // before the ballots are followed, and before an empty list is acted on
+
+	named bool // the transaction names this site, which has finished
+
+	// mute is set when nothing is to be removed: the site is not named, or the ballots are gone, or
+	// the removal was refused. The record is followed then, until another record is read. void is
+	// set with mute if the ballots are gone.
+	mute, void bool
+
+	watching bool // set when the ballots are followed, instead of the record
+	empty    bool // set by a list without a ballot, and cleared by one with any. While set, a timer runs
+	next     bool // set when a list had the id that is newer than the last read of the record, or of the ballots
+}
+
+func (r rested) describe() string {
+	return r.id + "/" + r.guid + flagged(" unnamed", !r.named) + flagged(" mute", r.mute) + flagged(" void", r.void) + flagged(" watching", r.watching) + flagged(" empty", r.empty) +
+		flagged(" next", r.next)
+}
+
+// resting returns the index of the rested transaction with the id, or where it is to be inserted.
+func (m *siteTurn) resting(id string) (at int, found bool) {
+	return slices.BinarySearchFunc(m.rested, id, func(r *rested, id string) int { return cmp.Compare(r.id, id) })
+}
+
+// rest ends a part in which this site has nothing more to do. It completes r.
+func (m *siteTurn) rest(p *part, r rested) {
+	r.name, r.named, r.next = p.name(), p.rec != nil && m.named(p), p.next
+	m.do(unwatch{r.name})
+	if !r.mute {
+		r.after = min(p.rec.TakeoverAfter, restAfter)
+		m.do(await{r.name, patrol, r.after})
+	}
+	m.remove(p)
+	at, _ := m.resting(r.id)
+	m.rested = slices.Insert(slices.Clone(m.rested), at, &r)
+}
+
+// wake ends the rest of a transaction.
+func (m *siteTurn) wake(at int) {
+	m.do(forget{m.rested[at].name})
+	m.rested = slices.Delete(slices.Clone(m.rested), at, at+1)
+}
+
+// gone follows the end of the node that is followed. A deletion that a watch reported precedes the
+// next list. If a read found the deletion, an earlier list may have had a later transaction.
+func (m *siteTurn) gone(at int, zxid int64) {
+	r := *m.rested[at]
+	if m.wake(at); r.next && zxid != 0 {
+		m.join(part{id: r.id})
+	}
+}
+
+// change replaces a rested transaction.
+func (m *siteTurn) change(at int, r rested) {
+	m.rested = slices.Clone(m.rested)
+	m.rested[at] = &r
+}
+
+// disturb hands a rested transaction an input that names it. It reports whether there is such a
+// transaction.
+func (m *siteTurn) disturb(id string, guid *string, do func(at int, r rested)) bool {
+	at, found := m.resting(id)
+	if !found || guid != nil && m.rested[at].guid != *guid {
+		return false
+	}
+	do(at, *m.rested[at])
+	return true
+}
+
+// readAtRest follows a read of the record.
+func (m *siteTurn) readAtRest(at int, r rested, in siteRead) {
+	switch {
+	case r.watching: // the record is not followed any more
+	case errors.Is(in.err, session.ErrNoNode):
+		m.gone(at, in.zxid)
+	case session.Passing(in.err):
+		m.do(followRecord{r.id})
+	case in.err == nil && in.rec != nil && in.rec.GUID != r.guid:
+		m.wake(at)
+		m.join(part{id: r.id})
+	case in.err == nil && in.rec != nil && r.named && !r.mute && in.rec.Outcome == nil:
+		m.undone(at)
+	case in.err == nil && r.next:
+		r.next = false
+		m.change(at, r)
+	}
+}
+
+// undone begins the part of this site anew: the site had finished, and servers with older data have
+// the record without an outcome, or the ballot of the site.
+func (m *siteTurn) undone(at int) {
+	id := m.rested[at].id
+	m.wake(at)
+	m.join(part{id: id, look: true})
+}
+
+// countedAtRest follows a list of the ballots. If none is left, the party that was to remove the
+// record may have crashed.
+func (m *siteTurn) countedAtRest(at int, r rested, in siteCounted) {
+	switch {
+	case errors.Is(in.err, session.ErrNoNode):
+		m.gone(at, in.zxid)
+	case session.Passing(in.err):
+		m.do(watchBallots{r.name})
+	case in.err == nil && r.named && !r.mute && parse(in.names).has(m.site):
+		m.undone(at)
+	case in.err == nil:
+		was := r
+		if r.next, r.empty = false, len(in.names) == 0; r.empty && !was.empty {
+			m.do(await{r.name, patrol, r.after})
+		}
+		if r != was {
+			m.change(at, r)
+		}
+	}
+}
+
+// passedAtRest follows the end of a timer: the ballots are followed from now on, or the rest is
+// still there.
+func (m *siteTurn) passedAtRest(at int, r rested) {
+	switch {
+	case !r.watching:
+		r.watching = true
+		m.do(forget{r.name}, watchBallots{r.name})
+		m.change(at, r)
+	case r.empty:
+		m.wake(at)
+		m.join(part{id: r.id, look: true})
+	}
+}
+
+// unlist ends the rest of the transactions that a list does not have any more. The others may have
+// been replaced by later transactions with the same ids.
+func (m *siteTurn) unlist(ids []string) {
+	kept := make([]*rested, 0, len(m.rested))
+	for _, r := range m.rested {
+		_, listed := slices.BinarySearch(ids, r.id)
+		if !listed {
+			m.do(forget{r.name})
+			continue
+		}
+		if !r.next {
+			later := *r
+			later.next = true
+			r = &later
+		}
+		kept = append(kept, r)
+	}
+	m.rested = kept
+}
+
+// answerAtRest answers a command for a rested transaction. It reports whether there is such a
+// transaction.
+func (m *siteTurn) answerAtRest(tx Tx, reply actors.Reply[error], finished error) bool {
+	return m.disturb(tx.ID, nil, func(_ int, r rested) {
+		switch {
+		case r.guid == "":
+			m.respond(reply, ErrNoTransaction)
+		case r.guid != tx.GUID:
+			m.respond(reply, ErrStale)
+		case !r.named:
+			m.respond(reply, ErrNotNamed)
+		case r.void && finished != nil:
+			m.respond(reply, ErrNoTransaction)
+		default:
+			m.respond(reply, finished)
+		}
+	})
+}

@@ -1,0 +1,262 @@
+package contender
+
+import (
+	"cmp"
+	"errors"
+
+	"github.com/zkactors/zkactors/internal/client"
+	"github.com/zkactors/zkactors/internal/znode"
+	"github.com/zkactors/zkactors/primitives/internal/line"
+	"github.com/zkactors/zkactors/primitives/internal/owned"
+	"github.com/zkactors/zkactors/session"
+)
+
+// A Performer performs the effects of a [line.Machine].
+type Performer struct {
+	Recipe
+	session   client.Session
+	owned     owned.Set // of the handle: watches by their targets, among others
+	condition reader
+	watches   watches
+
+	epoch    int          // of the newest effect
+	requests client.Async // in that epoch; nil at first
+}
+
+// NewPerformer returns the performer of a handle. End it with [Performer.End].
+func NewPerformer(s client.Session, r *Recipe) *Performer {
+	p := new(Performer)
+	p.begin(s, r)
+	return p
+}
+
+func (p *Performer) begin(s client.Session, r *Recipe) {
+	p.Recipe, p.session, p.owned.Clock = *r, s, s
+	p.condition = newReader(r.Condition, &p.owned)
+	p.watches.Recipe, p.watches.session, p.watches.owned, p.watches.condition = &p.Recipe, s, &p.owned, &p.condition
+}
+
+// Begin hands the events of the session to the machine. If actor is not nil, the session waits for
+// its end before it ends itself.
+func (p *Performer) Begin(tell func(line.Input), actor interface{ Ended() <-chan struct{} }) {
+	p.owned.Keep(reliance{}, owned.Func(p.session.Rely())) // before the node is created
+	p.owned.Keep(news{}, owned.Func(p.session.Subscribe(func(ev session.Event) (settled <-chan struct{}) {
+		if c, ok := ev.(session.Connected); ok && p.condition.followed != nil {
+			p.condition.begin(p.session.Async(c.Epoch), tell)
+		}
+		if _, lost := ev.(session.Suspended); lost {
+			// lists of a fleet that wait for one connection would not be spread
+			p.owned.Cancel(later{})
+		}
+		tell(line.Heard{Event: ev})
+		if _, closed := ev.(session.Closed); closed && actor != nil {
+			return actor.Ended()
+		}
+		return nil
+	})))
+}
+
+// Keys of the performer's resources in its owned set.
+type (
+	reliance struct{} // the result of Rely
+	news     struct{} // the subscription to the events of the session
+	later    struct{} // the timer for a list
+)
+
+// Warm reports whether the session remembers that the parent exists, and is ours to write.
+func (p *Performer) Warm() bool { return !p.Plain && p.session.Warm(p.warmth()) }
+
+// saw notes in the session that the parent was seen without data, at the version.
+func (p *Performer) saw(version int32) {
+	if p.shared() {
+		p.session.Saw(p.Dir, version, true)
+	}
+}
+
+// End cancels all resources of the performer. Call it when the machine has ended, and without
+// holding a lock that answers take.
+func (p *Performer) End() { p.owned.End() }
+
+// Perform starts one effect of the machine.
+func (p *Performer) Perform(e line.Effect, tell func(line.Input)) {
+	if at := e.Of().Epoch; p.requests == nil || p.epoch != at {
+		p.epoch, p.requests = at, p.session.Sharing(at)
+	}
+	requests := p.requests
+	switch e := e.(type) {
+	case line.InspectParent:
+		p.parent().Inspect(requests, e.IsNew, func(stat *session.Stat, err error) {
+			empty := stat != nil && stat.DataLength == 0
+			if err == nil && empty {
+				p.saw(stat.Version)
+			}
+			p.reply(e, tell, line.Inspected{Attempt: e.Attempt, Exists: stat != nil, Empty: empty}, err)
+		})
+	case line.MakeParent:
+		p.parent().Make(requests, func(byUs bool, err error) {
+			switch {
+			case err != nil:
+			case byUs && p.condition.followed == nil:
+				p.session.Saw(p.Dir, 0, true) // a new node has version 0
+			case byUs: // inspect the line: its condition may not suit us
+			default:
+				err = session.ErrNodeExists
+			}
+			p.reply(e, tell, line.Made(e), err)
+		})
+	case line.CreateNode:
+		p.create(requests, e, tell)
+	case line.ListParent:
+		p.list(requests, e, tell)
+	case line.ListLater:
+		p.owned.After(later{}, e.After, func() { tell(line.ListDue{Attempt: e.Attempt}) })
+	case line.WatchTarget:
+		p.watches.watch(requests, e, tell)
+	case line.WatchTogether:
+		p.watches.together(requests, e, tell)
+	case line.UnwatchTarget:
+		p.owned.Cancel(e.Target)
+	case line.Claim:
+		p.Claim.Take(requests, e.Node, e.Again, func(zxid int64, taken bool, err error) {
+			if taken {
+				p.reply(e, tell, line.Occupied{Attempt: e.Attempt}, err)
+				return
+			}
+			p.reply(e, tell, line.Claimed{Attempt: e.Attempt, Zxid: zxid}, err)
+		})
+	case line.ChangeNode:
+		change := p.exchange
+		if claim, is := p.Claim.(Preemptible); is {
+			change = claim.Change
+		}
+		change(requests, e.From, e.To, func(err error) { p.reply(e, tell, line.NodeChanged{Attempt: e.Attempt}, err) })
+	case line.AnnounceGrant:
+		requests.Set(znode.Join(p.Dir, e.Node), p.Data, session.AnyVersion, func(_ *session.Stat, err error) {
+			p.reply(e, tell, line.GrantAnnounced{Attempt: e.Attempt}, err)
+		})
+	case line.Ask:
+		p.Claim.(Preemptible).Ask(&p.owned, requests, e.N, e.Node, func(overdue bool) {
+			tell(line.Asked{Attempt: e.Attempt, Node: e.Node, Overdue: overdue})
+		})
+	case line.Complain:
+		p.session.Logger().Warn("held here, and contended for in another layout", "recipe", p.Name, "path", p.Path, "reason", e.Reason)
+	case line.WithdrawNode:
+		p.watches.endUnsettled(line.Target{Node: e.Node})
+		p.withdraw(requests, e.Node, "", func() { tell(line.Withdrawn(e)) })
+	case line.WithdrawAll:
+		p.withdraw(requests, "", p.Rule.Prefix(e.GUID), func() { tell(line.Withdrawn{Attempt: e.Attempt}) })
+	case line.Answer:
+		e.Reply.Give(e.Err)
+	}
+}
+
+// reply answers the effect e by in, or by its failure. If the server was busy, it pauses first.
+func (p *Performer) reply(e line.Effect, tell func(line.Input), in line.Input, err error) {
+	if err != nil {
+		in = line.Failed{What: e, Err: err}
+	}
+	owned.Tell(&p.owned, err, tell, in)
+}
+
+// create creates the node in one transaction with a write to the parent, whose Stat has the number
+// of children at the same zxid. The parent may have another use by now. So it is written to at the
+// version at which it was seen without data, or not at all (docs/adr/0038).
+func (p *Performer) create(requests client.Async, e line.CreateNode, tell func(line.Input)) {
+	path := znode.Join(p.Dir, p.Rule.Name(e.GUID))
+	p.watches.guid = e.GUID
+	version, sure := session.AnyVersion, !e.Plain && !p.Plain
+	if sure && p.shared() {
+		version, sure = p.session.WriteAt(p.Dir)
+	}
+	if !sure {
+		requests.Create(path, p.Data, session.EphemeralSequential, func(node string, err error) {
+			in := line.Joined{Attempt: e.Attempt}
+			if err == nil {
+				_, in.Node = znode.Split(node)
+			}
+			p.reply(e, tell, in, err)
+		})
+		return
+	}
+	ops := []session.Op{
+		session.CreateOp(path, p.Data, session.EphemeralSequential),
+		session.SetOp(p.Dir, nil, version),
+	}
+	if p.Condition == nil || p.Rule.Traits().Lists {
+		requests.Share(ops, func(results []session.OpResult, err error) { p.reply(e, tell, p.joined(e, results, err), err) })
+		return
+	}
+	// The first contender of a session reads the condition instead of following it. So a session
+	// with many paths keeps one watch less for each path.
+	known, write := p.session.Warm(p.warmth()) && p.condition.lookAround(requests), requests.Multi
+	if known { // no read has to go out behind the transaction
+		write = requests.Share
+	}
+	var in line.Joined
+	p.condition.after(requests, known, func(answered func(error)) {
+		write(ops, func(results []session.OpResult, err error) {
+			in = p.joined(e, results, err)
+			answered(err)
+		})
+	}, func(data string, unread, failed error) {
+		if in.Data = data; unread != nil {
+			in.Children = 0 // a list decides
+		}
+		if known {
+			p.condition.endAround()
+		}
+		p.reply(e, tell, in, failed)
+	})
+}
+
+// joined returns the answer to the transaction.
+func (p *Performer) joined(e line.CreateNode, results []session.OpResult, err error) line.Joined {
+	in := line.Joined{Attempt: e.Attempt}
+	if p.shared() && errors.Is(err, session.ErrBadVersion) {
+		return in
+	}
+	if err == nil {
+		_, in.Node = znode.Split(results[0].Path)
+		in.Czxid, in.Children = results[1].Stat.Mzxid, int(results[1].Stat.NumChildren)
+		p.watches.created.Store((*[2]session.OpResult)(results))
+		if p.shared() {
+			p.session.Wrote(p.Dir, results[1].Stat.Version)
+		}
+	}
+	p.session.SetWarm(p.warmth(), err == nil)
+	return in
+}
+
+// list lists the contenders.
+func (p *Performer) list(requests client.Async, e line.ListParent, tell func(line.Input)) {
+	in := line.Listed{Attempt: e.Attempt}
+	p.condition.after(requests, p.condition.lookAround(requests), func(answered func(error)) {
+		requests.Children(p.Dir, func(names []string, stat *session.Stat, err error) {
+			switch {
+			case err != nil:
+			case stat.DataLength > 0:
+				p.session.SetWarm(p.warmth(), false)
+			case p.shared() && len(names) == 1: // we are alone; others would write to the parent
+				p.session.Saw(p.Dir, stat.Version, false)
+			}
+			if in.Names = names; err == nil {
+				in.Version = stat.Version
+			}
+			answered(err)
+		})
+	}, func(data string, unread, failed error) {
+		in.Data = data
+		p.reply(e, tell, in, cmp.Or(failed, unread))
+	})
+}
+
+func (p *Performer) withdraw(requests client.Async, node, prefix string, answer func()) {
+	switch {
+	case p.Claim != nil:
+		p.Claim.Withdraw(requests, node, prefix, answer)
+	case node != "":
+		requests.Withdraw(p.watches.nodePath(node), answer)
+	default:
+		requests.WithdrawAll(p.Dir, prefix, answer)
+	}
+}

@@ -1,0 +1,223 @@
+package once
+
+import (
+	"errors"
+	"math"
+	"slices"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/zkactors/zkactors/internal/client"
+	"github.com/zkactors/zkactors/internal/znode"
+	"github.com/zkactors/zkactors/primitives/internal/owned"
+	"github.com/zkactors/zkactors/primitives/internal/procedure"
+	"github.com/zkactors/zkactors/session"
+)
+
+// A Writer does writes once or not at all. It keeps the markers of one handle for its next writes:
+// as many as were under way at the same time. It is safe for concurrent use.
+type Writer struct {
+	// Constant.
+	Session client.Session
+	Dir     string                 // of the markers: a container
+	Name    func(epoch int) string // of a new marker; no two are the same
+	Closed  error                  // of writes after Close
+
+	// Wrote, if not nil, is called when a write was done: it was sent and answered at these ages of
+	// the session, and the server's clock was then at so many ms since 1970.
+	Wrote func(sent, answered time.Duration, ms int64)
+
+	mu    sync.Mutex
+	free  []Marker // that no write has
+	made  int      // how many were made
+	n     int      // the number of the newest write
+	over  bool     // set by Close. While set, nothing is kept, and nothing begins
+	using int      // how many writes, and other things that leave nodes, are under way
+	idle  []func() // called when the last of them ends after Close
+}
+
+// Begin does the operations in one transaction. The answer has a result for each of them, but none
+// if the transaction was done and its reply lost. If the error wraps [session.ErrUnknownOutcome],
+// it may have been done; with any other it was not, and will not be. After Abandon, which has it
+// answered at once, nothing more is sent. Epoch is that of [Write].
+func (w *Writer) Begin(epoch int, ops []session.Op, answer func([]session.OpResult, error)) (abandon func()) {
+	return w.begin(Write{Epoch: epoch}, ops, answer)
+}
+
+// BeginBefore is Begin, with a marker that has a lower number unless that is 0. Without such a
+// marker the answer is [ErrYounger]: the caller relies on the directory of the markers, and that
+// may have been made again.
+func (w *Writer) BeginBefore(before, epoch int, ops []session.Op, answer func([]session.OpResult, error)) (abandon func()) {
+	return w.begin(Write{Epoch: epoch, Before: before}, ops, answer)
+}
+
+// Mark makes a marker, unless one is free. The next write is sent at once then.
+func (w *Writer) Mark(epoch int, answer func(error)) {
+	w.begin(Write{Epoch: epoch, Marks: true}, nil, func(_ []session.OpResult, err error) { answer(err) })
+}
+
+func (w *Writer) begin(of Write, ops []session.Op, answer func([]session.OpResult, error)) (abandon func()) {
+	a := &attempts{of: w, epoch: of.Epoch, requests: w.Session.Async(of.Epoch), ops: ops, answer: answer}
+	a.pauses.Clock = w.Session
+	p := procedure.Run(of, a.perform, Input(w.grant(of)))
+	return func() { p.Tell(Abandoned{}) }
+}
+
+// grant returns a marker that is free, and otherwise a marker without a node.
+func (w *Writer) grant(of Write) Granted {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.over {
+		return Granted{Err: w.Closed}
+	}
+	w.using++
+	if !of.Marks {
+		w.n++
+	}
+	// A marker of an earlier epoch goes with that, or has gone.
+	w.free = slices.DeleteFunc(w.free, func(m Marker) bool { return of.Epoch != 0 && m.Epoch != 0 && m.Epoch < of.Epoch })
+	i := len(w.free) - 1
+	for i >= 0 && of.Epoch != 0 && w.free[i].Epoch > of.Epoch { // the write is late, and the marker is for others
+		i--
+	}
+	if i < 0 {
+		return Granted{N: w.n}
+	}
+	m := w.free[i]
+	w.free = slices.Delete(w.free, i, i+1)
+	return Granted{Marker: m, N: w.n}
+}
+
+// Next returns the number of the next marker that is made.
+func (w *Writer) Next() int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.made + 1
+}
+
+// Longest returns an operation as long as the write to any marker.
+func (w *Writer) Longest() session.Op {
+	return session.SetOp(znode.Join(w.Dir, w.Name(math.MaxInt)), number(math.MaxInt), 0)
+}
+
+func number(n int) []byte { return []byte(strconv.Itoa(n)) }
+
+// Hold has Close wait for Release: for other nodes that its caller leaves or removes.
+func (w *Writer) Hold() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.using++
+}
+
+// Release undoes Hold.
+func (w *Writer) Release() { w.keep(Marker{}) }
+
+// keep ends a use of a marker whose version is known, or of none.
+func (w *Writer) keep(m Marker) {
+	w.mu.Lock()
+	if w.over && m.Node != "" {
+		w.mu.Unlock()
+		w.discard(m)
+		return
+	}
+	if m.Node != "" {
+		w.free = append(w.free, m)
+	}
+	w.using--
+	var idle []func()
+	if w.over && w.using == 0 {
+		idle, w.idle = w.idle, nil
+	}
+	w.mu.Unlock()
+	for _, closed := range idle {
+		closed()
+	}
+}
+
+// discard removes a marker. If its version is in doubt, the attempt that is in doubt cannot come
+// later.
+func (w *Writer) discard(m Marker) {
+	if m.Node == "" {
+		w.keep(m)
+		return
+	}
+	w.Session.Async(m.Epoch).Withdraw(m.Node, w.Release)
+}
+
+// Close removes the markers, and calls closed when they are gone, and writes are no more under way.
+// Later writes fail with Closed.
+func (w *Writer) Close(closed func()) {
+	w.mu.Lock()
+	w.over = true
+	free := w.free
+	w.free = nil
+	w.using += len(free) + 1 // with this call
+	w.idle = append(w.idle, closed)
+	w.mu.Unlock()
+	for _, m := range free {
+		w.discard(m)
+	}
+	w.Release()
+}
+
+// Attempts perform the effects of a write.
+type attempts struct {
+	of       *Writer
+	epoch    int
+	requests client.Async
+	ops      []session.Op
+	answer   func([]session.OpResult, error)
+	pauses   owned.Set
+}
+
+func (a *attempts) perform(e Effect, tell func(Input)) {
+	w := a.of
+	slowly := func(err error, in Input) { owned.Tell(&a.pauses, err, tell, in) }
+	switch e := e.(type) {
+	case Make:
+		m := Marker{Node: e.Node, Epoch: a.epoch}
+		if m.Node == "" {
+			m.Node = znode.Join(w.Dir, w.Name(a.epoch))
+		}
+		a.requests.Create(m.Node, number(0), session.Ephemeral, func(_ string, err error) {
+			if err == nil || errors.Is(err, session.ErrNodeExists) {
+				w.mu.Lock()
+				w.made++
+				m.Made = w.made
+				w.mu.Unlock()
+			}
+			slowly(err, Made{m, err})
+		})
+	case Ensure:
+		a.requests.EnsurePath(w.Dir, func(_ bool, err error) { slowly(err, Ensured{err}) })
+	case Send:
+		began := w.Session.Age()
+		ops := slices.Concat([]session.Op{session.SetOp(e.Marker.Node, number(e.N), e.Marker.Version)}, a.ops)
+		a.requests.Multi(ops, func(results []session.OpResult, err error) {
+			if err == nil && w.Wrote != nil && len(results) > 0 && results[0].Stat != nil {
+				w.Wrote(began, w.Session.Age(), results[0].Stat.Mtime)
+			}
+			slowly(err, Sent{results, err})
+		})
+	case Look:
+		a.requests.Get(e.Marker.Node, func(data []byte, stat *session.Stat, err error) {
+			in := Looked{Err: client.Without(err, session.ErrNoNode)}
+			if err == nil {
+				in.Exists, in.Version = true, stat.Version
+				in.N, _ = strconv.Atoi(string(data)) // data that is not a number is not ours
+			}
+			slowly(in.Err, in)
+		})
+	case Void:
+		a.requests.Delete(e.Marker.Node, e.Marker.Version, func(err error) { slowly(err, Voided{err}) })
+	case PutAway:
+		if e.Doubt {
+			w.discard(e.Marker)
+		} else {
+			w.keep(e.Marker)
+		}
+	case Answer:
+		a.answer(e.Results, e.Err)
+	}
+}

@@ -1,8 +1,0 @@
-//go:build !linux
-
-package session
-
-import "time"
-
-// machineSlept is not known on this system.
-func machineSlept() time.Duration { return 0 }

@@ -1,0 +1,232 @@
+package conn
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"time"
+
+	"github.com/zkactors/zkactors/session/internal/fault"
+)
+
+// dial returns a connection to some server, or nil when the epoch is retired. It tries until then.
+// It begins only after the loss of the last connection has been reported.
+func (e *Epoch) dial(ctx context.Context) *connection {
+	e.mu.Lock()
+	last := e.current
+	lost := last != nil && last.proven && !last.leaving
+	e.mu.Unlock()
+	if last != nil {
+		<-last.told
+	}
+	for ; ctx.Err() == nil; lost = false {
+		server, socket := e.session.Servers.Dial(ctx, e.left, lost)
+		if socket == nil {
+			return nil
+		}
+		l := newConnection(e, server, socket)
+		e.mu.Lock()
+		usable := ctx.Err() == nil && e.session.Servers.Has(server) // the list may have changed in the meantime
+		if usable {
+			e.current = l
+		}
+		e.mu.Unlock()
+		if usable {
+			e.session.Workers.Go(l.writeAll)
+			e.session.Poke()
+			return l
+		}
+		_ = socket.Close() // nothing was sent on it
+	}
+	return nil
+}
+
+// left returns the rest of the lease, or 0 without a lease. The epoch need not be locked.
+func (e *Epoch) left() time.Duration {
+	deadline := time.Duration(e.deadline.Load())
+	if deadline == 0 {
+		return 0
+	}
+	return deadline - e.session.Clock.Now()
+}
+
+// SetServers replaces the list of servers. It leaves the server of the present connection if the
+// sessions would not be spread evenly otherwise. The epoch must not be locked.
+func (e *Epoch) SetServers(addresses []string) {
+	e.mu.Lock()
+	l, current := e.current, ""
+	if l != nil && l.phase != phaseFailed && !l.leaving {
+		current = l.server
+	}
+	now := false
+	if e.session.Servers.Replace(addresses, current, rand.Float64) && (!e.dialect.keeper || !e.session.Servers.Has(current)) {
+		now = l.leave()
+	}
+	e.mu.Unlock()
+	if now {
+		l.fail(errLeaving)
+	}
+}
+
+// restore begins to set up again the credentials and watches of the session. The epoch must not be
+// locked.
+func (e *Epoch) restore(l *connection) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if l.phase == phaseGreeting {
+		l.restore(slices.Collect(maps.Keys(e.standing)))
+	}
+}
+
+// opened is called when a connection takes calls. The proof of its handshake counts only from now
+// on: otherwise a session that can connect, but cannot restore its watches, would live on without
+// an end. The epoch is locked.
+func (e *Epoch) opened(l *connection) {
+	if l.readOnly {
+		e.openedReadOnly(l)
+		return
+	}
+	e.open = l
+	clear(e.refusals)
+	e.told = e.newest // not earlier: the next connection would miss events
+	e.stake.Opened(&l.lease)
+	e.prove(l)
+	e.session.Owner.Tell(Established{e.Number, e.id, e.timeout, l.server, e.past})
+	e.advance()
+}
+
+// severed reports to the session that a connection has failed, and answers the calls that were lost
+// with it. The goroutine that reads calls it once, after it has handled all frames of the
+// connection. The epoch must not be locked.
+//
+// A connection that fails early counts as an attempt that failed. So there is a pause before the
+// next attempt at a server that accepts connections and hangs up.
+func (e *Epoch) severed(l *connection) {
+	s := e.session
+	e.mu.Lock()
+	why, over, parting := l.why, e.over, e.parting
+	if e.open == l {
+		e.open = nil
+	}
+	if e.reading == l {
+		e.reading = nil
+	}
+	lost, unsent := e.salvage(l)
+	waiting := append(unsent, e.queue.All()...)
+	var refused, dropped []*Call
+	rejects := false
+	switch {
+	case over != nil: // a reply after the end may have put calls of its lane into the queue
+		refused, waiting = waiting, nil
+	case errors.Is(why, fault.ErrAuthFailed):
+		e.refusals[l.server] = struct{}{}
+		if rejects = e.refused(); rejects {
+			refused, waiting = waiting, nil
+		}
+	}
+	e.queue.Set(slices.DeleteFunc(waiting, func(c *Call) bool {
+		if c.Fleeting {
+			dropped = append(dropped, c)
+		}
+		return c.Fleeting
+	}))
+	e.mu.Unlock()
+	s.Owner.Tell(Severed{e.Number, e.until()})
+	switch {
+	case errors.Is(why, errLeaving), parting: // we have left it
+	case !l.proven:
+		s.Servers.Failed(l.server, why)
+	case over == nil:
+		s.Servers.Note(l.server, why)
+	}
+	s.Logger.Info("connection lost", "server", l.server, "epoch", e.Number, "reason", why)
+	for _, c := range lost {
+		if c.Err = c.lost(over); len(lost) == 1 && over == nil {
+			c.Err = fault.Blame(c.Err)
+		}
+		s.Order.Add(c)
+	}
+	for _, c := range dropped {
+		c.Err = fault.ErrDisconnected
+		s.Order.Add(c)
+	}
+	for _, c := range refused {
+		if over == nil {
+			c.Err = fault.ErrAuthFailed
+			s.Order.Add(c)
+		} else {
+			c.Of.Unsent(over)
+		}
+	}
+	if rejects {
+		s.Logger.Error("the servers refuse the credentials in Options.Auth or Options.SASL")
+		s.Owner.Tell(Changed{})
+	}
+	s.Order.Put(func() { close(l.told) })
+}
+
+// salvage returns the calls that were sent on the connection, and the calls that were not yet sent.
+// The epoch is locked.
+func (e *Epoch) salvage(l *connection) (lost, unsent []*Call) {
+	pending := l.pending.All()
+	lost, unsent = pending[:len(pending)-l.unwritten], pending[len(pending)-l.unwritten:]
+	l.out = nil // so that the writer does not send them as well
+	inCompany := slices.ContainsFunc(lost, func(c *Call) bool { return c.members != nil })
+	lost, unsent = users(lost), append(users(unsent), e.coalescer.reset(inCompany)...)
+	return lost, append(laggards(lost), requeued(unsent)...)
+}
+
+// users returns the calls of callers, without the session's own requests.
+func users(calls []*Call) (all []*Call) {
+	for _, c := range calls {
+		switch {
+		case c.members != nil:
+			all = append(all, c.members...)
+		case c.own == nil:
+			all = append(all, c)
+		}
+	}
+	return all
+}
+
+// End retires the epoch: from now on it sends nothing to a server. The epoch must not be locked.
+func (e *Epoch) End(why error) {
+	e.retire()
+	e.mu.Lock()
+	e.over, e.open, e.reading = why, nil, nil
+	l, queue := e.current, e.queue.All()
+	e.queue.Set(nil)
+	e.mu.Unlock()
+	e.gone()
+	for _, c := range queue {
+		c.Of.Unsent(why)
+	}
+	if l != nil {
+		l.fail(why)
+	}
+}
+
+// Part asks the server to close the session, as soon as there is a connection. It waits for the
+// confirmation, at most for the given time. The epoch must not be locked.
+func (e *Epoch) Part(patience time.Duration) {
+	e.mu.Lock()
+	e.parting = true
+	if e.current != nil {
+		e.current.part()
+	}
+	id := e.id
+	e.mu.Unlock()
+	if id == 0 {
+		return
+	}
+	select {
+	case <-e.parted:
+	case <-time.After(patience):
+	}
+}
+
+// Parted returns a channel that is closed when the server has confirmed that the session is closed,
+// or when the epoch has ended.
+func (e *Epoch) Parted() <-chan struct{} { return e.parted }

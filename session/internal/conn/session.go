@@ -1,0 +1,150 @@
+package conn
+
+import (
+	"context"
+	"log/slog"
+	"sync/atomic"
+	"time"
+
+	"github.com/cenkalti/backoff/v4"
+
+	"github.com/zkactors/zkactors/session/internal/clock"
+	"github.com/zkactors/zkactors/session/internal/order"
+	"github.com/zkactors/zkactors/session/internal/servers"
+	"github.com/zkactors/zkactors/session/internal/wire"
+	"github.com/zkactors/zkactors/session/internal/workers"
+)
+
+// A Session has the state that the epochs of a session share. Its fields are set before the first
+// epoch begins, and are constant from then on.
+type Session struct {
+	Options
+
+	Clock   *clock.Clock
+	Order   *order.Order // of all answers and events that the session delivers
+	Servers *servers.List
+	Workers *workers.Group
+	Logger  *slog.Logger
+	Owner   Owner
+
+	// Wake holds a value when the session must tend the epoch: see Epoch.Tend.
+	Wake chan struct{}
+
+	relied atomic.Int32 // the number of users that rely on it, see Rely; changed with the newest epoch locked
+}
+
+// Options has those options of the session that concern its connections.
+type Options struct {
+	Timeout, ServerTick, Rebalance time.Duration
+	MaxRequest, MaxReply           int
+	ReadOnly                       bool
+	Auth                           []wire.Request // one request for each credential
+	Authenticate                   Authenticate   // nil for none
+
+	Lenient bool // an answer of any leader extends the lease
+	Shared  bool // commits of other clients extend the lease
+}
+
+// An Authenticate exchanges tokens with a server. Its function present sends a token, and returns
+// the token in the reply.
+type Authenticate func(ctx context.Context, server string, present func(token []byte) ([]byte, error)) error
+
+// An Owner is the session above its epochs. Its methods must not block. They are called with locks
+// of the epoch held, unless their comments say otherwise.
+type Owner interface {
+	// Tell receives a report about an epoch.
+	Tell(r Report)
+
+	// Fired receives the event of a watch, in the session's order. No lock is held.
+	Fired(e *Epoch, ev wire.Event)
+
+	// Name returns an error that names the operation and the path. If err names them already, it
+	// returns err.
+	Name(op, path string, err error) error
+
+	// Observe receives the duration of a call, and its outcome, in the session's order. No lock is
+	// held.
+	Observe(op string, took time.Duration, err error)
+
+	// ErrorOf returns the error for a code, or nil if the code is not an error.
+	ErrorOf(code wire.Code) error
+}
+
+// A Report has the fate of an epoch.
+//
+//sumtype:decl
+type Report interface{ report() }
+
+type (
+	// Established means that a connection takes calls.
+	Established struct {
+		Epoch   int
+		ID      int64
+		Timeout time.Duration // negotiated
+		Server  string
+		Past    int64 // the newest zxid that earlier epochs have seen
+	}
+	// Severed means that the connection is gone. The session lives on the server until the
+	// deadline.
+	Severed struct {
+		Epoch    int
+		Deadline time.Time
+	}
+	// Rejected means that the servers do not have the session any more.
+	Rejected struct{ Epoch int }
+	// Changed means that a read-only server begins to answer reads, or that every server has
+	// refused the credentials.
+	Changed struct{}
+)
+
+func (Established) report() {}
+func (Severed) report()     {}
+func (Rejected) report()    {}
+func (Changed) report()     {}
+
+// Poke makes the loop of the session tend the epoch.
+func (s *Session) Poke() {
+	select {
+	case s.Wake <- struct{}{}:
+	default:
+	}
+}
+
+// strict reports whether only commits of a quorum extend the lease.
+func (s *Session) strict() bool { return !s.Lenient && s.relied.Load() > 0 }
+
+// Rely adds n to the number of parties that rely on the session. newest is the newest epoch, or
+// nil. The caller must prevent that another epoch begins during the call.
+func (s *Session) Rely(newest *Epoch, n int32) {
+	if newest == nil {
+		s.relied.Add(n)
+		return
+	}
+	newest.mu.Lock()
+	defer newest.mu.Unlock()
+	switch s.relied.Add(n) {
+	case 0:
+		newest.rest()
+	case n: // the first party
+		newest.rely()
+	}
+}
+
+// Later repeats a failed action after the next pause, in the session's order. Pauses is nil for the
+// first repetition; the result is the argument for the next one. If the session is being closed,
+// the action is not repeated. The caller may hold locks.
+func (s *Session) Later(pauses *backoff.ExponentialBackOff, path string, why error, do func()) *backoff.ExponentialBackOff {
+	if pauses == nil {
+		pauses = workers.NewPauses(20*time.Millisecond, 5*time.Second)
+	}
+	pause := time.After(pauses.NextBackOff())
+	s.Workers.Go(func() {
+		s.Logger.Warn("trying again", "path", path, "reason", why)
+		select {
+		case <-pause:
+			s.Order.Put(do)
+		case <-s.Workers.Closing:
+		}
+	})
+	return pauses
+}

@@ -1,0 +1,109 @@
+package session_test
+
+import (
+	"context"
+	"errors"
+	"net"
+	"slices"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/zkactors/zkactors/internal/check"
+	"github.com/zkactors/zkactors/session"
+	"github.com/zkactors/zkactors/session/zktest"
+)
+
+// TestRebalance: a server that was down gets its sessions back, one after the other, and without a
+// loss. Sessions that are where they belong stay.
+func TestRebalance(t *testing.T) {
+	for _, tt := range []struct {
+		name      string
+		rebalance time.Duration
+		returns   bool
+	}{
+		{"by default", 0, true},
+		{"in a minute", time.Minute, true},
+		{"never", -1, false},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			inBubble(t, zktest.Config{Tick: time.Second, Replicas: 3}, func(t *testing.T, srv *zktest.Server, opts *session.Options) {
+				const n = 60
+				var down, dials, moves, atOnce, most atomic.Int64
+				third := srv.Addrs()[2]
+				opts.Dialer = func(ctx context.Context, network, addr string) (net.Conn, error) {
+					if dials.Add(1); addr == third && down.Load() != 0 {
+						return nil, errors.New("refused")
+					}
+					return srv.DialContext(ctx, network, addr)
+				}
+				opts.Rebalance = tt.rebalance
+				all := make([]*session.Session, n)
+				for i := range all {
+					all[i] = mustOpen(t, srv.Addrs(), opts)
+					t.Cleanup(all[i].Rely())
+					all[i].Subscribe(func(ev session.Event) <-chan struct{} {
+						switch ev.(type) {
+						case session.Suspended:
+							moves.Add(1)
+							most.Store(max(most.Load(), atOnce.Add(1)))
+						case session.Resumed:
+							atOnce.Add(-1)
+						case session.Expired:
+							t.Errorf("session %d: %v", i, ev)
+						case session.Connected, session.Closed:
+						}
+						return nil
+					})
+				}
+				pass(15 * time.Minute)
+				check.Equal(t, moves.Load(), 0, "moves of sessions that are where they belong")
+				before := spread(srv, all)
+				down.Store(1)
+				srv.Disconnect(0)
+				pass(15 * time.Minute)
+				away := spread(srv, all)
+				check.Equal(t, away[2], 0, "sessions on the server that is down")
+				check.AtMost(t, moves.Load(), 2*n, "losses of the connection, and returns to the others")
+				down.Store(0)
+				moves.Store(0)
+				most.Store(0)
+				pass(11 * time.Minute)
+				synctest.Wait()
+				after := spread(srv, all)
+				t.Logf("%v, %v, %v; %d moves, at most %d at once", before, away, after, moves.Load(), most.Load())
+				check.Equal(t, slices.Equal(after, before), tt.returns, "as before")
+				check.Equal(t, moves.Load() > 0, tt.returns, "sessions move")
+				check.AtMost(t, most.Load(), n/10, "at once")
+			})
+		})
+	}
+}
+
+// TestRebalanceToASilentServer: a server that accepts connections, and says nothing, is tried less
+// and less often.
+func TestRebalanceToASilentServer(t *testing.T) {
+	inBubble(t, zktest.Config{Tick: time.Second}, func(t *testing.T, srv *zktest.Server, opts *session.Options) {
+		var homes atomic.Int64 // connections to servers that are silent
+		opts.Dialer = func(ctx context.Context, network, addr string) (net.Conn, error) {
+			if addr == srv.Addrs()[0] {
+				return srv.DialContext(ctx, network, addr)
+			}
+			homes.Add(1)
+			return blackHole(), nil
+		}
+		var s *session.Session
+		for s == nil || homes.Load() == 0 { // until it belongs to the silent one
+			s = mustOpen(t, append([]string{"silent:1"}, srv.Addrs()...), opts)
+		}
+		defer s.Rely()()
+		homes.Store(0)
+		pass(24 * time.Hour)
+		check.AtMost(t, homes.Load(), 2*(5+24), "connections in a day") // each return is two: one to look
+		check.AtLeast(t, homes.Load(), 2*9, "connections in a day")
+		if _, ok := s.State().(session.Resumed); !ok {
+			t.Errorf("after a day: %v", s.State())
+		}
+	})
+}
