@@ -141,7 +141,7 @@ func parseTransaction(id string, data []byte) (r *txRecord, ok bool) {
 }
 
 // items are the names of items, of all layouts.
-var items = nodes.Grammar{Marks: []nodes.Mark{{Text: "queue-"}, {Text: "qn-"}, {Text: "-"}}} //nolint:gochecknoglobals // it is constant
+var items = nodes.Grammar{Marks: []nodes.Mark{{Text: "item-"}, {Text: "queue-"}, {Text: "qn-"}, {Text: "-"}}} //nolint:gochecknoglobals // it is constant
 
 // flatItem returns the layout of the queue of which a node of the name would be an item.
 func flatItem(name string) string {

@@ -43,6 +43,7 @@ func TestNames(t *testing.T) {
 		"lock-00000000007":                     "",
 		"":                                     "",
 		"holder":                               "",
+		"_c_" + guid + "-item-0000000007":      "",
 		"_c_" + guid + "-queue-0000000007":     "",
 		"_c_" + guid + "-waiter-0000000007":    "",
 		"_c_" + guid + "-p1000-up-0000000007":  "",

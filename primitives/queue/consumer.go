@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"maps"
 	"math/rand/v2"
+	"time"
 
 	"github.com/zkactors/zkactors/actors"
 	"github.com/zkactors/zkactors/internal/client"
@@ -154,7 +155,11 @@ func (c *Consumer) perform(e effect, tell func(input)) {
 		c.claim(e, tell)
 	case offer:
 		for _, item := range e.items {
-			c.shelf.Put(Item{ID: item.place.id(), Data: item.data, Attempt: item.attempt, Priority: item.place.bucket.priority, consumer: c, claimed: item, tenure: c.tenure})
+			c.shelf.Put(Item{
+				ID: item.place.id(), Data: item.data, Attempt: item.Attempts, Priority: item.place.bucket.priority,
+				Cause: item.Cause, Put: time.UnixMilli(item.since),
+				consumer: c, claimed: item, tenure: c.tenure,
+			})
 		}
 	case withdraw:
 		c.shelf.Clear()
@@ -257,7 +262,7 @@ func (c *Consumer) bury(e bury, tell func(input)) {
 	p := &producer{
 		into: b.dead, receipts: c.receipts, requests: b.session.Async(e.epoch), first: first,
 		filing: filing{epoch: e.epoch, priority: e.place.bucket.priority},
-		items:  []newItem{{e.place.id(), e.data}}, mode: session.PersistentSequential,
+		items:  []newItem{{e.place.id(), e.record.buried(b.path, e.since).with(e.data)}}, mode: session.PersistentSequential,
 	}
 	begin := func() { p.begin(func(_ []session.OpResult, err error) { tell(buried{e.settling, err}) }) }
 	if e.how == reject {

@@ -2,10 +2,12 @@ package queue
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"strconv"
+	"time"
 
 	"github.com/zkactors/zkactors/actors"
 	"github.com/zkactors/zkactors/internal/client"
@@ -19,6 +21,13 @@ type Item struct {
 	Attempt  int   // counts the deliveries, from 1
 	Priority int32 // 0 in a [Queue]
 
+	// Cause is the error of the last rejection, as text of at most 512 bytes. It is "" if there was
+	// none, or it had no error.
+	Cause string
+
+	// Put is when the item was first put, by the server's clock.
+	Put time.Time
+
 	consumer *Consumer
 	claimed  claimed
 	tenure   *tenure // of the claim
@@ -26,35 +35,48 @@ type Item struct {
 
 // A claimed is an item that a consumer has claimed, or is to claim.
 type claimed struct {
-	place   place
-	data    []byte
-	attempt int   // the number of deliveries, with this one once it is claimed
+	place place
+	data  []byte
+	record
+	since   int64 // when it was first put, in ms by the server's clock
 	version int32 // of the item
 }
 
-// itemOf returns the item that was read. In the standard layout, once the item was written to, the
-// number of its deliveries precedes its data.
+// itemOf returns the item that was read. An item of an earlier client has no record: once it was
+// written to, the number of its deliveries precedes its data.
 func itemOf(p place, data []byte, stat *session.Stat) claimed {
 	c := claimed{place: p, data: data, version: stat.Version}
-	if p.bucket == (bucket{}) && !parseItem(p.name) || stat.Version == 0 {
-		return c
-	}
-	if head, rest, ok := bytes.Cut(data, []byte("\n")); ok {
-		if n, err := strconv.Atoi(string(head)); err == nil {
-			c.attempt, c.data = n, rest
+	switch infixOf(p.name) {
+	case itemInfix:
+		c.record, c.data = parseRecord(data)
+	case earlierInfix:
+		head, rest, ok := bytes.Cut(data, []byte("\n"))
+		if n, err := strconv.Atoi(string(head)); ok && err == nil && stat.Version > 0 {
+			c.Attempts, c.data = n, rest
 		}
 	}
+	c.since = cmp.Or(c.Put, stat.Ctime)
 	return c
 }
 
-// written returns the data of the node of an item that was delivered that many times.
-func (c claimed) written(attempts int) []byte {
-	return append([]byte(strconv.Itoa(attempts)+"\n"), c.data...)
+// written returns the data of the node of an item that has the record. That of an earlier client
+// keeps the attempts alone, which those clients read too.
+func (c claimed) written(r record) []byte {
+	if infixOf(c.place.name) == earlierInfix {
+		return append([]byte(strconv.Itoa(r.Attempts)+"\n"), c.data...)
+	}
+	return r.with(c.data)
+}
+
+// tried returns the record of the item after n more deliveries.
+func (c claimed) tried(n int) record {
+	c.Attempts += n
+	return c.record
 }
 
 // next returns the item as it is after it was claimed.
 func (c claimed) next() claimed {
-	c.attempt++
+	c.Attempts++
 	c.version++
 	return c
 }
@@ -63,7 +85,7 @@ func (c claimed) next() claimed {
 func (b *base) claimOps(c claimed, consumer string) []session.Op {
 	return []session.Op{
 		session.CreateOp(b.claim(c.place.id()), []byte(consumer), session.Ephemeral),
-		session.SetOp(b.node(c.place), c.written(c.attempt+1), c.version),
+		session.SetOp(b.node(c.place), c.written(c.tried(1)), c.version),
 	}
 }
 
@@ -86,10 +108,19 @@ func (b *base) settleOps(c claimed, how settlement) []session.Op {
 	case reject:
 		return []session.Op{unclaim, session.CheckOp(b.node(c.place), c.version)}
 	case takeBack:
-		return []session.Op{unclaim, session.SetOp(b.node(c.place), c.written(c.attempt-1), c.version)}
+		return []session.Op{unclaim, session.SetOp(b.node(c.place), c.written(c.tried(-1)), c.version)}
 	case acknowledge:
 	}
 	return []session.Op{unclaim, session.DeleteOp(b.node(c.place), c.version)}
+}
+
+// Age returns how long ago the item was first put, by the server's clock.
+func (i Item) Age() time.Duration {
+	if i.consumer == nil {
+		return 0
+	}
+	low, _, _ := i.consumer.receipts.clock.at(i.consumer.base.session.Age()) // known since the claim
+	return max(0, time.Duration(low-i.claimed.since)*time.Millisecond)
 }
 
 // Ack acknowledges the item: it is done, and deleted when Ack returns nil. The error wraps

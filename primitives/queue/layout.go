@@ -20,10 +20,15 @@ import (
 //	<path>/receipts/<receipt>           ephemeral: says of a client's newest transaction that it was done
 //	<path>/waiters/<waiter>             ephemeral: a consumer, or Take, waits for items
 //	<path>/producers/<waiter>           ephemeral: a producer waits for room
+//	<path>/dead                         the queue of the dead letters, unless that is elsewhere
+//	<path>/paused                       persistent: nothing is claimed or taken
 //
 // A bucket is named <priority>-<number>, ten digits each, with an offset that makes the order of
-// the names the order of the priorities. An item is named _c_<id>-queue-<sequence>, like the
-// sequential nodes of the other recipes.
+// the names the order of the priorities. An item is named _c_<id>-item-<sequence>, like the
+// sequential nodes of the other recipes. Its data begins with its record (record.go). Items named
+// _c_<id>-queue-<sequence>, or _c_<id>-after-<ms>-queue-<sequence>, were put by earlier clients,
+// which refuse today's names. They have no record: once they were written to, their data begins
+// with the number of deliveries, and a newline.
 //
 // Producers create items. The transaction checks that the bucket has version 0. A write to the
 // bucket seals it: the same transaction makes the next bucket, and its first item. So no item can
@@ -32,12 +37,12 @@ import (
 //
 // Delayed items stand in buckets named <priority>-after-<minute>, which are never sealed. The
 // minute, counted since 1970, is the minute in which they are due. Their names are
-// _c_<id>-after-<ms>-queue-<sequence>. They come before the other items of their priority when they
+// _c_<id>-after-<ms>-item-<sequence>. They come before the other items of their priority when they
 // are due.
 //
 // Take deletes an item, at its version. If the version is not 0, its transaction creates the claim
 // and deletes it again, and is refused if a consumer has a claim. Consumers claim items: the
-// transaction creates the claim, and writes the number of deliveries to the item. So each claim has
+// transaction creates the claim, and writes the record of the item. So each claim has
 // the version of its item: only its consumer can acknowledge it, by a transaction that deletes the
 // claim, and the item at that version.
 //
@@ -57,7 +62,10 @@ const (
 	receiptsDir  = "receipts"
 	waitersDir   = "waiters"
 	producersDir = "producers"
-	itemInfix    = "-queue-"
+	deadDir      = "dead"
+	pausedNode   = "paused"
+	itemInfix    = "-item-"
+	earlierInfix = "-queue-" // of items of earlier clients
 	waiterName   = "waiter-"
 	guidLength   = 36
 	digits       = 10
@@ -136,22 +144,31 @@ func (p place) id() string {
 }
 
 // parseItem reports whether an item of the standard layout has the name.
-func parseItem(name string) bool {
+func parseItem(name string) bool { return infixOf(name) != "" }
+
+// infixOf returns the part of the name of an item that says which clients have put it, and "" if no
+// item of the standard layout has the name.
+func infixOf(name string) string {
 	rest, ok := strings.CutPrefix(name, "_c_")
 	if !ok || len(rest) < guidLength {
-		return false
+		return ""
 	}
 	rest = rest[guidLength:]
 	if after, ok := strings.CutPrefix(rest, nodes.AfterInfix); ok {
 		due, _, _ := strings.Cut(after, "-")
 		if _, err := strconv.ParseUint(due, 10, 63); err != nil {
-			return false
+			return ""
 		}
 		rest = after[len(due):]
 	}
-	sequence, ok := strings.CutPrefix(rest, itemInfix)
-	_, err := strconv.ParseInt(sequence, 10, 32)
-	return ok && err == nil
+	for _, infix := range []string{itemInfix, earlierInfix} {
+		if sequence, ok := strings.CutPrefix(rest, infix); ok {
+			if _, err := strconv.ParseInt(sequence, 10, 32); err == nil {
+				return infix
+			}
+		}
+	}
+	return ""
 }
 
 // parseWaiter reports whether a waiter has the name.

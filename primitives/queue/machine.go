@@ -559,7 +559,7 @@ func (s *turn) got(in got) {
 	}
 	var items []claimed
 	for _, c := range in.items {
-		if s.limit > 0 && c.attempt >= s.limit {
+		if s.limit > 0 && c.Attempts >= s.limit {
 			s.bury(settling{claimed: c, how: takeBack})
 			continue
 		}
@@ -620,7 +620,7 @@ func (s *turn) settle(q settling) {
 	}
 	h := &s.held[i]
 	h.leaving = true
-	if q.how == reject && s.limit > 0 && q.attempt >= s.limit {
+	if q.how == reject && s.limit > 0 && q.Attempts >= s.limit {
 		s.bury(q)
 		return
 	}

@@ -109,7 +109,7 @@ func (p *partner) reply(e effect) {
 		in := got{requestID: e.requestID}
 		for _, at := range e.places {
 			if p.rand.IntN(4) > 0 {
-				in.items = append(in.items, claimed{place: at, attempt: p.rand.IntN(3), version: 3})
+				in.items = append(in.items, claimed{place: at, record: record{Attempts: p.rand.IntN(3)}, version: 3})
 			}
 		}
 		p.input(in)
@@ -265,14 +265,6 @@ func TestVersions(t *testing.T) {
 	}
 	if err := refused([]session.OpResult{{Err: session.ErrNoNode}}, session.ErrUnknownOutcome); errors.As(err, &r) && session.InDoubt(err) && !errors.Is(err, session.ErrUnknownOutcome) {
 		t.Errorf("%v", err)
-	}
-	at := place{bucket{priority: 1, number: 2}, "_c_" + strings.Repeat("0", guidLength) + "-queue-0000000003"}
-	c := itemOf(at, []byte("7\nwork"), &session.Stat{Version: 9})
-	if c.attempt != 7 || string(c.data) != "work" || string(c.written(8)) != "8\nwork" {
-		t.Errorf("%+v", c)
-	}
-	if c := itemOf(at, []byte("7\nwork"), &session.Stat{}); c.attempt != 0 || string(c.data) != "7\nwork" {
-		t.Errorf("%+v", c)
 	}
 }
 

@@ -185,11 +185,16 @@ func newModel(s *scene, keyed bool, asker *actors.Actor[input, Event]) *model {
 	}
 	for i := range s.items {
 		x := fmt.Sprintf("old.%d", i)
-		node := fmt.Sprintf("%s/items/%s/_c_%036d-queue-%010d", modelQueue, bucket{}.name(), i, i)
+		infix := []string{itemInfix, earlierInfix}[i%2]
+		node := fmt.Sprintf("%s/items/%s/_c_%036d%s%010d", modelQueue, bucket{}.name(), i, infix, i)
 		if s.layout != Standard {
 			node = fmt.Sprintf("%s/%s%010d", modelQueue, s.layout.prefix(), i)
 		}
-		add(node, x)
+		data := x
+		if s.layout == Standard && infix == itemInfix {
+			data = "\n" + x
+		}
+		add(node, data)
 		w.put[x] = confirmed
 	}
 	n, callers := s.producers+s.takers+s.consumers, max(s.callers, 1)
@@ -256,7 +261,7 @@ func (w *model) putOne(p *peer, n int) {
 	call := &putCall{}
 	for _, x := range items {
 		w.put[x] = open
-		call.items = append(call.items, newItem{p.base.receipts.newID(), []byte(x)})
+		call.items = append(call.items, p.base.newItem([]byte(x)))
 	}
 	priority := int32(0)
 	if w.s.urgent {

@@ -91,7 +91,7 @@ func (b *base) put(ctx context.Context, data [][]byte, priority int32, delay tim
 		if d == nil {
 			return nil, b.explain(fmt.Errorf("%w: data of item %d is nil", session.ErrInvalidArgument, i))
 		}
-		p.items = append(p.items, newItem{b.receipts.newID(), d})
+		p.items = append(p.items, b.newItem(d))
 		ids = append(ids, p.items[i].id)
 		if err := b.fits(p.items[i]); err != nil {
 			return nil, b.explain(fmt.Errorf("data of item %d: %w", i, err))
@@ -173,13 +173,20 @@ func (b *base) fits(item newItem) error {
 // longestClaim returns the operations that claim an item, as long as they can be.
 func (b *base) longestClaim(item newItem) []session.Op {
 	at := place{bucket{0, math.MaxInt32, true}, itemName(item.id, math.MaxInt64) + "-2147483648"}
-	c := claimed{place: at, data: item.data, attempt: math.MaxInt32}
+	c := claimed{place: at, data: item.data, record: record{}.longest()}
 	return append(b.claimOps(c, strings.Repeat("x", maxName)), b.receipts.Longest())
 }
 
 type newItem struct {
 	id   string
-	data []byte
+	data []byte // of its node
+}
+
+func (b *base) newItem(data []byte) newItem {
+	if !b.layout.flat() {
+		data = record{}.with(data)
+	}
+	return newItem{b.receipts.newID(), data}
 }
 
 // A producer performs the effects of a filing.

@@ -85,7 +85,7 @@ func (st *store) present(set *owned.Set, f func(epoch int, err error)) {
 
 // check returns an error if a child of the path belongs to another recipe or layout.
 func (st *store) check(names []string) error {
-	ours := []string{itemsDir, claimsDir, receiptsDir, waitersDir, producersDir}
+	ours := []string{itemsDir, claimsDir, receiptsDir, waitersDir, producersDir, deadDir, pausedNode}
 	for _, name := range names {
 		if !st.layout.flat() && !slices.Contains(ours, name) || st.layout.flat() && !st.layout.owns(name) {
 			return foreign(st.path, name)

@@ -1,0 +1,97 @@
+package queue_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/zkactors/zkactors/internal/check"
+	"github.com/zkactors/zkactors/primitives/queue"
+	"github.com/zkactors/zkactors/session"
+	"github.com/zkactors/zkactors/session/zktest"
+)
+
+// putEarlier creates an item as earlier clients do. A number in front of the data is written to it.
+func putEarlier(t *testing.T, s *session.Session, data string) (id string) {
+	t.Helper()
+	bucket := at + "/items/2147483648-0000000000"
+	ok(t, s.EnsurePath(t.Context(), bucket))
+	id = fmt.Sprintf("%036x", data)
+	created, err := s.Multi(t.Context(), session.CreateOp(bucket+"/_c_"+id+"-queue-", []byte(data), session.PersistentSequential))
+	ok(t, err)
+	if strings.Contains(data, "\n") {
+		_, err := s.Set(t.Context(), created[0].Path, []byte(data), 0)
+		ok(t, err)
+	}
+	return id
+}
+
+// TestEarlierItems: items of earlier clients are peeked at, taken and consumed in their order, like
+// others.
+func TestEarlierItems(t *testing.T) {
+	bubble(t, 1, func(t *testing.T, _ *zktest.Server, s ...*session.Session) {
+		q := open(t, s[0], nil)
+		putEarlier(t, s[0], "a")
+		putEarlier(t, s[0], "7\nb")
+		id := putEarlier(t, s[0], "2\nc")
+		putEarlier(t, s[0], "d")
+		put(t, q, "e")
+		data, err := q.Peek(t.Context())
+		ok(t, err)
+		check.Equal(t, string(data), "a")
+		data, err = q.Take(t.Context())
+		ok(t, err)
+		check.Equal(t, string(data), "a")
+		data, err = q.Take(t.Context())
+		ok(t, err)
+		check.Equal(t, string(data), "b")
+		c := consume(t, q, 1)
+		item := next(t, c)
+		check.True(t, string(item.Data) == "c" && item.ID == id && item.Attempt == 3, "%+v", item)
+		c.Close()
+		c = consume(t, q, 3)
+		item = next(t, c)
+		check.True(t, string(item.Data) == "c" && item.Attempt == 4, "%+v", item)
+		ok(t, item.Ack(t.Context()))
+		d := next(t, c)
+		check.True(t, string(d.Data) == "d" && d.Attempt == 1, "%+v", d)
+		ok(t, d.Ack(t.Context()))
+		ok(t, next(t, c).Ack(t.Context()))
+		c.Close()
+		equal(t, "left", drain(t, q), nil)
+	})
+}
+
+// TestEarlierItemBuried: an item of an earlier client becomes a dead letter of today.
+func TestEarlierItemBuried(t *testing.T) {
+	bubble(t, 1, func(t *testing.T, _ *zktest.Server, s ...*session.Session) {
+		putEarlier(t, s[0], "2\nbad")
+		c := consume(t, open(t, s[0], &queue.Options{MaxAttempts: 2, DeadLetter: "/queues/dead"}), 1)
+		defer c.Close()
+		pass(time.Second)
+		dead, err := queue.New(s[0], "/queues/dead", nil)
+		ok(t, err)
+		equal(t, "dead", drain(t, dead), []string{"bad"})
+	})
+}
+
+// TestAge: the age of an item counts from its put, whatever has happened to it.
+func TestAge(t *testing.T) {
+	bubble(t, 1, func(t *testing.T, _ *zktest.Server, s ...*session.Session) {
+		q := open(t, s[0], nil)
+		begun := time.Now()
+		put(t, q, "a")
+		for _, age := range []time.Duration{time.Minute, 2 * time.Minute} {
+			pass(time.Minute)
+			c := consume(t, q, 1)
+			item := next(t, c)
+			check.True(t, item.Put.Sub(begun).Abs() < time.Second, "put at %v, want %v", item.Put, begun)
+			check.Within(t, item.Age(), age-time.Second, age+time.Second)
+			check.Equal(t, item.Cause, "")
+			ok(t, item.Reject(t.Context()))
+			c.Close()
+		}
+		check.Equal(t, queue.Item{}.Age(), 0)
+	})
+}
