@@ -43,8 +43,8 @@ func (a Async) FollowCreated(path string, data []byte, created, parent OpResult,
 }
 
 // FollowOnce is that of [ForRecipes].
-func (a Async) FollowOnce(path string, tell func(Reading, error)) *Subscription {
-	return forRecipes{}.FollowOnce(a, path, tell)
+func (a Async) FollowOnce(path string, aspect Aspect, tell func(Reading, error)) *Subscription {
+	return forRecipes{}.FollowOnce(a, path, aspect, tell)
 }
 
 // Other is other.

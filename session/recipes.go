@@ -103,12 +103,12 @@ func (s *Session) readsOwn() bool {
 // is: for lists that a recipe cannot do without.
 func (forRecipes) Roomy(a Async) *Async { a.roomy = true; return &a }
 
-// FollowOnce is [Async.Follow] of the data of a node until it changes: then it ends, with a Reading
-// without a Stat and no error, and the node is not read again. A deletion is reported as by Follow.
-func (forRecipes) FollowOnce(a Async, path string, tell func(Reading, error)) *Subscription {
+// FollowOnce is [Async.Follow] of a node until it changes: then it ends, with a Reading without a
+// Stat and no error, and the node is not read again. A deletion is reported as by Follow.
+func (forRecipes) FollowOnce(a Async, path string, aspect Aspect, tell func(Reading, error)) *Subscription {
 	sub := newSubscription(tell)
 	sub.watched.Once = true
-	return a.follow(path, AspectData, sub, watches.Reading{})
+	return a.follow(path, aspect, sub, watches.Reading{})
 }
 
 // other is a node that is watched together with one that was created. The type has no name, so that

@@ -58,22 +58,29 @@ func TestRemadeNodesAreGone(t *testing.T) {
 // follow the node too; a deletion is told as such.
 func TestFollowOnce(t *testing.T) {
 	for name, row := range map[string]struct {
-		lost, deleted, others bool
-		reads                 int
+		lost, deleted, others, children bool
+		reads                           int
 	}{
 		"changed":                   {},
 		"changed while suspended":   {lost: true},
 		"changed, others follow it": {others: true, reads: 1},
 		"deleted":                   {deleted: true},
 		"deleted while suspended":   {lost: true, deleted: true},
+		"children, changed":         {children: true},
+		"children, while suspended": {children: true, lost: true},
+		"children, deleted":         {children: true, deleted: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			inBubble(t, zktest.Config{Tick: time.Second}, func(t *testing.T, srv *zktest.Server, opts *session.Options) {
 				s := mustOpen(t, srv.Addrs(), opts)
 				other := mustOpen(t, srv.Addrs(), opts)
-				check.Have(other.Create(t.Context(), "/it", nil, session.Ephemeral))(t)
+				aspect, mode, read := session.AspectData, session.Ephemeral, zktest.OpGetData
+				if row.children {
+					aspect, mode, read = session.AspectChildren, session.Persistent, zktest.OpGetChildren2
+				}
+				check.Have(other.Create(t.Context(), "/it", nil, mode))(t)
 				var told []string
-				sub := s.Async(0).FollowOnce("/it", func(r session.Reading, err error) {
+				sub := s.Async(0).FollowOnce("/it", aspect, func(r session.Reading, err error) {
 					told = append(told, fmt.Sprint(r.Stat != nil, errors.Is(err, session.ErrNoNode)))
 				})
 				if row.others {
@@ -90,7 +97,13 @@ func TestFollowOnce(t *testing.T) {
 					_, err := other.Set(t.Context(), "/it", nil, session.AnyVersion)
 					return err
 				}
-				if row.deleted {
+				switch {
+				case row.children && !row.deleted:
+					end = func() error {
+						_, err := other.Create(t.Context(), "/it/child", nil, session.Ephemeral)
+						return err
+					}
+				case row.deleted:
 					end = func() error { return other.Delete(t.Context(), "/it", session.AnyVersion) }
 				}
 				check.Must(t, end())
@@ -99,7 +112,7 @@ func TestFollowOnce(t *testing.T) {
 				if want := fmt.Sprint([]string{"true false", fmt.Sprint("false ", row.deleted)}); fmt.Sprint(told) != want || !sub.Over() {
 					t.Errorf("told %q, want %q; over: %v", told, want, sub.Over())
 				}
-				check.Equal(t, srv.RequestsOf(s.ID())[zktest.OpGetData], row.reads, "reads")
+				check.Equal(t, srv.RequestsOf(s.ID())[read], row.reads, "reads")
 			})
 		})
 	}

@@ -71,7 +71,7 @@ type Async interface {
 	Watch(path string, answer, changed func(data []byte, stat *session.Stat, err error)) (cancel func())
 	Follow(path string, aspect session.Aspect, lasting bool, tell func(session.Reading, error)) Subscription
 	FollowCreated(path string, data []byte, created, parent session.OpResult, tell func(session.Reading, error)) Subscription
-	FollowOnce(path string, tell func(session.Reading, error)) Subscription
+	FollowOnce(path string, aspect session.Aspect, tell func(session.Reading, error)) Subscription
 	FollowTogether(path string, data []byte, parent session.OpResult, tell func(session.Reading, error), others []Other) (sub Subscription, all []Subscription)
 
 	// After is [actors.After].
@@ -186,8 +186,8 @@ func (r requests) FollowCreated(path string, data []byte, created, parent sessio
 
 func (r requests) Roomy() Async { return requests{session.ForRecipes().Roomy(*r.Async)} }
 
-func (r requests) FollowOnce(path string, tell func(session.Reading, error)) Subscription {
-	return session.ForRecipes().FollowOnce(*r.Async, path, tell)
+func (r requests) FollowOnce(path string, aspect session.Aspect, tell func(session.Reading, error)) Subscription {
+	return session.ForRecipes().FollowOnce(*r.Async, path, aspect, tell)
 }
 
 func (r requests) Share(ops []session.Op, answer func([]session.OpResult, error)) {

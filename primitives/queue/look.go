@@ -227,11 +227,16 @@ func (st *store) follow(requests client.Async, v view, changed func()) (cancel o
 	var once sync.Once
 	for _, dir := range slices.Sorted(maps.Keys(v.seen)) {
 		before := v.seen[dir]
-		subs = append(subs, requests.Follow(dir, session.AspectChildren, true, func(r session.Reading, err error) {
+		tell := func(r session.Reading, err error) {
 			if err != nil || childrenOf(r.Stat) != before {
 				once.Do(changed)
 			}
-		}))
+		}
+		if before == (children{}) {
+			subs = append(subs, requests.Follow(dir, session.AspectChildren, true, tell))
+		} else {
+			subs = append(subs, requests.FollowOnce(dir, session.AspectChildren, tell)) // the next look reads it
+		}
 	}
 	return func() {
 		for _, sub := range subs {

@@ -74,6 +74,7 @@ var scenes = []scene{
 	{name: "a consumer", consumers: 1, prefetch: 2, items: 2, faults: zkmodel.Faults{Cuts: 2, Lates: 1, Expires: 1}},
 	{name: "two consumers", consumers: 2, prefetch: 1, items: 2, effort: 2, faults: zkmodel.Faults{Cuts: 1, Lates: 1, Kills: 1, Crashes: 1}},
 	{name: "two consumers wait", producers: 1, puts: 2, consumers: 2, prefetch: 1, effort: 2, faults: zkmodel.Faults{Cuts: 1, Kills: 1}},
+	{name: "consumers that wait in turns", producers: 1, puts: 3, consumers: 3, prefetch: 2, effort: 2, faults: zkmodel.Faults{Cuts: 1, Crashes: 1}},
 	{name: "priorities", producers: 1, puts: 2, consumers: 2, prefetch: 1, items: 1, urgent: true, effort: 2, faults: zkmodel.Faults{Cuts: 1, Kills: 1}},
 	{name: "dead letters", consumers: 2, prefetch: 1, items: 1, attempts: 1, faults: zkmodel.Faults{Cuts: 1, Lates: 1, Kills: 1}},
 	{name: "a consumer and a taker", consumers: 1, prefetch: 1, takers: 1, takes: 2, items: 2, faults: zkmodel.Faults{Cuts: 2, Kills: 1, Lates: 1}},
@@ -689,6 +690,15 @@ func (b bentRequests) Delete(path string, version int32, answer func(error)) {
 // Follow implements [client.Async].
 func (b bentRequests) Follow(path string, aspect session.Aspect, lasting bool, tell func(session.Reading, error)) client.Subscription {
 	return b.Async.Follow(path, aspect, lasting, func(r session.Reading, err error) {
+		if !b.deaf || aspect != session.AspectChildren {
+			tell(r, err)
+		}
+	})
+}
+
+// FollowOnce implements [client.Async].
+func (b bentRequests) FollowOnce(path string, aspect session.Aspect, tell func(session.Reading, error)) client.Subscription {
+	return b.Async.FollowOnce(path, aspect, func(r session.Reading, err error) {
 		if !b.deaf || aspect != session.AspectChildren {
 			tell(r, err)
 		}

@@ -50,8 +50,13 @@ func (w *waiter) leave() {
 	w.receipts.forget(w)
 	w.receipts.Hold() // until it is handled, perhaps by another goroutine
 	w.machine.Tell(depart{})
-	w.owned.Cancel(watchQueue{})
+	w.unwatch()
 	w.owned.Cancel(watchAhead{})
+}
+
+// unwatch ends the watch of its last turn: only the first in line is woken by the queue.
+func (w *waiter) unwatch() {
+	w.owned.Cancel(watchQueue{})
 	w.owned.Cancel(due{})
 }
 
@@ -65,6 +70,7 @@ func (w *waiter) seen() (view, func()) {
 func (w *waiter) perform(e waitEffect, tell func(waitInput)) {
 	switch e := e.(type) {
 	case join:
+		w.unwatch()
 		w.receipts.Hold() // until the node is there, or known not to be
 		id := w.receipts.newID()
 		w.requests.Create(znode.Join(w.line, znode.GUIDName(id, waiterName)), nil, session.EphemeralSequential, func(node string, err error) {
@@ -82,11 +88,10 @@ func (w *waiter) perform(e waitEffect, tell func(waitInput)) {
 			w.owned.Answer(err, func() { tell(ranked{names, err}) })
 		})
 	case watchAhead:
-		w.owned.Cancel(watchQueue{}) // of its last turn: only the first is woken by the queue
-		w.owned.Cancel(due{})
-		w.owned.Keep(watchAhead{}, w.requests.Follow(znode.Join(w.line, e.name), session.AspectData, false, func(_ session.Reading, err error) {
-			if err != nil {
-				tell(ahead(e))
+		w.unwatch()
+		w.owned.Keep(watchAhead{}, w.requests.Follow(znode.Join(w.line, e.name), session.AspectData, false, func(r session.Reading, err error) {
+			if foreign := err == nil && r.Stat.EphemeralOwner == 0; err != nil || foreign {
+				tell(ahead{e.name, foreign})
 			}
 		}))
 	case watchQueue:

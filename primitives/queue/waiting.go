@@ -64,8 +64,11 @@ type (
 		names []string
 		err   error
 	}
-	ahead   struct{ name string } // answers watchAhead: the node is gone
-	stirred struct{}              // answers watchQueue
+	ahead struct { // answers watchAhead: the node is gone, or is no waiter's
+		name    string
+		foreign bool // set if it is persistent
+	}
+	stirred struct{} // answers watchQueue
 )
 
 func (stand) waitInput()   {}
@@ -86,7 +89,7 @@ type (
 	landed     struct{}              // no node can appear unnoticed any more: join, or depart, is done with
 	found      struct{}              // make the directory of the line
 	rankAgain  struct{}              // list the line
-	watchAhead struct{ name string } // answer when the node is gone
+	watchAhead struct{ name string } // answer when the node is gone, or is found to be persistent
 	watchQueue struct{}              // answer when the queue is not as the owner has seen it
 	wake       struct{}              // tell the owner to look
 	retire     struct {              // delete the node; all nodes with the GUID if its name is ""
@@ -109,7 +112,10 @@ type waiting struct {
 	rank  rank   // absent at first, or first in a layout without a line
 	id    string // the GUID of its node; set when join is answered, cleared when it leaves the line
 	name  string // the name of its node; "" while that is not known, as the reply to join was lost
-	ahead string // the node before its own; counts while it is behind
+	ahead string // a node before its own, at first the last one; counts while it is behind
+	last  string // the last node of the others, set when it rotates; cleared when join is answered
+
+	foreign []string // nodes that have the name of a waiter's, and are none; grows; replaced, never written to
 
 	awake    bool // set with wake, cleared by stand; while set, its owner looks, and changes do not wake it
 	rotates  bool // set by stand, cleared when the line was listed
@@ -160,6 +166,9 @@ func (w waiting) Step(in waitInput, out *actors.Effects[waitEffect, procedure.No
 		}
 	case ahead:
 		if s.rank == behind && s.ahead == in.name {
+			if in.foreign {
+				s.foreign = append(slices.Clip(s.foreign), in.name)
+			}
 			s.list()
 		}
 	case stirred:
@@ -199,6 +208,12 @@ func (s *waitTurn) list() {
 	s.do(rankAgain{})
 }
 
+// follow waits until a node before its own is gone.
+func (s *waitTurn) follow(name string) {
+	s.rank, s.ahead = behind, name
+	s.do(watchAhead{name})
+}
+
 // lead watches the queue: as the first, or because the waiter cannot stand in line.
 func (s *waitTurn) lead() {
 	s.rank = first
@@ -210,18 +225,22 @@ func (s *waitTurn) quit() {
 	if s.id != "" {
 		s.do(retire{s.id, s.name})
 	}
-	s.rank, s.id, s.name, s.ahead, s.rotates = absent, "", "", "", false
+	s.rank, s.id, s.name, s.ahead, s.last, s.rotates = absent, "", "", "", "", false
 }
 
 // joined follows the answer to join. After a lost reply the node may exist: the list
 // shows it.
 func (s *waitTurn) joined(in joined) {
+	last := s.last
+	s.last = ""
 	switch doubt := session.InDoubt(in.err); {
 	case in.err == nil || doubt:
 		s.id, s.name = in.id, in.name
 		switch {
 		case s.departed:
 			s.quit()
+		case in.err == nil && last != "": // what joined meanwhile is found when the last is gone
+			s.follow(last)
 		case in.err == nil || procedure.Passes(s.epoch, in.err):
 			s.list()
 		default:
@@ -251,9 +270,10 @@ func (s *waitTurn) ranked(in ranked) {
 		s.lead()
 		return
 	}
-	names := slices.DeleteFunc(slices.Clone(in.names), func(name string) bool { return !parseWaiter(name) })
+	names := slices.DeleteFunc(slices.Clone(in.names), func(name string) bool { return !parseWaiter(name) || slices.Contains(s.foreign, name) })
 	sortItems(names)
 	i := slices.IndexFunc(names, func(name string) bool { return znode.HasGUID(name, s.id) })
+	others := slices.DeleteFunc(slices.Clone(names), func(name string) bool { return znode.HasGUID(name, s.id) })
 	rotates := s.rotates
 	s.rotates = false
 	switch {
@@ -262,13 +282,13 @@ func (s *waitTurn) ranked(in ranked) {
 		s.join()
 	case i < 0: // its node was deleted
 		s.join()
-	case rotates && len(names) > 1:
+	case rotates && len(others) > 0:
 		s.do(retire{s.id, s.name})
+		s.last = others[len(others)-1]
 		s.join()
 	case i == 0:
 		s.lead()
 	default:
-		s.rank, s.ahead = behind, names[i-1]
-		s.do(watchAhead{s.ahead})
+		s.follow(names[i-1])
 	}
 }

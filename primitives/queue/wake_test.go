@@ -2,7 +2,10 @@ package queue_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -193,10 +196,10 @@ func TestClosedWhileSuspended(t *testing.T) {
 }
 
 // TestHerd has idle consumers with room for more than one item wait in line, where each has been
-// the first before. An item still wakes two of them. A waiter that went to the end of the line kept
-// its watch on the queue.
+// the first before. An item still wakes two of them, with 24 requests at most (docs/adr/0018). A
+// waiter that went to the end of the line kept its watch on the queue.
 func TestHerd(t *testing.T) {
-	const n = 20
+	const n = 50
 	for _, prefetch := range []int{1, 2, 16} {
 		t.Run(fmt.Sprint("Prefetch ", prefetch), func(t *testing.T) {
 			bubble(t, n+1, func(t *testing.T, srv *zktest.Server, s ...*session.Session) {
@@ -220,18 +223,66 @@ func TestHerd(t *testing.T) {
 						put(t, q, fmt.Sprint(i))
 						<-got
 					})
-					check.True(t, sessions <= 2 && requests <= 40, "item %d wakes %d consumers, with %d requests", i, sessions, requests)
+					if i < n {
+						continue // the first of each makes its receipt
+					}
+					check.True(t, sessions <= 2 && requests <= 24, "item %d wakes %d consumers, with %d requests", i, sessions, requests)
 				}
 			})
 		})
 	}
 }
 
+// TestForeignNodesCome: a node of somebody else that comes among the items ends those that wait for
+// one. A node below an item keeps nobody from others, and is named when the item is to be deleted.
+func TestForeignNodesCome(t *testing.T) {
+	for _, node := range []string{at + "/items/other", at + "/items/2147483648-0000000000/other"} {
+		bubble(t, 2, func(t *testing.T, _ *zktest.Server, s ...*session.Session) {
+			q := open(t, s[0], nil)
+			put(t, q, "makes directories")
+			drain(t, q)
+			c := consume(t, q, 1)
+			defer c.Close()
+			taking := make(chan error, 1)
+			go func() {
+				_, err := open(t, s[1], nil).Take(t.Context())
+				taking <- err
+			}()
+			pass(time.Second)
+			ok(t, s[1].EnsurePath(t.Context(), node))
+			<-c.Done()
+			for _, err := range []error{c.Err(), <-taking} {
+				check.Is(t, err, queue.ErrLayout)
+				check.True(t, strings.Contains(err.Error(), node), "%v, want %s", err, node)
+			}
+		})
+	}
+	bubble(t, 1, func(t *testing.T, srv *zktest.Server, s ...*session.Session) {
+		q := open(t, s[0], nil)
+		put(t, q, "1", "2")
+		all := left(srv, "2147483648-0000000000")
+		item := all[slices.IndexFunc(all, func(node string) bool { return strings.HasSuffix(node, "-0000000000") })]
+		ok(t, s[0].EnsurePath(t.Context(), item+"/other"))
+		_, err := q.TryTake(t.Context())
+		check.True(t, errors.Is(err, session.ErrNotEmpty) && strings.Contains(err.Error(), item), "Take: %v", err)
+		c := consume(t, q, 2)
+		defer c.Close()
+		for range 2 {
+			it := next(t, c)
+			err := it.Ack(t.Context())
+			check.True(t, string(it.Data) == "2" && err == nil || errors.Is(err, session.ErrNotEmpty) && strings.Contains(err.Error(), item), "Ack of %s: %v", it.Data, err)
+		}
+	})
+}
+
 // TestForeignNodesBeside: a node of somebody else in a line, or beside the claims or the receipts,
 // is not waited for.
 func TestForeignNodesBeside(t *testing.T) {
 	for _, dir := range []string{"waiters", "producers", "claims", "receipts"} {
-		for _, name := range []string{"foo", "waiter-0000000000", "_c_waiter-0000000000", "_c_6b9b8e66-6b4e-4c0a-9f53-000000000000-other-0000000000"} {
+		for _, name := range []string{
+			"foo", "waiter-0000000000", "_c_waiter-0000000000", "_c_6b9b8e66-6b4e-4c0a-9f53-000000000000-other-0000000000",
+			"_c_6b9b8e66-6b4e-4c0a-9f53-000000000000-waiter--000000001", // persistent, and so no waiter's
+		} {
 			t.Run(dir+"/"+name, func(t *testing.T) {
 				bubble(t, 2, func(t *testing.T, srv *zktest.Server, s ...*session.Session) {
 					q, other := open(t, s[0], &queue.Options{MaxItems: 1}), open(t, s[1], nil)

@@ -47,7 +47,7 @@ func (w *watches) watch(requests client.Async, e line.WatchTarget, tell func(lin
 		aspect := session.AspectData
 		switch {
 		case e.Target.Until == line.Changed:
-			sub = requests.FollowOnce(path, w.follower(e, tell))
+			sub = requests.FollowOnce(path, aspect, w.follower(e, tell))
 		case w.Rule.Traits().AnnouncesGrants && !ours(e.Target.Node, w.guid):
 
 			// it has no children: so an announced grant, which does not concern us, starts no read

@@ -94,8 +94,8 @@ func (a requests) Follow(path string, aspect session.Aspect, lasting bool, tell 
 func (a requests) Roomy() client.Async { return a }
 
 // FollowOnce implements [client.Async].
-func (a requests) FollowOnce(path string, tell func(session.Reading, error)) client.Subscription {
-	return a.follow(watchKey{path, session.AspectData}, &subscription{tell: tell, once: true})
+func (a requests) FollowOnce(path string, aspect session.Aspect, tell func(session.Reading, error)) client.Subscription {
+	return a.follow(watchKey{path, aspect}, &subscription{tell: tell, once: true})
 }
 
 func (a requests) follow(key watchKey, sub *subscription) client.Subscription {
