@@ -36,9 +36,12 @@ import (
 // server deletes an unsealed bucket that is empty, as a container.
 //
 // Delayed items stand in buckets named <priority>-after-<minute>, which are never sealed. The
-// minute, counted since 1970, is the minute in which they are due. Their names are
-// _c_<id>-after-<ms>-item-<sequence>. They come before the other items of their priority when they
-// are due.
+// minute, counted since 1970, is the minute in which they are due. When that bucket is full, they
+// stand in buckets of their second, <priority>-after-<minute>-<second>-<number>: in number 0, then
+// 1, and so on. So a minute can have any number of items, and only the buckets whose time has come
+// are listed. The names of delayed items are _c_<id>-after-<ms>-item-<sequence>. They come before
+// the other items of their priority when they are due. Consumers delete an empty bucket whose time
+// is over: a producer that is late makes it again.
 //
 // Take deletes an item, at its version. If the version is not 0, its transaction creates the claim
 // and deletes it again, and is refused if a consumer has a claim. Consumers claim items: the
@@ -69,6 +72,7 @@ const (
 	waiterName   = "waiter-"
 	guidLength   = 36
 	digits       = 10
+	second       = 1_000  // ms
 	minute       = 60_000 // ms
 
 	// bucketSize is about the number of items that are put into a bucket before it is sealed: items
@@ -82,19 +86,43 @@ type bucket struct {
 	priority int32
 	number   int  // the minute in which its items are due, if they are delayed
 	after    bool // whether they are
+	second   int  // of the minute
+	part     int  // of the second, counted from 1; 0 for the bucket of the minute
 }
 
-// delayed returns the bucket of the items that are due at the time, in ms since 1970.
-func delayed(priority int32, due int64) bucket { return bucket{priority, int(due / minute), true} }
+// delayed returns the first bucket of the items that are due at the time, in ms since 1970.
+func delayed(priority int32, due int64) bucket {
+	return bucket{priority: priority, number: int(due / minute), after: true}
+}
+
+// overflow returns the bucket of the items that are due at the time when this one is full.
+func (b bucket) overflow(due int64) bucket {
+	b.second = secondOf(due)
+	b.part++
+	return b
+}
+
+func secondOf(due int64) int { return int(due % minute / second) }
+
+// begins returns the time, in ms since 1970, before which no item of a delayed bucket is due.
+func (b bucket) begins() int64 { return int64(b.number)*minute + int64(b.second)*second }
+
+// ends returns the time at which all its items are due.
+func (b bucket) ends() int64 {
+	if b.part == 0 {
+		return b.begins() + minute
+	}
+	return b.begins() + second
+}
 
 func (b bucket) name() string {
-	return nodes.Bucket{Priority: b.priority, Number: b.number, After: b.after}.String()
+	return nodes.Bucket{Priority: b.priority, Number: b.number, After: b.after, Second: b.second, Part: b.part}.String()
 }
 
 // parseBucket returns the bucket with the name, and false if no bucket has it.
 func parseBucket(name string) (bucket, bool) {
 	b, ok := nodes.ParseBucket(name)
-	return bucket{b.Priority, b.Number, b.After}, ok
+	return bucket{b.Priority, b.Number, b.After, b.Second, b.Part}, ok
 }
 
 // compare orders buckets as their items are delivered.
@@ -107,7 +135,7 @@ func (b bucket) compare(c bucket) int {
 	case b.after != c.after:
 		return 1
 	}
-	return cmp.Compare(b.number, c.number)
+	return cmp.Or(cmp.Compare(b.number, c.number), cmp.Compare(b.second, c.second), cmp.Compare(b.part, c.part))
 }
 
 // A place is the path of an item, and the bucket that it stands in.
@@ -116,9 +144,19 @@ type place struct {
 	name   string // of its node
 }
 
+// turn returns the bucket as which the item is delivered: an item of the bucket of a minute comes
+// before those of the buckets of its second.
+func (p place) turn() bucket {
+	b := p.bucket
+	if b.after && b.part == 0 {
+		b.second = secondOf(dueOf(p.name))
+	}
+	return b
+}
+
 // compare orders items as they are delivered.
 func (p place) compare(q place) int {
-	return cmp.Or(p.bucket.compare(q.bucket), cmp.Compare(dueOf(p.name), dueOf(q.name)), int(sequenceOf(p.name)-sequenceOf(q.name)))
+	return cmp.Or(p.turn().compare(q.turn()), cmp.Compare(dueOf(p.name), dueOf(q.name)), int(sequenceOf(p.name)-sequenceOf(q.name)))
 }
 
 // itemName returns the name of an item, without the sequence. It is due at the time, or not delayed

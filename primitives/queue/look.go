@@ -7,6 +7,7 @@ import (
 	"maps"
 	"math"
 	"slices"
+	"sort"
 	"strconv"
 	"strings"
 	"sync"
@@ -54,6 +55,7 @@ type looking struct {
 	view     view
 	claimed  map[string]bool // the IDs of items that are claimed
 	buckets  []bucket        // that are not listed yet
+	held     []place         // items behind those of the next bucket, perhaps
 	now      int64           // by the server's clock, in ms; 0 if it was not needed
 }
 
@@ -164,6 +166,7 @@ func (l *looking) sorted(names []string) {
 
 // next lists the next bucket, unless there are enough items.
 func (l *looking) next() {
+	l.release()
 	if len(l.buckets) == 0 || len(l.view.places) >= l.want {
 		if len(l.view.left) == 0 {
 			delete(l.view.seen, l.at.dir(claimsDir)) // nothing can be given back
@@ -173,8 +176,8 @@ func (l *looking) next() {
 	}
 	b := l.buckets[0]
 	l.buckets = l.buckets[1:]
-	if b.after && int64(b.number)*minute > l.now && l.want != all {
-		l.await(int64(b.number) * minute)
+	if b.after && b.begins() > l.now && l.want != all {
+		l.await(b.begins())
 		l.next()
 		return
 	}
@@ -189,12 +192,17 @@ func (l *looking) next() {
 		if b.after {
 			slices.SortStableFunc(names, func(a, b string) int { return cmp.Compare(dueOf(a), dueOf(b)) })
 		}
+		behind := l.held
+		l.held = nil
 		for _, name := range names {
 			l.found(place{b, name})
 		}
+		l.held = append(l.held, behind...)
 		if next := (bucket{priority: b.priority, number: b.number + 1}); !b.after && len(names) == 0 && slices.Contains(l.buckets, next) {
 			// Nothing is put into a sealed bucket any more. An unsealed one has another version.
 			l.requests.Delete(l.at.bucket(b), 1, func(error) {})
+		} else if b.after && len(names) == 0 && b.ends() <= l.now {
+			l.requests.Delete(l.at.bucket(b), 0, func(error) {})
 		}
 		l.next()
 	})
@@ -208,8 +216,18 @@ func (l *looking) found(p place) {
 		l.view.later = append(l.view.later, p)
 		l.await(due)
 	default:
-		l.view.places = append(l.view.places, p)
+		l.held = append(l.held, p)
 	}
+}
+
+// release adds the items to the view that come before those of the buckets that are not listed yet.
+func (l *looking) release() {
+	n := len(l.held)
+	if len(l.buckets) > 0 {
+		n = sort.Search(n, func(i int) bool { return l.held[i].turn().compare(l.buckets[0]) > 0 })
+	}
+	l.view.places = append(l.view.places, l.held[:n]...)
+	l.held = l.held[n:]
 }
 
 // await notes that there may be an item at the time. The server's clock is read again after an hour

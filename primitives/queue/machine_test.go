@@ -247,12 +247,49 @@ func TestNames(t *testing.T) {
 	if back, ok := parseBucket(d.name()); !ok || back != d || d.number != 1 || d.compare(bucket{priority: -3}) >= 0 || d.compare(bucket{priority: -4}) <= 0 {
 		t.Errorf("%v is written %s, and read %v, %v", d, d.name(), back, ok)
 	}
+	for _, name := range []string{"x", "00-0000000000", "60-0000000000", "00-000000000", "00--000000001"} {
+		if b, ok := parseBucket(d.name() + "-" + name); ok != (name == "00-0000000000") {
+			t.Errorf("%q is read as %v", name, b)
+		}
+	}
 	for due, name := range map[int64]string{
 		0: itemName(strings.Repeat("a", guidLength), 0) + "0000000000", 1763780000123: itemName(strings.Repeat("a", guidLength), 1763780000123) + "0000000000",
 	} {
 		if !parseItem(name) || dueOf(name) != due {
 			t.Errorf("%s is due at %d, want %d", name, dueOf(name), due)
 		}
+	}
+}
+
+// TestDelayedNames: the buckets of a minute's seconds come behind that of the minute, in order, and
+// an item of the minute's bucket comes before those of its second.
+func TestDelayedNames(t *testing.T) {
+	const due = 7*minute + 31_415
+	all := []bucket{delayed(3, due)}
+	for range 3 {
+		all = append(all, all[len(all)-1].overflow(due))
+	}
+	all = append(all, delayed(3, due).overflow(due+second), delayed(3, due+minute), bucket{priority: 3})
+	for i, b := range all {
+		if back, ok := parseBucket(b.name()); !ok || back != b {
+			t.Errorf("%v is written %s, and read %v, %v", b, b.name(), back, ok)
+		}
+		if i > 0 && all[i-1].compare(b) >= 0 {
+			t.Errorf("%v is not before %v", all[i-1], b)
+		}
+	}
+	if b := all[0]; b.begins() != 7*minute || b.ends() != 8*minute {
+		t.Errorf("%v begins at %d, and ends at %d", b, b.begins(), b.ends())
+	}
+	if b := all[2]; b.begins() != 7*minute+31_000 || b.ends() != 7*minute+32_000 {
+		t.Errorf("%v begins at %d, and ends at %d", b, b.begins(), b.ends())
+	}
+	at := func(b bucket, due int64) place {
+		return place{b, itemName(strings.Repeat("a", guidLength), due) + "0000000000"}
+	}
+	places := []place{at(all[0], due-second), at(all[0], due), at(all[1], due-1), at(all[1], due), at(all[2], due-1), at(all[0], due+second)}
+	if !slices.IsSortedFunc(places, place.compare) {
+		t.Errorf("not in order: %v", places)
 	}
 }
 

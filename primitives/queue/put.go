@@ -125,7 +125,7 @@ func (b *base) put(ctx context.Context, data [][]byte, priority int32, delay tim
 
 // longestPlan returns a plan whose operations are as long as those of any other.
 func longestPlan() filingPlan {
-	return filingPlan{target{bucket{math.MaxInt32, math.MaxInt32, true}, true, true}, math.MaxInt64, bound{known: true}}
+	return filingPlan{target{bucket{math.MaxInt32, math.MaxInt32, true, 59, math.MaxInt32}, true, true}, math.MaxInt64, bound{known: true}}
 }
 
 // A capacity is the number of bytes of data that fit into the requests for items, at least.
@@ -172,7 +172,7 @@ func (b *base) fits(item newItem) error {
 
 // longestClaim returns the operations that claim an item, as long as they can be.
 func (b *base) longestClaim(item newItem) []session.Op {
-	at := place{bucket{0, math.MaxInt32, true}, itemName(item.id, math.MaxInt64) + "-2147483648"}
+	at := place{bucket{0, math.MaxInt32, true, 59, math.MaxInt32}, itemName(item.id, math.MaxInt64) + "-2147483648"}
 	c := claimed{place: at, data: item.data, record: record{}.longest()}
 	return append(b.claimOps(c, strings.Repeat("x", maxName)), b.receipts.Longest())
 }

@@ -14,6 +14,10 @@ type Bucket struct {
 	Priority int32
 	Number   int  // of delayed items: the minute in which they are due
 	After    bool // its items are delayed
+
+	// The bucket of a minute is full after about a thousand items. Then each second has buckets.
+	Second int // of the minute; 0 for the bucket of the minute
+	Part   int // counts the buckets of the second from 1; 0 for the bucket of the minute
 }
 
 // AfterInfix stands behind the priority in the names of buckets of delayed items.
@@ -22,24 +26,37 @@ const AfterInfix = "-after-"
 // String returns the name. The priority has an offset, so that names sort as priorities do.
 func (b Bucket) String() string {
 	const digits = 10
-	infix := "-"
+	infix, part := "-", ""
 	if b.After {
 		infix = AfterInfix
 	}
-	return fmt.Sprintf("%0*d%s%0*d", digits, int64(b.Priority)-math.MinInt32, infix, digits, b.Number)
+	if b.Part > 0 {
+		part = fmt.Sprintf("-%02d-%0*d", b.Second, digits, b.Part-1)
+	}
+	return fmt.Sprintf("%0*d%s%0*d%s", digits, int64(b.Priority)-math.MinInt32, infix, digits, b.Number, part)
 }
 
 // ParseBucket reads the name of a bucket.
 func ParseBucket(name string) (Bucket, bool) {
-	priority, number, after := strings.Cut(name, AfterInfix)
+	priority, rest, after := strings.Cut(name, AfterInfix)
 	if !after {
-		priority, number, _ = strings.Cut(name, "-")
+		priority, rest, _ = strings.Cut(name, "-")
 	}
+	number, rest, parted := strings.Cut(rest, "-")
 	p, err := strconv.ParseInt(priority, 10, 64)
 	n, err2 := strconv.ParseInt(number, 10, 64)
-	if err != nil || err2 != nil || p < 0 || p > math.MaxUint32 || n < 0 {
+	if err != nil || err2 != nil || p < 0 || p > math.MaxUint32 || n < 0 || parted && !after {
 		return Bucket{}, false
 	}
-	b := Bucket{int32(p + math.MinInt32), int(n), after}
+	b := Bucket{Priority: int32(p + math.MinInt32), Number: int(n), After: after}
+	if parted {
+		second, part, _ := strings.Cut(rest, "-")
+		b.Second, err = strconv.Atoi(second)
+		b.Part, err2 = strconv.Atoi(part)
+		if err != nil || err2 != nil || b.Second < 0 || b.Second > 59 || b.Part < 0 || b.Part == math.MaxInt {
+			return Bucket{}, false
+		}
+		b.Part++
+	}
 	return b, b.String() == name
 }
