@@ -110,7 +110,9 @@ func (v *Value[T]) Last() (value T, version int32, ok bool) {
 // with the missing nodes above it.
 //
 // If the error wraps [session.ErrUnknownOutcome], it may have been done, or be done a
-// little later; with any other error it was not, and will not be.
+// little later; with any other error it was not, and will not be. Servers that take smaller
+// requests than [session.Options.MaxRequest] close the connection on a larger value. After the
+// second time Set fails with [session.ErrTooLarge].
 func (v *Value[T]) Set(ctx context.Context, value T) error {
 	return v.write(ctx, value, write{version: session.AnyVersion, always: true})
 }

@@ -661,3 +661,18 @@ func TestSessionIsClosedDuringAWrite(t *testing.T) {
 		noMarkers(t, srv)
 	})
 }
+
+// TestSmallServer: a value that is too large for the server is refused, and was not written. The
+// handle goes on.
+func TestSmallServer(t *testing.T) {
+	inBubbleOn(t, zktest.Config{MaxRequest: 100_000}, 1, func(t *testing.T, srv *zktest.Server, s ...*session.Session) {
+		v := open(t, s[0], "/app/text", config.Text, nil)
+		check.Must(t, v.Set(t.Context(), "first"))
+		check.Is(t, v.Set(t.Context(), strings.Repeat("x", 200_000)), session.ErrTooLarge)
+		value(t, v, "first", 0)
+		check.Is(t, v.Update(t.Context(), func(old string) (string, error) { return strings.Repeat(old, 40_000), nil }), session.ErrTooLarge)
+		check.Must(t, v.Set(t.Context(), strings.Repeat("x", 90_000)))
+		v.Close()
+		noMarkers(t, srv)
+	})
+}

@@ -62,10 +62,11 @@ func (b *batches) group(waiting []*removal) (n int, begin func(func([]session.Op
 // refused.
 func (b *batches) divide(calls []*removal, results []session.OpResult, err error) (parts []share) {
 	no, isRefusal := errors.AsType[*refusal](refused(results, err))
+	tooLarge := errors.Is(err, session.ErrTooLarge) && len(calls) > 1
 	switch {
 	case err == nil:
 		b.size = min(2*max(b.size, 1), fullBatch)
-	case isRefusal:
+	case isRefusal, tooLarge:
 		b.size = max(b.size/2, 1)
 	}
 	begins := 0 // where the operations of the part begin
@@ -76,7 +77,7 @@ func (b *batches) divide(calls []*removal, results []session.OpResult, err error
 		if len(results) >= ends {
 			own.results = results[begins:ends]
 		}
-		own.again = isRefusal && (no.index < begins || no.index >= ends)
+		own.again = tooLarge || isRefusal && (no.index < begins || no.index >= ends)
 		unclaimable = unclaimable || isRefusal && no.index == begins && len(c.ops) > 1 && errors.Is(err, session.ErrNoNode)
 		parts = append(parts, own)
 		begins = ends

@@ -187,6 +187,4 @@ func halve(most int, fits func(n int) bool) (n int) {
 }
 
 // fitBeside reports whether the operations go into one transaction, beside a receipt.
-func (b *base) fitBeside(ops []session.Op) bool {
-	return b.session.Fits(append(ops, b.receipts.Longest())...) == nil
-}
+func (b *base) fitBeside(ops []session.Op) bool { return b.receipts.Takes(ops...) }

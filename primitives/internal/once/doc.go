@@ -20,6 +20,7 @@
 //	         | Sent(reply lost) looking
 //	looking  = Looked(the number of the write)         done
 //	         | Looked(the known version) again         not done so far: it is sent again
+//	         | Looked(the known version) Voided        lost too often: refused as in again
 //	         | Looked(anything else)                   unknown: the marker is not as this client left it
 //	again    = Sent | Sent(reply lost) looking | Sent(marker changed) looking
 //	         | Sent(operation refused) Voided          refused: no attempt can be done any more
@@ -39,6 +40,10 @@
 // Servers may come back with older data. If these lack the changes of an attempt, the marker lacks
 // its number. If that marker has not the known version either, the outcome is unknown
 // (docs/adr/0041).
+//
+// A server closes the connection on a request that is too large for it, and says nothing. So a
+// large transaction whose reply was lost twice is given up, if its marker says that it was not
+// done, with [session.ErrTooLarge]. [Writer.Takes] then recommends half of its size.
 //
 // In short: an answer without "unknown" is true.
 package once

@@ -19,7 +19,7 @@ import (
 //	   └────────────────► sending ── reply lost ──────────► looking
 //	                         │ ▲ │  the marker has changed ►  │ │
 //	                         │ └─┼──── not done so far ───────┘ │
-//	                         │   │ refused, in doubt            │
+//	                         │   │ refused in doubt, or lost too often
 //	                         │   └► voiding ── it has changed ► looking
 //	                         │         │ no attempt can be done │
 //	                         ▼         ▼                        ▼
@@ -54,6 +54,9 @@ type Marker struct {
 var (
 	// ErrYounger refuses a write, before it is sent, whose marker was made too late.
 	ErrYounger = errors.New("the marker is younger than what the write relies on")
+
+	// ErrLost refuses a write whose replies were lost too often, and of which none was done.
+	ErrLost = errors.New("each reply was lost")
 
 	// ErrMarker is the reason of an unknown outcome.
 	ErrMarker = errors.New("our marker was deleted or changed by another client")
@@ -157,6 +160,7 @@ type Write struct {
 	Epoch  int  // the session in which it is to be done; 0 if the next will do as well
 	Before int  // the number under which all markers were made that will do; 0 if any will do
 	Marks  bool // set if nothing is to be written: it ends when there is a marker
+	Tries  int  // how many replies may be lost with their connections before it is given up; 0 for any number
 
 	stage  stage  // names the open question
 	n      int    // its number; set with Granted
@@ -166,6 +170,8 @@ type Write struct {
 	// attempt ended before it was known to be done. While set, an attempt may have been done, or
 	// may yet be.
 	doubt error
+
+	lost int // how many replies were lost with their connections; counted while Tries is set
 
 	refusal  Sent // set when voiding begins: the answer, if the voiding confirms it
 	answered bool // set with Answer. While set, nothing more is sent
@@ -315,7 +321,7 @@ func (s *turn) sent(results []session.OpResult, err error) {
 	case err == nil:
 		s.done(results)
 	case session.InDoubt(err) || procedure.Passes(s.Epoch, err):
-		s.lost(err)
+		s.unanswered(err)
 	case changed && s.doubt == nil && errors.Is(refused, session.ErrNoNode):
 		// The marker went with its session, or another client has deleted it.
 		s.marker = Marker{}
@@ -333,11 +339,14 @@ func (s *turn) sent(results []session.OpResult, err error) {
 	}
 }
 
-// lost follows an attempt without a reply. One that was not sent is sent again, unless an earlier
-// one is in doubt.
-func (s *turn) lost(err error) {
+// unanswered follows an attempt without a reply. One that was not sent is sent again, unless an
+// earlier one is in doubt.
+func (s *turn) unanswered(err error) {
 	if session.InDoubt(err) && s.doubt == nil {
 		s.doubt = err
+	}
+	if session.InDoubt(err) && errors.Is(err, session.ErrDisconnected) && s.Tries > 0 {
+		s.lost++
 	}
 	s.outlive(err)
 	switch {
@@ -380,6 +389,9 @@ func (s *turn) looked(in Looked) {
 		s.fail(in.Err)
 	case in.Exists && in.N == s.n:
 		s.done(nil)
+	case in.Exists && in.Version == s.marker.Version && s.Tries > 0 && s.lost >= s.Tries:
+		s.refusal = Sent{Err: ErrLost}
+		s.void()
 	case in.Exists && in.Version == s.marker.Version:
 		s.send()
 	case s.doubt != nil:
@@ -397,7 +409,7 @@ func (s *turn) looked(in Looked) {
 	}
 }
 
-// void deletes the marker at the version that all attempts expect.
+// void deletes the marker at the version that all attempts expect, unless the caller is gone.
 func (s *turn) void() {
 	if s.answered {
 		s.end(s.marker, true, nil, nil)

@@ -41,6 +41,8 @@ func show(w Write) string {
 		{"doubt", w.doubt != nil},
 		{"lost with its session", errors.Is(w.doubt, session.ErrExpired)},
 		{"refused", w.refusal.Err != nil},
+		{"lost twice", w.lost > 1},
+		{"lost", w.lost == 1},
 		{"answered", w.answered},
 		{"ended", w.ended},
 	} {
@@ -96,6 +98,7 @@ func TestRows(t *testing.T) {
 	voids := plus(again, refused(1, session.ErrNodeExists))
 	foreign := plus(begun, refused(0, session.ErrBadVersion))
 	unmade := []Input{Granted{N: 7}}
+	few := Write{Tries: 2}
 	done := Sent{Results: make([]session.OpResult, 3)}
 	unknown := "answer 0 " + session.ErrUnknownOutcome.Error() + ": "
 	for _, row := range []struct {
@@ -153,6 +156,15 @@ func TestRows(t *testing.T) {
 		{"it cannot be voided", Write{}, voids, Voided{session.ErrNoAuth}, "discard /m=3; " + unknown + "not authorized"},
 		{"the session of the first ends before it is voided", Write{}, plus(voids, Voided{session.ErrExpired}), Voided{session.ErrNoNode}, "discard /m=3; " + unknown + "no such node"},
 		{"or before it is looked at", Write{}, plus(lost, Looked{Err: session.ErrExpired}, Looked{Exists: true, Version: 3}, refused(1, session.ErrNodeExists)), Voided{session.ErrNoNode}, "discard /m=3; " + unknown + "no such node"},
+		{"lost, and may be lost twice", few, lost, Looked{Exists: true, Version: 3}, "send #7 /m=3"},
+		{"lost twice, and not done so far", few, plus(again, Sent{Err: errLost}), Looked{Exists: true, Version: 3}, "void /m=3"},
+		{"lost twice, and done", few, plus(again, Sent{Err: errLost}), Looked{Exists: true, N: 7, Version: 4}, "keep /m=4; answer 0 <nil>"},
+		{"it cannot be done any more", few, plus(again, Sent{Err: errLost}, Looked{Exists: true, Version: 3}), Voided{}, "keep =0; answer 0 " + ErrLost.Error()},
+		{"it was, late", few, plus(again, Sent{Err: errLost}, Looked{Exists: true, Version: 3}), Voided{session.ErrBadVersion}, "look /m"},
+		{"a busy server loses nothing", few, plus(again, Sent{Err: session.ErrBusy}), Looked{Exists: true, Version: 3}, "send #7 /m=3"},
+		{"nor does a network that sends nothing", few, plus(again, Sent{Err: session.ErrDisconnected}), Looked{Exists: true, Version: 3}, "send #7 /m=3"},
+		{"nor the end of a session", few, plus(expired, Looked{Exists: true, Version: 3}, Sent{Err: errLost}), Looked{Exists: true, Version: 3}, "send #7 /m=3"},
+		{"any number may be lost", Write{}, plus(again, Sent{Err: errLost}), Looked{Exists: true, Version: 3}, "send #7 /m=3"},
 		{"nobody waits: not sent", Write{}, unmade, Abandoned{}, "answer 0 abandoned"},
 		{"nothing more is sent", Write{}, plus(unmade, Abandoned{}), Made{Marker: Marker{Node: "/new"}}, "keep /new=0"},
 		{"nobody waits: on its way", Write{}, begun, Abandoned{}, unknown + "abandoned"},
@@ -258,7 +270,7 @@ func TestEveryInputInEveryState(t *testing.T) {
 		abandoned bool
 		lost      bool // an attempt is in doubt
 	}
-	for _, start := range []Write{{}, {Epoch: 1}, {Before: 1}, {Marks: true}} {
+	for _, start := range []Write{{}, {Epoch: 1}, {Before: 1}, {Marks: true}, {Tries: 2}} {
 		todo, seen := []node{{w: start}}, map[string]bool{}
 		for len(todo) > 0 {
 			at := todo[len(todo)-1]

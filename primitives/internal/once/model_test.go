@@ -36,6 +36,7 @@ type scene struct {
 	narrow  bool // each names the version of the value, so that others are refused
 	leaves  int  // callers that leave
 	meddles int  // writes of others to markers
+	tries   int  // replies that may be lost before a write is given up; 0 for any number
 	effort  int  // how much more than others it takes; 0 for 1
 	faults  zkmodel.Faults
 	mutant  mutant
@@ -52,6 +53,8 @@ var scenes = []scene{
 	{name: "calm", clients: 2, writes: 2, narrow: true},
 	{name: "one client", clients: 1, writes: 2, leaves: 1, faults: zkmodel.Faults{Cuts: 2, Lates: 1, Expires: 1}},
 	{name: "one client, one epoch", clients: 1, writes: 2, bound: true, leaves: 1, faults: zkmodel.Faults{Cuts: 2, Lates: 1, Expires: 1}},
+	{name: "lost too often", clients: 1, writes: 2, tries: 2, leaves: 1, effort: 2, faults: zkmodel.Faults{Cuts: 3, Lates: 2}},
+	{name: "lost too often, and sessions", clients: 1, writes: 1, tries: 1, faults: zkmodel.Faults{Cuts: 2, Lates: 1, Expires: 1, Kills: 1, Restores: 1}},
 	{name: "refusals", clients: 2, writes: 1, narrow: true, leaves: 1, effort: 2, faults: zkmodel.Faults{Cuts: 1, Lates: 1, Expires: 1}},
 	{name: "refusals, one epoch", clients: 2, writes: 1, narrow: true, bound: true, effort: 2, faults: zkmodel.Faults{Cuts: 2, Lates: 1, Kills: 1}},
 	{name: "crashes", clients: 2, writes: 1, narrow: true, faults: zkmodel.Faults{Cuts: 1, Crashes: 1, Kills: 1, Lates: 1}},
@@ -140,7 +143,7 @@ func (w *model) write(p *peer, n int) {
 		epoch = p.at.Epoch()
 	}
 	p.leaves = append(p.leaves, nil)
-	leave := p.writer.Begin(epoch, ops, func(results []session.OpResult, err error) {
+	leave := p.writer.begin(Write{Epoch: epoch, Tries: w.s.tries}, ops, func(results []session.OpResult, err error) {
 		p.leaves[n] = nil
 		switch {
 		case w.said[x] != open:
@@ -149,7 +152,7 @@ func (w *model) write(p *peer, n int) {
 			w.said[x] = unknown
 		case err != nil:
 			w.said[x] = denied
-			if !client.IsAny(err, session.ErrBadVersion, procedure.ErrAbandoned, session.ErrExpired, session.ErrClosed, session.ErrSessionFull, p.writer.Closed) {
+			if !client.IsAny(err, session.ErrBadVersion, procedure.ErrAbandoned, session.ErrExpired, session.ErrClosed, session.ErrSessionFull, session.ErrTooLarge, p.writer.Closed) {
 				zkmodel.Violate("write %s fails: %v", x, err)
 			}
 		default:
@@ -346,6 +349,10 @@ func TestMutants(t *testing.T) {
 		{
 			name: "a marker that is not as it was counts as unchanged", clients: 1, writes: 1, faults: zkmodel.Faults{Cuts: 1},
 			mutant: mutant{blank: true, bend: marker(func(path string) session.Op { return session.SetOp(path, nil, session.AnyVersion) })},
+		},
+		{
+			name: "given up while an attempt may come", clients: 1, writes: 1, tries: 1, faults: zkmodel.Faults{Cuts: 2, Lates: 1},
+			mutant: mutant{voids: true},
 		},
 		{
 			name: "a refusal counts while an attempt may come", clients: 2, writes: 1, narrow: true, faults: zkmodel.Faults{Cuts: 1, Lates: 1, Restores: 1},

@@ -1,6 +1,7 @@
 package once
 
 import (
+	"cmp"
 	"errors"
 	"math"
 	"slices"
@@ -39,7 +40,8 @@ type Writer struct {
 
 // Begin does the operations in one transaction. The answer has a result for each of them, but none
 // if the transaction was done and its reply lost. If the error wraps [session.ErrUnknownOutcome],
-// it may have been done; with any other it was not, and will not be. After Abandon, which has it
+// it may have been done; with any other it was not, and will not be. With [session.ErrTooLarge] a
+// part of the operations may be taken; see [Writer.Takes]. After Abandon, which has it
 // answered at once, nothing more is sent. Epoch is that of [Write].
 func (w *Writer) Begin(epoch int, ops []session.Op, answer func([]session.OpResult, error)) (abandon func()) {
 	return w.begin(Write{Epoch: epoch}, ops, answer)
@@ -58,7 +60,9 @@ func (w *Writer) Mark(epoch int, answer func(error)) {
 }
 
 func (w *Writer) begin(of Write, ops []session.Op, answer func([]session.OpResult, error)) (abandon func()) {
-	a := &attempts{of: w, epoch: of.Epoch, requests: w.Session.Async(of.Epoch), ops: ops, answer: answer}
+	size := w.size(ops)
+	of.Tries = cmp.Or(of.Tries, w.tries(size))
+	a := &attempts{of: w, epoch: of.Epoch, requests: w.Session.Async(of.Epoch), ops: ops, size: size, answer: answer}
 	a.pauses.Clock = w.Session
 	p := procedure.Run(of, a.perform, Input(w.grant(of)))
 	return func() { p.Tell(Abandoned{}) }
@@ -167,6 +171,7 @@ type attempts struct {
 	epoch    int
 	requests client.Async
 	ops      []session.Op
+	size     int // of the operations
 	answer   func([]session.OpResult, error)
 	pauses   owned.Set
 }
@@ -198,6 +203,9 @@ func (a *attempts) perform(e Effect, tell func(Input)) {
 			if err == nil && w.Wrote != nil && len(results) > 0 && results[0].Stat != nil {
 				w.Wrote(began, w.Session.Age(), results[0].Stat.Mtime)
 			}
+			if len(results) > 0 {
+				w.note(a.size)
+			}
 			slowly(err, Sent{results, err})
 		})
 	case Look:
@@ -218,6 +226,9 @@ func (a *attempts) perform(e Effect, tell func(Input)) {
 			w.keep(e.Marker)
 		}
 	case Answer:
+		if errors.Is(e.Err, ErrLost) {
+			e.Err = w.giveUp(a.size)
+		}
 		a.answer(e.Results, e.Err)
 	}
 }
