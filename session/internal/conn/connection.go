@@ -346,13 +346,16 @@ func (l *connection) writeParts(rest []byte) error {
 	return nil
 }
 
-// part asks the server to close the session. Locked.
+// part asks the server to close the session. The confirmation ends the dialling: the client would
+// connect again before the session learns of the confirmation, and ClickHouse Keeper would create
+// another session. Locked.
 func (l *connection) part() {
 	if l.phase == phaseGreeting || l.phase == phaseFailed || l.parting || l.readOnly {
 		return
 	}
 	l.parting = true
 	l.ask(&wire.Request{Op: wire.OpCloseSession}, func(wire.Code) error {
+		l.epoch.retire()
 		l.epoch.gone()
 		return errParted
 	})

@@ -9,7 +9,9 @@ import (
 	"time"
 
 	"github.com/zkactors/zkactors/internal/check"
+	"github.com/zkactors/zkactors/session/internal/fault"
 	"github.com/zkactors/zkactors/session/internal/servers"
+	"github.com/zkactors/zkactors/session/zktest"
 )
 
 // TestPausesFollowTheLeaseOfTheEpoch: the pauses between servers follow the lease as it is before
@@ -69,6 +71,39 @@ func TestPausesFollowTheLeaseOfTheEpoch(t *testing.T) {
 					check.AtLeast(t, changed, 2, "attempts after the change")
 				})
 			}
+		})
+	}
+}
+
+// TestClosedIsNotDialled: when the server has confirmed that the session is closed, the epoch dials
+// no more, even before its owner ends it. ClickHouse Keeper would create another session.
+func TestClosedIsNotDialled(t *testing.T) {
+	for _, profile := range zktest.Profiles() {
+		synctest.Test(t, func(t *testing.T) {
+			srv := zktest.Start(t, zktest.InProcess(), zktest.WithProfile(profile))
+			b := newBench(t, 1)
+			b.s.Timeout = 10 * time.Second
+			dials := 0
+			b.s.Servers = servers.New(srv.Addrs(), servers.Options{
+				Timeout: b.s.Timeout, Warn: func(string, ...any) {},
+				Dialer: func(ctx context.Context, network, addr string) (net.Conn, error) {
+					dials++
+					return srv.DialContext(ctx, network, addr)
+				},
+			})
+			e, dial := NewEpoch(b.s, 1, nil)
+			dial()
+			synctest.Wait()
+			e.Announce()
+			e.Part(time.Second)
+			check.Len(t, srv.Sessions(), 0, profile, "sessions")
+			synctest.Wait()
+			b.s.Order.Run() // the connection is lost, and its owner has not acted on that yet
+			synctest.Wait()
+			check.Equal(t, dials, 1, profile, "dials")
+			e.End(fault.ErrClosed)
+			b.s.Order.Run()
+			b.s.Workers.Wait()
 		})
 	}
 }
