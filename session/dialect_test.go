@@ -2,6 +2,7 @@ package session_test
 
 import (
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"net"
@@ -206,6 +207,50 @@ func TestKeeperIsClosedWithoutSession(t *testing.T) {
 		check.AtMost(w, time.Since(begun), time.Second, "Close takes") // it may find a pause between two dials
 		check.AtMost(w, dials, 2, "dials")
 	})
+}
+
+// TestKeeperForgetsAReplacement: the session that Keeper creates for a handshake by mistake is
+// closed, however slowly the request for that is written.
+func TestKeeperForgetsAReplacement(t *testing.T) {
+	onProfile(t, zktest.Keeper, func(w bubble.World, opts session.Options) {
+		opts.Dialer = func(ctx context.Context, network, addr string) (net.Conn, error) {
+			nc, err := w.DialContext(ctx, network, addr)
+			return slowToClose{nc}, err
+		}
+		events := w.Open(opts).Events(w.Context())
+		first := (<-events).(session.Connected)
+		w.Disconnect(0)
+		check.True(w, conformant[session.Suspended](<-events), "it is not suspended")
+		check.True(w, conformant[session.Expired](<-events), "it has not expired")
+		second := (<-events).(session.Connected)
+		check.EqualSlices(w, w.Sessions(), []int64{first.ID, second.ID})
+	})
+}
+
+// TestKeeperForgetsAReplacementWhenClosed: if the confirmation of Close is lost, the handshake of
+// the next connection makes Keeper create another session. That session, too, is closed when Close
+// returns, however slow the network is.
+func TestKeeperForgetsAReplacementWhenClosed(t *testing.T) {
+	for _, latency := range []time.Duration{0, time.Millisecond, 100 * time.Millisecond} {
+		bubble.Run(t, zktest.Config{Profile: zktest.Keeper, Latency: latency}, func(w bubble.World) {
+			s := w.Open(session.Options{Timeout: 10 * time.Second})
+			w.DropReply(zktest.Match{Op: zktest.OpCloseSession})
+			s.Close()
+			check.Len(w, w.Sessions(), 0, "sessions with a latency of", latency)
+		})
+	}
+}
+
+// A slowToClose is a connection that takes some time before it writes the request to close the
+// session.
+type slowToClose struct{ net.Conn }
+
+func (c slowToClose) Write(p []byte) (int, error) {
+	const frame = 12 // of a request that has only a header
+	if len(p) == frame && zktest.Op(binary.BigEndian.Uint32(p[frame-4:])) == zktest.OpCloseSession {
+		<-time.After(100 * time.Millisecond)
+	}
+	return c.Conn.Write(p)
 }
 
 // TestNothingIsReportedOfWhatIsNotSent: that Keeper keeps the watches that nobody needs any more is

@@ -1,7 +1,6 @@
 package conn
 
 import (
-	"errors"
 	"fmt"
 	"slices"
 
@@ -121,10 +120,16 @@ func (e *Epoch) IsKeeper() bool {
 }
 
 // disown ends the session that ClickHouse Keeper has created instead of the one that the client
-// named. Otherwise the new session would live for a whole timeout. disown runs on the goroutine
-// that reads, before the connection fails.
-func (l *connection) disown(why error) {
-	if errors.Is(why, errReplaced) {
-		_, _ = l.socket.Write(wire.AppendRequest(nil, 1, &wire.Request{Op: wire.OpCloseSession})) // or it times out
+// named. Otherwise the new session would live for a whole timeout. disown waits until Keeper hangs
+// up, and only then reports that the named session is lost: the owner cuts the connection when it
+// receives that report, and Close returns. The wait ends when the connection fails, which is at the
+// latest when a handshake may take no longer. disown runs on the goroutine that reads.
+func (l *connection) disown() {
+	_, err := l.socket.Write(wire.AppendRequest(nil, 1, &wire.Request{Op: wire.OpCloseSession})) // or it times out
+	for err == nil {
+		_, err = l.reader.Next()
 	}
+	l.epoch.mu.Lock()
+	defer l.epoch.mu.Unlock()
+	l.epoch.reject()
 }

@@ -24,7 +24,9 @@ func (l *connection) greet() error {
 		return refusedReadOnly(frame, err)
 	}
 	if err := l.epoch.accept(l, &h); err != nil {
-		l.disown(err)
+		if errors.Is(err, errReplaced) {
+			l.disown()
+		}
 		return err
 	}
 	if err := l.authenticate(); err != nil {
@@ -147,7 +149,8 @@ func (e *Epoch) reject() {
 	e.session.Owner.Tell(Rejected{e.Number})
 }
 
-// accept takes the server's answer to the connect request.
+// accept takes the server's answer to the connect request. If it returns errReplaced, the caller
+// must call disown.
 func (e *Epoch) accept(l *connection, h *wire.ConnectResponse) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -166,8 +169,7 @@ func (e *Epoch) accept(l *connection, h *wire.ConnectResponse) error {
 		e.reject()
 		return fault.ErrExpired
 	case e.id != 0 && e.id != h.Session && e.announced.Load():
-		e.reject()
-		return errReplaced
+		return errReplaced // rejected by disown
 	case len(h.Password) > longestPassword:
 		return wire.ErrMalformed
 	case timeout < shortest:
