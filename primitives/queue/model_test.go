@@ -34,6 +34,7 @@ type scene struct {
 	takers    int
 	takes     int // of each taker
 	waits     bool
+	operators int // that redrive a dead letter, if they see one
 	consumers int
 	prefetch  int
 	most      int  // items in the queue
@@ -82,6 +83,8 @@ var scenes = []scene{
 	{name: "dead letters, crashes", producers: 1, puts: 1, consumers: 2, prefetch: 1, items: 1, attempts: 2, undead: true, faults: zkmodel.Faults{Cuts: 1, Crashes: 1, Lates: 1}},
 	{name: "dead letters, expiries", consumers: 2, prefetch: 2, items: 2, attempts: 1, undead: true, faults: zkmodel.Faults{Cuts: 1, Expires: 1, Reaps: 2, Busy: 1}},
 	{name: "dead letters, and a taker", takers: 1, takes: 2, consumers: 1, prefetch: 1, items: 1, attempts: 1, faults: zkmodel.Faults{Cuts: 1, Kills: 1, Crashes: 1}},
+	{name: "dead letters, redriven", operators: 2, consumers: 1, prefetch: 1, items: 1, attempts: 1, leaves: 1, effort: 2, faults: zkmodel.Faults{Cuts: 1, Lates: 1, Kills: 1}},
+	{name: "dead letters, redriven and taken", operators: 1, takers: 1, takes: 2, waits: true, consumers: 1, prefetch: 1, items: 1, attempts: 1, faults: zkmodel.Faults{Cuts: 1, Expires: 1, Reaps: 1}},
 	{name: "calls of Put", callers: 3, producers: 3, puts: 2, all: true, empty: true, leaves: 2, faults: zkmodel.Faults{Cuts: 2, Lates: 1, Expires: 1}},
 	{name: "calls of Put, bounded", callers: 4, producers: 3, puts: 1, all: true, most: 2, items: 1, takers: 1, takes: 3, waits: true, leaves: 1, faults: zkmodel.Faults{Cuts: 1, Expires: 1}},
 	{name: "calls of Take", callers: 3, takers: 3, takes: 2, items: 4, leaves: 2, faults: zkmodel.Faults{Cuts: 2, Lates: 1, Expires: 1}},
@@ -145,11 +148,13 @@ type model struct {
 	s         *scene
 	producers []*peer
 	takers    []*peer
+	operators []*peer
 	consumers []*peer
 	leaves    int
 	put       map[string]fate
 	taken     map[string]int
 	acked     map[string]int
+	redriven  map[string]int                     // calls that may have moved it
 	doubtful  map[string]bool                    // may have been taken or acknowledged
 	nodes     map[string][]string                // of an item that was ever there
 	wrong     string                             // what a caller was told that is wrong by itself
@@ -158,7 +163,7 @@ type model struct {
 
 func newModel(s *scene, keyed bool, asker *actors.Actor[input, Event]) *model {
 	w := &model{
-		s: s, leaves: s.leaves, put: map[string]fate{}, taken: map[string]int{}, acked: map[string]int{},
+		s: s, leaves: s.leaves, put: map[string]fate{}, taken: map[string]int{}, acked: map[string]int{}, redriven: map[string]int{},
 		doubtful: map[string]bool{}, nodes: map[string][]string{}, asker: func() *actors.Actor[input, Event] { return asker },
 	}
 	var there []zkmodel.Node
@@ -198,7 +203,7 @@ func newModel(s *scene, keyed bool, asker *actors.Actor[input, Event]) *model {
 		add(node, data)
 		w.put[x] = confirmed
 	}
-	n, callers := s.producers+s.takers+s.consumers, max(s.callers, 1)
+	n, callers := s.producers+s.takers+s.operators+s.consumers, max(s.callers, 1)
 	w.World = zkmodel.New(s.faults, (n+callers-1)/callers, there...)
 	if w.Root = modelQueue; keyed {
 		w.Keyed()
@@ -216,6 +221,9 @@ func newModel(s *scene, keyed bool, asker *actors.Actor[input, Event]) *model {
 		case i < s.producers+s.takers:
 			w.takers = append(w.takers, p)
 			w.calls(p, w.takeOne)
+		case i < s.producers+s.takers+s.operators:
+			w.operators = append(w.operators, p)
+			w.calls(p, w.redriveOne)
 		default:
 			w.consumers = append(w.consumers, p)
 			w.consume(p)
@@ -303,6 +311,33 @@ func (w *model) takeOne(p *peer, _ int) {
 			w.fair(err)
 		}
 	})
+}
+
+// redriveOne redrives the first dead letter.
+func (w *model) redriveOne(p *peer, _ int) {
+	for _, n := range w.Nodes() {
+		_, name := znode.Split(n.Path)
+		if !parseItem(name) || !strings.HasPrefix(n.Path, modelDead+"/") {
+			continue
+		}
+		c := itemOf(place{name: name}, []byte(n.Data), &session.Stat{Version: n.Version})
+		l := &Letters{p.base, &store{session: p.base.session, path: modelDead}}
+		p.busy = true
+		x := string(c.data)
+		w.redriven[x]++
+		_, _, p.abandon = l.redrive([]Letter{{ID: c.place.id(), claimed: c}}, func(err error) {
+			p.busy = false
+			switch {
+			case err == nil || session.InDoubt(err):
+			case client.IsAny(err, session.ErrNoNode, session.ErrNodeExists, session.ErrBadVersion):
+				w.redriven[x]--
+			default:
+				w.redriven[x]--
+				w.fair(err)
+			}
+		})
+		return
+	}
 }
 
 // fair complains of errors that callers cannot do anything about.
@@ -406,6 +441,9 @@ func (w *model) Actions() (normal, wishes, faulty []zkmodel.Action) {
 	for _, p := range w.takers {
 		w.callable(p, w.s.takes, wish)
 	}
+	for _, p := range w.operators {
+		w.callable(p, 1, wish)
+	}
 	for _, p := range w.consumers {
 		if p.machine.Ended() {
 			continue
@@ -435,7 +473,7 @@ func (w *model) callable(p *peer, most int, wish func(string, *peer, int)) {
 
 // Apply implements [exploration.World].
 func (w *model) Apply(a zkmodel.Action) {
-	all := slices.Concat(w.producers, w.takers, w.consumers)
+	all := slices.Concat(w.producers, w.takers, w.operators, w.consumers)
 	p := all[min(a.I, len(all)-1)]
 	switch a.Kind {
 	case "call":
@@ -547,16 +585,20 @@ func (w *model) Check() {
 	}
 	quiet := w.Quiet()
 	for x, told := range w.put {
-		ever := len(w.nodes[x])
-		buried := slices.ContainsFunc(w.nodes[x], func(path string) bool { return strings.HasPrefix(path, modelDead+"/") })
-		if buried {
-			ever--
+		ever, buried := 0, 0
+		for _, path := range w.nodes[x] {
+			if strings.HasPrefix(path, modelDead+"/") {
+				buried++
+			} else {
+				ever++
+			}
 		}
+		again := w.redriven[x] // at most
 		out := w.taken[x] + w.acked[x]
 		switch with, all := w.nodes[x+"+"]; {
 		case all && (ever == 0) != (len(with) == 0):
 			zkmodel.Violate("items %s and %s+ were put by one call, %d times and %d times", x, x, ever, len(with))
-		case ever > 1 || here[x] > 1:
+		case ever > 1+again || buried > 1+again || here[x] > 1:
 			zkmodel.Violate("item %s was put %d times, and is there %d times", x, ever, here[x])
 		case told == confirmed && ever == 0, told == denied && ever > 0:
 			zkmodel.Violate("item %s: the producer was told %v, and it was put %d times", x, told, ever)

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/zkactors/zkactors/internal/znode"
 	"github.com/zkactors/zkactors/primitives/internal/exploration"
 	"github.com/zkactors/zkactors/primitives/internal/zkmodel"
 	"github.com/zkactors/zkactors/session"
@@ -34,6 +35,17 @@ func unbounded(ops []session.Op) []session.Op {
 	ops = slices.Clone(ops)
 	for i, o := range ops {
 		if o.Path() == modelQueue+"/"+receiptsDir {
+			ops[i] = session.CheckOp("/", session.AnyVersion)
+		}
+	}
+	return ops
+}
+
+// undying leaves out that a dead letter which is put again is deleted.
+func undying(ops []session.Op) []session.Op {
+	ops = slices.Clone(ops)
+	for i, o := range ops {
+		if _, name := znode.Split(o.Path()); parseItem(name) && strings.HasPrefix(o.Path(), modelDead+"/") {
 			ops[i] = session.CheckOp("/", session.AnyVersion)
 		}
 	}
@@ -79,6 +91,10 @@ func TestMutants(t *testing.T) {
 		{
 			name: "producers do not write to the directory of the receipts", producers: 2, puts: 1, most: 1,
 			mutant: mutant{bend: unbounded},
+		},
+		{
+			name: "a redriven letter is still dead", operators: 1, consumers: 1, prefetch: 1, items: 1, attempts: 1,
+			mutant: mutant{bend: undying},
 		},
 		{
 			name: "nobody leaves the line", producers: 1, puts: 2, takers: 2, takes: 1, waits: true,

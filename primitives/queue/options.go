@@ -28,6 +28,9 @@ var (
 	// ErrFull means that there is no room for the items: see [Options.MaxItems].
 	ErrFull = errors.New("queue is full")
 
+	// ErrNotDead means that an item is not among the dead letters that could be moved or purged.
+	ErrNotDead = errors.New("not a dead letter")
+
 	// ErrClosed means that the queue or the consumer is closed.
 	ErrClosed = errors.New("queue: closed")
 )

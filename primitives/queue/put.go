@@ -132,7 +132,7 @@ func longestPlan() filingPlan {
 type capacity struct {
 	put   int // of the items of one transaction that puts them, and for each but the first:
 	item  int // what it takes beside its data
-	claim int // of an item that is claimed
+	claim int // of an item that is claimed, or moved
 }
 
 // measure returns the capacity of the longest requests.
@@ -146,6 +146,9 @@ func (b *base) measure() capacity {
 	c := capacity{put: put(item)}
 	c.item = c.put - put(item, item)
 	c.claim = b.session.Room(b.longestClaim(item)...)
+	for _, ops := range b.longestMoves(item) {
+		c.claim = min(c.claim, b.session.Room(ops...))
+	}
 	return c
 }
 
@@ -167,13 +170,22 @@ func (b *base) fits(item newItem) error {
 	if b.layout.flat() || len(item.data) <= b.capacity().claim {
 		return nil
 	}
-	return b.session.Fits(b.longestClaim(item)...)
+	for _, ops := range append(b.longestMoves(item), b.longestClaim(item)) {
+		if err := b.session.Fits(ops...); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// longestPlace returns the place of an item whose path is as long as it can be.
+func longestPlace(id string) place {
+	return place{bucket{0, math.MaxInt32, true, 59, math.MaxInt32}, itemName(id, math.MaxInt64) + "-2147483648"}
 }
 
 // longestClaim returns the operations that claim an item, as long as they can be.
 func (b *base) longestClaim(item newItem) []session.Op {
-	at := place{bucket{0, math.MaxInt32, true, 59, math.MaxInt32}, itemName(item.id, math.MaxInt64) + "-2147483648"}
-	c := claimed{place: at, data: item.data, record: record{}.longest()}
+	c := claimed{place: longestPlace(item.id), data: item.data, record: record{}.longest()}
 	return append(b.claimOps(c, strings.Repeat("x", maxName)), b.receipts.Longest())
 }
 

@@ -118,6 +118,11 @@ func (r record) buried(origin string, put int64) record {
 	return record{Cause: r.Cause, Put: put, Origin: origin, Tried: r.Attempts, Key: r.Key, more: r.more}
 }
 
+// redriven returns the record of a dead letter that goes back, of an item that was put at the time.
+func (r record) redriven(put int64) record {
+	return record{Cause: r.Cause, Put: put, Key: r.Key, more: r.more}
+}
+
 // longest returns the record with texts as long as they can be.
 func (r record) longest() record {
 	const most = 1<<31 - 2

@@ -1,0 +1,377 @@
+package queue
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"slices"
+	"time"
+
+	"github.com/zkactors/zkactors/internal/client"
+	"github.com/zkactors/zkactors/internal/znode"
+	"github.com/zkactors/zkactors/primitives/internal/procedure"
+	common "github.com/zkactors/zkactors/primitives/internal/recipe"
+	"github.com/zkactors/zkactors/session"
+)
+
+// Letters are the dead letters of a queue: the items that were rejected, or not acknowledged, as
+// often as Options.MaxAttempts allows. They are safe for concurrent use, and should be closed.
+type Letters struct {
+	of   *base
+	dead *store
+}
+
+// A Letter is a dead letter, as it was when it was read.
+type Letter struct {
+	ID       string // as returned by Put
+	Data     []byte
+	Cause    string    // the error of the last rejection; see [Item.Cause]
+	Origin   string    // the path of its queue; "" if no consumer has buried it, or one of an earlier version
+	Attempts int       // the deliveries that a worker received
+	Priority int32     // 0 in a [Queue]
+	Put      time.Time // when it was first put, by the server's clock
+	Buried   time.Time // when it became a dead letter
+
+	claimed claimed
+}
+
+// DeadLetters returns the dead letters of the queue at path, whether that is a [Queue] or a
+// [Priority]. The options are those of the queue. If another queue has the same Options.DeadLetter,
+// its dead letters are left out. The error describes the problem in the arguments, or wraps
+// [ErrLayout] if there is something else in the place of the dead letters.
+func DeadLetters(ctx context.Context, s *session.Session, path string, opts *Options) (*Letters, error) {
+	o := client.Options(opts)
+	if o.Layout.flat() {
+		return nil, fmt.Errorf("queue: Options.Layout: %w: this layout has no dead letters", session.ErrInvalidArgument)
+	}
+	b, err := newBase(s, path, o)
+	if err != nil {
+		return nil, err
+	}
+	b.any = true
+	l := &Letters{b, &store{session: b.session, path: cmp.Or(o.DeadLetter, znode.Join(path, deadDir)), any: true}}
+	if err := client.CheckContext(ctx); err != nil {
+		return nil, l.explain(err)
+	}
+	names, _, err := s.Children(ctx, l.dead.path)
+	if err == nil {
+		err = l.dead.check(names)
+	}
+	if err = client.Without(err, session.ErrNoNode); err != nil {
+		return nil, l.explain(err)
+	}
+	return l, nil
+}
+
+// Close ends the use of the letters, as [Queue.Close] does.
+func (l *Letters) Close(ctx context.Context) error { return l.of.Close(ctx) }
+
+// All returns the dead letters in the order of their priorities and burials, and an error at the
+// end if they cannot be read. It reads some at a time, however many there are. Letters that come
+// or go meanwhile may be among them, or not.
+func (l *Letters) All(ctx context.Context) iter.Seq2[Letter, error] {
+	return func(yield func(Letter, error) bool) {
+		err := l.each(ctx, nil, func(letters []Letter) (more bool, err error) {
+			for _, letter := range letters {
+				if !yield(letter, nil) {
+					return false, nil
+				}
+			}
+			return true, nil
+		})
+		if err != nil {
+			yield(Letter{}, l.explain(err))
+		}
+	}
+}
+
+// Redrive puts the letters with the IDs at the end of the queue again, each in one transaction with
+// its end as a dead letter, and in their order. Their attempts begin anew; ID, Put and Cause stay.
+// In a queue with Options.MaxItems a letter waits for room, or is refused, as an item that is put.
+//
+// Redrive goes on after letters that are not there, or that are claimed by a consumer of the dead
+// letters. It fails with [ErrNotDead] then. If the error wraps [session.ErrUnknownOutcome], some of
+// the letters may have been put, or be put a little later. With any other error the remaining
+// letters are dead. It is safe to call Redrive again.
+func (l *Letters) Redrive(ctx context.Context, ids ...string) error {
+	_, err := l.some(ctx, ids, l.redrive)
+	return l.explain(err)
+}
+
+// RedriveAll is [Letters.Redrive] of all letters, but for those that are claimed or come meanwhile.
+// It returns how many it has put.
+func (l *Letters) RedriveAll(ctx context.Context) (n int, err error) {
+	n, err = l.some(ctx, nil, l.redrive)
+	return n, l.explain(err)
+}
+
+// Purge deletes the letters with the IDs. Its errors are those of [Letters.Redrive].
+func (l *Letters) Purge(ctx context.Context, ids ...string) error {
+	_, err := l.some(ctx, ids, l.purge)
+	return l.explain(err)
+}
+
+// PurgeAll deletes all letters, but for those that are claimed or come meanwhile. It returns how
+// many it has deleted.
+func (l *Letters) PurgeAll(ctx context.Context) (n int, err error) {
+	n, err = l.some(ctx, nil, l.purge)
+	return n, l.explain(err)
+}
+
+// String describes the letters in one short line.
+func (l *Letters) String() string { return "dead letters of queue " + l.of.path }
+
+// Format implements [fmt.Formatter]: every verb prints String, and reads no more than that.
+func (l *Letters) Format(f fmt.State, _ rune) { client.Print(f, l) }
+
+func (l *Letters) explain(err error) error {
+	return client.Wrap(l.of.session, err, "dead letters of queue ", l.of.path)
+}
+
+// readAhead is the number of letters that are read at once.
+const readAhead = 64
+
+// each calls f with all letters, some at a time, or with those that have the IDs, until it returns
+// false.
+func (l *Letters) each(ctx context.Context, ids map[string]bool, f func([]Letter) (more bool, err error)) error {
+	if err := client.CheckContext(ctx); err != nil {
+		return err
+	}
+	if err := l.of.receipts.open(); err != nil {
+		return err
+	}
+	s := l.of.live
+	if err := s.Sync(ctx, l.dead.path); err != nil {
+		return err
+	}
+	names, _, err := s.Children(ctx, l.dead.dir(itemsDir))
+	if err = client.Without(err, session.ErrNoNode); err != nil {
+		return err
+	}
+	buckets, err := l.dead.bucketsOf(names)
+	if err != nil {
+		return err
+	}
+	left := len(ids)
+	for _, b := range buckets {
+		names, _, err := s.Children(ctx, l.dead.bucket(b))
+		if err = client.Without(err, session.ErrNoNode); err != nil {
+			return err
+		}
+		places, err := l.dead.placesOf(b, names)
+		if err != nil {
+			return err
+		}
+		if ids != nil {
+			places = slices.DeleteFunc(places, func(p place) bool { return !ids[p.id()] })
+			left -= len(places)
+		}
+		for chunk := range slices.Chunk(places, readAhead) {
+			letters, err := l.read(ctx, chunk)
+			if err != nil {
+				return err
+			}
+			if more, err := f(letters); err != nil || !more {
+				return err
+			}
+		}
+		if ids != nil && left <= 0 {
+			return nil
+		}
+	}
+	return nil
+}
+
+// bucketsOf returns the buckets with the names, in order.
+func (st *store) bucketsOf(names []string) (buckets []bucket, err error) {
+	for _, name := range names {
+		b, ok := parseBucket(name)
+		if !ok || b.priority != 0 && !st.any {
+			return nil, foreign(st.dir(itemsDir), name)
+		}
+		buckets = append(buckets, b)
+	}
+	slices.SortFunc(buckets, bucket.compare)
+	return buckets, nil
+}
+
+// placesOf returns the places of the items with the names in a bucket, in order.
+func (st *store) placesOf(b bucket, names []string) (places []place, err error) {
+	for _, name := range names {
+		if !parseItem(name) {
+			return nil, foreign(st.bucket(b), name)
+		}
+		places = append(places, place{b, name})
+	}
+	slices.SortFunc(places, place.compare)
+	return places, nil
+}
+
+// read reads the letters in the places, if they are there.
+func (l *Letters) read(ctx context.Context, places []place) (letters []Letter, err error) {
+	paths := common.Map(places, l.dead.node)
+	readings, err := common.Read(ctx, l.of.live, paths)
+	for i, r := range readings {
+		switch {
+		case errors.Is(r.Err, session.ErrNoNode):
+			continue
+		case r.Err != nil:
+			return nil, r.Err
+		}
+		c := itemOf(places[i], r.Data, r.Stat)
+		if c.Origin != "" && c.Origin != l.of.path {
+			continue
+		}
+		letters = append(letters, Letter{
+			ID: c.place.id(), Data: c.data, Cause: c.Cause, Origin: c.Origin, Attempts: c.Tried, Priority: c.place.bucket.priority,
+			Put: time.UnixMilli(c.since), Buried: time.UnixMilli(r.Stat.Ctime),
+			claimed: c,
+		})
+	}
+	return letters, err
+}
+
+// some does with all letters, or with those that have the IDs, what do does with the first of some
+// in one transaction. It returns for how many that was done.
+func (l *Letters) some(ctx context.Context, ids []string, do moving) (n int, err error) {
+	var wanted map[string]bool
+	if ids != nil {
+		wanted = make(map[string]bool, len(ids))
+		for _, id := range ids {
+			wanted[id] = true
+		}
+	}
+	most := len(wanted)
+	err = l.each(ctx, wanted, func(letters []Letter) (more bool, err error) {
+		moved, err := l.move(ctx, letters, do)
+		n += moved
+		return true, err
+	})
+	if err == nil && n < most {
+		err = fmt.Errorf("%w: %d of %d", ErrNotDead, most-n, most)
+	}
+	return n, err
+}
+
+// A moving begins a transaction that deletes the first of the letters, and maybe puts them. The
+// error of the answer is a [refusal] if it was refused because of an operation; those of the n
+// letters begin at the index first.
+type moving func(letters []Letter, answer func(error)) (n, first int, abandon func())
+
+// move does it with all letters that are there and not claimed.
+func (l *Letters) move(ctx context.Context, letters []Letter, do moving) (moved int, err error) {
+	for len(letters) > 0 {
+		var n, first int
+		err := procedure.Await(ctx, func(done func(error)) (abandon func()) {
+			n, first, abandon = do(letters, done)
+			return abandon
+		})
+		no, refused := errors.AsType[*refusal](err)
+		if err == nil {
+			moved += n
+			letters = letters[n:]
+			continue
+		}
+		if !refused {
+			return moved, err
+		}
+		i, op := l.refused(letters[:n], no.index-first)
+		switch {
+		case i < 0:
+			return moved, err
+		case op == 0 && letters[i].claimed.version > 0 && errors.Is(err, session.ErrNoNode):
+			if err := l.of.live.EnsurePath(ctx, l.dead.dir(claimsDir)); err != nil {
+				return moved, err
+			}
+		case client.IsAny(err, session.ErrNoNode, session.ErrNodeExists): // it is gone, or claimed
+			letters = slices.Delete(letters, i, i+1)
+		case errors.Is(err, session.ErrBadVersion): // it was claimed since
+			again, err := l.read(ctx, []place{letters[i].claimed.place})
+			if err != nil {
+				return moved, err
+			}
+			letters = slices.Replace(letters, i, i+1, again...)
+		default:
+			return moved, err
+		}
+	}
+	return moved, nil
+}
+
+// refused returns which of the letters has the operation, and which of its operations that is. I is
+// -1 if none has it.
+func (l *Letters) refused(letters []Letter, op int) (i, of int) {
+	if op < 0 {
+		return -1, 0
+	}
+	for i, letter := range letters {
+		n := len(l.ends(letter))
+		if op < n {
+			return i, op
+		}
+		op -= n
+	}
+	return -1, 0
+}
+
+// ends returns the operations that delete a letter.
+func (l *Letters) ends(letter Letter) []session.Op {
+	return l.dead.takeOps(letter.claimed.place, letter.claimed.version)
+}
+
+// purge deletes the first of the letters.
+func (l *Letters) purge(letters []Letter, answer func(error)) (n, first int, abandon func()) {
+	var ops []session.Op
+	n = halve(min(len(letters), maxBatch), func(n int) bool {
+		ops = nil
+		for _, letter := range letters[:n] {
+			ops = append(ops, l.ends(letter)...)
+		}
+		return n == 1 || l.of.fitBeside(ops)
+	})
+	return n, 0, l.of.receipts.Begin(0, ops, func(results []session.OpResult, err error) { answer(refused(results, err)) })
+}
+
+// redrive puts the first of the letters at the end of the queue.
+func (l *Letters) redrive(letters []Letter, answer func(error)) (n, first int, abandon func()) {
+	priority := letters[0].Priority
+	p := l.of.producing(priority, 0)
+	p.mode = session.PersistentSequential
+	most := min(len(letters), maxBatch)
+	if p.filing.most > 0 {
+		most = min(most, p.filing.most)
+		first = 1
+	}
+	if i := slices.IndexFunc(letters[:most], func(letter Letter) bool { return letter.Priority != priority }); i > 0 {
+		most = i
+	}
+	n = halve(most, func(n int) bool {
+		p.first, p.items = nil, nil
+		for _, letter := range letters[:n] {
+			c := letter.claimed
+			p.first = append(p.first, l.ends(letter)...)
+			p.items = append(p.items, newItem{letter.ID, c.redriven(c.since).with(c.data)})
+		}
+		return n == 1 || l.of.session.Fits(append(p.ops(longestPlan()), l.of.receipts.Longest())...) == nil
+	})
+	return n, first, p.begin(func(_ []session.OpResult, err error) { answer(err) })
+}
+
+// longestMoves returns the operations that move an item to the dead letters, that claim it there,
+// and that move it back, as long as they can be.
+func (b *base) longestMoves(item newItem) [][]session.Op {
+	if b.dead == nil {
+		return nil
+	}
+	dead := &base{store: store{session: b.session, path: b.dead.path}, receipts: b.receipts}
+	item.data = record{Origin: b.path}.longest().with(item.data)
+	move := func(from, to *base) []session.Op {
+		p := to.producing(0, 0)
+		p.items = []newItem{item}
+		p.first = from.takeOps(longestPlace(item.id), 1)
+		return append(p.ops(longestPlan()), b.receipts.Longest())
+	}
+	return [][]session.Op{move(b, dead), dead.longestClaim(item), move(dead, b)}
+}
