@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"runtime"
 	"testing"
+	"time"
 
 	"github.com/zkactors/zkactors/internal/check"
 	"github.com/zkactors/zkactors/session"
@@ -34,6 +35,19 @@ func TestCostOfRequests(t *testing.T) {
 		})
 		check.True(t, allocs <= row.most, "%s: %v allocations, want at most %v", name, allocs, row.most)
 	}
+}
+
+// TestCostOfNoObserver: a report that is for nobody takes no memory.
+func TestCostOfNoObserver(t *testing.T) {
+	s := mustOpenAt(t, check.Apart(t, "TestResponderProcess", responderVariable))
+	allocs := testing.AllocsPerRun(1000, func() {
+		o := s.Observer()
+		o.Put("/q", 1, time.Second, nil)
+		o.Delivered("/q", time.Second, 1)
+		o.Settled("/q", "acknowledged", time.Second)
+		o.Buried("/q")
+	})
+	check.True(t, allocs == 0, "%v allocations", allocs)
 }
 
 // live returns the bytes of heap and stacks in use.

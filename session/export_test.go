@@ -24,6 +24,7 @@ func (s *Session) CheckPath(path string) error { return forRecipes{}.CheckPath(s
 func (s *Session) Local(key any, create func() any) any        { return forRecipes{}.Local(s, key, create) }
 func (s *Session) Logger() *slog.Logger                        { return forRecipes{}.Logger(s) }
 func (s *Session) Observer() Observer                          { return forRecipes{}.Observer(s) }
+func (s *Session) Observed() bool                              { return forRecipes{}.Observed(s) }
 func (s *Session) Rely() (release func())                      { return forRecipes{}.Rely(s) }
 func (s *Session) Sibling() (*Session, error)                  { return forRecipes{}.Sibling(s) }
 func (a Async) Share(ops []Op, answer func([]OpResult, error)) { forRecipes{}.Share(a, ops, answer) }

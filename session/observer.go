@@ -17,7 +17,8 @@ import (
 //
 // A recipe has the name of its package, and paths are those that the caller gave. Each Waiting is
 // followed by one Waited or GaveUp: so the difference is how many wait now. Likewise each Waited is
-// followed by one Held, and the difference is how many hold now.
+// followed by one Held, and the difference is how many hold now. Queues have methods of their own:
+// each Delivered is followed by one Settled, and the difference is how many items are in work now.
 type Observer interface {
 	// Request is called once for every request that was answered, or was given up before it was
 	// sent: with its operation, the time since the caller made it, and its error. A read that finds
@@ -40,8 +41,8 @@ type Observer interface {
 	GaveUp(recipe, path string, took time.Duration)
 
 	// Held receives the time for which a lock, a lease of a semaphore, a term, a membership or a
-	// name was held. It is called when the grant is given back or lost. Barriers, queues,
-	// transactions and values report nothing.
+	// name was held. It is called when the grant is given back or lost. Barriers, transactions and
+	// values report nothing.
 	Held(recipe, path string, took time.Duration)
 
 	// Lost is called with the reason when a recipe lost its grant, or its place in line. It is not
@@ -59,6 +60,27 @@ type Observer interface {
 
 	// Members receives from each watcher of a group the number of members.
 	Members(path string, n int)
+
+	// Put is called once for each call that puts items into a queue: with the number of items, the
+	// time since the caller made it, and its error. If there is an error, no item was put, unless
+	// it wraps [ErrUnknownOutcome].
+	Put(path string, items int, took time.Duration, err error)
+
+	// Delivered is called when a reader has received an item of a queue. Age is the time since the
+	// item was first put, by the server's clock, with the delay that its producer gave it. Attempt
+	// counts the deliveries of the item, from 1. An item that a consumer has claimed ahead is not
+	// delivered yet.
+	Delivered(path string, age time.Duration, attempt int)
+
+	// Settled is called when a delivery ends, with the time since Delivered. Its end is
+	// "acknowledged" or "rejected" if the server has confirmed that. It is "lost" if the claim
+	// ended first, with the session or with the consumer, or if the outcome is unknown. It is
+	// "taken" if the item was delivered at most once, by Take: then Settled follows Delivered at
+	// once.
+	Settled(path, end string, worked time.Duration)
+
+	// Buried is called when an item of a queue has moved to the dead letters of the queue.
+	Buried(path string)
 }
 
 // NopObserver is an [Observer] that does nothing.
@@ -93,6 +115,18 @@ func (NopObserver) Leader(string, string, []byte, int64) {}
 
 // Members implements [Observer].
 func (NopObserver) Members(string, int) {}
+
+// Put implements [Observer].
+func (NopObserver) Put(string, int, time.Duration, error) {}
+
+// Delivered implements [Observer].
+func (NopObserver) Delivered(string, time.Duration, int) {}
+
+// Settled implements [Observer].
+func (NopObserver) Settled(string, string, time.Duration) {}
+
+// Buried implements [Observer].
+func (NopObserver) Buried(string) {}
 
 // A requestObserver receives no reports of a session's state.
 type requestObserver struct{ Observer }
@@ -180,6 +214,25 @@ func (r reporter) Members(path string, n int) {
 	r.session.opts.Observer.Members(path, n)
 	r.of("group", path, slog.LevelDebug, "members changed", slog.Int("members", n))
 }
+
+// Put implements [Observer]. Puts, deliveries and settlements are not logged: there are as many as
+// requests. A consumer logs the dead letters, with their IDs.
+func (r reporter) Put(path string, items int, took time.Duration, err error) {
+	r.session.opts.Observer.Put(path, items, took, err)
+}
+
+// Delivered implements [Observer].
+func (r reporter) Delivered(path string, age time.Duration, attempt int) {
+	r.session.opts.Observer.Delivered(path, age, attempt)
+}
+
+// Settled implements [Observer].
+func (r reporter) Settled(path, end string, worked time.Duration) {
+	r.session.opts.Observer.Settled(path, end, worked)
+}
+
+// Buried implements [Observer].
+func (r reporter) Buried(path string) { r.session.opts.Observer.Buried(path) }
 
 // levelOf returns the level of grants: a lock may be granted a thousand times a second, a leader
 // is elected now and then.

@@ -183,7 +183,7 @@ type Options struct {
 	// default discards.
 	Logger *slog.Logger
 
-	// Observer receives reports of requests and changes of state. The default is none.
+	// Observer receives reports of requests, changes of state, and recipes. The default is none.
 	Observer Observer
 }
 

@@ -206,6 +206,13 @@ func (forRecipes) Logger(s *Session) *slog.Logger { return s.opts.Logger }
 // session's options.
 func (forRecipes) Observer(s *Session) Observer { return s.observer() }
 
+// Observed reports whether the session's options have an [Observer]. A recipe need not prepare
+// reports that are not logged if they have none.
+func (forRecipes) Observed(s *Session) bool {
+	_, none := s.opts.Observer.(NopObserver)
+	return !none
+}
+
 // Rely makes the session's lease rest on transactions that a quorum of the servers has committed,
 // until release is called. A recipe needs it for as long as it holds, or contends for, an exclusive
 // grant, and calls it before the first request for the grant. See the package comment for its cost.

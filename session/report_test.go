@@ -120,6 +120,14 @@ func (c *clerk) Leader(path, node string, data []byte, at int64) {
 }
 func (c *clerk) Members(path string, n int) { c.note(path, n) }
 
+func (c *clerk) Put(path string, items int, took time.Duration, err error) {
+	c.note(path, items, took, err)
+}
+
+func (c *clerk) Delivered(path string, age time.Duration, attempt int) { c.note(path, age, attempt) }
+func (c *clerk) Settled(path, end string, worked time.Duration)        { c.note(path, end, worked) }
+func (c *clerk) Buried(path string)                                    { c.note(path) }
+
 // TestRecipesAreLogged: each report of a recipe reaches the observer and the log. A record has a
 // level that fits, and no data.
 func TestRecipesAreLogged(t *testing.T) {
@@ -155,6 +163,25 @@ func TestRecipesAreLogged(t *testing.T) {
 				t.Errorf("observed %q, want %q", last, row.said)
 			}
 		}
+
+		// There are as many of these as requests.
+		before := len(j.kept())
+		c.said = nil
+		o.Put("/q", 2, time.Second, session.ErrTooLarge)
+		o.Delivered("/q", time.Second, 3)
+		o.Settled("/q", "rejected", time.Second)
+		o.Buried("/q")
+		check.EqualSlices(t, c.said, []string{"/q 2 1s " + session.ErrTooLarge.Error() + "\n", "/q 1s 3\n", "/q rejected 1s\n", "/q\n"}, "observed")
+		check.EqualSlices(t, j.kept()[before:], nil, "logged")
+	})
+}
+
+// TestObserved: only a session with an observer is observed.
+func TestObserved(t *testing.T) {
+	inBubble(t, zktest.Config{Tick: time.Second}, func(t *testing.T, srv *zktest.Server, opts *session.Options) {
+		check.False(t, mustOpen(t, srv.Addrs(), opts).Observed(), "no observer")
+		opts.Observer = &clerk{}
+		check.True(t, mustOpen(t, srv.Addrs(), opts).Observed(), "an observer")
 	})
 }
 

@@ -42,6 +42,7 @@ type Session interface {
 	Rely() (release func())
 	Logger() *slog.Logger
 	Observer() session.Observer
+	Observed() bool
 	Explain(err error) error
 	Age() time.Duration
 
@@ -165,6 +166,7 @@ func (l live) Local(key any, create func() any) any {
 
 func (l live) Logger() *slog.Logger       { return session.ForRecipes().Logger(l.Session) }
 func (l live) Observer() session.Observer { return session.ForRecipes().Observer(l.Session) }
+func (l live) Observed() bool             { return session.ForRecipes().Observed(l.Session) }
 func (l live) Rely() (release func())     { return session.ForRecipes().Rely(l.Session) }
 
 func (l live) Sharing(epoch int) Async {

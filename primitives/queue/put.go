@@ -76,6 +76,8 @@ func (b *base) putOne(ctx context.Context, data []byte, priority int32, delay ti
 }
 
 func (b *base) put(ctx context.Context, data [][]byte, priority int32, delay time.Duration) (ids []string, err error) {
+	called := b.session.Age()
+	defer func() { b.session.Observer().Put(b.path, len(data), b.session.Age()-called, err) }()
 	if err := client.CheckContext(ctx); err != nil {
 		return nil, b.explain(err)
 	}

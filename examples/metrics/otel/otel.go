@@ -39,6 +39,12 @@ type Observer struct {
 	lost     metric.Int64Counter
 	revoked  metric.Int64Counter
 	members  metric.Int64Gauge
+	puts     metric.Float64Histogram
+	putItems metric.Int64Counter
+	age      metric.Float64Histogram
+	working  metric.Int64UpDownCounter
+	worked   metric.Float64Histogram
+	buried   metric.Int64Counter
 	state    metric.Int64Gauge
 	reading  metric.Registration
 
@@ -94,6 +100,12 @@ func New(meter metric.Meter, opts *Options) (*Observer, error) {
 	v.lost = counter("zkactors.lost", "Losses of what was held or waited for, by reason.")
 	v.revoked = counter("zkactors.revocations", "Requests to a holder to give up.")
 	v.members = level("zkactors.group.members", "Members of a group that is watched.")
+	v.puts = seconds("zkactors.queue.put.duration", "How long calls took that put items into a queue, by their outcome.")
+	v.putItems = counter("zkactors.queue.put.items", "Items that were put into a queue.")
+	v.age = seconds("zkactors.queue.age", "How old items were when they were delivered, by whether that was the first delivery.")
+	v.working = present("zkactors.queue.working", "Deliveries that are in work now.")
+	v.worked = seconds("zkactors.queue.work.duration", "How long deliveries were in work, by how that ended.")
+	v.buried = counter("zkactors.queue.dead_letters", "Items that moved to the dead letters of a queue.")
 	term := read("zkactors.election.term", "The newest term that is known.")
 	leader := read("zkactors.election.leader", "1 for the present leader.")
 	length := read("zkactors.queue.length", "Items of a queue, read for each collection.")
@@ -127,7 +139,8 @@ func New(meter metric.Meter, opts *Options) (*Observer, error) {
 // Close unregisters the callback that reads gauges for each collection.
 func (v *Observer) Close() error { return v.reading.Unregister() }
 
-// AddQueue exports the length of a queue, with a request for each collection.
+// AddQueue exports the length of a queue, with a request for each collection. The other metrics of
+// a queue need no AddQueue.
 func (v *Observer) AddQueue(path string, queue observed.Queue) {
 	v.queues.Add(v.path("queue", path), queue)
 }
@@ -210,4 +223,32 @@ func (v *Observer) Leader(path, node string, data []byte, term int64) {
 // Members implements [session.Observer].
 func (v *Observer) Members(path string, n int) {
 	v.members.Record(context.Background(), int64(n), v.with(attribute.String("path", v.path("group", path))))
+}
+
+// Put implements [session.Observer].
+func (v *Observer) Put(path string, items int, took time.Duration, err error) {
+	at := attribute.String("path", v.path("queue", path))
+	v.puts.Record(context.Background(), took.Seconds(), v.with(at, attribute.String("outcome", observed.Reason(err))))
+	if err == nil {
+		v.putItems.Add(context.Background(), int64(items), v.with(at))
+	}
+}
+
+// Delivered implements [session.Observer].
+func (v *Observer) Delivered(path string, age time.Duration, attempt int) {
+	at := attribute.String("path", v.path("queue", path))
+	v.age.Record(context.Background(), age.Seconds(), v.with(at, attribute.Bool("first", attempt == 1)))
+	v.working.Add(context.Background(), 1, v.with(at))
+}
+
+// Settled implements [session.Observer].
+func (v *Observer) Settled(path, end string, worked time.Duration) {
+	at := attribute.String("path", v.path("queue", path))
+	v.working.Add(context.Background(), -1, v.with(at))
+	v.worked.Record(context.Background(), worked.Seconds(), v.with(at, attribute.String("end", end)))
+}
+
+// Buried implements [session.Observer].
+func (v *Observer) Buried(path string) {
+	v.buried.Add(context.Background(), 1, v.with(attribute.String("path", v.path("queue", path))))
 }

@@ -34,7 +34,17 @@ func TestObserver(t *testing.T) {
 		"zkactors.hold.duration path=/orders recipe=lock session=main: 1 of 1s",
 		"zkactors.holding path=/orders recipe=lock session=main: 1",
 		"zkactors.lost path=/orders reason=session_expired recipe=lock session=main: 1",
+		"zkactors.queue.age first=false path=/q session=main: 1 of 60s",
+		"zkactors.queue.age first=true path=/q session=main: 3 of 3s",
+		"zkactors.queue.dead_letters path=/q session=main: 1",
 		"zkactors.queue.length path=/q session=main: 7",
+		"zkactors.queue.put.duration outcome=full path=/q session=main: 1 of 1s",
+		"zkactors.queue.put.duration outcome=ok path=/q session=main: 1 of 1s",
+		"zkactors.queue.put.items path=/q session=main: 4",
+		"zkactors.queue.work.duration end=acknowledged path=/q session=main: 1 of 1s",
+		"zkactors.queue.work.duration end=rejected path=/q session=main: 1 of 2s",
+		"zkactors.queue.work.duration end=taken path=/q session=main: 1 of 0s",
+		"zkactors.queue.working path=/q session=main: 1",
 		"zkactors.request.duration op=get outcome=ok session=main: 1 of 1s",
 		"zkactors.request.duration op=set outcome=bad_version session=main: 1 of 1s",
 		"zkactors.revocations path=/orders recipe=lock session=main: 1",
@@ -57,7 +67,7 @@ func TestObserver(t *testing.T) {
 		t.Error(err)
 	}
 	for _, line := range collected(t, reader) {
-		if strings.HasPrefix(line, "zkactors.queue") {
+		if strings.HasPrefix(line, "zkactors.queue.length") {
 			t.Errorf("after Close: %s", line)
 		}
 	}

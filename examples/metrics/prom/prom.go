@@ -40,6 +40,12 @@ type Observer struct {
 	term       *prometheus.GaugeVec
 	leader     *prometheus.GaugeVec
 	members    *prometheus.GaugeVec
+	puts       *prometheus.HistogramVec
+	putItems   *prometheus.CounterVec
+	age        *prometheus.HistogramVec
+	working    *prometheus.GaugeVec
+	worked     *prometheus.HistogramVec
+	buried     *prometheus.CounterVec
 	oldestWait *prometheus.Desc
 	length     *prometheus.Desc
 
@@ -67,10 +73,12 @@ func New(reg prometheus.Registerer, opts *Options) (*Observer, error) {
 		return prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: "zkactors_" + name, Help: help, Buckets: buckets}, labels)
 	}
 	const ms = 0.001
-	long := prometheus.ExponentialBuckets(ms, 4, 12) // 1 ms to 70 min
+	short := prometheus.ExponentialBuckets(ms/4, 2, 16) // 250 µs to 8 s
+	long := prometheus.ExponentialBuckets(ms, 4, 12)    // 1 ms to 70 min
+	queued := prometheus.ExponentialBuckets(ms, 4, 15)  // 1 ms to 3 days
 	v := &Observer{
 		path:     o.Path,
-		requests: histogram("request_seconds", "How long requests took, by their outcome.", prometheus.ExponentialBuckets(ms/4, 2, 16), "op", "outcome"),
+		requests: histogram("request_seconds", "How long requests took, by their outcome.", short, "op", "outcome"),
 		state:    gauge("session_state", "1 for the state of the session, 0 for the others.", "state"),
 		events:   counter("session_events_total", "Changes of the session.", "event"),
 		waiting:  gauge("waiting", "Handles that wait for a grant now.", "recipe", "path"),
@@ -82,6 +90,12 @@ func New(reg prometheus.Registerer, opts *Options) (*Observer, error) {
 		term:     gauge("election_term", "The newest term that is known.", "path"),
 		leader:   gauge("election_leader", "1 for the present leader.", "path", "leader"),
 		members:  gauge("group_members", "Members of a group that is watched.", "path"),
+		puts:     histogram("queue_put_seconds", "How long calls took that put items into a queue, by their outcome.", short, "path", "outcome"),
+		putItems: counter("queue_put_items_total", "Items that were put into a queue.", "path"),
+		age:      histogram("queue_age_seconds", "How old items were when they were delivered, by whether that was the first delivery.", queued, "path", "first"),
+		working:  gauge("queue_working", "Deliveries that are in work now.", "path"),
+		worked:   histogram("queue_work_seconds", "How long deliveries were in work, by how that ended.", long, "path", "end"),
+		buried:   counter("queue_dead_letters_total", "Items that moved to the dead letters of a queue.", "path"),
 		oldestWait: prometheus.NewDesc("zkactors_oldest_wait_seconds",
 			"How long the oldest of the present waits has lasted.", []string{"recipe", "path"}, nil),
 		length: prometheus.NewDesc("zkactors_queue_length", "Items of a queue, read for each scrape.", []string{"path"}, nil),
@@ -90,7 +104,8 @@ func New(reg prometheus.Registerer, opts *Options) (*Observer, error) {
 		reg = prometheus.WrapRegistererWith(prometheus.Labels{"session": o.Session}, reg)
 	}
 	for _, c := range []prometheus.Collector{
-		v.requests, v.state, v.events, v.waiting, v.waited, v.holding, v.held, v.lost, v.revoked, v.term, v.leader, v.members, v,
+		v.requests, v.state, v.events, v.waiting, v.waited, v.holding, v.held, v.lost, v.revoked, v.term, v.leader, v.members,
+		v.puts, v.putItems, v.age, v.working, v.worked, v.buried, v,
 	} {
 		if err := reg.Register(c); err != nil {
 			return nil, err
@@ -100,9 +115,12 @@ func New(reg prometheus.Registerer, opts *Options) (*Observer, error) {
 	return v, nil
 }
 
-// AddQueue exports the length of a queue, with a request for each scrape.
+// AddQueue exports the length of a queue, with a request for each scrape, and the number of its
+// dead letters before there are any. The other metrics of a queue need no AddQueue.
 func (v *Observer) AddQueue(path string, queue observed.Queue) {
-	v.queues.Add(v.path("queue", path), queue)
+	path = v.path("queue", path)
+	v.queues.Add(path, queue)
+	v.buried.WithLabelValues(path) // so that the first dead letter is seen to be a rise
 }
 
 // Describe implements [prometheus.Collector].
@@ -200,3 +218,36 @@ func (v *Observer) Leader(path, node string, data []byte, term int64) {
 func (v *Observer) Members(path string, n int) {
 	v.members.WithLabelValues(v.path("group", path)).Set(float64(n))
 }
+
+// Put implements [session.Observer].
+func (v *Observer) Put(path string, items int, took time.Duration, err error) {
+	path = v.path("queue", path)
+	v.puts.WithLabelValues(path, observed.Reason(err)).Observe(took.Seconds())
+	if err == nil {
+		v.putItems.WithLabelValues(path).Add(float64(items))
+	}
+}
+
+// Delivered implements [session.Observer].
+func (v *Observer) Delivered(path string, age time.Duration, attempt int) {
+	path = v.path("queue", path)
+	v.age.WithLabelValues(path, yes(attempt == 1)).Observe(age.Seconds())
+	v.working.WithLabelValues(path).Inc()
+}
+
+func yes(is bool) string {
+	if is {
+		return "yes"
+	}
+	return "no"
+}
+
+// Settled implements [session.Observer].
+func (v *Observer) Settled(path, end string, worked time.Duration) {
+	path = v.path("queue", path)
+	v.working.WithLabelValues(path).Dec()
+	v.worked.WithLabelValues(path, end).Observe(worked.Seconds())
+}
+
+// Buried implements [session.Observer].
+func (v *Observer) Buried(path string) { v.buried.WithLabelValues(v.path("queue", path)).Inc() }

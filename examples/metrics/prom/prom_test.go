@@ -30,7 +30,11 @@ zkactors_election_term{path="/e",session="main"} 2
 zkactors_group_members{path="/g",session="main"} 3
 zkactors_holding{path="/orders",recipe="lock",session="main"} 1
 zkactors_lost_total{path="/orders",reason="session_expired",recipe="lock",session="main"} 1
+zkactors_queue_dead_letters_total{path="/broken",session="main"} 0
+zkactors_queue_dead_letters_total{path="/q",session="main"} 1
 zkactors_queue_length{path="/q",session="main"} 7
+zkactors_queue_put_items_total{path="/q",session="main"} 4
+zkactors_queue_working{path="/q",session="main"} 1
 zkactors_revocations_total{path="/orders",recipe="lock",session="main"} 1
 zkactors_session_events_total{event="connected",session="main"} 1
 zkactors_session_events_total{event="suspended",session="main"} 1
@@ -49,6 +53,9 @@ zkactors_waiting{path="/orders",recipe="lock",session="main"} 1
 		"zkactors_wait_seconds":        2, // granted, and not granted
 		"zkactors_hold_seconds":        1,
 		"zkactors_oldest_wait_seconds": 1,
+		"zkactors_queue_put_seconds":   2, // ok, and full
+		"zkactors_queue_age_seconds":   2, // the first delivery, and a later one
+		"zkactors_queue_work_seconds":  3, // acknowledged, rejected, taken
 	} {
 		if n, err := testutil.GatherAndCount(reg, name); n != series || err != nil {
 			t.Errorf("%s has %d series, %v, want %d", name, n, err, series)

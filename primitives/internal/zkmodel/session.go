@@ -153,6 +153,9 @@ func (*Session) Logger() *slog.Logger { return slog.New(slog.DiscardHandler) }
 // Observer implements [client.Session].
 func (*Session) Observer() session.Observer { return session.NopObserver{} }
 
+// Observed implements [client.Session].
+func (*Session) Observed() bool { return false }
+
 // Age implements [client.Session].
 func (s *Session) Age() time.Duration { return s.w.clock }
 

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/zkactors/zkactors/primitives/lock"
+	"github.com/zkactors/zkactors/primitives/queue"
 	"github.com/zkactors/zkactors/primitives/semaphore"
 	"github.com/zkactors/zkactors/session"
 )
@@ -24,6 +25,9 @@ var reasons = []struct { //nolint:gochecknoglobals // they are constant
 	{lock.ErrNodeDeleted, "node_deleted"},
 	{lock.ErrLayout, "layout"},
 	{semaphore.ErrLimit, "limit"},
+	{queue.ErrFull, "full"},
+	{queue.ErrLayout, "layout"},
+	{queue.ErrClosed, "closed"},
 	{session.ErrUnknownOutcome, "unknown_outcome"},
 	{session.ErrExpired, "session_expired"},
 	{session.ErrClosed, "session_closed"},

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/zkactors/zkactors/examples/metrics/internal/observed"
+	zkqueue "github.com/zkactors/zkactors/primitives/queue"
 	"github.com/zkactors/zkactors/session"
 )
 
@@ -54,4 +55,14 @@ func Report(v Exporter) {
 	v.Leader("/e", "/e/n-2", []byte("b"), 2)
 	v.Leader("/e", "/e/n-1", []byte("a"), 1) // comes late, with an older term
 	v.Members("/g", 3)
+	v.Put("/q", 4, time.Second, nil)
+	v.Put("/q", 2, time.Second, zkqueue.ErrFull)
+	for range 3 {
+		v.Delivered("/q", time.Second, 1)
+	}
+	v.Delivered("/q", time.Minute, 2)
+	v.Settled("/q", "acknowledged", time.Second)
+	v.Settled("/q", "rejected", 2*time.Second)
+	v.Settled("/q", "taken", 0)
+	v.Buried("/q")
 }

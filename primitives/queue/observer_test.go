@@ -1,0 +1,138 @@
+package queue_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/zkactors/zkactors/internal/check"
+	"github.com/zkactors/zkactors/primitives/queue"
+	"github.com/zkactors/zkactors/session"
+	"github.com/zkactors/zkactors/session/zktest"
+)
+
+// A bookkeeper notes the reports about the queue.
+type bookkeeper struct {
+	session.NopObserver
+	mu   sync.Mutex
+	said []string
+}
+
+func (c *bookkeeper) note(path, format string, args ...any) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if path != at {
+		format = path + ": " + format
+	}
+	c.said = append(c.said, fmt.Sprintf(format, args...))
+}
+
+func (c *bookkeeper) Put(path string, items int, took time.Duration, err error) {
+	outcome := "put"
+	for _, known := range []error{session.ErrUnknownOutcome, queue.ErrFull, queue.ErrClosed, session.ErrInvalidArgument, context.Canceled} {
+		if errors.Is(err, known) {
+			outcome = known.Error()
+			break
+		}
+	}
+	if err != nil && outcome == "put" {
+		outcome = err.Error()
+	}
+	c.note(path, "%s: %d in %v", outcome, items, took.Round(time.Second))
+}
+
+func (c *bookkeeper) Delivered(path string, age time.Duration, attempt int) {
+	c.note(path, "delivered %d at %v", attempt, age.Round(time.Second))
+}
+
+func (c *bookkeeper) Settled(path, end string, worked time.Duration) {
+	c.note(path, "%s after %v", end, worked.Round(time.Second))
+}
+
+func (c *bookkeeper) Buried(path string) { c.note(path, "buried") }
+
+// heard fails the test unless these reports have come since the last call.
+func (c *bookkeeper) heard(t *testing.T, want ...string) {
+	t.Helper()
+	synctest.Wait()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	check.EqualSlices(t, c.said, want, "reported ")
+	c.said = nil
+}
+
+// observed is bubble with a session that has an observer, and another session.
+func observed(t *testing.T, f func(t *testing.T, srv *zktest.Server, s, other *session.Session, c *bookkeeper)) {
+	t.Helper()
+	bubble(t, 1, func(t *testing.T, srv *zktest.Server, other ...*session.Session) {
+		c := &bookkeeper{}
+		s := check.Have(session.Open(t.Context(), srv.Addrs(), &session.Options{
+			Timeout: 12 * time.Second, ServerTick: time.Second, Dialer: srv.DialContext, Observer: c,
+		}))(t)
+		defer s.Close()
+		f(t, srv, s, other[0], c)
+	})
+}
+
+// TestObservedPuts: each call is reported once, whatever becomes of it.
+func TestObservedPuts(t *testing.T) {
+	observed(t, func(t *testing.T, srv *zktest.Server, s, other *session.Session, c *bookkeeper) {
+		q := open(t, s, &queue.Options{MaxItems: 4})
+		put(t, q, "1")
+		c.heard(t, "put: 1 in 0s")
+		_, err := q.PutAll(t.Context(), bytesOf(numbers(2)))
+		ok(t, err)
+		c.heard(t, "put: 2 in 0s")
+		_, err = q.PutAfter(t.Context(), []byte("4"), time.Hour)
+		ok(t, err)
+		c.heard(t, "put: 1 in 0s")
+		_, err = q.Put(t.Context(), nil)
+		check.Is(t, err, session.ErrInvalidArgument)
+		c.heard(t, session.ErrInvalidArgument.Error()+": 1 in 0s")
+
+		// There is no room for a while.
+		time.AfterFunc(5*time.Second, func() { drain(t, open(t, other, nil)) })
+		put(t, q, "5")
+		c.heard(t, "put: 1 in 5s")
+
+		srv.DropReply(zktest.Match{Session: s.ID(), Op: zktest.OpMulti})
+		put(t, q, "6")
+		pass(time.Minute)
+		c.heard(t, "put: 1 in 0s")
+
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		_, err = q.Put(ctx, []byte("never"))
+		check.Is(t, err, context.Canceled)
+		c.heard(t, context.Canceled.Error()+": 1 in 0s")
+
+		srv.DropReply(zktest.Match{Session: s.ID(), Op: zktest.OpMulti})
+		srv.Refuse(true)
+		begun := time.Now()
+		_, err = q.PutAll(t.Context(), bytesOf(numbers(1)))
+		check.Is(t, err, session.ErrUnknownOutcome)
+		took := time.Since(begun).Round(time.Second)
+		srv.Refuse(false)
+		pass(time.Minute)
+		c.heard(t, fmt.Sprintf("%v: 1 in %v", session.ErrUnknownOutcome, took))
+
+		ok(t, q.Close(t.Context()))
+		_, err = q.Put(t.Context(), []byte("7"))
+		check.Is(t, err, queue.ErrClosed)
+		c.heard(t, queue.ErrClosed.Error()+": 1 in 0s")
+	})
+}
+
+// TestObservedRefusal: a call that a full queue refuses is reported.
+func TestObservedRefusal(t *testing.T) {
+	observed(t, func(t *testing.T, _ *zktest.Server, s, _ *session.Session, c *bookkeeper) {
+		q := open(t, s, &queue.Options{MaxItems: 1, RefuseWhenFull: true})
+		_, err := q.PutAll(t.Context(), bytesOf(numbers(2)))
+		check.Is(t, err, queue.ErrFull)
+		c.heard(t, queue.ErrFull.Error()+": 2 in 0s")
+	})
+}
