@@ -243,7 +243,7 @@ func (f filing) Step(in filingInput, out *actors.Effects[filingEffect, procedure
 	case filed:
 		s.filed(in.results, in.err)
 	case shut:
-		if s.phase == queueing { // else a request is under way
+		if s.phase != putting { // else the items may have been put
 			s.end(nil, ErrClosed)
 		}
 	case stop:

@@ -9,6 +9,7 @@ import (
 	"github.com/zkactors/zkactors/internal/client"
 	"github.com/zkactors/zkactors/internal/znode"
 	"github.com/zkactors/zkactors/primitives/internal/nodes"
+	"github.com/zkactors/zkactors/primitives/internal/owned"
 	"github.com/zkactors/zkactors/primitives/internal/procedure"
 	"github.com/zkactors/zkactors/session"
 )
@@ -91,11 +92,24 @@ func newBaseOf(s client.Session, path string, o Options) *base {
 }
 
 // Close removes the nodes that the handle has beside its items. It waits until they are deleted, or
-// ctx ends; in the latter case the removal goes on. Later calls fail with [ErrClosed], and so do
-// calls that wait for an item, or for room. Requests that are under way are still answered.
-// Consumers are not closed.
+// the session is over, which deletes them too. If ctx ends before, the removal goes on. Later calls
+// fail with [ErrClosed], and so do calls that wait for an item, or for room. Requests that are
+// under way are still answered. Consumers are not closed.
 func (b *base) Close(ctx context.Context) error {
-	return b.explain(procedure.AwaitAnswer(ctx, func(done func(error)) { b.receipts.close(func() { done(nil) }) }))
+	var subscription owned.Set
+	defer subscription.End()
+	return b.explain(procedure.AwaitAnswer(ctx, func(done func(error)) {
+		b.receipts.close(func() { done(nil) })
+		over := func(ev session.Event) {
+			switch ev.(type) {
+			case nil, session.Expired, session.Closed: // nil before the first session
+				done(nil)
+			case session.Connected, session.Suspended, session.Resumed:
+			}
+		}
+		subscription.Follow(b.session, over, nil)
+		over(b.live.State())
+	}))
 }
 
 // Len returns the number of items, including claimed items and items that are not due yet. The

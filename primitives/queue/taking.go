@@ -193,7 +193,7 @@ func (t taking) Step(in takingInput, out *actors.Effects[takingEffect, procedure
 			s.fail(in.err)
 		}
 	case shut:
-		if s.phase == idling { // else a request is under way
+		if s.phase != removing { // else the item may have been taken
 			s.fail(ErrClosed)
 		}
 	case drop:

@@ -1,0 +1,209 @@
+package queue_test
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/zkactors/zkactors/internal/check"
+	"github.com/zkactors/zkactors/primitives/queue"
+	"github.com/zkactors/zkactors/session"
+	"github.com/zkactors/zkactors/session/zktest"
+)
+
+// faultsOfClose are what may keep Close from its server. Each lasts.
+var faultsOfClose = map[string]func(srv *zktest.Server, s *session.Session){
+	"none":      func(*zktest.Server, *session.Session) {},
+	"no server": func(srv *zktest.Server, s *session.Session) { srv.Refuse(true); srv.Disconnect(s.ID()) },
+	"frozen":    func(srv *zktest.Server, s *session.Session) { srv.Freeze(s.ID(), zktest.Both) },
+	"deaf":      func(srv *zktest.Server, s *session.Session) { srv.Freeze(s.ID(), zktest.ToServer) },
+	"mute":      func(srv *zktest.Server, s *session.Session) { srv.Freeze(s.ID(), zktest.ToClient) },
+	"frozen, and no server after": func(srv *zktest.Server, s *session.Session) {
+		srv.Freeze(s.ID(), zktest.Both)
+		srv.Refuse(true)
+	},
+	"expired":        func(srv *zktest.Server, s *session.Session) { srv.Expire(s.ID()) },
+	"session closed": func(_ *zktest.Server, s *session.Session) { s.Close() },
+}
+
+// mostOfClose is the session's timeout, and time to notice it.
+const mostOfClose = 15 * time.Second
+
+// closesInTime fails the test unless f returns in time.
+func closesInTime(t *testing.T, f func()) {
+	t.Helper()
+	closed := make(chan struct{})
+	go func() {
+		f()
+		close(closed)
+	}()
+	began := time.Now()
+	select {
+	case <-closed:
+	case <-time.After(time.Hour):
+		t.Error("Close has not returned after an hour")
+		return
+	}
+	check.True(t, time.Since(began) <= mostOfClose, "Close has taken %v, want at most %v", time.Since(began), mostOfClose)
+}
+
+// TestConsumerClosesInTime: Close of a consumer is bounded by the session's deadline, whatever the
+// consumer does, and whatever keeps it from the server.
+func TestConsumerClosesInTime(t *testing.T) {
+	late := func(srv *zktest.Server, s *session.Session) {
+		srv.Delay(zktest.Match{Op: zktest.OpMulti, Session: s.ID()}, time.Hour)
+	}
+	// Each puts the consumer of the first session into a state. The others have an item, or wait.
+	states := map[string]func(t *testing.T, srv *zktest.Server, c *queue.Consumer, s, other *session.Session){
+		"new":                 func(*testing.T, *zktest.Server, *queue.Consumer, *session.Session, *session.Session) {},
+		"waits, as the first": func(*testing.T, *zktest.Server, *queue.Consumer, *session.Session, *session.Session) { synctest.Wait() },
+		"has items": func(t *testing.T, _ *zktest.Server, c *queue.Consumer, _, other *session.Session) {
+			put(t, open(t, other, nil), "1", "2", "3")
+			next(t, c)
+			pass(time.Second)
+		},
+		"claims": func(t *testing.T, srv *zktest.Server, _ *queue.Consumer, s, other *session.Session) {
+			synctest.Wait()
+			late(srv, s)
+			put(t, open(t, other, nil), "1", "2", "3")
+			synctest.Wait()
+		},
+		"acknowledges": func(t *testing.T, srv *zktest.Server, c *queue.Consumer, s, other *session.Session) {
+			put(t, open(t, other, nil), "1", "2", "3")
+			item := next(t, c)
+			pass(time.Second)
+			late(srv, s)
+			go func() { _ = item.Ack(t.Context()) }()
+			synctest.Wait()
+		},
+		"moves an item": func(t *testing.T, srv *zktest.Server, c *queue.Consumer, s, other *session.Session) {
+			put(t, open(t, other, nil), "1", "2", "3")
+			item := next(t, c)
+			pass(time.Second)
+			late(srv, s)
+			go func() { _ = item.Reject(t.Context()) }()
+			synctest.Wait()
+		},
+		"is in doubt": func(t *testing.T, srv *zktest.Server, c *queue.Consumer, s, other *session.Session) {
+			put(t, open(t, other, nil), "1", "2", "3")
+			item := next(t, c)
+			pass(time.Second)
+			srv.DropReply(zktest.Match{Op: zktest.OpMulti, Session: s.ID()})
+			srv.Refuse(true)
+			go func() { _ = item.Ack(t.Context()) }()
+			synctest.Wait()
+		},
+	}
+	for state, begin := range states {
+		for fault, strike := range faultsOfClose {
+			t.Run(state+"/"+fault, func(t *testing.T) {
+				bubble(t, 2, func(t *testing.T, srv *zktest.Server, s ...*session.Session) {
+					q := open(t, s[0], &queue.Options{MaxAttempts: 1, DeadLetter: "/queues/dead"})
+					c := consume(t, q, 2)
+					begin(t, srv, c, s[0], s[1])
+					strike(srv, s[0])
+					closesInTime(t, c.Close)
+					srv.Refuse(false)
+				})
+			})
+		}
+	}
+	for fault, strike := range faultsOfClose {
+		t.Run("waits, as the second/"+fault, func(t *testing.T) {
+			bubble(t, 2, func(t *testing.T, srv *zktest.Server, s ...*session.Session) {
+				first := consume(t, open(t, s[1], nil), 2)
+				synctest.Wait()
+				c := consume(t, open(t, s[0], nil), 2)
+				synctest.Wait()
+				strike(srv, s[0])
+				closesInTime(t, c.Close)
+				srv.Refuse(false)
+				first.Close()
+			})
+		})
+	}
+}
+
+// TestConsumerOfNoServerCloses: the session of a consumer has never had a server.
+func TestConsumerOfNoServerCloses(t *testing.T) {
+	bubble(t, 0, func(t *testing.T, srv *zktest.Server, _ ...*session.Session) {
+		srv.Refuse(true)
+		s, err := session.Start(srv.Addrs(), &session.Options{Dialer: srv.DialContext})
+		ok(t, err)
+		defer s.Close()
+		q := open(t, s, nil)
+		c := consume(t, q, 1)
+		ctx, cancel := context.WithCancel(t.Context())
+		putting := make(chan error, 1)
+		go func() {
+			_, err := q.Put(ctx, []byte("x"))
+			putting <- err
+		}()
+		pass(time.Minute)
+		closesInTime(t, c.Close)
+		closesInTime(t, func() { ok(t, q.Close(t.Context())) })
+		cancel()
+		check.Is(t, <-putting, context.Canceled)
+	})
+}
+
+// TestQueueClosesInTime: Close of a queue ends the calls that wait. It is bounded by the session's
+// deadline, but for calls that are under way, and by its context in any case.
+func TestQueueClosesInTime(t *testing.T) {
+	for fault, strike := range faultsOfClose {
+		t.Run(fault, func(t *testing.T) {
+			bubble(t, 2, func(t *testing.T, srv *zktest.Server, s ...*session.Session) {
+				ctx, cancel := context.WithCancel(t.Context()) // of calls that Close has not ended
+				full := open(t, s[0], &queue.Options{MaxItems: 1})
+				put(t, full, "1")
+				calls := make(chan error, 3)
+				go func() {
+					_, err := full.Put(ctx, []byte("2"))
+					calls <- err
+				}()
+				synctest.Wait()
+				empty, err := queue.New(s[0], "/queues/empty", nil)
+				ok(t, err)
+				for range 2 { // the second behind the first
+					go func() {
+						_, err := empty.Take(ctx)
+						calls <- err
+					}()
+					synctest.Wait()
+				}
+				strike(srv, s[0])
+				closesInTime(t, func() { _ = full.Close(t.Context()) })
+				closesInTime(t, func() { _ = empty.Close(t.Context()) })
+				pass(time.Second)
+				check.Equal(t, len(calls), 3, "calls that have ended")
+				cancel()
+				srv.Refuse(false)
+				for range 3 {
+					check.True(t, <-calls != nil, "a call that waits is successful")
+				}
+			})
+		})
+		t.Run("a call is under way/"+fault, func(t *testing.T) {
+			bubble(t, 1, func(t *testing.T, srv *zktest.Server, s ...*session.Session) {
+				q := open(t, s[0], nil)
+				put(t, q, "1")
+				srv.Delay(zktest.Match{Op: zktest.OpMulti, Session: s[0].ID()}, time.Hour)
+				putting, cancel := context.WithCancel(t.Context())
+				called := make(chan struct{})
+				go func() {
+					_, _ = q.Put(putting, []byte("2"))
+					close(called)
+				}()
+				synctest.Wait()
+				strike(srv, s[0])
+				ctx, stop := context.WithTimeout(t.Context(), mostOfClose)
+				defer stop()
+				closesInTime(t, func() { _ = q.Close(ctx) })
+				cancel()
+				<-called
+				srv.Refuse(false)
+			})
+		})
+	}
+}
