@@ -14,9 +14,9 @@ import (
 // This file is the protocol of putting items, as a pure function; its performer is in
 // put.go.
 //
-// All items of a call go into one bucket, in one transaction. The server refuses it if
-// the bucket is not as the filing believed: sealed, missing, or there already. The filing
-// then learns more, and tries again:
+// All items go in one transaction, into one bucket; delayed items go into the buckets of their
+// times. The server refuses it if a bucket is not as the filing believed: sealed, missing, or there
+// already. The filing then learns more, and tries again:
 //
 //	starting ► checking ► proceed ── no time yet ──► timing ───┐
 //	                      ▲  │  │ no count, or full ► counting ┤ no room ► queueing ► counting
@@ -33,6 +33,12 @@ import (
 // and that has kept the directory since. It belongs to the session of the count: older data may
 // have more items at the same version.
 
+// A bucket that does not seal the one before it could be made by a transaction that comes late:
+// others may have made it meanwhile, sealed it, emptied and deleted it. Later items would come
+// before theirs. So a seal is written to the directory of the items too, and the transaction checks
+// the version at which that was listed: no bucket was sealed since. If the bucket before it is
+// there, and sealed, the transaction also checks that it still is.
+
 // A filingPhase is the question whose answer a filing waits for. There is one at a time.
 type filingPhase int
 
@@ -42,16 +48,20 @@ const (
 	timing                      // timed: the time by the server's clock
 	counting                    // counted: how many items there are
 	queueing                    // room: items may be gone; the filing stands in line
-	finding                     // newest: the newest bucket of the priority
+	finding                     // newest, or assigned: the buckets that the items go into
 	basing                      // based: a directory is being made
 	putting                     // filed: the transaction is on its way
 )
 
-// A target is the bucket that a transaction puts items into.
+// A target is a bucket that a transaction puts items into.
 type target struct {
 	bucket bucket
 	fresh  bool // set if the transaction creates it
 	seals  bool // set if the transaction seals the bucket before it; implies fresh
+
+	// Of a fresh bucket of items that are not delayed, which seals no other:
+	seen   int32 // the version of the directory of the items when it was to be the newest
+	behind int32 // the version of the bucket before it; 0 if there was none
 }
 
 // A bound is an upper limit of the number of items, as of a version of the directory of
@@ -69,7 +79,6 @@ type bound struct {
 type knowledge struct {
 	target target // where the next items go; means something while known is set
 	known  bool
-	after  bucket // a bucket of delayed items that exists; zero if none is known
 	bound  bound
 }
 
@@ -94,9 +103,15 @@ type (
 	}
 	room   struct{} // answers awaitRoom
 	newest struct { // answers findNewest
-		bucket bucket // its number is -1 if there is none
-		full   bool   // whether it is to be sealed
-		err    error
+		bucket  bucket // its number is -1 if there is none
+		version int32  // of the bucket: not 0 if it is sealed
+		full    bool   // whether it is to be sealed
+		seen    int32  // the version of the directory of the items
+		err     error
+	}
+	assigned struct { // answers assign
+		to  []target // of each item
+		err error
 	}
 	filed struct { // answers transact
 		results []session.OpResult
@@ -105,15 +120,16 @@ type (
 	stop struct{} // commanded; shut too
 )
 
-func (file) filingInput()    {}
-func (replied) filingInput() {}
-func (timed) filingInput()   {}
-func (counted) filingInput() {}
-func (room) filingInput()    {}
-func (newest) filingInput()  {}
-func (filed) filingInput()   {}
-func (stop) filingInput()    {}
-func (shut) filingInput()    {}
+func (file) filingInput()     {}
+func (replied) filingInput()  {}
+func (timed) filingInput()    {}
+func (counted) filingInput()  {}
+func (room) filingInput()     {}
+func (newest) filingInput()   {}
+func (assigned) filingInput() {}
+func (filed) filingInput()    {}
+func (stop) filingInput()     {}
+func (shut) filingInput()     {}
 
 // A filingEffect asks the performer for one thing. Questions are answered by one input
 // each; forgo, learn and confirm are not.
@@ -122,16 +138,23 @@ func (shut) filingInput()    {}
 type filingEffect interface{ filingEffect() }
 
 type (
-	check      struct{}                  // whether the path is that of a queue
-	readClock  struct{}                  // read the server's clock, and find out when the call was
-	count      struct{}                  // count the items
-	awaitRoom  struct{}                  // answer when items may be gone
-	findNewest struct{}                  // look for the newest bucket of the priority
-	makeDir    struct{ ofItems bool }    // make the directory of the items, or the path, and what is above it
-	transact   struct{ plan filingPlan } // send the transaction
-	forgo      struct{}                  // stop waiting for the transaction under way; filed follows at once
-	learn      struct{ knowledge }       // report to the handle, for later calls
-	confirm    struct {                  // answer the caller, once: with the nodes that were created, none if the reply was lost
+	check      struct{} // whether the path is that of a queue
+	readClock  struct{} // read the server's clock, and find out when the call was
+	count      struct{} // count the items
+	awaitRoom  struct{} // answer when items may be gone
+	findNewest struct{} // look for the newest bucket of the priority
+	assign     struct { // choose the buckets of delayed items, as the handle knows them
+		due  []int64
+		anew bool // look for them
+	}
+	makeDir  struct{ ofItems bool }    // make the directory of the items, or the path, and what is above it
+	transact struct{ plan filingPlan } // send the transaction
+	forgo    struct{}                  // stop waiting for the transaction under way; filed follows at once
+	learn    struct {                  // report to the handle, for later calls
+		knowledge
+		went, next []target // where delayed items went, and where the next of their times go
+	}
+	confirm struct { // answer the caller, once: with the nodes that were created, none if the reply was lost
 		created []session.OpResult
 		err     error
 	}
@@ -142,6 +165,7 @@ func (readClock) filingEffect()  {}
 func (count) filingEffect()      {}
 func (awaitRoom) filingEffect()  {}
 func (findNewest) filingEffect() {}
+func (assign) filingEffect()     {}
 func (makeDir) filingEffect()    {}
 func (transact) filingEffect()   {}
 func (forgo) filingEffect()      {}
@@ -150,9 +174,9 @@ func (confirm) filingEffect()    {}
 
 // A filingPlan is the content of a transaction.
 type filingPlan struct {
-	target target
-	due    int64 // 0 if the items are not delayed
-	bound  bound // of the queue; not known if it has none
+	to    []target // of each delayed item, or one for all; none if the layout has no buckets
+	due   []int64  // of each delayed item
+	bound bound    // of the queue; not known if it has none
 }
 
 // A filing is the state of a call that puts items.
@@ -162,23 +186,24 @@ type filing struct {
 	items    int // how many
 	first    int // how many operations of the caller are done before, in the same transaction
 	priority int32
-	delay    int64 // in ms; 0 if the items are not delayed
-	flat     bool  // set if the layout has no buckets
-	most     int   // how many items the queue may have; 0 if it is not bounded
-	refuse   bool  // set if the call fails when there is no room, and does not wait
+	delays   []int64 // of each item, in ms; nil if the items are not delayed
+	size     int     // of a full bucket
+	flat     bool    // set if the layout has no buckets
+	most     int     // how many items the queue may have; 0 if it is not bounded
+	refuse   bool    // set if the call fails when there is no room, and does not wait
 
 	phase filingPhase
-	due   int64 // set by the server's clock, once, if the items are delayed; 0 before that
+	due   []int64  // when each delayed item is due; set by the server's clock, once
+	to    []target // of each delayed item; set by assigned, cleared when a transaction was refused because one is another
+	anew  bool     // set when to is cleared. While set, the buckets are looked for
 
 	// Set at the start. The target, which is that of the next transaction, is set anew when the
-	// newest bucket was found, or the time was read. Known is cleared when a transaction was
-	// refused because the target is another. The bound is set by each count, and cleared when a
-	// transaction was refused because the version is another.
+	// newest bucket was found. Known is cleared when a transaction was refused because the target
+	// is another. The bound is set by each count, and cleared when a transaction was refused
+	// because the version is another.
 	knowledge
 
-	sealed bucket // the newest bucket that a refusal has shown to be sealed
-	seals  bool   // set with sealed
-	ended  bool   // set with confirm
+	ended bool // set with confirm
 }
 
 // Ended implements [actors.Machine].
@@ -202,7 +227,6 @@ func (f filing) Step(in filingInput, out *actors.Effects[filingEffect, procedure
 	switch in := in.(type) {
 	case file:
 		s.knowledge = in.knowledge
-		s.known = s.known && s.delay == 0
 		if in.checked {
 			s.proceed()
 		} else {
@@ -218,9 +242,9 @@ func (f filing) Step(in filingInput, out *actors.Effects[filingEffect, procedure
 		}
 	case timed:
 		if s.goes(in.err, readClock{}) {
-			s.due = in.high + s.delay
-			to := delayed(s.priority, s.due)
-			s.target, s.known = target{bucket: to, fresh: to != s.after}, true
+			for _, delay := range s.delays {
+				s.due = append(s.due, in.high+delay)
+			}
 			s.proceed()
 		}
 	case counted:
@@ -231,13 +255,12 @@ func (f filing) Step(in filingInput, out *actors.Effects[filingEffect, procedure
 		}
 	case newest:
 		if s.goes(in.err, findNewest{}) {
-			s.target, s.known = target{bucket: in.bucket}, true
-			// A list may be older than the refusal that has shown the bucket to be
-			// sealed.
-			sealed := s.seals && s.sealed == in.bucket
-			if in.bucket.number < 0 || in.full || sealed {
-				s.target = target{bucket{priority: s.priority, number: in.bucket.number + 1}, true, in.full && !sealed}
-			}
+			s.target, s.known = in.target(), true
+			s.proceed()
+		}
+	case assigned:
+		if s.goes(in.err, assign{s.due, s.anew}) {
+			s.to = in.to
 			s.proceed()
 		}
 	case filed:
@@ -254,6 +277,18 @@ func (f filing) Step(in filingInput, out *actors.Effects[filingEffect, procedure
 		}
 	}
 	return s.filing
+}
+
+// target returns where the next items go.
+func (in newest) target() target {
+	next := bucket{priority: in.bucket.priority, number: in.bucket.number + 1}
+	switch {
+	case in.bucket.number < 0 || in.version > 0:
+		return target{bucket: next, fresh: true, seen: in.seen, behind: in.version}
+	case in.full:
+		return target{bucket: next, fresh: true, seals: true}
+	}
+	return target{bucket: in.bucket}
 }
 
 // ask asks a question, and waits for its answer in phase p.
@@ -290,14 +325,20 @@ func (s *filingTurn) proceed() {
 	switch {
 	case s.items > s.most && s.most > 0:
 		s.end(nil, ErrFull)
-	case s.delay > 0 && s.due == 0:
+	case len(s.delays) > 0 && len(s.due) == 0:
 		s.ask(timing, readClock{})
 	case s.most > 0 && (!s.bound.known || s.bound.count+s.items > s.most):
 		s.ask(counting, count{})
-	case !s.flat && !s.known:
+	case s.flat:
+		s.ask(putting, transact{filingPlan{bound: s.bound}})
+	case len(s.delays) > 0 && len(s.to) == 0:
+		s.ask(finding, assign{s.due, s.anew})
+	case len(s.delays) > 0:
+		s.ask(putting, transact{filingPlan{s.to, s.due, s.bound}})
+	case !s.known:
 		s.ask(finding, findNewest{})
 	default:
-		s.ask(putting, transact{filingPlan{s.target, s.due, s.bound}})
+		s.ask(putting, transact{filingPlan{to: []target{s.target}, bound: s.bound}})
 	}
 }
 
@@ -344,27 +385,28 @@ func (s *filingTurn) filed(results []session.OpResult, err error) {
 		s.proceed()
 	case s.flat && errors.Is(err, session.ErrNoNode):
 		s.ask(basing, makeDir{false})
+	// The bucket of a delayed item was deleted meanwhile.
+	case len(s.delays) > 0 && at >= placed && errors.Is(err, session.ErrNoNode):
+		s.assignAnew()
 	case s.flat || at >= placed || !client.IsAny(err, session.ErrNoNode, session.ErrBadVersion, session.ErrNodeExists):
 		s.fail(results, err)
 	// The bucket could not be created: the directory above it is missing.
-	case s.target.fresh && !s.target.seals && errors.Is(err, session.ErrNoNode):
+	case (len(s.delays) > 0 || s.target.fresh && !s.target.seals && s.target.behind == 0) && errors.Is(err, session.ErrNoNode):
 		s.ask(basing, makeDir{true})
-	// A bucket of delayed items is never sealed: a foreign client has written to it.
-	case s.delay > 0 && errors.Is(err, session.ErrBadVersion):
-		s.fail(results, err)
-	case s.delay > 0:
-		s.target.fresh = errors.Is(err, session.ErrNoNode) // it was deleted, or made, meanwhile
-		s.proceed()
+	// It was made meanwhile.
+	case len(s.delays) > 0:
+		s.assignAnew()
 	default:
-		if errors.Is(err, session.ErrBadVersion) {
-			s.sealed, s.seals = s.target.bucket, true
-			if s.target.seals {
-				s.sealed.number-- // the bucket before it, which was to be sealed, is sealed already
-			}
-		}
 		s.known = false
 		s.proceed()
 	}
+}
+
+// assignAnew looks for the buckets of delayed items after a refusal, which shows but one of those
+// that are not as the handle believed.
+func (s *filingTurn) assignAnew() {
+	s.to, s.anew = nil, true
+	s.proceed()
 }
 
 // fail ends the call with an error. Do not rely on the count of a bounded queue after an unknown
@@ -380,18 +422,23 @@ func (s *filingTurn) fail(results []session.OpResult, err error) {
 // the same bucket, or if that is full into the next one, which the next transaction
 // creates.
 func (s *filingTurn) placed(created []session.OpResult) {
-	next := knowledge{bound: s.bound}
+	next := learn{knowledge: knowledge{bound: s.bound}, went: s.to}
 	next.bound.version++
 	next.bound.count += s.items
-	if n := len(created); n > 0 && !s.flat && s.delay == 0 {
+	isFull := func(i int) bool { return i < len(created) && int(sequenceOf(created[i].Path)) >= s.size-1 }
+	for i, to := range s.to {
+		after := target{bucket: to.bucket}
+		if isFull(i) {
+			after = target{bucket: to.bucket.overflow(s.due[i]), fresh: true}
+		}
+		next.next = append(next.next, after)
+	}
+	if n := len(created); n > 0 && !s.flat && len(s.delays) == 0 {
 		next.target, next.known = target{bucket: s.target.bucket}, true
-		if sequenceOf(created[n-1].Path) >= bucketSize-1 {
+		if isFull(n - 1) {
 			next.target = target{bucket: bucket{priority: s.priority, number: s.target.bucket.number + 1}, fresh: true, seals: true}
 		}
 	}
-	if s.delay > 0 {
-		next.after = s.target.bucket
-	}
-	s.do(learn{next})
+	s.do(next)
 	s.end(created, nil)
 }

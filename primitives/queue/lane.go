@@ -1,6 +1,8 @@
 package queue
 
 import (
+	"cmp"
+	"slices"
 	"time"
 
 	"github.com/zkactors/zkactors/session"
@@ -16,11 +18,19 @@ const (
 
 // A lane has the transactions of a handle for one priority, or all if the queue is bounded. Side by
 // side, all but one would be refused whenever a bucket is full, and would be sent again: so the
-// transaction that makes a bucket is under way alone.
+// transaction that makes a bucket is under way alone. Delayed items have lanes of their own, as
+// their buckets are never sealed.
 type lane struct {
 	pool[*putCall]
 
-	of *base
+	of   *base
+	kind laneKind
+}
+
+// A laneKind is which calls are in a lane. It is zero if the queue is bounded.
+type laneKind struct {
+	priority int32
+	delayed  bool
 }
 
 // A putCall is a call that puts items.
@@ -35,21 +45,22 @@ type putCall struct {
 }
 
 // lane returns the lane of a priority.
-func (b *base) lane(priority int32) *lane {
+func (b *base) lane(priority int32, delayed bool) *lane {
+	kind := laneKind{priority, delayed}
 	if b.opts.MaxItems > 0 {
-		priority = 0
+		kind = laneKind{}
 	}
 	b.lanesMu.Lock()
 	defer b.lanesMu.Unlock()
 	if b.lanes == nil {
-		b.lanes = make(map[int32]*lane)
+		b.lanes = make(map[laneKind]*lane)
 	}
-	if b.lanes[priority] == nil {
-		l := &lane{of: b}
+	if b.lanes[kind] == nil {
+		l := &lane{of: b, kind: kind}
 		l.rule = l
-		b.lanes[priority] = l
+		b.lanes[kind] = l
 	}
-	return b.lanes[priority]
+	return b.lanes[kind]
 }
 
 // begin puts the items of a call when it is their turn.
@@ -59,7 +70,15 @@ func (l *lane) begin(c *putCall) (abandon func()) {
 }
 
 func (l *lane) isFree(waiting []*putCall, under int) bool {
-	return under == 0 || under < laneDepth && l.of.opts.MaxItems == 0 && l.of.isSettled(waiting[0].priority)
+	switch {
+	case under == 0:
+		return true
+	case under >= laneDepth || l.of.opts.MaxItems > 0:
+		return false
+	case l.kind.delayed:
+		return l.of.known(l.kind.priority).checked
+	}
+	return l.of.isSettled(waiting[0].priority)
 }
 
 func (l *lane) group(waiting []*putCall) (n int, begin func(func([]session.OpResult, error)) func()) {
@@ -70,16 +89,24 @@ func (l *lane) group(waiting []*putCall) (n int, begin func(func([]session.OpRes
 		items += len(waiting[n].items)
 		n++
 	}
-	p := l.of.producing(head.priority, head.delay)
-	p.called = head.called
+	p := l.of.producing(head.priority)
 	n = halve(n, func(n int) bool {
-		p.items = nil
-		for _, c := range waiting[:n] {
-			p.items = append(p.items, c.items...)
-		}
+		p.carry(waiting[:n])
 		return n == 1 || l.of.fitTogether(p) == nil
 	})
 	return n, p.begin
+}
+
+// carry has the producer put the items of the calls.
+func (p *producer) carry(calls []*putCall) {
+	p.items, p.delays = nil, nil
+	p.called = slices.MinFunc(calls, func(a, b *putCall) int { return cmp.Compare(a.called, b.called) }).called
+	for _, c := range calls {
+		p.items = append(p.items, c.items...)
+		if c.delay > 0 {
+			p.delays = append(p.delays, slices.Repeat([]int64{c.delay + millis(c.called-p.called)}, len(c.items))...)
+		}
+	}
 }
 
 // divide divides an answer. Calls that were refused together are tried one by one.

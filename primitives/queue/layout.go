@@ -32,8 +32,10 @@ import (
 //
 // Producers create items. The transaction checks that the bucket has version 0. A write to the
 // bucket seals it: the same transaction makes the next bucket, and its first item. So no item can
-// be put behind an item of a later bucket. Consumers delete a sealed bucket that is empty; the
-// server deletes an unsealed bucket that is empty, as a container.
+// be put behind an item of a later bucket. The seal is also written to the directory of the items:
+// a producer that makes a bucket without a seal, because it has found none to seal, checks its
+// version. Consumers delete a sealed bucket that is empty; the server deletes an unsealed bucket
+// that is empty, as a container.
 //
 // Delayed items stand in buckets named <priority>-after-<minute>, which are never sealed. The
 // minute, counted since 1970, is the minute in which they are due. When that bucket is full, they

@@ -337,7 +337,7 @@ func (l *Letters) purge(letters []Letter, answer func(error)) (n, first int, aba
 // redrive puts the first of the letters at the end of the queue.
 func (l *Letters) redrive(letters []Letter, answer func(error)) (n, first int, abandon func()) {
 	priority := letters[0].Priority
-	p := l.of.producing(priority, 0)
+	p := l.of.producing(priority)
 	p.mode = session.PersistentSequential
 	most := min(len(letters), maxBatch)
 	if p.filing.most > 0 {
@@ -354,7 +354,7 @@ func (l *Letters) redrive(letters []Letter, answer func(error)) (n, first int, a
 			p.first = append(p.first, l.ends(letter)...)
 			p.items = append(p.items, newItem{letter.ID, c.redriven(c.since).with(c.data)})
 		}
-		return n == 1 || l.of.session.Fits(append(p.ops(longestPlan()), l.of.receipts.Longest())...) == nil
+		return n == 1 || l.of.session.Fits(append(p.ops(p.longestPlan()), l.of.receipts.Longest())...) == nil
 	})
 	return n, first, p.begin(func(_ []session.OpResult, err error) { answer(err) })
 }
@@ -368,10 +368,10 @@ func (b *base) longestMoves(item newItem) [][]session.Op {
 	dead := &base{store: store{session: b.session, path: b.dead.path}, receipts: b.receipts}
 	item.data = record{Origin: b.path}.longest().with(item.data)
 	move := func(from, to *base) []session.Op {
-		p := to.producing(0, 0)
+		p := to.producing(0)
 		p.items = []newItem{item}
 		p.first = from.takeOps(longestPlace(item.id), 1)
-		return append(p.ops(longestPlan()), b.receipts.Longest())
+		return append(p.ops(p.longestPlan()), b.receipts.Longest())
 	}
 	return [][]session.Op{move(b, dead), dead.longestClaim(item), move(dead, b)}
 }

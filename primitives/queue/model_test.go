@@ -46,6 +46,7 @@ type scene struct {
 	empty     bool // not even the directories exist
 	undead    bool // there is no queue for dead letters
 	layout    Layout
+	small     bool // a bucket is full with two items
 	urgent    bool // each item is more urgent than the one before
 	effort    int  // how much more than others it takes; 0 for 1
 	faults    zkmodel.Faults
@@ -93,6 +94,9 @@ var scenes = []scene{
 	{name: "Take and Consume", callers: 3, takers: 2, takes: 2, consumers: 1, prefetch: 1, items: 3, leaves: 1, faults: zkmodel.Faults{Cuts: 2, Expires: 1}},
 	{name: "all calls of two handles", callers: 3, producers: 2, puts: 1, all: true, takers: 2, takes: 1, waits: true, consumers: 2, prefetch: 1, leaves: 2, effort: 2, faults: zkmodel.Faults{Cuts: 1, Kills: 1, Lates: 1}},
 	{name: "a busy server", producers: 1, puts: 1, consumers: 1, prefetch: 1, takers: 1, takes: 1, faults: zkmodel.Faults{Busy: 2}},
+	{name: "small buckets", producers: 2, puts: 3, takers: 1, takes: 4, small: true, faults: zkmodel.Faults{Reaps: 1, Cuts: 1}},
+	{name: "small buckets, late", producers: 3, puts: 2, takers: 1, takes: 3, small: true, leaves: 1, faults: zkmodel.Faults{Lates: 1, Reaps: 2}},
+	{name: "small buckets, calls of Put", callers: 2, producers: 4, puts: 2, all: true, takers: 2, takes: 2, small: true, faults: zkmodel.Faults{Expires: 1}},
 	{name: "a restore", producers: 2, puts: 2, takers: 1, takes: 2, items: 1, waits: true, faults: zkmodel.Faults{Restores: 1}},
 	{name: "a restore to nothing", producers: 2, puts: 2, empty: true, takers: 2, takes: 1, waits: true, leaves: 1, faults: zkmodel.Faults{Restores: 1, Expires: 1}},
 	{name: "a restore, and a bound", producers: 2, puts: 2, most: 2, items: 1, takers: 1, takes: 3, waits: true, effort: 2, faults: zkmodel.Faults{Restores: 1, Cuts: 1}},
@@ -251,6 +255,9 @@ func (w *model) handle(p *peer) *base {
 	}
 	b := newBaseOf(bent{p.at, &w.s.mutant}, modelQueue, o)
 	b.any = w.s.urgent
+	if w.s.small {
+		b.size = 2
+	}
 	b.receipts.newID = func() string {
 		p.ids++
 		return fmt.Sprintf("%036d", 1000*(p.n+1)+p.ids)
@@ -291,7 +298,7 @@ func (w *model) putOne(p *peer, n int) {
 			w.put[x] = told
 		}
 	}
-	p.abandon = p.base.lane(priority).begin(call)
+	p.abandon = p.base.lane(priority, false).begin(call)
 }
 
 func (w *model) takeOne(p *peer, _ int) {
@@ -578,6 +585,7 @@ func (w *model) Check() {
 	if w.s.most > 0 && live > w.s.most {
 		zkmodel.Violate("%d items, and at most %d are allowed", live, w.s.most)
 	}
+	w.checkSeals()
 	for _, claim := range w.Children(modelQueue + "/" + claimsDir) {
 		if !slices.ContainsFunc(w.Nodes(), func(n zkmodel.Node) bool { return strings.Contains(n.Path, "/"+znode.GUIDName(claim, "")) }) {
 			zkmodel.Violate("%s is claimed, and not there", claim)
@@ -610,6 +618,31 @@ func (w *model) Check() {
 	}
 	if quiet {
 		w.rest()
+	}
+}
+
+// checkSeals complains of a bucket that takes items, and is not the newest: they would come before
+// older ones.
+func (w *model) checkSeals() {
+	newest := bucket{number: -1}
+	var open []bucket
+	for _, n := range w.Nodes() {
+		dir, name := znode.Split(n.Path)
+		b, ok := parseBucket(name)
+		if dir != modelQueue+"/"+itemsDir || !ok || b.after || b.priority != 0 {
+			continue
+		}
+		if b.number > newest.number {
+			newest = b
+		}
+		if n.Version == 0 {
+			open = append(open, b)
+		}
+	}
+	for _, b := range open {
+		if b != newest {
+			zkmodel.Violate("%v takes items, and %v is newer", b, newest)
+		}
 	}
 }
 

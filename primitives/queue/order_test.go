@@ -219,3 +219,76 @@ func TestRequests(t *testing.T) {
 		c.Close()
 	})
 }
+
+// TestLatePut has the transaction that makes a bucket arrive when others have changed what is
+// there. No bucket may take items beside a newer one: they would come before older ones.
+func TestLatePut(t *testing.T) {
+	// One item is left in the first bucket, which is sealed, and has no successor.
+	sealed := func(t *testing.T, q *queue.Queue, srv *zktest.Server) *queue.Consumer {
+		_, err := q.PutAll(t.Context(), bytesOf(numbers(1000)))
+		ok(t, err)
+		put(t, q, "makes the second bucket")
+		c := consume(t, q, 1)
+		next(t, c)
+		drain(t, q)
+		srv.Reap()
+		return c
+	}
+	// The newest bucket is made, filled, sealed, emptied and deleted.
+	turns := func(t *testing.T, q *queue.Queue) {
+		_, err := q.PutAll(t.Context(), bytesOf(numbers(1000)))
+		ok(t, err)
+		put(t, q, "behind")
+		for range 1000 {
+			_, err := q.Take(t.Context())
+			ok(t, err)
+		}
+		_, err = q.Peek(t.Context())
+		ok(t, err)
+		pass(time.Second)
+	}
+	for name, meanwhile := range map[string]func(t *testing.T, q *queue.Queue, srv *zktest.Server) func(){
+		"the first bucket comes back": func(t *testing.T, q *queue.Queue, _ *zktest.Server) func() {
+			return func() { turns(t, q) }
+		},
+		"a later bucket comes back": func(t *testing.T, q *queue.Queue, srv *zktest.Server) func() {
+			c := sealed(t, q, srv)
+			return func() {
+				turns(t, q)
+				c.Close()
+				_, err := q.Take(t.Context())
+				ok(t, err)
+			}
+		},
+		"the bucket before it goes": func(t *testing.T, q *queue.Queue, srv *zktest.Server) func() {
+			c := sealed(t, q, srv)
+			return func() {
+				c.Close()
+				drain(t, q)
+				srv.Reap()
+				put(t, q, "behind")
+			}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, 2, func(t *testing.T, srv *zktest.Server, s ...*session.Session) {
+				late, others := open(t, s[0], nil), open(t, s[1], nil)
+				_, err := others.PutAfter(t.Context(), []byte("keeps the directory"), 24*time.Hour)
+				ok(t, err)
+				change := meanwhile(t, others, srv)
+				srv.Delay(zktest.Match{Op: zktest.OpMulti, Session: s[0].ID(), Path: at + "/items/*"}, 5*time.Second)
+				done := make(chan error, 1)
+				go func() {
+					_, err := late.Put(t.Context(), []byte("late"))
+					done <- err
+				}()
+				pass(time.Second)
+				change()
+				ok(t, <-done)
+				put(t, others, "by another")
+				put(t, late, "last")
+				equal(t, "taken", drain(t, others), []string{"behind", "late", "by another", "last"})
+			})
+		})
+	}
+}

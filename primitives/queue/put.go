@@ -1,6 +1,7 @@
 package queue
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -37,9 +38,8 @@ func (q *Queue) Put(ctx context.Context, data []byte) (id string, err error) {
 // difference.
 //
 // When the delay has passed, the item comes before all that are not delayed, or behind those that a
-// client has listed already. [Queue.Len] and [Options.MaxItems] count it at once. The layout must
-// be [Standard]. Items of one priority that are due in the same minute are listed together: they
-// should be fewer than 50,000.
+// client has listed already. Any number of items can be due in the same minute. [Queue.Len] and
+// [Options.MaxItems] count them at once. The layout must be [Standard].
 func (q *Queue) PutAfter(ctx context.Context, data []byte, delay time.Duration) (id string, err error) {
 	return q.putOne(ctx, data, 0, delay)
 }
@@ -48,6 +48,12 @@ func (q *Queue) PutAfter(ctx context.Context, data []byte, delay time.Duration) 
 // at the same time share transactions.
 func (q *Queue) PutAll(ctx context.Context, data [][]byte) (ids []string, err error) {
 	return q.put(ctx, data, 0, 0)
+}
+
+// PutAllAfter puts all items or none, as PutAfter puts one, with the same delay. They come one
+// behind the other.
+func (q *Queue) PutAllAfter(ctx context.Context, data [][]byte, delay time.Duration) (ids []string, err error) {
+	return q.put(ctx, data, 0, delay)
 }
 
 // Put puts an item behind all others with the same priority, or a lower number. It is [Queue.Put]
@@ -65,6 +71,11 @@ func (p *Priority) PutAfter(ctx context.Context, data []byte, priority int32, de
 // PutAll puts all items or none, with the same priority. It is [Queue.PutAll] otherwise.
 func (p *Priority) PutAll(ctx context.Context, data [][]byte, priority int32) (ids []string, err error) {
 	return p.put(ctx, data, priority, 0)
+}
+
+// PutAllAfter puts all items or none, with the same priority. It is [Queue.PutAllAfter] otherwise.
+func (p *Priority) PutAllAfter(ctx context.Context, data [][]byte, priority int32, delay time.Duration) (ids []string, err error) {
+	return p.put(ctx, data, priority, delay)
 }
 
 func (b *base) putOne(ctx context.Context, data []byte, priority int32, delay time.Duration) (string, error) {
@@ -88,13 +99,16 @@ func (b *base) put(ctx context.Context, data [][]byte, priority int32, delay tim
 		return nil, b.explain(fmt.Errorf("%w: Options.Layout: items of this layout cannot be delayed", session.ErrInvalidArgument))
 	}
 	delay = max(delay, 0) // a time that has passed
-	p := b.producing(priority, millis(delay))
+	p := b.producing(priority)
 	for i, d := range data {
 		if d == nil {
 			return nil, b.explain(fmt.Errorf("%w: data of item %d is nil", session.ErrInvalidArgument, i))
 		}
 		p.items = append(p.items, b.newItem(d))
 		ids = append(ids, p.items[i].id)
+		if delay > 0 {
+			p.delays = append(p.delays, millis(delay))
+		}
 		if err := b.fits(p.items[i]); err != nil {
 			return nil, b.explain(fmt.Errorf("data of item %d: %w", i, err))
 		}
@@ -108,10 +122,7 @@ func (b *base) put(ctx context.Context, data [][]byte, priority int32, delay tim
 			created = results
 			done(err)
 		}
-		if delay > 0 && b.opts.MaxItems == 0 { // its bucket is never full
-			return p.begin(answer)
-		}
-		return b.lane(priority).begin(&putCall{sharing: sharing{answer: answer}, priority: priority, delay: p.filing.delay, called: p.called, items: p.items})
+		return b.lane(priority, delay > 0).begin(&putCall{sharing: sharing{answer: answer}, priority: priority, delay: millis(delay), called: p.called, items: p.items})
 	})
 	if b.layout.flat() {
 		clear(ids)
@@ -125,24 +136,34 @@ func (b *base) put(ctx context.Context, data [][]byte, priority int32, delay tim
 	return ids, b.explain(err)
 }
 
-// longestPlan returns a plan whose operations are as long as those of any other.
-func longestPlan() filingPlan {
-	return filingPlan{target{bucket{math.MaxInt32, math.MaxInt32, true, 59, math.MaxInt32}, true, true}, math.MaxInt64, bound{known: true}}
+// longestPlan returns a plan whose operations are as long as those of any other for the items.
+// Items with different delays go into different buckets.
+func (p *producer) longestPlan() filingPlan {
+	longest := target{bucket: bucket{math.MaxInt32, math.MaxInt32, true, 59, math.MaxInt32}, fresh: true, seals: len(p.delays) == 0}
+	plan := filingPlan{bound: bound{known: true}}
+	for i := range p.items {
+		if i > 0 && len(p.delays) > 0 && p.delays[i] != p.delays[i-1] {
+			longest.bucket.part--
+		}
+		plan.to, plan.due = append(plan.to, longest), append(plan.due, math.MaxInt64)
+	}
+	return plan
 }
 
 // A capacity is the number of bytes of data that fit into the requests for items, at least.
 type capacity struct {
-	put   int // of the items of one transaction that puts them, and for each but the first:
-	item  int // what it takes beside its data
-	claim int // of an item that is claimed, or moved
+	put    int // of the items of one transaction that puts them, and for each but the first:
+	item   int // what it takes beside its data
+	bucket int // what a bucket of delayed items takes beside them
+	claim  int // of an item that is claimed, or moved
 }
 
 // measure returns the capacity of the longest requests.
 func (b *base) measure() capacity {
-	p := b.producing(0, 0)
+	p := b.producing(0)
 	put := func(items ...newItem) int {
 		p.items = items
-		return b.session.Room(append(p.ops(longestPlan()), b.receipts.Longest())...)
+		return b.session.Room(append(p.ops(p.longestPlan()), b.receipts.Longest())...)
 	}
 	item := newItem{id: b.receipts.newID()}
 	c := capacity{put: put(item)}
@@ -151,6 +172,10 @@ func (b *base) measure() capacity {
 	for _, ops := range b.longestMoves(item) {
 		c.claim = min(c.claim, b.session.Room(ops...))
 	}
+	p.delays = []int64{1, 1}
+	together := put(item, item)
+	p.delays = []int64{1, 2}
+	c.bucket = together - put(item, item)
 	return c
 }
 
@@ -158,13 +183,16 @@ func (b *base) measure() capacity {
 func (b *base) fitTogether(p *producer) error {
 	c := b.capacity()
 	bytes := (len(p.items) - 1) * c.item
-	for _, item := range p.items {
+	for i, item := range p.items {
 		bytes += len(item.data)
+		if i > 0 && len(p.delays) > 0 && p.delays[i] != p.delays[i-1] {
+			bytes += c.bucket
+		}
 	}
 	if bytes <= c.put {
 		return nil
 	}
-	return b.session.Fits(append(p.ops(longestPlan()), b.receipts.Longest())...)
+	return b.session.Fits(append(p.ops(p.longestPlan()), b.receipts.Longest())...)
 }
 
 // fits reports why an item could not be claimed, or moved to the dead letters.
@@ -211,8 +239,9 @@ type producer struct {
 	filing   filing       // as it begins
 	first    []session.Op // done in the same transaction
 	items    []newItem
+	delays   []int64 // of each item, in ms; nil if they are not delayed
 	mode     session.CreateMode
-	called   time.Duration // the age of the session when the delay began
+	called   time.Duration // the age of the session when the delays began
 	answer   func(created []session.OpResult, err error)
 
 	pauses owned.Set
@@ -227,13 +256,13 @@ func millis(delay time.Duration) int64 {
 }
 
 // producing returns a producer without items.
-func (b *base) producing(priority int32, delay int64) *producer {
+func (b *base) producing(priority int32) *producer {
 	p := &producer{into: &b.store, receipts: b.receipts, requests: b.session.Async(0), mode: session.PersistentSequential, called: b.session.Age()}
 	if b.opts.Ephemeral {
 		p.mode = session.EphemeralSequential
 	}
 	p.filing = filing{
-		priority: priority, delay: delay, flat: b.layout.flat(),
+		priority: priority, flat: b.layout.flat(),
 		most: b.opts.MaxItems, refuse: b.opts.RefuseWhenFull,
 	}
 	return p
@@ -244,7 +273,8 @@ func (b *base) producing(priority int32, delay int64) *producer {
 func (p *producer) begin(answer func([]session.OpResult, error)) (abandon func()) {
 	p.answer = answer
 	p.pauses.Clock = p.into.session
-	p.filing.items, p.filing.first = len(p.items), len(p.first)
+	p.filing.items, p.filing.first, p.filing.delays = len(p.items), len(p.first), p.delays
+	p.filing.size = cmp.Or(p.into.size, bucketSize)
 	m := procedure.Run(p.filing, p.perform, filingInput(p.into.known(p.filing.priority)))
 	return func() { m.Tell(stop{}) }
 }
@@ -284,6 +314,12 @@ func (p *producer) perform(e filingEffect, tell func(filingInput)) {
 		p.receipts.tellClosed(p.waiter, func() { tell(shut{}) })
 	case findNewest:
 		p.find(slowly)
+	case assign:
+		if e.anew {
+			p.assignAnew(e.due, slowly)
+		} else {
+			tell(assigned{to: p.into.assign(p.filing.priority, e.due)})
+		}
 	case makeDir:
 		p.makeDir(e.ofItems, func(err error) { slowly(err, replied{err}) })
 	case transact:
@@ -361,25 +397,32 @@ func (p *producer) find(answer func(error, filingInput)) {
 			answer(err, newest{err: err})
 			return
 		}
-		p.requests.Children(dir, func(names []string, _ *session.Stat, err error) {
+		p.requests.Children(dir, func(names []string, stat *session.Stat, err error) {
 			err = client.Without(err, session.ErrNoNode)
-			found := bucket{priority: p.filing.priority, number: -1}
+			found := newest{bucket: bucket{priority: p.filing.priority, number: -1}}
 			for _, name := range names {
 				b, ok := parseBucket(name)
 				switch {
 				case !ok:
 					err = foreign(dir, name)
-				case b.priority == found.priority && !b.after && b.number > found.number:
-					found = b
+				case b.priority == found.bucket.priority && !b.after && b.number > found.bucket.number:
+					found.bucket = b
 				}
 			}
-			if err != nil || found.number < 0 {
-				answer(err, newest{bucket: found, err: err})
+			if stat != nil {
+				found.seen = stat.Version
+			}
+			if err != nil || found.bucket.number < 0 {
+				found.err = err
+				answer(err, found)
 				return
 			}
-			p.requests.Exists(p.into.bucket(found), func(stat *session.Stat, err error) {
-				err = client.Without(err, session.ErrNoNode)
-				answer(err, newest{found, stat != nil && stat.NumChildren >= bucketSize, err})
+			p.requests.Exists(p.into.bucket(found.bucket), func(stat *session.Stat, err error) {
+				found.err = client.Without(err, session.ErrNoNode)
+				if stat != nil {
+					found.version, found.full = stat.Version, p.into.isFull(stat.NumChildren)
+				}
+				answer(found.err, found)
 			})
 		})
 	})
@@ -391,24 +434,46 @@ func (p *producer) ops(plan filingPlan) (ops []session.Op) {
 		ops = append(ops, session.SetOp(p.receipts.Dir, nil, plan.bound.version))
 	}
 	ops = append(ops, p.first...)
-	to := plan.target
-	dir := p.into.bucket(to.bucket)
-	if to.seals {
-		ops = append(ops, session.SetOp(p.into.bucket(bucket{priority: to.bucket.priority, number: to.bucket.number - 1}), nil, 0))
+	made := make(map[bucket]bool)
+	for _, to := range plan.to {
+		if !made[to.bucket] {
+			made[to.bucket] = true
+			ops = append(ops, p.bucketOps(to)...)
+		}
 	}
-	switch {
-	case p.filing.flat:
-	case to.fresh:
-		ops = append(ops, session.CreateOp(dir, nil, session.Container))
-	default:
-		ops = append(ops, session.CheckOp(dir, 0))
-	}
-	for _, item := range p.items {
+	for i, item := range p.items {
 		path := znode.Join(p.into.path, p.into.layout.prefix())
-		if !p.filing.flat {
-			path = znode.Join(dir, itemName(item.id, plan.due))
+		if len(plan.to) > 0 {
+			due := int64(0)
+			if len(plan.due) > 0 {
+				due = plan.due[i]
+			}
+			path = znode.Join(p.into.bucket(plan.to[i%len(plan.to)].bucket), itemName(item.id, due))
 		}
 		ops = append(ops, session.CreateOp(path, item.data, p.mode))
 	}
 	return ops
+}
+
+// bucketOps returns the operations on a bucket before items are put into it.
+func (p *producer) bucketOps(to target) (ops []session.Op) {
+	dir, all := p.into.bucket(to.bucket), p.into.dir(itemsDir)
+	if !to.fresh {
+		if to.bucket.after {
+			return nil // its items show whether it is there
+		}
+		return []session.Op{session.CheckOp(dir, 0)}
+	}
+	before := to.bucket
+	before.number--
+	switch {
+	case to.seals:
+		ops = append(ops, session.SetOp(all, nil, session.AnyVersion), session.SetOp(p.into.bucket(before), nil, 0))
+	case to.bucket.after:
+	case to.behind > 0:
+		ops = append(ops, session.CheckOp(all, to.seen), session.CheckOp(p.into.bucket(before), to.behind))
+	default:
+		ops = append(ops, session.CheckOp(all, to.seen))
+	}
+	return append(ops, session.CreateOp(dir, nil, session.Container))
 }

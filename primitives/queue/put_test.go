@@ -24,14 +24,14 @@ func TestCapacity(t *testing.T) {
 		}
 		for n := 1; n <= 5; n++ {
 			t.Run(fmt.Sprint(layout, n), func(t *testing.T) {
-				p := b.producing(0, 0)
+				p := b.producing(0)
 				fit := 0 // bytes
 				for bytes := 0; bytes < limit; bytes += hasten.Sized(1, 5) {
 					p.items = nil
 					for i := range n {
 						p.items = append(p.items, newItem{id: b.receipts.newID(), data: make([]byte, (bytes+i)/n)})
 					}
-					exact := b.session.Fits(append(p.ops(longestPlan()), b.receipts.Longest())...)
+					exact := b.session.Fits(append(p.ops(p.longestPlan()), b.receipts.Longest())...)
 					if err := b.fitTogether(p); (err == nil) != (exact == nil) {
 						t.Fatalf("%d bytes: %v, want %v", bytes, err, exact)
 					}

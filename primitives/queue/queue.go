@@ -34,7 +34,7 @@ type base struct {
 	capacity func() capacity // measured by the first call
 
 	lanesMu sync.Mutex
-	lanes   map[int32]*lane // of the priorities that were put
+	lanes   map[laneKind]*lane
 }
 
 // New returns the queue at path. It does no I/O: the path need not exist.

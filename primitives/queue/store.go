@@ -1,6 +1,7 @@
 package queue
 
 import (
+	"cmp"
 	"slices"
 	"sync"
 
@@ -16,13 +17,16 @@ type store struct {
 	path    string
 	layout  Layout
 	any     bool // whether there may be other priorities than 0
+	size    int  // of a full bucket; bucketSize if it is 0
 
 	mu      sync.Mutex
-	tails   map[int32]target // where the next item of each priority goes, as far as is known
-	after   bucket           // of delayed items that was written to last; zero if none was
-	bound   bound            // of [Options.MaxItems], as far as is known
-	checked bool             // set when the path was seen to be that of a queue
+	tails   map[int32]target  // where the next item of each priority goes, as far as is known
+	delayed map[bucket]target // where the next item of each minute or second goes, by its first bucket, as far as is known
+	bound   bound             // of [Options.MaxItems], as far as is known
+	checked bool              // set when the path was seen to be that of a queue
 }
+
+func (st *store) isFull(items int32) bool { return int(items) >= cmp.Or(st.size, bucketSize) }
 
 func (st *store) dir(name string) string { return znode.Join(st.path, name) }
 
@@ -43,15 +47,15 @@ func (st *store) known(priority int32) file {
 	st.mu.Lock()
 	defer st.mu.Unlock()
 	to, ok := st.tails[priority]
-	return file{st.checked, knowledge{to, ok, st.after, st.bound}}
+	return file{st.checked, knowledge{to, ok, st.bound}}
 }
 
 func (st *store) learn(l learn) {
 	st.mu.Lock()
 	defer st.mu.Unlock()
 	st.bound = l.bound
-	if l.after.after {
-		st.after = l.after
+	for i, went := range l.went {
+		st.learnDelayed(went.bucket, l.next[i])
 	}
 	if !l.known {
 		return

@@ -1,0 +1,118 @@
+package queue
+
+import (
+	"slices"
+
+	"github.com/zkactors/zkactors/internal/client"
+	"github.com/zkactors/zkactors/session"
+)
+
+// manyTimes is the number of minutes and seconds of which a handle knows where their items go.
+const manyTimes = 4096
+
+// first returns the bucket by which the handle knows where the items of its minute, or second, go.
+func (b bucket) first() bucket {
+	b.part = min(b.part, 1)
+	return b
+}
+
+// learnDelayed notes where the next items go that are due at the time of a bucket: into the bucket
+// of another time if that is full. The caller has locked mu.
+func (st *store) learnDelayed(of bucket, next target) {
+	if st.delayed == nil || len(st.delayed) >= manyTimes {
+		st.delayed = make(map[bucket]target) // what is forgotten is found again
+	}
+	st.delayed[of.first()] = next
+}
+
+// assign returns the buckets of items that are due at the times. The buckets of which nothing is
+// known are assumed not to exist.
+func (st *store) assign(priority int32, due []int64) []target {
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	to := make([]target, len(due))
+	for i, ms := range due {
+		b := delayed(priority, ms)
+		known, ok := st.delayed[b]
+		if ok && known.bucket.part > 0 { // the bucket of the minute is full
+			b = b.overflow(ms)
+			known, ok = st.delayed[b]
+		}
+		if to[i] = known; !ok {
+			to[i] = target{bucket: b, fresh: true}
+		}
+	}
+	return to
+}
+
+// assignAnew finds out which buckets of the times exist, and which are full.
+func (p *producer) assignAnew(due []int64, answer func(error, filingInput)) {
+	end := func(err error) { answer(err, assigned{p.into.assign(p.filing.priority, due), err}) }
+	minutes := firsts(due, func(ms int64) bucket { return delayed(p.filing.priority, ms) })
+	p.measure(minutes, func(full map[bucket]bool, err error) {
+		late := slices.DeleteFunc(slices.Clone(due), func(ms int64) bool { return !full[delayed(p.filing.priority, ms)] })
+		if err != nil || len(late) == 0 {
+			end(err)
+			return
+		}
+		p.requests.Children(p.into.dir(itemsDir), func(names []string, _ *session.Stat, err error) {
+			if err = client.Without(err, session.ErrNoNode); err != nil {
+				end(err)
+				return
+			}
+			newest := make(map[bucket]bucket) // of each second
+			for _, name := range names {
+				if b, ok := parseBucket(name); ok && b.part > newest[b.first()].part {
+					newest[b.first()] = b
+				}
+			}
+			seconds := firsts(late, func(ms int64) bucket {
+				first := delayed(p.filing.priority, ms).overflow(ms)
+				if b, ok := newest[first]; ok {
+					return b
+				}
+				return first
+			})
+			p.measure(seconds, func(_ map[bucket]bool, err error) { end(err) })
+		})
+	})
+}
+
+// firsts returns the buckets of the times, each once.
+func firsts(due []int64, of func(ms int64) bucket) (all []bucket) {
+	seen := make(map[bucket]bool)
+	for _, ms := range due {
+		if b := of(ms); !seen[b] {
+			seen[b] = true
+			all = append(all, b)
+		}
+	}
+	return all
+}
+
+// measure has the handle learn which of the buckets exist, and returns which are full.
+func (p *producer) measure(buckets []bucket, answer func(full map[bucket]bool, err error)) {
+	full := make(map[bucket]bool)
+	left := len(buckets)
+	var failed error
+	for _, b := range buckets {
+		p.requests.Exists(p.into.bucket(b), func(stat *session.Stat, err error) {
+			next := target{bucket: b}
+			switch {
+			case client.Without(err, session.ErrNoNode) != nil:
+				failed = err
+			case stat == nil:
+				next.fresh = true
+			case p.into.isFull(stat.NumChildren):
+				full[b] = true
+				next = target{bucket: b.overflow(b.begins()), fresh: true}
+			}
+			p.into.mu.Lock()
+			p.into.learnDelayed(b, next)
+			p.into.mu.Unlock()
+			if left--; left == 0 {
+				answer(full, failed)
+			}
+		})
+	}
+}
