@@ -143,6 +143,7 @@ func (h *holder) others(ctx context.Context) map[string]error {
 		"Gate.Lift":             h.gate.Lift(ctx),
 		"Value.Get":             err,
 		"Queue.TryTake":         second(h.queue.TryTake(ctx)),
+		"Queue.TakeN":           second(h.queue.TakeN(ctx, 2)),
 		"Queue.Len":             second(h.queue.Len(ctx)),
 		"Queue.Peek":            second(h.queue.Peek(ctx)),
 		"Queue.Close":           h.queue.Close(ctx),

@@ -271,6 +271,7 @@ func methods(t *testing.T, s *session.Session) (all []attempt) {
 	add("Priority.PutAll", func() error { return with(pq.PutAll(none, [][]byte{nil}, 1)) })
 	add("Queue.Take", func() error { return with(q.Take(none)) })
 	add("Queue.TryTake", func() error { return with(q.TryTake(none)) })
+	add("Queue.TakeN", func() error { return with(q.TakeN(none, 1)) })
 	add("Queue.Peek", func() error { return with(q.Peek(none)) })
 	add("Queue.Len", func() error { return with(q.Len(none)) })
 	add("Queue.Run", func() error { return q.Run(none, 1, func(context.Context, queue.Item) error { return nil }) })

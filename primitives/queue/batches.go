@@ -2,7 +2,7 @@ package queue
 
 import (
 	"errors"
-	"slices"
+	"strings"
 
 	"github.com/zkactors/zkactors/session"
 )
@@ -29,13 +29,15 @@ type removal struct {
 	sharing
 
 	epoch int // the session in which it is to be done; 0 if the next will do as well
+	items int // how many it takes
+	claim int // the first operation that creates a claim; -1 if there is none
 	ops   []session.Op
 }
 
 // begin does the operations, with the operations of others of the same epoch. See
 // [once.Writer.Begin].
-func (b *batches) begin(epoch int, ops []session.Op, answer func([]session.OpResult, error)) (linger, leave func()) {
-	r := &removal{sharing{answer: answer}, epoch, ops}
+func (b *batches) begin(epoch int, r *removal, answer func([]session.OpResult, error)) (linger, leave func()) {
+	r.answer, r.epoch = answer, epoch
 	leave = b.pool.begin(r)
 	return func() { b.linger(r) }, leave
 }
@@ -44,9 +46,12 @@ func (b *batches) isFree(_ []*removal, under int) bool { return under < batchDep
 
 func (b *batches) group(waiting []*removal) (n int, begin func(func([]session.OpResult, error)) func()) {
 	var ops []session.Op
-	epoch, most := waiting[0].epoch, min(len(waiting), max(b.size, 1))
-	if i := slices.IndexFunc(waiting[:most], func(r *removal) bool { return r.epoch != epoch }); i > 0 {
-		most = i
+	epoch, most, items := waiting[0].epoch, 0, 0
+	for _, r := range waiting {
+		if items += r.items; most > 0 && (items > b.size || r.epoch != epoch) {
+			break
+		}
+		most++
 	}
 	n = halve(most, func(n int) bool {
 		ops = nil
@@ -56,6 +61,11 @@ func (b *batches) group(waiting []*removal) (n int, begin func(func([]session.Op
 		return n == 1 || b.of.fitBeside(ops)
 	})
 	return n, func(answer func([]session.OpResult, error)) func() { return b.of.receipts.Begin(epoch, ops, answer) }
+}
+
+// isClaim reports whether an operation is for a claim.
+func (st *store) isClaim(op session.Op) bool {
+	return strings.HasPrefix(op.Path(), st.dir(claimsDir)+"/")
 }
 
 // divide divides an answer. If there is no directory for a claim, every taker that creates one is
@@ -78,14 +88,14 @@ func (b *batches) divide(calls []*removal, results []session.OpResult, err error
 			own.results = results[begins:ends]
 		}
 		own.again = tooLarge || isRefusal && (no.index < begins || no.index >= ends)
-		unclaimable = unclaimable || isRefusal && no.index == begins && len(c.ops) > 1 && errors.Is(err, session.ErrNoNode)
+		unclaimable = unclaimable || isRefusal && !own.again && errors.Is(err, session.ErrNoNode) && b.of.isClaim(c.ops[no.index-begins])
 		parts = append(parts, own)
 		begins = ends
 	}
 	for i, c := range calls {
-		if unclaimable && parts[i].again && len(c.ops) > 1 && !c.leaves {
+		if unclaimable && parts[i].again && c.claim >= 0 && !c.leaves {
 			parts[i] = share{results: make([]session.OpResult, len(c.ops)), err: err}
-			parts[i].results[0].Err = err
+			parts[i].results[c.claim].Err = err
 		}
 	}
 	return parts

@@ -20,8 +20,9 @@
 // Items come in the order in which they were put; in a [Priority], within one priority. A more
 // urgent item overtakes items that are claimed and not delivered. A consumer delivers an item that
 // it has rejected before later ones that it has not claimed. Other clients first use up their lists
-// of about a thousand items. Competing consumers begin at different items, among the next two
-// thousand of one priority: each delivers from there in order, and then the items before.
+// of about a thousand items. Competing consumers, and processes that take, begin at different
+// items, among the next two thousand of one priority: each goes on from there in order, and then
+// with the items before.
 //
 // # Not guaranteed
 //

@@ -260,7 +260,7 @@ const (
 	Standard Layout = iota
 
 	// Published is the layout of ZooKeeper's published recipe: queue-<sequence> under the path.
-	// Like the two layouts that follow, it is for Put, PutAll, Take, TryTake, Len and Peek.
+	// Like the two layouts that follow, it is for Put, PutAll, Take, TakeN, TryTake, Len and Peek.
 	Published
 
 	// Curator is the layout of Curator's SimpleDistributedQueue, and of ZooKeeper's own recipe:

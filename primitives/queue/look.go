@@ -22,10 +22,12 @@ import (
 // A view is the result of listing a queue.
 type view struct {
 	places []place             // in order: of the first buckets that have items
-	later  []place             // items that are not due yet, of the listed buckets
 	left   []place             // items that were left out because they are claimed
 	due    time.Duration       // the age of the session at which the next item that is not due may be; 0 if there is none
+	brief  bool                // set if an item that is put now may be due soon, in a bucket that was listed
 	seen   map[string]children // of each directory in which items come and go
+	names  []string            // of the buckets
+	empty  []string            // the followed directories of items before the first place
 }
 
 // children shows whether a directory has the same children as before: each creation sets the Pzxid,
@@ -49,14 +51,21 @@ type looking struct {
 	receipts *receipts // from which the server's clock is known
 	epoch    int
 	requests client.Async
-	want     int // how many items are enough; all also wants items that are not due
-	claims   bool
+	want     int       // how many items are enough; all also wants items that are not due
+	due      bool      // set if only delayed items are wanted that are due
+	claims   bool      // set if claimed items are left out
+	followed *followed // knows directories, and follows empty ones; nil if there is none
 	answer   func(view, error)
-	view     view
-	claimed  map[string]bool // the IDs of items that are claimed
-	buckets  []bucket        // that are not listed yet
-	held     []place         // items behind those of the next bucket, perhaps
-	now      int64           // by the server's clock, in ms; 0 if it was not needed
+
+	view    view
+	claimed map[string]bool // the IDs of items that are claimed
+	buckets []bucket        // that are not listed yet
+	held    []place         // items behind those of the next bucket, perhaps
+	now     int64           // by the server's clock, in ms; 0 if it was not needed
+	newest  int64           // the newest time that the server has given to a directory
+	known   bool            // set when a directory was perhaps not listed because it is followed
+	asked   bool            // set when a directory was listed. While set, all that the server knew before is in what is followed
+	again   bool            // set when what is followed has changed meanwhile
 }
 
 // all wants every item, whether or not it is due.
@@ -64,10 +73,25 @@ const all = math.MaxInt
 
 // look lists as many items as are wanted, or a few more. With claims it leaves out claimed items.
 func (st *store) look(rs *receipts, epoch, want int, claims bool, answer func(view, error)) {
-	l := &looking{
-		at: st, receipts: rs, epoch: epoch, requests: st.session.Async(epoch), want: want, claims: claims, answer: answer,
-		view: view{seen: make(map[string]children)},
-	}
+	st.looking(rs, epoch, answer, looking{want: want, claims: claims})
+}
+
+// lookFollowing is look, and lists only what may have changed since the last time.
+func (st *store) lookFollowing(f *followed, rs *receipts, epoch, want int, claims bool, answer func(view, error)) {
+	st.looking(rs, epoch, answer, looking{want: want, claims: claims, followed: f})
+}
+
+// lookDue lists the delayed items that are due and not claimed. If there are none this takes a
+// request, and one for each bucket that may have such items: in most queues there is none, or one.
+// It does not list other items, whatever their priority is.
+func (st *store) lookDue(rs *receipts, epoch int, answer func(view, error)) {
+	st.looking(rs, epoch, answer, looking{want: all, due: true})
+}
+
+func (st *store) looking(rs *receipts, epoch int, answer func(view, error), how looking) {
+	l := &how
+	l.at, l.receipts, l.epoch, l.requests, l.answer = st, rs, epoch, st.session.Async(epoch), answer
+	l.view.seen = make(map[string]children)
 	switch {
 	case st.layout.flat():
 		l.list(st.path, l.flat)
@@ -90,9 +114,17 @@ func (st *store) look(rs *receipts, epoch, want int, claims bool, answer func(vi
 // list lists a directory. A missing directory has no nodes.
 func (l *looking) list(dir string, next func(names []string)) {
 	l.requests.Children(dir, func(names []string, stat *session.Stat, err error) {
+		l.asked = true
+		l.listed(dir, next)(names, stat, err)
+	})
+}
+
+func (l *looking) listed(dir string, next func(names []string)) func([]string, *session.Stat, error) {
+	return func(names []string, stat *session.Stat, err error) {
 		switch {
 		case err == nil:
 			l.view.seen[dir] = childrenOf(stat)
+			l.newest = max(l.newest, stat.Ctime, stat.Mtime)
 		case errors.Is(err, session.ErrNoNode):
 			l.view.seen[dir] = children{}
 		default:
@@ -100,6 +132,31 @@ func (l *looking) list(dir string, next func(names []string)) {
 			return
 		}
 		next(names)
+	}
+}
+
+// follow is list, of a directory that is followed from then on, or is followed already.
+func (l *looking) follow(dir string, next func(names []string)) {
+	if l.followed == nil {
+		l.list(dir, next)
+		return
+	}
+	if names, c, ok := l.followed.get(dir); ok {
+		l.known, l.view.seen[dir] = true, c
+		next(names)
+		return
+	}
+	l.followed.follow(l.requests, dir, func(names []string, stat *session.Stat, err error) {
+		if ending(err) {
+			l.list(dir, next) // as if nothing were followed
+			return
+		}
+		if err == nil {
+			l.known = true // perhaps by a reading for another handle of the session
+		} else {
+			l.asked = true // a missing directory is always looked up
+		}
+		l.listed(dir, next)(names, stat, err)
 	})
 }
 
@@ -124,22 +181,28 @@ func kazooPriority(name string) int {
 }
 
 func (l *looking) begin() {
-	items := func() { l.list(l.at.dir(itemsDir), l.sorted) }
+	items := func() { l.follow(l.at.dir(itemsDir), l.sorted) }
 	if !l.claims {
 		items()
 		return
 	}
+	l.listClaims(items)
+}
+
+// listClaims lists the claims.
+func (l *looking) listClaims(next func()) {
 	l.list(l.at.dir(claimsDir), func(names []string) {
 		l.claimed = make(map[string]bool, len(names))
 		for _, name := range names {
 			l.claimed[name] = true
 		}
-		items()
+		next()
 	})
 }
 
 func (l *looking) sorted(names []string) {
 	timed := false
+	l.buckets, l.view.names, l.view.empty = nil, names, nil
 	for _, name := range names {
 		b, ok := parseBucket(name)
 		if !ok || b.priority != 0 && !l.at.any {
@@ -147,19 +210,25 @@ func (l *looking) sorted(names []string) {
 			return
 		}
 		timed = timed || b.after
-		l.buckets = append(l.buckets, b)
+		if b.after || !l.due {
+			l.buckets = append(l.buckets, b)
+		}
 	}
 	slices.SortFunc(l.buckets, bucket.compare)
-	if !timed || l.want == all {
+	if !timed || l.want == all && !l.due {
 		l.next()
 		return
 	}
 	l.receipts.now(l.epoch, func(low, _ int64, err error) {
-		if err != nil {
+		switch {
+		case err == nil:
+			l.now = low
+		case session.Passing(err) || session.InDoubt(err) || client.Over(err):
 			l.answer(view{}, err)
 			return
+		default: // the client may not write
+			l.now = max(l.newest, l.at.session.Deadline(0).UnixMilli())
 		}
-		l.now = low
 		l.next()
 	})
 }
@@ -168,43 +237,153 @@ func (l *looking) sorted(names []string) {
 func (l *looking) next() {
 	l.release()
 	if len(l.buckets) == 0 || len(l.view.places) >= l.want {
-		if len(l.view.left) == 0 {
-			delete(l.view.seen, l.at.dir(claimsDir)) // nothing can be given back
-		}
-		l.answer(l.view, nil)
+		l.done()
 		return
 	}
 	b := l.buckets[0]
 	l.buckets = l.buckets[1:]
-	if b.after && b.begins() > l.now && l.want != all {
+	switch dir := l.at.bucket(b); {
+	case b.after && b.begins() > l.now && (l.want != all || l.due):
 		l.await(b.begins())
 		l.next()
+	case b.after:
+		l.view.brief = l.view.brief || len(l.view.places)+len(l.held) == 0
+		l.list(dir, func(names []string) { l.bucket(b, names) })
+	default:
+		l.plain(b, l.followed != nil && l.at.any && l.followed.expects(dir))
+	}
+}
+
+// plain lists a bucket whose items are not delayed. An empty one is followed, as a more urgent item
+// may be put into it. What has items is not: it changes with each.
+func (l *looking) plain(b bucket, follows bool) {
+	dir := l.at.bucket(b)
+	list := l.list
+	if follows {
+		list = l.follow
+	}
+	list(dir, func(names []string) {
+		first := l.followed != nil && l.at.any && len(l.view.places)+len(l.held) == 0
+		switch {
+		case follows && len(names) > 0:
+			l.followed.forget(dir)
+		case len(names) > 0 || !first || l.isSealed(b):
+		case !follows:
+			l.plain(b, true)
+			return
+		default:
+			l.view.empty = append(l.view.empty, dir)
+		}
+		l.bucket(b, names)
+	})
+}
+
+// isSealed reports whether a bucket has a successor. Nothing is put into it any more.
+func (l *looking) isSealed(b bucket) bool {
+	return !b.after && slices.Contains(l.buckets, bucket{priority: b.priority, number: b.number + 1})
+}
+
+// bucket adds the items of a bucket to the view.
+func (l *looking) bucket(b bucket, names []string) {
+	dir := l.at.bucket(b)
+	for _, name := range names {
+		if !parseItem(name) {
+			l.answer(view{}, foreign(dir, name))
+			return
+		}
+	}
+	sortItems(names)
+	if b.after {
+		slices.SortStableFunc(names, func(a, b string) int { return cmp.Compare(dueOf(a), dueOf(b)) })
+	}
+	behind := l.held
+	l.held = nil
+	for _, name := range names {
+		l.found(place{b, name})
+	}
+	l.held = append(l.held, behind...)
+	switch {
+	case len(names) > 0:
+	case l.isSealed(b):
+		l.requests.Delete(dir, 1, func(error) {}) // an unsealed one has another version
+	case b.after && b.ends() <= l.now:
+		l.requests.Delete(dir, 0, func(error) {}) // a producer that is late makes it again
+	}
+	l.next()
+}
+
+// done answers. What is followed counts if the server had no newer news after the call was begun:
+// so at least one directory is listed.
+func (l *looking) done() {
+	switch {
+	case !l.known || l.again:
+	case !l.asked:
+		l.list(l.at.dir(itemsDir), func([]string) { l.done() })
+		return
+	case !l.at.stands(l.followed, &l.view):
+		l.again = true
+		l.view.places, l.view.left, l.view.due, l.view.brief, l.held = nil, nil, 0, false, nil
+		l.begin()
 		return
 	}
-	l.list(l.at.bucket(b), func(names []string) {
-		for _, name := range names {
-			if !parseItem(name) {
-				l.answer(view{}, foreign(l.at.bucket(b), name))
-				return
-			}
+	if len(l.view.left) == 0 {
+		delete(l.view.seen, l.at.dir(claimsDir)) // nothing can be given back
+	}
+	l.claimedDue()
+}
+
+// claimedDue leaves out claimed items, if only due ones were wanted. Mostly there are none, and the
+// claims need not be listed.
+func (l *looking) claimedDue() {
+	if !l.due || l.claimed != nil || len(l.view.places) == 0 {
+		l.answer(l.view, nil)
+		return
+	}
+	found := l.view.places
+	l.view.places = nil
+	l.listClaims(func() {
+		for _, p := range found {
+			l.found(p)
 		}
-		sortItems(names)
-		if b.after {
-			slices.SortStableFunc(names, func(a, b string) int { return cmp.Compare(dueOf(a), dueOf(b)) })
+		l.release()
+		l.answer(l.view, nil)
+	})
+}
+
+// stands reports whether no item was put before the places of a view since.
+func (st *store) stands(f *followed, v *view) bool {
+	items := st.dir(itemsDir)
+	names, c, ok := f.get(items)
+	if !ok {
+		return false
+	}
+	if c != v.seen[items] {
+		if !st.behind(v, names) {
+			return false
 		}
-		behind := l.held
-		l.held = nil
-		for _, name := range names {
-			l.found(place{b, name})
+		v.seen[items], v.names = c, names
+	}
+	for _, dir := range v.empty {
+		if _, c, ok := f.get(dir); !ok || c != v.seen[dir] {
+			return false
 		}
-		l.held = append(l.held, behind...)
-		if next := (bucket{priority: b.priority, number: b.number + 1}); !b.after && len(names) == 0 && slices.Contains(l.buckets, next) {
-			// Nothing is put into a sealed bucket any more. An unsealed one has another version.
-			l.requests.Delete(l.at.bucket(b), 1, func(error) {})
-		} else if b.after && len(names) == 0 && b.ends() <= l.now {
-			l.requests.Delete(l.at.bucket(b), 0, func(error) {})
+	}
+	return true
+}
+
+// behind reports whether buckets that were not there when a view was made come after its first
+// place.
+func (st *store) behind(v *view, names []string) bool {
+	known := make(map[string]bool, len(v.names))
+	for _, name := range v.names {
+		known[name] = true
+	}
+	return !slices.ContainsFunc(names, func(name string) bool {
+		if known[name] {
+			return false
 		}
-		l.next()
+		b, ok := parseBucket(name)
+		return !ok || len(v.places) == 0 || b.compare(v.places[0].bucket) < 0
 	})
 }
 
@@ -212,8 +391,7 @@ func (l *looking) found(p place) {
 	switch due := dueOf(p.name); {
 	case l.claimed[p.id()]:
 		l.view.left = append(l.view.left, p)
-	case p.bucket.after && due > l.now && l.want != all:
-		l.view.later = append(l.view.later, p)
+	case p.bucket.after && due > l.now && (l.want != all || l.due):
 		l.await(due)
 	default:
 		l.held = append(l.held, p)

@@ -459,25 +459,6 @@ func (s *turn) lost() {
 	s.listed, s.follow = nil, requestID{}
 }
 
-// scatter rotates the listed items of the first priority, so that rivals begin at
-// different items and do not claim the same ones in vain. The order is otherwise kept.
-func (s *turn) scatter() {
-	alike := slices.IndexFunc(s.listed, func(p place) bool {
-		return p.bucket.priority != s.listed[0].bucket.priority || p.bucket.after != s.listed[0].bucket.after
-	})
-	if alike < 0 {
-		alike = len(s.listed)
-	}
-	if alike < 2 {
-		return
-	}
-	// Consecutive chances land far apart.
-	const odd = 0x9e3779b97f4a7c15 // Fibonacci hashing
-	s.chance++
-	at := int(s.chance * odd >> 1 % uint64(alike))
-	s.listed = slices.Concat(s.listed[at:alike], s.listed[:at], s.listed[alike:])
-}
-
 // room returns how many more items the consumer wants. If it holds enough, there is room
 // for one more urgent than all that are offered. If none is offered, there is room while
 // readers work on fewer than prefetch.
@@ -534,7 +515,8 @@ func (s *turn) looked(in looked) {
 	})
 	// Without rivals the items are claimed in order.
 	if s.rivals = s.rivals && len(s.listed) > 0; s.rivals {
-		s.scatter()
+		s.chance++
+		s.listed = scattered(s.listed, s.chance)
 	}
 	if len(s.listed) == 0 || s.urgent {
 		s.follow = s.ask(resting)

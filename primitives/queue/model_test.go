@@ -35,6 +35,7 @@ type scene struct {
 	takes     int // of each taker
 	waits     bool
 	operators int // that redrive a dead letter, if they see one
+	together  int // items that one call takes at most; 0 for 1
 	consumers int
 	prefetch  int
 	most      int  // items in the queue
@@ -91,6 +92,9 @@ var scenes = []scene{
 	{name: "calls of Take", callers: 3, takers: 3, takes: 2, items: 4, leaves: 2, faults: zkmodel.Faults{Cuts: 2, Lates: 1, Expires: 1}},
 	{name: "calls of Take wait", callers: 3, producers: 1, puts: 3, takers: 2, takes: 2, waits: true, leaves: 2, faults: zkmodel.Faults{Cuts: 1, Kills: 1}},
 	{name: "calls of Take, other layouts", callers: 2, takers: 4, takes: 1, items: 3, layout: Curator, leaves: 1, faults: zkmodel.Faults{Cuts: 1, Lates: 1}},
+	{name: "calls of TakeN", callers: 2, takers: 4, takes: 1, together: 2, items: 5, leaves: 1, faults: zkmodel.Faults{Cuts: 1, Expires: 1}},
+	{name: "calls of TakeN, and a consumer", takers: 2, takes: 1, together: 3, consumers: 1, prefetch: 1, items: 3, faults: zkmodel.Faults{Cuts: 1, Lates: 1}},
+	{name: "takers of the most urgent", producers: 1, puts: 3, takers: 2, takes: 2, waits: true, urgent: true, faults: zkmodel.Faults{Cuts: 1, Expires: 1}},
 	{name: "Take and Consume", callers: 3, takers: 2, takes: 2, consumers: 1, prefetch: 1, items: 3, leaves: 1, faults: zkmodel.Faults{Cuts: 2, Expires: 1}},
 	{name: "all calls of two handles", callers: 3, producers: 2, puts: 1, all: true, takers: 2, takes: 1, waits: true, consumers: 2, prefetch: 1, leaves: 2, effort: 2, faults: zkmodel.Faults{Cuts: 1, Kills: 1, Lates: 1}},
 	{name: "a busy server", producers: 1, puts: 1, consumers: 1, prefetch: 1, takers: 1, takes: 1, faults: zkmodel.Faults{Busy: 2}},
@@ -304,17 +308,20 @@ func (w *model) putOne(p *peer, n int) {
 func (w *model) takeOne(p *peer, _ int) {
 	p.busy = true
 	epoch := p.at.Epoch()
-	p.abandon = p.base.newTaker().begin(w.s.waits, func(data []byte, err error) {
+	p.abandon = p.base.newTaker(max(w.s.together, 1)).begin(taking{wait: w.s.waits}, func(items []claimed, err error) {
 		p.busy = false
-		switch x := string(data); {
-		case err == nil:
-			w.taken[x]++
-		case session.InDoubt(err):
-			w.doubtful[x] = true
-			if epoch != 0 && epoch == p.at.Epoch() {
-				w.wrong = fmt.Sprintf("Take does not know, and the session lasts: %v", err)
+		if session.InDoubt(err) && epoch != 0 && epoch == p.at.Epoch() {
+			w.wrong = fmt.Sprintf("Take does not know, and the session lasts: %v", err)
+		}
+		for _, item := range items {
+			switch x := string(item.data); {
+			case err == nil:
+				w.taken[x]++
+			case session.InDoubt(err):
+				w.doubtful[x] = true
 			}
-		case !errors.Is(err, ErrEmpty):
+		}
+		if !session.InDoubt(err) && err != nil && !errors.Is(err, ErrEmpty) {
 			w.fair(err)
 		}
 	})

@@ -2,8 +2,8 @@ package queue
 
 import (
 	"context"
-	"errors"
 	"fmt"
+	"math/rand/v2"
 	"sync"
 
 	"github.com/zkactors/zkactors/internal/client"
@@ -28,8 +28,9 @@ type base struct {
 	live     *session.Session
 	opts     Options
 	receipts *receipts
-	dead     *store // nil without [Options.DeadLetter]
-	listed   listed // for Take
+	dead     *store   // nil without [Options.DeadLetter]
+	listed   listed   // for Take
+	followed followed // for Take
 	batches  batches
 	capacity func() capacity // measured by the first call
 
@@ -69,7 +70,7 @@ func newBase(s *session.Session, path string, o Options) (*base, error) {
 		return nil, err
 	}
 	b := newBaseOf(client.Of(s), path, o)
-	b.live = s
+	b.live, b.listed.chance = s, rand.Uint64()
 	return b, nil
 }
 
@@ -96,6 +97,7 @@ func newBaseOf(s client.Session, path string, o Options) *base {
 // fail with [ErrClosed], and so do calls that wait for an item, or for room. Requests that are
 // under way are still answered. Consumers are not closed.
 func (b *base) Close(ctx context.Context) error {
+	b.followed.forgetAll()
 	var subscription owned.Set
 	defer subscription.End()
 	return b.explain(procedure.AwaitAnswer(ctx, func(done func(error)) {
@@ -122,30 +124,14 @@ func (b *base) Len(ctx context.Context) (int, error) {
 	return len(v.places), b.explain(err)
 }
 
-// Peek returns the data of the first item that Take would take, and leaves it where it is. It fails
-// with [ErrEmpty] if the session's server knows of no such item.
+// Peek returns the data of the item that the next TryTake on this handle would take, as far as is
+// known, and leaves it where it is. It fails with [ErrEmpty] if the session's server knows of no
+// such item.
+//
+// Like Len, it needs no right to write. Without that right it cannot read the server's clock: which
+// delayed items are due it tells by the client's own clock.
 func (b *base) Peek(ctx context.Context) ([]byte, error) {
-	if err := b.receipts.open(); err != nil {
-		return nil, b.explain(err)
-	}
-	for {
-		v, err := b.lookNow(ctx, 1, true)
-		if err == nil && len(v.places) == 0 {
-			err = ErrEmpty
-		}
-		if err != nil {
-			return nil, b.explain(err)
-		}
-		for _, p := range v.places {
-			data, stat, err := b.live.Get(ctx, b.node(p))
-			if err == nil {
-				return itemOf(p, data, stat).data, nil
-			}
-			if !errors.Is(err, session.ErrNoNode) {
-				return nil, b.explain(err)
-			}
-		}
-	}
+	return b.takeOne(ctx, taking{peeks: true})
 }
 
 func (b *base) explain(err error) error {

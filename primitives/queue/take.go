@@ -2,8 +2,8 @@ package queue
 
 import (
 	"context"
-	"slices"
-	"sync"
+	"errors"
+	"fmt"
 
 	"github.com/zkactors/zkactors/internal/client"
 	"github.com/zkactors/zkactors/primitives/internal/owned"
@@ -20,65 +20,106 @@ import (
 // session has ended. The item whose data it returns may have been taken then, or be taken a little
 // later. With any other error no item was taken. A lost reply alone is no error.
 func (b *base) Take(ctx context.Context) ([]byte, error) {
-	data, err := b.take(ctx, true)
-	return data, b.explain(err)
+	return b.takeOne(ctx, taking{wait: true})
 }
 
 // TryTake is Take, but fails with [ErrEmpty] when the session's server knows of no item to take.
 func (b *base) TryTake(ctx context.Context) ([]byte, error) {
-	data, err := b.take(ctx, false)
+	return b.takeOne(ctx, taking{})
+}
+
+// TakeN takes the next items in the order of [Queue.Take]: at least one, for which it waits, and at
+// most n, in one transaction. It may take fewer than n though there are more: it takes what one
+// request can name, and one bucket has. It is Take otherwise. If the outcome is unknown, all items
+// whose data it returns have been taken, or none.
+func (b *base) TakeN(ctx context.Context, n int) ([][]byte, error) {
+	if n < 1 {
+		return nil, b.explain(fmt.Errorf("%w: %d items", session.ErrInvalidArgument, n))
+	}
+	items, err := b.take(ctx, taking{wait: true}, b.mostTaken(n))
+	var data [][]byte
+	for _, item := range items {
+		data = append(data, item.data)
+	}
 	return data, b.explain(err)
 }
 
-func (b *base) take(ctx context.Context, wait bool) (data []byte, err error) {
+// mostTaken returns how many items, of n, one transaction can take.
+func (b *base) mostTaken(n int) int {
+	if n == 1 {
+		return n
+	}
+	item := b.takeOps(longestPlace(b.receipts.newID()), 1)
+	if b.layout.flat() {
+		item = b.takeOps(place{name: b.layout.prefix() + "-2147483648"}, 1)
+	}
+	rest := b.session.Room(b.receipts.Longest())
+	each := rest - b.session.Room(append(item, b.receipts.Longest())...)
+	return max(1, min(n, rest/each, mostTaken))
+}
+
+// mostTaken is the greatest number of items that one transaction takes.
+const mostTaken = bucketSize / 2
+
+func (b *base) takeOne(ctx context.Context, how taking) ([]byte, error) {
+	items, err := b.take(ctx, how, 1)
+	if len(items) == 0 {
+		return nil, b.explain(err)
+	}
+	return items[0].data, b.explain(err)
+}
+
+func (b *base) take(ctx context.Context, how taking, n int) (items []claimed, err error) {
 	if err := b.receipts.open(); err != nil {
 		return nil, err
 	}
 	err = procedure.Await(ctx, func(done func(error)) func() {
-		return b.newTaker().begin(wait, func(taken []byte, err error) {
-			data = taken
+		return b.newTaker(n).begin(how, func(taken []claimed, err error) {
+			items = taken
 			done(err)
 		})
 	})
-	return data, err
+	return items, err
 }
 
 // A taker performs the effects of a taking.
 type taker struct {
 	*base
 	requests client.Async
-	answer   func([]byte, error)
+	most     int // how many items it takes
+	answer   func([]claimed, error)
 	pauses   owned.Set
-	tries    place   // that was picked last; zero before the first
+	tries    []place // that were picked last
+	shared   bool    // set if other calls of the handle try them too
 	waiter   *waiter // not nil once there was nothing
 	linger   func()  // keeps the newest transaction from being sent, if it was not
 	disown   func()  // leaves it
 }
 
-func (b *base) newTaker() *taker {
-	k := &taker{base: b, requests: b.session.Async(0)}
+func (b *base) newTaker(n int) *taker {
+	k := &taker{base: b, requests: b.session.Async(0), most: n}
 	k.pauses.Clock = b.session
 	return k
 }
 
-func (k *taker) begin(wait bool, answer func([]byte, error)) (abandon func()) {
+func (k *taker) begin(how taking, answer func([]claimed, error)) (abandon func()) {
 	k.answer = answer
-	m := procedure.Run(taking{wait: wait, flat: k.layout.flat()}, k.perform, takingInput(k.pick()))
+	how.flat = k.layout.flat()
+	m := procedure.Run(how, k.perform, takingInput(k.pick(false)))
 	return func() { m.Tell(drop{}) }
 }
-
-// reorders reports whether a later item may come before those that were listed.
-func (b *base) reorders() bool { return b.any || b.layout == Kazoo }
 
 func (k *taker) perform(e takingEffect, tell func(takingInput)) {
 	slowly := func(err error, in takingInput) { k.pauses.Answer(err, func() { tell(in) }) }
 	switch e := e.(type) {
 	case pick:
-		tell(k.pick())
+		tell(k.pick(e.own))
 	case forget:
-		k.listed.keep(nil)
+		k.listed.forget(e.rivals && !k.shared)
 	case survey:
-		k.survey(e.claims, func(v view, err error) { slowly(err, surveyed{v, err}) })
+		k.listed.settle(k.tries, false)
+		k.tries = nil
+		k.survey(k.most, e.claims, func(v view, own bool, err error) { slowly(err, surveyed{v, own, err}) })
 	case idle:
 		if k.waiter == nil {
 			k.waiter = newWaiter(&k.store, k.receipts, waitersDir, 0)
@@ -88,7 +129,7 @@ func (k *taker) perform(e takingEffect, tell func(takingInput)) {
 	case fetch:
 		k.fetch(e, slowly)
 	case remove:
-		k.linger, k.disown = k.batches.begin(e.epoch, k.takeOps(e.item.place, e.item.version), func(results []session.OpResult, err error) {
+		k.linger, k.disown = k.batches.begin(e.epoch, k.removal(e.items), func(results []session.OpResult, err error) {
 			tell(removed{refused(results, err)})
 		})
 	case ready:
@@ -110,38 +151,63 @@ func (k *taker) perform(e takingEffect, tell func(takingInput)) {
 	case disown:
 		k.disown()
 	case give:
-		k.listed.settle(k.tries)
+		if k.listed.settle(k.tries, e.err == nil && !e.stays); e.err == nil && e.stays {
+			k.listed.putBack(k.tries)
+		}
 		if k.waiter != nil {
 			k.waiter.leave()
 		}
 		k.pauses.End()
-		k.answer(e.data, e.err)
+		k.answer(e.items, e.err)
 	}
 }
 
-// fetch reads an item: in an epoch that is known, if its removal depends on that.
+// fetch reads items: in an epoch that is known, if their removal depends on that.
 func (k *taker) fetch(e fetch, answer func(error, takingInput)) {
-	read := func(epoch int) {
-		k.session.Async(epoch).Get(k.node(e.place), func(data []byte, stat *session.Stat, err error) {
-			item := claimed{place: e.place}
-			if err == nil {
-				item = itemOf(e.place, data, stat)
-			}
-			answer(err, fetched{item, epoch, err})
-		})
-	}
 	if !e.bound {
-		read(0)
+		k.read(e.places, 0, answer)
 		return
 	}
 	k.present(&k.pauses, func(epoch int, err error) {
 		if err != nil {
-			answer(err, fetched{claimed{place: e.place}, 0, err})
+			answer(err, fetched{err: err})
 			return
 		}
-		read(epoch)
+		k.read(e.places, epoch, answer)
 	})
 }
+
+// read reads items, all at once.
+func (k *taker) read(places []place, epoch int, answer func(error, takingInput)) {
+	in := fetched{epoch: epoch}
+	found := make([]*claimed, len(places))
+	left := len(places)
+	requests := k.session.Async(epoch)
+	for i, p := range places {
+		requests.Get(k.node(p), func(data []byte, stat *session.Stat, err error) {
+			switch {
+			case err == nil:
+				item := itemOf(p, data, stat)
+				found[i] = &item
+			case !errors.Is(err, session.ErrNoNode):
+				in.err = err
+			}
+			if left--; left > 0 {
+				return
+			}
+			for _, item := range found {
+				if item != nil {
+					in.items = append(in.items, *item)
+				}
+			}
+			in.old = !k.layout.flat() && !k.isCurrent()
+			answer(in.err, in)
+		})
+	}
+}
+
+// claimableOps is the number of operations that take an item that a consumer may have claimed.
+const claimableOps = 3
 
 // takeOps returns the operations that take an item that has the version. An item of version 0 was
 // never claimed: a claim writes to it.
@@ -154,115 +220,22 @@ func (st *store) takeOps(p place, version int32) []session.Op {
 	return []session.Op{session.CreateOp(claim, nil, session.Ephemeral), session.DeleteOp(claim, session.AnyVersion), remove}
 }
 
-// pick returns the next place.
-func (k *taker) pick() picked {
-	k.listed.settle(k.tries)
-	p := k.listed.pick(k.reorders())
-	k.tries = p.place
-	return p
-}
-
-// survey lists the queue for a taker, which picks from the list then. One list is for all takers
-// that have asked before it was begun. Takers that have asked since may pick from it too, but an
-// empty list says nothing to them.
-func (b *base) survey(claims bool, answer func(view, error)) {
-	l := &b.listed
-	if b.reorders() { // a list is true for one item
-		b.look(b.receipts, 0, 1, claims, func(v view, err error) {
-			l.keep(v.places)
-			answer(v, err)
-		})
-		return
-	}
-	l.mu.Lock()
-	l.asking = append(l.asking, question{claims, answer})
-	l.mu.Unlock()
-	b.surveyNext()
-}
-
-// surveyNext begins a list for the calls that ask, unless one is under way.
-func (b *base) surveyNext() {
-	l := &b.listed
-	l.mu.Lock()
-	if l.surveys || len(l.asking) == 0 {
-		l.mu.Unlock()
-		return
-	}
-	asked := l.asking
-	l.asking, l.surveys = nil, true
-	l.mu.Unlock()
-	claims := slices.ContainsFunc(asked, func(q question) bool { return q.claims })
-	b.look(b.receipts, 0, len(asked), claims, func(v view, err error) {
-		for _, q := range append(asked, l.surveyed(v.places, claims)...) {
-			q.answer(v, err)
+// removal returns the part of the call in a transaction.
+func (k *taker) removal(items []claimed) *removal {
+	r := &removal{items: len(items), claim: -1}
+	for _, item := range items {
+		ops := k.takeOps(item.place, item.version)
+		if len(ops) == claimableOps && r.claim < 0 {
+			r.claim = len(r.ops)
 		}
-		b.surveyNext()
-	})
+		r.ops = append(r.ops, ops...)
+	}
+	return r
 }
 
-// A listed keeps the places that were listed, and not tried yet.
-type listed struct {
-	mu      sync.Mutex
-	places  []place
-	tried   []place    // that were picked, and may be there yet
-	asking  []question // for a new list
-	surveys bool       // set while a list is under way
-}
-
-// A question is a taker's request for a list.
-type question struct {
-	claims bool // whether items that are claimed are left out
-	answer func(view, error)
-}
-
-// pick returns the next place. Where a later item may come before it, the rest is forgotten.
-func (l *listed) pick(forget bool) (p picked) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if len(l.places) == 0 {
-		return picked{}
-	}
-	p = picked{l.places[0], true}
-	if l.places = l.places[1:]; forget {
-		l.places = nil
-	}
-	l.tried = append(l.tried, p.place)
-	return p
-}
-
-// settle notes that the taker that has picked a place is done with it.
-func (l *listed) settle(p place) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if i := slices.Index(l.tried, p); i >= 0 {
-		l.tried = slices.Delete(l.tried, i, i+1)
-	}
-}
-
-// keep keeps what was listed, but for the places that other takers try, unless there are no others.
-func (l *listed) keep(places []place) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	tried := make(map[place]bool, len(l.tried))
-	for _, p := range l.tried {
-		tried[p] = true
-	}
-	if l.places = slices.DeleteFunc(slices.Clone(places), func(p place) bool { return tried[p] }); len(l.places) == 0 {
-		l.places = places
-	}
-}
-
-// surveyed keeps what was listed, and returns those that have asked since and can pick from it.
-func (l *listed) surveyed(places []place, claims bool) (others []question) {
-	l.keep(places)
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.surveys = false
-	if len(places) == 0 {
-		return nil
-	}
-	waits := func(q question) bool { return q.claims && !claims }
-	others = slices.DeleteFunc(slices.Clone(l.asking), waits)
-	l.asking = slices.DeleteFunc(l.asking, func(q question) bool { return !waits(q) })
-	return others
+// pick returns the next places.
+func (k *taker) pick(own bool) picked {
+	k.listed.settle(k.tries, true)
+	k.tries, k.shared = k.base.pick(k.most, own)
+	return picked{k.tries}
 }

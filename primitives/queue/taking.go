@@ -4,11 +4,12 @@ import (
 	"errors"
 
 	"github.com/zkactors/zkactors/actors"
+	"github.com/zkactors/zkactors/internal/client"
 	"github.com/zkactors/zkactors/primitives/internal/procedure"
 	"github.com/zkactors/zkactors/session"
 )
 
-// This file is the protocol of taking one item, as a pure function; its performer is in
+// This file is the protocol of taking items, as a pure function; its performer is in
 // take.go:
 //
 //	          ┌────────────── nothing listed ── listing ◄── changed ── idling (in line)
@@ -17,17 +18,18 @@ import (
 //	       picking ◄────────── listed ───────────┘
 //	          │ ▲ gone
 //	          ▼ │
-//	       fetching ──► removing ── done ► the caller has it
-//	          ▲             │ ▲
+//	       fetching ──► removing ── done ► the caller has them
+//	          ▲  └ peeks    │ ▲
 //	          ├─ written ───┤ └── readying (no directory of claims)
 //	          └─ expired ───┘
 //	                        │
 //	                        └── claimed ► listing, with the claims
 //
-// The transaction deletes the item at the version at which it was read. An item of version 0 was
-// never claimed. An item of a higher version may be claimed: then the transaction also creates the
-// claim and deletes it again, so that the server refuses the transaction while a consumer has the
-// claim.
+// The transaction deletes the items at the versions at which they were read. An item of version 0
+// was never claimed. An item of a higher version may be claimed: then the transaction also creates
+// the claim and deletes it again, so that the server refuses the transaction while a consumer has
+// the claim. If an item is refused, the transaction goes again with the items before it: the others
+// are a rival's, mostly.
 //
 // In a flat layout names are numbers. Servers that come back with older data give them again, at
 // the same versions, and no session outlives that. So the transaction belongs to the epoch in which
@@ -41,7 +43,7 @@ const (
 	picking  takingPhase = iota // picked: the next item of an earlier list
 	listing                     // surveyed: the queue is being listed
 	idling                      // roused: the queue has changed; the call stands in line
-	fetching                    // fetched: an item is being read
+	fetching                    // fetched: the items are being read
 	removing                    // removed: the transaction is on its way
 	readying                    // readied: the directory of the claims is being made
 )
@@ -52,19 +54,18 @@ const (
 type takingInput interface{ takingInput() }
 
 type (
-	// picked begins, and answers pick. ok is set if an item of an earlier list is left.
-	picked struct {
-		place place
-		ok    bool
-	}
+	// picked begins, and answers pick. Without places nothing of a list is left.
+	picked   struct{ places []place }
 	surveyed struct { // answers survey
 		view view
+		own  bool // set if the list was begun after the call
 		err  error
 	}
 	roused  struct{} // answers idle
 	fetched struct { // answers fetch
-		item  claimed
-		epoch int // in which it was read; 0 if fetch is not bound
+		items []claimed // those that exist
+		epoch int       // in which they were read; 0 if fetch is not bound
+		old   bool      // set if something may have come before them since they were listed
 		err   error
 	}
 	removed struct{ err error } // answers remove; a [refusal] if the server refused one operation
@@ -91,24 +92,25 @@ func (shut) takingInput()     {}
 type takingEffect interface{ takingEffect() }
 
 type (
-	pick   struct{}              // the next item that was listed, by this call or another of the handle
-	forget struct{}              // the rest of the list, for all calls of the handle: it is old
+	pick   struct{ own bool }    // the next items that were listed; own is that of surveyed
+	forget struct{ rivals bool } // the rest of the list, for all calls of the handle: it is old; rivals is set if another client has an item of it
 	survey struct{ claims bool } // list the queue, and the claims if claims is set, to pick from it
 	idle   struct{ view view }   // answer when the queue is not as the view shows it
-	fetch  struct {              // read an item
-		place place
-		bound bool // set if it is to be removed in the epoch of the read
+	fetch  struct {              // read items
+		places []place
+		bound  bool // set if they are to be removed in the epoch of the read
 	}
 	remove struct { // send the transaction
-		item  claimed
+		items []claimed
 		epoch int // 0 if any will do
 	}
 	ready  struct{} // make the directory of the claims
 	linger struct{} // do not begin the transaction if it waits yet, else answer when the session is over
 	disown struct{} // stop waiting for the transaction under way; removed follows at once
 	give   struct { // answer the caller, once
-		data []byte
-		err  error
+		items []claimed
+		stays bool // set if the items stay where they are
+		err   error
 	}
 )
 
@@ -123,17 +125,20 @@ func (linger) takingEffect() {}
 func (disown) takingEffect() {}
 func (give) takingEffect()   {}
 
-// A taking is the state of a call that takes an item.
+// A taking is the state of a call that takes items, or only reads the first.
 type taking struct {
-	wait bool // set if the call waits for an item; constant
-	flat bool // set if the layout has no claims; constant
+	wait  bool // set if the call waits for an item; constant
+	peeks bool // set if the items stay where they are; constant
+	flat  bool // set if the layout has no claims; constant
 
 	phase  takingPhase
-	claims bool    // set when an item had a claim; while set, lists leave out what is claimed
-	item   claimed // the item that was read last; the transaction is for it
-	epoch  int     // set with item: the epoch that the transaction belongs to; 0 if any will do
-	left   bool    // set by drop while removing. While set, nothing is asked for any more
-	ended  bool    // set with give
+	claims bool      // set when an item had a claim; while set, lists leave out what is claimed
+	own    bool      // set if the items were picked from a list that was begun after the call
+	places []place   // that were picked last
+	items  []claimed // that were read last; the transaction is for them
+	epoch  int       // set with items: the epoch that the transaction belongs to; 0 if any will do
+	left   bool      // set by drop while removing. While set, nothing is asked for any more
+	ended  bool      // set with give
 }
 
 // Ended implements [actors.Machine].
@@ -156,8 +161,8 @@ func (t taking) Step(in takingInput, out *actors.Effects[takingEffect, procedure
 	s := &takingTurn{taking: t, Effects: out}
 	switch in := in.(type) {
 	case picked:
-		if in.ok {
-			s.fetch(in.place)
+		if len(in.places) > 0 {
+			s.fetch(in.places)
 		} else {
 			s.ask(listing, survey{s.claims})
 		}
@@ -168,17 +173,7 @@ func (t taking) Step(in takingInput, out *actors.Effects[takingEffect, procedure
 			s.ask(listing, survey{s.claims})
 		}
 	case fetched:
-		s.item, s.epoch = in.item, in.epoch
-		switch {
-		case in.err == nil:
-			s.remove()
-		case errors.Is(in.err, session.ErrNoNode):
-			s.ask(picking, pick{})
-		case procedure.Passes(0, in.err):
-			s.fetch(in.item.place)
-		default:
-			s.fail(in.err)
-		}
+		s.fetched(in)
 	case removed:
 		s.removed(in.err)
 	case readied:
@@ -217,25 +212,33 @@ func (s *takingTurn) ask(p takingPhase, e takingEffect) {
 	s.do(e)
 }
 
-func (s *takingTurn) fetch(p place) { s.ask(fetching, fetch{p, s.flat}) }
-
-func (s *takingTurn) remove() { s.ask(removing, remove{s.item, s.epoch}) }
-
-// end answers the caller, which is the last effect.
-func (s *takingTurn) end(data []byte, err error) {
-	s.ended = true
-	s.do(give{data, err})
+func (s *takingTurn) pick(own bool) {
+	s.own = own
+	s.ask(picking, pick{own})
 }
 
-// fail ends without an item. The list is forgotten: the item that failed is no longer in
-// it, and may still be the first.
+func (s *takingTurn) fetch(places []place) {
+	s.places = places
+	s.ask(fetching, fetch{places, s.flat})
+}
+
+func (s *takingTurn) remove() { s.ask(removing, remove{s.items, s.epoch}) }
+
+// end answers the caller, which is the last effect.
+func (s *takingTurn) end(items []claimed, err error) {
+	s.ended = true
+	s.do(give{items, s.peeks, err})
+}
+
+// fail ends without an item. The list is forgotten: the items that failed are no longer in it, and
+// may still be the first.
 func (s *takingTurn) fail(err error) {
 	s.do(forget{})
 	s.end(nil, err)
 }
 
-// surveyed follows a list. Its items are picked one by one, as other calls of the handle
-// pick from it too.
+// surveyed follows a list. Its items are picked in turns, as other calls of the handle pick from it
+// too.
 func (s *takingTurn) surveyed(in surveyed) {
 	switch {
 	case procedure.Passes(0, in.err):
@@ -243,7 +246,7 @@ func (s *takingTurn) surveyed(in surveyed) {
 	case in.err != nil:
 		s.fail(in.err)
 	case len(in.view.places) > 0:
-		s.ask(picking, pick{})
+		s.pick(in.own)
 	case s.wait:
 		s.ask(idling, idle{in.view})
 	default:
@@ -251,33 +254,97 @@ func (s *takingTurn) surveyed(in surveyed) {
 	}
 }
 
+// again lists the queue, as the list is old.
+func (s *takingTurn) again(rivals bool) {
+	s.do(forget{rivals})
+	s.ask(listing, survey{s.claims})
+}
+
+// fetched follows the read of the items.
+func (s *takingTurn) fetched(in fetched) {
+	s.items, s.epoch = in.items, in.epoch
+	gone := len(in.items) < len(s.places)
+	switch {
+	case procedure.Passes(0, in.err):
+		s.fetch(s.places)
+	case in.err != nil:
+		s.fail(in.err)
+	case in.old && !s.own, gone && len(in.items) == 0 && !s.flat:
+		s.again(gone)
+	case len(in.items) == 0:
+		s.pick(false)
+	case s.peeks && !s.flat && !s.claims && in.items[0].version > 0: // a consumer may have it
+		s.claims = true
+		s.again(false)
+	case s.peeks:
+		s.end(in.items[:1], nil)
+	default:
+		if gone && !s.flat {
+			s.do(forget{true})
+		}
+		s.remove()
+	}
+}
+
+// refusedAt returns which item an operation of the transaction is for, and which of its operations
+// that is.
+func (s *takingTurn) refusedAt(index int) (item, op int) {
+	for item, c := range s.items {
+		n := 1
+		if s.claimable(c) {
+			n = claimableOps
+		}
+		if index < n {
+			return item, index
+		}
+		index -= n
+	}
+	return 0, 0
+}
+
+// claimable reports whether a consumer may have a claim of the item: a claim writes to it.
+func (t taking) claimable(c claimed) bool { return !t.flat && c.version > 0 }
+
 // removed follows the answer to the transaction. With an unknown outcome the caller gets
-// the data beside the error: the item may be gone.
+// the data beside the error: the items may be gone.
 func (s *takingTurn) removed(err error) {
 	no, refused := errors.AsType[*refusal](err)
+	if !refused {
+		no = new(refusal)
+	}
+	item, op := s.refusedAt(no.index)
 	switch {
 	case err == nil:
-		s.end(s.item.data, nil)
+		s.end(s.items, nil)
 	case !refused && session.InDoubt(err):
 		s.do(forget{})
-		s.end(s.item.data, err)
-	case s.left: // and the item stays where it was
+		s.end(s.items, err)
+	case s.left: // and the items stay where they were
 		s.fail(procedure.Abandoned(false))
 	case !refused && procedure.Passes(0, err): // its epoch is over, and it was not sent
-		s.fetch(s.item.place)
+		s.fetch(s.places)
+	case !refused && errors.Is(err, session.ErrTooLarge) && len(s.items) > 1:
+		s.do(forget{})
+		s.items = s.items[:len(s.items)/2]
+		s.remove()
 	case !refused:
 		s.fail(err)
-	case !s.flat && s.item.version > 0 && no.index == 0 && errors.Is(err, session.ErrNoNode): // there is no directory of claims
+	case op == 0 && s.claimable(s.items[item]) && errors.Is(err, session.ErrNoNode): // there is no directory of claims
 		s.ask(readying, ready{})
+	case !client.IsAny(err, session.ErrNodeExists, session.ErrNoNode, session.ErrBadVersion):
+		s.fail(no.err)
+	case item > 0:
+		s.do(forget{!s.flat})
+		s.items = s.items[:item]
+		s.remove()
 	case errors.Is(err, session.ErrNodeExists): // a consumer has claimed it
 		s.claims = true
-		s.do(forget{})
-		s.ask(listing, survey{true})
-	case errors.Is(err, session.ErrNoNode):
-		s.ask(picking, pick{})
+		s.again(false)
 	case errors.Is(err, session.ErrBadVersion): // it is the same item, claimed and given back meanwhile
-		s.fetch(s.item.place)
+		s.fetch(s.places)
+	case s.flat:
+		s.pick(false)
 	default:
-		s.fail(no.err)
+		s.again(true)
 	}
 }

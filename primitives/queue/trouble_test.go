@@ -234,7 +234,7 @@ var commands = []command{
 		})
 	}},
 	{name: "Take, Curator's layout", opts: queue.Options{Layout: queue.Curator}, before: []string{"old"}, after: []string{"late"}, requests: 5, run: take},
-	{name: "Len and Peek", before: []string{"old"}, requests: 7, run: func(ctx context.Context, q *queue.Queue, v *victim) error {
+	{name: "Len and Peek", before: []string{"old"}, requests: 6, run: func(ctx context.Context, q *queue.Queue, v *victim) error {
 		_, err := q.Len(ctx)
 		_, err2 := q.Peek(ctx)
 		v.noted(func() {

@@ -1,0 +1,124 @@
+package queue
+
+import (
+	"errors"
+	"slices"
+	"sync"
+
+	"github.com/zkactors/zkactors/internal/client"
+	"github.com/zkactors/zkactors/session"
+)
+
+// A followed has directories of a queue whose children a handle knows, because a watch reports the
+// next change. So calls that come soon after each other do not list them again. After a change a
+// directory is not read before a call asks for it: idle handles send nothing.
+type followed struct {
+	mu   sync.Mutex
+	dirs map[string]*followedDir
+	used map[string]bool // directories that calls have taken all items from; replaced when they have used up another list
+}
+
+// A followedDir is a directory until it changes.
+type followedDir struct {
+	sub      client.Subscription // nil until it has begun
+	told     bool                // set by the reading
+	names    []string            // belong to the session, and are not modified
+	children children
+}
+
+// get returns a directory that is followed, and reports whether the session has heard of no change.
+func (f *followed) get(path string) (names []string, c children, ok bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	d := f.dirs[path]
+	if d == nil || !d.told || !client.Settled(d.sub) {
+		return nil, children{}, false
+	}
+	return d.names, d.children, true
+}
+
+// expects reports whether a directory is followed, or calls have taken all its items.
+func (f *followed) expects(path string) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.dirs[path] != nil || f.used[path]
+}
+
+// useUp notes that calls have taken all items that were listed.
+func (f *followed) useUp(used map[string]bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.used = used
+}
+
+// follow lists a directory, and follows it from then on.
+func (f *followed) follow(requests client.Async, path string, answer func(names []string, stat *session.Stat, err error)) {
+	d := new(followedDir)
+	f.replace(path, d)
+	sub := requests.FollowOnce(path, session.AspectChildren, func(r session.Reading, err error) {
+		f.mu.Lock()
+		first := !d.told
+		d.told, d.names, d.children = true, r.Names, childrenOf(r.Stat)
+		if (!first || err != nil) && f.dirs[path] == d {
+			delete(f.dirs, path)
+		}
+		f.mu.Unlock()
+		if first {
+			answer(slices.Clone(r.Names), r.Stat, err)
+		}
+	})
+	f.mu.Lock()
+	d.sub = sub
+	stays := f.dirs[path] == d
+	f.mu.Unlock()
+	if !stays {
+		sub.Cancel()
+	}
+}
+
+// forget ends the watch on a directory.
+func (f *followed) forget(path string) { f.replace(path, nil) }
+
+// forgetAll ends all watches.
+func (f *followed) forgetAll() {
+	f.mu.Lock()
+	var subs []client.Subscription
+	for _, d := range f.dirs {
+		subs = append(subs, d.sub)
+	}
+	f.dirs = nil
+	f.mu.Unlock()
+	for _, sub := range subs {
+		unfollow(sub)
+	}
+}
+
+// replace follows d in the place of what was followed; nothing if it is nil.
+func (f *followed) replace(path string, d *followedDir) {
+	f.mu.Lock()
+	var last client.Subscription
+	if was := f.dirs[path]; was != nil {
+		last = was.sub
+	}
+	switch {
+	case d == nil:
+		delete(f.dirs, path)
+	case f.dirs == nil:
+		f.dirs = map[string]*followedDir{path: d}
+	default:
+		f.dirs[path] = d
+	}
+	f.mu.Unlock()
+	unfollow(last)
+}
+
+// unfollow ends a subscription; one that has not begun is ended by follow.
+func unfollow(sub client.Subscription) {
+	if sub != nil {
+		sub.Cancel()
+	}
+}
+
+// ending reports whether a follow has ended without a reading, for a reason that does not concern
+// the directory: the same question may be asked without a watch.
+func ending(err error) bool { return err != nil && !errors.Is(err, session.ErrNoNode) }

@@ -1,0 +1,242 @@
+package queue
+
+import (
+	"slices"
+	"sync"
+	"time"
+)
+
+// A listed keeps the places that the calls of a handle have listed, and not tried yet.
+type listed struct {
+	mu      sync.Mutex
+	view    view          // the newest list
+	at      time.Duration // the age of the session when it was made
+	places  []place       // of the view, in the order in which they are tried
+	tried   []place       // that were picked, and may be there yet
+	gone    []place       // of items that calls have taken since the list that is under way was begun
+	asking  []question    // for a new list
+	surveys bool          // set while a list is under way
+	shared  bool          // set if other calls of the handle try the places of the list too
+	rivals  bool          // set when another client had an item first; cleared when a list is used up
+	chance  uint64        // where to begin among rivals; begins at random, and grows with each use
+}
+
+// A question is a call's request for a list.
+type question struct {
+	want   int
+	claims bool // whether items that are claimed are left out
+	answer func(v view, own bool, err error)
+}
+
+const (
+	// oldest is the greatest age of a list from which calls pick: they may overlook items that went
+	// back.
+	oldest = 10 * time.Second
+
+	// oldestDue is oldest while items that are put may be due soon.
+	oldestDue = 500 * time.Millisecond
+)
+
+// pick returns the next places, at most n. Own is set if the list answers the call: nothing has
+// come before it since the call was begun, as far as the session's server knew. Shared is set if
+// other calls of the handle try the places too.
+func (b *base) pick(n int, own bool) (places []place, shared bool) {
+	l := &b.listed
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if !own && (b.layout == Kazoo || !b.current()) {
+		l.places = nil
+	}
+	n = min(n, len(l.places))
+	if !own && b.any { // more items of the first priority may have come, and precede the next
+		n = min(n, alike(l.places, l.view.places))
+	}
+	places = slices.Clone(l.places[:n])
+	if l.places = l.places[n:]; len(l.places) == 0 && n > 0 {
+		l.rivals = false
+		b.useUp()
+	}
+	l.tried = append(l.tried, places...)
+	return places, l.shared
+}
+
+// useUp notes which buckets are expected to be empty when they are listed again.
+func (b *base) useUp() {
+	if !b.any {
+		return
+	}
+	used := make(map[string]bool)
+	for _, p := range b.listed.view.places {
+		used[b.bucket(p.bucket)] = true
+	}
+	b.followed.useUp(used)
+}
+
+// isCurrent reports whether nothing has come before the places of the list since.
+func (b *base) isCurrent() bool {
+	b.listed.mu.Lock()
+	defer b.listed.mu.Unlock()
+	return b.current()
+}
+
+// current is isCurrent, with the list locked.
+func (b *base) current() bool {
+	l := &b.listed
+	age := b.session.Age()
+	most := oldest
+	if l.view.brief {
+		most = oldestDue
+	}
+	switch {
+	case age-l.at > most, l.view.due > 0 && age >= l.view.due:
+		return false
+	case b.layout.flat():
+		return true
+	}
+	return b.stands(&b.followed, &l.view)
+}
+
+// settle notes that the call that has picked places is done with them, and whether their items are
+// gone.
+func (l *listed) settle(places []place, gone bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if gone && l.surveys { // the list may have seen them
+		l.gone = append(l.gone, places...)
+	}
+	l.tried = butFor(l.tried, places)
+}
+
+// butFor returns the places but for others.
+func butFor(places, others []place) []place {
+	if len(others) == 0 {
+		return places
+	}
+	are := make(map[place]bool, len(others))
+	for _, p := range others {
+		are[p] = true
+	}
+	return slices.DeleteFunc(slices.Clone(places), func(p place) bool { return are[p] })
+}
+
+// putBack undoes the pick of places.
+func (l *listed) putBack(places []place) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.tried = butFor(l.tried, places)
+	if len(l.view.places) > 0 { // else another call has found the queue empty since
+		l.places = slices.Concat(places, butFor(l.places, places))
+	}
+}
+
+// forget forgets the list. With rivals another client has an item of it, and the others may be gone
+// too.
+func (l *listed) forget(rivals bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.places, l.rivals = nil, l.rivals || rivals
+}
+
+// keep keeps what was listed, but for the places that other calls try, unless there are no others.
+// The list was made at an age of the session.
+func (b *base) keep(v view) {
+	l := &b.listed
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.view, l.at = v, b.session.Age()
+	there := butFor(v.places, l.gone)
+	l.places = butFor(there, l.tried)
+	if l.shared = len(l.places) == 0; l.shared {
+		l.places = there
+	}
+	if l.rivals = l.rivals && len(l.places) > 0 && !b.layout.flat(); l.rivals {
+		l.chance++
+		l.places = scattered(l.places, l.chance)
+	}
+}
+
+// survey lists the queue for a call, which picks from the list then. One list is for all calls that
+// have asked before it was begun. Calls that have asked since may pick from it too, but an empty
+// list says nothing to them. The answer says whether the list is the call's own.
+func (b *base) survey(want int, claims bool, answer func(v view, own bool, err error)) {
+	l := &b.listed
+	if b.layout == Kazoo { // a list is true for one item
+		b.look(b.receipts, 0, 1, claims, func(v view, err error) {
+			b.keep(v)
+			answer(v, true, err)
+		})
+		return
+	}
+	l.mu.Lock()
+	l.asking = append(l.asking, question{want, claims, answer})
+	l.mu.Unlock()
+	b.surveyNext()
+}
+
+// surveyNext begins a list for the calls that ask, unless one is under way.
+func (b *base) surveyNext() {
+	l := &b.listed
+	l.mu.Lock()
+	if l.surveys || len(l.asking) == 0 {
+		l.mu.Unlock()
+		return
+	}
+	asked := l.asking
+	l.asking, l.gone, l.surveys = nil, nil, true
+	l.mu.Unlock()
+	want, claims := 0, false
+	for _, q := range asked {
+		want += q.want
+		claims = claims || q.claims
+	}
+	b.lookFollowing(&b.followed, b.receipts, 0, want, claims, func(v view, err error) {
+		b.keep(v)
+		others := l.surveyed(len(v.places) > 0, claims)
+		for _, q := range asked {
+			q.answer(v, true, err)
+		}
+		for _, q := range others {
+			q.answer(v, false, err)
+		}
+		b.surveyNext()
+	})
+}
+
+// surveyed ends a list, and returns those that have asked since and can pick from it.
+func (l *listed) surveyed(any, claims bool) (others []question) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.surveys = false
+	if !any {
+		return nil
+	}
+	waits := func(q question) bool { return q.claims && !claims }
+	others = slices.DeleteFunc(slices.Clone(l.asking), waits)
+	l.asking = slices.DeleteFunc(l.asking, func(q question) bool { return !waits(q) })
+	return others
+}
+
+// scattered rotates the places of the first priority, so that rivals begin at different items, and
+// do not try the same ones in vain. The order is otherwise kept.
+func scattered(places []place, chance uint64) []place {
+	n := alike(places, places)
+	if n < 2 {
+		return places
+	}
+	// Consecutive chances land far apart.
+	const odd = 0x9e3779b97f4a7c15 // Fibonacci hashing
+	at := int(chance * odd >> 1 % uint64(n))
+	return slices.Concat(places[at:n], places[:at], places[n:])
+}
+
+// alike returns the number of places at the beginning that are of the same kind as the first of
+// others: items that are put come behind them, or before them all.
+func alike(places, others []place) int {
+	i := slices.IndexFunc(places, func(p place) bool {
+		return p.bucket.priority != others[0].bucket.priority || p.bucket.after != others[0].bucket.after
+	})
+	if i < 0 {
+		return len(places)
+	}
+	return i
+}
