@@ -14,10 +14,18 @@ type Shelf[T any] struct {
 	wake   chan struct{} // holds a value when the values have changed
 	gone   chan struct{} // closed when the goroutine has ended
 
-	mu     sync.Mutex
-	values []T
-	clears int // counts the calls of Clear
-	closed bool
+	mu      sync.Mutex
+	values  []T
+	recalls []recall[T] // that the goroutine has to answer
+	clears  int         // counts the calls of Clear
+	closed  bool
+	ended   bool // set when the goroutine answers no more
+}
+
+// A recall is a call of Recall.
+type recall[T any] struct {
+	match  func(T) bool
+	answer func(ok bool)
 }
 
 // NewShelf returns an empty shelf. Its goroutine is labelled with name. Readers receive the values
@@ -55,6 +63,23 @@ func (s *Shelf[T]) Clear() {
 	s.poke()
 }
 
+// Recall takes back the first value that matches, and answers true. If there is none, or if a
+// reader has received it, it answers false, after taken was called with the value. Recall never
+// blocks; match and answer must not either.
+func (s *Shelf[T]) Recall(match func(T) bool, answer func(ok bool)) {
+	s.mu.Lock()
+	ended := s.ended
+	if !ended {
+		s.recalls = append(s.recalls, recall[T]{match, answer})
+	}
+	s.mu.Unlock()
+	if ended {
+		answer(false)
+		return
+	}
+	s.poke()
+}
+
 // Stop takes back all values, as Close does, and does not wait.
 func (s *Shelf[T]) Stop() {
 	s.mu.Lock()
@@ -82,6 +107,7 @@ func (s *Shelf[T]) run(name string) {
 	defer close(s.out)
 	setLabel(name)
 	for {
+		s.answerRecalls()
 		s.mu.Lock()
 		var out chan<- T
 		var head T
@@ -90,8 +116,10 @@ func (s *Shelf[T]) run(name string) {
 			s.values = s.values[1:]
 		}
 		clears, closed := s.clears, s.closed
+		s.ended = closed
 		s.mu.Unlock()
 		if closed {
+			s.answerRecalls()
 			return
 		}
 		select {
@@ -102,6 +130,24 @@ func (s *Shelf[T]) run(name string) {
 				s.putBack(head, clears)
 			}
 		}
+	}
+}
+
+// answerRecalls answers the recalls. No value is offered meanwhile.
+func (s *Shelf[T]) answerRecalls() {
+	s.mu.Lock()
+	recalls := s.recalls
+	s.recalls = nil
+	found := make([]bool, len(recalls))
+	for i, r := range recalls {
+		if at := slices.IndexFunc(s.values, r.match); at >= 0 && !s.closed {
+			s.values = slices.Delete(s.values, at, at+1)
+			found[i] = true
+		}
+	}
+	s.mu.Unlock()
+	for i, r := range recalls {
+		r.answer(found[i])
 	}
 }
 
