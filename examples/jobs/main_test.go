@@ -40,7 +40,7 @@ func TestRun(t *testing.T) {
 	if err := demo.On(t.Context(), "", func(ctx context.Context, servers []string) error { return run(ctx, &out, servers, 20) }); err != nil {
 		t.Fatalf("%v\n%s", err, out.String())
 	}
-	contains(t, &out, "20 jobs are put, of 20 in the queue", "a worker crashes with job 0", "job 0, attempt 2: <nil>",
+	contains(t, &out, "20 jobs are put, of 20 in the queue", "a worker crashes with job 0", "job 0, attempt 1: <nil>",
 		"job 7, attempt 3: cannot be done", "job 19, attempt 1", "; 0 left", "dead: job 7")
 }
 

@@ -313,9 +313,12 @@ func methods(t *testing.T, s *session.Session) (all []attempt) {
 	bad("Queue.Run", "workers", func() error { return q.Run(ctx, 0, work) })
 	bad("Queue.Run", "f", func() error { return q.Run(ctx, 1, nil) })
 	bad("Queue.Consume", "Prefetch", func() error { return with(q.Consume(&queue.ConsumeOptions{Prefetch: -1})) })
+	bad("Queue.Consume", "Backoff", func() error { return with(q.Consume(&queue.ConsumeOptions{Backoff: queue.Backoff{Most: -1}})) })
 	bad("Queue.Consume", "Name", func() error { return with(q.Consume(&queue.ConsumeOptions{Name: string(large)})) })
 	bad("Item.Ack of the zero one", "Item", func() error { return queue.Item{}.Ack(ctx) })
+	bad("Item.AckWith of the zero one", "Item", func() error { return queue.Item{}.AckWith(ctx) })
 	bad("Item.Reject of the zero one", "Item", func() error { return queue.Item{}.Reject(ctx) })
+	bad("Item.RejectAfter of the zero one", "Item", func() error { return queue.Item{}.RejectAfter(ctx, 0, nil) })
 	return all
 }
 
@@ -390,7 +393,7 @@ func options(soon func() context.Context, s *session.Session) []attempt {
 		{"barrier.NewDouble", "parties", func() error { return with(barrier.NewDouble(s, "/a", 0, nil)) }},
 		{"barrier.NewDouble", "Name", func() error { return with(barrier.NewDouble(s, "/a", 1, &barrier.DoubleOptions{Name: "a/b"})) }},
 		{"queue.New", "Layout", func() error { return with(queue.New(s, "/a", &queue.Options{Layout: 9})) }},
-		{"queue.New", "MaxAttempts", func() error { return with(queue.New(s, "/a", &queue.Options{MaxAttempts: -1})) }},
+		{"queue.New", "MaxAttempts", func() error { return with(queue.New(s, "/a", &queue.Options{MaxAttempts: 1, Layout: queue.Kazoo})) }},
 		{"queue.New", "DeadLetter", func() error { return with(queue.New(s, "/a", &queue.Options{MaxAttempts: 1, DeadLetter: "b"})) }},
 		{"commit.Begin without sites", "Sites", func() error { return with(commit.Begin(soon(), s, "/a/b", nil)) }},
 		{"commit.Begin with one twice", "Sites", func() error {
@@ -449,7 +452,6 @@ func options(soon func() context.Context, s *session.Session) []attempt {
 		{"barrier.NewDouble", "Name", func() error { return with(barrier.NewDouble(s, "/a", 1, &barrier.DoubleOptions{Name: "a\x00"})) }},
 		{"queue.New", "MaxItems", func() error { return with(queue.New(s, "/a", &queue.Options{MaxItems: -1})) }},
 		{"queue.New", "RefuseWhenFull", func() error { return with(queue.New(s, "/a", &queue.Options{RefuseWhenFull: true})) }},
-		{"queue.New", "DeadLetter", func() error { return with(queue.New(s, "/a", &queue.Options{MaxAttempts: 1})) }},
 		{"queue.New", "DeadLetter", func() error { return with(queue.New(s, "/a", &queue.Options{MaxAttempts: 1, DeadLetter: "/a"})) }},
 		{"queue.NewPriority", "Layout", func() error { return with(queue.NewPriority(s, "/a", &queue.Options{Layout: queue.Curator})) }},
 		{"commit.Begin", "Sites", func() error { return with(commit.Begin(soon(), s, "/a/b", &commit.Options{Sites: []string{""}})) }},

@@ -6,8 +6,10 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"path"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -100,7 +102,7 @@ func TestRejectedIsNext(t *testing.T) {
 		item := next(t, c)
 		ok(t, item.Ack(t.Context()))
 		item = next(t, c)
-		ok(t, item.Reject(t.Context()))
+		ok(t, item.RejectAfter(t.Context(), 0, nil))
 		var got []string
 		for range 7 {
 			item = next(t, c)
@@ -136,8 +138,8 @@ func TestExpiry(t *testing.T) {
 			holder, free = free, holder
 		}
 		srv.Freeze(holder.ID(), zktest.Both)
-		again, _ := either() // the other, or the same in its next session
-		check.True(t, again.ID == item.ID && again.Attempt == 2, "%+v", again)
+		again, _ := either()                                                   // the other, or the same in its next session
+		check.True(t, again.ID == item.ID && again.Attempt == 1, "%+v", again) // a claim ahead of a delivery does not count
 		if err := item.Ack(t.Context()); !errors.Is(err, queue.ErrNotClaimed) {
 			t.Errorf("a late Ack: %v", err)
 		}
@@ -158,7 +160,8 @@ func TestExpiry(t *testing.T) {
 	})
 }
 
-// TestDeadLetters moves an item after as many rejections, or crashes.
+// TestDeadLetters moves an item after as many rejections, or crashes beside the first: its claim
+// was made ahead of a delivery.
 func TestDeadLetters(t *testing.T) {
 	opts := &queue.Options{MaxAttempts: 2, DeadLetter: "/queues/dead"}
 	t.Run("rejected", func(t *testing.T) {
@@ -188,7 +191,7 @@ func TestDeadLetters(t *testing.T) {
 			put(t, q, "bad")
 			c := consume(t, q, 4)
 			defer c.Close()
-			for range 2 {
+			for range 3 {
 				next(t, c)
 				srv.Expire(s[0].ID())
 				pass(time.Minute)
@@ -204,37 +207,81 @@ func TestDeadLetters(t *testing.T) {
 	})
 }
 
-// TestDeadLettersRefused has dead letters that cannot be moved: the path is another recipe's. The
-// consumer ends, and the item goes back.
+// TestDeadLettersRefused has dead letters that cannot be moved: the path is another recipe's, or
+// nobody may create nodes there. Good items are delivered meanwhile, by the same consumers. The bad
+// one goes back with the reason, costs little, and moves when the path is free.
 func TestDeadLettersRefused(t *testing.T) {
-	for what, how := range map[string]func(t *testing.T, c *queue.Consumer){
-		"rejected": func(t *testing.T, c *queue.Consumer) {
-			if err := next(t, c).Reject(t.Context()); !errors.Is(err, queue.ErrLayout) {
-				t.Errorf("Reject: %v", err)
-			}
+	for what, how := range map[string]struct {
+		block, free func(t *testing.T, srv *zktest.Server, s *session.Session)
+	}{
+		"another recipe's": {
+			func(t *testing.T, _ *zktest.Server, s *session.Session) {
+				ok(t, s.EnsurePath(t.Context(), "/queues/dead/locks"))
+			},
+			func(t *testing.T, _ *zktest.Server, s *session.Session) {
+				ok(t, s.Delete(t.Context(), "/queues/dead/locks", session.AnyVersion))
+			},
 		},
-		"found": func(t *testing.T, c *queue.Consumer) { pass(time.Minute) },
+		"no right": {
+			func(t *testing.T, srv *zktest.Server, s *session.Session) {
+				other, err := session.Open(t.Context(), srv.Addrs(), &session.Options{
+					Dialer: srv.DialContext, ACL: []session.ACL{{Perms: session.PermRead, Scheme: "world", ID: "anyone"}},
+				})
+				ok(t, err)
+				defer other.Close()
+				_, err = other.Create(t.Context(), "/queues/dead", nil, session.Persistent)
+				ok(t, err)
+			},
+			func(t *testing.T, _ *zktest.Server, s *session.Session) {
+				ok(t, s.Delete(t.Context(), "/queues/dead", session.AnyVersion))
+			},
+		},
 	} {
 		t.Run(what, func(t *testing.T) {
-			bubble(t, 1, func(t *testing.T, srv *zktest.Server, s ...*session.Session) {
-				ok(t, s[0].EnsurePath(t.Context(), "/queues/dead/locks"))
-				plain := open(t, s[0], nil)
-				put(t, plain, "bad")
-				if what == "found" { // a delivery counts already
-					c := consume(t, plain, 1)
-					ok(t, next(t, c).Reject(t.Context()))
-					c.Close()
+			bubble(t, 2, func(t *testing.T, srv *zktest.Server, s ...*session.Session) {
+				opts := &queue.Options{MaxAttempts: 2, DeadLetter: "/queues/dead"}
+				put(t, open(t, s[0], nil), "bad")
+				how.block(t, srv, s[0])
+				put(t, open(t, s[0], nil), numbers(100)...)
+				ctx, stop := context.WithCancel(t.Context())
+				good, bad := 0, 0
+				var mu sync.Mutex
+				work := func(_ context.Context, item queue.Item) error {
+					mu.Lock()
+					defer mu.Unlock()
+					if string(item.Data) == "bad" {
+						bad++
+						return errors.New("no")
+					}
+					good++
+					return nil
 				}
-				c := consume(t, open(t, s[0], &queue.Options{MaxAttempts: 1, DeadLetter: "/queues/dead"}), 1)
-				how(t, c)
-				<-c.Done()
-				if err := c.Err(); !errors.Is(err, queue.ErrLayout) {
-					t.Errorf("the consumer ends with %v", err)
+				var running sync.WaitGroup
+				for i := range 2 {
+					running.Go(func() { check.Is(t, open(t, s[i], opts).Run(ctx, 2, work), context.Canceled) })
 				}
-				if n := left(srv, "claims"); len(n) > 0 {
-					t.Errorf("left behind: %q", n)
+				pass(10 * time.Minute)
+				srv.ResetRequests()
+				pass(10 * time.Minute)
+				got := srv.Requests()
+				check.True(t, good == 100 && bad == 2, "%d good items are done, the bad one was delivered %d times", good, bad)
+				check.True(t, got.Total()-got[zktest.OpSync] < 400, "%v in ten minutes", got)
+				var data []byte
+				for _, p := range srv.Paths() {
+					if path.Dir(path.Dir(p)) == at+"/items" {
+						var err error
+						data, _, err = s[0].Get(t.Context(), p)
+						ok(t, err)
+					}
 				}
-				equal(t, "left", drain(t, plain), []string{"bad"})
+				check.True(t, strings.Contains(string(data), `"stuck"`), "%s", data)
+				how.free(t, srv, s[0])
+				pass(2 * time.Minute)
+				dead, err := queue.New(s[0], opts.DeadLetter, nil)
+				ok(t, err)
+				equal(t, "dead", drain(t, dead), []string{"bad"})
+				stop()
+				running.Wait()
 			})
 		})
 	}

@@ -2,11 +2,13 @@ package queue
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"log/slog"
 	"maps"
 	"math/rand/v2"
+	"sync"
 	"time"
 
 	"github.com/zkactors/zkactors/actors"
@@ -16,7 +18,7 @@ import (
 )
 
 // defaultPrefetch is the number of items that a consumer claims ahead by default.
-const defaultPrefetch = 16
+const defaultPrefetch = 1
 
 // maxName is the greatest length of the name of a consumer: it is sent beside the item.
 const maxName = 256
@@ -25,11 +27,16 @@ const maxName = 256
 // ConsumeOptions.
 type ConsumeOptions struct {
 	// Prefetch limits how many items the consumer has claimed. Items that it has delivered count
-	// until they are settled. It claims more items when half of them are settled, or when all
-	// claimed items are delivered. More urgent items of a [Priority] are claimed beside these. A
-	// session has room for some ten thousand claims: a consumer that finds none ends with
-	// [session.ErrSessionFull]. The default is 16.
+	// until they are settled. If it is greater than the number of readers, items wait at this
+	// consumer while other consumers are idle. The consumer claims more items when half of them
+	// are settled, or when all claimed items are delivered. In a [Priority] a more urgent item is
+	// claimed in exchange for one that no reader has received. A session has room for some ten
+	// thousand claims: a consumer that finds none ends with [session.ErrSessionFull]. The default
+	// is 1.
 	Prefetch int
+
+	// Backoff is the delay of rejected items; see [Item.Reject].
+	Backoff Backoff
 
 	// Name identifies the consumer to operators: it is the data of its claims. It has at most 256
 	// bytes.
@@ -41,13 +48,15 @@ type ConsumeOptions struct {
 type Consumer struct {
 	base     *base
 	name     string
+	backoff  Backoff
+	attended sync.Once
 	receipts *receipts
 	shelf    *actors.Shelf[Item]
 	actor    *actors.Actor[input, Event]
 	owned    owned.Set
 	waiter   *waiter // of the newest epoch in which there was nothing to claim; only for perform
 	reason   client.Reason
-	tenure   *tenure // of the claims of the session; only for perform and observe
+	tenure   tenure // of the claims of the session; only for perform and observe
 }
 
 // Consume begins to claim items, and returns at once. The error describes the problem in the
@@ -63,16 +72,22 @@ func (b *base) Consume(opts *ConsumeOptions) (*Consumer, error) {
 		return nil, b.explain(fmt.Errorf("%w: ConsumeOptions.Name: it has %d bytes", session.ErrInvalidArgument, len(o.Name)))
 	case b.layout.flat():
 		return nil, b.explain(fmt.Errorf("%w: Options.Layout: items of this layout cannot be claimed", session.ErrInvalidArgument))
+	case o.Backoff.Most < 0 || o.Backoff.Most > 0 && o.Backoff.Most < o.Backoff.First:
+		return nil, b.explain(fmt.Errorf("%w: ConsumeOptions.Backoff: Most is %v, First %v", session.ErrInvalidArgument, o.Backoff.Most, o.Backoff.First))
 	case closed:
 		return nil, b.explain(session.ErrClosed)
 	}
 	if err := b.receipts.open(); err != nil {
 		return nil, b.explain(err)
 	}
-	c := &Consumer{base: b, name: o.Name, receipts: newReceipts(b.session, b.receipts.Dir), tenure: new(tenure)}
+	c := &Consumer{base: b, name: o.Name, backoff: o.Backoff.defaults(), receipts: newReceipts(b.session, b.receipts.Dir), tenure: newTenure()}
 	before := func(a, b Item) bool { return a.Priority < b.Priority }
 	c.shelf = actors.NewShelf("queue items "+b.path, before, func(i Item) { _ = c.actor.Tell(taken{i.claimed}) })
-	start := machine{prefetch: o.Prefetch, limit: b.opts.MaxAttempts, urgent: b.any, chance: rand.Uint64()}
+	room := b.capacity()
+	start := machine{
+		prefetch: o.Prefetch, limit: max(0, b.opts.MaxAttempts), urgent: b.any, chance: rand.Uint64(),
+		most: room.claim, beside: room.beside,
+	}
 	c.actor = actors.Start(start, actors.Role[machine, input, effect, Event]{
 		Name:    "queue " + b.path,
 		Perform: c.perform,
@@ -86,7 +101,10 @@ func (b *base) Consume(opts *ConsumeOptions) (*Consumer, error) {
 
 // Items returns the channel of the items, which is always the same one. The channel is closed after
 // the last item: receive with "item, ok := <-items", because a select over a closed channel spins.
-func (c *Consumer) Items() <-chan Item { return c.shelf.Values() }
+func (c *Consumer) Items() <-chan Item {
+	c.attended.Do(func() { _ = c.actor.Tell(attend{}) })
+	return c.shelf.Values()
+}
 
 // Events returns the channel of events, which is always the same one:
 //
@@ -117,7 +135,7 @@ func (c *Consumer) observe(m machine, events []Event) {
 		switch ev := ev.(type) {
 		case Lost:
 			c.tenure.end(fmt.Errorf("%w: %w", ErrNotClaimed, session.ErrExpired))
-			c.tenure = new(tenure)
+			c.tenure = newTenure()
 			level := slog.LevelWarn
 			if ev.Items == 0 {
 				level = slog.LevelDebug
@@ -141,9 +159,12 @@ func (c *Consumer) perform(e effect, tell func(input)) {
 	b := c.base
 	switch e := e.(type) {
 	case look:
-		b.look(c.receipts, e.epoch, e.want, true, func(v view, err error) {
-			c.owned.Answer(err, func() { tell(looked{e.requestID, v, err}) })
-		})
+		answer := func(v view, err error) { owned.Tell(&c.owned, err, tell, input(looked{e.requestID, v, err})) }
+		if e.due {
+			b.lookDue(c.receipts, e.epoch, answer)
+		} else {
+			b.look(c.receipts, e.epoch, e.want, true, answer)
+		}
 	case follow:
 		c.follow(e, tell)
 	case quit:
@@ -153,26 +174,37 @@ func (c *Consumer) perform(e effect, tell func(input)) {
 		c.read(e, tell)
 	case claim:
 		c.claim(e, tell)
+	case age:
+		c.owned.After(age{}, listAge, func() { tell(aged(e)) })
 	case offer:
 		for _, item := range e.items {
 			c.shelf.Put(Item{
-				ID: item.place.id(), Data: item.data, Attempt: item.Attempts, Priority: item.place.bucket.priority,
+				ID: item.place.id(), Data: item.data, Attempt: item.Attempts + 1, Priority: item.place.bucket.priority,
 				Cause: item.Cause, Put: time.UnixMilli(item.since),
-				consumer: c, claimed: item, tenure: c.tenure,
+				consumer: c, claimed: item, delivery: &delivery{tenure: c.tenure},
 			})
 		}
 	case withdraw:
 		c.shelf.Clear()
+	case recall:
+		c.shelf.Recall(func(i Item) bool { return i.claimed.place == e.place }, func(ok bool) { tell(recalled{e.claimed, ok}) })
 	case conclude:
 		var ops []session.Op
 		for _, item := range e.items {
-			ops = append(ops, b.settleOps(item.claimed, item.how)...)
+			ops = append(ops, b.settleOps(item)...)
 		}
+		ops = append(ops, c.claimOps(e.claims)...)
 		c.receipts.Begin(e.epoch, ops, func(results []session.OpResult, err error) {
-			tell(settled{e.n, refused(results, err)})
+			tell(settled{refused(results, err)})
 		})
-	case bury:
-		c.bury(e, tell)
+	case move:
+		c.move(e, tell)
+	case rest:
+		c.rest(e, tell)
+	case tick:
+		c.owned.After(tick{}, forgotten/2, func() { tell(ticked{}) })
+	case remind:
+		c.warn("item not settled for long", e.place, slog.Duration("time", forgotten))
 	case sweep:
 		c.receipts.Hold()
 		b.session.Async(e.epoch).Withdraw(b.claim(e.place.id()), c.receipts.Release)
@@ -181,6 +213,27 @@ func (c *Consumer) perform(e effect, tell func(input)) {
 	case answer:
 		e.reply.Give(e.err)
 	}
+}
+
+// listAge is the age at which a list is refreshed before the consumer claims more of it. A delayed
+// item waits no longer when it is due.
+const listAge = time.Second / 2
+
+// forgotten is the time after which an item is reported that no reader has settled.
+const forgotten = 20 * time.Minute
+
+func (c *Consumer) warn(message string, p place, more slog.Attr) {
+	c.base.session.Logger().LogAttrs(context.Background(), slog.LevelWarn, message, slog.String("recipe", recipe),
+		slog.String("path", c.base.path), slog.String("item", p.id()), more)
+}
+
+// rest pauses after a failed move.
+func (c *Consumer) rest(e rest, tell func(input)) {
+	if e.tries == 1 && e.err != nil {
+		c.warn("item cannot be moved, and stays", e.place, slog.Any("reason", e.err))
+	}
+	pause := Backoff{}.defaults().delay(e.tries, rand.Float64())
+	c.owned.After(e.place, pause, func() { tell(rested{e.place}) })
 }
 
 // read reads items, all at once.
@@ -195,7 +248,6 @@ func (c *Consumer) read(e read, tell func(input)) {
 				item := itemOf(p, data, stat)
 				read[i] = &item
 			case errors.Is(err, session.ErrNoNode):
-				in.gone = true
 			default:
 				in.err = err
 			}
@@ -207,19 +259,9 @@ func (c *Consumer) read(e read, tell func(input)) {
 					in.items = append(in.items, *item)
 				}
 			}
-			c.trim(&in)
 			c.owned.Answer(in.err, func() { tell(in) })
 		})
 	}
-}
-
-// trim leaves as many items as one transaction can claim.
-func (c *Consumer) trim(in *got) {
-	n := halve(len(in.items), func(n int) bool { return n <= 1 || c.base.fitBeside(c.claimOps(in.items[:n])) })
-	for _, item := range in.items[n:] {
-		in.rest = append(in.rest, item.place)
-	}
-	in.items = in.items[:n]
 }
 
 // claimOps returns the operations that claim items.
@@ -252,26 +294,33 @@ func (c *Consumer) claim(e claim, tell func(input)) {
 	})
 }
 
-// bury moves an item to the dead letters.
-func (c *Consumer) bury(e bury, tell func(input)) {
+// move moves an item, in one transaction.
+func (c *Consumer) move(e move, tell func(input)) {
 	b := c.base
-	first := b.takeOps(e.place, e.version)
-	if e.how == reject {
-		first = b.settleOps(e.claimed, acknowledge)
-	}
 	p := &producer{
-		into: b.dead, receipts: c.receipts, requests: b.session.Async(e.epoch), first: first,
-		filing: filing{epoch: e.epoch, priority: e.place.bucket.priority},
-		items:  []newItem{{e.place.id(), e.record.buried(b.path, e.since).with(e.data)}}, mode: session.PersistentSequential,
+		into: b.dead, receipts: c.receipts, requests: b.session.Async(e.epoch), first: b.settleOps(e.settling),
+		filing: filing{epoch: e.epoch, priority: e.place.bucket.priority}, mode: session.PersistentSequential,
+		called: b.session.Age(),
 	}
-	begin := func() { p.begin(func(_ []session.OpResult, err error) { tell(buried{e.settling, err}) }) }
-	if e.how == reject {
+	r := e.record
+	if e.how != discard {
+		r = e.rejected(e.cause)
+	}
+	if e.how == retreat {
+		r.Put = e.since
+		p.into, p.delays = &b.store, []int64{millis(e.delay)}
+	} else {
+		r = r.buried(b.path, e.since)
+	}
+	p.items = []newItem{{e.place.id(), r.with(e.data)}}
+	begin := func() { p.begin(func(_ []session.OpResult, err error) { tell(moved{e.settling, err}) }) }
+	if e.how != discard {
 		begin()
 		return
 	}
 	p.requests.EnsurePath(b.dir(claimsDir), func(_ bool, err error) {
 		if err != nil {
-			c.owned.Answer(err, func() { tell(buried{e.settling, err}) })
+			c.owned.Answer(err, func() { tell(moved{e.settling, err}) })
 			return
 		}
 		begin()

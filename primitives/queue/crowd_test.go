@@ -210,7 +210,7 @@ func TestCrowdTakesAgain(t *testing.T) {
 		c := consume(t, q, n)
 		for i := range n {
 			if item := next(t, c); i%2 == 0 {
-				ok(t, item.Reject(t.Context()))
+				ok(t, item.RejectAfter(t.Context(), 0, nil))
 			} else {
 				ok(t, item.Ack(t.Context()))
 			}

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"strconv"
 	"time"
 
@@ -30,7 +31,7 @@ type Item struct {
 
 	consumer *Consumer
 	claimed  claimed
-	tenure   *tenure // of the claim
+	delivery *delivery
 }
 
 // A claimed is an item that a consumer has claimed, or is to claim.
@@ -40,12 +41,14 @@ type claimed struct {
 	record
 	since   int64 // when it was first put, in ms by the server's clock
 	version int32 // of the item
+
+	ephemeral bool // set if the item belongs to its producer's session
 }
 
 // itemOf returns the item that was read. An item of an earlier client has no record: once it was
 // written to, the number of its deliveries precedes its data.
 func itemOf(p place, data []byte, stat *session.Stat) claimed {
-	c := claimed{place: p, data: data, version: stat.Version}
+	c := claimed{place: p, data: data, version: stat.Version, ephemeral: stat.EphemeralOwner != 0}
 	switch infixOf(p.name) {
 	case itemInfix:
 		c.record, c.data = parseRecord(data)
@@ -68,50 +71,83 @@ func (c claimed) written(r record) []byte {
 	return r.with(c.data)
 }
 
-// tried returns the record of the item after n more deliveries.
-func (c claimed) tried(n int) record {
-	c.Attempts += n
-	return c.record
-}
-
-// next returns the item as it is after it was claimed.
+// next returns the item as it is after it was claimed. Its record remains the one before the claim,
+// with which it is taken back.
 func (c claimed) next() claimed {
-	c.Attempts++
 	c.version++
 	return c
 }
 
-// claimOps returns the operations that claim an item, for the consumer with the name.
+// before undoes next.
+func (c claimed) before() claimed {
+	c.version--
+	return c
+}
+
+// attempted returns the record of the item after a reader has received it.
+func (c claimed) attempted() record {
+	c.Attempts++
+	c.Tentative = false
+	return c.record
+}
+
+// rejected returns the record of the item after a reader has given it back.
+func (c claimed) rejected(cause string) record {
+	r := c.attempted()
+	r.Cause = bounded(cause)
+	return r
+}
+
+// claimOps returns the operations that claim an item, for the consumer with the name. A claim ahead
+// of a delivery does not count. It is marked: when a crash has left the mark, the next claim
+// counts. So does each claim of an item without a record.
 func (b *base) claimOps(c claimed, consumer string) []session.Op {
+	r := c.record
+	if r.Tentative || infixOf(c.place.name) != itemInfix {
+		r.Attempts++
+	}
+	r.Tentative = true
 	return []session.Op{
 		session.CreateOp(b.claim(c.place.id()), []byte(consumer), session.Ephemeral),
-		session.SetOp(b.node(c.place), c.written(c.tried(1)), c.version),
+		session.SetOp(b.node(c.place), c.written(r), c.version),
 	}
 }
 
-// A settlement is the fate of a claimed item.
+// A settlement is the fate of an item that is claimed, but for the last two.
 type settlement int
 
 const (
 	acknowledge settlement = iota // the item is deleted
 	reject                        // it goes back
 	takeBack                      // it goes back as if it had not been claimed
+	retreat                       // it moves into a delayed bucket
+	bury                          // it moves to the dead letters
+	strand                        // it could not move there, and goes back
+	discard                       // it is not claimed, and moves to the dead letters
+	note                          // it is not claimed, could not move there, and has the reason in its record
 )
 
-func (s settlement) String() string { return [...]string{"acknowledge", "reject", "take back"}[s] }
+func (s settlement) String() string {
+	return [...]string{"acknowledge", "reject", "take back", "retreat", "bury", "strand", "discard", "note"}[s]
+}
 
-// settleOps returns the operations that settle a claimed item. There are two operations of each
-// kind.
-func (b *base) settleOps(c claimed, how settlement) []session.Op {
-	unclaim := session.DeleteOp(b.claim(c.place.id()), session.AnyVersion)
-	switch how {
-	case reject:
-		return []session.Op{unclaim, session.CheckOp(b.node(c.place), c.version)}
+// settleOps returns the operations that settle an item. There are two operations of each kind,
+// before those of a caller.
+func (b *base) settleOps(q settling) []session.Op {
+	unclaim := session.DeleteOp(b.claim(q.place.id()), session.AnyVersion)
+	write := func(r record) session.Op { return session.SetOp(b.node(q.place), q.written(r), q.version) }
+	switch q.how {
+	case reject, strand:
+		return []session.Op{unclaim, write(q.rejected(q.cause))} // a stranded one has the reason
 	case takeBack:
-		return []session.Op{unclaim, session.SetOp(b.node(c.place), c.written(c.tried(-1)), c.version)}
-	case acknowledge:
+		return []session.Op{unclaim, write(q.record)}
+	case note:
+		return []session.Op{session.CheckOp(b.path, session.AnyVersion), write(q.record)}
+	case discard:
+		return b.takeOps(q.place, q.version)
+	case acknowledge, bury, retreat:
 	}
-	return []session.Op{unclaim, session.DeleteOp(b.node(c.place), c.version)}
+	return append([]session.Op{unclaim, session.DeleteOp(b.node(q.place), q.version)}, q.ops...)
 }
 
 // Age returns how long ago the item was first put, by the server's clock.
@@ -127,13 +163,53 @@ func (i Item) Age() time.Duration {
 // [ErrNotClaimed] if this delivery does not count any more: the item was settled before, or it went
 // back, and another consumer may have it. Then Ack has changed nothing. If the error wraps
 // [session.ErrUnknownOutcome], the item may be deleted, or delivered again.
-func (i Item) Ack(ctx context.Context) error { return i.settle(ctx, acknowledge) }
+func (i Item) Ack(ctx context.Context) error { return i.settle(ctx, settling{how: acknowledge}) }
 
-// Reject gives the item back: it is delivered again, to any consumer, or moves to the dead letters
-// after [Options.MaxAttempts] deliveries. The errors are those of [Item.Ack].
-func (i Item) Reject(ctx context.Context) error { return i.settle(ctx, reject) }
+// AckWith is Ack in one transaction with operations of the caller: all of it is done, or nothing,
+// and once, whatever reply is lost. If the server refuses an operation of the caller, AckWith
+// returns its error, and the item remains claimed: it can be settled once more.
+func (i Item) AckWith(ctx context.Context, ops ...session.Op) error {
+	return i.settle(ctx, settling{how: acknowledge, ops: ops})
+}
 
-func (i Item) settle(ctx context.Context, how settlement) error {
+// Reject gives the item back. It is delivered again, to any consumer, after the delay that
+// [ConsumeOptions.Backoff] has for this attempt; other items are delivered meanwhile. After
+// [Options.MaxAttempts] deliveries it moves to the dead letters instead. If it cannot be moved, it
+// goes back with the reason in its record, and is not delivered again: consumers try to move it
+// from time to time. The errors are those of [Item.Ack].
+func (i Item) Reject(ctx context.Context) error { return i.reject(ctx, nil) }
+
+// RejectAfter is Reject with a delay of the caller's, and the cause, of which the item keeps 512
+// bytes of text for its next delivery, or the dead letters. A delay of 0 or less means none: the
+// item goes back to its place, as the first of its queue. The cause may be nil.
+func (i Item) RejectAfter(ctx context.Context, delay time.Duration, cause error) error {
+	q := settling{how: reject, delay: max(delay, 0)}
+	if cause != nil {
+		q.cause = cause.Error()
+	}
+	return i.settle(ctx, q)
+}
+
+// reject rejects the item with the delay of its consumer.
+func (i Item) reject(ctx context.Context, cause error) error {
+	delay := time.Duration(0)
+	if i.consumer != nil {
+		delay = i.consumer.backoff.delay(i.Attempt, rand.Float64())
+	}
+	return i.RejectAfter(ctx, delay, cause)
+}
+
+// Context returns a context that ends when the item is settled, when the claim is lost with the
+// session, and when the consumer has ended. If the claim is lost, its cause wraps [ErrNotClaimed].
+// The context of the zero Item has ended.
+func (i Item) Context() context.Context {
+	if i.delivery == nil {
+		return noContext()
+	}
+	return i.delivery.context()
+}
+
+func (i Item) settle(ctx context.Context, q settling) error {
 	if i.consumer == nil {
 		return fmt.Errorf("queue: %w: the zero Item", session.ErrInvalidArgument)
 	}
@@ -141,11 +217,15 @@ func (i Item) settle(ctx context.Context, how settlement) error {
 		return i.consumer.explain(err)
 	}
 	outcome, err := actors.Ask(ctx, i.consumer.actor, func(reply actors.Reply[error]) input {
-		return settle{settling{i.claimed, how, reply}}
+		q.claimed, q.reply = i.claimed, reply
+		return settle{q}
 	})
 	switch {
 	case err == nil:
 		err = outcome
+		if err == nil || errors.Is(err, ErrNotClaimed) {
+			i.delivery.end(err)
+		}
 	case errors.Is(err, actors.ErrEnded):
 		err = fmt.Errorf("%w: %w", ErrNotClaimed, ErrClosed)
 	default:

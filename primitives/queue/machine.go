@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/zkactors/zkactors/actors"
 	"github.com/zkactors/zkactors/internal/client"
@@ -22,10 +23,23 @@ import (
 //
 // An item goes through these states. Only items that are wanted or later are held:
 //
-//	listed ► read ► wanted ► offered ► taken ► leaving ► concluded
-//	           │   (claim is           (by a    │ rejected too often
-//	           │    under way)          reader) ▼
-//	           └── attempts used up ───────► buried
+//	listed ► kept ► wanted ► offered ► taken ► leaving ► concluded
+//	           │   (claim is    │      (by a    │ rejected
+//	           │    under way)  │      reader)  ▼
+//	           │                └ recalled ►  moving ► in the dead letters, or in a delayed bucket
+//	           └── attempts used up ────────►   │
+//	                                            └ refused ► set aside, where it is, for a while
+//
+// A list that is half a second old is refreshed before more of it is claimed. A transaction that
+// settles items also claims the next, if these are read already.
+//
+// A claim ahead of a delivery is tentative: it counts no attempt. If the consumer crashes, its
+// items are marked as tentative. Such an item is claimed for a reader that waits, and the claim
+// counts. So each crash but the first counts for all items that readers had received, and for no
+// other.
+//
+// An item that cannot be moved to the dead letters goes back with the reason, and this consumer
+// leaves it out of its lists until it tries again.
 //
 // A consumer that leaves claims nothing more. It withdraws the offered items, gives back all held
 // items, waits for the answers, and parts. The end of the session ends all claims.
@@ -35,33 +49,41 @@ import (
 type phase int
 
 const (
-	resting  phase = iota // no request for items is under way
-	looking_              // look: the queue is being listed
-	reading               // read: items that it wants to claim are being read
-	claiming              // claim: the transaction is on its way
+	resting    phase = iota // no request for items is under way
+	looking_                // look: the queue is being listed
+	refreshing              // look: delayed items that may be due are being listed
+	reading                 // read: items that it wants to claim are being read
+	claiming                // claim, or a conclude that claims: the transaction is on its way
 )
 
-func (p phase) String() string { return [...]string{"resting", "looking", "reading", "claiming"}[p] }
+func (p phase) String() string {
+	return [...]string{"resting", "looking", "refreshing", "reading", "claiming"}[p]
+}
 
 // A requestID names a question within an epoch. An answer counts only if its requestID is the
 // newest: otherwise it belongs to another session, or to another question.
 type requestID struct{ epoch, n int }
 
-// A settling is a claimed item that is to be acknowledged, rejected, or taken back.
+// A settling is a claimed item that is to be acknowledged, rejected, or taken back; or an item that
+// is not claimed, and whose attempts are used up.
 type settling struct {
 	claimed
 	how   settlement
+	delay time.Duration       // of a rejected item; 0 if it goes back to its place
+	cause string              // of a rejection; "" if there is none
+	ops   []session.Op        // the caller's, in the same transaction
 	reply actors.Reply[error] // of the command; empty if the consumer itself gives the item back
 }
 
 // An input is an event that the machine reacts to. Answers name the turn, the number or the item
 // that they answer.
 //
-//sumtype:decl
+// sumtype:decl
 type input interface{ input() }
 
 type (
 	leave  struct{}                // commanded, or the actor was stopped
+	attend struct{ readers int }   // readers ask for items: so many, or 0 if that is not known
 	heard  struct{ session.Event } // an event of the session
 	looked struct {                // answers look
 		requestID
@@ -69,52 +91,60 @@ type (
 		err  error
 	}
 	changed struct{ requestID } // answers follow: the view may be old
+	aged    struct{ requestID } // answers age
 	got     struct {            // answers read
 		requestID
-		items []claimed // the items that exist, as many as one transaction can claim
-		gone  bool      // set if others were deleted since they were listed
-		rest  []place   // the items that exist and did not fit
+		items []claimed // the items that exist
 		err   error
 	}
 	claims struct { // answers claim
 		requestID
 		err error
 	}
-	taken   struct{ claimed }  // a reader has received the item
-	settle  struct{ settling } // commanded; its reply gets one answer
-	settled struct {           // answers conclude; err is a [refusal] if the server refused one operation
-		n   int
-		err error
+	taken    struct{ claimed } // a reader has received the item
+	recalled struct {          // answers recall
+		claimed
+		ok bool // set if no reader has received the item, or will
 	}
-	buried struct { // answers bury
+	settle  struct{ settling }  // commanded; its reply gets one answer
+	settled struct{ err error } // answers conclude; a [refusal] if the server refused one operation
+	moved   struct {            // answers move
 		settling
 		err error
 	}
-	parted struct{} // answers part
+	rested struct{ place place } // answers rest
+	ticked struct{}              // answers tick
+	parted struct{}              // answers part
 )
 
-func (leave) input()   {}
-func (heard) input()   {}
-func (looked) input()  {}
-func (changed) input() {}
-func (got) input()     {}
-func (claims) input()  {}
-func (taken) input()   {}
-func (settle) input()  {}
-func (settled) input() {}
-func (buried) input()  {}
-func (parted) input()  {}
+func (leave) input()    {}
+func (attend) input()   {}
+func (heard) input()    {}
+func (looked) input()   {}
+func (changed) input()  {}
+func (aged) input()     {}
+func (got) input()      {}
+func (claims) input()   {}
+func (taken) input()    {}
+func (recalled) input() {}
+func (settle) input()   {}
+func (settled) input()  {}
+func (moved) input()    {}
+func (rested) input()   {}
+func (ticked) input()   {}
+func (parted) input()   {}
 
 // An effect asks the performer for one action. One input answers each effect that asks the server,
 // but for sweep.
 //
-//sumtype:decl
+// sumtype:decl
 type effect interface{ effect() }
 
 type (
 	look struct { // list items that no consumer has claimed
 		requestID
-		want int // at least so many, if there are
+		want int  // at least so many, if there are
+		due  bool // set if only delayed items that are due are wanted, all of them
 	}
 	follow struct { // answer when the view may have changed, in line
 		requestID
@@ -122,7 +152,8 @@ type (
 		claims bool // set if other consumers have claims: the end of one is a change
 		rotate bool // set if the consumer goes to the end of the line first: another goes first
 	}
-	quit struct{} // leave the line
+	quit struct{}            // leave the line
+	age  struct{ requestID } // answer when the list that answers the request is old
 	read struct {
 		requestID
 		places []place
@@ -133,20 +164,29 @@ type (
 	}
 	offer    struct{ items []claimed } // put the items on the shelf, from which readers receive them
 	withdraw struct{}                  // take everything from the shelf
+	recall   struct{ claimed }         // take the item from the shelf
 	conclude struct {                  // settle the items in one transaction
-		epoch, n int
-		items    []settling
+		epoch  int
+		items  []settling
+		claims []claimed // that the transaction claims too
 	}
-	bury struct { // move the item to the dead letters; how is takeBack if it is not claimed
+	move struct { // to the dead letters, or into a delayed bucket
 		epoch int
 		settling
+	}
+	rest struct { // answer after a while, which is longer after more tries
+		place place
+		tries int
+		err   error // why the item could not be moved
 	}
 	sweep struct { // delete the claim of an item that is gone; is not answered
 		epoch int
 		place place
 	}
-	part   struct{} // remove the receipts, once nothing uses them
-	answer struct { // give a command its reply
+	tick   struct{}          // answer after half the time after which an item may be forgotten
+	remind struct{ claimed } // report that the item may be forgotten
+	part   struct{}          // remove the receipts, once nothing uses them
+	answer struct {          // give a command its reply
 		reply actors.Reply[error]
 		err   error
 	}
@@ -155,13 +195,18 @@ type (
 func (look) effect()     {}
 func (follow) effect()   {}
 func (quit) effect()     {}
+func (age) effect()      {}
 func (read) effect()     {}
 func (claim) effect()    {}
 func (offer) effect()    {}
 func (withdraw) effect() {}
+func (recall) effect()   {}
 func (conclude) effect() {}
-func (bury) effect()     {}
+func (move) effect()     {}
+func (rest) effect()     {}
 func (sweep) effect()    {}
+func (tick) effect()     {}
+func (remind) effect()   {}
 func (part) effect()     {}
 func (answer) effect()   {}
 
@@ -174,39 +219,72 @@ type held struct {
 	claimed
 	wanted  bool // set with claim, cleared by its answer; while set, the claim may not exist
 	taken   bool // set when a reader has received it; never cleared
-	leaving bool // set when it is to be settled or buried, cleared if the server refuses that; while set, no other settlement counts
+	leaving bool // set when it is to be settled or moved, cleared if the server refuses that; while set, no other settlement counts
+	ticks   int  // counts since it was taken
+}
+
+// offered reports whether no reader has received the item.
+func (h held) offered() bool { return !h.taken && !h.leaving && !h.wanted }
+
+// working reports whether a reader has it.
+func (h held) working() bool { return h.taken && !h.leaving }
+
+// An aside is an item that could not be moved to the dead letters.
+type aside struct {
+	place place
+	tries int
+	due   bool // set when it is to be tried again; while not set, lists leave it out
 }
 
 // A machine is the state of a consumer. After every step:
 //
 //   - At most one question of the phases and one conclude are under way.
 //   - Without a session the phase is resting, and nothing is listed, held or queued.
-//   - The items of queue and under are held and leaving, unless their session is over.
+//   - At most prefetch items are held, beside those that a transaction settles that claims others.
+//   - The items of queue and under are held and leaving, unless their session is over, or they are
+//     not claimed.
 //   - The consumer is in line only while it looks, reads or claims, or has a follow.
-//   - Every reply of a command was given, or its item is in queue, under or graves.
+//   - Every reply of a command was given, or its item is in queue, under or moves.
 type machine struct {
 	// Options; constant.
-	prefetch int  // how many items are held at most, but for urgent ones
+	prefetch int  // how many items are held at most
 	limit    int  // of attempts; 0 if there is none
 	urgent   bool // set if there are priorities: the line is followed even while there are items
+	most     int  // bytes of the items of one transaction; 0 if there is no limit
+	beside   int  // bytes that an item takes beside its data
 
 	// The request for more items, and the place in line.
-	phase  phase
-	newest requestID // of the newest question; its epoch is set by a session, and 0 while there is none
-	follow requestID // of the follow that is not answered; zero otherwise. While set, a look would find nothing more
-	inLine bool      // set with follow, cleared with quit; while set, the performer has a waiter
-	took   bool      // set when items were claimed, cleared with follow; while set, the others in line are next
+	phase   phase
+	newest  requestID // of the newest question; its epoch is set by a session, and 0 while there is none
+	follow  requestID // of the follow that is not answered; zero otherwise. While set, a look would find nothing more
+	seen    follow    // the newest follow
+	inLine  bool      // set with follow, cleared with quit; while set, the performer has a waiter
+	took    bool      // set when items were claimed, cleared with follow; while set, the others in line are next
+	yielded bool      // set when the consumer lets others in line go first; cleared by the next look
 
 	// The items. The slices are replaced, never written to: an earlier machine shares them.
-	listed []place    // set by a look, joined by items that go back; emptied as its items are read, and by any sign that it is old
+	listed []place    // set by a look, joined by items that go back; emptied by any sign that it is old
+	list   requestID  // of the look that has set or refreshed it
+	old    bool       // set half a second after that; while set, nothing is claimed from it
+	kept   []claimed  // items that were read and not claimed; those that are not listed are not claimed
 	reads  []place    // the items of the newest read; means something in reading only
+	ahead  int        // how many items are read while there is no room; grows with each claim, reset by rivals
+	heavy  int        // bytes of the largest item of the newest read
 	rivals bool       // set when another consumer had an item first; cleared when all that was listed is used up
+	cut    bool       // set with rivals, cleared by the next look; while set, not all that was listed is in listed
 	chance uint64     // where to begin among rivals; begins at random, and grows with each use
 	held   []held     // in the order in which they were claimed; emptied when the session ends
-	queue  []settling // items to be concluded, once under is empty; each is held, and leaving
+	queue  []settling // items to be concluded, once under is empty
 	under  []settling // items of the conclude that is under way; emptied by its answer
-	n      int        // the number of the newest conclude
-	graves []settling // items of each bury that is under way; a look must not claim them again
+	joint  bool       // set with a conclude that claims too, cleared by its answer
+	moves  []settling // items of each move that is under way; a look must not claim them again
+	asides []aside    // items that could not be moved; emptied when the session ends
+
+	// The readers.
+	attended bool // set when a reader has asked for the items; never cleared
+	readers  int  // the greatest number of items that readers have worked on at the same time, or are known to
+	recalls  bool // set with recall, cleared by its answer
+	ticking  bool // set with tick, cleared by its answer
 
 	// The end.
 	leaving bool  // set by leave, or by an error that does not pass; while set, nothing new is claimed
@@ -242,22 +320,31 @@ func (m machine) Step(in input, out *effects) machine {
 		return m
 	}
 	s := &turn{machine: m, effects: out}
-	// Only held is written to in place. An append to queue never overwrites the array of an earlier
-	// machine.
-	s.held, s.queue = slices.Clone(m.held), slices.Clip(m.queue)
+	// Only held and asides are written to in place. An append to queue never overwrites the array
+	// of an earlier machine.
+	s.held, s.asides, s.queue = slices.Clone(m.held), slices.Clone(m.asides), slices.Clip(m.queue)
 	switch in := in.(type) {
 	case leave:
 		s.leave(nil)
+	case attend:
+		s.attended, s.readers = true, max(s.readers, in.readers)
 	case heard:
 		s.hear(in.Event)
 	case looked:
-		if in.requestID == s.newest && s.phase == looking_ {
+		switch {
+		case in.requestID != s.newest:
+		case s.phase == looking_:
 			s.looked(in)
+		case s.phase == refreshing:
+			s.refreshed(in)
 		}
 	case changed:
 		if in.requestID == s.follow {
-			s.follow = requestID{} // so that fetch looks again
-			s.listed = nil
+			s.changed()
+		}
+	case aged:
+		if in.requestID == s.list {
+			s.old = true
 		}
 	case got:
 		if in.requestID == s.newest && s.phase == reading {
@@ -265,20 +352,25 @@ func (m machine) Step(in input, out *effects) machine {
 		}
 	case claims:
 		if in.requestID == s.newest && s.phase == claiming {
-			s.claimed(in)
+			s.claimed(in.err)
 		}
 	case taken:
-		if i := s.find(in.claimed); i >= 0 {
-			s.held[i].taken = true // now the attempt counts
-		}
+		s.taken(in.claimed)
+	case recalled:
+		s.recalled(in)
 	case settle:
 		s.settle(in.settling)
 	case settled:
-		if in.n == s.n && len(s.under) > 0 { // not answered by the end of the sessions already
-			s.settled(in.err)
+		s.settled(in.err)
+	case moved:
+		s.moved(in)
+	case rested:
+		if i := s.findAside(in.place); i >= 0 {
+			s.asides[i].due = true
+			s.back(in.place)
 		}
-	case buried:
-		s.buried(in)
+	case ticked:
+		s.ticked()
 	case parted:
 		s.end()
 	}
@@ -290,6 +382,11 @@ func (m machine) Step(in input, out *effects) machine {
 // two claims of one item apart.
 func (s *turn) find(c claimed) int {
 	return slices.IndexFunc(s.held, func(h held) bool { return h.place == c.place && h.version == c.version })
+}
+
+// holds reports whether the item is held, in any version.
+func (s *turn) holds(p place) bool {
+	return slices.ContainsFunc(s.held, func(h held) bool { return h.place == p })
 }
 
 // hear follows an event of the session. A consumer goes on with the next session, and
@@ -310,10 +407,10 @@ func (s *turn) hear(ev session.Event) {
 	case session.Closed:
 		s.lose(session.ErrClosed)
 		// The machine ends before an answer could come.
-		for _, u := range slices.Concat(s.under, s.graves) {
+		for _, u := range slices.Concat(s.under, s.moves) {
 			s.do(answer{u.reply, fmt.Errorf("%w: %w", session.ErrUnknownOutcome, session.ErrClosed)})
 		}
-		s.under, s.graves = nil, nil
+		s.under, s.moves = nil, nil
 		s.leaving = true
 		if s.err == nil {
 			s.err = session.ErrClosed
@@ -322,16 +419,21 @@ func (s *turn) hear(ev session.Event) {
 }
 
 // lose gives up all claims, which the server deletes with the session. Requests that are
-// under way are still answered, and end as settled and buried say.
+// under way are still answered, and end as settled and moved say.
 func (s *turn) lose(why error) {
 	s.do(withdraw{})
 	for _, q := range s.queue {
 		s.do(answer{q.reply, fmt.Errorf("%w: %w", ErrNotClaimed, why)})
 	}
 	s.newest = requestID{0, s.newest.n + 1}
-	s.phase, s.follow, s.listed, s.held, s.queue = resting, requestID{}, nil, nil, nil
+	s.phase, s.held, s.queue, s.asides, s.joint, s.recalls = resting, nil, nil, nil, false, false
+	s.stale()
+	s.kept = nil
 	s.quit()
 }
+
+// stale forgets what was listed.
+func (s *turn) stale() { s.listed, s.follow = nil, requestID{} }
 
 // leave gives back the held items. Items of a claim that is under way go back when the claim is
 // answered.
@@ -350,6 +452,7 @@ func (s *turn) leave(err error) {
 
 // quit leaves the line, so that another consumer becomes the first in it.
 func (s *turn) quit() {
+	s.follow = requestID{}
 	if s.inLine {
 		s.inLine = false
 		s.do(quit{})
@@ -361,14 +464,19 @@ func (s *turn) quit() {
 func (s *turn) giveBack() {
 	for i := range s.held {
 		if h := &s.held[i]; !h.leaving && !h.wanted {
-			h.leaving = true
 			how := takeBack
 			if h.taken {
 				how = reject
 			}
-			s.queue = append(s.queue, settling{claimed: h.claimed, how: how})
+			s.giveUp(h, how)
 		}
 	}
+}
+
+// giveUp has the consumer itself settle a held item.
+func (s *turn) giveUp(h *held, how settlement) {
+	h.leaving = true
+	s.queue = append(s.queue, settling{claimed: h.claimed, how: how, cause: h.Cause})
 }
 
 // ask begins a phase with a new question. Answers to earlier ones are ignored from now
@@ -387,21 +495,18 @@ func (s *turn) proceed() {
 	}
 	// One conclude at a time: the settlements of one transaction wait for the transaction before.
 	if len(s.under) == 0 && len(s.queue) > 0 && s.newest.epoch != 0 {
-		n := min(len(s.queue), maxBatch)
-		s.n++
-		s.under, s.queue = s.queue[:n:n], s.queue[n:]
-		s.do(conclude{s.newest.epoch, s.n, s.under})
+		s.conclude()
 	}
 	if !s.leaving {
 		s.fetch()
 	}
 	// There are enough items, or none to wait for: the place in line is for another consumer.
-	if s.phase == resting && s.follow == (requestID{}) {
+	if s.phase == resting && (s.follow == (requestID{}) || s.room() <= 0 && !s.offers()) {
 		s.quit()
 	}
 	switch {
 	case !s.leaving:
-	case s.phase != resting || len(s.under) > 0 || len(s.queue) > 0 || len(s.graves) > 0: // an answer is due, and comes first
+	case s.phase != resting || len(s.under) > 0 || len(s.queue) > 0 || len(s.moves) > 0: // an answer is due, and comes first
 	case s.newest.epoch == 0: // nothing of it is left on the server
 		s.end()
 	case !s.parting:
@@ -419,6 +524,39 @@ func (s *turn) end() {
 // maxBatch limits how many items one transaction claims or settles.
 const maxBatch = 64
 
+// conclude settles as many items as go into one transaction. It also claims items that are read
+// already, if there is room for them then. The operations of a caller go alone.
+func (s *turn) conclude() {
+	n, bytes := 0, 0
+	for _, q := range s.queue {
+		weight := s.beside
+		if q.how != acknowledge {
+			weight += len(q.data)
+		}
+		if n == maxBatch || n > 0 && (s.most > 0 && bytes+weight > s.most || len(q.ops) > 0 || len(s.queue[0].ops) > 0) {
+			break
+		}
+		n, bytes = n+1, bytes+weight
+	}
+	s.under, s.queue = s.queue[:n:n], s.queue[n:]
+	e := conclude{epoch: s.newest.epoch, items: s.under}
+	room := s.room()
+	for _, q := range s.under {
+		if s.find(q.claimed) >= 0 {
+			room++
+		}
+	}
+	apart := slices.ContainsFunc(s.under, func(q settling) bool { return q.how == reject || len(q.ops) > 0 }) // a rejected item may be the next
+	if s.phase == resting && !s.leaving && !s.old && !apart && s.wants(room) {
+		if e.claims = s.ready(room, bytes); len(e.claims) > 0 {
+			s.ask(claiming)
+			s.joint = true
+			s.hold(e.claims)
+		}
+	}
+	s.do(e)
+}
+
 // fetch begins the next phase on the way to more items, if there is room for them. In a
 // queue with priorities it looks without room too: an urgent item may overtake those that
 // are offered.
@@ -427,25 +565,141 @@ func (s *turn) fetch() {
 		return
 	}
 	room := s.room()
-	switch {
-	case room > 0 && !s.urgent && 2*room < s.prefetch && s.offered():
-		// The readers have items. A little later more are claimed in one transaction.
-	case len(s.listed) > 0 && room > 0:
-		n := min(room, len(s.listed), maxBatch)
-		s.reads = slices.Clone(s.listed[:n])
-		if s.listed = s.listed[n:]; len(s.listed) == 0 {
-			s.follow = requestID{} // the queue may have more than was listed
-			s.rivals = false
-		}
-		s.do(read{s.ask(reading), s.reads})
-	case s.follow != requestID{}: // the last look found nothing, and nothing has changed since
-	case room > 0 && len(s.listed) == 0, s.urgent:
-		want := max(room, 1)
-		if s.rivals {
-			want = max(want, min(spread*s.prefetch, bucketSize))
-		}
-		s.do(look{s.ask(looking_), want})
+	trade := s.trade()
+	var items []claimed
+	if s.wants(room) {
+		items = s.ready(room, 0)
 	}
+	switch {
+	case len(s.listed) > 0 && s.old && (len(items) > 0 || trade >= 0 || s.wants(room) && !s.isKept(s.listed[0])):
+		s.refresh()
+	case len(items) > 0:
+		id := s.ask(claiming)
+		s.hold(items)
+		s.do(claim{id, items})
+	case s.toRead(room, trade) > 0:
+		s.reads = s.unread(s.toRead(room, trade))
+		s.do(read{s.ask(reading), s.reads})
+	case trade >= 0:
+		s.recalls = true
+		s.do(recall{s.held[trade].claimed})
+	case s.follow != requestID{}: // the last look found nothing, and nothing has changed since
+	case room > 0 && len(s.listed) == 0, s.urgent && s.offers():
+		s.look(room)
+	}
+}
+
+// wants reports whether to claim items now. While readers have items, more are claimed a little
+// later, in one transaction.
+func (s *turn) wants(room int) bool {
+	return room > 0 && (s.urgent || 2*room >= s.prefetch || !s.offers())
+}
+
+// look lists the queue.
+func (s *turn) look(room int) {
+	want := max(room, 1)
+	if s.rivals {
+		want = max(want, min(spread*s.prefetch, bucketSize))
+	}
+	want += len(s.asides) + len(s.moves) // these may be listed too
+	s.do(look{s.ask(looking_), want, false})
+}
+
+// refresh finds out whether others come before what was listed: delayed items that are due, or with
+// priorities any.
+func (s *turn) refresh() {
+	if s.urgent || s.rivals {
+		s.listed = nil
+		s.look(s.room())
+		return
+	}
+	s.do(look{s.ask(refreshing), 1, true})
+}
+
+// keeps is the greatest number of bytes of items that are kept, but for one item.
+const keeps = 4 << 20
+
+// toRead returns how many listed items to read: as many as there is room for, or the first to be
+// exchanged for a claim, or the first few, so that they can be claimed at once when there is room.
+func (s *turn) toRead(room, trade int) int {
+	n := max(room, 0)
+	switch {
+	case n > 0:
+	case s.old && trade < 0:
+		return 0
+	default:
+		n = max(1, s.ahead)
+	}
+	if s.heavy > 0 {
+		n = min(n, max(1, keeps/s.heavy))
+	}
+	if n = min(n, maxBatch, len(s.listed)); n == 0 || s.isKept(s.listed[0]) {
+		return 0
+	}
+	return n
+}
+
+// unread returns those of the first n listed items that are not kept.
+func (s *turn) unread(n int) []place {
+	return slices.DeleteFunc(slices.Clone(s.listed[:n]), s.isKept)
+}
+
+func (s *turn) isKept(p place) bool {
+	return slices.ContainsFunc(s.kept, func(c claimed) bool { return c.place == p })
+}
+
+// ready returns the first listed items, if they are kept: at most n, and as many as one transaction
+// can claim beside other bytes. An item that a crash has left goes alone, to a reader that waits.
+func (s *turn) ready(n, bytes int) (items []claimed) {
+	for _, p := range s.listed[:min(n, len(s.listed), maxBatch)] {
+		i := slices.IndexFunc(s.kept, func(c claimed) bool { return c.place == p })
+		if i < 0 {
+			break
+		}
+		c := s.kept[i]
+		bytes += s.beside + len(c.data)
+		if s.most > 0 && bytes > s.most && (len(items) > 0 || bytes > s.beside+len(c.data)) {
+			break
+		}
+		if c.Tentative {
+			if len(items) == 0 && s.attended && s.idle() {
+				return []claimed{c}
+			}
+			break
+		}
+		items = append(items, c)
+	}
+	return items
+}
+
+// hold holds items that are being claimed. The answer only confirms them.
+func (s *turn) hold(items []claimed) {
+	had := func(p place) bool { return slices.ContainsFunc(items, func(c claimed) bool { return c.place == p }) }
+	s.listed = slices.DeleteFunc(slices.Clone(s.listed), had)
+	s.kept = slices.DeleteFunc(slices.Clone(s.kept), func(c claimed) bool { return had(c.place) })
+	for _, c := range items {
+		s.held = append(s.held, held{claimed: c.next(), wanted: true})
+	}
+	for _, c := range items {
+		s.forgetAside(c.place)
+	}
+	if len(s.listed) == 0 {
+		s.follow = requestID{} // the queue may have more than was listed
+		s.rivals = s.rivals && s.cut
+	}
+}
+
+// unhold undoes hold. If the items can still be claimed as they were read, they are kept.
+func (s *turn) unhold(keep bool) {
+	var places []place
+	for _, h := range s.held {
+		if h.wanted && keep {
+			s.kept = append(slices.Clip(s.kept), h.before())
+			places = append(places, h.place)
+		}
+	}
+	s.held = slices.DeleteFunc(s.held, func(h held) bool { return h.wanted })
+	s.listed = slices.Concat(places, s.listed)
 }
 
 // spread says how many times their prefetch rivals list, so that they scatter widely; a
@@ -455,36 +709,99 @@ const spread = 16
 // lost notes that another consumer had an item first. The rest of the list may be old
 // too, and the queue is listed again.
 func (s *turn) lost() {
-	s.rivals = true
-	s.listed, s.follow = nil, requestID{}
+	s.rivals, s.cut, s.ahead = true, true, 1
+	s.stale()
+	s.kept = nil
 }
 
-// room returns how many more items the consumer wants. If it holds enough, there is room
-// for one more urgent than all that are offered. If none is offered, there is room while
-// readers work on fewer than prefetch.
-func (s *turn) room() int {
-	room := s.prefetch - len(s.held)
-	if room > 0 || !s.urgent || len(s.listed) == 0 {
-		return room
+// room returns how many more items the consumer can hold.
+func (s *turn) room() int { return s.prefetch - len(s.held) }
+
+// trade returns the index of an offered item that goes back so that the first listed item, which is
+// more urgent, can be claimed; -1 if there is none, or if other items leave already.
+func (s *turn) trade() int {
+	if !s.urgent || s.room() > 0 || len(s.listed) == 0 || s.recalls {
+		return -1
 	}
-	most, offered, taken := int32(0), false, 0
-	for _, h := range s.held {
+	least := -1
+	for i, h := range s.held {
 		switch {
-		case h.taken:
-			taken++
-		case !h.leaving && (!offered || h.place.bucket.priority < most):
-			most, offered = h.place.bucket.priority, true
+		case h.leaving:
+			return -1
+		case h.offered() && (least < 0 || h.place.bucket.priority >= s.held[least].place.bucket.priority):
+			least = i
 		}
 	}
-	if offered && s.listed[0].bucket.priority < most || !offered && taken < s.prefetch {
-		return 1
+	first := s.listed[0]
+	tentative := slices.ContainsFunc(s.kept, func(c claimed) bool { return c.place == first && c.Tentative })
+	if least < 0 || tentative || s.held[least].place.bucket.priority <= first.bucket.priority {
+		return -1
 	}
-	return 0
+	return least
 }
 
-// offered reports whether there are items that no reader has received.
-func (s *turn) offered() bool {
-	return slices.ContainsFunc(s.held, func(h held) bool { return !h.taken && !h.leaving && !h.wanted })
+// recalled follows the answer to a recall. An item that no reader has received goes back.
+func (s *turn) recalled(in recalled) {
+	s.recalls = false
+	if i := s.find(in.claimed); i >= 0 && in.ok && s.held[i].offered() {
+		s.giveUp(&s.held[i], takeBack)
+	}
+}
+
+// offers reports whether there are items that no reader has received. Then no reader waits.
+func (s *turn) offers() bool { return slices.ContainsFunc(s.held, held.offered) }
+
+// idle reports whether a reader waits, as far as is known: readers have received all items, and
+// work on fewer than they have worked on before.
+func (s *turn) idle() bool {
+	working := 0
+	for _, h := range s.held {
+		switch {
+		case h.offered() || h.wanted:
+			return false
+		case h.working():
+			working++
+		}
+	}
+	return working < max(1, s.readers)
+}
+
+// taken follows the delivery of an item. From now on the attempt counts.
+func (s *turn) taken(c claimed) {
+	i := s.find(c)
+	if i < 0 {
+		return
+	}
+	s.held[i].taken = true
+	working := 0
+	for _, h := range s.held {
+		if h.working() {
+			working++
+		}
+	}
+	s.readers = max(s.readers, working)
+	if !s.ticking {
+		s.ticking = true
+		s.do(tick{})
+	}
+}
+
+// ticked reports items that readers have had for long, each once.
+func (s *turn) ticked() {
+	s.ticking = false
+	for i := range s.held {
+		h := &s.held[i]
+		if !h.working() {
+			continue
+		}
+		s.ticking = true
+		if h.ticks++; h.ticks == 2 {
+			s.do(remind{h.claimed})
+		}
+	}
+	if s.ticking {
+		s.do(tick{})
+	}
 }
 
 // failed handles the error of a look, a read or a claim, and reports whether there was an error. An
@@ -494,79 +811,127 @@ func (s *turn) failed(err error) bool {
 	case err == nil:
 		return false
 	case client.Over(err) || session.Passing(err):
-		s.listed, s.follow = nil, requestID{} // the listed items may still be there
+		s.stale() // the listed items may still be there
 	default: // it would fail again
-		s.phase = resting
 		s.leave(err)
 	}
 	return true
 }
 
+// changed follows a change of the queue. A consumer without a reader that waits lets the others in
+// line go first, once.
+func (s *turn) changed() {
+	if s.yielded = !s.yielded && !s.idle() && s.phase == resting; s.yielded {
+		s.follow = s.ask(resting)
+		s.seen.requestID, s.seen.rotate = s.follow, true
+		s.do(s.seen)
+		return
+	}
+	s.stale()
+}
+
+// news removes items that are not to be claimed: those that are held, or that are being moved, or
+// could not be moved a little before. A list may show them, because it is older.
+func (s *turn) news(places []place) []place {
+	return slices.DeleteFunc(slices.Clone(places), func(p place) bool {
+		return s.isAside(p) || slices.ContainsFunc(s.moves, func(q settling) bool { return q.place == p })
+	})
+}
+
 // looked follows a list. An empty list puts the consumer in line until the queue changes. With
-// priorities every list does: a change may bring an urgent item.
+// priorities a list that is no use yet does, too: a change may bring an urgent item.
 func (s *turn) looked(in looked) {
 	s.phase = resting
 	if s.failed(in.err) {
 		return
 	}
-	// An item on its way to the dead letters may still be seen.
-	s.listed = slices.DeleteFunc(slices.Clone(in.view.places), func(p place) bool {
-		return slices.ContainsFunc(s.graves, func(q settling) bool { return q.place == p })
-	})
+	s.listed = s.news(in.view.places)
+	s.kept = slices.DeleteFunc(slices.Clone(s.kept), func(c claimed) bool { return !slices.Contains(s.listed, c.place) })
+	s.cut = false
+	s.young()
 	// Without rivals the items are claimed in order.
 	if s.rivals = s.rivals && len(s.listed) > 0; s.rivals {
 		s.chance++
 		s.listed = scattered(s.listed, s.chance)
 	}
-	if len(s.listed) == 0 || s.urgent {
+	if len(s.listed) == 0 || s.urgent && s.room() <= 0 {
 		s.follow = s.ask(resting)
 		// The end of our own claim is no change that brings an item.
-		others := slices.ContainsFunc(in.view.left, func(p place) bool {
-			return !slices.ContainsFunc(s.held, func(h held) bool { return h.place == p })
-		})
-		s.do(follow{s.follow, in.view, others, s.took || len(s.listed) > 0})
-		s.inLine, s.took = true, false
+		others := slices.ContainsFunc(in.view.left, func(p place) bool { return !s.holds(p) })
+		s.seen = follow{s.follow, in.view, others, s.took || len(s.listed) > 0}
+		s.do(s.seen)
+		s.inLine, s.took, s.yielded = true, false, false
 	}
 }
 
-// got claims the items that were read, or buries those whose attempts are used up.
+// young notes that the list is new.
+func (s *turn) young() {
+	if s.old, s.list = false, s.newest; len(s.listed) > 0 {
+		s.do(age{s.list})
+	}
+}
+
+// refreshed follows a list of the delayed items that are due. They come first.
+func (s *turn) refreshed(in looked) {
+	s.phase = resting
+	if s.failed(in.err) {
+		return
+	}
+	due := slices.DeleteFunc(s.news(in.view.places), func(p place) bool { return slices.Contains(s.listed, p) || s.holds(p) })
+	s.listed = slices.Concat(due, s.listed)
+	s.young()
+}
+
+// got keeps the items that were read, or moves those whose attempts are used up. If others are
+// gone, the rest of the list may be old too.
 func (s *turn) got(in got) {
 	s.phase = resting
 	if s.failed(in.err) {
 		return
 	}
-	s.listed = slices.Concat(in.rest, s.listed)
-	if in.gone {
-		s.lost()
+	bytes := 0
+	for _, c := range s.kept {
+		bytes += len(c.data)
 	}
-	var items []claimed
+	var there []place
+	s.heavy = 0
 	for _, c := range in.items {
-		if s.limit > 0 && c.Attempts >= s.limit {
-			s.bury(settling{claimed: c, how: takeBack})
-			continue
+		there = append(there, c.place)
+		s.heavy = max(s.heavy, len(c.data))
+		switch {
+		case s.dead(c, 0):
+			s.listed = slices.DeleteFunc(slices.Clone(s.listed), func(p place) bool { return p == c.place })
+			s.move(settling{claimed: c, how: discard})
+		case bytes == 0 || bytes+len(c.data) <= keeps: // else it is read again
+			bytes += len(c.data)
+			s.kept = append(slices.Clip(s.kept), c)
 		}
-		items = append(items, c)
 	}
-	if len(items) > 0 {
-		s.do(claim{s.ask(claiming), items})
+	if len(there) == len(s.reads) {
+		return
 	}
-	// The items are held from now on. The answer only confirms them.
-	for _, c := range items {
-		s.held = append(s.held, held{claimed: c.next(), wanted: true})
+	for _, p := range s.reads {
+		if !slices.Contains(there, p) {
+			s.forgetAside(p)
+		}
 	}
+	kept := s.kept
+	first := slices.DeleteFunc(slices.Clone(s.listed), func(p place) bool { return !s.isKept(p) })
+	s.lost()
+	s.listed, s.kept = first, kept
 }
 
 // claimed follows the answer to a claim: all items of it are ours, or none is. If the
 // consumer leaves meanwhile, they go back without having been offered.
-func (s *turn) claimed(in claims) {
+func (s *turn) claimed(err error) {
 	s.phase = resting
-	if in.err != nil {
-		s.held = slices.DeleteFunc(s.held, func(h held) bool { return h.wanted })
-		s.listed, s.follow = nil, requestID{}
-		if _, refused := errors.AsType[*refusal](in.err); refused && client.IsAny(in.err, session.ErrNodeExists, session.ErrNoNode, session.ErrBadVersion) {
+	if err != nil {
+		s.unhold(false)
+		s.stale()
+		if _, refused := errors.AsType[*refusal](err); refused && client.IsAny(err, session.ErrNodeExists, session.ErrNoNode, session.ErrBadVersion) {
 			s.lost() // a rival has the item, or had it
 		} else {
-			s.failed(in.err)
+			s.failed(err)
 		}
 		return
 	}
@@ -581,16 +946,21 @@ func (s *turn) claimed(in claims) {
 		s.giveBack()
 		return
 	}
-	s.took = true
+	s.took, s.ahead = true, min(2*max(1, s.ahead), prefetched)
 	s.do(offer{fresh})
 }
 
-// bury asks for the move of an item to the dead letters, in one transaction. Until the
-// answer the item is in graves.
-func (s *turn) bury(q settling) {
-	s.graves = append(slices.Clone(s.graves), q)
-	s.do(bury{s.newest.epoch, q})
+// prefetched is the greatest number of items that are read while there is no room.
+const prefetched = 16
+
+// move asks for the move of an item, in one transaction. Until the answer the item is in moves.
+func (s *turn) move(q settling) {
+	s.moves = append(slices.Clip(s.moves), q)
+	s.do(move{s.newest.epoch, q})
 }
+
+// dead reports whether the attempts of an item are used up, after so many more.
+func (s *turn) dead(c claimed, more int) bool { return s.limit > 0 && c.Attempts+more >= s.limit }
 
 // settle queues a settlement by a reader. A claim that is gone, or is settled already, is
 // refused.
@@ -600,10 +970,18 @@ func (s *turn) settle(q settling) {
 		s.do(answer{q.reply, ErrNotClaimed})
 		return
 	}
-	h := &s.held[i]
-	h.leaving = true
-	if q.how == reject && s.limit > 0 && q.Attempts >= s.limit {
-		s.bury(q)
+	s.held[i].taken, s.held[i].leaving = true, true
+	switch {
+	case q.how != reject:
+	case s.dead(q.claimed, 1):
+		q.how = bury
+	case q.delay > 0 && q.ephemeral: // it cannot be moved, and stay its producer's
+		s.setAside(q.place, nil)
+	case q.delay > 0:
+		q.how = retreat
+	}
+	if q.how == bury || q.how == retreat {
+		s.move(q)
 		return
 	}
 	s.queue = append(s.queue, q)
@@ -612,18 +990,34 @@ func (s *turn) settle(q settling) {
 // settled follows the answer to a conclude. A refusal is of one item, and nothing of the
 // transaction was done: the other items go again.
 func (s *turn) settled(err error) {
-	under := s.under
-	s.under = nil
+	under, joint := s.under, s.joint
+	s.under, s.joint = nil, false
 	stays := false // set if the item is still claimed
 	no, refused := errors.AsType[*refusal](err)
+	at := 0 // the index of the item whose operation was refused
+	if refused {
+		at = no.index / 2 // each item has two operations: on its claim, and on itself
+	}
 	switch {
+	case refused && joint && at >= len(under): // the claims were refused
+		s.queue = slices.Concat(under, s.queue)
+		s.claimed(err)
+		return
+	case joint && refused:
+		s.phase = resting
+		s.unhold(true)
+	case joint:
+		s.claimed(err)
+	}
+	switch {
+	case refused && at > 0 && len(under) == 1: // an operation of the caller
+		stays = true
 	case refused:
-		i := no.index / 2                                         // each item has two operations: on its claim, and on itself
-		if no.index%2 == 1 && errors.Is(err, session.ErrNoNode) { // the item was deleted, and its claim is left
-			s.do(sweep{s.newest.epoch, under[i].place})
+		if no.index%2 == 1 && errors.Is(err, session.ErrNoNode) && under[at].how != note { // the item was deleted, and its claim is left
+			s.do(sweep{s.newest.epoch, under[at].place})
 		}
-		s.queue = slices.Concat(under[:i], under[i+1:], s.queue)
-		under = under[i : i+1]
+		s.queue = slices.Concat(under[:at], under[at+1:], s.queue)
+		under = under[at : at+1]
 		if client.IsAny(err, session.ErrNoNode, session.ErrBadVersion) {
 			err = fmt.Errorf("%w: %w", ErrNotClaimed, err)
 		} else {
@@ -635,9 +1029,14 @@ func (s *turn) settled(err error) {
 	for _, u := range under {
 		s.release(u.claimed, stays)
 		s.do(answer{u.reply, err})
-		if u.how != acknowledge {
+		switch u.how {
+		case reject, takeBack:
 			s.back(u.place)
+		case acknowledge, bury, retreat, discard, strand, note:
 		}
+	}
+	if s.leaving && stays {
+		s.giveBack()
 	}
 	if s.newest.epoch == 0 { // the session is over, and so are the claims
 		for _, q := range s.queue {
@@ -656,11 +1055,10 @@ func (s *turn) back(p place) {
 	if s.phase == looking_ {
 		s.phase = resting
 	}
+	s.kept = slices.DeleteFunc(slices.Clone(s.kept), func(c claimed) bool { return c.place == p })
 	// A list that is newer than the transaction has the item, also if its answer comes
 	// first. Then the item may be claimed again by now.
-	known := slices.Contains(s.listed, p) || s.phase == reading && slices.Contains(s.reads, p) ||
-		slices.ContainsFunc(s.held, func(h held) bool { return h.place == p })
-	if len(s.listed) == 0 || known {
+	if len(s.listed) == 0 || slices.Contains(s.listed, p) || s.holds(p) || s.isAside(p) {
 		return
 	}
 	i := slices.IndexFunc(s.listed, func(q place) bool { return p.compare(q) < 0 })
@@ -681,19 +1079,19 @@ func (s *turn) release(c claimed, stays bool) {
 	}
 }
 
-// buried follows the answer to a bury. The item has moved, or its claim is gone, or the
-// outcome is unknown; if the server refuses the move for another reason, the consumer
-// ends with that error.
-func (s *turn) buried(in buried) {
-	s.graves = slices.DeleteFunc(slices.Clone(s.graves), func(q settling) bool { return q.place == in.place && q.version == in.version })
-	fails := false // set if the server refuses the move for good
+// moved follows the answer to a move. The item has moved, or its claim is gone, or the outcome is
+// unknown. If the server refuses the move for another reason, the item stays where it is.
+func (s *turn) moved(in moved) {
+	s.moves = slices.DeleteFunc(slices.Clone(s.moves), func(q settling) bool { return q.place == in.place && q.version == in.version })
 	err := in.err
 	no, refused := errors.AsType[*refusal](err)
 	switch {
 	case err == nil:
-		s.emit(Buried{in.place.id()})
+		if in.how != retreat {
+			s.emit(Buried{in.place.id()})
+		}
 	case refused && client.IsAny(err, session.ErrNoNode, session.ErrBadVersion, session.ErrNodeExists):
-		if in.how == reject && no.index == 1 && errors.Is(err, session.ErrNoNode) { // as in settled: the claim is left
+		if in.how != discard && no.index == 1 && errors.Is(err, session.ErrNoNode) { // as in settled: the claim is left
 			s.do(sweep{s.newest.epoch, in.place})
 		}
 		err = fmt.Errorf("%w: %w", ErrNotClaimed, err)
@@ -701,17 +1099,63 @@ func (s *turn) buried(in buried) {
 	case client.Over(err):
 		err = fmt.Errorf("%w: %w", ErrNotClaimed, err)
 	default:
-		fails = true
+		s.stays(in)
+		return
 	}
-	s.release(in.claimed, fails) // giveBack below settles a claim that stays
+	s.forgetAside(in.place)
+	s.release(in.claimed, false)
 	if err != nil {
 		s.follow = requestID{} // the item may be there yet
 	}
 	s.do(answer{in.reply, err})
-	switch {
-	case fails && s.leaving: // it is among those that go back
-		s.giveBack()
-	case fails:
-		s.leave(err)
+}
+
+// stays keeps an item that cannot be moved where it is, and leaves it out for a while. One whose
+// attempts are used up gets the reason in its record.
+func (s *turn) stays(in moved) {
+	q := in.settling
+	known := q.Stuck != ""
+	q.Stuck = bounded(in.err.Error())
+	q.how = note
+	if in.how == bury {
+		q.how = strand
 	}
+	if in.how == retreat {
+		q.how, q.Stuck = reject, in.Stuck
+	}
+	if s.newest.epoch == 0 { // the session is over, and so is the claim
+		s.do(answer{q.reply, fmt.Errorf("%w: %w", ErrNotClaimed, session.ErrExpired)})
+		return
+	}
+	s.setAside(q.place, in.err)
+	if q.how != note || !known && !s.leaving {
+		s.queue = append(s.queue, q)
+	}
+}
+
+// isAside reports whether an item is left out of the lists.
+func (s *turn) isAside(p place) bool {
+	i := s.findAside(p)
+	return i >= 0 && !s.asides[i].due
+}
+
+func (s *turn) findAside(p place) int {
+	return slices.IndexFunc(s.asides, func(a aside) bool { return a.place == p })
+}
+
+// setAside leaves an item out of the lists for a while.
+func (s *turn) setAside(p place, err error) {
+	i := s.findAside(p)
+	if i < 0 {
+		i = len(s.asides)
+		s.asides = append(s.asides, aside{place: p})
+	}
+	s.asides[i].due = false
+	s.asides[i].tries++
+	s.do(rest{p, s.asides[i].tries, err})
+}
+
+// forgetAside forgets an item that has moved, or is gone.
+func (s *turn) forgetAside(p place) {
+	s.asides = slices.DeleteFunc(s.asides, func(a aside) bool { return a.place == p })
 }

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/zkactors/zkactors/actors"
 	"github.com/zkactors/zkactors/internal/hasten"
@@ -61,8 +62,8 @@ func (p *partner) input(in input) {
 					p.fail("a second answer")
 				}
 			}
-		case quit, sweep: // have no answer
-		case look, follow, read, claim, conclude, bury, part:
+		case quit, sweep, remind: // have no answer
+		case look, follow, age, read, claim, recall, conclude, move, rest, tick, part:
 			p.asked = append(p.asked, e)
 		}
 	}
@@ -73,7 +74,11 @@ func (p *partner) input(in input) {
 		}
 		held[h.place] = true
 	}
-	if !p.m.urgent && len(p.m.held) > p.m.prefetch {
+	most := p.m.prefetch
+	if p.m.joint { // these are settled by the same transaction
+		most += len(p.m.under)
+	}
+	if len(p.m.held) > most {
 		p.fail("%d items are held", len(p.m.held))
 	}
 }
@@ -109,19 +114,32 @@ func (p *partner) reply(e effect) {
 		in := got{requestID: e.requestID}
 		for _, at := range e.places {
 			if p.rand.IntN(4) > 0 {
-				in.items = append(in.items, claimed{place: at, record: record{Attempts: p.rand.IntN(3)}, version: 3})
+				r := record{Attempts: p.rand.IntN(3), Tentative: p.rand.IntN(4) == 0}
+				in.items = append(in.items, claimed{place: at, data: make([]byte, p.rand.IntN(100)), record: r, version: 3})
 			}
 		}
 		p.input(in)
 	case claim:
 		p.input(claims{e.requestID, p.error(0)})
 	case conclude:
-		p.input(settled{e.n, p.error(2 * p.rand.IntN(len(e.items)))})
-	case bury:
-		p.input(buried{e.settling, p.error(0)})
+		p.input(settled{p.error(2 * p.rand.IntN(len(e.items)+len(e.claims)))})
+	case move:
+		p.input(moved{e.settling, p.error(0)})
+	case recall:
+		i := slices.IndexFunc(p.offered, func(c claimed) bool { return c.place == e.place })
+		if i >= 0 {
+			p.offered = slices.Delete(p.offered, i, i+1)
+		}
+		p.input(recalled{e.claimed, i >= 0})
+	case age:
+		p.input(aged(e))
+	case rest:
+		p.input(rested{e.place})
+	case tick:
+		p.input(ticked{})
 	case part:
 		p.input(parted{})
-	case offer, withdraw, answer, quit, sweep:
+	case offer, withdraw, answer, quit, sweep, remind:
 		p.fail("nobody can answer %T", e)
 	}
 }
@@ -154,8 +172,14 @@ func (p *partner) move() {
 			return changed{}
 		})
 		p.replies[reply] = 0
-		how := settlement(p.rand.IntN(2))
-		p.input(settle{settling{p.delivered[p.rand.IntN(len(p.delivered))], how, reply}})
+		q := settling{claimed: p.delivered[p.rand.IntN(len(p.delivered))], how: settlement(p.rand.IntN(2)), reply: reply}
+		if q.how == reject {
+			q.delay = time.Duration(p.rand.IntN(2))
+		}
+		if q.how == acknowledge && p.rand.IntN(4) == 0 {
+			q.ops = []session.Op{session.CheckOp("/", 0)}
+		}
+		p.input(settle{q})
 	case len(p.asked) > 0:
 		i := p.rand.IntN(len(p.asked))
 		e := p.asked[i]
@@ -172,7 +196,7 @@ func TestChance(t *testing.T) {
 	for seed := range hasten.Sized[uint64](3000, 60) {
 		p := &partner{
 			T: t, asker: asker, rand: rand.New(rand.NewPCG(seed, 1)), replies: map[actors.Reply[error]]int{},
-			m: machine{prefetch: 1 + int(seed%4), limit: int(seed % 3), urgent: seed%5 == 0},
+			m: machine{prefetch: 1 + int(seed%4), limit: int(seed % 3), urgent: seed%5 == 0, most: int(seed % 2 * 200), beside: 20},
 		}
 		for range 150 {
 			p.move()
@@ -337,7 +361,7 @@ func TestRejectedWhileLooking(t *testing.T) {
 		t.Fatalf("%v", m)
 	}
 	before := m.newest
-	m, _ = m.after(settled{n: m.n})
+	m, _ = m.after(settled{})
 	if m, _ = m.after(looked{requestID: before, view: view{places: []place{{name: "later"}}}}); m.phase != looking_ {
 		t.Errorf("it goes on with an old list: %v", m)
 	}
@@ -347,41 +371,63 @@ func TestRejectedWhileLooking(t *testing.T) {
 	}
 }
 
+// play answers all that a machine asks for, until it asks for nothing more: all items exist, and
+// readers acknowledge them. It returns the items that readers receive, in order.
+func play(m machine, out effects) (_ machine, delivered []string) {
+	for asked := out.Do; len(asked) > 0; {
+		var inputs []input
+		if e, is := asked[0].(read); is {
+			in := got{requestID: e.requestID}
+			for _, p := range e.places {
+				in.items = append(in.items, claimed{place: p})
+			}
+			inputs = append(inputs, in)
+		}
+		if e, is := asked[0].(claim); is {
+			inputs = append(inputs, claims{e.requestID, nil})
+		}
+		if e, is := asked[0].(offer); is {
+			for _, item := range e.items {
+				delivered = append(delivered, item.place.name)
+				inputs = append(inputs, taken{item}, settle{settling{claimed: item}})
+			}
+		}
+		if _, is := asked[0].(conclude); is {
+			inputs = append(inputs, settled{})
+		}
+		asked = asked[1:]
+		for _, in := range inputs {
+			m, out = m.after(in)
+			asked = append(asked, out.Do...)
+		}
+	}
+	return m, delivered
+}
+
 // TestScatter: a consumer with a rival begins anywhere among the most urgent items, and nowhere
 // else. Without a backlog it begins at the first again.
 func TestScatter(t *testing.T) {
 	at := func(priority int32, name string) place { return place{bucket{priority: priority}, name} }
 	there := view{places: []place{at(1, "a"), at(1, "b"), at(1, "c"), at(2, "d")}}
-	reads := func(out effects) (name string) {
-		for _, e := range out.Do {
-			if r, is := e.(read); is {
-				name = r.places[0].name
-			}
-		}
-		return name
-	}
 	begun := map[string]int{}
 	for chance := range uint64(100) {
 		m, _ := machine{prefetch: 1, chance: chance}.after(heard{session.Connected{Epoch: 1}})
 		m, out := m.after(looked{requestID: m.newest, view: there})
-		if first := reads(out); first != "a" {
-			t.Fatalf("it begins at %q", first)
+		if r, is := out.Do[len(out.Do)-1].(read); !is || r.places[0].name != "a" {
+			t.Fatalf("it begins with %+v", out.Do)
 		}
-		m, _ = m.after(got{requestID: m.newest, gone: true})
-		again, out := m.after(looked{requestID: m.newest, view: there})
-		begun[reads(out)]++
-		all := []string{reads(out)}
-		for range 3 {
-			again, out = again.after(got{requestID: again.newest})
-			all = append(all, reads(out))
-		}
+		m, _ = m.after(got{requestID: m.newest}) // it is gone
+		m, out = m.after(looked{requestID: m.newest, view: there})
+		m, all := play(m, out)
+		begun[all[0]]++
 		if slices.Sort(all); !slices.Equal(all, []string{"a", "b", "c", "d"}) {
 			t.Errorf("it goes on with %q", all)
 		}
 		m, _ = m.after(looked{requestID: m.newest})
 		m, _ = m.after(changed{m.follow})
-		if _, out = m.after(looked{requestID: m.newest, view: there}); reads(out) != "a" {
-			t.Errorf("after there was nothing, it begins at %q", reads(out))
+		m, out = m.after(looked{requestID: m.newest, view: there})
+		if _, all := play(m, out); all[0] != "a" {
+			t.Errorf("after there was nothing, it begins at %q", all)
 		}
 	}
 	if len(begun) != 3 || begun["d"] > 0 || min(begun["a"], begun["b"], begun["c"]) < 20 {
@@ -396,7 +442,7 @@ func TestRefusedSettlement(t *testing.T) {
 	m := machine{prefetch: 1, held: []held{{claimed: item, taken: true}}}
 	m.newest = requestID{epoch: 1}
 	m, _ = m.after(settle{settling{claimed: item, how: acknowledge}})
-	m, out := m.after(settled{n: m.n, err: &refusal{0, session.ErrNoAuth}})
+	m, out := m.after(settled{err: &refusal{0, session.ErrNoAuth}})
 	if told, is := out.Do[0].(answer); !is || !errors.Is(told.err, session.ErrNoAuth) || errors.Is(told.err, ErrNotClaimed) {
 		t.Errorf("%+v", out.Do)
 	}

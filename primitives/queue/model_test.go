@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/zkactors/zkactors/actors"
 	"github.com/zkactors/zkactors/internal/client"
@@ -46,6 +47,8 @@ type scene struct {
 	all       bool // every second producer puts two items at once
 	empty     bool // not even the directories exist
 	undead    bool // there is no queue for dead letters
+	foreign   bool // it is another recipe's
+	delays    int  // 1 if readers reject with a delay too
 	layout    Layout
 	small     bool // a bucket is full with two items
 	urgent    bool // each item is more urgent than the one before
@@ -85,6 +88,11 @@ var scenes = []scene{
 	{name: "dead letters, crashes", producers: 1, puts: 1, consumers: 2, prefetch: 1, items: 1, attempts: 2, undead: true, faults: zkmodel.Faults{Cuts: 1, Crashes: 1, Lates: 1}},
 	{name: "dead letters, expiries", consumers: 2, prefetch: 2, items: 2, attempts: 1, undead: true, faults: zkmodel.Faults{Cuts: 1, Expires: 1, Reaps: 2, Busy: 1}},
 	{name: "dead letters, and a taker", takers: 1, takes: 2, consumers: 1, prefetch: 1, items: 1, attempts: 1, faults: zkmodel.Faults{Cuts: 1, Kills: 1, Crashes: 1}},
+	{name: "dead letters that cannot be moved", consumers: 2, prefetch: 1, items: 2, attempts: 1, foreign: true, effort: 2, faults: zkmodel.Faults{Cuts: 1, Kills: 1}},
+	{name: "retries", consumers: 2, prefetch: 1, items: 2, delays: 1, effort: 2, faults: zkmodel.Faults{Cuts: 1, Lates: 1, Kills: 1}},
+	{name: "retries, and dead letters", consumers: 1, prefetch: 2, items: 2, attempts: 2, delays: 1, effort: 2, faults: zkmodel.Faults{Expires: 1, Cuts: 1, Reaps: 1}},
+	{name: "crashes", consumers: 3, prefetch: 2, items: 3, attempts: 2, effort: 2, faults: zkmodel.Faults{Crashes: 2, Kills: 1}},
+	{name: "an exchange", producers: 1, puts: 3, consumers: 2, prefetch: 2, items: 2, urgent: true, effort: 2, faults: zkmodel.Faults{Cuts: 1, Lates: 1}},
 	{name: "dead letters, redriven", operators: 2, consumers: 1, prefetch: 1, items: 1, attempts: 1, leaves: 1, effort: 2, faults: zkmodel.Faults{Cuts: 1, Lates: 1, Kills: 1}},
 	{name: "dead letters, redriven and taken", operators: 1, takers: 1, takes: 2, waits: true, consumers: 1, prefetch: 1, items: 1, attempts: 1, faults: zkmodel.Faults{Cuts: 1, Expires: 1, Reaps: 1}},
 	{name: "calls of Put", callers: 3, producers: 3, puts: 2, all: true, empty: true, leaves: 2, faults: zkmodel.Faults{Cuts: 2, Lates: 1, Expires: 1}},
@@ -140,6 +148,8 @@ type peer struct {
 	machine  *zkmodel.Runner[machine, input, effect, Event]
 	shelf    []claimed
 	received []claimed
+	aging    []requestID // the timer of the newest list
+	resting  []place     // timers
 	asked    []asked
 	made     []string // the IDs of the nodes that the consumer has asked for, beside its claims
 }
@@ -192,6 +202,9 @@ func newModel(s *scene, keyed bool, asker *actors.Actor[input, Event]) *model {
 			}
 			if !s.undead {
 				add(modelDead, "")
+			}
+			if s.foreign {
+				add(modelDead+"/locks", "")
 			}
 		} else {
 			add("/_queue-receipts", "")
@@ -370,7 +383,7 @@ func (w *model) consume(p *peer) {
 	}
 	c.owned.Clock = p.at
 	p.consumer = c
-	p.machine = zkmodel.Run(w.World, p.at, machine{prefetch: w.s.prefetch, limit: w.s.attempts, urgent: w.s.urgent, chance: uint64(p.n)}, actors.Role[machine, input, effect, Event]{
+	p.machine = zkmodel.Run(w.World, p.at, machine{prefetch: w.s.prefetch, limit: w.s.attempts, urgent: w.s.urgent, chance: uint64(p.n), attended: true}, actors.Role[machine, input, effect, Event]{
 		Perform: func(e effect, tell func(input)) { w.perform(p, e, tell) },
 		Observe: func(m machine, _ []Event) {
 			if m.ended {
@@ -421,8 +434,20 @@ func (w *model) perform(p *peer, e effect, tell func(input)) {
 		for _, item := range e.items {
 			ops = append(ops, session.CheckOp(modelQueue, session.AnyVersion), session.DeleteOp(p.base.node(item.place), session.AnyVersion))
 		}
-		p.consumer.receipts.Begin(e.epoch, ops, func(results []session.OpResult, err error) { tell(settled{e.n, refused(results, err)}) })
-	case look, follow, quit, read, claim, bury, sweep, part:
+		ops = append(ops, p.consumer.claimOps(e.claims)...)
+		p.consumer.receipts.Begin(e.epoch, ops, func(results []session.OpResult, err error) { tell(settled{refused(results, err)}) })
+	case recall:
+		i := slices.IndexFunc(p.shelf, func(c claimed) bool { return c.place == e.place })
+		if i >= 0 {
+			p.shelf = slices.Delete(slices.Clone(p.shelf), i, i+1)
+		}
+		tell(recalled{e.claimed, i >= 0})
+	case age:
+		p.aging = []requestID{e.requestID}
+	case rest:
+		p.resting = append(slices.DeleteFunc(slices.Clone(p.resting), func(q place) bool { return q == e.place }), e.place)
+	case tick, remind:
+	case look, follow, quit, read, claim, move, sweep, part:
 		p.consumer.perform(e, tell)
 	}
 }
@@ -466,7 +491,13 @@ func (w *model) Actions() (normal, wishes, faulty []zkmodel.Action) {
 			wish("receive", p, 1)
 		}
 		if len(p.received) > 0 {
-			wish("settle", p, 2)
+			wish("settle", p, 2+w.s.delays)
+		}
+		if len(p.aging) > 0 {
+			wish("age", p, 1)
+		}
+		if len(p.resting) > 0 {
+			wish("rest", p, 1)
 		}
 		if !p.left {
 			wish("leave", p, 1)
@@ -513,9 +544,18 @@ func (w *model) Apply(a zkmodel.Action) {
 			reply = r
 			return changed{}
 		})
-		what := settling{item, settlement(a.Variant), reply}
+		what := settling{claimed: item, how: settlement(min(a.Variant, 1)), reply: reply}
+		if a.Variant == 2 {
+			what.delay = time.Millisecond
+		}
 		p.asked = append(p.asked, asked{reply, what, false})
 		p.machine.Tell(settle{what})
+	case "age":
+		p.machine.Tell(aged{p.aging[0]})
+		p.aging = nil
+	case "rest":
+		p.machine.Tell(rested{p.resting[0]})
+		p.resting = p.resting[1:]
 	case "leave":
 		p.left = true
 		p.machine.Tell(leave{})
@@ -562,6 +602,19 @@ func (w *model) note() {
 	}
 }
 
+// puts returns how often an item was put that had the nodes. One that was moved keeps its ID.
+func puts(nodes []string) int {
+	ids := map[string]bool{}
+	for _, path := range nodes {
+		_, name := znode.Split(path)
+		if parseItem(name) {
+			name = place{name: name}.id()
+		}
+		ids[name] = true
+	}
+	return len(ids)
+}
+
 // itemAt returns the item whose node it is.
 func itemAt(n zkmodel.Node) (x string, ok bool) {
 	_, name := znode.Split(n.Path)
@@ -598,14 +651,23 @@ func (w *model) Check() {
 			zkmodel.Violate("%s is claimed, and not there", claim)
 		}
 	}
+	for _, p := range w.consumers {
+		owned := 0
+		for _, n := range w.Nodes() {
+			if n.Owner != 0 && n.Owner == p.at.ID() && strings.HasPrefix(n.Path, modelQueue+"/"+claimsDir+"/") {
+				owned++
+			}
+		}
+		if owned > w.s.prefetch*max(w.s.callers, 1) {
+			zkmodel.Violate("%d has %d claims", p.n, owned)
+		}
+	}
 	quiet := w.Quiet()
 	for x, told := range w.put {
-		ever, buried := 0, 0
+		ever, buried := puts(w.nodes[x]), 0
 		for _, path := range w.nodes[x] {
 			if strings.HasPrefix(path, modelDead+"/") {
 				buried++
-			} else {
-				ever++
 			}
 		}
 		again := w.redriven[x] // at most
@@ -613,7 +675,7 @@ func (w *model) Check() {
 		switch with, all := w.nodes[x+"+"]; {
 		case all && (ever == 0) != (len(with) == 0):
 			zkmodel.Violate("items %s and %s+ were put by one call, %d times and %d times", x, x, ever, len(with))
-		case ever > 1+again || buried > 1+again || here[x] > 1:
+		case ever > 1 || buried > 1+again || here[x] > 1:
 			zkmodel.Violate("item %s was put %d times, and is there %d times", x, ever, here[x])
 		case told == confirmed && ever == 0, told == denied && ever > 0:
 			zkmodel.Violate("item %s: the producer was told %v, and it was put %d times", x, told, ever)
@@ -660,6 +722,7 @@ func (w *model) crashed() bool {
 // rest holds when nothing happens by itself any more: whatever is waited for is not there.
 func (w *model) rest() {
 	free, live := 0, 0
+	there := map[string]bool{} // the names of the free items
 	for _, n := range w.Nodes() {
 		if _, ok := itemAt(n); !ok || !strings.HasPrefix(n.Path, modelQueue+"/") {
 			continue
@@ -668,6 +731,7 @@ func (w *model) rest() {
 		_, name := znode.Split(n.Path)
 		if w.s.layout != Standard || w.Node(modelQueue+"/"+claimsDir+"/"+place{name: name}.id()) == nil {
 			free++
+			there[name] = true
 		}
 	}
 	for _, p := range w.takers {
@@ -677,6 +741,16 @@ func (w *model) rest() {
 	}
 	for _, p := range w.consumers {
 		m := p.machine.M
+		free := free
+		for _, a := range m.asides {
+			if there[a.place.name] {
+				free--
+			}
+		}
+		// One that a crash has left waits for a reader, and so do those behind it.
+		if turn := (&turn{machine: m}); len(m.listed) > 0 && !turn.idle() && slices.ContainsFunc(m.kept, func(c claimed) bool { return c.place == m.listed[0] && c.Tentative }) {
+			free = 0
+		}
 		if !p.machine.Ended() && !m.leaving && free > 0 && len(m.held) < m.prefetch {
 			zkmodel.Violate("%d items are free, and %d waits for ever: %v", free, p.n, m)
 		}

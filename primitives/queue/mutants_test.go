@@ -52,6 +52,19 @@ func undying(ops []session.Op) []session.Op {
 	return ops
 }
 
+// doubled leaves out that an item is deleted that moves.
+func doubled(ops []session.Op) []session.Op {
+	const claim = 1 // behind the receipt
+	if len(ops) < claim+4 || !strings.HasPrefix(ops[claim].Path(), modelQueue+"/"+claimsDir) || !strings.HasPrefix(ops[claim+1].Path(), modelQueue+"/"+itemsDir) {
+		return ops
+	}
+	ops = slices.Clone(ops)
+	if ops[claim+2].Path() != ops[claim].Path() {
+		ops[claim+1] = session.CheckOp("/", session.AnyVersion)
+	}
+	return ops
+}
+
 // TestMutants: each part of the protocols is needed. Without it the model finds a violation soon.
 func TestMutants(t *testing.T) {
 	cut := zkmodel.Faults{Cuts: 1}
@@ -87,6 +100,10 @@ func TestMutants(t *testing.T) {
 		{
 			name: "acknowledgements check no claim", consumers: 2, prefetch: 1, items: 1, faults: zkmodel.Faults{Kills: 1},
 			mutant: mutant{blind: true},
+		},
+		{
+			name: "a rejected item is not deleted from where it was", consumers: 1, prefetch: 1, items: 1, delays: 1,
+			mutant: mutant{bend: doubled},
 		},
 		{
 			name: "producers do not write to the directory of the receipts", producers: 2, puts: 1, most: 1,

@@ -1,11 +1,13 @@
 package queue
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"strings"
 
 	"github.com/zkactors/zkactors/internal/client"
+	"github.com/zkactors/zkactors/internal/znode"
 	"github.com/zkactors/zkactors/session"
 )
 
@@ -41,11 +43,15 @@ type Options struct {
 	// Ephemeral makes items that are deleted when the session of their producer ends.
 	Ephemeral bool
 
-	// MaxAttempts is the number of times that an item is delivered by [Queue.Consume]. An item that
-	// was rejected, or not acknowledged, that many times moves to the queue at DeadLetter. The
-	// default is no limit. Each of MaxAttempts and DeadLetter needs the other.
+	// MaxAttempts is the number of times that readers of [Queue.Consume] receive an item. An item
+	// that was rejected, or not acknowledged, that many times moves to the queue at DeadLetter. The
+	// default is 30, which takes about 20 minutes with the default [Backoff]. If it is negative,
+	// there is no limit.
 	MaxAttempts int
-	DeadLetter  string
+
+	// DeadLetter is the path of the queue of the dead letters. The default is the child "dead" of
+	// the queue's path.
+	DeadLetter string
 
 	// MaxItems limits the number of items, including claimed items. If all producers have the same
 	// bound, there are never more items, whatever the producers do at the same time. Put waits for
@@ -60,6 +66,18 @@ type Options struct {
 	Layout Layout
 }
 
+// defaultAttempts is the default of Options.MaxAttempts.
+const defaultAttempts = 30
+
+// defaults returns the options with their defaults filled in.
+func (o Options) defaults(path string) Options {
+	if !o.Layout.flat() {
+		o.MaxAttempts = cmp.Or(o.MaxAttempts, defaultAttempts)
+		o.DeadLetter = cmp.Or(o.DeadLetter, znode.Join(path, deadDir))
+	}
+	return o
+}
+
 // validate refuses invalid options, before any I/O.
 func validate(s *session.Session, path string, o Options) error {
 	return client.Validate(recipe, s, func() error {
@@ -72,15 +90,9 @@ func (o Options) validate(s *session.Session, path string) error {
 	var errs []error
 	refuse := func(format string, args ...any) { errs = append(errs, fmt.Errorf("queue: "+format, args...)) }
 	switch {
-	case o.MaxAttempts < 0:
-		refuse("Options.MaxAttempts: %w: %d is negative", session.ErrInvalidArgument, o.MaxAttempts)
-	case o.MaxAttempts > 0 && o.DeadLetter == "":
-		refuse("Options.DeadLetter: %w: MaxAttempts needs it", session.ErrInvalidArgument)
-	case o.MaxAttempts == 0 && o.DeadLetter != "":
-		refuse("Options.MaxAttempts: %w: DeadLetter needs it", session.ErrInvalidArgument)
 	case o.DeadLetter != "":
 		errs = append(errs, client.CheckPlace(s, "queue: Options.DeadLetter", o.DeadLetter, "a queue"))
-		if strings.HasPrefix(o.DeadLetter+"/", path+"/") || strings.HasPrefix(path+"/", o.DeadLetter+"/") {
+		if o.DeadLetter != znode.Join(path, deadDir) && (strings.HasPrefix(o.DeadLetter+"/", path+"/") || strings.HasPrefix(path+"/", o.DeadLetter+"/")) {
 			refuse("Options.DeadLetter: %w %q: one queue is within the other", session.ErrInvalidPath, o.DeadLetter)
 		}
 	}
@@ -95,8 +107,10 @@ func (o Options) validate(s *session.Session, path string) error {
 	switch {
 	case o.Layout < Standard || o.Layout > Kazoo:
 		refuse("Options.Layout: %w: %d", session.ErrInvalidArgument, o.Layout)
-	case o.Layout.flat() && o.MaxAttempts > 0:
+	case o.Layout.flat() && o.MaxAttempts != 0:
 		refuse("Options.MaxAttempts: %w: this layout has no attempts", session.ErrInvalidArgument)
+	case o.Layout.flat() && o.DeadLetter != "":
+		refuse("Options.DeadLetter: %w: this layout has no attempts", session.ErrInvalidArgument)
 	}
 	return errors.Join(errs...)
 }

@@ -154,6 +154,7 @@ func (p *producer) longestPlan() filingPlan {
 type capacity struct {
 	put    int // of the items of one transaction that puts them, and for each but the first:
 	item   int // what it takes beside its data
+	beside int // what the claim of another item takes beside its data
 	bucket int // what a bucket of delayed items takes beside them
 	claim  int // of an item that is claimed, or moved
 }
@@ -168,7 +169,9 @@ func (b *base) measure() capacity {
 	item := newItem{id: b.receipts.newID()}
 	c := capacity{put: put(item)}
 	c.item = c.put - put(item, item)
-	c.claim = b.session.Room(b.longestClaim(item)...)
+	claim := b.longestClaim(item)
+	c.claim = b.session.Room(claim...)
+	c.beside = c.claim - b.session.Room(append(claim, claim[:2]...)...)
 	for _, ops := range b.longestMoves(item) {
 		c.claim = min(c.claim, b.session.Room(ops...))
 	}

@@ -1,6 +1,7 @@
 package queue
 
 import (
+	"errors"
 	"fmt"
 	"testing"
 
@@ -42,6 +43,9 @@ func TestCapacity(t *testing.T) {
 						continue
 					}
 					exact = b.session.Fits(b.longestClaim(p.items[0])...)
+					for _, ops := range b.longestMoves(p.items[0]) {
+						exact = errors.Join(exact, b.session.Fits(ops...))
+					}
 					if err := b.fits(p.items[0]); (err == nil) != (exact == nil) {
 						t.Fatalf("claim of %d bytes: %v, want %v", bytes, err, exact)
 					}

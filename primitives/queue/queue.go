@@ -28,7 +28,7 @@ type base struct {
 	live     *session.Session
 	opts     Options
 	receipts *receipts
-	dead     *store   // nil without [Options.DeadLetter]
+	dead     *store   // nil in a flat layout
 	listed   listed   // for Take
 	followed followed // for Take
 	batches  batches
@@ -69,7 +69,7 @@ func newBase(s *session.Session, path string, o Options) (*base, error) {
 	if err := validate(s, path, o); err != nil {
 		return nil, err
 	}
-	b := newBaseOf(client.Of(s), path, o)
+	b := newBaseOf(client.Of(s), path, o.defaults(path))
 	b.live, b.listed.chance = s, rand.Uint64()
 	return b, nil
 }

@@ -243,10 +243,9 @@ func TestBadInput(t *testing.T) {
 		}{
 			"path: invalid":      {"queues", nil, session.ErrInvalidPath},
 			"path: root":         {"/", nil, session.ErrInvalidPath},
-			"MaxAttempts":        {at, &queue.Options{MaxAttempts: -1}, session.ErrInvalidArgument},
-			"DeadLetter":         {at, &queue.Options{MaxAttempts: 1}, session.ErrInvalidArgument},
-			"MaxAttempts: needs": {at, &queue.Options{DeadLetter: "/dead"}, session.ErrInvalidArgument},
-			"DeadLetter: within": {at, &queue.Options{MaxAttempts: 1, DeadLetter: at + "/dead"}, session.ErrInvalidPath},
+			"DeadLetter: within": {at, &queue.Options{MaxAttempts: 1, DeadLetter: at + "/items"}, session.ErrInvalidPath},
+			"DeadLetter: beside": {at, &queue.Options{DeadLetter: "/queues"}, session.ErrInvalidPath},
+			"DeadLetter: flat":   {at, &queue.Options{Layout: queue.Kazoo, DeadLetter: "/dead"}, session.ErrInvalidArgument},
 			"Layout":             {at, &queue.Options{Layout: 9}, session.ErrInvalidArgument},
 			"MaxAttempts: flat":  {at, &queue.Options{Layout: queue.Kazoo, MaxAttempts: 1, DeadLetter: "/dead"}, session.ErrInvalidArgument},
 		} {
@@ -270,6 +269,9 @@ func TestBadInput(t *testing.T) {
 		}
 		if _, err := q.Consume(&queue.ConsumeOptions{Prefetch: -1}); !errors.Is(err, session.ErrInvalidArgument) {
 			t.Errorf("negative prefetch: %v", err)
+		}
+		if _, err := q.Consume(&queue.ConsumeOptions{Backoff: queue.Backoff{First: 2, Most: 1}}); !errors.Is(err, session.ErrInvalidArgument) {
+			t.Errorf("backoff: %v", err)
 		}
 		if err := q.Run(t.Context(), 0, nil); !errors.Is(err, session.ErrInvalidArgument) {
 			t.Errorf("no workers: %v", err)

@@ -13,7 +13,7 @@ import (
 // A record is what a queue knows of an item beside its data. It is comparable.
 type record struct {
 	Attempts  int    `json:"attempts,omitempty"`  // deliveries that a worker has received
-	Tentative bool   `json:"tentative,omitempty"` // the claim at this version was made ahead of a delivery
+	Tentative bool   `json:"tentative,omitempty"` // it was claimed, perhaps ahead of a delivery, and not given back
 	Cause     string `json:"cause,omitempty"`     // of the last rejection
 	Put       int64  `json:"put,omitempty"`       // if it was moved: when it was first put, in ms by the server's clock
 	Origin    string `json:"origin,omitempty"`    // of a dead letter: the path of the queue

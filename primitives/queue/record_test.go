@@ -77,7 +77,7 @@ func TestItemNames(t *testing.T) {
 func TestEarlierItem(t *testing.T) {
 	at := place{bucket{priority: 1, number: 2}, "_c_" + strings.Repeat("0", guidLength) + "-queue-0000000003"}
 	c := itemOf(at, []byte("7\nwork"), &session.Stat{Version: 9, Ctime: 11})
-	if c.Attempts != 7 || string(c.data) != "work" || string(c.written(c.tried(1))) != "8\nwork" || c.since != 11 {
+	if c.Attempts != 7 || string(c.data) != "work" || string(c.written(c.attempted())) != "8\nwork" || c.since != 11 {
 		t.Errorf("%+v", c)
 	}
 	if c := itemOf(at, []byte("7\nwork"), &session.Stat{}); c.Attempts != 0 || string(c.data) != "7\nwork" {

@@ -31,10 +31,11 @@ func (b *base) Run(ctx context.Context, workers int, f func(ctx context.Context,
 	case ctx.Err() != nil:
 		return b.explain(context.Cause(ctx))
 	}
-	c, err := b.Consume(&ConsumeOptions{Prefetch: 2 * workers})
+	c, err := b.Consume(&ConsumeOptions{Prefetch: workers})
 	if err != nil {
 		return err
 	}
+	_ = c.actor.Tell(attend{workers})
 	defer c.Close()
 	stop := context.AfterFunc(ctx, c.shelf.Stop)
 	defer stop()
@@ -43,7 +44,7 @@ func (b *base) Run(ctx context.Context, workers int, f func(ctx context.Context,
 		running.Go(func() {
 			for item := range c.Items() {
 				if err := item.work(ctx, f); err != nil {
-					_ = item.Reject(context.WithoutCancel(ctx)) // it goes back in any case, with its claim
+					_ = item.reject(context.WithoutCancel(ctx), err) // it goes back in any case, with its claim
 					continue
 				}
 				if err := item.Ack(context.WithoutCancel(ctx)); err != nil && !errors.Is(err, ErrNotClaimed) {
@@ -60,44 +61,10 @@ func (b *base) Run(ctx context.Context, workers int, f func(ctx context.Context,
 }
 
 // work calls f with a context that ends with the claim.
-func (i Item) work(ctx context.Context, f func(ctx context.Context, item Item) error) error {
+func (i Item) work(ctx context.Context, f func(ctx context.Context, item Item) error) error { //nolint:contextcheck // the claim has one too
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	defer i.tenure.tell(&cancel)()
+	claim := i.Context()
+	defer context.AfterFunc(claim, func() { cancel(context.Cause(claim)) })() //nolint:contextcheck // both end it
 	return f(ctx, i)
-}
-
-// A tenure is the time for which the claims of one session last.
-type tenure struct {
-	mu     sync.Mutex
-	why    error                             // set by end; nil before
-	cancel map[*context.CancelCauseFunc]bool // the contexts that end with it
-}
-
-// tell ends the context with the tenure, unless forget comes first.
-func (t *tenure) tell(cancel *context.CancelCauseFunc) (forget func()) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if t.why != nil {
-		(*cancel)(t.why)
-	}
-	if t.cancel == nil {
-		t.cancel = make(map[*context.CancelCauseFunc]bool)
-	}
-	t.cancel[cancel] = true
-	return func() {
-		t.mu.Lock()
-		defer t.mu.Unlock()
-		delete(t.cancel, cancel)
-	}
-}
-
-// end ends the contexts, with the reason as their cause.
-func (t *tenure) end(why error) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.why = why
-	for cancel := range t.cancel {
-		(*cancel)(why)
-	}
 }

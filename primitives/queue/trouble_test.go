@@ -246,7 +246,7 @@ var commands = []command{
 	}},
 	{name: "Consume, Ack", before: []string{"a", "b", "c"}, requests: 44, about: true, run: consumption(func(i queue.Item, ctx context.Context) error { return i.Ack(ctx) }, true)},
 	{
-		name: "Consume, Reject, dead letters", before: []string{"a", "b"}, requests: 60, about: true,
+		name: "Consume, Reject, dead letters", before: []string{"a", "b"}, requests: 80, about: true,
 		opts: queue.Options{MaxAttempts: 2, DeadLetter: dead},
 		run:  consumption(func(i queue.Item, ctx context.Context) error { return i.Reject(ctx) }, false),
 	},
@@ -300,7 +300,7 @@ func suffer(t *testing.T, command command, trouble trouble, skip int) (requests 
 		}
 		if command.came {
 			c := consume(t, other, 1)
-			ok(t, next(t, c).Reject(t.Context()))
+			ok(t, next(t, c).RejectAfter(t.Context(), 0, nil))
 			c.Close()
 		}
 		q := open(t, s[0], &command.opts)

@@ -101,7 +101,7 @@ func TestWakeUps(t *testing.T) {
 	}
 }
 
-// TestTurns: consumers that wait take turns, also those that could claim more.
+// TestTurns: consumers whose readers wait take turns, also those that could claim more.
 func TestTurns(t *testing.T) {
 	bubble(t, 4, func(t *testing.T, _ *zktest.Server, s ...*session.Session) {
 		var all []*queue.Consumer
@@ -117,6 +117,7 @@ func TestTurns(t *testing.T) {
 				select {
 				case item := <-c.Items():
 					check.True(t, string(item.Data) == fmt.Sprint(round, i), "consumer %d gets %s", i, item.Data)
+					ok(t, item.Ack(t.Context()))
 				default:
 					t.Fatalf("round %d: consumer %d has nothing", round, i)
 				}
