@@ -155,8 +155,7 @@ func (i Item) Age() time.Duration {
 	if i.consumer == nil {
 		return 0
 	}
-	low, _, _ := i.consumer.receipts.clock.at(i.consumer.base.session.Age()) // known since the claim
-	return max(0, time.Duration(low-i.claimed.since)*time.Millisecond)
+	return i.consumer.receipts.age(i.claimed.since) // the clock is known since the claim
 }
 
 // Ack acknowledges the item: it is done, and deleted when Ack returns nil. The error wraps

@@ -50,7 +50,7 @@ func (c *bookkeeper) Delivered(path string, age time.Duration, attempt int) {
 }
 
 func (c *bookkeeper) Settled(path, end string, worked time.Duration) {
-	c.note(path, "%s after %v", end, worked.Round(time.Second))
+	c.note(path, "%s after %v", end, worked.Truncate(time.Second))
 }
 
 func (c *bookkeeper) Buried(path string) { c.note(path, "buried") }
@@ -134,5 +134,62 @@ func TestObservedRefusal(t *testing.T) {
 		_, err := q.PutAll(t.Context(), bytesOf(numbers(2)))
 		check.Is(t, err, queue.ErrFull)
 		c.heard(t, queue.ErrFull.Error()+": 2 in 0s")
+	})
+}
+
+// TestObservedTakes: what Take delivers is settled at once. What it does not take is not reported.
+func TestObservedTakes(t *testing.T) {
+	observed(t, func(t *testing.T, srv *zktest.Server, s, other *session.Session, c *bookkeeper) {
+		q, putter := open(t, s, nil), open(t, other, nil)
+		take := func(want string) {
+			t.Helper()
+			data, err := q.Take(t.Context())
+			ok(t, err)
+			check.True(t, string(data) == want, "%s", data)
+		}
+		_, err := q.TryTake(t.Context())
+		check.Is(t, err, queue.ErrEmpty)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		_, err = q.Take(ctx)
+		check.Is(t, err, context.DeadlineExceeded)
+		c.heard(t)
+
+		put(t, putter, "a")
+		pass(3 * time.Second)
+		_, err = q.Peek(t.Context())
+		ok(t, err)
+		c.heard(t)
+		take("a")
+		c.heard(t, "delivered 1 at 3s", "taken after 0s")
+
+		put(t, putter, "b")
+		consumer := consume(t, putter, 1)
+		ok(t, next(t, consumer).Reject(t.Context()))
+		consumer.Close()
+		take("b")
+		c.heard(t, "delivered 2 at 0s", "taken after 0s")
+
+		put(t, putter, "c")
+		srv.DropReply(zktest.Match{Session: s.ID(), Op: zktest.OpMulti})
+		take("c")
+		c.heard(t, "delivered 1 at 0s", "taken after 0s")
+
+		put(t, putter, "d", "e", "f")
+		some, err := q.TakeN(t.Context(), 2)
+		ok(t, err)
+		check.True(t, len(some) == 2, "%q", some)
+		c.heard(t, "delivered 1 at 0s", "taken after 0s", "delivered 1 at 0s", "taken after 0s")
+
+		srv.DropReply(zktest.Match{Session: s.ID(), Op: zktest.OpMulti})
+		srv.Refuse(true)
+		time.AfterFunc(time.Minute, func() { srv.Refuse(false) })
+		data, err := q.Take(t.Context())
+		check.Is(t, err, session.ErrUnknownOutcome)
+		check.True(t, string(data) == "f", "%q", data)
+		pass(2 * time.Minute)
+		check.True(t, len(c.said) == 2, "reported %q", c.said)
+		c.said = c.said[1:] // at an age that depends on the end of the session
+		c.heard(t, "lost after 0s")
 	})
 }

@@ -79,6 +79,9 @@ func (b *base) take(ctx context.Context, how taking, n int) (items []claimed, er
 			done(err)
 		})
 	})
+	if !how.peeks {
+		b.reportTaken(items, err)
+	}
 	return items, err
 }
 
