@@ -1,6 +1,7 @@
 // Jobs shows a queue of jobs. A producer puts jobs, and three workers do them. One worker crashes
-// while it has a job. One job never succeeds, and ends among the dead letters. The program prints
-// the progress.
+// while it has a job. One job fails while something that it needs is away: it is tried again, later
+// each time, while the others go on, and ends among the dead letters. When what it needs is back,
+// it is redriven, and done. The program prints the progress.
 //
 // It starts a server in memory; -servers zk1:2181,zk2:2181 uses an ensemble of yours instead.
 package main
@@ -20,10 +21,12 @@ import (
 	"github.com/zkactors/zkactors/session"
 )
 
-const (
-	jobs = "/zkactors-jobs/jobs"
-	dead = "/zkactors-jobs/dead"
-)
+const jobs = "/zkactors-jobs/jobs"
+
+// options are the same for all that use the queue. After three attempts a job is a dead letter.
+func options() *queue.Options {
+	return &queue.Options{MaxAttempts: 3, Backoff: queue.Backoff{First: 50 * time.Millisecond, Most: time.Second}}
+}
 
 func main() {
 	n := flag.Int("jobs", 20, "how many jobs there are")
@@ -39,7 +42,7 @@ func run(ctx context.Context, out io.Writer, servers []string, n int) error {
 		return err
 	}
 	defer s.Close()
-	q, err := queue.New(s, jobs, &queue.Options{MaxAttempts: 3, DeadLetter: dead})
+	q, err := queue.New(s, jobs, options())
 	if err != nil {
 		return err
 	}
@@ -50,17 +53,28 @@ func run(ctx context.Context, out io.Writer, servers []string, n int) error {
 	if err := crash(ctx, servers, p); err != nil {
 		return err
 	}
-	work, stop := context.WithCancel(ctx)
+	if err := work(ctx, q, p); err != nil {
+		return err
+	}
+	if p.left, err = redrive(ctx, s, p); err != nil || p.left == 0 {
+		return err
+	}
+	return work(ctx, q, p)
+}
+
+// work does jobs until none is left.
+func work(ctx context.Context, q *queue.Queue, p *progress) error {
+	working, stop := context.WithCancel(ctx)
 	defer stop()
 	p.done = stop
-	err = q.Run(work, 3, func(_ context.Context, item queue.Item) error { return p.work(item) })
+	err := q.Run(working, 3, func(_ context.Context, item queue.Item) error { return p.work(item) })
 	switch {
 	case ctx.Err() != nil:
 		return context.Cause(ctx)
 	case !errors.Is(err, context.Canceled):
 		return err
 	}
-	return bury(ctx, s, p)
+	return nil
 }
 
 // produce puts all jobs or none. The queue may also have jobs of a run that was interrupted.
@@ -86,11 +100,11 @@ func crash(ctx context.Context, servers []string, p *progress) error {
 		return err
 	}
 	defer s.Close()
-	q, err := queue.New(s, jobs, nil)
+	q, err := queue.New(s, jobs, options())
 	if err != nil {
 		return err
 	}
-	c, err := q.Consume(&queue.ConsumeOptions{Prefetch: 1})
+	c, err := q.Consume(nil)
 	if err != nil {
 		return err
 	}
@@ -103,28 +117,33 @@ func crash(ctx context.Context, servers []string, p *progress) error {
 	return nil
 }
 
-// bury takes the dead letters out of their queue, and prints them.
-func bury(ctx context.Context, s *session.Session, p *progress) error {
-	q, err := queue.New(s, dead, nil)
+// redrive prints the dead letters, brings back what they need, and puts them into the queue again.
+// It returns how many there are.
+func redrive(ctx context.Context, s *session.Session, p *progress) (int, error) {
+	dead, err := queue.DeadLetters(ctx, s, jobs, options())
 	if err != nil {
-		return err
+		return 0, err
 	}
-	for {
-		data, err := q.TryTake(ctx)
-		if errors.Is(err, queue.ErrEmpty) {
-			return nil
-		}
+	for letter, err := range dead.All(ctx) {
 		if err != nil {
-			return err
+			return 0, err
 		}
-		p.say("dead: %s", data)
+		p.say("dead: %s, after %d attempts: %s", letter.Data, letter.Attempts, letter.Cause)
 	}
+	p.repaired = true
+	n, err := dead.RedriveAll(ctx)
+	if err != nil {
+		return 0, err
+	}
+	p.say("%d jobs are redriven", n)
+	return n, dead.Close(ctx)
 }
 
 // A progress counts the work that is left, and prints what the workers do.
 type progress struct {
-	out  io.Writer
-	done func()
+	out      io.Writer
+	done     func()
+	repaired bool // whether what job 7 needs is back
 
 	mu   sync.Mutex
 	left int // jobs that are neither done nor abandoned
@@ -132,15 +151,15 @@ type progress struct {
 
 func (p *progress) say(format string, args ...any) { _, _ = fmt.Fprintf(p.out, format+"\n", args...) }
 
-var errImpossible = errors.New("cannot be done")
+var errAway = errors.New("the printer is away")
 
-// work does a job. Job 7 cannot be done.
+// work does a job. Job 7 fails until the repair.
 func (p *progress) work(item queue.Item) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	err := error(nil)
-	if string(item.Data) == "job 7" {
-		err = errImpossible
+	if string(item.Data) == "job 7" && !p.repaired {
+		err = errAway
 	}
 	if err == nil || item.Attempt == 3 {
 		p.left--

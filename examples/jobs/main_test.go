@@ -41,7 +41,8 @@ func TestRun(t *testing.T) {
 		t.Fatalf("%v\n%s", err, out.String())
 	}
 	contains(t, &out, "20 jobs are put, of 20 in the queue", "a worker crashes with job 0", "job 0, attempt 1: <nil>",
-		"job 7, attempt 3: cannot be done", "job 19, attempt 1", "; 0 left", "dead: job 7")
+		"job 7, attempt 3: the printer is away", "job 19, attempt 1", "; 0 left",
+		"dead: job 7, after 3 attempts: the printer is away", "1 jobs are redriven", "job 7, attempt 1: <nil>; 0 left")
 }
 
 // TestInterrupted interrupts a run in the middle. The next run does the jobs that are left.
@@ -60,7 +61,7 @@ func TestInterrupted(t *testing.T) {
 	if err != nil {
 		t.Fatalf("%v\n%s", err, again.String())
 	}
-	contains(t, &again, "1 jobs are put, of ", "job 19, attempt", "; 0 left", "dead: job 7")
+	contains(t, &again, "1 jobs are put, of ", "job 19, attempt", "; 0 left", "dead: job 7", "job 7, attempt 1: <nil>; 0 left")
 }
 
 func TestNoJobs(t *testing.T) {

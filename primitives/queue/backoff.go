@@ -1,8 +1,11 @@
 package queue
 
 import (
+	"fmt"
 	"math"
 	"time"
+
+	"github.com/zkactors/zkactors/session"
 )
 
 // A Backoff determines the delay after which a rejected item is delivered again.
@@ -25,6 +28,14 @@ func (b Backoff) defaults() Backoff {
 		b.Most = max(time.Minute, b.First)
 	}
 	return b
+}
+
+// validate refuses delays that contradict each other.
+func (b Backoff) validate(options string) error {
+	if b.Most < 0 || b.Most > 0 && b.Most < b.First {
+		return fmt.Errorf("%s.Backoff: %w: Most is %v, First %v", options, session.ErrInvalidArgument, b.Most, b.First)
+	}
+	return nil
 }
 
 // delay returns the delay after an attempt, of which a random part, up to a half, is left out.

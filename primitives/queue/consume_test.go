@@ -476,6 +476,36 @@ func TestRun(t *testing.T) {
 	})
 }
 
+// TestBackoffOfRun: the delay of Run is that of the queue, and ConsumeOptions have their own.
+func TestBackoffOfRun(t *testing.T) {
+	bubble(t, 1, func(t *testing.T, srv *zktest.Server, s ...*session.Session) {
+		hour := queue.Backoff{First: time.Hour, Most: time.Hour}
+		q := open(t, s[0], &queue.Options{Backoff: hour})
+		put(t, q, "a")
+		ctx, cancel := context.WithCancel(t.Context())
+		var times []time.Time
+		err := q.Run(ctx, 1, func(context.Context, queue.Item) error {
+			if times = append(times, time.Now()); len(times) > 1 {
+				cancel()
+				return nil
+			}
+			return errors.New("not yet")
+		})
+		check.Is(t, err, context.Canceled)
+		waited := times[1].Sub(times[0])
+		check.True(t, waited >= time.Hour/2 && waited <= time.Hour+time.Second, "Run waited for %v", waited)
+
+		put(t, q, "b")
+		c, err := q.Consume(&queue.ConsumeOptions{Backoff: queue.Backoff{First: -1}})
+		ok(t, err)
+		defer c.Close()
+		begun := time.Now()
+		ok(t, (<-c.Items()).Reject(t.Context()))
+		ok(t, (<-c.Items()).Ack(t.Context()))
+		check.True(t, time.Since(begun) < time.Second, "the consumer waited for %v", time.Since(begun))
+	})
+}
+
 // TestRunEndsWithItsClaim: when the session is lost, the function that works on an item is told,
 // before another has it. Its context does not end with a claim of another session.
 func TestRunEndsWithItsClaim(t *testing.T) {

@@ -35,7 +35,7 @@ type ConsumeOptions struct {
 	// is 1.
 	Prefetch int
 
-	// Backoff is the delay of rejected items; see [Item.Reject].
+	// Backoff is the delay of rejected items; see [Item.Reject]. The default is [Options.Backoff].
 	Backoff Backoff
 
 	// Name identifies the consumer to operators: it is the data of its claims. It has at most 256
@@ -72,15 +72,16 @@ func (b *base) Consume(opts *ConsumeOptions) (*Consumer, error) {
 		return nil, b.explain(fmt.Errorf("%w: ConsumeOptions.Name: it has %d bytes", session.ErrInvalidArgument, len(o.Name)))
 	case b.layout.flat():
 		return nil, b.explain(fmt.Errorf("%w: Options.Layout: items of this layout cannot be claimed", session.ErrInvalidArgument))
-	case o.Backoff.Most < 0 || o.Backoff.Most > 0 && o.Backoff.Most < o.Backoff.First:
-		return nil, b.explain(fmt.Errorf("%w: ConsumeOptions.Backoff: Most is %v, First %v", session.ErrInvalidArgument, o.Backoff.Most, o.Backoff.First))
 	case closed:
 		return nil, b.explain(session.ErrClosed)
+	}
+	if err := o.Backoff.validate("ConsumeOptions"); err != nil {
+		return nil, b.explain(err)
 	}
 	if err := b.receipts.open(); err != nil {
 		return nil, b.explain(err)
 	}
-	c := &Consumer{base: b, name: o.Name, backoff: o.Backoff.defaults(), receipts: newReceipts(b.session, b.receipts.Dir), tenure: newTenure()}
+	c := &Consumer{base: b, name: o.Name, backoff: cmp.Or(o.Backoff, b.opts.Backoff).defaults(), receipts: newReceipts(b.session, b.receipts.Dir), tenure: newTenure()}
 	before := func(a, b Item) bool { return a.Priority < b.Priority }
 	c.shelf = actors.NewShelf("queue items "+b.path, before, func(i Item) { _ = c.actor.Tell(taken{i.claimed}) })
 	room := b.capacity()

@@ -53,6 +53,10 @@ type Options struct {
 	// the queue's path.
 	DeadLetter string
 
+	// Backoff is the delay of rejected items in [Queue.Run], and by default in [Queue.Consume]; see
+	// [Item.Reject].
+	Backoff Backoff
+
 	// MaxItems limits the number of items, including claimed items. If all producers have the same
 	// bound, there are never more items, whatever the producers do at the same time. Put waits for
 	// room, in line, or fails with [ErrFull] if RefuseWhenFull is set, or if one call has more
@@ -111,6 +115,9 @@ func (o Options) validate(s *session.Session, path string) error {
 		refuse("Options.MaxAttempts: %w: this layout has no attempts", session.ErrInvalidArgument)
 	case o.Layout.flat() && o.DeadLetter != "":
 		refuse("Options.DeadLetter: %w: this layout has no attempts", session.ErrInvalidArgument)
+	}
+	if err := o.Backoff.validate("Options"); err != nil {
+		refuse("%w", err)
 	}
 	return errors.Join(errs...)
 }

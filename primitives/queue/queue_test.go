@@ -245,6 +245,7 @@ func TestBadInput(t *testing.T) {
 			"path: root":         {"/", nil, session.ErrInvalidPath},
 			"DeadLetter: within": {at, &queue.Options{MaxAttempts: 1, DeadLetter: at + "/items"}, session.ErrInvalidPath},
 			"DeadLetter: beside": {at, &queue.Options{DeadLetter: "/queues"}, session.ErrInvalidPath},
+			"Backoff":            {at, &queue.Options{Backoff: queue.Backoff{First: 2, Most: 1}}, session.ErrInvalidArgument},
 			"DeadLetter: flat":   {at, &queue.Options{Layout: queue.Kazoo, DeadLetter: "/dead"}, session.ErrInvalidArgument},
 			"Layout":             {at, &queue.Options{Layout: 9}, session.ErrInvalidArgument},
 			"MaxAttempts: flat":  {at, &queue.Options{Layout: queue.Kazoo, MaxAttempts: 1, DeadLetter: "/dead"}, session.ErrInvalidArgument},
