@@ -18,18 +18,17 @@ import (
 
 // A ledger counts what became of each item.
 type ledger struct {
-	mu        sync.Mutex
-	put       map[string]bool // true: confirmed; false: unknown
-	taken     map[string]int
-	delivered map[string]int // the newest attempt
-	acked     map[string]int
-	unknown   map[string]bool // a take or an acknowledgement whose outcome is unknown
-	open      map[string]bool // confirmed, and not known to be out of the queue
+	mu      sync.Mutex
+	put     map[string]bool // true: confirmed; false: unknown
+	taken   map[string]int
+	acked   map[string]int
+	unknown map[string]bool // a take or an acknowledgement whose outcome is unknown
+	open    map[string]bool // confirmed, and not known to be out of the queue
 }
 
 func newLedger() *ledger {
 	return &ledger{
-		put: map[string]bool{}, taken: map[string]int{}, delivered: map[string]int{}, acked: map[string]int{},
+		put: map[string]bool{}, taken: map[string]int{}, acked: map[string]int{},
 		unknown: map[string]bool{}, open: map[string]bool{},
 	}
 }
@@ -99,9 +98,9 @@ func (l *ledger) check(t *testing.T) {
 }
 
 // soak has producers, takers and consumers work on one queue, while trouble happens, until all is
-// done, and checks the books.
+// done, and checks the history. Consumers reject some items, and dead letters are redriven.
 func soak(t *testing.T, srv zktest.Faults, open func() *session.Session, producers, takers, consumers, each int, trouble func(ctx context.Context, i int)) {
-	l := newLedger()
+	h := newHistory(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	var producing, working sync.WaitGroup
@@ -109,32 +108,38 @@ func soak(t *testing.T, srv zktest.Faults, open func() *session.Session, produce
 		producing.Go(func() {
 			s := open()
 			defer s.Close()
-			q, err := queue.New(s, at, nil)
-			if err != nil {
-				t.Error(err)
-				return
-			}
+			q, err := queue.NewPriority(s, at, &soakOptions)
+			ok(t, err)
 			size := []int{1, 10}[p%2]
 			for i := 0; i < each; i += size {
 				var batch []string
 				for j := range size {
 					batch = append(batch, fmt.Sprintf("%d/%d", p, i+j))
 				}
-				_, err := q.PutAll(ctx, bytesOf(batch))
+				priority, delay := int32(i/size%3-1), time.Duration(0)
+				if size == 1 && i%5 == 0 {
+					delay = time.Duration(i) * time.Millisecond
+				}
+				h.begins(i/size%8 == 7, delay, batch...)
+				if delay > 0 {
+					_, err = q.PutAfter(ctx, []byte(batch[0]), priority, delay)
+				} else {
+					_, err = q.PutAll(ctx, bytesOf(batch), priority)
+				}
 				if err != nil && !session.InDoubt(err) {
 					i -= size // nothing was put
 					continue
 				}
-				l.noted(func() {
+				h.noted(func() {
 					for _, x := range batch {
-						l.entered(x, err == nil)
+						h.entered(x, err == nil)
 					}
 				})
 			}
 		})
 	}
 	check := func() {
-		if l.finished(producers * each) {
+		if h.finished(producers * each) {
 			cancel()
 		}
 	}
@@ -142,15 +147,13 @@ func soak(t *testing.T, srv zktest.Faults, open func() *session.Session, produce
 		working.Go(func() {
 			s := open()
 			defer s.Close()
-			q, err := queue.New(s, at, nil)
-			if err != nil {
-				t.Error(err)
-				return
-			}
-			for ctx.Err() == nil {
-				data, err := q.Take(ctx)
-				l.noted(func() { l.left(string(data), err, l.taken) })
+			q, err := queue.NewPriority(s, at, &soakOptions)
+			ok(t, err)
+			for n := 1; ctx.Err() == nil; n = 1 + n%4 {
+				data, err := q.TakeN(ctx, n)
+				h.takes(data, err)
 				check()
+				<-time.After(5 * time.Millisecond) // consumers get the most
 			}
 		})
 	}
@@ -158,17 +161,12 @@ func soak(t *testing.T, srv zktest.Faults, open func() *session.Session, produce
 		working.Go(func() {
 			for round := 0; ctx.Err() == nil; round++ { // each is closed, or killed with its session, again and again
 				s := open()
-				q, err := queue.New(s, at, nil)
-				if err != nil {
-					t.Error(err)
-					return
-				}
-				c, err := q.Consume(&queue.ConsumeOptions{Prefetch: 8})
-				if err != nil {
-					t.Error(err)
-					return
-				}
-				for range 100 {
+				q, err := queue.NewPriority(s, at, &soakOptions)
+				ok(t, err)
+				c, err := q.Consume(&queue.ConsumeOptions{Prefetch: 8, Backoff: soakBackoff})
+				ok(t, err)
+				kill := (i+round)%2 == 0
+				for n := range 100 {
 					var item queue.Item
 					var more bool
 					select {
@@ -178,18 +176,14 @@ func soak(t *testing.T, srv zktest.Faults, open func() *session.Session, produce
 					if !more {
 						break
 					}
-					x := string(item.Data)
-					l.noted(func() {
-						if l.acked[x] > 0 && item.Attempt > l.delivered[x] {
-							t.Errorf("attempt %d of %s, which was acknowledged", item.Attempt, x)
-						}
-						l.delivered[x] = max(l.delivered[x], item.Attempt)
-					})
-					err := item.Ack(context.WithoutCancel(ctx))
-					l.noted(func() { l.left(x, err, l.acked) })
+					doomed := h.receives(item)
+					if kill && n == 99 { // with the item in its hands
+						break
+					}
+					h.settle(context.WithoutCancel(ctx), item, doomed)
 					check()
 				}
-				if (i+round)%2 == 0 {
+				if kill {
 					srv.Expire(s.ID())
 				} else {
 					c.Close()
@@ -202,6 +196,11 @@ func soak(t *testing.T, srv zktest.Faults, open func() *session.Session, produce
 		})
 	}
 	working.Go(func() {
+		s := open()
+		defer s.Close()
+		h.redrive(ctx, s)
+	})
+	working.Go(func() {
 		for i := 0; ctx.Err() == nil; i++ {
 			trouble(ctx, i)
 			check()
@@ -209,7 +208,10 @@ func soak(t *testing.T, srv zktest.Faults, open func() *session.Session, produce
 	})
 	producing.Wait()
 	working.Wait()
-	l.check(t)
+	s := open()
+	defer s.Close()
+	h.remains(t.Context(), s)
+	h.check(t)
 }
 
 // TestSoak has 8 producers, and 8 takers and consumers, work on 2,000 items, 50,000 in a campaign;
