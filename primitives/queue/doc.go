@@ -11,18 +11,18 @@
 // [session.ErrUnknownOutcome] only if the context or the session ends before the outcome is known.
 //
 // An item that is not acknowledged goes back: when it is rejected, when its consumer is closed, and
-// when the session expires. Then [Item.Ack] fails with [ErrNotClaimed], and changes nothing.
-// [Item.Attempt] counts the deliveries. A crash counts for all claimed items. After
-// [Options.MaxAttempts] the item moves to the dead letters.
+// when the session expires. Then [Item.Ack] fails with [ErrNotClaimed], and changes nothing. It
+// comes again: after a rejection with a delay, and after [Options.MaxAttempts] deliveries as a dead
+// letter. Only deliveries to readers count, and those that a crash ends from the second on.
 //
 // In short: no item is put or acknowledged twice, and an unacknowledged item comes again.
 //
-// Items come in the order in which they were put; in a [Priority], within one priority. A more
-// urgent item overtakes items that are claimed and not delivered. A consumer delivers an item that
-// it has rejected before later ones that it has not claimed. Other clients first use up their lists
-// of about a thousand items. Competing consumers, and processes that take, begin at different
-// items, among the next two thousand of one priority: each goes on from there in order, and then
-// with the items before.
+// Items come in the order in which they were put; in a [Priority], within one priority. Delayed
+// items that are due, and more urgent ones, come next within a second, before items that are
+// claimed and not delivered. A consumer delivers an item that it has rejected without a delay
+// before later ones that it has not claimed. Other clients first use up their lists of about a
+// thousand. Competing consumers, and processes that take, begin at different items, among the next
+// two thousand of one priority: each goes on from there in order, and then with the items before.
 //
 // # Not guaranteed
 //

@@ -249,7 +249,7 @@ type machine struct {
 	// Options; constant.
 	prefetch int  // how many items are held at most
 	limit    int  // of attempts; 0 if there is none
-	urgent   bool // set if there are priorities: the line is followed even while there are items
+	urgent   bool // set if there are priorities: later items may come before those that are held
 	most     int  // bytes of the items of one transaction; 0 if there is no limit
 	beside   int  // bytes that an item takes beside its data
 
@@ -558,8 +558,8 @@ func (s *turn) conclude() {
 }
 
 // fetch begins the next phase on the way to more items, if there is room for them. In a
-// queue with priorities it looks without room too: an urgent item may overtake those that
-// are offered.
+// queue with priorities it looks without room too, when items were offered for a while: an urgent
+// item may overtake them.
 func (s *turn) fetch() {
 	if s.phase != resting || s.newest.epoch == 0 {
 		return
@@ -584,7 +584,7 @@ func (s *turn) fetch() {
 		s.recalls = true
 		s.do(recall{s.held[trade].claimed})
 	case s.follow != requestID{}: // the last look found nothing, and nothing has changed since
-	case room > 0 && len(s.listed) == 0, s.urgent && s.offers():
+	case room > 0 && len(s.listed) == 0, s.urgent && s.offers() && s.old: // no reader has come for a while
 		s.look(room)
 	}
 }
@@ -838,8 +838,7 @@ func (s *turn) news(places []place) []place {
 	})
 }
 
-// looked follows a list. An empty list puts the consumer in line until the queue changes. With
-// priorities a list that is no use yet does, too: a change may bring an urgent item.
+// looked follows a list. An empty list puts the consumer in line until the queue changes.
 func (s *turn) looked(in looked) {
 	s.phase = resting
 	if s.failed(in.err) {
@@ -854,21 +853,23 @@ func (s *turn) looked(in looked) {
 		s.chance++
 		s.listed = scattered(s.listed, s.chance)
 	}
-	if len(s.listed) == 0 || s.urgent && s.room() <= 0 {
+	switch {
+	case len(s.listed) == 0:
 		s.follow = s.ask(resting)
 		// The end of our own claim is no change that brings an item.
 		others := slices.ContainsFunc(in.view.left, func(p place) bool { return !s.holds(p) })
-		s.seen = follow{s.follow, in.view, others, s.took || len(s.listed) > 0}
+		s.seen = follow{s.follow, in.view, others, s.took}
 		s.do(s.seen)
 		s.inLine, s.took, s.yielded = true, false, false
+	case s.room() <= 0 && s.trade() < 0: // they are for others, who may be behind it in line
+		s.listed = nil
 	}
 }
 
 // young notes that the list is new.
 func (s *turn) young() {
-	if s.old, s.list = false, s.newest; len(s.listed) > 0 {
-		s.do(age{s.list})
-	}
+	s.old, s.list = false, s.newest
+	s.do(age{s.list})
 }
 
 // refreshed follows a list of the delayed items that are due. They come first.

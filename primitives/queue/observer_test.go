@@ -165,7 +165,7 @@ func TestObservedTakes(t *testing.T) {
 
 		put(t, putter, "b")
 		consumer := consume(t, putter, 1)
-		ok(t, next(t, consumer).Reject(t.Context()))
+		ok(t, next(t, consumer).RejectAfter(t.Context(), 0, nil))
 		consumer.Close()
 		take("b")
 		c.heard(t, "delivered 2 at 0s", "taken after 0s")
