@@ -220,7 +220,7 @@ func TestCompletion(t *testing.T) {
 	srv := zktest.Start(t)
 	acquired(t, open(t, srv), "host-1:42")
 	for line, want := range map[string]string{
-		"ls /": "/locks\n", "lock /loc": "/locks\n", "break /locks/": "/locks/backup\n", "take --layout ": "standard\npublished\ncurator\nkazoo\n",
+		"ls /": "/locks\n", "lock /loc": "/locks\n", "break /locks/": "/locks/backup\n", "take --layout ": "standard\ncurator\nkazoo\n",
 		"barrier ": "wait\tWait until", "lock --over": "--overlap\t", "ls /none/": ":", "con": "console\t",
 	} {
 		words := strings.Split(line, " ")
@@ -231,7 +231,7 @@ func TestCompletion(t *testing.T) {
 func TestQueueCommands(t *testing.T) {
 	t.Parallel()
 	srv := zktest.Start(t)
-	for _, flags := range []string{"", " --layout kazoo", " --layout curator", " --layout published"} {
+	for _, flags := range []string{"", " --layout kazoo", " --layout curator"} {
 		t.Run(flags, func(t *testing.T) {
 			q := "/q/" + strings.TrimSpace(strings.TrimPrefix(flags, " --layout")) + "x"
 			runWith(t, srv, "len "+q).want(t, 0, "0\n", "")

@@ -17,11 +17,9 @@ import (
 	"github.com/zkactors/zkactors/session"
 )
 
-// layouts returns the layouts of queues, by their names in a survey.
-func layouts() map[string]queue.Layout {
-	return map[string]queue.Layout{
-		"standard": queue.Standard, "published": queue.Published, "curator": queue.Curator, "kazoo": queue.Kazoo,
-	}
+// flatLayouts returns the layouts of other libraries, by their names in a survey.
+func flatLayouts() map[string]queue.Layout {
+	return map[string]queue.Layout{"curator": queue.Curator, "kazoo": queue.Kazoo}
 }
 
 // A queuer implements the commands on a queue.
@@ -37,9 +35,9 @@ type queuer struct {
 }
 
 func (q *queuer) flags(c *cobra.Command) {
-	c.Flags().StringVar(&q.layout, "layout", "standard", "`layout` of the queue: standard, published, curator or kazoo")
+	c.Flags().StringVar(&q.layout, "layout", "standard", "`layout` of the queue: standard, curator or kazoo")
 	c.Flags().IntVar(&q.priority, "priority", 0, "the `priority` of the items: lower numbers come first")
-	_ = c.RegisterFlagCompletionFunc("layout", cobra.FixedCompletions([]string{"standard", "published", "curator", "kazoo"}, cobra.ShellCompDirectiveNoFileComp))
+	_ = c.RegisterFlagCompletionFunc("layout", cobra.FixedCompletions([]string{"standard", "curator", "kazoo"}, cobra.ShellCompDirectiveNoFileComp))
 }
 
 func (p *program) putCommand() *cobra.Command {
@@ -107,10 +105,10 @@ number is 0.
 
 // validate checks the flags.
 func (q *queuer) validate() error {
-	_, ok := layouts()[q.layout]
+	_, ok := flatLayouts()[q.layout]
 	switch {
-	case !ok:
-		return usage("--layout %q is none of standard, published, curator and kazoo", q.layout)
+	case !ok && q.layout != "standard":
+		return usage("--layout %q is none of standard, curator and kazoo", q.layout)
 	case q.priority < math.MinInt32 || q.priority > math.MaxInt32:
 		return usage("--priority %d is not a number of 32 bits", q.priority)
 	case q.layout != "standard" && q.priority != 0:
@@ -128,11 +126,10 @@ func (q *queuer) validate() error {
 }
 
 // use opens the queue, as one of all priorities or as a flat one, and closes it after f.
-func (q *queuer) use(ctx context.Context, path string, f func(ctx context.Context, pq *queue.Priority, flat *queue.Queue) error) error {
+func (q *queuer) use(ctx context.Context, path string, f func(ctx context.Context, pq *queue.Priority, flat *queue.Flat) error) error {
 	return q.with(ctx, func(ctx context.Context, s *session.Session) error {
-		layout := layouts()[q.layout]
-		if layout != queue.Standard {
-			flat, err := queue.New(s, path, &queue.Options{Layout: layout})
+		if layout, ok := flatLayouts()[q.layout]; ok {
+			flat, err := queue.NewFlat(s, path, layout, nil)
 			if err != nil {
 				return err
 			}
@@ -157,7 +154,7 @@ func (q *queuer) put(ctx context.Context, path string, args []string) error {
 	if err != nil {
 		return err
 	}
-	return q.use(ctx, path, func(ctx context.Context, pq *queue.Priority, flat *queue.Queue) error {
+	return q.use(ctx, path, func(ctx context.Context, pq *queue.Priority, flat *queue.Flat) error {
 		var ids []string
 		var err error
 		switch {
@@ -216,7 +213,7 @@ func (q *queuer) take(ctx context.Context, path string, _ []string) error {
 	if q.count < 1 {
 		return usage("--count %d is not positive", q.count)
 	}
-	return q.use(ctx, path, func(ctx context.Context, pq *queue.Priority, flat *queue.Queue) error {
+	return q.use(ctx, path, func(ctx context.Context, pq *queue.Priority, flat *queue.Flat) error {
 		for range q.count {
 			item, err := q.takeOne(ctx, pq, flat)
 			if err == nil || item != nil {
@@ -230,7 +227,7 @@ func (q *queuer) take(ctx context.Context, path string, _ []string) error {
 	})
 }
 
-func (q *queuer) takeOne(ctx context.Context, pq *queue.Priority, flat *queue.Queue) ([]byte, error) {
+func (q *queuer) takeOne(ctx context.Context, pq *queue.Priority, flat *queue.Flat) ([]byte, error) {
 	ctx, cancel := waiting(ctx, q.wait)
 	defer cancel()
 	switch {

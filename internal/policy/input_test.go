@@ -104,6 +104,9 @@ func functions() []function {
 			return with(barrier.NewDouble(s, p, 2, nil))
 		}},
 		{"queue.New", false, func(_ context.Context, s *session.Session, p string) error { return with(queue.New(s, p, nil)) }},
+		{"queue.NewFlat", false, func(_ context.Context, s *session.Session, p string) error {
+			return with(queue.NewFlat(s, p, queue.Curator, nil))
+		}},
 		{"queue.NewPriority", false, func(_ context.Context, s *session.Session, p string) error { return with(queue.NewPriority(s, p, nil)) }},
 		{"commit.Join", false, func(_ context.Context, s *session.Session, p string) error { return with(commit.Join(s, p, "a", nil)) }},
 		{"commit.Begin", true, func(ctx context.Context, s *session.Session, p string) error {
@@ -276,6 +279,16 @@ func methods(t *testing.T, s *session.Session) (all []attempt) {
 	add("Queue.Len", func() error { return with(q.Len(none)) })
 	add("Queue.Run", func() error { return q.Run(none, 1, func(context.Context, queue.Item) error { return nil }) })
 	add("Queue.Close", func() error { return q.Close(none) })
+	flat, err := queue.NewFlat(s, "/flat", queue.Curator, nil)
+	must(err)
+	t.Cleanup(func() { _ = flat.Close(context.Background()) })
+	add("Flat.Put", func() error { return with(flat.Put(none, nil)) })
+	add("Flat.PutAll", func() error { return with(flat.PutAll(none, [][]byte{nil})) })
+	add("Flat.Take", func() error { return with(flat.Take(none)) })
+	add("Flat.TryTake", func() error { return with(flat.TryTake(none)) })
+	add("Flat.Peek", func() error { return with(flat.Peek(none)) })
+	add("Flat.Len", func() error { return with(flat.Len(none)) })
+	add("Flat.Close", func() error { return flat.Close(none) })
 	add("Item.Ack", func() error { return item.Ack(none) })
 	add("Item.Reject", func() error { return item.Reject(none) })
 
@@ -392,8 +405,8 @@ func options(soon func() context.Context, s *session.Session) []attempt {
 		{"election.New", "Data", func() error { return with(election.New(s, "/a", &election.Options{Data: large})) }},
 		{"barrier.NewDouble", "parties", func() error { return with(barrier.NewDouble(s, "/a", 0, nil)) }},
 		{"barrier.NewDouble", "Name", func() error { return with(barrier.NewDouble(s, "/a", 1, &barrier.DoubleOptions{Name: "a/b"})) }},
-		{"queue.New", "Layout", func() error { return with(queue.New(s, "/a", &queue.Options{Layout: 9})) }},
-		{"queue.New", "MaxAttempts", func() error { return with(queue.New(s, "/a", &queue.Options{MaxAttempts: 1, Layout: queue.Kazoo})) }},
+		{"queue.NewFlat", "layout", func() error { return with(queue.NewFlat(s, "/a", 9, nil)) }},
+		{"queue.NewFlat", "Receipts", func() error { return with(queue.NewFlat(s, "/a", queue.Kazoo, &queue.FlatOptions{Receipts: "/a/b"})) }},
 		{"queue.New", "DeadLetter", func() error { return with(queue.New(s, "/a", &queue.Options{MaxAttempts: 1, DeadLetter: "b"})) }},
 		{"commit.Begin without sites", "Sites", func() error { return with(commit.Begin(soon(), s, "/a/b", nil)) }},
 		{"commit.Begin with one twice", "Sites", func() error {
@@ -453,7 +466,6 @@ func options(soon func() context.Context, s *session.Session) []attempt {
 		{"queue.New", "MaxItems", func() error { return with(queue.New(s, "/a", &queue.Options{MaxItems: -1})) }},
 		{"queue.New", "RefuseWhenFull", func() error { return with(queue.New(s, "/a", &queue.Options{RefuseWhenFull: true})) }},
 		{"queue.New", "DeadLetter", func() error { return with(queue.New(s, "/a", &queue.Options{MaxAttempts: 1, DeadLetter: "/a"})) }},
-		{"queue.NewPriority", "Layout", func() error { return with(queue.NewPriority(s, "/a", &queue.Options{Layout: queue.Curator})) }},
 		{"commit.Begin", "Sites", func() error { return with(commit.Begin(soon(), s, "/a/b", &commit.Options{Sites: []string{""}})) }},
 		{"commit.Begin", "Sites", func() error { return with(commit.Begin(soon(), s, "/a/b", &commit.Options{Sites: []string{"a/b"}})) }},
 		{"commit.Begin", "Payload", func() error {

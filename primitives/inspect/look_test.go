@@ -204,14 +204,13 @@ func TestQueue(t *testing.T) {
 		if claim := state.Claims[0]; claim.Consumer != "worker" || claim.Session == "" {
 			t.Errorf("%+v", claim)
 		}
-		flat := must[*queue.Queue](t)(queue.New(all[0], "/flat/q", &queue.Options{Layout: queue.Kazoo}))
+		flat := must[*queue.Flat](t)(queue.NewFlat(all[0], "/flat/q", queue.Kazoo, nil))
 		check.Have(flat.Put(t.Context(), []byte{}))(t)
 		if thing := the(t, look(t, all[1], "/flat")); thing.Layout != "kazoo" || thing.Queue.Items != 1 || time.Since(thing.Queue.Oldest) > time.Second {
 			t.Errorf("%+v", thing)
 		}
-		for _, q := range []*queue.Queue{q, flat} {
-			check.OK(t, q.Close(t.Context()))
-		}
+		check.OK(t, q.Close(t.Context()))
+		check.OK(t, flat.Close(t.Context()))
 	})
 }
 

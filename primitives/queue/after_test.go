@@ -129,10 +129,6 @@ func TestDelayedAreBounded(t *testing.T) {
 		_, err = long.PutAfter(t.Context(), []byte("in 292 years"), math.MaxInt64)
 		ok(t, err)
 		check.Fails(long.TryTake(t.Context()))(t, queue.ErrEmpty)
-		flat := open(t, s[0], &queue.Options{Layout: queue.Kazoo})
-		if _, err := flat.PutAfter(t.Context(), []byte("x"), 1); !errors.Is(err, session.ErrInvalidArgument) {
-			t.Errorf("flat: %v", err)
-		}
 	})
 }
 
@@ -192,9 +188,5 @@ func TestPutAfterThePast(t *testing.T) {
 		}
 		put(t, q, "last")
 		equal(t, "in order", drain(t, q), []string{"first", "-1ns", "-1h0m0s", "-2562047h47m16.854775808s", "last"})
-		flat, err := queue.New(s[0], "/queues/flat", &queue.Options{Layout: queue.Kazoo})
-		ok(t, err)
-		_, err = flat.PutAfter(t.Context(), []byte("x"), -time.Second)
-		ok(t, err)
 	})
 }

@@ -28,16 +28,14 @@ type batches struct {
 type removal struct {
 	sharing
 
-	epoch int // the session in which it is to be done; 0 if the next will do as well
 	items int // how many it takes
 	claim int // the first operation that creates a claim; -1 if there is none
 	ops   []session.Op
 }
 
-// begin does the operations, with the operations of others of the same epoch. See
-// [once.Writer.Begin].
-func (b *batches) begin(epoch int, r *removal, answer func([]session.OpResult, error)) (linger, leave func()) {
-	r.answer, r.epoch = answer, epoch
+// begin does the operations, with the operations of others. See [once.Writer.Begin].
+func (b *batches) begin(r *removal, answer func([]session.OpResult, error)) (linger, leave func()) {
+	r.answer = answer
 	leave = b.pool.begin(r)
 	return func() { b.linger(r) }, leave
 }
@@ -46,9 +44,9 @@ func (b *batches) isFree(_ []*removal, under int) bool { return under < batchDep
 
 func (b *batches) group(waiting []*removal) (n int, begin func(func([]session.OpResult, error)) func()) {
 	var ops []session.Op
-	epoch, most, items := waiting[0].epoch, 0, 0
+	most, items := 0, 0
 	for _, r := range waiting {
-		if items += r.items; most > 0 && (items > b.size || r.epoch != epoch) {
+		if items += r.items; most > 0 && items > b.size {
 			break
 		}
 		most++
@@ -60,7 +58,7 @@ func (b *batches) group(waiting []*removal) (n int, begin func(func([]session.Op
 		}
 		return n == 1 || b.of.fitBeside(ops)
 	})
-	return n, func(answer func([]session.OpResult, error)) func() { return b.of.receipts.Begin(epoch, ops, answer) }
+	return n, func(answer func([]session.OpResult, error)) func() { return b.of.receipts.Begin(0, ops, answer) }
 }
 
 // isClaim reports whether an operation is for a claim.

@@ -82,7 +82,7 @@ func TestFull(t *testing.T) {
 		ok(t, <-done)
 		c.Close()
 		for what, o := range map[string]*queue.Options{
-			"MaxItems": {MaxItems: -1}, "RefuseWhenFull": {RefuseWhenFull: true}, "flat": {MaxItems: 1, Layout: queue.Curator},
+			"MaxItems": {MaxItems: -1}, "RefuseWhenFull": {RefuseWhenFull: true},
 		} {
 			if _, err := queue.New(s[0], at, o); !errors.Is(err, session.ErrInvalidArgument) {
 				t.Errorf("%s: %v", what, err)

@@ -70,8 +70,6 @@ func (b *base) Consume(opts *ConsumeOptions) (*Consumer, error) {
 		return nil, b.explain(fmt.Errorf("%w: ConsumeOptions.Prefetch: %d is negative", session.ErrInvalidArgument, o.Prefetch))
 	case len(o.Name) > maxName:
 		return nil, b.explain(fmt.Errorf("%w: ConsumeOptions.Name: it has %d bytes", session.ErrInvalidArgument, len(o.Name)))
-	case b.layout.flat():
-		return nil, b.explain(fmt.Errorf("%w: Options.Layout: items of this layout cannot be claimed", session.ErrInvalidArgument))
 	case closed:
 		return nil, b.explain(session.ErrClosed)
 	}

@@ -35,19 +35,23 @@ func crowd(t *testing.T, n int, put func(i int) error) {
 func TestCrowd(t *testing.T) {
 	n := hasten.Sized(200, 50)
 	for what, c := range map[string]struct {
+		layout   queue.Layout
 		opts     *queue.Options
 		each     int
 		requests int // beside 20 for the directories
 	}{
-		"one item":         {nil, 1, 2},
-		"batches":          {nil, 50, n / 10},
-		"large batches":    {nil, 501, n},
-		"bounded":          {&queue.Options{MaxItems: n * 5}, 5, n},
-		"published layout": {&queue.Options{Layout: queue.Published}, 5, 3},
+		"one item":         {standard, nil, 1, 2},
+		"batches":          {standard, nil, 50, n / 10},
+		"large batches":    {standard, nil, 501, n},
+		"bounded":          {standard, &queue.Options{MaxItems: n * 5}, 5, n},
+		"Curator's layout": {queue.Curator, nil, 5, 3},
 	} {
 		t.Run(what, func(t *testing.T) {
 			slow(t, func(t *testing.T, srv *zktest.Server, s ...*session.Session) {
-				q := open(t, s[0], c.opts)
+				q := anyQueue(open(t, s[0], c.opts))
+				if c.layout != standard {
+					q = flat(t, s[0], at, c.layout)
+				}
 				synctest.Wait()
 				srv.ResetRequests()
 				ids := make([][]string, n)
@@ -165,10 +169,10 @@ func TestCrowdLeaves(t *testing.T) {
 // TestCrowdTakes has many takers drain a queue: each reads its item, and they share transactions.
 func TestCrowdTakes(t *testing.T) {
 	const n, takers = 1920, 64
-	for what, layout := range map[string]queue.Layout{"standard": queue.Standard, "Curator's": queue.Curator} {
+	for what, layout := range map[string]queue.Layout{"standard": standard, "Curator's": queue.Curator} {
 		t.Run(what, func(t *testing.T) {
 			slow(t, func(t *testing.T, srv *zktest.Server, s ...*session.Session) {
-				q := open(t, s[0], &queue.Options{Layout: layout})
+				q := openAs(t, s[0], layout)
 				_, err := q.PutAll(t.Context(), bytesOf(numbers(n+takers)))
 				ok(t, err)
 				first, err := q.Take(t.Context())
@@ -284,10 +288,13 @@ func TestRivals(t *testing.T) {
 // TestCrowdInTrouble has producers and takers of one handle lose replies, requests, callers and
 // their session.
 func TestCrowdInTrouble(t *testing.T) {
-	for what, opts := range map[string]*queue.Options{"no bound": nil, "a bound": {MaxItems: 30}, "Kazoo's": {Layout: queue.Kazoo}} {
+	for what, opts := range map[string]*queue.Options{"no bound": nil, "a bound": {MaxItems: 30}, "Kazoo's": nil} {
 		t.Run(what, func(t *testing.T) {
 			slow(t, func(t *testing.T, srv *zktest.Server, s ...*session.Session) {
-				q := open(t, s[0], opts)
+				q := anyQueue(open(t, s[0], opts))
+				if what == "Kazoo's" {
+					q = flat(t, s[0], at, queue.Kazoo)
+				}
 				var mu sync.Mutex
 				put, doubtful, taken := map[string]bool{}, map[string]bool{}, map[string]int{}
 				const n, each = 16, 12

@@ -34,7 +34,7 @@
 //
 // Items stand in buckets of about a thousand, so that a backlog of any length can be listed.
 // Delayed items stand in a bucket for each minute. Directories are containers, which the server
-// removes when they are empty. The flat layouts of other clients ([Options.Layout]) have no claims.
+// removes when they are empty. A [Flat] shares the layout of another library, which has no claims.
 // Nodes of another layout are refused with [ErrLayout]. Idle consumers, and calls of Take, stand in
 // line. An item that is put into an empty queue wakes the first, and then the second, which becomes
 // the first. If the first hangs, the others wait until its session expires.

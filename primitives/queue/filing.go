@@ -147,7 +147,7 @@ type (
 		due  []int64
 		anew bool // look for them
 	}
-	makeDir  struct{ ofItems bool }    // make the directory of the items, or the path, and what is above it
+	makeDir  struct{}                  // make the directory of the items, and what is above it
 	transact struct{ plan filingPlan } // send the transaction
 	forgo    struct{}                  // stop waiting for the transaction under way; filed follows at once
 	learn    struct {                  // report to the handle, for later calls
@@ -174,7 +174,7 @@ func (confirm) filingEffect()    {}
 
 // A filingPlan is the content of a transaction.
 type filingPlan struct {
-	to    []target // of each delayed item, or one for all; none if the layout has no buckets
+	to    []target // of each delayed item, or one for all
 	due   []int64  // of each delayed item
 	bound bound    // of the queue; not known if it has none
 }
@@ -188,7 +188,6 @@ type filing struct {
 	priority int32
 	delays   []int64 // of each item, in ms; nil if the items are not delayed
 	size     int     // of a full bucket
-	flat     bool    // set if the layout has no buckets
 	most     int     // how many items the queue may have; 0 if it is not bounded
 	refuse   bool    // set if the call fails when there is no room, and does not wait
 
@@ -235,7 +234,7 @@ func (f filing) Step(in filingInput, out *actors.Effects[filingEffect, procedure
 	case replied:
 		question := filingEffect(check{})
 		if s.phase == basing {
-			question = makeDir{!s.flat}
+			question = makeDir{}
 		}
 		if s.goes(in.err, question) {
 			s.proceed()
@@ -329,8 +328,6 @@ func (s *filingTurn) proceed() {
 		s.ask(timing, readClock{})
 	case s.most > 0 && (!s.bound.known || s.bound.count+s.items > s.most):
 		s.ask(counting, count{})
-	case s.flat:
-		s.ask(putting, transact{filingPlan{bound: s.bound}})
 	case len(s.delays) > 0 && len(s.to) == 0:
 		s.ask(finding, assign{s.due, s.anew})
 	case len(s.delays) > 0:
@@ -383,16 +380,14 @@ func (s *filingTurn) filed(results []session.OpResult, err error) {
 	case at < bounded && client.IsAny(err, session.ErrBadVersion, session.ErrNoNode):
 		s.bound = bound{} // another producer has put items
 		s.proceed()
-	case s.flat && errors.Is(err, session.ErrNoNode):
-		s.ask(basing, makeDir{false})
 	// The bucket of a delayed item was deleted meanwhile.
 	case len(s.delays) > 0 && at >= placed && errors.Is(err, session.ErrNoNode):
 		s.assignAnew()
-	case s.flat || at >= placed || !client.IsAny(err, session.ErrNoNode, session.ErrBadVersion, session.ErrNodeExists):
+	case at >= placed || !client.IsAny(err, session.ErrNoNode, session.ErrBadVersion, session.ErrNodeExists):
 		s.fail(results, err)
 	// The bucket could not be created: the directory above it is missing.
 	case (len(s.delays) > 0 || s.target.fresh && !s.target.seals && s.target.behind == 0) && errors.Is(err, session.ErrNoNode):
-		s.ask(basing, makeDir{true})
+		s.ask(basing, makeDir{})
 	// It was made meanwhile.
 	case len(s.delays) > 0:
 		s.assignAnew()
@@ -433,7 +428,7 @@ func (s *filingTurn) placed(created []session.OpResult) {
 		}
 		next.next = append(next.next, after)
 	}
-	if n := len(created); n > 0 && !s.flat && len(s.delays) == 0 {
+	if n := len(created); n > 0 && len(s.delays) == 0 {
 		next.target, next.known = target{bucket: s.target.bucket}, true
 		if isFull(n - 1) {
 			next.target = target{bucket: bucket{priority: s.priority, number: s.target.bucket.number + 1}, fresh: true, seals: true}

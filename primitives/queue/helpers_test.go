@@ -1,6 +1,7 @@
 package queue_test
 
 import (
+	"context"
 	"fmt"
 	"path"
 	"slices"
@@ -72,6 +73,35 @@ func open(t *testing.T, s *session.Session, opts *queue.Options) *queue.Queue {
 	return q
 }
 
+// standard is the layout of queues that are not shared with other libraries.
+const standard queue.Layout = 0
+
+// anyQueue has what all queues have.
+type anyQueue interface {
+	Put(ctx context.Context, data []byte) (string, error)
+	PutAll(ctx context.Context, data [][]byte) ([]string, error)
+	Take(ctx context.Context) ([]byte, error)
+	TryTake(ctx context.Context) ([]byte, error)
+	Len(ctx context.Context) (int, error)
+	Peek(ctx context.Context) ([]byte, error)
+	Close(ctx context.Context) error
+}
+
+func openAs(t *testing.T, s *session.Session, layout queue.Layout) anyQueue {
+	t.Helper()
+	if layout == standard {
+		return open(t, s, nil)
+	}
+	return flat(t, s, at, layout)
+}
+
+func flat(t *testing.T, s *session.Session, path string, layout queue.Layout) *queue.Flat {
+	t.Helper()
+	q, err := queue.NewFlat(s, path, layout, nil)
+	ok(t, err)
+	return q
+}
+
 func consume(t *testing.T, q *queue.Queue, prefetch int) *queue.Consumer {
 	t.Helper()
 	c, err := q.Consume(&queue.ConsumeOptions{Prefetch: prefetch})
@@ -79,7 +109,7 @@ func consume(t *testing.T, q *queue.Queue, prefetch int) *queue.Consumer {
 	return c
 }
 
-func put(t *testing.T, q *queue.Queue, data ...string) {
+func put(t *testing.T, q anyQueue, data ...string) {
 	t.Helper()
 	for _, d := range data {
 		_, err := q.Put(t.Context(), []byte(d))
@@ -88,7 +118,7 @@ func put(t *testing.T, q *queue.Queue, data ...string) {
 }
 
 // drain takes what there is.
-func drain(t *testing.T, q *queue.Queue) (all []string) {
+func drain(t *testing.T, q anyQueue) (all []string) {
 	t.Helper()
 	for {
 		data, err := q.TryTake(t.Context())

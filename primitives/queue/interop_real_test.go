@@ -89,7 +89,7 @@ func (st stage) meet(t *testing.T) {
 		return
 	}
 	for _, kind := range []peers.Kind{peers.CuratorQueue, peers.KazooQueue, peers.KazooLockingQueue} {
-		for layout := queue.Standard; layout <= queue.Kazoo; layout++ {
+		for layout := standard; layout <= queue.Kazoo; layout++ {
 			if is, same := neighbours[kind]; same && is == layout {
 				continue
 			}
@@ -118,8 +118,7 @@ type clerk struct {
 // ours is a queue of this library, which puts with one priority.
 func (st stage) ours(t *testing.T, i int, path string, layout queue.Layout) clerk {
 	t.Helper()
-	q, err := queue.New(st.sessions[i%len(st.sessions)], path, &queue.Options{Layout: layout})
-	ok(t, err)
+	q := flat(t, st.sessions[i%len(st.sessions)], path, layout)
 	t.Cleanup(func() { ok(t, q.Close(context.Background())) })
 	return clerk{
 		name: "we " + strconv.Itoa(i),
@@ -132,6 +131,17 @@ func (st stage) ours(t *testing.T, i int, path string, layout queue.Layout) cler
 			return string(data), err
 		},
 	}
+}
+
+// openAt is openAs at another path.
+func openAt(t *testing.T, s *session.Session, path string, layout queue.Layout) anyQueue {
+	t.Helper()
+	if layout != standard {
+		return flat(t, s, path, layout)
+	}
+	q, err := queue.New(s, path, nil)
+	ok(t, err)
+	return q
 }
 
 // theirs is a queue of another library, in one generation after the other.
@@ -285,8 +295,7 @@ func refused(t *testing.T, st stage, kind peers.Kind, layout queue.Layout) {
 	ctx := patient(t)
 	path := st.company.At(fmt.Sprintf("/refused-%d-%s", layout, strings.ReplaceAll(string(kind), "/", "-")))
 	s := st.sessions[0]
-	q, err := queue.New(s, path, &queue.Options{Layout: layout})
-	ok(t, err)
+	q := openAt(t, s, path, layout)
 	defer func() { ok(t, q.Close(context.WithoutCancel(ctx))) }()
 	they := st.theirs(t, 0, path, kind)
 	refuses := func(what string, err error) {
@@ -307,7 +316,7 @@ func refused(t *testing.T, st stage, kind peers.Kind, layout queue.Layout) {
 
 	ok(t, they.put(ctx, "theirs", normal))
 	ok(t, s.Sync(ctx, path))
-	_, err = q.Put(ctx, []byte("ours"))
+	_, err := q.Put(ctx, []byte("ours"))
 	refuses("put", err)
 	_, err = q.PutAll(ctx, [][]byte{[]byte("ours")})
 	refuses("put all", err)
@@ -320,26 +329,19 @@ func refused(t *testing.T, st stage, kind peers.Kind, layout queue.Layout) {
 	theirTurn("theirs")
 
 	path += "-later"
-	later, err := queue.New(s, path, &queue.Options{Layout: layout})
-	ok(t, err)
-	defer func(q *queue.Queue) { ok(t, q.Close(context.WithoutCancel(ctx))) }(later)
+	later := openAt(t, s, path, layout)
+	defer func(q anyQueue) { ok(t, q.Close(context.WithoutCancel(ctx))) }(later)
 	they = st.theirs(t, 1, path, kind)
 	put(t, later, "ours")
 	ok(t, they.put(ctx, "theirs", normal))
 	ok(t, s.Sync(ctx, path))
-	if layout == queue.Standard { // a handle that has been there does not look again
-		if later, err = queue.New(s, path, nil); err != nil {
-			t.Fatal(err)
-		}
-		defer func(q *queue.Queue) { ok(t, q.Close(context.WithoutCancel(ctx))) }(later)
+	if layout == standard { // a handle that has been there does not look again
+		later = openAt(t, s, path, layout)
+		defer func(q anyQueue) { ok(t, q.Close(context.WithoutCancel(ctx))) }(later)
 	}
 	_, err = later.TryTake(ctx)
 	refuses("take where they came later", err)
 	theirTurn("theirs")
-	if kind == peers.KazooQueue && layout == queue.Published { // it takes whatever is there
-		theirTurn("ours")
-		return
-	}
 	ok(t, s.Sync(ctx, path))
 	if got, err := later.TryTake(ctx); string(got) != "ours" || err != nil {
 		t.Errorf("we took %q, %v", got, err)

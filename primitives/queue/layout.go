@@ -252,51 +252,6 @@ func sortItems(names []string) {
 	}
 }
 
-// A Layout determines which nodes are the items of a queue.
-type Layout int
-
-const (
-	// Standard is the layout of this package. It is for everything that a queue can do.
-	Standard Layout = iota
-
-	// Published is the layout of ZooKeeper's published recipe: queue-<sequence> under the path.
-	// Like the two layouts that follow, it is for Put, PutAll, Take, TakeN, TryTake, Len and Peek.
-	Published
-
-	// Curator is the layout of Curator's SimpleDistributedQueue, and of ZooKeeper's own recipe:
-	// qn-<sequence> under the path.
-	Curator
-
-	// Kazoo is the layout of kazoo's Queue: entry-100-<sequence> under the path, where 100 is the
-	// priority. Items with another priority are taken in their order. The path stays when it is
-	// empty. kazoo's LockingQueue has a different layout, which this package does not have.
-	Kazoo
-)
-
-// prefix returns the prefix of the items that are put in a flat layout.
-func (l Layout) prefix() string {
-	return [...]string{Standard: "", Published: "queue-", Curator: "qn-", Kazoo: "entry-100-"}[l]
-}
-
-// flat reports whether the items stand under the path itself.
-func (l Layout) flat() bool { return l != Standard }
-
-// owns reports whether an item of a flat layout has the name.
-func (l Layout) owns(name string) bool {
-	prefix := l.prefix()
-	if l == Kazoo {
-		rest, ok := strings.CutPrefix(name, "entry-")
-		priority, _, _ := strings.Cut(rest, "-")
-		if _, err := strconv.ParseUint(priority, 10, 31); !ok || err != nil || len(priority) < 3 {
-			return false
-		}
-		prefix = "entry-" + priority + "-"
-	}
-	sequence, ok := strings.CutPrefix(name, prefix)
-	_, err := strconv.ParseInt(sequence, 10, 32)
-	return ok && err == nil && len(sequence) >= digits
-}
-
 // foreign returns an error that names a node that does not belong to the layout.
 func foreign(dir, name string) error {
 	return fmt.Errorf("%w: %s", ErrLayout, znode.Join(dir, name))

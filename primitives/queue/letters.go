@@ -43,9 +43,6 @@ type Letter struct {
 // [ErrLayout] if there is something else in the place of the dead letters.
 func DeadLetters(ctx context.Context, s *session.Session, path string, opts *Options) (*Letters, error) {
 	o := client.Options(opts)
-	if o.Layout.flat() {
-		return nil, fmt.Errorf("queue: Options.Layout: %w: this layout has no dead letters", session.ErrInvalidArgument)
-	}
 	b, err := newBase(s, path, o)
 	if err != nil {
 		return nil, err

@@ -240,9 +240,7 @@ func TestLettersCost(t *testing.T) {
 // TestLettersRefused: what is no place of dead letters is refused by name.
 func TestLettersRefused(t *testing.T) {
 	bubble(t, 1, func(t *testing.T, _ *zktest.Server, s ...*session.Session) {
-		_, err := queue.DeadLetters(t.Context(), s[0], at, &queue.Options{Layout: queue.Curator})
-		check.Is(t, err, session.ErrInvalidArgument)
-		_, err = queue.DeadLetters(t.Context(), s[0], "jobs", nil)
+		_, err := queue.DeadLetters(t.Context(), s[0], "jobs", nil)
 		check.Is(t, err, session.ErrInvalidPath)
 		dead := letters(t, s[0], nil)
 		ok(t, s[0].EnsurePath(t.Context(), letterBox+"/items/2147483648-0000000000/readme"))

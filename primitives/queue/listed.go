@@ -44,7 +44,7 @@ func (b *base) pick(n int, own bool) (places []place, shared bool) {
 	l := &b.listed
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if !own && (b.layout == Kazoo || !b.current()) {
+	if !own && !b.current() {
 		l.places = nil
 	}
 	n = min(n, len(l.places))
@@ -87,11 +87,8 @@ func (b *base) current() bool {
 	if l.view.brief {
 		most = oldestDue
 	}
-	switch {
-	case age-l.at > most, l.view.due > 0 && age >= l.view.due:
+	if age-l.at > most || l.view.due > 0 && age >= l.view.due {
 		return false
-	case b.layout.flat():
-		return true
 	}
 	return b.stands(&b.followed, &l.view)
 }
@@ -149,7 +146,7 @@ func (b *base) keep(v view) {
 	if l.shared = len(l.places) == 0; l.shared {
 		l.places = there
 	}
-	if l.rivals = l.rivals && len(l.places) > 0 && !b.layout.flat(); l.rivals {
+	if l.rivals = l.rivals && len(l.places) > 0; l.rivals {
 		l.chance++
 		l.places = scattered(l.places, l.chance)
 	}
@@ -160,13 +157,6 @@ func (b *base) keep(v view) {
 // list says nothing to them. The answer says whether the list is the call's own.
 func (b *base) survey(want int, claims bool, answer func(v view, own bool, err error)) {
 	l := &b.listed
-	if b.layout == Kazoo { // a list is true for one item
-		b.look(b.receipts, 0, 1, claims, func(v view, err error) {
-			b.keep(v)
-			answer(v, true, err)
-		})
-		return
-	}
 	l.mu.Lock()
 	l.asking = append(l.asking, question{want, claims, answer})
 	l.mu.Unlock()

@@ -8,8 +8,6 @@ import (
 	"math"
 	"slices"
 	"sort"
-	"strconv"
-	"strings"
 	"sync"
 	"time"
 
@@ -93,8 +91,6 @@ func (st *store) looking(rs *receipts, epoch int, answer func(view, error), how 
 	l.at, l.receipts, l.epoch, l.requests, l.answer = st, rs, epoch, st.session.Async(epoch), answer
 	l.view.seen = make(map[string]children)
 	switch {
-	case st.layout.flat():
-		l.list(st.path, l.flat)
 	case !st.known(0).checked:
 		l.requests.Children(st.path, func(names []string, _ *session.Stat, err error) {
 			if err == nil {
@@ -158,26 +154,6 @@ func (l *looking) follow(dir string, next func(names []string)) {
 		}
 		l.listed(dir, next)(names, stat, err)
 	})
-}
-
-func (l *looking) flat(names []string) {
-	if err := l.at.check(names); err != nil {
-		l.answer(view{}, err)
-		return
-	}
-	sortItems(names)
-	if l.at.layout == Kazoo {
-		slices.SortStableFunc(names, func(a, b string) int { return cmp.Compare(kazooPriority(a), kazooPriority(b)) })
-	}
-	for _, name := range names {
-		l.view.places = append(l.view.places, place{name: name})
-	}
-	l.answer(l.view, nil)
-}
-
-func kazooPriority(name string) int {
-	n, _ := strconv.Atoi(strings.Split(name, "-")[1])
-	return n
 }
 
 func (l *looking) begin() {
@@ -442,24 +418,29 @@ func (st *store) follow(requests client.Async, v view, changed func()) (cancel o
 }
 
 // lookNow is [store.look], and waits.
-func (b *base) lookNow(ctx context.Context, want int, claims bool) (v view, err error) {
+func (b *base) lookNow(ctx context.Context, want int, claims bool) (view, error) {
+	return askAgain(ctx, func(answer func(view, error)) { b.look(b.receipts, 0, want, claims, answer) })
+}
+
+// askAgain waits for the answer to a question, which is asked again while its error passes.
+func askAgain[T any](ctx context.Context, ask func(answer func(T, error))) (none T, err error) {
 	var pauses owned.Set
 	for {
-		seen := make(chan view, 1)
+		given := make(chan T, 1)
 		err = procedure.AwaitAnswer(ctx, func(done func(error)) {
-			b.look(b.receipts, 0, want, claims, func(v view, err error) {
-				seen <- v
+			ask(func(v T, err error) {
+				given <- v
 				done(err)
 			})
 		})
 		if err == nil {
-			return <-seen, nil
+			return <-given, nil
 		}
 		if !session.Passing(err) || ctx.Err() != nil {
-			return view{}, err
+			return none, err
 		}
 		if err := pauses.Wait(ctx, err); err != nil {
-			return view{}, err
+			return none, err
 		}
 	}
 }

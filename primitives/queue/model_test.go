@@ -138,6 +138,7 @@ type peer struct {
 	n       int
 	at      *zkmodel.Session
 	base    *base
+	flat    *Flat // instead, in another layout
 	ids     int
 	abandon func() // the call that is under way
 	busy    bool   // a call is under way
@@ -196,7 +197,7 @@ func newModel(s *scene, keyed bool, asker *actors.Actor[input, Event]) *model {
 	}
 	if !s.empty {
 		add(modelQueue, "")
-		if s.layout == Standard {
+		if s.layout == 0 {
 			for _, dir := range []string{itemsDir, claimsDir, receiptsDir, waitersDir, producersDir, itemsDir + "/" + bucket{}.name()} {
 				add(modelQueue+"/"+dir, "")
 			}
@@ -214,11 +215,11 @@ func newModel(s *scene, keyed bool, asker *actors.Actor[input, Event]) *model {
 		x := fmt.Sprintf("old.%d", i)
 		infix := []string{itemInfix, earlierInfix}[i%2]
 		node := fmt.Sprintf("%s/items/%s/_c_%036d%s%010d", modelQueue, bucket{}.name(), i, infix, i)
-		if s.layout != Standard {
+		if s.layout != 0 {
 			node = fmt.Sprintf("%s/%s%010d", modelQueue, s.layout.prefix(), i)
 		}
 		data := x
-		if s.layout == Standard && infix == itemInfix {
+		if s.layout == 0 && infix == itemInfix {
 			data = "\n" + x
 		}
 		add(node, data)
@@ -258,7 +259,7 @@ func newModel(s *scene, keyed bool, asker *actors.Actor[input, Event]) *model {
 func (w *model) newPeer(i int, at *zkmodel.Session, before *peer) *peer {
 	p := &peer{n: i, at: at}
 	if before != nil {
-		p.base = before.base
+		p.base, p.flat = before.base, before.flat
 	}
 	w.Share(p)
 	return p
@@ -266,7 +267,16 @@ func (w *model) newPeer(i int, at *zkmodel.Session, before *peer) *peer {
 
 // handle returns a handle of a client.
 func (w *model) handle(p *peer) *base {
-	o := Options{Layout: w.s.layout, MaxItems: w.s.most, MaxAttempts: w.s.attempts}
+	newID := func() string {
+		p.ids++
+		return fmt.Sprintf("%036d", 1000*(p.n+1)+p.ids)
+	}
+	if w.s.layout != 0 {
+		p.flat = newFlatOf(bent{p.at, &w.s.mutant}, modelQueue, w.s.layout, FlatOptions{})
+		p.flat.receipts.newID = newID
+		return nil
+	}
+	o := Options{MaxItems: w.s.most, MaxAttempts: w.s.attempts}
 	if w.s.attempts > 0 {
 		o.DeadLetter = modelDead
 	}
@@ -275,10 +285,7 @@ func (w *model) handle(p *peer) *base {
 	if w.s.small {
 		b.size = 2
 	}
-	b.receipts.newID = func() string {
-		p.ids++
-		return fmt.Sprintf("%036d", 1000*(p.n+1)+p.ids)
-	}
+	b.receipts.newID = newID
 	return b
 }
 
@@ -291,10 +298,12 @@ func (w *model) putOne(p *peer, n int) {
 	if w.s.all && p.n%2 == 0 {
 		items = append(items, items[0]+"+")
 	}
-	call := &putCall{}
+	call, other := &putCall{}, &flatPut{}
 	for _, x := range items {
 		w.put[x] = open
-		call.items = append(call.items, p.base.newItem([]byte(x)))
+		if other.data = append(other.data, []byte(x)); p.base != nil {
+			call.items = append(call.items, p.base.newItem([]byte(x)))
+		}
 	}
 	priority := int32(0)
 	if w.s.urgent {
@@ -315,13 +324,17 @@ func (w *model) putOne(p *peer, n int) {
 			w.put[x] = told
 		}
 	}
+	if other.answer = call.answer; p.flat != nil {
+		p.abandon = p.flat.puts.begin(other)
+		return
+	}
 	p.abandon = p.base.lane(priority, false).begin(call)
 }
 
 func (w *model) takeOne(p *peer, _ int) {
 	p.busy = true
 	epoch := p.at.Epoch()
-	p.abandon = p.base.newTaker(max(w.s.together, 1)).begin(taking{wait: w.s.waits}, func(items []claimed, err error) {
+	answer := func(items []claimed, err error) {
 		p.busy = false
 		if session.InDoubt(err) && epoch != 0 && epoch == p.at.Epoch() {
 			w.wrong = fmt.Sprintf("Take does not know, and the session lasts: %v", err)
@@ -337,7 +350,13 @@ func (w *model) takeOne(p *peer, _ int) {
 		if !session.InDoubt(err) && err != nil && !errors.Is(err, ErrEmpty) {
 			w.fair(err)
 		}
-	})
+	}
+	if p.flat != nil {
+		k := &flatCaller{Flat: p.flat, call: flatCall{waits: w.s.waits}, answer: func(g flatGive) { answer([]claimed{{data: g.item.data}}, g.err) }}
+		p.abandon = k.begin()
+		return
+	}
+	p.abandon = p.base.newTaker(max(w.s.together, 1)).begin(taking{wait: w.s.waits}, answer)
 }
 
 // redriveOne redrives the first dead letter.
@@ -729,7 +748,7 @@ func (w *model) rest() {
 		}
 		live++
 		_, name := znode.Split(n.Path)
-		if w.s.layout != Standard || w.Node(modelQueue+"/"+claimsDir+"/"+place{name: name}.id()) == nil {
+		if w.s.layout != 0 || w.Node(modelQueue+"/"+claimsDir+"/"+place{name: name}.id()) == nil {
 			free++
 			there[name] = true
 		}

@@ -14,9 +14,9 @@ import (
 // Errors of queues, beside those of package session.
 var (
 	// ErrLayout means that there is a node at the path, or below it, that no queue with this layout
-	// has made. A queue in a flat layout looks whenever it lists its items, one in the [Standard]
-	// layout when it is used for the first time. Neither Curator's queues nor kazoo's look for
-	// nodes of ours: kazoo's Queue takes every node that it finds at its path, whatever its name.
+	// has made. A [Flat] looks whenever it lists its items, the others when they are used for the
+	// first time. Neither Curator's queues nor kazoo's look for nodes of ours: kazoo's Queue takes
+	// every node that it finds at its path, whatever its name.
 	ErrLayout = errors.New("not a queue of this layout")
 
 	// ErrNotClaimed means that the item is not claimed by this delivery any more: it is
@@ -64,10 +64,6 @@ type Options struct {
 	// is no bound.
 	MaxItems       int
 	RefuseWhenFull bool
-
-	// Layout is the layout of the nodes. The default is [Standard]; the others are shared with
-	// clients in other languages.
-	Layout Layout
 }
 
 // defaultAttempts is the default of Options.MaxAttempts.
@@ -75,10 +71,8 @@ const defaultAttempts = 30
 
 // defaults returns the options with their defaults filled in.
 func (o Options) defaults(path string) Options {
-	if !o.Layout.flat() {
-		o.MaxAttempts = cmp.Or(o.MaxAttempts, defaultAttempts)
-		o.DeadLetter = cmp.Or(o.DeadLetter, znode.Join(path, deadDir))
-	}
+	o.MaxAttempts = cmp.Or(o.MaxAttempts, defaultAttempts)
+	o.DeadLetter = cmp.Or(o.DeadLetter, znode.Join(path, deadDir))
 	return o
 }
 
@@ -103,18 +97,8 @@ func (o Options) validate(s *session.Session, path string) error {
 	switch {
 	case o.MaxItems < 0:
 		refuse("Options.MaxItems: %w: %d is negative", session.ErrInvalidArgument, o.MaxItems)
-	case o.MaxItems > 0 && o.Layout.flat():
-		refuse("Options.MaxItems: %w: other clients of this layout know no bound", session.ErrInvalidArgument)
 	case o.MaxItems == 0 && o.RefuseWhenFull:
 		refuse("Options.RefuseWhenFull: %w: it needs MaxItems", session.ErrInvalidArgument)
-	}
-	switch {
-	case o.Layout < Standard || o.Layout > Kazoo:
-		refuse("Options.Layout: %w: %d", session.ErrInvalidArgument, o.Layout)
-	case o.Layout.flat() && o.MaxAttempts != 0:
-		refuse("Options.MaxAttempts: %w: this layout has no attempts", session.ErrInvalidArgument)
-	case o.Layout.flat() && o.DeadLetter != "":
-		refuse("Options.DeadLetter: %w: this layout has no attempts", session.ErrInvalidArgument)
 	}
 	if err := o.Backoff.validate("Options"); err != nil {
 		refuse("%w", err)

@@ -20,8 +20,7 @@ import (
 //
 // If the error wraps [session.ErrUnknownOutcome], ctx has ended, or the session has expired, before
 // the outcome was known: the item may have been put, or be put a little later, with the ID that is
-// returned. With any other error the item was not put. A lost reply alone is no error. In a layout
-// other than [Standard] the ID is the name of the node, and "" after a lost reply.
+// returned. With any other error the item was not put. A lost reply alone is no error.
 func (q *Queue) Put(ctx context.Context, data []byte) (id string, err error) {
 	return q.putOne(ctx, data, 0, 0)
 }
@@ -39,7 +38,7 @@ func (q *Queue) Put(ctx context.Context, data []byte) (id string, err error) {
 //
 // When the delay has passed, the item comes before all that are not delayed, or behind those that a
 // client has listed already. Any number of items can be due in the same minute. [Queue.Len] and
-// [Options.MaxItems] count them at once. The layout must be [Standard].
+// [Options.MaxItems] count them at once.
 func (q *Queue) PutAfter(ctx context.Context, data []byte, delay time.Duration) (id string, err error) {
 	return q.putOne(ctx, data, 0, delay)
 }
@@ -95,8 +94,6 @@ func (b *base) put(ctx context.Context, data [][]byte, priority int32, delay tim
 	switch {
 	case len(data) == 0:
 		return nil, b.explain(fmt.Errorf("%w: there are no items", session.ErrInvalidArgument))
-	case delay > 0 && b.layout.flat():
-		return nil, b.explain(fmt.Errorf("%w: Options.Layout: items of this layout cannot be delayed", session.ErrInvalidArgument))
 	}
 	delay = max(delay, 0) // a time that has passed
 	p := b.producing(priority)
@@ -116,20 +113,10 @@ func (b *base) put(ctx context.Context, data [][]byte, priority int32, delay tim
 	if err := b.fitTogether(p); err != nil {
 		return nil, b.explain(fmt.Errorf("items: %w", err))
 	}
-	var created []session.OpResult
 	err = procedure.Await(ctx, func(done func(error)) func() {
-		answer := func(results []session.OpResult, err error) {
-			created = results
-			done(err)
-		}
+		answer := func(_ []session.OpResult, err error) { done(err) }
 		return b.lane(priority, delay > 0).begin(&putCall{sharing: sharing{answer: answer}, priority: priority, delay: millis(delay), called: p.called, items: p.items})
 	})
-	if b.layout.flat() {
-		clear(ids)
-		for i := range created {
-			_, ids[i] = znode.Split(created[i].Path)
-		}
-	}
 	if err != nil && !session.InDoubt(err) {
 		ids = nil
 	}
@@ -200,7 +187,7 @@ func (b *base) fitTogether(p *producer) error {
 
 // fits reports why an item could not be claimed, or moved to the dead letters.
 func (b *base) fits(item newItem) error {
-	if b.layout.flat() || len(item.data) <= b.capacity().claim {
+	if len(item.data) <= b.capacity().claim {
 		return nil
 	}
 	for _, ops := range append(b.longestMoves(item), b.longestClaim(item)) {
@@ -228,10 +215,7 @@ type newItem struct {
 }
 
 func (b *base) newItem(data []byte) newItem {
-	if !b.layout.flat() {
-		data = record{}.with(data)
-	}
-	return newItem{b.receipts.newID(), data}
+	return newItem{b.receipts.newID(), record{}.with(data)}
 }
 
 // A producer performs the effects of a filing.
@@ -265,8 +249,8 @@ func (b *base) producing(priority int32) *producer {
 		p.mode = session.EphemeralSequential
 	}
 	p.filing = filing{
-		priority: priority, flat: b.layout.flat(),
-		most: b.opts.MaxItems, refuse: b.opts.RefuseWhenFull,
+		priority: priority,
+		most:     b.opts.MaxItems, refuse: b.opts.RefuseWhenFull,
 	}
 	return p
 }
@@ -302,7 +286,7 @@ func (p *producer) perform(e filingEffect, tell func(filingInput)) {
 			slowly(err, timed{high - int64(waited), err})
 		})
 	case count:
-		p.into.present(&p.pauses, func(epoch int, err error) {
+		present(p.into.session, &p.pauses, func(epoch int, err error) {
 			if err != nil {
 				slowly(err, counted{err: err})
 				return
@@ -324,7 +308,7 @@ func (p *producer) perform(e filingEffect, tell func(filingInput)) {
 			tell(assigned{to: p.into.assign(p.filing.priority, e.due)})
 		}
 	case makeDir:
-		p.makeDir(e.ofItems, func(err error) { slowly(err, replied{err}) })
+		p.requests.EnsurePath(p.into.dir(itemsDir), func(_ bool, err error) { slowly(err, replied{err}) })
 	case transact:
 		if e.plan.bound.known {
 			epoch = e.plan.bound.epoch
@@ -367,27 +351,6 @@ func (p *producer) count(epoch int, answer func(error, filingInput)) {
 				answer(err, counted{b, err})
 			})
 		})
-	})
-}
-
-// makeDir makes the directory of the items, or of a flat queue. One that is shared with kazoo stays
-// when it is empty: kazoo's Queue makes the path once, and then fails if it is gone.
-func (p *producer) makeDir(ofItems bool, answer func(error)) {
-	dir := p.into.path
-	if ofItems {
-		dir = p.into.dir(itemsDir)
-	}
-	if p.into.layout != Kazoo {
-		p.requests.EnsurePath(dir, func(_ bool, err error) { answer(err) })
-		return
-	}
-	parent, _ := znode.Split(dir)
-	p.requests.EnsurePath(parent, func(_ bool, err error) {
-		if err != nil {
-			answer(err)
-			return
-		}
-		p.requests.Create(dir, nil, session.Persistent, func(_ string, err error) { answer(client.Without(err, session.ErrNodeExists)) })
 	})
 }
 
@@ -445,14 +408,11 @@ func (p *producer) ops(plan filingPlan) (ops []session.Op) {
 		}
 	}
 	for i, item := range p.items {
-		path := znode.Join(p.into.path, p.into.layout.prefix())
-		if len(plan.to) > 0 {
-			due := int64(0)
-			if len(plan.due) > 0 {
-				due = plan.due[i]
-			}
-			path = znode.Join(p.into.bucket(plan.to[i%len(plan.to)].bucket), itemName(item.id, due))
+		due := int64(0)
+		if len(plan.due) > 0 {
+			due = plan.due[i]
 		}
+		path := znode.Join(p.into.bucket(plan.to[i%len(plan.to)].bucket), itemName(item.id, due))
 		ops = append(ops, session.CreateOp(path, item.data, p.mode))
 	}
 	return ops

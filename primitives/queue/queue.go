@@ -7,10 +7,6 @@ import (
 	"sync"
 
 	"github.com/zkactors/zkactors/internal/client"
-	"github.com/zkactors/zkactors/internal/znode"
-	"github.com/zkactors/zkactors/primitives/internal/nodes"
-	"github.com/zkactors/zkactors/primitives/internal/owned"
-	"github.com/zkactors/zkactors/primitives/internal/procedure"
 	"github.com/zkactors/zkactors/session"
 )
 
@@ -28,7 +24,7 @@ type base struct {
 	live     *session.Session
 	opts     Options
 	receipts *receipts
-	dead     *store   // nil in a flat layout
+	dead     *store   // nil if it has none
 	listed   listed   // for Take
 	followed followed // for Take
 	batches  batches
@@ -51,12 +47,8 @@ func New(s *session.Session, path string, opts *Options) (*Queue, error) {
 
 // NewPriority returns the queue with priorities at path. It is [New] otherwise. A path is for one
 // of the two: calls of a [Queue] that meet an item whose priority is not 0 fail with [ErrLayout].
-// The layout must be [Standard].
 func NewPriority(s *session.Session, path string, opts *Options) (*Priority, error) {
 	o := client.Options(opts)
-	if o.Layout.flat() {
-		return nil, fmt.Errorf("queue: Options.Layout: %w: it has no priorities of int32", session.ErrInvalidArgument)
-	}
 	b, err := newBase(s, path, o)
 	if err != nil {
 		return nil, err
@@ -78,13 +70,8 @@ func newBase(s *session.Session, path string, o Options) (*base, error) {
 func newBaseOf(s client.Session, path string, o Options) *base {
 	b := &base{opts: o}
 	b.batches.of, b.batches.rule = b, &b.batches
-	b.session, b.path, b.layout = s, path, o.Layout
-	dir := b.dir(receiptsDir)
-	if o.Layout.flat() {
-		parent, _ := znode.Split(path)
-		dir = znode.Join(parent, nodes.QueueReceipts)
-	}
-	b.receipts = newReceipts(s, dir)
+	b.session, b.path = s, path
+	b.receipts = newReceipts(s, b.dir(receiptsDir))
 	b.capacity = sync.OnceValue(b.measure)
 	if o.DeadLetter != "" {
 		b.dead = &store{session: s, path: o.DeadLetter, any: true}
@@ -98,20 +85,7 @@ func newBaseOf(s client.Session, path string, o Options) *base {
 // under way are still answered. Consumers are not closed.
 func (b *base) Close(ctx context.Context) error {
 	b.followed.forgetAll()
-	var subscription owned.Set
-	defer subscription.End()
-	return b.explain(procedure.AwaitAnswer(ctx, func(done func(error)) {
-		b.receipts.close(func() { done(nil) })
-		over := func(ev session.Event) {
-			switch ev.(type) {
-			case nil, session.Expired, session.Closed: // nil before the first session
-				done(nil)
-			case session.Connected, session.Suspended, session.Resumed:
-			}
-		}
-		subscription.Follow(b.session, over, nil)
-		over(b.live.State())
-	}))
+	return b.explain(b.receipts.closeAll(ctx, b.live))
 }
 
 // Len returns the number of items, including claimed items and items that are not due yet. The

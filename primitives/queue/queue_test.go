@@ -160,9 +160,9 @@ func TestBuckets(t *testing.T) {
 }
 
 func TestLayouts(t *testing.T) {
-	for layout, prefix := range map[queue.Layout]string{queue.Published: "queue-", queue.Curator: "qn-", queue.Kazoo: "entry-100-"} {
+	for layout, prefix := range map[queue.Layout]string{queue.Curator: "qn-", queue.Kazoo: "entry-100-"} {
 		bubble(t, 1, func(t *testing.T, srv *zktest.Server, s ...*session.Session) {
-			q := open(t, s[0], &queue.Options{Layout: layout})
+			q := flat(t, s[0], at, layout)
 			id, err := q.Put(t.Context(), []byte("a"))
 			ok(t, err)
 			check.True(t, id == prefix+"0000000000", "node %s, want %s…", id, prefix)
@@ -170,11 +170,11 @@ func TestLayouts(t *testing.T) {
 			ok(t, err)
 			equal(t, "taken", drain(t, q), []string{"a", "b"})
 			put(t, q, "c")
-			for _, other := range []queue.Layout{queue.Standard, queue.Published, queue.Curator, queue.Kazoo} {
+			for _, other := range []queue.Layout{standard, queue.Curator, queue.Kazoo} {
 				if other == layout {
 					continue
 				}
-				foreign := open(t, s[0], &queue.Options{Layout: other})
+				foreign := openAs(t, s[0], other)
 				if _, err := foreign.Put(t.Context(), []byte("x")); !errors.Is(err, queue.ErrLayout) || !strings.Contains(err.Error(), prefix) {
 					t.Errorf("layout %d puts into %d: %v", other, layout, err)
 				}
@@ -190,7 +190,7 @@ func TestLayouts(t *testing.T) {
 // TestKazooPriorities takes items that a client has put with other priorities.
 func TestKazooPriorities(t *testing.T) {
 	bubble(t, 1, func(t *testing.T, _ *zktest.Server, s ...*session.Session) {
-		q := open(t, s[0], &queue.Options{Layout: queue.Kazoo})
+		q := flat(t, s[0], at, queue.Kazoo)
 		put(t, q, "normal")
 		for _, p := range []string{"050", "1000", "007"} {
 			_, err := s[0].Multi(t.Context(), session.CreateOp(at+"/entry-"+p+"-", []byte(p), session.PersistentSequential))
@@ -209,7 +209,7 @@ func TestKazooPath(t *testing.T) {
 	} {
 		bubble(t, 1, func(t *testing.T, srv *zktest.Server, s ...*session.Session) {
 			fail(srv)
-			q := open(t, s[0], &queue.Options{Layout: queue.Kazoo})
+			q := flat(t, s[0], at, queue.Kazoo)
 			put(t, q, "a", "b")
 			equal(t, what, drain(t, q), []string{"a", "b"})
 			if err := srv.AwaitFault(0); err != nil {
@@ -246,17 +246,11 @@ func TestBadInput(t *testing.T) {
 			"DeadLetter: within": {at, &queue.Options{MaxAttempts: 1, DeadLetter: at + "/items"}, session.ErrInvalidPath},
 			"DeadLetter: beside": {at, &queue.Options{DeadLetter: "/queues"}, session.ErrInvalidPath},
 			"Backoff":            {at, &queue.Options{Backoff: queue.Backoff{First: 2, Most: 1}}, session.ErrInvalidArgument},
-			"DeadLetter: flat":   {at, &queue.Options{Layout: queue.Kazoo, DeadLetter: "/dead"}, session.ErrInvalidArgument},
-			"Layout":             {at, &queue.Options{Layout: 9}, session.ErrInvalidArgument},
-			"MaxAttempts: flat":  {at, &queue.Options{Layout: queue.Kazoo, MaxAttempts: 1, DeadLetter: "/dead"}, session.ErrInvalidArgument},
 		} {
 			argument, _, _ := strings.Cut(what, ":")
 			if _, err := queue.New(s[0], c.path, c.opts); !errors.Is(err, c.want) || !strings.Contains(err.Error(), argument) {
 				t.Errorf("%s: %v", what, err)
 			}
-		}
-		if _, err := queue.NewPriority(s[0], at, &queue.Options{Layout: queue.Curator}); !errors.Is(err, session.ErrInvalidArgument) {
-			t.Errorf("priorities in Curator's layout: %v", err)
 		}
 		q := open(t, s[0], nil)
 		if _, err := q.Put(t.Context(), nil); !errors.Is(err, session.ErrInvalidArgument) {
@@ -421,8 +415,7 @@ func TestIDOfUnknownOutcome(t *testing.T) {
 				ok(t, item.Ack(t.Context()))
 			}
 			c.Close()
-			flat, err := queue.New(s[0], "/queues/flat", &queue.Options{Layout: queue.Curator})
-			ok(t, err)
+			flat := flat(t, s[0], "/queues/flat", queue.Curator)
 			_, err = flat.Put(t.Context(), []byte("x"))
 			ok(t, err)
 			srv.DropReply(zktest.Match{Op: zktest.OpMulti})
@@ -439,10 +432,10 @@ func TestIDOfUnknownOutcome(t *testing.T) {
 // TestTakeLosesNothing has calls of Take whose contexts end at any moment, under way too: while the
 // session lives, an item was returned or is still there.
 func TestTakeLosesNothing(t *testing.T) {
-	for _, layout := range []queue.Layout{queue.Standard, queue.Kazoo} {
+	for _, layout := range []queue.Layout{standard, queue.Kazoo} {
 		for _, callers := range []int{1, 4} {
 			slow(t, func(t *testing.T, srv *zktest.Server, s ...*session.Session) {
-				q := open(t, s[0], &queue.Options{Layout: layout})
+				q := openAs(t, s[0], layout)
 				const n = 100
 				_, err := q.PutAll(t.Context(), bytesOf(numbers(n)))
 				ok(t, err)

@@ -1,6 +1,7 @@
 package queue
 
 import (
+	"context"
 	"slices"
 	"sync"
 	"time"
@@ -8,6 +9,8 @@ import (
 	"github.com/zkactors/zkactors/internal/client"
 	"github.com/zkactors/zkactors/internal/znode"
 	"github.com/zkactors/zkactors/primitives/internal/once"
+	"github.com/zkactors/zkactors/primitives/internal/owned"
+	"github.com/zkactors/zkactors/primitives/internal/procedure"
 	"github.com/zkactors/zkactors/session"
 )
 
@@ -26,7 +29,7 @@ type receipts struct {
 
 // A wait is a call that waits.
 type wait struct {
-	waiter *waiter
+	of     any    // the waiter of the call, or whatever names it
 	closed func() // called by close
 }
 
@@ -49,7 +52,7 @@ func (rs *receipts) open() error {
 }
 
 // tellClosed has closed called by close, or at once after it, unless the waiter leaves before.
-func (rs *receipts) tellClosed(w *waiter, closed func()) {
+func (rs *receipts) tellClosed(w any, closed func()) {
 	rs.mu.Lock()
 	if !rs.closed {
 		rs.waits = append(except(rs.waits, w), wait{w, closed})
@@ -59,12 +62,12 @@ func (rs *receipts) tellClosed(w *waiter, closed func()) {
 	closed()
 }
 
-func except(waits []wait, w *waiter) []wait {
-	return slices.DeleteFunc(waits, func(other wait) bool { return other.waiter == w })
+func except(waits []wait, w any) []wait {
+	return slices.DeleteFunc(waits, func(other wait) bool { return other.of == w })
 }
 
 // forget undoes tellClosed.
-func (rs *receipts) forget(w *waiter) {
+func (rs *receipts) forget(w any) {
 	rs.mu.Lock()
 	defer rs.mu.Unlock()
 	rs.waits = except(rs.waits, w)
@@ -82,6 +85,20 @@ func (rs *receipts) close(closed func()) {
 		w.closed()
 	}
 	rs.Release()
+}
+
+// closeAll is close. It waits until that is done, or the session is over, which deletes the
+// receipts too, or ctx ends.
+func (rs *receipts) closeAll(ctx context.Context, live *session.Session) error {
+	var subscription owned.Set
+	defer subscription.End()
+	return procedure.AwaitAnswer(ctx, func(done func(error)) {
+		rs.close(func() { done(nil) })
+		lapses(rs.Session, live, &subscription, func() { done(nil) })
+		if live.State() == nil { // before the first session
+			done(nil)
+		}
+	})
 }
 
 // A clock is an estimate of the server's clock. If both clocks run at the same speed, the server's

@@ -47,7 +47,7 @@ func expires(t *testing.T, s *session.Session) {
 // servers come back with older data, and another item has the name and the version. The call does
 // not remove that unread.
 func TestTakeAfterARestore(t *testing.T) {
-	for _, layout := range []queue.Layout{queue.Published, queue.Curator, queue.Kazoo} {
+	for _, layout := range []queue.Layout{queue.Curator, queue.Kazoo} {
 		for _, test := range []struct {
 			name    string
 			lost    zktest.Match
@@ -61,8 +61,7 @@ func TestTakeAfterARestore(t *testing.T) {
 				bubble(t, 1, func(t *testing.T, srv *zktest.Server, s ...*session.Session) {
 					var away atomic.Bool
 					far := apart(t, srv, &away)
-					opts := &queue.Options{Layout: layout}
-					near, q := open(t, s[0], opts), open(t, far, opts)
+					near, q := openAs(t, s[0], layout), openAs(t, far, layout)
 					ok(t, s[0].EnsurePath(t.Context(), at))
 					if test.warm {
 						put(t, q, "the first")
@@ -87,7 +86,7 @@ func TestTakeAfterARestore(t *testing.T) {
 					fresh, err := session.Open(t.Context(), srv.Addrs(), &session.Options{Timeout: 12 * time.Second, Dialer: srv.DialContext})
 					ok(t, err)
 					defer fresh.Close()
-					later := open(t, fresh, opts)
+					later := openAs(t, fresh, layout)
 					put(t, later, "new")
 					away.Store(false)
 					got := <-done
@@ -106,7 +105,7 @@ func TestTakeAfterARestore(t *testing.T) {
 
 // putMeanwhile puts an item of which the request is lost. The session is cut off until it has
 // ended, and the servers come back with the backup meanwhile. The outcome is unknown.
-func putMeanwhile(t *testing.T, srv *zktest.Server, far *session.Session, away *atomic.Bool, q *queue.Queue, item string, backup zktest.Backup) {
+func putMeanwhile(t *testing.T, srv *zktest.Server, far *session.Session, away *atomic.Bool, q anyQueue, item string, backup zktest.Backup) {
 	t.Helper()
 	away.Store(true)
 	srv.DropRequest(zktest.Match{Op: zktest.OpMulti, Session: far.ID()})
@@ -124,11 +123,11 @@ func putMeanwhile(t *testing.T, srv *zktest.Server, far *session.Session, away *
 // TestPutAfterARestore: an item was not put before the session ended. Meanwhile the servers come
 // back with older data, and with the receipt as it was then. That is no sign that the item was put.
 func TestPutAfterARestore(t *testing.T) {
-	for _, layout := range []queue.Layout{queue.Standard, queue.Curator} {
+	for _, layout := range []queue.Layout{standard, queue.Curator} {
 		bubble(t, 0, func(t *testing.T, srv *zktest.Server, _ ...*session.Session) {
 			var away atomic.Bool
 			far := apart(t, srv, &away)
-			q := open(t, far, &queue.Options{Layout: layout})
+			q := openAs(t, far, layout)
 			put(t, q, "first")
 			backup := srv.Backup()
 			put(t, q, "second")

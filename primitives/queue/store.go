@@ -15,7 +15,6 @@ import (
 type store struct {
 	session client.Session
 	path    string
-	layout  Layout
 	any     bool // whether there may be other priorities than 0
 	size    int  // of a full bucket; bucketSize if it is 0
 
@@ -34,9 +33,6 @@ func (st *store) bucket(b bucket) string { return znode.Join(st.dir(itemsDir), b
 
 // node returns the path of an item.
 func (st *store) node(p place) string {
-	if st.layout.flat() {
-		return znode.Join(st.path, p.name)
-	}
 	return znode.Join(st.bucket(p.bucket), p.name)
 }
 
@@ -69,14 +65,14 @@ func (st *store) learn(l learn) {
 // isSettled reports whether items of the priority go where others are, as far as is known.
 func (st *store) isSettled(priority int32) bool {
 	k := st.known(priority)
-	return k.checked && (st.layout.flat() || k.known && !k.target.fresh)
+	return k.checked && k.known && !k.target.fresh
 }
 
 // present calls f with the epoch of the present session, or of the next. The set has the
 // subscription.
-func (st *store) present(set *owned.Set, f func(epoch int, err error)) {
+func present(s client.Session, set *owned.Set, f func(epoch int, err error)) {
 	var answer sync.Once
-	set.Follow(st.session, func(ev session.Event) {
+	set.Follow(s, func(ev session.Event) {
 		switch ev := ev.(type) {
 		case session.Connected:
 			answer.Do(func() { f(ev.Epoch, nil) })
@@ -91,7 +87,7 @@ func (st *store) present(set *owned.Set, f func(epoch int, err error)) {
 func (st *store) check(names []string) error {
 	ours := []string{itemsDir, claimsDir, receiptsDir, waitersDir, producersDir, deadDir, pausedNode}
 	for _, name := range names {
-		if !st.layout.flat() && !slices.Contains(ours, name) || st.layout.flat() && !st.layout.owns(name) {
+		if !slices.Contains(ours, name) {
 			return foreign(st.path, name)
 		}
 	}

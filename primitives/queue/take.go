@@ -50,9 +50,6 @@ func (b *base) mostTaken(n int) int {
 		return n
 	}
 	item := b.takeOps(longestPlace(b.receipts.newID()), 1)
-	if b.layout.flat() {
-		item = b.takeOps(place{name: b.layout.prefix() + "-2147483648"}, 1)
-	}
 	rest := b.session.Room(b.receipts.Longest())
 	each := rest - b.session.Room(append(item, b.receipts.Longest())...)
 	return max(1, min(n, rest/each, mostTaken))
@@ -107,7 +104,6 @@ func (b *base) newTaker(n int) *taker {
 
 func (k *taker) begin(how taking, answer func([]claimed, error)) (abandon func()) {
 	k.answer = answer
-	how.flat = k.layout.flat()
 	m := procedure.Run(how, k.perform, takingInput(k.pick(false)))
 	return func() { m.Tell(drop{}) }
 }
@@ -130,27 +126,16 @@ func (k *taker) perform(e takingEffect, tell func(takingInput)) {
 		k.waiter.stand(e.view, false, func() { tell(roused{}) })
 		k.receipts.tellClosed(k.waiter, func() { tell(shut{}) })
 	case fetch:
-		k.fetch(e, slowly)
+		k.read(e.places, slowly)
 	case remove:
-		k.linger, k.disown = k.batches.begin(e.epoch, k.removal(e.items), func(results []session.OpResult, err error) {
+		k.linger, k.disown = k.batches.begin(k.removal(e.items), func(results []session.OpResult, err error) {
 			tell(removed{refused(results, err)})
 		})
 	case ready:
 		k.requests.EnsurePath(k.dir(claimsDir), func(_ bool, err error) { slowly(err, readied{err}) })
 	case linger:
 		k.linger()
-		k.pauses.Follow(k.session, func(ev session.Event) {
-			switch ev.(type) {
-			case session.Expired, session.Closed:
-				tell(lapsed{})
-			case session.Connected, session.Suspended, session.Resumed:
-			}
-		}, nil)
-		if k.live != nil { // between two sessions there is no event before the next
-			if _, expired := k.live.State().(session.Expired); expired {
-				tell(lapsed{})
-			}
-		}
+		lapses(k.session, k.live, &k.pauses, func() { tell(lapsed{}) })
 	case disown:
 		k.disown()
 	case give:
@@ -165,27 +150,27 @@ func (k *taker) perform(e takingEffect, tell func(takingInput)) {
 	}
 }
 
-// fetch reads items: in an epoch that is known, if their removal depends on that.
-func (k *taker) fetch(e fetch, answer func(error, takingInput)) {
-	if !e.bound {
-		k.read(e.places, 0, answer)
-		return
-	}
-	k.present(&k.pauses, func(epoch int, err error) {
-		if err != nil {
-			answer(err, fetched{err: err})
-			return
+// lapses has over called when the session is over. Live is nil in a model.
+func lapses(s client.Session, live *session.Session, set *owned.Set, over func()) {
+	ends := func(ev session.Event) {
+		switch ev.(type) {
+		case session.Expired, session.Closed:
+			over()
+		case nil, session.Connected, session.Suspended, session.Resumed:
 		}
-		k.read(e.places, epoch, answer)
-	})
+	}
+	set.Follow(s, ends, nil)
+	if live != nil { // between two sessions there is no event before the next
+		ends(live.State())
+	}
 }
 
 // read reads items, all at once.
-func (k *taker) read(places []place, epoch int, answer func(error, takingInput)) {
-	in := fetched{epoch: epoch}
+func (k *taker) read(places []place, answer func(error, takingInput)) {
+	var in fetched
 	found := make([]*claimed, len(places))
 	left := len(places)
-	requests := k.session.Async(epoch)
+	requests := k.requests
 	for i, p := range places {
 		requests.Get(k.node(p), func(data []byte, stat *session.Stat, err error) {
 			switch {
@@ -203,7 +188,7 @@ func (k *taker) read(places []place, epoch int, answer func(error, takingInput))
 					in.items = append(in.items, *item)
 				}
 			}
-			in.old = !k.layout.flat() && !k.isCurrent()
+			in.old = !k.isCurrent()
 			answer(in.err, in)
 		})
 	}
@@ -216,7 +201,7 @@ const claimableOps = 3
 // never claimed: a claim writes to it.
 func (st *store) takeOps(p place, version int32) []session.Op {
 	remove := session.DeleteOp(st.node(p), version)
-	if st.layout.flat() || version == 0 {
+	if version == 0 {
 		return []session.Op{remove}
 	}
 	claim := st.claim(p.id())

@@ -149,35 +149,33 @@ func TestManyPriorities(t *testing.T) {
 
 // TestTakeN: several items by one call, in order, and at most once.
 func TestTakeN(t *testing.T) {
-	for _, layout := range []queue.Layout{queue.Standard, queue.Curator, queue.Kazoo} {
-		bubble(t, 1, func(t *testing.T, srv *zktest.Server, s ...*session.Session) {
-			q := open(t, s[0], &queue.Options{Layout: layout})
-			want := numbers(25)
-			_, err := q.PutAll(t.Context(), bytesOf(want))
+	bubble(t, 1, func(t *testing.T, srv *zktest.Server, s ...*session.Session) {
+		q := open(t, s[0], nil)
+		want := numbers(25)
+		_, err := q.PutAll(t.Context(), bytesOf(want))
+		ok(t, err)
+		drained := func(n int) (all []string) {
+			data, err := q.TakeN(t.Context(), n)
 			ok(t, err)
-			drained := func(n int) (all []string) {
-				data, err := q.TakeN(t.Context(), n)
-				ok(t, err)
-				check.True(t, len(data) > 0 && len(data) <= n, "%d of %d", len(data), n)
-				for _, d := range data {
-					all = append(all, string(d))
-				}
-				return all
+			check.True(t, len(data) > 0 && len(data) <= n, "%d of %d", len(data), n)
+			for _, d := range data {
+				all = append(all, string(d))
 			}
-			all := drained(10)
-			srv.ResetRequests()
-			all = append(all, drained(10)...)
-			check.Equal(t, srv.Requests()[zktest.OpMulti], 1, "transactions")
-			equal(t, "taken", append(all, drained(10)...), want)
-			_, err = q.TakeN(t.Context(), 0)
-			check.Is(t, err, session.ErrInvalidArgument)
-			taken := make(chan []string)
-			go func() { taken <- drained(3) }()
-			pass(time.Second)
-			put(t, q, "late")
-			equal(t, "taken late", <-taken, []string{"late"})
-		})
-	}
+			return all
+		}
+		all := drained(10)
+		srv.ResetRequests()
+		all = append(all, drained(10)...)
+		check.Equal(t, srv.Requests()[zktest.OpMulti], 1, "transactions")
+		equal(t, "taken", append(all, drained(10)...), want)
+		_, err = q.TakeN(t.Context(), 0)
+		check.Is(t, err, session.ErrInvalidArgument)
+		taken := make(chan []string)
+		go func() { taken <- drained(3) }()
+		pass(time.Second)
+		put(t, q, "late")
+		equal(t, "taken late", <-taken, []string{"late"})
+	})
 }
 
 // TestTakeNOfPriorities takes from many priorities at once. A more urgent item that is put later

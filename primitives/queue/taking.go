@@ -30,11 +30,6 @@ import (
 // the claim and deletes it again, so that the server refuses the transaction while a consumer has
 // the claim. If an item is refused, the transaction goes again with the items before it: the others
 // are a rival's, mostly.
-//
-// In a flat layout names are numbers. Servers that come back with older data give them again, at
-// the same versions, and no session outlives that. So the transaction belongs to the epoch in which
-// the item was read. If it was not sent before that epoch ended, the item is read anew; if it is in
-// doubt then, the outcome is unknown.
 
 // A takingPhase is the question whose answer a taking waits for. There is one at a time.
 type takingPhase int
@@ -64,7 +59,6 @@ type (
 	roused  struct{} // answers idle
 	fetched struct { // answers fetch
 		items []claimed // those that exist
-		epoch int       // in which they were read; 0 if fetch is not bound
 		old   bool      // set if something may have come before them since they were listed
 		err   error
 	}
@@ -96,18 +90,12 @@ type (
 	forget struct{ rivals bool } // the rest of the list, for all calls of the handle: it is old; rivals is set if another client has an item of it
 	survey struct{ claims bool } // list the queue, and the claims if claims is set, to pick from it
 	idle   struct{ view view }   // answer when the queue is not as the view shows it
-	fetch  struct {              // read items
-		places []place
-		bound  bool // set if they are to be removed in the epoch of the read
-	}
-	remove struct { // send the transaction
-		items []claimed
-		epoch int // 0 if any will do
-	}
-	ready  struct{} // make the directory of the claims
-	linger struct{} // do not begin the transaction if it waits yet, else answer when the session is over
-	disown struct{} // stop waiting for the transaction under way; removed follows at once
-	give   struct { // answer the caller, once
+	fetch  struct{ places []place }
+	remove struct{ items []claimed } // send the transaction
+	ready  struct{}                  // make the directory of the claims
+	linger struct{}                  // do not begin the transaction if it waits yet, else answer when the session is over
+	disown struct{}                  // stop waiting for the transaction under way; removed follows at once
+	give   struct {                  // answer the caller, once
 		items []claimed
 		stays bool // set if the items stay where they are
 		err   error
@@ -129,14 +117,12 @@ func (give) takingEffect()   {}
 type taking struct {
 	wait  bool // set if the call waits for an item; constant
 	peeks bool // set if the items stay where they are; constant
-	flat  bool // set if the layout has no claims; constant
 
 	phase  takingPhase
 	claims bool      // set when an item had a claim; while set, lists leave out what is claimed
 	own    bool      // set if the items were picked from a list that was begun after the call
 	places []place   // that were picked last
 	items  []claimed // that were read last; the transaction is for them
-	epoch  int       // set with items: the epoch that the transaction belongs to; 0 if any will do
 	left   bool      // set by drop while removing. While set, nothing is asked for any more
 	ended  bool      // set with give
 }
@@ -219,10 +205,10 @@ func (s *takingTurn) pick(own bool) {
 
 func (s *takingTurn) fetch(places []place) {
 	s.places = places
-	s.ask(fetching, fetch{places, s.flat})
+	s.ask(fetching, fetch{places})
 }
 
-func (s *takingTurn) remove() { s.ask(removing, remove{s.items, s.epoch}) }
+func (s *takingTurn) remove() { s.ask(removing, remove{s.items}) }
 
 // end answers the caller, which is the last effect.
 func (s *takingTurn) end(items []claimed, err error) {
@@ -262,24 +248,24 @@ func (s *takingTurn) again(rivals bool) {
 
 // fetched follows the read of the items.
 func (s *takingTurn) fetched(in fetched) {
-	s.items, s.epoch = in.items, in.epoch
+	s.items = in.items
 	gone := len(in.items) < len(s.places)
 	switch {
 	case procedure.Passes(0, in.err):
 		s.fetch(s.places)
 	case in.err != nil:
 		s.fail(in.err)
-	case in.old && !s.own, gone && len(in.items) == 0 && !s.flat:
+	case in.old && !s.own, gone && len(in.items) == 0:
 		s.again(gone)
 	case len(in.items) == 0:
 		s.pick(false)
-	case s.peeks && !s.flat && !s.claims && in.items[0].version > 0: // a consumer may have it
+	case s.peeks && !s.claims && in.items[0].version > 0: // a consumer may have it
 		s.claims = true
 		s.again(false)
 	case s.peeks:
 		s.end(in.items[:1], nil)
 	default:
-		if gone && !s.flat {
+		if gone {
 			s.do(forget{true})
 		}
 		s.remove()
@@ -303,7 +289,7 @@ func (s *takingTurn) refusedAt(index int) (item, op int) {
 }
 
 // claimable reports whether a consumer may have a claim of the item: a claim writes to it.
-func (t taking) claimable(c claimed) bool { return !t.flat && c.version > 0 }
+func (taking) claimable(c claimed) bool { return c.version > 0 }
 
 // removed follows the answer to the transaction. With an unknown outcome the caller gets
 // the data beside the error: the items may be gone.
@@ -334,7 +320,7 @@ func (s *takingTurn) removed(err error) {
 	case !client.IsAny(err, session.ErrNodeExists, session.ErrNoNode, session.ErrBadVersion):
 		s.fail(no.err)
 	case item > 0:
-		s.do(forget{!s.flat})
+		s.do(forget{true})
 		s.items = s.items[:item]
 		s.remove()
 	case errors.Is(err, session.ErrNodeExists): // a consumer has claimed it
@@ -342,8 +328,6 @@ func (s *takingTurn) removed(err error) {
 		s.again(false)
 	case errors.Is(err, session.ErrBadVersion): // it is the same item, claimed and given back meanwhile
 		s.fetch(s.places)
-	case s.flat:
-		s.pick(false)
 	default:
 		s.again(true)
 	}

@@ -128,8 +128,9 @@ type command struct {
 	requests int      // that it makes without trouble, those for closing included, except for syncs
 	about    bool     // or a few less: acknowledgements share transactions, and watches are read again, as it happens
 	run      func(ctx context.Context, q *queue.Queue, v *victim) error
-	after    []string // put by another client after a minute
-	frees    bool     // and it takes an item then
+	flat     func(ctx context.Context, q *queue.Flat, v *victim) error // instead of run, in Curator's layout
+	after    []string                                                  // put by another client after a minute
+	frees    bool                                                      // and it takes an item then
 }
 
 // closes closes the queue while a call waits.
@@ -148,7 +149,7 @@ func closes(ctx context.Context, q *queue.Queue, call func() error) error {
 }
 
 // take takes one item.
-func take(ctx context.Context, q *queue.Queue, v *victim) error {
+func take[Q anyQueue](ctx context.Context, q Q, v *victim) error {
 	data, err := q.Take(ctx)
 	v.noted(func() { v.left(string(data), err, v.taken) })
 	return err
@@ -217,13 +218,13 @@ var commands = []command{
 		_, err := q.Put(ctx, []byte("new"))
 		return v.enter(err, "new")
 	}},
-	{name: "Put, Curator's layout", opts: queue.Options{Layout: queue.Curator}, requests: 10, run: func(ctx context.Context, q *queue.Queue, v *victim) error {
+	{name: "Put, Curator's layout", requests: 10, flat: func(ctx context.Context, q *queue.Flat, v *victim) error {
 		_, err := q.Put(ctx, []byte("new"))
 		return v.enter(err, "new")
 	}},
-	{name: "Take", before: []string{"old"}, after: []string{"late"}, requests: 7, run: take},
-	{name: "Take what came back", before: []string{"old"}, came: true, after: []string{"late"}, requests: 7, run: take},
-	{name: "Take waits", after: []string{"late"}, requests: 24, about: true, run: take},
+	{name: "Take", before: []string{"old"}, after: []string{"late"}, requests: 7, run: take[*queue.Queue]},
+	{name: "Take what came back", before: []string{"old"}, came: true, after: []string{"late"}, requests: 7, run: take[*queue.Queue]},
+	{name: "Take waits", after: []string{"late"}, requests: 24, about: true, run: take[*queue.Queue]},
 	{name: "Take waits, Close", requests: 13, about: true, run: func(ctx context.Context, q *queue.Queue, v *victim) error {
 		return closes(ctx, q, func() error { return take(ctx, q, v) })
 	}},
@@ -233,7 +234,7 @@ var commands = []command{
 			return v.enter(err, "new")
 		})
 	}},
-	{name: "Take, Curator's layout", opts: queue.Options{Layout: queue.Curator}, before: []string{"old"}, after: []string{"late"}, requests: 5, run: take},
+	{name: "Take, Curator's layout", before: []string{"old"}, after: []string{"late"}, requests: 5, flat: take[*queue.Flat]},
 	{name: "Len and Peek", before: []string{"old"}, requests: 6, run: func(ctx context.Context, q *queue.Queue, v *victim) error {
 		_, err := q.Len(ctx)
 		_, err2 := q.Peek(ctx)
@@ -290,7 +291,10 @@ func suffer(t *testing.T, command command, trouble trouble, skip int) (requests 
 	bubble(t, 2, func(t *testing.T, srv *zktest.Server, s ...*session.Session) {
 		opts := command.opts
 		opts.MaxItems = 0
-		other := open(t, s[1], &opts)
+		other := anyQueue(open(t, s[1], &opts))
+		if command.flat != nil {
+			other = flat(t, s[1], at, queue.Curator)
+		}
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
 		v := &victim{ledger: newLedger(), srv: srv, s: s[0], skip: skip, cancel: cancel, struck: map[string]int{}, other: s[1]}
@@ -299,11 +303,16 @@ func suffer(t *testing.T, command command, trouble trouble, skip int) (requests 
 			v.entered(x, true)
 		}
 		if command.came {
-			c := consume(t, other, 1)
+			c := consume(t, open(t, s[1], &opts), 1)
 			ok(t, next(t, c).RejectAfter(t.Context(), 0, nil))
 			c.Close()
 		}
-		q := open(t, s[0], &command.opts)
+		q := anyQueue(open(t, s[0], &command.opts))
+		run := func(ctx context.Context) error { return command.run(ctx, q.(*queue.Queue), v) }
+		if command.flat != nil {
+			q = flat(t, s[0], at, queue.Curator)
+			run = func(ctx context.Context) error { return command.flat(ctx, q.(*queue.Flat), v) }
+		}
 		id := s[0].ID()
 		trouble.happens(t.Context(), v)
 		late := time.AfterFunc(time.Minute, func() {
@@ -319,7 +328,7 @@ func suffer(t *testing.T, command command, trouble trouble, skip int) (requests 
 				}
 			}
 		})
-		err := command.run(ctx, q, v)
+		err := run(ctx)
 		late.Stop()
 		switch {
 		case session.InDoubt(err) && !trouble.unknown, err != nil && !trouble.error:

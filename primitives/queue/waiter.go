@@ -29,11 +29,7 @@ type waiter struct {
 func newWaiter(of *store, rs *receipts, line string, epoch int) *waiter {
 	w := &waiter{of: of, receipts: rs, line: of.dir(line), requests: of.session.Async(epoch)}
 	w.owned.Clock = of.session
-	start := waiting{epoch: epoch}
-	if of.layout.flat() { // other clients stand in no line
-		start.rank = first
-	}
-	w.machine = procedure.New(start, w.perform)
+	w.machine = procedure.New(waiting{epoch: epoch}, w.perform)
 	return w
 }
 

@@ -109,7 +109,7 @@ func (retire) waitEffect()     {}
 // A waiting is the state of a waiter.
 type waiting struct {
 	epoch int    // the session in which it stands; 0 if the next will do as well; constant
-	rank  rank   // absent at first, or first in a layout without a line
+	rank  rank   // absent at first
 	id    string // the GUID of its node; set when join is answered, cleared when it leaves the line
 	name  string // the name of its node; "" while that is not known, as the reply to join was lost
 	ahead string // a node before its own, at first the last one; counts while it is behind

@@ -11,8 +11,11 @@
 // [Write] is the machine of one write. Its inputs come in this order, but for Abandoned, which may
 // come at any time; the text behind an input says its meaning:
 //
-//	write    = Granted(none) making attempts | Granted(marker) attempts
+//	write    = Granted(none) making attempts | Granted(marker) attempts | Granted(bare) bare
 //	making   = Made | Made(no directory) Ensured making | Made(passes) making
+//	         | Made(not authorized) bare
+//	bare     = Sent                                    done, or refused, without a marker
+//	         | Sent(reply lost)                        unknown
 //	attempts = Sent                                    done
 //	         | Sent(operation refused)                 refused
 //	         | Sent(marker gone) making attempts       nothing is in doubt: the marker is made anew

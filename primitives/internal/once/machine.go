@@ -71,7 +71,8 @@ type (
 	// Granted begins: with a marker, without a node if none is free.
 	Granted struct {
 		Marker Marker
-		N      int // the number of the write
+		N      int  // the number of the write
+		Bare   bool // set if no marker may be made
 		Err    error
 	}
 	// Made answers Make.
@@ -118,7 +119,7 @@ type (
 	Make struct{ Node string }
 	// Ensure makes the directory of the markers.
 	Ensure struct{}
-	// Send sends the transaction, with the write of the number to the marker.
+	// Send sends the transaction, with the write of the number to the marker if that has a node.
 	Send struct {
 		Marker Marker
 		N      int
@@ -162,9 +163,13 @@ type Write struct {
 	Marks  bool // set if nothing is to be written: it ends when there is a marker
 	Tries  int  // how many replies may be lost with their connections before it is given up; 0 for any number
 
+	Bares bool // set if it is done without a marker where none may be made; then a lost reply leaves it unknown
+
 	stage  stage  // names the open question
 	n      int    // its number; set with Granted
 	marker Marker // of the attempts; another one only when none of them can have been done
+
+	bare bool // set when no marker may be made; never cleared. While set, marker has no node
 
 	// Set when a reply was lost; never cleared. It wraps [session.ErrExpired] if the session of an
 	// attempt ended before it was known to be done. While set, an attempt may have been done, or
@@ -198,12 +203,12 @@ func (w Write) Step(in Input, out *actors.Effects[Effect, procedure.None]) Write
 	s := &turn{Write: w, Effects: out}
 	switch in := in.(type) {
 	case Granted:
-		s.n, s.marker = in.N, in.Marker
+		s.n, s.marker, s.bare = in.N, in.Marker, in.Bare
 		switch {
 		case in.Err != nil:
 			s.ended = true
 			s.answer(nil, in.Err)
-		case s.marker.Node == "":
+		case s.marker.Node == "" && !s.bare:
 			s.make()
 		default:
 			s.send()
@@ -285,6 +290,10 @@ func (s *turn) unmade(err error) {
 	case procedure.Passes(s.Epoch, err):
 		s.make()
 		return
+	case s.Bares && errors.Is(err, session.ErrNoAuth):
+		s.marker, s.bare = Marker{}, true
+		s.send()
+		return
 	case session.InDoubt(err):
 		err = fmt.Errorf("marker: %w", session.ErrExpired)
 	}
@@ -318,8 +327,15 @@ func (s *turn) sent(results []session.OpResult, err error) {
 	}
 	changed := client.IsAny(refused, session.ErrNoNode, session.ErrBadVersion)
 	switch {
+	case err == nil && s.bare:
+		s.end(Marker{}, false, results, nil)
 	case err == nil:
 		s.done(results)
+	case s.bare && session.InDoubt(err): // nothing says whether it was done
+		if !errors.Is(err, session.ErrUnknownOutcome) {
+			err = fmt.Errorf("%w: %w", session.ErrUnknownOutcome, err)
+		}
+		s.end(Marker{}, false, nil, err)
 	case session.InDoubt(err) || procedure.Passes(s.Epoch, err):
 		s.unanswered(err)
 	case changed && s.doubt == nil && errors.Is(refused, session.ErrNoNode):

@@ -38,6 +38,7 @@ func show(w Write) string {
 		set  bool
 	}{
 		{"no node", w.marker.Node == ""},
+		{"bare", w.bare},
 		{"doubt", w.doubt != nil},
 		{"lost with its session", errors.Is(w.doubt, session.ErrExpired)},
 		{"refused", w.refusal.Err != nil},
@@ -99,6 +100,7 @@ func TestRows(t *testing.T) {
 	foreign := plus(begun, refused(0, session.ErrBadVersion))
 	unmade := []Input{Granted{N: 7}}
 	few := Write{Tries: 2}
+	bare := plus(unmade, Made{Marker{Node: "/new"}, session.ErrNoAuth})
 	done := Sent{Results: make([]session.OpResult, 3)}
 	unknown := "answer 0 " + session.ErrUnknownOutcome.Error() + ": "
 	for _, row := range []struct {
@@ -156,6 +158,15 @@ func TestRows(t *testing.T) {
 		{"it cannot be voided", Write{}, voids, Voided{session.ErrNoAuth}, "discard /m=3; " + unknown + "not authorized"},
 		{"the session of the first ends before it is voided", Write{}, plus(voids, Voided{session.ErrExpired}), Voided{session.ErrNoNode}, "discard /m=3; " + unknown + "no such node"},
 		{"or before it is looked at", Write{}, plus(lost, Looked{Err: session.ErrExpired}, Looked{Exists: true, Version: 3}, refused(1, session.ErrNodeExists)), Voided{session.ErrNoNode}, "discard /m=3; " + unknown + "no such node"},
+		{"no marker may be made", Write{Bares: true}, unmade, Made{Marker{Node: "/new"}, session.ErrNoAuth}, "send #7 =0"},
+		{"nor its directory", Write{Bares: true}, plus(unmade, Made{Marker{Node: "/new"}, session.ErrNoNode}), Ensured{session.ErrNoAuth}, "send #7 =0"},
+		{"as others have found", Write{Bares: true}, nil, Granted{N: 7, Bare: true}, "send #7 =0"},
+		{"done without", Write{Bares: true}, bare, done, "keep =0; answer 2 <nil>"},
+		{"refused without", Write{Bares: true}, bare, refused(1, session.ErrNoNode), "keep =0; answer 2 no such node"},
+		{"lost without", Write{Bares: true}, bare, Sent{Err: errLost}, "keep =0; answer 0 " + errLost.Error()},
+		{"busy without", Write{Bares: true}, bare, Sent{Err: session.ErrBusy}, "keep =0; " + unknown + session.ErrBusy.Error()},
+		{"never sent without", Write{Bares: true}, bare, Sent{Err: session.ErrDisconnected}, "send #7 =0"},
+		{"nobody waits without", Write{Bares: true}, plus(bare, Abandoned{}), done, "keep =0"},
 		{"lost, and may be lost twice", few, lost, Looked{Exists: true, Version: 3}, "send #7 /m=3"},
 		{"lost twice, and not done so far", few, plus(again, Sent{Err: errLost}), Looked{Exists: true, Version: 3}, "void /m=3"},
 		{"lost twice, and done", few, plus(again, Sent{Err: errLost}), Looked{Exists: true, N: 7, Version: 4}, "keep /m=4; answer 0 <nil>"},
@@ -270,7 +281,7 @@ func TestEveryInputInEveryState(t *testing.T) {
 		abandoned bool
 		lost      bool // an attempt is in doubt
 	}
-	for _, start := range []Write{{}, {Epoch: 1}, {Before: 1}, {Marks: true}, {Tries: 2}} {
+	for _, start := range []Write{{}, {Epoch: 1}, {Before: 1}, {Marks: true}, {Tries: 2}, {Bares: true}} {
 		todo, seen := []node{{w: start}}, map[string]bool{}
 		for len(todo) > 0 {
 			at := todo[len(todo)-1]

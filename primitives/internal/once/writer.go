@@ -29,7 +29,12 @@ type Writer struct {
 	// the session, and the server's clock was then at so many ms since 1970.
 	Wrote func(sent, answered time.Duration, ms int64)
 
+	// Bare, if not nil, is called when it is seen that this client may make no markers. Then writes
+	// are done without one, and a lost reply leaves the outcome unknown.
+	Bare func(reason error)
+
 	mu    sync.Mutex
+	bare  bool     // set when no marker may be made; never cleared
 	free  []Marker // that no write has
 	made  int      // how many were made
 	n     int      // the number of the newest write
@@ -61,7 +66,7 @@ func (w *Writer) Mark(epoch int, answer func(error)) {
 
 func (w *Writer) begin(of Write, ops []session.Op, answer func([]session.OpResult, error)) (abandon func()) {
 	size := w.size(ops)
-	of.Tries = cmp.Or(of.Tries, w.tries(size))
+	of.Tries, of.Bares = cmp.Or(of.Tries, w.tries(size)), w.Bare != nil && !of.Marks
 	a := &attempts{of: w, epoch: of.Epoch, requests: w.Session.Async(of.Epoch), ops: ops, size: size, answer: answer}
 	a.pauses.Clock = w.Session
 	p := procedure.Run(of, a.perform, Input(w.grant(of)))
@@ -86,11 +91,22 @@ func (w *Writer) grant(of Write) Granted {
 		i--
 	}
 	if i < 0 {
-		return Granted{N: w.n}
+		return Granted{N: w.n, Bare: w.bare}
 	}
 	m := w.free[i]
 	w.free = slices.Delete(w.free, i, i+1)
 	return Granted{Marker: m, N: w.n}
+}
+
+// noteBare notes that this client may make no markers.
+func (w *Writer) noteBare(reason error) {
+	w.mu.Lock()
+	first := w.Bare != nil && !w.bare
+	w.bare = w.Bare != nil
+	w.mu.Unlock()
+	if first {
+		w.Bare(reason)
+	}
 }
 
 // Next returns the number of the next marker that is made.
@@ -192,14 +208,28 @@ func (a *attempts) perform(e Effect, tell func(Input)) {
 				m.Made = w.made
 				w.mu.Unlock()
 			}
+			if errors.Is(err, session.ErrNoAuth) {
+				w.noteBare(err)
+			}
 			slowly(err, Made{m, err})
 		})
 	case Ensure:
-		a.requests.EnsurePath(w.Dir, func(_ bool, err error) { slowly(err, Ensured{err}) })
+		a.requests.EnsurePath(w.Dir, func(_ bool, err error) {
+			if errors.Is(err, session.ErrNoAuth) {
+				w.noteBare(err)
+			}
+			slowly(err, Ensured{err})
+		})
 	case Send:
 		began := w.Session.Age()
-		ops := slices.Concat([]session.Op{session.SetOp(e.Marker.Node, number(e.N), e.Marker.Version)}, a.ops)
+		ops := a.ops
+		if e.Marker.Node != "" {
+			ops = slices.Concat([]session.Op{session.SetOp(e.Marker.Node, number(e.N), e.Marker.Version)}, ops)
+		}
 		a.requests.Multi(ops, func(results []session.OpResult, err error) {
+			if e.Marker.Node == "" && len(results) > 0 {
+				results = slices.Insert(results, 0, session.OpResult{}) // the marker's
+			}
 			if err == nil && w.Wrote != nil && len(results) > 0 && results[0].Stat != nil {
 				w.Wrote(began, w.Session.Age(), results[0].Stat.Mtime)
 			}

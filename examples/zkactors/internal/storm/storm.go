@@ -148,7 +148,7 @@ func ours(s *session.Session, name string) []tenancy {
 	}
 	items := func(path string, layout queue.Layout) tenancy {
 		return func(ctx context.Context) (func(context.Context) error, error) {
-			q, err := queue.New(s, path, &queue.Options{Layout: layout})
+			q, err := queue.NewFlat(s, path, layout, nil)
 			if err == nil {
 				_, err = q.Put(ctx, data)
 			}
