@@ -2,6 +2,7 @@ package queue
 
 import (
 	"cmp"
+	"errors"
 	"slices"
 	"time"
 
@@ -92,7 +93,7 @@ func (l *lane) group(waiting []*putCall) (n int, begin func(func([]session.OpRes
 	p := l.of.producing(head.priority)
 	n = halve(n, func(n int) bool {
 		p.carry(waiting[:n])
-		return n == 1 || l.of.fitTogether(p) == nil
+		return n == 1 || l.of.fitTogether(p) == nil && l.of.takes(p)
 	})
 	return n, p.begin
 }
@@ -109,13 +110,14 @@ func (p *producer) carry(calls []*putCall) {
 	}
 }
 
-// divide divides an answer. Calls that were refused together are tried one by one.
+// divide divides an answer. Calls that were refused together are tried one by one. If they were too
+// large for the server together, the next transaction has half of them.
 func (l *lane) divide(calls []*putCall, created []session.OpResult, err error) (parts []share) {
 	again := err != nil && !session.InDoubt(err) && len(calls) > 1
 	for _, c := range calls {
 		own := created[:min(len(created), len(c.items))]
 		created = created[len(own):]
-		c.alone = c.alone || again
+		c.alone = c.alone || again && !errors.Is(err, session.ErrTooLarge)
 		parts = append(parts, share{own, err, again})
 	}
 	return parts

@@ -169,8 +169,8 @@ func (b *base) measure() capacity {
 	return c
 }
 
-// fitTogether reports why the items of a producer cannot be put in one transaction.
-func (b *base) fitTogether(p *producer) error {
+// bytes returns what the items of a producer take of [capacity].put, at most.
+func (b *base) bytes(p *producer) int {
 	c := b.capacity()
 	bytes := (len(p.items) - 1) * c.item
 	for i, item := range p.items {
@@ -179,7 +179,17 @@ func (b *base) fitTogether(p *producer) error {
 			bytes += c.bucket
 		}
 	}
-	if bytes <= c.put {
+	return bytes
+}
+
+// takes reports whether the server is likely to take the items of a producer in one transaction.
+func (b *base) takes(p *producer) bool {
+	return b.receipts.TakesSize(b.session.Room() - b.capacity().put + b.bytes(p))
+}
+
+// fitTogether reports why the items of a producer cannot be put in one transaction.
+func (b *base) fitTogether(p *producer) error {
+	if b.bytes(p) <= b.capacity().put {
 		return nil
 	}
 	return b.session.Fits(append(p.ops(p.longestPlan()), b.receipts.Longest())...)

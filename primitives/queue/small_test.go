@@ -2,6 +2,7 @@ package queue_test
 
 import (
 	"context"
+	"sync"
 	"testing"
 	"time"
 
@@ -28,5 +29,30 @@ func TestSmallServerPut(t *testing.T) {
 		put(t, q, "small")
 		equal(t, "taken", drain(t, q), []string{"small"})
 		ok(t, q.Close(ctx))
+	})
+}
+
+// TestSmallServerPutsTogether: calls that are too large for the server together are divided.
+func TestSmallServerPutsTogether(t *testing.T) {
+	smallServer(t, func(t *testing.T, srv *zktest.Server, s ...*session.Session) {
+		const n = 128
+		q := open(t, s[0], nil)
+		put(t, q, "first")
+		before := srv.Requests().Total()
+		for range 3 {
+			var putting sync.WaitGroup
+			for i := range n {
+				putting.Go(func() {
+					if _, err := q.PutAfter(t.Context(), make([]byte, 10_000), time.Duration(i%2)*time.Hour); err != nil {
+						t.Error(err)
+					}
+				})
+			}
+			putting.Wait()
+		}
+		requests := srv.Requests().Total() - before
+		length, err := q.Len(t.Context())
+		check.True(t, length == 3*n+1 && err == nil, "Len: %d, %v", length, err)
+		check.True(t, requests < 2*n, "%d requests", requests)
 	})
 }

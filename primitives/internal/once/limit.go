@@ -84,7 +84,11 @@ func (w *Writer) Takes(ops ...session.Op) bool {
 	if w.Session.Fits(append(slices.Clip(ops), w.Longest())...) != nil {
 		return false
 	}
-	size := w.size(ops)
+	return w.TakesSize(w.size(ops))
+}
+
+// TakesSize is Takes of a transaction of so many bytes, beside its marker, which the session sends.
+func (w *Writer) TakesSize(size int) bool {
 	if size <= small {
 		return true
 	}
