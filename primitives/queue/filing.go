@@ -32,12 +32,22 @@ import (
 // the next directory begins anew. So the transaction has a receipt that existed before the count,
 // and that has kept the directory since. It belongs to the session of the count: older data may
 // have more items at the same version.
+//
+// The data of that directory are the number of the items, at most, so that a producer that comes
+// later need not count them while there is room.
+//
+// Producers that wait for room stand in line, and as long as one does, no other puts. A producer
+// that has become the first writes to the data that there is a line: so all that have seen none are
+// refused, and join it. So does a producer that was refused often because others were faster.
 
 // A bucket that does not seal the one before it could be made by a transaction that comes late:
 // others may have made it meanwhile, sealed it, emptied and deleted it. Later items would come
 // before theirs. So a seal is written to the directory of the items too, and the transaction checks
 // the version at which that was listed: no bucket was sealed since. If the bucket before it is
 // there, and sealed, the transaction also checks that it still is.
+
+// mostLost is how often a producer tries to be faster than others before it stands in line.
+const mostLost = 8
 
 // A filingPhase is the question whose answer a filing waits for. There is one at a time.
 type filingPhase int
@@ -73,6 +83,7 @@ type bound struct {
 	before  int   // the number of the next receipt when the count began: those before it were there
 	version int32 // of the directory of the receipts
 	count   int   // of the items, at most, at that version
+	lined   bool  // whether others stand in line
 }
 
 // Knowledge is the state of the queue as a call has learnt it, for later calls of the handle.
@@ -80,6 +91,7 @@ type knowledge struct {
 	target target // where the next items go; means something while known is set
 	known  bool
 	bound  bound
+	lost   int // how many transactions were refused because another producer was faster; fewer after a call
 }
 
 // A filingInput is an event that a filing reacts to.
@@ -99,7 +111,9 @@ type (
 	}
 	counted struct { // answers count
 		bound
-		err error
+		stands bool // the call stands in line, and has become the first
+		wanted int  // how many places the others in line want, together
+		err    error
 	}
 	room   struct{} // answers awaitRoom
 	newest struct { // answers findNewest
@@ -193,6 +207,7 @@ type filing struct {
 
 	phase filingPhase
 	due   []int64  // when each delayed item is due; set by the server's clock, once
+	lined bool     // set with awaitRoom: the call stands in line, or has tried to; never cleared
 	to    []target // of each delayed item; set by assigned, cleared when a transaction was refused because one is another
 	anew  bool     // set when to is cleared. While set, the buckets are looked for
 
@@ -339,19 +354,27 @@ func (s *filingTurn) proceed() {
 	}
 }
 
-// counted follows a count. Without room the call fails, or waits in line.
+// counted follows a count. If it is the turn of others, or there is no room, the call fails or
+// waits in line.
 func (s *filingTurn) counted(in counted) {
 	if !s.goes(in.err, count{}) {
 		return
 	}
-	switch s.bound = in.bound; {
-	case in.count+s.items <= s.most:
+	switch isTurn := in.stands || in.wanted == 0; {
+	case isTurn && in.count+s.items <= s.most:
+		s.bound = in.bound
 		s.proceed()
-	case s.refuse:
+	case s.refuse && (isTurn || in.count+in.wanted+s.items > s.most):
 		s.end(nil, ErrFull)
 	default:
-		s.ask(queueing, awaitRoom{})
+		s.queue()
 	}
+}
+
+// queue waits in line until there may be room.
+func (s *filingTurn) queue() {
+	s.bound, s.lined = bound{}, true
+	s.ask(queueing, awaitRoom{})
 }
 
 // filed follows the answer to the transaction. A refusal names an operation. The operations are, in
@@ -378,7 +401,11 @@ func (s *filingTurn) filed(results []session.OpResult, err error) {
 	case at < 0 || at >= bounded && at < bounded+s.first:
 		s.fail(results, err)
 	case at < bounded && client.IsAny(err, session.ErrBadVersion, session.ErrNoNode):
-		s.bound = bound{} // another producer has put items
+		s.bound = bound{} // another producer has put items, or waits in line
+		if s.lost++; s.lost >= mostLost && !s.lined {
+			s.queue()
+			return
+		}
 		s.proceed()
 	// The bucket of a delayed item was deleted meanwhile.
 	case len(s.delays) > 0 && at >= placed && errors.Is(err, session.ErrNoNode):
@@ -417,9 +444,13 @@ func (s *filingTurn) fail(results []session.OpResult, err error) {
 // the same bucket, or if that is full into the next one, which the next transaction
 // creates.
 func (s *filingTurn) placed(created []session.OpResult) {
-	next := learn{knowledge: knowledge{bound: s.bound}, went: s.to}
-	next.bound.version++
-	next.bound.count += s.items
+	next := learn{went: s.to}
+	next.lost = max(0, s.lost-1)
+	if !s.bound.lined { // else it is not the turn of the next call
+		next.bound = s.bound
+		next.bound.version++
+		next.bound.count += s.items
+	}
 	isFull := func(i int) bool { return i < len(created) && int(sequenceOf(created[i].Path)) >= s.size-1 }
 	for i, to := range s.to {
 		after := target{bucket: to.bucket}

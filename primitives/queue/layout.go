@@ -72,6 +72,7 @@ const (
 	itemInfix    = "-item-"
 	earlierInfix = "-queue-" // of items of earlier clients
 	waiterName   = "waiter-"
+	wantsInfix   = "-for-" // before the number of items that a producer wants to put
 	guidLength   = 36
 	digits       = 10
 	second       = 1_000  // ms
@@ -211,15 +212,39 @@ func infixOf(name string) string {
 	return ""
 }
 
-// parseWaiter reports whether a waiter has the name.
-func parseWaiter(name string) bool {
+// waiterOf returns the name of a waiter, without the sequence. A producer says how many items it
+// wants to put, if these are several.
+func waiterOf(id string, wants int) string {
+	if wants > 1 {
+		return znode.GUIDName(id, fmt.Sprintf("%s%d-%s", wantsInfix[1:], wants, waiterName))
+	}
+	return znode.GUIDName(id, waiterName)
+}
+
+// parseWaiter returns how many items the waiter with the name wants to put, at least 1, and whether
+// a waiter has the name.
+func parseWaiter(name string) (wants int, ok bool) {
 	rest, ok := strings.CutPrefix(name, "_c_")
 	if !ok || len(rest) < guidLength {
-		return false
+		return 0, false
 	}
-	sequence, ok := strings.CutPrefix(rest[guidLength:], "-"+waiterName)
+	rest, wants = rest[guidLength:], 1
+	if several, ok := strings.CutPrefix(rest, wantsInfix); ok {
+		number, _, _ := strings.Cut(several, "-")
+		n, err := strconv.ParseUint(number, 10, 31)
+		if err != nil {
+			return 0, false
+		}
+		rest, wants = several[len(number):], int(n)
+	}
+	sequence, ok := strings.CutPrefix(rest, "-"+waiterName)
 	_, err := strconv.ParseInt(sequence, 10, 32)
-	return ok && err == nil
+	return wants, ok && err == nil
+}
+
+func isWaiter(name string) bool {
+	_, ok := parseWaiter(name)
+	return ok
 }
 
 // sequenceOf returns the number that the server has given to a node.

@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -59,13 +61,14 @@ type scene struct {
 
 // A mutant is what is wrong on purpose.
 type mutant struct {
-	bend  func(ops []session.Op) []session.Op // of every transaction
-	deny  bool                                // a lost reply counts as a request that was never sent, and receipts have no numbers
-	keeps bool                                // nodes are not removed
-	blind bool                                // an acknowledgement checks nothing
-	deaf  bool                                // the first in line is not woken
-	voids bool                                // a receipt is not removed before an answer
-	roams bool                                // nobody knows the epoch
+	bend    func(ops []session.Op) []session.Op // of every transaction
+	deny    bool                                // a lost reply counts as a request that was never sent, and receipts have no numbers
+	keeps   bool                                // nodes are not removed
+	blind   bool                                // an acknowledgement checks nothing
+	deaf    bool                                // the first in line is not woken
+	voids   bool                                // a receipt is not removed before an answer
+	roams   bool                                // nobody knows the epoch
+	unaware bool                                // nobody reads that producers stand in line
 }
 
 var scenes = []scene{
@@ -73,6 +76,8 @@ var scenes = []scene{
 	{name: "two producers", producers: 2, puts: 1, empty: true, faults: zkmodel.Faults{Cuts: 1, Lates: 1, Kills: 1}},
 	{name: "a bound", producers: 2, puts: 2, most: 2, items: 1, takers: 1, takes: 1, faults: zkmodel.Faults{Cuts: 1, Lates: 1}},
 	{name: "a bound, and room", producers: 3, puts: 1, most: 1, items: 1, takers: 1, takes: 3, waits: true, leaves: 1, faults: zkmodel.Faults{Expires: 1, Cuts: 1}},
+	{name: "a bound, and a line", producers: 3, puts: 2, all: true, most: 3, items: 3, takers: 1, takes: 6, waits: true, effort: 2, faults: zkmodel.Faults{Cuts: 1, Kills: 1}},
+	{name: "a bound, and a line of two", producers: 2, puts: 3, most: 3, items: 2, takers: 1, takes: 3, waits: true, faults: zkmodel.Faults{Lates: 1, Expires: 1, Reaps: 1}},
 	{name: "a bound, and directories that go", producers: 2, puts: 2, all: true, most: 2, empty: true, takers: 1, takes: 2, effort: 2, faults: zkmodel.Faults{Reaps: 3, Expires: 1}},
 	{name: "takers", takers: 2, takes: 2, items: 2, leaves: 1, faults: zkmodel.Faults{Cuts: 2, Lates: 1, Expires: 1}},
 	{name: "takers that wait", producers: 1, puts: 2, takers: 2, takes: 1, waits: true, leaves: 1, faults: zkmodel.Faults{Cuts: 1, Expires: 1, Kills: 1}},
@@ -173,10 +178,11 @@ type model struct {
 	put       map[string]fate
 	taken     map[string]int
 	acked     map[string]int
-	redriven  map[string]int                     // calls that may have moved it
-	doubtful  map[string]bool                    // may have been taken or acknowledged
-	nodes     map[string][]string                // of an item that was ever there
-	wrong     string                             // what a caller was told that is wrong by itself
+	redriven  map[string]int      // calls that may have moved it
+	doubtful  map[string]bool     // may have been taken or acknowledged
+	nodes     map[string][]string // of an item that was ever there
+	wrong     string              // what a caller was told that is wrong by itself
+	line      producerLine
 	asker     func() *actors.Actor[input, Event] // a function, so that the actor is not hashed
 }
 
@@ -590,6 +596,7 @@ func (w *model) Apply(a zkmodel.Action) {
 // forget begins a new history: what calls were told before is undone. What calls are told from now
 // on has to be true of the new one.
 func (w *model) forget() {
+	w.line = producerLine{}
 	clear(w.nodes)
 	clear(w.taken)
 	clear(w.acked)
@@ -612,8 +619,60 @@ func (w *model) forget() {
 	}
 }
 
+// A producerLine is what the model knows of the line of producers.
+type producerLine struct {
+	first zkmodel.Node    // the first in line; its path is "" if there is none
+	known map[string]bool // the waiters that everybody who puts has to heed
+	told  int32           // the version of the directory of the receipts
+}
+
+// turns complains if a producer has put an item while another was the first in line.
+func (w *model) turns() {
+	var line []zkmodel.Node
+	for _, n := range w.Nodes() {
+		dir, name := znode.Split(n.Path)
+		switch x, ok := itemAt(n); {
+		case dir == modelQueue+"/"+producersDir && isWaiter(name):
+			line = append(line, n)
+		case ok && strings.HasPrefix(n.Path, modelQueue+"/") && !slices.Contains(w.nodes[x], n.Path):
+			w.turn(x)
+		}
+	}
+	slices.SortFunc(line, func(a, b zkmodel.Node) int { return int(sequenceOf(a.Path) - sequenceOf(b.Path)) })
+	dir := w.Node(modelQueue + "/" + receiptsDir)
+	if dir != nil && dir.Version != w.line.told && parseTally([]byte(dir.Data)).lined {
+		w.line.known = make(map[string]bool)
+		for _, n := range line {
+			w.line.known[n.Path] = true
+		}
+	}
+	if dir != nil {
+		w.line.told = dir.Version
+	}
+	if w.line.first = (zkmodel.Node{}); len(line) > 0 {
+		w.line.first = line[0]
+	}
+}
+
+// turn complains if it was not the turn of an item that was put.
+func (w *model) turn(x string) {
+	by, _, _ := strings.Cut(x, ".")
+	i := slices.IndexFunc(w.producers, func(p *peer) bool { return strconv.Itoa(p.n) == by })
+	first := w.line.first
+	if i < 0 || w.s.leaves > 0 || !w.line.known[first.Path] {
+		return
+	}
+	if w.producers[i].at.ID() == first.Owner {
+		w.line.known = maps.Clone(w.line.known)
+		delete(w.line.known, first.Path) // it leaves
+	} else if w.Node(first.Path) != nil {
+		w.wrong = fmt.Sprintf("%s is put, and %s is the first in line", x, first.Path)
+	}
+}
+
 // note notes which items are there.
 func (w *model) note() {
+	w.turns()
 	for _, n := range w.Nodes() {
 		if x, ok := itemAt(n); ok && !slices.Contains(w.nodes[x], n.Path) {
 			w.nodes[x] = append(w.nodes[x], n.Path)
@@ -838,6 +897,9 @@ func (b bentRequests) Multi(ops []session.Op, answer func([]session.OpResult, er
 func (b bentRequests) Get(path string, answer func([]byte, *session.Stat, error)) {
 	b.Async.Get(path, func(data []byte, stat *session.Stat, err error) {
 		if b.deny && strings.HasSuffix(path, "receipt") {
+			data = nil
+		}
+		if b.unaware && path == modelQueue+"/"+receiptsDir {
 			data = nil
 		}
 		answer(data, stat, err)

@@ -110,6 +110,10 @@ func TestMutants(t *testing.T) {
 			mutant: mutant{bend: unbounded},
 		},
 		{
+			name: "nobody reads of the line", producers: 3, puts: 3, most: 3, items: 3, takers: 1, takes: 6, waits: true,
+			mutant: mutant{unaware: true},
+		},
+		{
 			name: "a redriven letter is still dead", operators: 1, consumers: 1, prefetch: 1, items: 1, attempts: 1,
 			mutant: mutant{bend: undying},
 		},

@@ -127,7 +127,7 @@ func (b *base) put(ctx context.Context, data [][]byte, priority int32, delay tim
 // Items with different delays go into different buckets.
 func (p *producer) longestPlan() filingPlan {
 	longest := target{bucket: bucket{math.MaxInt32, math.MaxInt32, true, 59, math.MaxInt32}, fresh: true, seals: len(p.delays) == 0}
-	plan := filingPlan{bound: bound{known: true}}
+	plan := filingPlan{bound: bound{known: true, count: math.MaxInt32, lined: true}}
 	for i := range p.items {
 		if i > 0 && len(p.delays) > 0 && p.delays[i] != p.delays[i-1] {
 			longest.bucket.part--
@@ -242,7 +242,8 @@ type producer struct {
 	answer   func(created []session.OpResult, err error)
 
 	pauses owned.Set
-	waiter *waiter // not nil once there was no room
+	waiter *waiter // not nil once the call stands in line, or tries to
+	stands bool    // set by a count that has seen the waiter in line; cleared with waiter
 	full   view    // what was counted last
 	forgo  func()  // leaves the newest transaction
 }
@@ -306,8 +307,12 @@ func (p *producer) perform(e filingEffect, tell func(filingInput)) {
 	case awaitRoom:
 		if p.waiter == nil {
 			p.waiter = newWaiter(p.into, p.receipts, producersDir, epoch)
+			p.waiter.wants = len(p.items)
 		}
-		p.waiter.stand(p.full, false, func() { tell(room{}) })
+		if p.stands { // others come, and go
+			delete(p.full.seen, p.into.dir(producersDir))
+		}
+		p.waiter.standFor(p.full, false, !p.stands, func() { tell(room{}) })
 		p.receipts.tellClosed(p.waiter, func() { tell(shut{}) })
 	case findNewest:
 		p.find(slowly)
@@ -337,69 +342,36 @@ func (p *producer) perform(e filingEffect, tell func(filingInput)) {
 	}
 }
 
-// count counts the items. There is a receipt before, which keeps its directory. Then the version is
-// read: it changes if items are put meanwhile.
-func (p *producer) count(epoch int, answer func(error, filingInput)) {
-	fail := func(err error) { answer(err, counted{err: err}) }
-	p.receipts.Mark(epoch, func(err error) {
-		if err != nil {
-			fail(err)
-			return
-		}
-		b := bound{known: true, epoch: epoch, before: p.receipts.Next()}
-		p.into.session.Async(epoch).Exists(p.receipts.Dir, func(stat *session.Stat, err error) {
-			switch {
-			case err == nil && stat != nil:
-				b.version = stat.Version
-			case err != nil && !errors.Is(err, session.ErrNoNode): // else the receipt is gone, and will not do
-				fail(err)
-				return
-			}
-			p.into.look(p.receipts, epoch, all, false, func(v view, err error) {
-				p.full = v
-				b.count = len(v.places)
-				answer(err, counted{b, err})
-			})
-		})
-	})
-}
-
 // find finds the newest bucket, and whether it is full: the producer that filled it may be gone. A
-// server that lags could show a sealed bucket, and not its successors.
+// server that lags may show older ones: the transaction is refused then.
 func (p *producer) find(answer func(error, filingInput)) {
 	dir := p.into.dir(itemsDir)
-	p.requests.Sync(dir, func(err error) {
-		if err != nil {
-			answer(err, newest{err: err})
+	p.requests.Children(dir, func(names []string, stat *session.Stat, err error) {
+		err = client.Without(err, session.ErrNoNode)
+		found := newest{bucket: bucket{priority: p.filing.priority, number: -1}}
+		for _, name := range names {
+			b, ok := parseBucket(name)
+			switch {
+			case !ok:
+				err = foreign(dir, name)
+			case b.priority == found.bucket.priority && !b.after && b.number > found.bucket.number:
+				found.bucket = b
+			}
+		}
+		if stat != nil {
+			found.seen = stat.Version
+		}
+		if err != nil || found.bucket.number < 0 {
+			found.err = err
+			answer(err, found)
 			return
 		}
-		p.requests.Children(dir, func(names []string, stat *session.Stat, err error) {
-			err = client.Without(err, session.ErrNoNode)
-			found := newest{bucket: bucket{priority: p.filing.priority, number: -1}}
-			for _, name := range names {
-				b, ok := parseBucket(name)
-				switch {
-				case !ok:
-					err = foreign(dir, name)
-				case b.priority == found.bucket.priority && !b.after && b.number > found.bucket.number:
-					found.bucket = b
-				}
-			}
+		p.requests.Exists(p.into.bucket(found.bucket), func(stat *session.Stat, err error) {
+			found.err = client.Without(err, session.ErrNoNode)
 			if stat != nil {
-				found.seen = stat.Version
+				found.version, found.full = stat.Version, p.into.isFull(stat.NumChildren)
 			}
-			if err != nil || found.bucket.number < 0 {
-				found.err = err
-				answer(err, found)
-				return
-			}
-			p.requests.Exists(p.into.bucket(found.bucket), func(stat *session.Stat, err error) {
-				found.err = client.Without(err, session.ErrNoNode)
-				if stat != nil {
-					found.version, found.full = stat.Version, p.into.isFull(stat.NumChildren)
-				}
-				answer(found.err, found)
-			})
+			answer(found.err, found)
 		})
 	})
 }
@@ -407,7 +379,8 @@ func (p *producer) find(answer func(error, filingInput)) {
 // ops returns the operations of the plan.
 func (p *producer) ops(plan filingPlan) (ops []session.Op) {
 	if plan.bound.known {
-		ops = append(ops, session.SetOp(p.receipts.Dir, nil, plan.bound.version))
+		now := tally{true, plan.bound.count + len(p.items), plan.bound.lined}
+		ops = append(ops, session.SetOp(p.receipts.Dir, now.data(), plan.bound.version))
 	}
 	ops = append(ops, p.first...)
 	made := make(map[bucket]bool)

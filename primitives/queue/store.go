@@ -21,6 +21,7 @@ type store struct {
 	mu      sync.Mutex
 	tails   map[int32]target  // where the next item of each priority goes, as far as is known
 	delayed map[bucket]target // where the next item of each minute or second goes, by its first bucket, as far as is known
+	lost    int               // see [knowledge]
 	bound   bound             // of [Options.MaxItems], as far as is known
 	checked bool              // set when the path was seen to be that of a queue
 }
@@ -43,13 +44,13 @@ func (st *store) known(priority int32) file {
 	st.mu.Lock()
 	defer st.mu.Unlock()
 	to, ok := st.tails[priority]
-	return file{st.checked, knowledge{to, ok, st.bound}}
+	return file{st.checked, knowledge{to, ok, st.bound, st.lost}}
 }
 
 func (st *store) learn(l learn) {
 	st.mu.Lock()
 	defer st.mu.Unlock()
-	st.bound = l.bound
+	st.bound, st.lost = l.bound, l.lost
 	for i, went := range l.went {
 		st.learnDelayed(went.bucket, l.next[i])
 	}

@@ -214,7 +214,7 @@ var commands = []command{
 		_, err := q.Put(ctx, []byte("new"))
 		return v.enter(err, "new")
 	}},
-	{name: "Put waits for room", opts: queue.Options{MaxItems: 1}, before: []string{"old"}, frees: true, requests: 22, about: true, run: func(ctx context.Context, q *queue.Queue, v *victim) error {
+	{name: "Put waits for room", opts: queue.Options{MaxItems: 1}, before: []string{"old"}, frees: true, requests: 26, about: true, run: func(ctx context.Context, q *queue.Queue, v *victim) error {
 		_, err := q.Put(ctx, []byte("new"))
 		return v.enter(err, "new")
 	}},
@@ -228,7 +228,7 @@ var commands = []command{
 	{name: "Take waits, Close", requests: 13, about: true, run: func(ctx context.Context, q *queue.Queue, v *victim) error {
 		return closes(ctx, q, func() error { return take(ctx, q, v) })
 	}},
-	{name: "Put waits for room, Close", opts: queue.Options{MaxItems: 1}, before: []string{"old"}, requests: 13, about: true, run: func(ctx context.Context, q *queue.Queue, v *victim) error {
+	{name: "Put waits for room, Close", opts: queue.Options{MaxItems: 1}, before: []string{"old"}, requests: 19, about: true, run: func(ctx context.Context, q *queue.Queue, v *victim) error {
 		return closes(ctx, q, func() error {
 			_, err := q.Put(ctx, []byte("new"))
 			return v.enter(err, "new")

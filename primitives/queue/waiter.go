@@ -15,6 +15,7 @@ type waiter struct {
 	of       *store
 	receipts *receipts
 	line     string // the directory of the line
+	wants    int    // how many items its owner wants to put; 0 if it puts none
 	requests client.Async
 	owned    owned.Set
 	machine  *procedure.Procedure[waiting, waitInput, waitEffect]
@@ -22,6 +23,10 @@ type waiter struct {
 	mu   sync.Mutex
 	view view   // what the owner has seen
 	wake func() // the owner, once
+	id   string // of its newest node
+	node bool   // whether that was created
+
+	hastes bool // set if the owner is to be woken as soon as it is the first in line
 }
 
 // newWaiter returns a waiter that is not in line. The name of the line distinguishes waiters for
@@ -34,9 +39,12 @@ func newWaiter(of *store, rs *receipts, line string, epoch int) *waiter {
 }
 
 // stand has wake called when the queue may have changed since it was seen.
-func (w *waiter) stand(v view, rotate bool, wake func()) {
+func (w *waiter) stand(v view, rotate bool, wake func()) { w.standFor(v, rotate, false, wake) }
+
+// standFor is stand. With hastes, wake is called as soon as it is the first in line.
+func (w *waiter) standFor(v view, rotate, hastes bool, wake func()) {
 	w.mu.Lock()
-	w.view, w.wake = v, wake
+	w.view, w.wake, w.hastes = v, wake, hastes
 	w.mu.Unlock()
 	w.machine.Tell(stand{rotate})
 }
@@ -56,6 +64,20 @@ func (w *waiter) unwatch() {
 	w.owned.Cancel(due{})
 }
 
+// owns reports whether its node has the name.
+func (w *waiter) owns(name string) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.id != "" && znode.HasGUID(name, w.id)
+}
+
+// isHasty reports whether to wake the owner at once.
+func (w *waiter) isHasty() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.hastes && w.node
+}
+
 // seen returns what the owner has seen.
 func (w *waiter) seen() (view, func()) {
 	w.mu.Lock()
@@ -69,8 +91,14 @@ func (w *waiter) perform(e waitEffect, tell func(waitInput)) {
 		w.unwatch()
 		w.receipts.Hold() // until the node is there, or known not to be
 		id := w.receipts.newID()
-		w.requests.Create(znode.Join(w.line, znode.GUIDName(id, waiterName)), nil, session.EphemeralSequential, func(node string, err error) {
+		w.mu.Lock()
+		w.id = id
+		w.mu.Unlock()
+		w.requests.Create(znode.Join(w.line, waiterOf(id, w.wants)), nil, session.EphemeralSequential, func(node string, err error) {
 			_, name := znode.Split(node)
+			w.mu.Lock()
+			w.node = err == nil
+			w.mu.Unlock()
 			w.owned.Answer(err, func() { tell(joined{id, name, err}) })
 		})
 	case landed:
@@ -110,6 +138,10 @@ func (w *waiter) perform(e waitEffect, tell func(waitInput)) {
 func (w *waiter) watch(tell func(waitInput)) {
 	v, _ := w.seen()
 	w.owned.Cancel(watchAhead{})
+	if w.isHasty() {
+		tell(stirred{})
+		return
+	}
 	w.owned.Keep(watchQueue{}, w.of.follow(w.requests, v, func() { tell(stirred{}) }))
 	if v.due > 0 {
 		w.owned.After(due{}, max(0, v.due-w.of.session.Age()), func() { tell(stirred{}) })

@@ -270,7 +270,7 @@ func (s *waitTurn) ranked(in ranked) {
 		s.lead()
 		return
 	}
-	names := slices.DeleteFunc(slices.Clone(in.names), func(name string) bool { return !parseWaiter(name) || slices.Contains(s.foreign, name) })
+	names := slices.DeleteFunc(slices.Clone(in.names), func(name string) bool { return !isWaiter(name) || slices.Contains(s.foreign, name) })
 	sortItems(names)
 	i := slices.IndexFunc(names, func(name string) bool { return znode.HasGUID(name, s.id) })
 	others := slices.DeleteFunc(slices.Clone(names), func(name string) bool { return znode.HasGUID(name, s.id) })

@@ -1,0 +1,183 @@
+package queue_test
+
+import (
+	"context"
+	"errors"
+	"net"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/zkactors/zkactors/internal/check"
+	"github.com/zkactors/zkactors/primitives/queue"
+	"github.com/zkactors/zkactors/session"
+	"github.com/zkactors/zkactors/session/zktest"
+)
+
+// A farConn is a connection on which what is written arrives later.
+type farConn struct {
+	net.Conn
+
+	late  time.Duration
+	mu    sync.Mutex
+	chain <-chan struct{} // closed when what was written before has arrived
+}
+
+// Write implements [net.Conn].
+func (c *farConn) Write(data []byte) (int, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	before, arrived := c.chain, make(chan struct{})
+	c.chain = arrived
+	data = append([]byte(nil), data...)
+	time.AfterFunc(c.late, func() {
+		defer close(arrived)
+		if before != nil {
+			<-before
+		}
+		_, _ = c.Conn.Write(data)
+	})
+	return len(data), nil
+}
+
+// far opens a session whose requests take longer.
+func far(t *testing.T, srv *zktest.Server, late time.Duration) *session.Session {
+	t.Helper()
+	s, err := session.Open(t.Context(), srv.Addrs(), &session.Options{
+		Timeout: 12 * time.Second, ServerTick: time.Second,
+		Dialer: func(ctx context.Context, network, address string) (net.Conn, error) {
+			conn, err := srv.DialContext(ctx, network, address)
+			return &farConn{Conn: conn, late: late}, err
+		},
+	})
+	ok(t, err)
+	return s
+}
+
+// TestFarProducer: a producer far away puts its items into a bounded queue, however fast others put
+// theirs.
+func TestFarProducer(t *testing.T) {
+	for _, refuses := range []bool{false, true} {
+		bubbled(t, zktest.Config{Latency: 500 * time.Microsecond}, 1, func(t *testing.T, srv *zktest.Server, s ...*session.Session) {
+			const items = 20
+			away := far(t, srv, 20*time.Millisecond)
+			defer away.Close()
+			opts := &queue.Options{MaxItems: 1_000_000, RefuseWhenFull: refuses}
+			a, b := open(t, s[0], opts), open(t, away, opts)
+			ctx, stop := context.WithTimeout(t.Context(), 20*time.Second)
+			defer stop()
+			var working sync.WaitGroup
+			near := 0
+			working.Go(func() {
+				for ctx.Err() == nil {
+					if _, err := a.Put(ctx, []byte("near")); err == nil {
+						near++
+					}
+				}
+			})
+			pass(time.Second)
+			began := time.Now()
+			for range items {
+				_, err := b.Put(ctx, []byte("far"))
+				ok(t, err)
+			}
+			took := time.Since(began)
+			stop()
+			working.Wait()
+			t.Logf("RefuseWhenFull %v: %d puts in %v, %d by the near one", refuses, items, took, near)
+			check.True(t, took < items*500*time.Millisecond, "%d puts took %v", items, took)
+		})
+	}
+}
+
+// TestFirstInLine: the first in line for room gets its places, however many it wants, before others
+// put.
+func TestFirstInLine(t *testing.T) {
+	for _, n := range []int{1, 2, 5, 10} {
+		bubbled(t, zktest.Config{Latency: 500 * time.Microsecond}, 4, func(t *testing.T, _ *zktest.Server, s ...*session.Session) {
+			patient := &queue.Options{MaxItems: 10}
+			a, later := open(t, s[0], patient), open(t, s[3], patient)
+			b, taker := open(t, s[1], &queue.Options{MaxItems: 10, RefuseWhenFull: true}), open(t, s[2], nil)
+			_, err := b.PutAll(t.Context(), bytesOf(numbers(10)))
+			ok(t, err)
+			ctx, stop := context.WithTimeout(t.Context(), 10*time.Minute)
+			defer stop()
+			var working sync.WaitGroup
+			working.Go(func() {
+				_, err := a.PutAll(ctx, bytesOf(numbers(n)))
+				stop()
+				if err != nil {
+					t.Error(err)
+				}
+			})
+			pass(time.Second) // it is first in line
+			others, taken := 0, 0
+			for _, q := range []*queue.Queue{b, b, b, b, later} {
+				working.Go(func() {
+					for ctx.Err() == nil {
+						if _, err := q.Put(ctx, []byte("x")); err == nil {
+							others++
+						} else if errors.Is(err, queue.ErrFull) {
+							<-time.After(5 * time.Millisecond)
+						}
+					}
+				})
+			}
+			working.Go(func() {
+				for ctx.Err() == nil {
+					<-time.After(20 * time.Millisecond)
+					if _, err := taker.TryTake(ctx); err == nil {
+						taken++
+					}
+				}
+			})
+			working.Wait()
+			t.Logf("PutAll of %d: others have put %d, %d taken", n, others, taken)
+			// One may put while its context ends.
+			check.True(t, others <= 1 && taken <= n+2, "PutAll of %d: others have put %d, %d taken", n, others, taken)
+		})
+	}
+}
+
+// TestTurnOfManyPlaces: who would leave less room than the line wants is refused, and others stand
+// in line.
+func TestTurnOfManyPlaces(t *testing.T) {
+	bubble(t, 3, func(t *testing.T, srv *zktest.Server, s ...*session.Session) {
+		a, b := open(t, s[0], &queue.Options{MaxItems: 10}), open(t, s[1], &queue.Options{MaxItems: 10, RefuseWhenFull: true})
+		taker := open(t, s[2], nil)
+		_, err := b.PutAll(t.Context(), bytesOf(numbers(8)))
+		ok(t, err)
+		done := make(chan error, 1)
+		go func() {
+			_, err := a.PutAll(t.Context(), bytesOf(numbers(4)))
+			done <- err
+		}()
+		synctest.Wait()
+		check.Equal(t, len(left(srv, "producers")), 1, "in line")
+		check.Fails(b.Put(t.Context(), []byte("x")))(t, queue.ErrFull) // though there are two places
+		for range 2 {
+			_, err := taker.Take(t.Context())
+			ok(t, err)
+		}
+		ok(t, <-done)
+		check.Fails(b.Put(t.Context(), []byte("x")))(t, queue.ErrFull)
+		_, err = taker.Take(t.Context())
+		ok(t, err)
+		put(t, b, "y")
+		synctest.Wait()
+		check.Equal(t, len(left(srv, "producers")), 0, "in line")
+	})
+}
+
+// TestRequestsBounded: while there is room, and nobody waits, a put into a bounded queue is one
+// request.
+func TestRequestsBounded(t *testing.T) {
+	bubble(t, 1, func(t *testing.T, srv *zktest.Server, s ...*session.Session) {
+		q := open(t, s[0], &queue.Options{MaxItems: 1000})
+		put(t, q, "first")
+		before := srv.Requests().Total()
+		put(t, q, numbers(100)...)
+		check.Equal(t, srv.Requests().Total()-before, 100, "requests")
+	})
+}

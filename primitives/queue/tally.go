@@ -1,0 +1,165 @@
+package queue
+
+import (
+	"cmp"
+	"maps"
+	"strconv"
+	"strings"
+
+	"github.com/zkactors/zkactors/internal/client"
+	"github.com/zkactors/zkactors/session"
+)
+
+// A tally is what producers of a bounded queue write to the directory of the receipts.
+type tally struct {
+	counted bool // whether the count is known
+	count   int  // of the items, at most
+	lined   bool // whether producers may stand in line
+}
+
+// inLine is the word for a line in the data of a tally.
+const inLine = "line"
+
+func (t tally) data() []byte {
+	var words []string
+	if t.counted {
+		words = append(words, strconv.Itoa(t.count))
+	}
+	if t.lined {
+		words = append(words, inLine)
+	}
+	return []byte(strings.Join(words, " "))
+}
+
+// parseTally reads a tally. Nothing is known from data that no producer has written.
+func parseTally(data []byte) tally {
+	count, rest, _ := strings.Cut(string(data), " ")
+	n, err := strconv.ParseUint(count, 10, 31)
+	return tally{err == nil, int(n), rest == inLine || count == inLine}
+}
+
+// A tallying finds out how many items there are, at most, and who stands in line.
+type tallying struct {
+	*producer
+
+	requests client.Async
+	known    tally
+	in       counted
+	answer   func(error, filingInput)
+}
+
+// count counts the items, unless their number is known and leaves room. There is a receipt before,
+// which keeps its directory. Then the version is read: it changes if items are put meanwhile, and
+// when a producer becomes the first in line. So the line is listed behind it, and the items.
+func (p *producer) count(epoch int, answer func(error, filingInput)) {
+	c := &tallying{producer: p, requests: p.into.session.Async(epoch), answer: answer}
+	p.full = view{seen: map[string]children{p.into.dir(producersDir): {-1, -1}}} // to be woken as the first in line
+	p.receipts.Mark(epoch, func(err error) {
+		c.in.bound = bound{known: true, epoch: epoch, before: p.receipts.Next()}
+		switch {
+		case err != nil:
+			c.end(err)
+		case p.waiter == nil:
+			c.read(func(err error) {
+				if err == nil && c.known.lined {
+					c.line(c.end)
+					return
+				}
+				c.end(err)
+			})
+		default: // there is a line, most likely
+			var first error
+			left := 2
+			both := func(err error) {
+				first = cmp.Or(first, err)
+				if left--; left > 0 {
+					return
+				}
+				if first == nil && !c.known.lined {
+					c.tell()
+					return
+				}
+				c.end(first)
+			}
+			c.read(both)
+			c.line(both)
+		}
+	})
+}
+
+// versioned notes the version of the directory of the receipts. If that is gone, so is the receipt,
+// which will not do then.
+func (c *tallying) versioned(stat *session.Stat, err error) error {
+	if err == nil {
+		c.in.version = stat.Version
+	}
+	return client.Without(err, session.ErrNoNode)
+}
+
+// read reads the tally.
+func (c *tallying) read(next func(error)) {
+	c.requests.Get(c.receipts.Dir, func(data []byte, stat *session.Stat, err error) {
+		c.known = parseTally(data)
+		next(c.versioned(stat, err))
+	})
+}
+
+// tell writes that there is a line, which refuses all that do not know it.
+func (c *tallying) tell() {
+	c.known = tally{lined: true}
+	c.requests.Set(c.receipts.Dir, c.known.data(), session.AnyVersion, func(stat *session.Stat, err error) {
+		if err := c.versioned(stat, err); err != nil {
+			c.end(err)
+			return
+		}
+		c.line(c.end)
+	})
+}
+
+// line finds out who stands in line.
+func (c *tallying) line(next func(error)) {
+	dir := c.into.dir(producersDir)
+	c.requests.Children(dir, func(names []string, stat *session.Stat, err error) {
+		if err = client.Without(err, session.ErrNoNode); err != nil {
+			next(err)
+			return
+		}
+		c.full.seen[dir], c.in.stands, c.in.wanted = childrenOf(stat), false, 0
+		for _, name := range names {
+			wants, ok := parseWaiter(name)
+			switch {
+			case !ok:
+			case c.waiter != nil && c.waiter.owns(name):
+				c.in.stands = true
+			default:
+				c.in.wanted += wants
+			}
+		}
+		c.in.lined = c.in.wanted > 0
+		next(nil)
+	})
+}
+
+// end ends the count: with the number that is known if that leaves room.
+func (c *tallying) end(err error) {
+	if c.stands = c.in.stands; err == nil && !c.stands && c.waiter != nil { // its node is gone
+		c.waiter.leave()
+		c.waiter = nil
+	}
+	switch {
+	case err != nil:
+		c.answer(err, counted{err: err})
+	case c.known.counted && c.known.count+len(c.items) <= c.filing.most:
+		c.in.count = c.known.count
+		c.answer(nil, c.in)
+	default:
+		c.into.look(c.receipts, c.in.epoch, all, false, func(v view, err error) {
+			c.in.count, c.in.err = len(v.places), err
+			if err == nil {
+				maps.Copy(v.seen, c.full.seen)
+				c.full = v
+			}
+			c.answer(err, c.in)
+		})
+	}
+}
