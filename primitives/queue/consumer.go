@@ -56,7 +56,8 @@ type Consumer struct {
 	owned    owned.Set
 	waiter   *waiter // of the newest epoch in which there was nothing to claim; only for perform
 	reason   client.Reason
-	tenure   tenure // of the claims of the session; only for perform and observe
+	tenure   tenure     // of the claims of the session; only for perform and observe
+	working  deliveries // only for perform
 }
 
 // Consume begins to claim items, and returns at once. The error describes the problem in the
@@ -79,13 +80,16 @@ func (b *base) Consume(opts *ConsumeOptions) (*Consumer, error) {
 	if err := b.receipts.open(); err != nil {
 		return nil, b.explain(err)
 	}
-	c := &Consumer{base: b, name: o.Name, backoff: cmp.Or(o.Backoff, b.opts.Backoff).defaults(), receipts: newReceipts(b.session, b.receipts.Dir), tenure: newTenure()}
+	c := &Consumer{
+		base: b, name: o.Name, backoff: cmp.Or(o.Backoff, b.opts.Backoff).defaults(), receipts: newReceipts(b.session, b.receipts.Dir),
+		tenure: newTenure(), working: make(deliveries),
+	}
 	before := func(a, b Item) bool { return a.Priority < b.Priority }
 	c.shelf = actors.NewShelf("queue items "+b.path, before, func(i Item) { _ = c.actor.Tell(taken{i.claimed}) })
 	room := b.capacity()
 	start := machine{
 		prefetch: o.Prefetch, limit: max(0, b.opts.MaxAttempts), urgent: b.any, chance: rand.Uint64(),
-		most: room.claim, beside: room.beside,
+		most: room.claim, beside: room.beside, observed: b.session.Observed(),
 	}
 	c.actor = actors.Start(start, actors.Role[machine, input, effect, Event]{
 		Name:    "queue " + b.path,
@@ -142,6 +146,7 @@ func (c *Consumer) observe(m machine, events []Event) {
 			client.Log(c.base.session, level, recipe, c.base.path, "lost", slog.Int("items", ev.Items))
 		case Buried:
 			client.Log(c.base.session, slog.LevelInfo, recipe, c.base.path, "item buried", slog.String("item", ev.ID))
+			c.base.session.Observer().Buried(c.base.path)
 		case Suspended, Resumed, Closed:
 		}
 	}
@@ -209,6 +214,10 @@ func (c *Consumer) perform(e effect, tell func(input)) {
 		b.session.Async(e.epoch).Withdraw(b.claim(e.place.id()), c.receipts.Release)
 	case part:
 		c.receipts.close(func() { tell(parted{}) })
+	case received:
+		c.reportReceived(e.claimed)
+	case over:
+		c.reportOver(e.claimed, e.end)
 	case answer:
 		e.reply.Give(e.err)
 	}

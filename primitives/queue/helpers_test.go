@@ -6,6 +6,7 @@ import (
 	"path"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -43,16 +44,51 @@ func bubbled(t *testing.T, config zktest.Config, n int, f func(t *testing.T, srv
 		srv, err := zktest.NewServer(config)
 		ok(t, err)
 		defer srv.Close()
+		audit := audit{working: map[string]int{}}
+		defer audit.check(t)
 		all := make([]*session.Session, n)
 		for i := range all {
 			all[i], err = session.Open(t.Context(), srv.Addrs(), &session.Options{
-				Timeout: 12 * time.Second, ServerTick: time.Second, Dialer: srv.DialContext,
+				Timeout: 12 * time.Second, ServerTick: time.Second, Dialer: srv.DialContext, Observer: &audit,
 			})
 			ok(t, err)
 			defer all[i].Close()
 		}
 		f(t, srv, all...)
 	})
+}
+
+// An audit is an observer that holds the deliveries against their ends.
+type audit struct {
+	session.NopObserver
+	mu      sync.Mutex
+	working map[string]int // deliveries that have not ended, by path
+	wrong   []string
+}
+
+func (a *audit) note(path string, more int, report string) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.working[path] += more; a.working[path] < 0 {
+		a.wrong = append(a.wrong, path+": "+report+" without a delivery")
+	}
+}
+
+func (a *audit) Delivered(path string, _ time.Duration, _ int) { a.note(path, 1, "delivered") }
+func (a *audit) Settled(path, end string, _ time.Duration)     { a.note(path, -1, end) }
+
+// check fails the test unless each delivery has had one end, now that the sessions are closed.
+func (a *audit) check(t *testing.T) {
+	t.Helper()
+	synctest.Wait()
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for path, n := range a.working {
+		if n != 0 {
+			a.wrong = append(a.wrong, fmt.Sprintf("%s: %d deliveries have no end", path, n))
+		}
+	}
+	check.EqualSlices(t, a.wrong, nil, "reports")
 }
 
 // pass lets the bubble's clock go on, which takes no time.

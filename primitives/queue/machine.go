@@ -183,10 +183,15 @@ type (
 		epoch int
 		place place
 	}
-	tick   struct{}          // answer after half the time after which an item may be forgotten
-	remind struct{ claimed } // report that the item may be forgotten
-	part   struct{}          // remove the receipts, once nothing uses them
-	answer struct {          // give a command its reply
+	tick     struct{}          // answer after half the time after which an item may be forgotten
+	remind   struct{ claimed } // report that the item may be forgotten
+	part     struct{}          // remove the receipts, once nothing uses them
+	received struct{ claimed } // report a delivery
+	over     struct {          // report its end, if it was reported
+		claimed
+		end conclusion
+	}
+	answer struct { // give a command its reply
 		reply actors.Reply[error]
 		err   error
 	}
@@ -208,6 +213,8 @@ func (sweep) effect()    {}
 func (tick) effect()     {}
 func (remind) effect()   {}
 func (part) effect()     {}
+func (received) effect() {}
+func (over) effect()     {}
 func (answer) effect()   {}
 
 // effects accumulates the requests of one step.
@@ -252,6 +259,7 @@ type machine struct {
 	urgent   bool // set if there are priorities: later items may come before those that are held
 	most     int  // bytes of the items of one transaction; 0 if there is no limit
 	beside   int  // bytes that an item takes beside its data
+	observed bool // set if deliveries and their ends are reported
 
 	// The request for more items, and the place in line.
 	phase   phase
@@ -408,7 +416,7 @@ func (s *turn) hear(ev session.Event) {
 		s.lose(session.ErrClosed)
 		// The machine ends before an answer could come.
 		for _, u := range slices.Concat(s.under, s.moves) {
-			s.do(answer{u.reply, fmt.Errorf("%w: %w", session.ErrUnknownOutcome, session.ErrClosed)})
+			s.finish(u, fmt.Errorf("%w: %w", session.ErrUnknownOutcome, session.ErrClosed))
 		}
 		s.under, s.moves = nil, nil
 		s.leaving = true
@@ -423,7 +431,12 @@ func (s *turn) hear(ev session.Event) {
 func (s *turn) lose(why error) {
 	s.do(withdraw{})
 	for _, q := range s.queue {
-		s.do(answer{q.reply, fmt.Errorf("%w: %w", ErrNotClaimed, why)})
+		s.finish(q, fmt.Errorf("%w: %w", ErrNotClaimed, why))
+	}
+	for _, h := range s.held {
+		if h.working() {
+			s.over(h.claimed, lost)
+		}
 	}
 	s.newest = requestID{0, s.newest.n + 1}
 	s.phase, s.held, s.queue, s.asides, s.joint, s.recalls = resting, nil, nil, nil, false, false
@@ -772,7 +785,7 @@ func (s *turn) taken(c claimed) {
 	if i < 0 {
 		return
 	}
-	s.held[i].taken = true
+	s.receive(i)
 	working := 0
 	for _, h := range s.held {
 		if h.working() {
@@ -784,6 +797,37 @@ func (s *turn) taken(c claimed) {
 		s.ticking = true
 		s.do(tick{})
 	}
+}
+
+// receive notes that a reader has received a held item.
+func (s *turn) receive(i int) {
+	if h := &s.held[i]; !h.taken {
+		h.taken = true
+		if s.observed {
+			s.do(received{h.claimed})
+		}
+	}
+}
+
+// over reports the end of a delivery, if there was one.
+func (s *turn) over(c claimed, end conclusion) {
+	if s.observed {
+		s.do(over{c, end})
+	}
+}
+
+// finish answers a settlement whose claim is gone.
+func (s *turn) finish(q settling, err error) {
+	end := lost
+	switch {
+	case err != nil || q.reply == actors.Reply[error]{}:
+	case q.how == acknowledge:
+		end = acknowledged
+	default:
+		end = rejected
+	}
+	s.over(q.claimed, end)
+	s.do(answer{q.reply, err})
 }
 
 // ticked reports items that readers have had for long, each once.
@@ -971,7 +1015,8 @@ func (s *turn) settle(q settling) {
 		s.do(answer{q.reply, ErrNotClaimed})
 		return
 	}
-	s.held[i].taken, s.held[i].leaving = true, true
+	s.receive(i)
+	s.held[i].leaving = true
 	switch {
 	case q.how != reject:
 	case s.dead(q.claimed, 1):
@@ -1028,8 +1073,11 @@ func (s *turn) settled(err error) {
 		err = fmt.Errorf("%w: %w", ErrNotClaimed, err)
 	}
 	for _, u := range under {
-		s.release(u.claimed, stays)
-		s.do(answer{u.reply, err})
+		if s.release(u.claimed, stays) {
+			s.do(answer{u.reply, err})
+		} else {
+			s.finish(u, err)
+		}
 		switch u.how {
 		case reject, takeBack:
 			s.back(u.place)
@@ -1041,7 +1089,7 @@ func (s *turn) settled(err error) {
 	}
 	if s.newest.epoch == 0 { // the session is over, and so are the claims
 		for _, q := range s.queue {
-			s.do(answer{q.reply, fmt.Errorf("%w: %w", ErrNotClaimed, session.ErrExpired)})
+			s.finish(q, fmt.Errorf("%w: %w", ErrNotClaimed, session.ErrExpired))
 		}
 		s.queue = nil
 	}
@@ -1069,15 +1117,18 @@ func (s *turn) back(p place) {
 	s.listed = slices.Insert(slices.Clone(s.listed), i, p)
 }
 
-// release removes a claim from the held claims. A claim that stays may be settled once more.
-func (s *turn) release(c claimed, stays bool) {
+// release removes a claim from the held claims. A claim that stays may be settled once more, if it
+// is held yet.
+func (s *turn) release(c claimed, stays bool) (held bool) {
 	switch i := s.find(c); {
 	case i < 0:
 	case stays:
 		s.held[i].leaving = false
+		return true
 	default:
 		s.held = slices.Delete(s.held, i, i+1)
 	}
+	return false
 }
 
 // moved follows the answer to a move. The item has moved, or its claim is gone, or the outcome is
@@ -1108,7 +1159,7 @@ func (s *turn) moved(in moved) {
 	if err != nil {
 		s.follow = requestID{} // the item may be there yet
 	}
-	s.do(answer{in.reply, err})
+	s.finish(in.settling, err)
 }
 
 // stays keeps an item that cannot be moved where it is, and leaves it out for a while. One whose
@@ -1125,7 +1176,7 @@ func (s *turn) stays(in moved) {
 		q.how, q.Stuck = reject, in.Stuck
 	}
 	if s.newest.epoch == 0 { // the session is over, and so is the claim
-		s.do(answer{q.reply, fmt.Errorf("%w: %w", ErrNotClaimed, session.ErrExpired)})
+		s.finish(q, fmt.Errorf("%w: %w", ErrNotClaimed, session.ErrExpired))
 		return
 	}
 	s.setAside(q.place, in.err)

@@ -28,6 +28,8 @@ type partner struct {
 	asked     []effect // without an answer
 	offered   []claimed
 	delivered []claimed
+	late      []claimed // that a reader has received, which the machine has not heard yet
+	working   map[claimID]bool
 	epoch     int
 	connected bool
 	replies   map[actors.Reply[error]]int // how many answers each has got
@@ -48,15 +50,34 @@ func (p *partner) input(in input) {
 	for _, ev := range out.Emit {
 		p.events = append(p.events, strings.Fields(ev.String())[0])
 	}
+	end := conclusion("") // that was reported just before an answer
 	for _, e := range out.Do {
 		p.story = append(p.story, fmt.Sprintf("    %T %+v", e, e))
 		switch e := e.(type) {
+		case received:
+			if !p.m.observed {
+				p.fail("reported for nobody")
+			}
+			if id := e.id(); p.working[id] {
+				p.fail("%v is delivered twice", id)
+			}
+			p.working[e.id()] = true
+		case over:
+			if !p.m.observed {
+				p.fail("reported for nobody")
+			}
+			delete(p.working, e.id())
+			end = e.end
+			continue
 		case offer:
 			p.offered = append(p.offered, e.items...)
 		case withdraw:
 			p.offered = nil
 		case answer:
 			if e.reply != (actors.Reply[error]{}) {
+				if end != "" && (end == lost) != (e.err != nil) || end == "" && e.err == nil && p.m.observed {
+					p.fail("reported %q, and answered %v", end, e.err)
+				}
 				p.replies[e.reply]++
 				if p.replies[e.reply] > 1 {
 					p.fail("a second answer")
@@ -66,6 +87,7 @@ func (p *partner) input(in input) {
 		case look, follow, age, read, claim, recall, conclude, move, rest, tick, part:
 			p.asked = append(p.asked, e)
 		}
+		end = ""
 	}
 	held := map[place]bool{}
 	for _, h := range p.m.held {
@@ -139,7 +161,7 @@ func (p *partner) reply(e effect) {
 		p.input(ticked{})
 	case part:
 		p.input(parted{})
-	case offer, withdraw, answer, quit, sweep, remind:
+	case offer, withdraw, answer, received, over, quit, sweep, remind:
 		p.fail("nobody can answer %T", e)
 	}
 }
@@ -149,6 +171,14 @@ func nobodyWaits(t *testing.T) context.Context {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	return ctx
+}
+
+// hear has the machine hear of the deliveries.
+func (p *partner) hear() {
+	for _, item := range p.late {
+		p.input(taken{item})
+	}
+	p.late = nil
 }
 
 // move does one thing.
@@ -163,8 +193,13 @@ func (p *partner) move() {
 		p.input(heard{session.Expired{Epoch: p.epoch}})
 	case k < 5 && len(p.offered) > 0:
 		p.delivered = append(p.delivered, p.offered[0])
+		p.late = append(p.late, p.offered[0])
 		p.offered = p.offered[1:]
-		p.input(taken{p.delivered[len(p.delivered)-1]})
+		if k > 1 {
+			p.hear()
+		}
+	case k == 5 && len(p.late) > 0:
+		p.hear()
 	case k < 10 && len(p.delivered) > 0:
 		var reply actors.Reply[error]
 		_, _ = actors.Ask(nobodyWaits(p.T), p.asker, func(r actors.Reply[error]) input {
@@ -188,15 +223,15 @@ func (p *partner) move() {
 	}
 }
 
-// TestChance plays many stories: what is asked is answered once, nothing is held twice, there is an
-// end, and the events have the grammar.
+// TestChance plays many stories: what is asked is answered once, nothing is held twice, each
+// delivery and its end are reported once, there is an end, and the events have the grammar.
 func TestChance(t *testing.T) {
 	asker := actors.Start(machine{}, actors.Role[machine, input, effect, Event]{Perform: func(effect, func(input)) {}, Stop: leave{}})
 	defer asker.Close()
 	for seed := range hasten.Sized[uint64](3000, 60) {
 		p := &partner{
-			T: t, asker: asker, rand: rand.New(rand.NewPCG(seed, 1)), replies: map[actors.Reply[error]]int{},
-			m: machine{prefetch: 1 + int(seed%4), limit: int(seed % 3), urgent: seed%5 == 0, most: int(seed % 2 * 200), beside: 20},
+			T: t, asker: asker, rand: rand.New(rand.NewPCG(seed, 1)), replies: map[actors.Reply[error]]int{}, working: map[claimID]bool{},
+			m: machine{observed: seed%8 > 0, prefetch: 1 + int(seed%4), limit: int(seed % 3), urgent: seed%5 == 0, most: int(seed % 2 * 200), beside: 20},
 		}
 		for range 150 {
 			p.move()
@@ -214,6 +249,9 @@ func TestChance(t *testing.T) {
 		}
 		if !p.m.Ended() {
 			p.fail("no end: %v", p.m)
+		}
+		if len(p.working) > 0 {
+			p.fail("no end of %v is reported", p.working)
 		}
 		for reply, n := range p.replies {
 			if n != 1 {

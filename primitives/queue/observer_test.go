@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -134,6 +135,144 @@ func TestObservedRefusal(t *testing.T) {
 		_, err := q.PutAll(t.Context(), bytesOf(numbers(2)))
 		check.Is(t, err, queue.ErrFull)
 		c.heard(t, queue.ErrFull.Error()+": 2 in 0s")
+	})
+}
+
+// TestObservedDeliveries: each delivery is reported once, and so is its end.
+func TestObservedDeliveries(t *testing.T) {
+	type play = func(t *testing.T, srv *zktest.Server, s *session.Session, c *queue.Consumer)
+	for name, row := range map[string]struct {
+		play play
+		opts queue.Options
+		want []string
+	}{
+		"acknowledged": {play: func(t *testing.T, _ *zktest.Server, _ *session.Session, c *queue.Consumer) {
+			item := next(t, c)
+			pass(2 * time.Second)
+			ok(t, item.Ack(t.Context()))
+			check.Is(t, item.Ack(t.Context()), queue.ErrNotClaimed)
+		}, want: []string{"delivered 1 at 3s", "acknowledged after 2s"}},
+		"not received": {play: func(*testing.T, *zktest.Server, *session.Session, *queue.Consumer) {}},
+		"rejected": {play: func(t *testing.T, _ *zktest.Server, _ *session.Session, c *queue.Consumer) {
+			ok(t, next(t, c).RejectAfter(t.Context(), 5*time.Second, nil))
+			ok(t, next(t, c).RejectAfter(t.Context(), 0, nil))
+			ok(t, next(t, c).Ack(t.Context()))
+		}, want: []string{
+			"delivered 1 at 3s", "rejected after 0s", "delivered 2 at 8s", "rejected after 0s",
+			"delivered 3 at 8s", "acknowledged after 0s",
+		}},
+		"buried": {opts: queue.Options{MaxAttempts: 1}, play: func(t *testing.T, _ *zktest.Server, _ *session.Session, c *queue.Consumer) {
+			ok(t, next(t, c).Reject(t.Context()))
+		}, want: []string{"delivered 1 at 3s", "buried", "rejected after 0s"}},
+		"the replies are lost": {opts: queue.Options{MaxAttempts: 2}, play: func(t *testing.T, srv *zktest.Server, s *session.Session, c *queue.Consumer) {
+			lose := func() { srv.DropReply(zktest.Match{Session: s.ID(), Op: zktest.OpMulti}) }
+			item := next(t, c)
+			lose()
+			ok(t, item.RejectAfter(t.Context(), 0, nil))
+			item = next(t, c)
+			lose()
+			ok(t, item.Reject(t.Context()))
+		}, want: []string{"delivered 1 at 3s", "rejected after 0s", "delivered 2 at 3s", "buried", "rejected after 0s"}},
+		"the caller leaves": {play: func(t *testing.T, srv *zktest.Server, s *session.Session, c *queue.Consumer) {
+			item := next(t, c)
+			srv.Delay(zktest.Match{Session: s.ID(), Op: zktest.OpMulti}, 2*time.Second)
+			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+			defer cancel()
+			check.Is(t, item.Ack(ctx), session.ErrUnknownOutcome)
+			pass(time.Minute)
+		}, want: []string{"delivered 1 at 3s", "acknowledged after 2s"}},
+		"an operation of the caller is refused": {play: func(t *testing.T, srv *zktest.Server, s *session.Session, c *queue.Consumer) {
+			item := next(t, c)
+			check.Is(t, item.AckWith(t.Context(), session.CheckOp("/none", 0)), session.ErrNoNode)
+			pass(time.Second)
+			ok(t, item.Ack(t.Context()))
+		}, want: []string{"delivered 1 at 3s", "acknowledged after 1s"}},
+		"an operator deletes the item": {play: func(t *testing.T, srv *zktest.Server, s *session.Session, c *queue.Consumer) {
+			item := next(t, c)
+			for _, node := range srv.Paths() {
+				if strings.Contains(node, "-item-") {
+					ok(t, s.Delete(t.Context(), node, session.AnyVersion))
+				}
+			}
+			check.Is(t, item.Ack(t.Context()), queue.ErrNotClaimed)
+		}, want: []string{"delivered 1 at 3s", "lost after 0s"}},
+		"the session expires": {play: func(t *testing.T, srv *zktest.Server, s *session.Session, c *queue.Consumer) {
+			item := next(t, c)
+			pass(2 * time.Second)
+			srv.Expire(s.ID())
+			pass(time.Minute)
+			check.Is(t, item.Ack(t.Context()), queue.ErrNotClaimed)
+		}, want: []string{"delivered 1 at 3s", "lost after 2s"}},
+		"the consumer is closed": {play: func(t *testing.T, _ *zktest.Server, _ *session.Session, c *queue.Consumer) {
+			item := next(t, c)
+			pass(2 * time.Second)
+			c.Close()
+			check.Is(t, item.Ack(t.Context()), queue.ErrNotClaimed)
+		}, want: []string{"delivered 1 at 3s", "lost after 2s"}},
+		"the session is closed": {play: func(t *testing.T, _ *zktest.Server, s *session.Session, c *queue.Consumer) {
+			next(t, c)
+			pass(2 * time.Second)
+			s.Close()
+			<-c.Done()
+		}, want: []string{"delivered 1 at 3s", "lost after 2s"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			observed(t, func(t *testing.T, srv *zktest.Server, s, other *session.Session, c *bookkeeper) {
+				put(t, open(t, other, nil), "a")
+				pass(3 * time.Second)
+				consumer := consume(t, open(t, s, &row.opts), 1)
+				defer consumer.Close()
+				row.play(t, srv, s, consumer)
+				consumer.Close()
+				c.heard(t, row.want...)
+			})
+		})
+	}
+}
+
+// TestObservedUnknownOutcome: an item whose settlement is in doubt is reported as lost.
+func TestObservedUnknownOutcome(t *testing.T) {
+	observed(t, func(t *testing.T, srv *zktest.Server, s, other *session.Session, c *bookkeeper) {
+		put(t, open(t, other, nil), "a")
+		consumer := consume(t, open(t, s, nil), 1)
+		defer consumer.Close()
+		item := next(t, consumer)
+		srv.DropReply(zktest.Match{Session: s.ID(), Op: zktest.OpMulti})
+		srv.Refuse(true)
+		begun := time.Now()
+		check.Is(t, item.Ack(t.Context()), session.ErrUnknownOutcome)
+		took := time.Since(begun).Truncate(time.Second)
+		srv.Refuse(false)
+		pass(time.Minute)
+		c.heard(t, "delivered 1 at 0s", fmt.Sprintf("lost after %v", took))
+	})
+}
+
+// TestObservedRun: Run reports what its function does, also if several items are in work at once.
+func TestObservedRun(t *testing.T) {
+	observed(t, func(t *testing.T, _ *zktest.Server, s, other *session.Session, c *bookkeeper) {
+		put(t, open(t, other, nil), numbers(100)...)
+		ctx, stop := context.WithCancel(t.Context())
+		time.AfterFunc(time.Hour, stop)
+		failed := errors.New("failed")
+		q := open(t, s, &queue.Options{MaxAttempts: 3})
+		check.Is(t, q.Run(ctx, 4, func(_ context.Context, item queue.Item) error {
+			<-time.After(time.Second)
+			if item.Attempt == 1 && string(item.Data) != "item 0" {
+				return nil
+			}
+			return failed
+		}), context.Canceled)
+		synctest.Wait()
+		count := map[string]int{}
+		for _, line := range c.said {
+			what, _, _ := strings.Cut(line, " at ")
+			count[what]++
+		}
+		check.EqualMaps(t, count, map[string]int{
+			"delivered 1": 100, "delivered 2": 1, "delivered 3": 1,
+			"acknowledged after 1s": 99, "rejected after 1s": 3, "buried": 1,
+		}, "reports")
 	})
 }
 
