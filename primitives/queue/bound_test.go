@@ -5,9 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"path"
 	"slices"
+	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -121,28 +122,64 @@ func TestBoundOfAnotherTime(t *testing.T) {
 	}
 }
 
-// TestBoundByChance has chance put and take, at the same time, while replies are lost, sessions
-// expire, and directories that are empty go: never are there too many items.
+// TestBoundByChance has chance put, take, reject, bury and redrive, at the same time, while replies
+// are lost, sessions expire, and directories that are empty go: never are there too many items.
 func TestBoundByChance(t *testing.T) {
+	looks := 0
+	var rejected, redriven atomic.Int64
 	for seed := range hasten.Sized[uint64](8, 1) {
-		bubble(t, 3, func(t *testing.T, srv *zktest.Server, s ...*session.Session) {
+		bubbled(t, zktest.Config{Latency: time.Millisecond}, 3, func(t *testing.T, srv *zktest.Server, s ...*session.Session) {
 			const most = 3
 			r := rand.New(rand.NewPCG(seed, 7))
 			var handles []*queue.Queue
+			options := func(i int) *queue.Options {
+				return &queue.Options{MaxItems: most, RefuseWhenFull: i >= 3, MaxAttempts: 2}
+			}
 			for i := range 6 {
-				handles = append(handles, open(t, s[i%3], &queue.Options{MaxItems: most, RefuseWhenFull: i >= 3}))
+				handles = append(handles, open(t, s[i%3], options(i)))
+			}
+			look := func(round int) {
+				looks++
+				items := 0
+				for _, p := range srv.Paths() {
+					if strings.HasPrefix(p, at+"/items/") && strings.Count(p, "/") == strings.Count(at, "/")+3 {
+						items++
+					}
+				}
+				check.Require(t, items <= most, "seed %d, round %d: %d items", seed, round, items)
 			}
 			for round := range 60 {
 				ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 				var working sync.WaitGroup
-				for range r.IntN(5) {
-					q, n, takes, delayed := handles[r.IntN(6)], 1+r.IntN(most), r.IntN(3) > 0, r.IntN(4) == 0
+				for range r.IntN(8) {
+					i, n, what := r.IntN(6), 1+r.IntN(most), r.IntN(12)
+					delay := []time.Duration{0, time.Second, time.Minute}[r.IntN(3)]
+					q := handles[i]
 					working.Go(func() {
 						switch {
-						case takes:
+						case what < 3:
 							_, _ = q.TryTake(ctx)
-						case delayed:
+						case what < 4:
+							_, _ = q.TakeN(ctx, n)
+						case what < 6:
 							_, _ = q.PutAfter(ctx, []byte("later"), time.Minute)
+						case what < 8:
+							c := consume(t, q, n)
+							defer c.Close()
+							for range n {
+								select {
+								case item := <-c.Items():
+									if item.RejectAfter(ctx, delay, nil) == nil {
+										rejected.Add(1)
+									}
+								case <-ctx.Done():
+								}
+							}
+						case what < 9:
+							dead := letters(t, s[i%3], options(i)) //nolint:contextcheck // it has the one of the test
+							m, _ := dead.RedriveAll(ctx)
+							redriven.Add(int64(m))
+							_ = dead.Close(ctx)
 						default:
 							_, _ = q.PutAll(ctx, bytesOf(numbers(n)))
 						}
@@ -156,20 +193,23 @@ func TestBoundByChance(t *testing.T) {
 				case 2:
 					drain(t, handles[0])
 				}
-				working.Wait()
+				worked := make(chan struct{})
+				go func() { working.Wait(); close(worked) }()
+				pause := time.Millisecond
+				for working := true; working; pause += pause / 8 {
+					look(round)
+					select {
+					case <-worked:
+						working = false
+					case <-time.After(pause):
+					}
+				}
 				cancel()
 				srv.ClearFaults()
 				pass([]time.Duration{time.Second, time.Minute, 10 * time.Minute}[r.IntN(3)])
-				items := 0
-				for _, p := range srv.Paths() {
-					if path.Base(path.Dir(path.Dir(p))) == "items" {
-						items++
-					}
-				}
-				if items > most {
-					t.Fatalf("seed %d, round %d: %d items", seed, round, items)
-				}
+				look(round)
 			}
 		})
 	}
+	t.Logf("%d looks, %d rejections, %d dead letters redriven", looks, rejected.Load(), redriven.Load())
 }

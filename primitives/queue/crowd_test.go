@@ -331,19 +331,35 @@ func TestCrowdInTrouble(t *testing.T) {
 					working.Go(func() {
 						for j := 0; ; j++ {
 							ctx, cancel := leaving(i, j)
-							data, err := q.TryTake(ctx)
+							many, takesN := q.(*queue.Queue)
+							if takesN = takesN && i%4 == 3; takesN { // these wait
+								cancel()
+								ctx, cancel = context.WithTimeout(t.Context(), time.Duration(5+3*i+j)*time.Millisecond)
+							}
+							var some [][]byte
+							var err error
+							if takesN {
+								some, err = many.TakeN(ctx, 1+j%5)
+							} else {
+								some = make([][]byte, 1)
+								some[0], err = q.TryTake(ctx)
+							}
 							cancel()
 							mu.Lock()
 							switch {
 							case err == nil:
-								taken[string(data)]++
+								for _, data := range some {
+									taken[string(data)]++
+								}
 							case session.InDoubt(err):
-								doubtful[string(data)] = true
+								for _, data := range some {
+									doubtful[string(data)] = true
+								}
 							case !isEmpty(err) && ctx.Err() == nil:
 								t.Errorf("take: %v", err)
 							}
 							mu.Unlock()
-							if !isEmpty(err) {
+							if err == nil || session.InDoubt(err) {
 								continue
 							}
 							select {

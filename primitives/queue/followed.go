@@ -56,6 +56,9 @@ func (f *followed) follow(requests client.Async, path string, answer func(names 
 	d := new(followedDir)
 	f.replace(path, d)
 	sub := requests.FollowOnce(path, session.AspectChildren, func(r session.Reading, err error) {
+		if err == nil && r.Stat == nil { // another subscription of the session waits for the directory
+			err = session.ErrNoNode
+		}
 		f.mu.Lock()
 		first := !d.told
 		d.told, d.names, d.children = true, r.Names, childrenOf(r.Stat)

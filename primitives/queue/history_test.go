@@ -115,9 +115,10 @@ func (h *history) settle(ctx context.Context, item queue.Item, doomed bool) {
 		})
 		return
 	}
-	l := h.lives[x]
+	var l *life
 	var cause string
 	h.noted(func() {
+		l = h.lives[x]
 		h.rejections++
 		cause = fmt.Sprintf("no, %d times: %s", len(l.causes)+1, x)
 		l.causes, l.sure = append(l.causes, cause), false

@@ -1,12 +1,15 @@
 package queue_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"math"
 	"math/rand/v2"
 	"slices"
 	"strconv"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -120,6 +123,112 @@ func TestAlwaysTheMostUrgent(t *testing.T) {
 				ok(t, item.Ack(t.Context()))
 				there = slices.Delete(there, i, i+1)
 			}
+		})
+	}
+}
+
+// TestOrderByChance has chance put items with three priorities on two handles, while a third client
+// consumes or takes them. Some are rejected, and connections, requests and replies are lost. What
+// one handle has put with one priority is delivered for the first time in that order. When no more
+// is put, a taker takes by priority.
+func TestOrderByChance(t *testing.T) {
+	for seed := range hasten.Sized[uint64](30, 3) {
+		bubbled(t, zktest.Config{Latency: time.Millisecond}, 3, func(t *testing.T, srv *zktest.Server, s ...*session.Session) {
+			const each = 80 // at least
+			random := rand.New(rand.NewPCG(seed, 6))
+			var producing sync.WaitGroup
+			var put atomic.Bool
+			for i := range 2 {
+				q, err := queue.NewPriority(s[i], at, nil)
+				ok(t, err)
+				random := rand.New(rand.NewPCG(seed, uint64(i)))
+				producing.Go(func() {
+					for n := 0; n < each; {
+						var data [][]byte
+						priority := int32(random.IntN(3))
+						for range 1 + random.IntN(4) {
+							data = append(data, fmt.Appendf(nil, "%d %d %d", i, priority, n))
+							n++
+						}
+						_, err := q.PutAll(t.Context(), data, priority)
+						ok(t, err)
+						<-time.After(time.Duration(random.IntN(30)) * time.Millisecond)
+					}
+				})
+			}
+			var working sync.WaitGroup
+			working.Go(func() {
+				producing.Wait()
+				put.Store(true)
+			})
+			over := make(chan struct{})
+			working.Go(func() {
+				for i := 0; ; i++ {
+					switch i % 3 {
+					case 0:
+						srv.DropReply(zktest.Match{Op: zktest.OpMulti, Skip: random.IntN(6)})
+					case 1:
+						srv.DropRequest(zktest.Match{Skip: random.IntN(6)})
+					case 2:
+						srv.Disconnect(s[random.IntN(3)].ID())
+					}
+					select {
+					case <-time.After(time.Duration(random.IntN(60)) * time.Millisecond):
+						srv.ClearFaults()
+					case <-over:
+						srv.ClearFaults()
+						return
+					}
+				}
+			})
+			q, err := queue.NewPriority(s[2], at, nil)
+			ok(t, err)
+			chance := rand.New(rand.NewPCG(seed, 9))
+			last := map[[2]int]int{}
+			seen := map[string]bool{}
+			received := func(data []byte) (priority int) {
+				var producer, n int
+				_, err := fmt.Sscan(string(data), &producer, &priority, &n)
+				ok(t, err)
+				lane := [2]int{producer, priority}
+				check.True(t, !seen[string(data)] && n >= last[lane], "seed %d: %q comes after item %d", seed, data, last[lane])
+				seen[string(data)], last[lane] = true, n
+				return priority
+			}
+			wanted := func() bool { return !put.Load() || len(seen) < 2*each }
+			if seed%3 == 0 {
+				c, err := q.Consume(&queue.ConsumeOptions{Prefetch: 1 + chance.IntN(6)})
+				ok(t, err)
+				for wanted() {
+					item := next(t, c)
+					if item.Attempt == 1 {
+						received(item.Data)
+						if chance.IntN(4) == 0 {
+							ok(t, item.RejectAfter(t.Context(), time.Duration(chance.IntN(3000))*time.Millisecond, nil))
+							continue
+						}
+					}
+					ok(t, item.Ack(t.Context()))
+				}
+				c.Close()
+			}
+			least := 0 // the priority of the last item that was taken after all were put
+			for wanted() {
+				put := put.Load()
+				ctx, cancel := context.WithTimeout(t.Context(), time.Duration(5+chance.IntN(200))*time.Millisecond)
+				data, err := q.TakeN(ctx, 1+chance.IntN(int(seed%3*3)))
+				cancel()
+				check.True(t, err == nil || errors.Is(err, context.DeadlineExceeded) && !session.InDoubt(err), "TakeN: %v", err)
+				for _, d := range data {
+					priority := received(d)
+					check.True(t, !put || priority >= least, "seed %d: %q comes after priority %d", seed, d, least)
+					if put {
+						least = priority
+					}
+				}
+			}
+			close(over)
+			working.Wait()
 		})
 	}
 }

@@ -2,20 +2,25 @@ package queue_test
 
 import (
 	"context"
+	"errors"
 	"flag"
 	"fmt"
 	"math/rand/v2"
+	"slices"
+	"strconv"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/zkactors/zkactors/internal/check"
 	"github.com/zkactors/zkactors/internal/hasten"
+	"github.com/zkactors/zkactors/primitives/queue"
 	"github.com/zkactors/zkactors/session"
 	"github.com/zkactors/zkactors/session/zktest"
 )
 
-var campaign = flag.Bool("queue.campaign", false, "queues of the size that was promised: a backlog of 100,000, a soak of 50,000, two minutes of killed processes")
+var campaign = flag.Bool("queue.campaign", false, "queues of the size that was promised: a backlog of 100,000, a soak of 50,000, 200,000 items for ten consumers, two minutes of killed processes")
 
 // TestRealSoak works on three servers, whose replies are lost and connections cut, and one of which
 // is restarted.
@@ -114,4 +119,88 @@ func backlog(t *testing.T, addrs []string, put func()) (n int) {
 		t.Errorf("Len: %d, %v", got, err)
 	}
 	return n
+}
+
+// TestRealConsumers has ten consumers, each with a session of its own, do 200,000 items, a fortieth
+// without a campaign, on three servers. One in a hundred is rejected at first.
+func TestRealConsumers(t *testing.T) {
+	t.Parallel()
+	const consumers, workers = 10, 16
+	n := 5000
+	if *campaign {
+		n = 200_000
+	}
+	ens := zktest.StartEnsemble(t, 3, zktest.NoSync())
+	connect := func() *session.Session {
+		s, err := session.Open(t.Context(), ens.Addrs(), nil)
+		ok(t, err)
+		return s
+	}
+	producer := connect()
+	defer producer.Close()
+	q := open(t, producer, nil)
+	var putting, working sync.WaitGroup
+	began := time.Now()
+	const batch = 250
+	for i := range 8 {
+		putting.Go(func() {
+			for first := i * batch; first < n; first += 8 * batch {
+				var data []string
+				for j := range min(batch, n-first) {
+					data = append(data, strconv.Itoa(first+j))
+				}
+				_, err := q.PutAll(t.Context(), bytesOf(data))
+				check.OK(t, err)
+			}
+		})
+	}
+	putting.Wait()
+	put := time.Since(began)
+	began = time.Now()
+	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
+	received := make([]atomic.Int32, n)
+	var done atomic.Int32
+	share := make([]int, consumers)
+	for i := range consumers {
+		working.Go(func() {
+			s := connect()
+			defer s.Close()
+			var mine atomic.Int32
+			err := open(t, s, nil).Run(ctx, workers, func(_ context.Context, item queue.Item) error {
+				x, err := strconv.Atoi(string(item.Data))
+				ok(t, err)
+				times := received[x].Add(1)
+				check.True(t, int(times) == item.Attempt, "item %d: attempt %d in delivery %d", x, item.Attempt, times)
+				if x%100 == 0 && times == 1 {
+					return errors.New("not this time")
+				}
+				mine.Add(1)
+				if int(done.Add(1)) == n {
+					stop()
+				}
+				return nil
+			})
+			check.Is(t, err, context.Canceled)
+			share[i] = int(mine.Load())
+		})
+	}
+	working.Wait()
+	took := time.Since(began)
+	for x := range received {
+		want := int32(1)
+		if x%100 == 0 {
+			want = 2
+		}
+		if got := received[x].Load(); got != want {
+			t.Errorf("item %d was delivered %d times, want %d", x, got, want)
+		}
+	}
+	left, err := q.Len(t.Context())
+	check.True(t, left == 0 && err == nil, "%d items are left, %v", left, err)
+	dead, err := queue.DeadLetters(t.Context(), producer, at, nil)
+	ok(t, err)
+	check.Len(t, list(t, dead), 0)
+	t.Logf("%d items are put in %v, %.0f a second, and done in %v, %.0f a second; each consumer has done from %d to %d",
+		n, put.Round(time.Millisecond), float64(n)/put.Seconds(), took.Round(time.Millisecond), float64(n)/took.Seconds(), slices.Min(share), slices.Max(share))
 }
