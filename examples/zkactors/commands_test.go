@@ -154,6 +154,18 @@ func TestBadCommandLines(t *testing.T) {
 		{at + "take --layout none /q", "--layout"},
 		{at + "len", "PATH"},
 		{at + "len /q 3", `"3"`},
+		{at + "pause", "PATH"},
+		{at + "resume q", `"q"`},
+		{at + "purge /q", "--yes"},
+		{at + "drain -w -1s /q", "--wait"},
+		{at + "dead", "list"},
+		{at + "dead bury /q", `"bury"`},
+		{at + "dead list", "PATH"},
+		{at + "dead list --count -1 /q", "--count"},
+		{at + "dead redrive /q", "--all"},
+		{at + "dead redrive --all /q 6b3d", `"6b3d"`},
+		{at + "dead purge -y /q", "--all"},
+		{at + "dead purge --all /q", "--yes"},
 		{at + "barrier", "raise"},
 		{at + "barrier open /b", `"open"`},
 		{at + "barrier raise", "PATH"},
@@ -190,7 +202,7 @@ func TestSecretsAreNotShown(t *testing.T) {
 
 func TestUnreachable(t *testing.T) {
 	t.Parallel()
-	for _, line := range []string{"ls", "watch", "len /q", "put /q x", "take /q", "revoke -y /l", "break -y /l", "retire -y --site a /l", "barrier raise /b", "elect /e -- true"} {
+	for _, line := range []string{"ls", "watch", "len /q", "put /q x", "take /q", "pause /q", "drain /q", "purge -y /q", "dead list /q", "revoke -y /l", "break -y /l", "retire -y --site a /l", "barrier raise /b", "elect /e -- true"} {
 		t.Run(line, func(t *testing.T) {
 			t.Parallel()
 			args := append([]string{"--servers", "127.0.0.1:1", "--timeout", "300ms"}, strings.Fields(line)...)
@@ -204,7 +216,7 @@ func TestHelp(t *testing.T) {
 		"-h": {"zkactors ls", "Exit status", "ZOOKEEPER_AUTH"}, "help": {"Exit status"}, "ls -h": {"--all", "Examples"},
 		"lock -h": {"ZK_LOCK_TOKEN", "SIGKILL", "--limit", "Examples"}, "lock /l -n --help": {"ZK_LOCK_TOKEN"}, "elect -h": {"ZK_ELECTION_TERM"},
 		"watch -h": {"--json"}, "revoke -h": {"--force-after"}, "break -h": {"token"}, "retire -h": {"--site"}, "put -h": {"--lines"}, "take -h": {"--count"}, "len -h": {"delayed"},
-		"barrier -h": {"raise"}, "barrier wait -h": {"--wait"}, "completion bash": {"bash completion"},
+		"pause -h": {"resume"}, "purge -h": {"claimed"}, "dead -h": {"redrive"}, "dead list -h": {"--count"}, "barrier -h": {"raise"}, "barrier wait -h": {"--wait"}, "completion bash": {"bash completion"},
 	} {
 		r := runIn(t, "", false, strings.Fields(line)...)
 		for _, word := range words {
@@ -448,7 +460,7 @@ func TestReadOnly(t *testing.T) {
 	}
 	runWith(t, srv, reader+"barrier wait -w 100ms /b").want(t, 75, "", "the time to wait is over")
 	for _, line := range []string{
-		"put /q item", "take -n /q", "barrier lift /b", "barrier raise /other", "break -y /locks/backup", "revoke -y /locks/backup",
+		"put /q item", "take -n /q", "pause /q", "purge -y /q", "barrier lift /b", "barrier raise /other", "break -y /locks/backup", "revoke -y /locks/backup",
 	} {
 		r := runWith(t, srv, reader+line)
 		if r.status != 77 || !strings.Contains(r.stderr, "forbid") {

@@ -10,6 +10,8 @@
 //	zkactors break /locks/backup                   take the lock away
 //	zkactors retire /payments --site ledger        finish the transactions of a site that is gone
 //	zkactors put, take, len /queue                 items of a queue
+//	zkactors pause, resume, drain, purge /queue    the queue for all its workers
+//	zkactors dead list, redrive, purge /queue      its dead letters
 //	zkactors barrier raise, lift, wait /barrier
 //
 // "zkactors -h" and "zkactors lock -h" explain the details. The flag --servers or the variable

@@ -113,7 +113,8 @@ func (p *program) commands() []*cobra.Command {
 		p.lsCommand(), p.watchCommand(), p.consoleCommand(),
 		p.lockCommand(), p.electCommand(),
 		p.revokeCommand(), p.breakCommand(), p.retireCommand(),
-		p.putCommand(), p.takeCommand(), p.lenCommand(),
+		p.putCommand(), p.takeCommand(), p.lenCommand(), p.deadCommand(),
+		p.pauseCommand(), p.resumeCommand(), p.purgeCommand(), p.drainCommand(),
 		p.barrierCommand(),
 	}
 }

@@ -103,6 +103,81 @@ number is 0.
 	})
 }
 
+// onQueue returns a command on a whole queue of the standard layout.
+func (p *program) onQueue(c *cobra.Command, check func() error, do func(ctx context.Context, q *queue.Priority, path string) error) *cobra.Command {
+	c.Long += "\n\n" + statusHelp
+	return p.command(c, func(ctx context.Context, path string, _ []string) error {
+		if err := check(); err != nil {
+			return err
+		}
+		return (&queuer{program: p, layout: "standard"}).use(ctx, path, func(ctx context.Context, pq *queue.Priority, _ *queue.Flat) error {
+			return do(ctx, pq, path)
+		})
+	})
+}
+
+func unchecked() error { return nil }
+
+func (p *program) pauseCommand() *cobra.Command {
+	return p.onQueue(&cobra.Command{
+		Use:   "pause PATH",
+		Short: "Pause a queue for all its workers",
+		Long: `Pause the queue at PATH: nobody claims or takes an item of it until "zkactors resume". Workers stop within a second. They
+finish the items that they have claimed. Items can be put.`,
+		Example: "  zkactors pause /queues/mail",
+	}, unchecked, func(ctx context.Context, q *queue.Priority, _ string) error { return q.Pause(ctx) })
+}
+
+func (p *program) resumeCommand() *cobra.Command {
+	return p.onQueue(&cobra.Command{
+		Use:     "resume PATH",
+		Short:   "End the pause of a queue",
+		Long:    "End the pause of the queue at PATH, if it is paused.",
+		Example: "  zkactors resume /queues/mail",
+	}, unchecked, func(ctx context.Context, q *queue.Priority, _ string) error { return q.Resume(ctx) })
+}
+
+func (p *program) drainCommand() *cobra.Command {
+	var wait time.Duration
+	c := p.onQueue(&cobra.Command{
+		Use:     "drain PATH [flags]",
+		Short:   "Wait until a queue is empty",
+		Long:    "Wait until the queue at PATH has no item, claimed and delayed ones included.",
+		Example: "  zkactors drain -w 1h /queues/mail",
+	}, func() error {
+		if wait < 0 {
+			return usage("--wait %v is negative", wait)
+		}
+		return nil
+	}, func(ctx context.Context, q *queue.Priority, _ string) error {
+		ctx, cancel := waiting(ctx, wait)
+		defer cancel()
+		return q.Drain(ctx)
+	})
+	c.Flags().DurationVarP(&wait, "wait", "w", 0, "wait at most this `duration`; 0 is forever")
+	return c
+}
+
+func (p *program) purgeCommand() *cobra.Command {
+	t := &taker{program: p}
+	c := p.onQueue(&cobra.Command{
+		Use:     "purge PATH [flags]",
+		Short:   "Delete the items of a queue",
+		Long:    "Delete all items of the queue at PATH, delayed ones too, but for those that workers have claimed.",
+		Example: "  zkactors pause /queues/mail && zkactors purge --yes /queues/mail",
+	}, t.askable, func(ctx context.Context, q *queue.Priority, path string) error {
+		if !t.yes {
+			if err := t.ask("Delete all items of " + path + "?"); err != nil {
+				return err
+			}
+		}
+		n, err := q.Purge(ctx)
+		return errors.Join(p.printf("%s deleted\n", count(n, "item")), err)
+	})
+	c.Flags().BoolVarP(&t.yes, "yes", "y", false, "do not ask")
+	return c
+}
+
 // validate checks the flags.
 func (q *queuer) validate() error {
 	_, ok := flatLayouts()[q.layout]

@@ -153,10 +153,13 @@ func (w *sheet) state(t *inspect.Thing) string {
 		if !q.Oldest.IsZero() {
 			state[0] += ", the oldest " + age(q.Oldest, w.now)
 		}
+		if q.Paused {
+			state = append([]string{"paused"}, state...)
+		}
 		for _, more := range []struct {
 			n    int
 			what string
-		}{{q.Delayed, "delayed"}, {q.Waiting, "waiting for items"}, {q.Producers, "waiting for room"}} {
+		}{{q.Dead, "dead"}, {q.Delayed, "delayed"}, {q.Waiting, "waiting for items"}, {q.Producers, "waiting for room"}} {
 			if more.n > 0 {
 				state = append(state, fmt.Sprintf("%d %s", more.n, more.what))
 			}

@@ -16,7 +16,7 @@
 //   - A persistent node that has no data, and has never had children, is a barrier.
 //   - A node with data is a value: of a configuration, or of a name. Curator's barrier looks the
 //     same, because its node has the address of its client as data.
-//   - The dead letters of a queue are a queue at another path.
+//   - The dead letters of a queue are a queue, below its path or elsewhere.
 //
 // # Costs
 //

@@ -204,6 +204,15 @@ func TestQueue(t *testing.T) {
 		if claim := state.Claims[0]; claim.Consumer != "worker" || claim.Session == "" {
 			t.Errorf("%+v", claim)
 		}
+		check.OK(t, q.Pause(t.Context()))
+		check.Have(must[*queue.Queue](t)(queue.New(all[0], "/q/dead", nil)).Put(t.Context(), []byte("letter")))(t)
+		things := look(t, all[1], "/q").Things
+		if len(things) != 2 || things[1].Queue.Items != 1 || things[1].Queue.Paused {
+			t.Fatalf("%+v", things)
+		}
+		if state := things[0].Queue; !state.Paused || state.Dead != 1 || state.Items != 6 || state.Buckets != 2 {
+			t.Errorf("%+v", state)
+		}
 		flat := must[*queue.Flat](t)(queue.NewFlat(all[0], "/flat/q", queue.Kazoo, nil))
 		check.Have(flat.Put(t.Context(), []byte{}))(t)
 		if thing := the(t, look(t, all[1], "/flat")); thing.Layout != "kazoo" || thing.Queue.Items != 1 || time.Since(thing.Queue.Oldest) > time.Second {

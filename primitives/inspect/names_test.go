@@ -119,6 +119,8 @@ func TestOddTrees(t *testing.T) {
 		{"leases of nobody", tree{"/house": "", "/house/leases/2024": "x"}, "/house semaphore standard"},
 		{"a value that is a number", tree{"/config/limit": "10"}, "/config values "},
 		{"a limit", tree{"/limits/a": "10 unit"}, "/limits/a semaphore standard"},
+		{"a queue with dead letters", tree{"/q/items/paused": "", "/q/dead/items/2147483648-0000000000/x": "a"}, "/q queue standard; /q/dead queue standard"},
+		{"a directory that is called dead", tree{"/books/dead/souls": "a"}, "/books/dead values "},
 		{"a queue with a stranger", tree{"/q/queue-0000000001": "a", "/q/readme": "b"}, "/q values "},
 		{"half a transaction", tree{"/tx/t1": `{"guid":"g","sites":["a"],"mode":0}` + "\n", "/tx/t1/g/s-a": ""}, "/tx transactions "},
 		{"JSON that is none", tree{"/tx/t1": `{"guid":"g"}`}, "/tx values "},

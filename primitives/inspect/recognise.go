@@ -470,16 +470,24 @@ const (
 
 // queue adds a queue of this library, and reports whether there is one.
 func (r *recogniser) queue(path string, names []string) bool {
+	const dead, paused = "dead", "paused"
 	ours := []string{"items", "claims", "receipts", "waiters", "producers"}
-	if slices.ContainsFunc(names, func(name string) bool { return !slices.Contains(ours, name) }) {
+	is := func(name string) bool { return slices.Contains(ours, name) }
+	if !slices.ContainsFunc(names, is) || slices.ContainsFunc(names, func(name string) bool { return !is(name) && name != dead }) {
 		return false
 	}
 	lists := make(map[string][]string)
 	for _, name := range names {
-		lists[name] = r.names(znode.Join(path, name))
+		if name != dead {
+			lists[name] = r.names(znode.Join(path, name))
+		}
+	}
+	i := slices.Index(lists["items"], paused)
+	if i >= 0 {
+		lists["items"] = slices.Delete(slices.Clone(lists["items"]), i, i+1)
 	}
 	q := &QueueState{
-		Buckets: len(lists["items"]), Claimed: len(lists["claims"]), Waiting: len(lists["waiters"]), Producers: len(lists["producers"]),
+		Paused: i >= 0, Buckets: len(lists["items"]), Claimed: len(lists["claims"]), Waiting: len(lists["waiters"]), Producers: len(lists["producers"]),
 	}
 	items := znode.Join(path, "items")
 	searched := make(map[int32]bool) // priorities whose oldest item is known
@@ -507,6 +515,15 @@ func (r *recogniser) queue(path string, names []string) bool {
 	}
 	slices.SortStableFunc(q.Claims, func(a, b Claim) int { return a.Since.Compare(b.Since) })
 	r.add(Thing{Path: path, Kind: Queue, Layout: standard, Queue: q})
+	if slices.Contains(names, dead) {
+		graves := znode.Join(path, dead)
+		r.describe(graves)
+		for _, t := range r.things {
+			if t.Path == graves && t.Queue != nil {
+				q.Dead = t.Queue.Items
+			}
+		}
+	}
 	return true
 }
 

@@ -119,6 +119,9 @@ type QueueState struct {
 	Claimed int     `json:"claimed"`
 	Claims  []Claim `json:"claims,omitempty"`
 
+	Paused bool `json:"paused,omitempty"` // nothing is claimed or taken
+	Dead   int  `json:"dead,omitempty"`   // dead letters below its path; they are a queue of their own too
+
 	Waiting   int `json:"waiting,omitempty"`   // consumers that wait for items
 	Producers int `json:"producers,omitempty"` // that wait for room
 }

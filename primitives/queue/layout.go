@@ -15,13 +15,13 @@ import (
 //
 //	<path>                              a container, like every directory below it
 //	<path>/items/<bucket>               some of the items of one priority
-//	<path>/items/<bucket>/<item>        persistent: its data, and its deliveries
+//	<path>/items/<bucket>/<item>        persistent: its record, and its data
+//	<path>/items/paused                 persistent: nothing is claimed or taken
 //	<path>/claims/<id>                  ephemeral: a consumer works on the item
 //	<path>/receipts/<receipt>           ephemeral: says of a client's newest transaction that it was done
 //	<path>/waiters/<waiter>             ephemeral: a consumer, or Take, waits for items
 //	<path>/producers/<waiter>           ephemeral: a producer waits for room
 //	<path>/dead                         the queue of the dead letters, unless that is elsewhere
-//	<path>/paused                       persistent: nothing is claimed or taken
 //
 // A bucket is named <priority>-<number>, ten digits each, with an offset that makes the order of
 // the names the order of the priorities. An item is named _c_<id>-item-<sequence>, like the

@@ -1,7 +1,6 @@
 package queue
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -10,7 +9,6 @@ import (
 	"time"
 
 	"github.com/zkactors/zkactors/internal/client"
-	"github.com/zkactors/zkactors/internal/znode"
 	"github.com/zkactors/zkactors/primitives/internal/procedure"
 	common "github.com/zkactors/zkactors/primitives/internal/recipe"
 	"github.com/zkactors/zkactors/session"
@@ -48,7 +46,7 @@ func DeadLetters(ctx context.Context, s *session.Session, path string, opts *Opt
 		return nil, err
 	}
 	b.any = true
-	l := &Letters{b, &store{session: b.session, path: cmp.Or(o.DeadLetter, znode.Join(path, deadDir)), any: true}}
+	l := &Letters{b, b.dead}
 	if err := client.CheckContext(ctx); err != nil {
 		return nil, l.explain(err)
 	}
@@ -70,13 +68,14 @@ func (l *Letters) Close(ctx context.Context) error { return l.of.Close(ctx) }
 // or go meanwhile may be among them, or not.
 func (l *Letters) All(ctx context.Context) iter.Seq2[Letter, error] {
 	return func(yield func(Letter, error) bool) {
-		err := l.each(ctx, nil, func(letters []Letter) (more bool, err error) {
+		err := l.each(ctx, nil, func(places []place) (more bool, err error) {
+			letters, err := l.read(ctx, places)
 			for _, letter := range letters {
 				if !yield(letter, nil) {
 					return false, nil
 				}
 			}
-			return true, nil
+			return true, err
 		})
 		if err != nil {
 			yield(Letter{}, l.explain(err))
@@ -130,9 +129,9 @@ func (l *Letters) explain(err error) error {
 // readAhead is the number of letters that are read at once.
 const readAhead = 64
 
-// each calls f with all letters, some at a time, or with those that have the IDs, until it returns
-// false.
-func (l *Letters) each(ctx context.Context, ids map[string]bool, f func([]Letter) (more bool, err error)) error {
+// each calls f with the places of all letters, some at a time, or of those that have the IDs, until
+// it returns false.
+func (l *Letters) each(ctx context.Context, ids map[string]bool, f func([]place) (more bool, err error)) error {
 	if err := client.CheckContext(ctx); err != nil {
 		return err
 	}
@@ -166,11 +165,7 @@ func (l *Letters) each(ctx context.Context, ids map[string]bool, f func([]Letter
 			left -= len(places)
 		}
 		for chunk := range slices.Chunk(places, readAhead) {
-			letters, err := l.read(ctx, chunk)
-			if err != nil {
-				return err
-			}
-			if more, err := f(letters); err != nil || !more {
+			if more, err := f(chunk); err != nil || !more {
 				return err
 			}
 		}
@@ -185,7 +180,10 @@ func (l *Letters) each(ctx context.Context, ids map[string]bool, f func([]Letter
 func (st *store) bucketsOf(names []string) (buckets []bucket, err error) {
 	for _, name := range names {
 		b, ok := parseBucket(name)
-		if !ok || b.priority != 0 && !st.any {
+		switch {
+		case name == pausedNode:
+			continue
+		case !ok || b.priority != 0 && !st.any:
 			return nil, foreign(st.dir(itemsDir), name)
 		}
 		buckets = append(buckets, b)
@@ -218,7 +216,7 @@ func (l *Letters) read(ctx context.Context, places []place) (letters []Letter, e
 			return nil, r.Err
 		}
 		c := itemOf(places[i], r.Data, r.Stat)
-		if c.Origin != "" && c.Origin != l.of.path {
+		if c.Origin != "" && c.Origin != l.of.path && l.dead != &l.of.store {
 			continue
 		}
 		letters = append(letters, Letter{
@@ -241,7 +239,11 @@ func (l *Letters) some(ctx context.Context, ids []string, do moving) (n int, err
 		}
 	}
 	most := len(wanted)
-	err = l.each(ctx, wanted, func(letters []Letter) (more bool, err error) {
+	err = l.each(ctx, wanted, func(places []place) (more bool, err error) {
+		letters, err := l.read(ctx, places)
+		if err != nil {
+			return false, err
+		}
 		moved, err := l.move(ctx, letters, do)
 		n += moved
 		return true, err

@@ -23,6 +23,7 @@ type view struct {
 	left   []place             // items that were left out because they are claimed
 	due    time.Duration       // the age of the session at which the next item that is not due may be; 0 if there is none
 	brief  bool                // set if an item that is put now may be due soon, in a bucket that was listed
+	paused bool                // set if the queue is paused; then it has no places
 	seen   map[string]children // of each directory in which items come and go
 	names  []string            // of the buckets
 	empty  []string            // the followed directories of items before the first place
@@ -177,20 +178,15 @@ func (l *looking) listClaims(next func()) {
 }
 
 func (l *looking) sorted(names []string) {
-	timed := false
-	l.buckets, l.view.names, l.view.empty = nil, names, nil
-	for _, name := range names {
-		b, ok := parseBucket(name)
-		if !ok || b.priority != 0 && !l.at.any {
-			l.answer(view{}, foreign(l.at.dir(itemsDir), name))
-			return
-		}
-		timed = timed || b.after
-		if b.after || !l.due {
-			l.buckets = append(l.buckets, b)
-		}
+	buckets, err := l.at.bucketsOf(names)
+	if err != nil {
+		l.answer(view{}, err)
+		return
 	}
-	slices.SortFunc(l.buckets, bucket.compare)
+	l.view.names, l.view.empty = names, nil
+	l.view.paused = slices.Contains(names, pausedNode) && (l.want != all || l.due)
+	l.buckets = slices.DeleteFunc(buckets, func(b bucket) bool { return l.view.paused || l.due && !b.after })
+	timed := slices.ContainsFunc(l.buckets, func(b bucket) bool { return b.after })
 	if !timed || l.want == all && !l.due {
 		l.next()
 		return
@@ -330,7 +326,7 @@ func (l *looking) claimedDue() {
 func (st *store) stands(f *followed, v *view) bool {
 	items := st.dir(itemsDir)
 	names, c, ok := f.get(items)
-	if !ok {
+	if !ok || v.paused != slices.Contains(names, pausedNode) {
 		return false
 	}
 	if c != v.seen[items] {

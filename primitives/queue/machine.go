@@ -916,10 +916,15 @@ func (s *turn) young() {
 	s.do(age{s.list})
 }
 
-// refreshed follows a list of the delayed items that are due. They come first.
+// refreshed follows a list of the delayed items that are due. They come first. If the queue is
+// paused, nothing of the list is claimed, and a look waits for the end of the pause.
 func (s *turn) refreshed(in looked) {
 	s.phase = resting
 	if s.failed(in.err) {
+		return
+	}
+	if in.view.paused {
+		s.stale()
 		return
 	}
 	due := slices.DeleteFunc(s.news(in.view.places), func(p place) bool { return slices.Contains(s.listed, p) || s.holds(p) })

@@ -388,6 +388,28 @@ func TestLostRead(t *testing.T) {
 	}
 }
 
+// TestPausedWhileListed: a consumer that learns of a pause claims nothing of its list, and looks
+// once more to follow the queue.
+func TestPausedWhileListed(t *testing.T) {
+	m, _ := machine{prefetch: 1}.after(heard{session.Connected{Epoch: 1}})
+	m, _ = m.after(looked{requestID: m.newest, view: view{places: []place{{name: "a"}, {name: "b"}}}})
+	m, _ = m.after(aged{m.list})
+	m, _ = m.after(got{requestID: m.newest, items: []claimed{{place: place{name: "a"}}}})
+	if m.phase != refreshing {
+		t.Fatalf("%v", m)
+	}
+	paused := view{paused: true}
+	m, out := m.after(looked{requestID: m.newest, view: paused})
+	if m.phase != looking_ || len(m.listed) > 0 || len(out.Do) != 1 {
+		t.Errorf("%v does %v", m, out.Do)
+	}
+	m, out = m.after(looked{requestID: m.newest, view: paused})
+	follows := slices.ContainsFunc(out.Do, func(e effect) bool { _, is := e.(follow); return is })
+	if !follows || m.phase != resting || len(m.kept) > 0 {
+		t.Errorf("%v does %v", m, out.Do)
+	}
+}
+
 // TestRejectedWhileLooking: a list that is under way when an item goes back may be from before
 // that. It is asked for again.
 func TestRejectedWhileLooking(t *testing.T) {

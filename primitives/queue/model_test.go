@@ -37,8 +37,9 @@ type scene struct {
 	takers    int
 	takes     int // of each taker
 	waits     bool
-	operators int // that redrive a dead letter, if they see one
-	together  int // items that one call takes at most; 0 for 1
+	operators int  // that redrive a dead letter, if they see one
+	pauses    bool // they pause the queue instead, and resume it
+	together  int  // items that one call takes at most; 0 for 1
 	consumers int
 	prefetch  int
 	most      int  // items in the queue
@@ -100,6 +101,8 @@ var scenes = []scene{
 	{name: "an exchange", producers: 1, puts: 3, consumers: 2, prefetch: 2, items: 2, urgent: true, effort: 2, faults: zkmodel.Faults{Cuts: 1, Lates: 1}},
 	{name: "dead letters, redriven", operators: 2, consumers: 1, prefetch: 1, items: 1, attempts: 1, leaves: 1, effort: 2, faults: zkmodel.Faults{Cuts: 1, Lates: 1, Kills: 1}},
 	{name: "dead letters, redriven and taken", operators: 1, takers: 1, takes: 2, waits: true, consumers: 1, prefetch: 1, items: 1, attempts: 1, faults: zkmodel.Faults{Cuts: 1, Expires: 1, Reaps: 1}},
+	{name: "a pause", operators: 1, pauses: true, producers: 1, puts: 1, consumers: 1, prefetch: 1, takers: 1, takes: 2, waits: true, items: 2, effort: 2, faults: zkmodel.Faults{Cuts: 1, Lates: 1, Lags: 1}},
+	{name: "a pause, and consumers", operators: 2, pauses: true, consumers: 2, prefetch: 1, items: 3, leaves: 1, effort: 2, faults: zkmodel.Faults{Cuts: 1, Expires: 1, Reaps: 1}},
 	{name: "calls of Put", callers: 3, producers: 3, puts: 2, all: true, empty: true, leaves: 2, faults: zkmodel.Faults{Cuts: 2, Lates: 1, Expires: 1}},
 	{name: "calls of Put, bounded", callers: 4, producers: 3, puts: 1, all: true, most: 2, items: 1, takers: 1, takes: 3, waits: true, leaves: 1, faults: zkmodel.Faults{Cuts: 1, Expires: 1}},
 	{name: "calls of Take", callers: 3, takers: 3, takes: 2, items: 4, leaves: 2, faults: zkmodel.Faults{Cuts: 2, Lates: 1, Expires: 1}},
@@ -366,7 +369,11 @@ func (w *model) takeOne(p *peer, _ int) {
 }
 
 // redriveOne redrives the first dead letter.
-func (w *model) redriveOne(p *peer, _ int) {
+func (w *model) redriveOne(p *peer, n int) {
+	if w.s.pauses {
+		w.pause(p, n == 0)
+		return
+	}
 	for _, n := range w.Nodes() {
 		_, name := znode.Split(n.Path)
 		if !parseItem(name) || !strings.HasPrefix(n.Path, modelDead+"/") {
@@ -390,6 +397,20 @@ func (w *model) redriveOne(p *peer, _ int) {
 		})
 		return
 	}
+}
+
+// pause pauses the queue, or ends its pause.
+func (w *model) pause(p *peer, begins bool) {
+	op, no := session.DeleteOp(p.base.paused(), session.AnyVersion), session.ErrNoNode
+	if begins {
+		op, no = session.CreateOp(p.base.paused(), nil, session.Persistent), session.ErrNodeExists
+	}
+	p.busy = true
+	p.abandon = p.base.receipts.Begin(0, []session.Op{op}, func(_ []session.OpResult, err error) {
+		if p.busy = false; err != nil && !session.InDoubt(err) && !errors.Is(err, no) {
+			w.fair(err)
+		}
+	})
 }
 
 // fair complains of errors that callers cannot do anything about.
@@ -506,7 +527,7 @@ func (w *model) Actions() (normal, wishes, faulty []zkmodel.Action) {
 		w.callable(p, w.s.takes, wish)
 	}
 	for _, p := range w.operators {
-		w.callable(p, 1, wish)
+		w.callable(p, 2, wish)
 	}
 	for _, p := range w.consumers {
 		if p.machine.Ended() {
@@ -799,7 +820,7 @@ func (w *model) crashed() bool {
 
 // rest holds when nothing happens by itself any more: whatever is waited for is not there.
 func (w *model) rest() {
-	free, live := 0, 0
+	free, live, paused := 0, 0, w.Node(modelQueue+"/"+itemsDir+"/"+pausedNode) != nil
 	there := map[string]bool{} // the names of the free items
 	for _, n := range w.Nodes() {
 		if _, ok := itemAt(n); !ok || !strings.HasPrefix(n.Path, modelQueue+"/") {
@@ -807,7 +828,7 @@ func (w *model) rest() {
 		}
 		live++
 		_, name := znode.Split(n.Path)
-		if w.s.layout != 0 || w.Node(modelQueue+"/"+claimsDir+"/"+place{name: name}.id()) == nil {
+		if !paused && (w.s.layout != 0 || w.Node(modelQueue+"/"+claimsDir+"/"+place{name: name}.id()) == nil) {
 			free++
 			there[name] = true
 		}

@@ -352,8 +352,9 @@ func (p *producer) find(answer func(error, filingInput)) {
 		for _, name := range names {
 			b, ok := parseBucket(name)
 			switch {
-			case !ok:
+			case !ok && name != pausedNode:
 				err = foreign(dir, name)
+			case !ok:
 			case b.priority == found.bucket.priority && !b.after && b.number > found.bucket.number:
 				found.bucket = b
 			}

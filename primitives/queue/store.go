@@ -86,7 +86,7 @@ func present(s client.Session, set *owned.Set, f func(epoch int, err error)) {
 
 // check returns an error if a child of the path belongs to another recipe or layout.
 func (st *store) check(names []string) error {
-	ours := []string{itemsDir, claimsDir, receiptsDir, waitersDir, producersDir, deadDir, pausedNode}
+	ours := []string{itemsDir, claimsDir, receiptsDir, waitersDir, producersDir, deadDir}
 	for _, name := range names {
 		if !slices.Contains(ours, name) {
 			return foreign(st.path, name)
