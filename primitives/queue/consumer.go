@@ -156,6 +156,7 @@ func (c *Consumer) observe(m machine, events []Event) {
 	c.reason.Set(c.explain(m.err))
 	c.tenure.end(fmt.Errorf("%w: %w", ErrNotClaimed, ErrClosed))
 	c.shelf.Stop()
+	c.base.followed.tellChanged(c, nil)
 	c.owned.End()
 }
 
@@ -167,7 +168,7 @@ func (c *Consumer) perform(e effect, tell func(input)) {
 		if e.due {
 			b.lookDue(c.receipts, e.epoch, answer)
 		} else {
-			b.look(c.receipts, e.epoch, e.want, true, answer)
+			c.look(e, tell, answer)
 		}
 	case follow:
 		c.follow(e, tell)
@@ -353,3 +354,18 @@ func (c *Consumer) String() string { return "consumer of queue " + c.base.path }
 
 // Format implements [fmt.Formatter]: every verb prints String, and reads no more than that.
 func (c *Consumer) Format(f fmt.State, _ rune) { client.Print(f, c) }
+
+// look lists the queue. With priorities it follows what may bring a more urgent item: the list is
+// old when that changes.
+func (c *Consumer) look(e look, tell func(input), answer func(view, error)) {
+	b := c.base
+	if !b.any {
+		b.look(c.receipts, e.epoch, e.want, true, answer)
+		return
+	}
+	b.followed.tellChanged(c, func() { tell(aged{e.requestID}) })
+	b.lookFollowing(&b.followed, c.receipts, e.epoch, e.want, true, func(v view, err error) {
+		b.useUp(v)
+		answer(v, err)
+	})
+}

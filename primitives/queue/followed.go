@@ -16,6 +16,13 @@ type followed struct {
 	mu   sync.Mutex
 	dirs map[string]*followedDir
 	used map[string]bool // directories that calls have taken all items from; replaced when they have used up another list
+	tell []listener      // called at the next change
+}
+
+// A listener wants to know that directories have changed.
+type listener struct {
+	owner any
+	tell  func()
 }
 
 // A followedDir is a directory until it changes.
@@ -68,7 +75,9 @@ func (f *followed) follow(requests client.Async, path string, answer func(names 
 		f.mu.Unlock()
 		if first {
 			answer(slices.Clone(r.Names), r.Stat, err)
+			return
 		}
+		f.changed()
 	})
 	f.mu.Lock()
 	d.sub = sub
@@ -76,6 +85,27 @@ func (f *followed) follow(requests client.Async, path string, answer func(names 
 	f.mu.Unlock()
 	if !stays {
 		sub.Cancel()
+	}
+}
+
+// tellChanged has tell called once at the next change of a directory that is followed; never if it
+// is nil. It replaces what the owner has given before.
+func (f *followed) tellChanged(owner any, tell func()) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.tell = slices.DeleteFunc(slices.Clone(f.tell), func(l listener) bool { return l.owner == owner })
+	if tell != nil {
+		f.tell = append(f.tell, listener{owner, tell})
+	}
+}
+
+func (f *followed) changed() {
+	f.mu.Lock()
+	all := f.tell
+	f.tell = nil
+	f.mu.Unlock()
+	for _, l := range all {
+		l.tell()
 	}
 }
 

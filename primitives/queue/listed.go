@@ -54,19 +54,20 @@ func (b *base) pick(n int, own bool) (places []place, shared bool) {
 	places = slices.Clone(l.places[:n])
 	if l.places = l.places[n:]; len(l.places) == 0 && n > 0 {
 		l.rivals = false
-		b.useUp()
+		b.useUp(l.view)
 	}
 	l.tried = append(l.tried, places...)
 	return places, l.shared
 }
 
-// useUp notes which buckets are expected to be empty when they are listed again.
-func (b *base) useUp() {
+// useUp notes that the items of a view are taken. Their buckets are expected to be empty when they
+// are listed again.
+func (b *base) useUp(v view) {
 	if !b.any {
 		return
 	}
 	used := make(map[string]bool)
-	for _, p := range b.listed.view.places {
+	for _, p := range v.places {
 		used[b.bucket(p.bucket)] = true
 	}
 	b.followed.useUp(used)

@@ -614,6 +614,9 @@ func (s *turn) look(room int) {
 	if s.rivals {
 		want = max(want, min(spread*s.prefetch, bucketSize))
 	}
+	if s.urgent {
+		want = max(want, urgentAhead)
+	}
 	want += len(s.asides) + len(s.moves) // these may be listed too
 	s.do(look{s.ask(looking_), want, false})
 }
@@ -714,6 +717,10 @@ func (s *turn) unhold(keep bool) {
 	s.held = slices.DeleteFunc(s.held, func(h held) bool { return h.wanted })
 	s.listed = slices.Concat(places, s.listed)
 }
+
+// urgentAhead is how many items a consumer lists at least where each may have a priority of its
+// own. An item that is put into one of their buckets later may come after those of the others.
+const urgentAhead = 4
 
 // spread says how many times their prefetch rivals list, so that they scatter widely; a
 // bucket at most.

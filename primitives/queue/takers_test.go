@@ -112,7 +112,7 @@ func TestStaleList(t *testing.T) {
 // one that has items of one priority.
 func TestManyPriorities(t *testing.T) {
 	for _, n := range []int{50, 800} {
-		for _, how := range []string{"take"} {
+		for _, how := range []string{"consume", "take"} {
 			t.Run(fmt.Sprintf("%d, %s", n, how), func(t *testing.T) {
 				bubbled(t, near, 1, func(t *testing.T, srv *zktest.Server, s ...*session.Session) {
 					p, err := queue.NewPriority(s[0], at, nil)
