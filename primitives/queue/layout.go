@@ -53,7 +53,10 @@ import (
 //
 // Producers of a bounded queue write to <path>/receipts, at the version at which they have counted
 // the items. So no two of them put items that were counted together. The receipt of the transaction
-// was there before the count: the directory was not deleted, and made again, meanwhile.
+// was there before the count: the directory was not deleted, and made again, meanwhile. The data
+// (tally.go) are the number of items, at most, and whether producers may stand in line. The name of
+// a producer in line is _c_<id>-waiter-<sequence>, or _c_<id>-for-<n>-waiter-<sequence> if it has n
+// items.
 //
 // Each transaction begins with a write of its number to a receipt of its client, which is a marker
 // of package once. So it cannot be done twice, and the receipt says whether it was done.

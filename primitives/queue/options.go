@@ -58,10 +58,13 @@ type Options struct {
 	Backoff Backoff
 
 	// MaxItems limits the number of items, including claimed items. If all producers have the same
-	// bound, there are never more items, whatever the producers do at the same time. Put waits for
-	// room, in line, or fails with [ErrFull] if RefuseWhenFull is set, or if one call has more
-	// items than MaxItems. Dead letters are moved to a queue whether or not it is full. The default
-	// is no bound.
+	// bound, there are never more items, whatever the producers do at the same time. Dead letters
+	// are moved to a queue whether or not it is full. The default is no bound.
+	//
+	// Producers are served in the order of arrival, those of one handle as one. Put waits for room,
+	// in line. As long as a producer stands in line, no other puts: the first gets as many places
+	// as its call has items. With RefuseWhenFull, Put fails with [ErrFull] if there is no room
+	// beside what the line wants. Any Put does if the call has more items than MaxItems.
 	MaxItems       int
 	RefuseWhenFull bool
 }
