@@ -12,8 +12,8 @@
 //
 // An item that is not acknowledged goes back: when it is rejected, when its consumer is closed, and
 // when the session expires. Then [Item.Ack] fails with [ErrNotClaimed], and changes nothing. It
-// comes again: after a rejection with a delay, and after [Options.MaxAttempts] deliveries as a dead
-// letter. Only deliveries to readers count, and those that a crash ends from the second on.
+// comes again: after a rejection with a delay, and after [Options.MaxAttempts] deliveries as one of
+// the [DeadLetters]. Only deliveries to readers count, and those that a crash ends from the second.
 //
 // In short: no item is put or acknowledged twice, and an unacknowledged item comes again.
 //
@@ -26,9 +26,10 @@
 //
 // # Not guaranteed
 //
-// A paused consumer can work on an item that another has claimed: include [Item.Guard] in
-// transactions. Take loses an item if the session expires before the outcome is known, unless the
-// caller uses the returned item. Ephemeral items end with their producer's session, claimed or not.
+// A process that stops for a while can work on an item that another has claimed: include
+// [Item.Guard] in transactions. Take loses an item if the session expires before the outcome is
+// known, unless the caller uses the returned item. Ephemeral items end with their producer's
+// session, claimed or not.
 //
 // # Layout
 //
