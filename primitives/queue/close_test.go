@@ -85,6 +85,21 @@ func TestConsumerClosesInTime(t *testing.T) {
 			go func() { _ = item.Reject(t.Context()) }()
 			synctest.Wait()
 		},
+		"moves an item to a later time": func(t *testing.T, srv *zktest.Server, c *queue.Consumer, s, other *session.Session) {
+			put(t, open(t, other, nil), "1", "2", "3")
+			item := next(t, c)
+			pass(time.Second)
+			late(srv, s)
+			go func() { _ = item.RejectAfter(t.Context(), time.Hour, nil) }()
+			synctest.Wait()
+		},
+		"is paused": func(t *testing.T, _ *zktest.Server, c *queue.Consumer, _, other *session.Session) {
+			q := open(t, other, nil)
+			put(t, q, "1", "2", "3")
+			next(t, c)
+			ok(t, q.Pause(t.Context()))
+			pass(time.Second)
+		},
 		"is in doubt": func(t *testing.T, srv *zktest.Server, c *queue.Consumer, s, other *session.Session) {
 			put(t, open(t, other, nil), "1", "2", "3")
 			item := next(t, c)
@@ -123,6 +138,26 @@ func TestConsumerClosesInTime(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestCloseGivesBackLargeItems: the items do not go back in one transaction.
+func TestCloseGivesBackLargeItems(t *testing.T) {
+	bubble(t, 1, func(t *testing.T, srv *zktest.Server, s ...*session.Session) {
+		q := open(t, s[0], nil)
+		const n = 20
+		for range n {
+			_, err := q.Put(t.Context(), make([]byte, 200_000))
+			ok(t, err)
+		}
+		c := consume(t, q, n)
+		for range n / 2 {
+			next(t, c)
+		}
+		synctest.Wait()
+		closesInTime(t, c.Close)
+		check.Len(t, left(srv, "claims"), 0)
+		check.Equal(t, len(drain(t, q)), n)
+	})
 }
 
 // TestConsumerOfNoServerCloses: the session of a consumer has never had a server.

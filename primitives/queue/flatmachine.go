@@ -125,7 +125,7 @@ type flatCall struct {
 
 	phase flatPhase
 	item  flatItem // that was read last; the transaction is for it
-	left  bool     // set by stop while removing. While set, nothing is asked for any more
+	left  bool     // set by stop while the transaction is under way. While set, nothing is asked for any more
 	ended bool     // set with flatGive
 }
 
@@ -184,7 +184,7 @@ func (c flatCall) Step(in flatInput, out *actors.Effects[flatEffect, procedure.N
 	case stop:
 		s.leave()
 	case lapsed:
-		if s.left {
+		if s.left && !s.puts {
 			s.do(flatForgo{})
 		}
 	}
@@ -193,16 +193,15 @@ func (c flatCall) Step(in flatInput, out *actors.Effects[flatEffect, procedure.N
 
 // leave ends the call as soon as that loses nothing.
 func (s *flatTurn) leave() {
-	if s.phase == flatPutting { // the items may have been put
+	if s.phase != flatPutting && s.phase != flatRemoving {
+		s.fail(procedure.Abandoned(false))
+		return
+	}
+	if s.left = true; s.puts { // the items may have been put
 		s.do(flatForgo{})
-		return
-	}
-	if s.phase == flatRemoving { // the item would be lost, if the transaction is done
-		s.left = true
+	} else { // the item would be lost, if the transaction is done
 		s.do(flatLinger{})
-		return
 	}
-	s.fail(procedure.Abandoned(false))
 }
 
 // ask asks a question, and waits for its answer in phase p.
@@ -277,14 +276,14 @@ func (s *flatTurn) sent(in flatSent) {
 	switch {
 	case in.err == nil:
 		s.give(flatGive{created: in.results, item: s.item})
+	case !refused && session.InDoubt(in.err):
+		s.give(flatGive{item: s.item, err: in.err})
+	case s.left: // and nothing was done
+		s.fail(procedure.Abandoned(false))
 	case s.puts && refused && errors.Is(in.err, session.ErrNoNode):
 		s.ask(flatMaking, flatMake{})
 	case s.puts:
 		s.fail(in.err)
-	case !refused && session.InDoubt(in.err):
-		s.give(flatGive{item: s.item, err: in.err})
-	case s.left: // and the item stays where it was
-		s.fail(procedure.Abandoned(false))
 	case !refused && procedure.Passes(0, in.err), errors.Is(in.err, session.ErrBadVersion):
 		s.ask(flatReading, flatFetch{s.item.name}) // its epoch is over, and it was not sent; or it was written to
 	case !refused:

@@ -1,0 +1,159 @@
+package queue
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"testing"
+
+	"github.com/zkactors/zkactors/actors"
+	"github.com/zkactors/zkactors/primitives/internal/procedure"
+	"github.com/zkactors/zkactors/session"
+)
+
+var (
+	errDoubt    = fmt.Errorf("%w: %w", session.ErrUnknownOutcome, session.ErrDisconnected)
+	flatOf      = flatItem{name: "qn-1", data: []byte("x"), epoch: 1}
+	flatRefused = func(err error) flatSent { return flatSent{err: &refusal{0, err}} }
+)
+
+// flatAnswers returns the answers to the question that a call waits for.
+func flatAnswers(c flatCall) (ins []flatInput) {
+	failures := []error{session.ErrNoNode, session.ErrNoAuth, session.ErrDisconnected, session.ErrExpired, session.ErrClosed, errDoubt}
+	switch c.phase {
+	case flatBeginning:
+		return []flatInput{flatBegun{}, flatBegun{checked: true}}
+	case flatChecking, flatMaking:
+		ins = append(ins, flatDone{})
+		for _, err := range failures {
+			ins = append(ins, flatDone{err})
+		}
+	case flatPicking:
+		ins = append(ins, flatPicked{}, flatPicked{name: "qn-1"})
+		for _, err := range failures {
+			ins = append(ins, flatPicked{err: err})
+		}
+	case flatIdling:
+		ins = append(ins, flatChanged{})
+	case flatReading:
+		ins = append(ins, flatRead{item: flatOf})
+		for _, err := range failures {
+			ins = append(ins, flatRead{flatItem{name: "qn-1"}, err})
+		}
+	case flatPutting, flatRemoving:
+		ins = append(ins, flatSent{results: make([]session.OpResult, 1)}, flatSent{err: procedure.ErrAbandoned}, lapsed{})
+		for _, err := range failures {
+			ins = append(ins, flatSent{err: err}, flatRefused(err))
+		}
+		ins = append(ins, flatRefused(session.ErrBadVersion))
+	}
+	return ins
+}
+
+// TestFlatCalls goes through all states of calls, with every answer in each, and with commands:
+// there is one question at a time, and one answer to the caller. An item or an error is given, and
+// no transaction is sent for a caller that has left.
+func TestFlatCalls(t *testing.T) {
+	for name, start := range map[string]flatCall{"Put": {puts: true}, "Take": {waits: true}, "TryTake": {}, "Peek": {peeks: true}} {
+		t.Run(name, func(t *testing.T) {
+			type state struct {
+				call flatCall
+				left bool
+			}
+			key := func(s state) string { return fmt.Sprintf("%+v", s) }
+			todo, seen := []state{{call: start}}, map[string]bool{}
+			for len(todo) > 0 {
+				at := todo[len(todo)-1]
+				todo = todo[:len(todo)-1]
+				ins := flatAnswers(at.call)
+				if at.call.phase != flatBeginning {
+					ins = append(ins, stop{}, shut{})
+				}
+				for _, in := range ins {
+					var out actors.Effects[flatEffect, procedure.None]
+					next := state{at.call.Step(in, &out), at.left}
+					fail := func(what string) { t.Fatalf("%s: %+v\n%T%+v\n%+v %+v", what, at.call, in, in, next.call, out.Do) }
+					asked, given := 0, 0
+					for _, e := range out.Do {
+						switch e := e.(type) {
+						case flatCheck, flatMake, flatPick, flatIdle, flatFetch:
+							asked++
+						case flatSend:
+							if asked++; at.left || start.peeks {
+								fail("it sends a transaction")
+							}
+						case flatLinger, flatForgo:
+						case flatGive:
+							given++
+							if !start.puts && e.err == nil && e.item.name == "" {
+								fail("neither an item nor an error")
+							}
+							if e.err != nil && e.item.name != "" && !session.InDoubt(e.err) {
+								fail("an item that stays is given")
+							}
+						}
+					}
+					_, stops := in.(stop)
+					_, shuts := in.(shut)
+					_, ends := in.(lapsed)
+					commanded := stops || shuts || ends
+					if next.left = at.left || stops; asked+given > 1 || !commanded && asked+given != 1 || next.call.ended != (given == 1) {
+						fail(fmt.Sprintf("%d questions, %d answers", asked, given))
+					}
+					if !next.call.ended && !seen[key(next)] {
+						seen[key(next)] = true
+						todo = append(todo, next)
+					}
+				}
+			}
+			if len(seen) < 2 {
+				t.Errorf("%d states", len(seen))
+			}
+		})
+	}
+}
+
+// TestFlatRows: answers that are easy to mistake.
+func TestFlatRows(t *testing.T) {
+	reads := []flatInput{flatBegun{}, flatPicked{name: "qn-1"}}
+	removes := append(slices.Clip(reads), flatRead{item: flatOf})
+	for _, row := range []struct {
+		danger string
+		call   flatCall
+		before []flatInput
+		in     flatInput
+		want   flatEffect
+	}{
+		{"its epoch is over: read it anew", flatCall{}, removes, flatSent{err: session.ErrExpired}, flatFetch{"qn-1"}},
+		{"another item has the name", flatCall{}, removes, flatRefused(session.ErrBadVersion), flatFetch{"qn-1"}},
+		{"another client has it", flatCall{}, removes, flatRefused(session.ErrNoNode), flatPick{}},
+		{"it is gone", flatCall{}, reads, flatRead{flatItem{name: "qn-1"}, session.ErrNoNode}, flatPick{}},
+		{"it waits", flatCall{waits: true}, []flatInput{flatBegun{}}, flatPicked{}, flatIdle{}},
+		{"and looks again", flatCall{waits: true}, []flatInput{flatBegun{}, flatPicked{}}, flatChanged{}, flatPick{}},
+		{"the caller leaves, and the item may be its", flatCall{}, removes, stop{}, flatLinger{}},
+		{"until the session is over", flatCall{}, append(slices.Clip(removes), stop{}), lapsed{}, flatForgo{}},
+		{"there is no path", flatCall{puts: true}, []flatInput{flatBegun{checked: true}}, flatRefused(session.ErrNoNode), flatMake{}},
+		{"there is now", flatCall{puts: true}, []flatInput{flatBegun{checked: true}, flatRefused(session.ErrNoNode)}, flatDone{}, flatSend{}},
+		{"the producer leaves", flatCall{puts: true}, []flatInput{flatBegun{checked: true}}, stop{}, flatForgo{}},
+		{"the path is another's", flatCall{puts: true}, []flatInput{flatBegun{}}, flatDone{ErrLayout}, flatGive{err: ErrLayout}},
+	} {
+		var out actors.Effects[flatEffect, procedure.None]
+		c := row.call
+		for _, in := range append(slices.Clip(row.before), row.in) {
+			out.Do = nil
+			c = c.Step(in, &out)
+		}
+		if got, want := fmt.Sprintf("%T%+v", out.Do[0], out.Do[0]), fmt.Sprintf("%T%+v", row.want, row.want); got != want {
+			t.Errorf("%s: %s, want %s", row.danger, got, want)
+		}
+	}
+	var out actors.Effects[flatEffect, procedure.None]
+	c := flatCall{}
+	for _, in := range append(slices.Clip(removes), stop{}, flatSent{err: session.ErrDisconnected}) {
+		out.Do = nil
+		c = c.Step(in, &out)
+	}
+	if gave, ok := out.Do[0].(flatGive); !ok || !errors.Is(gave.err, procedure.ErrAbandoned) || session.InDoubt(gave.err) {
+		t.Errorf("the item stays: %+v", out.Do)
+	}
+}
