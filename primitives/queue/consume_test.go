@@ -506,6 +506,53 @@ func TestBackoffOfRun(t *testing.T) {
 	})
 }
 
+// TestRunEndsWhileItWorks: when its context has ended, Run claims nothing more, and gives back what
+// no worker has received, though a worker still works. That worker's item can be acknowledged.
+func TestRunEndsWhileItWorks(t *testing.T) {
+	bubble(t, 2, func(t *testing.T, srv *zktest.Server, s ...*session.Session) {
+		mine, err := queue.NewPriority(s[0], at, nil)
+		ok(t, err)
+		others, err := queue.NewPriority(s[1], at, nil)
+		ok(t, err)
+		put := func(data string, priority int32) {
+			_, err := mine.Put(t.Context(), []byte(data), priority)
+			ok(t, err)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		begun, works, ended := make(chan struct{}, 2), make(chan struct{}), make(chan struct{})
+		go func() {
+			defer close(ended)
+			_ = mine.Run(ctx, 2, func(context.Context, queue.Item) error {
+				begun <- struct{}{}
+				<-works
+				return nil
+			})
+		}()
+		put("slow", 5)
+		<-begun
+		cancel()
+		synctest.Wait()
+		put("later", 5)
+		pass(time.Second)
+		put("urgent", 1)
+		c, err := others.Consume(&queue.ConsumeOptions{Prefetch: 2})
+		ok(t, err)
+		defer c.Close()
+		for _, want := range []string{"urgent", "later"} {
+			item := next(t, c)
+			check.True(t, string(item.Data) == want && item.Attempt == 1, "%+v", item)
+			ok(t, item.Ack(t.Context()))
+		}
+		close(works)
+		<-ended
+		pass(time.Second)
+		n, err := others.Len(t.Context())
+		ok(t, err)
+		check.Equal(t, n, 0)
+		check.Equal(t, len(left(srv, "claims")), 0)
+	})
+}
+
 // TestRunEndsWithItsClaim: when the session is lost, the function that works on an item is told,
 // before another has it. Its context does not end with a claim of another session.
 func TestRunEndsWithItsClaim(t *testing.T) {

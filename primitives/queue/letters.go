@@ -92,8 +92,7 @@ func (l *Letters) All(ctx context.Context) iter.Seq2[Letter, error] {
 // the letters may have been put, or be put a little later. With any other error the remaining
 // letters are dead. It is safe to call Redrive again.
 func (l *Letters) Redrive(ctx context.Context, ids ...string) error {
-	_, err := l.some(ctx, ids, l.redrive)
-	return l.explain(err)
+	return l.explain(l.these(ctx, ids, l.redrive))
 }
 
 // RedriveAll is [Letters.Redrive] of all letters, but for those that are claimed or come meanwhile.
@@ -105,8 +104,7 @@ func (l *Letters) RedriveAll(ctx context.Context) (n int, err error) {
 
 // Purge deletes the letters with the IDs. Its errors are those of [Letters.Redrive].
 func (l *Letters) Purge(ctx context.Context, ids ...string) error {
-	_, err := l.some(ctx, ids, l.purge)
-	return l.explain(err)
+	return l.explain(l.these(ctx, ids, l.purge))
 }
 
 // PurgeAll deletes all letters, but for those that are claimed or come meanwhile. It returns how
@@ -226,6 +224,15 @@ func (l *Letters) read(ctx context.Context, places []place) (letters []Letter, e
 		})
 	}
 	return letters, err
+}
+
+// these does it with the letters that have the IDs: with none if there are no IDs.
+func (l *Letters) these(ctx context.Context, ids []string, do moving) error {
+	if ids == nil {
+		ids = []string{}
+	}
+	_, err := l.some(ctx, ids, do)
+	return err
 }
 
 // some does with all letters, or with those that have the IDs, what do does with the first of some

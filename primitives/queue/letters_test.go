@@ -154,6 +154,19 @@ func TestPurge(t *testing.T) {
 	})
 }
 
+// TestNoLetters: without an ID nothing is redriven or purged.
+func TestNoLetters(t *testing.T) {
+	bubble(t, 1, func(t *testing.T, _ *zktest.Server, s ...*session.Session) {
+		dead := letters(t, s[0], nil)
+		names := numbers(3)
+		buryAll(t, s[0], names...)
+		ok(t, dead.Purge(t.Context()))
+		ok(t, dead.Redrive(t.Context()))
+		ok(t, dead.Purge(t.Context(), []string{}...))
+		equal(t, "dead", dataOf(list(t, dead)), names)
+	})
+}
+
 // TestRedriveOnce: a letter goes back once, whichever reply is lost, and whoever else moves it.
 func TestRedriveOnce(t *testing.T) {
 	for lost := range 4 {

@@ -83,6 +83,7 @@ type input interface{ input() }
 
 type (
 	leave  struct{}                // commanded, or the actor was stopped
+	enough struct{}                // commanded: readers receive nothing more, and settle what they have
 	attend struct{ readers int }   // readers ask for items: so many, or 0 if that is not known
 	heard  struct{ session.Event } // an event of the session
 	looked struct {                // answers look
@@ -118,6 +119,7 @@ type (
 )
 
 func (leave) input()    {}
+func (enough) input()   {}
 func (attend) input()   {}
 func (heard) input()    {}
 func (looked) input()   {}
@@ -295,7 +297,8 @@ type machine struct {
 	ticking  bool // set with tick, cleared by its answer
 
 	// The end.
-	leaving bool  // set by leave, or by an error that does not pass; while set, nothing new is claimed
+	done    bool  // set by enough, and with leaving; while set, nothing new is claimed
+	leaving bool  // set by leave, or by an error that does not pass; while set, nothing stays claimed
 	err     error // set with leaving, or by the end of the sessions; nil after a command
 	parting bool  // set with part, after which nothing is under way
 	ended   bool  // set with Closed; then every input is ignored
@@ -334,6 +337,8 @@ func (m machine) Step(in input, out *effects) machine {
 	switch in := in.(type) {
 	case leave:
 		s.leave(nil)
+	case enough:
+		s.stop()
 	case attend:
 		s.attended, s.readers = true, max(s.readers, in.readers)
 	case heard:
@@ -419,7 +424,7 @@ func (s *turn) hear(ev session.Event) {
 			s.finish(u, fmt.Errorf("%w: %w", session.ErrUnknownOutcome, session.ErrClosed))
 		}
 		s.under, s.moves = nil, nil
-		s.leaving = true
+		s.done, s.leaving = true, true
 		if s.err == nil {
 			s.err = session.ErrClosed
 		}
@@ -455,6 +460,12 @@ func (s *turn) leave(err error) {
 		return
 	}
 	s.leaving, s.err = true, err
+	s.stop()
+}
+
+// stop claims nothing more, and gives back the items that no reader has received.
+func (s *turn) stop() {
+	s.done = true
 	s.follow = requestID{}
 	s.do(withdraw{})
 	if s.phase != claiming {
@@ -472,11 +483,12 @@ func (s *turn) quit() {
 	}
 }
 
-// giveBack settles every item that is held and is not leaving already. A delivery to a reader
-// counts as an attempt; an item that was only offered goes back as if it had not been claimed.
+// giveBack settles every item that is held and is not leaving already, but for those that readers
+// are to settle. A delivery to a reader counts as an attempt; an item that was only offered goes
+// back as if it had not been claimed.
 func (s *turn) giveBack() {
 	for i := range s.held {
-		if h := &s.held[i]; !h.leaving && !h.wanted {
+		if h := &s.held[i]; !h.leaving && !h.wanted && (s.leaving || !h.taken) {
 			how := takeBack
 			if h.taken {
 				how = reject
@@ -510,7 +522,7 @@ func (s *turn) proceed() {
 	if len(s.under) == 0 && len(s.queue) > 0 && s.newest.epoch != 0 {
 		s.conclude()
 	}
-	if !s.leaving {
+	if !s.done {
 		s.fetch()
 	}
 	// There are enough items, or none to wait for: the place in line is for another consumer.
@@ -560,7 +572,7 @@ func (s *turn) conclude() {
 		}
 	}
 	apart := slices.ContainsFunc(s.under, func(q settling) bool { return q.how == reject || len(q.ops) > 0 }) // a rejected item may be the next
-	if s.phase == resting && !s.leaving && !s.old && !apart && s.wants(room) {
+	if s.phase == resting && !s.done && !s.old && !apart && s.wants(room) {
 		if e.claims = s.ready(room, bytes); len(e.claims) > 0 {
 			s.ask(claiming)
 			s.joint = true
@@ -999,7 +1011,7 @@ func (s *turn) claimed(err error) {
 			fresh = append(fresh, h.claimed)
 		}
 	}
-	if s.leaving { // now that they exist, the claims can be given back
+	if s.done { // now that they exist, the claims can be given back
 		s.giveBack()
 		return
 	}
@@ -1081,8 +1093,11 @@ func (s *turn) settled(err error) {
 		} else {
 			stays = !s.leaving // a reader may settle it once more
 		}
-	case client.Over(err) && !session.InDoubt(err): // not done, and the claims are gone
+	case session.InDoubt(err):
+	case client.Over(err): // not done, and the claims are gone
 		err = fmt.Errorf("%w: %w", ErrNotClaimed, err)
+	case err != nil: // it could not be sent
+		stays = !s.leaving || len(under[0].ops) > 0
 	}
 	for _, u := range under {
 		if s.release(u.claimed, stays) {

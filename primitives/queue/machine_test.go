@@ -236,6 +236,18 @@ func TestChance(t *testing.T) {
 		for range 150 {
 			p.move()
 		}
+		if seed%3 == 0 {
+			for len(p.late) > 0 { // the shelf is closed before
+				p.hear()
+			}
+			p.input(enough{})
+			for range 50 {
+				p.move()
+			}
+			if len(p.offered) > 0 {
+				p.fail("offered to nobody: %v", p.offered)
+			}
+		}
 		if seed%7 == 0 {
 			p.input(heard{session.Closed{}})
 		} else {

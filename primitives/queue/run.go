@@ -37,7 +37,10 @@ func (b *base) Run(ctx context.Context, workers int, f func(ctx context.Context,
 	}
 	_ = c.actor.Tell(attend{workers})
 	defer c.Close()
-	stop := context.AfterFunc(ctx, c.shelf.Stop)
+	stop := context.AfterFunc(ctx, func() {
+		c.shelf.Close() // what is not received by now was not delivered, and goes to other consumers
+		_ = c.actor.Tell(enough{})
+	})
 	defer stop()
 	var running sync.WaitGroup
 	for range workers {

@@ -51,7 +51,10 @@ func TestAckWith(t *testing.T) {
 			c := consume(t, q, 1)
 			defer c.Close()
 			a := next(t, c)
-			for _, op := range []session.Op{create("/there"), session.DeleteOp("/nowhere", 0), session.CheckOp("/there", 7)} {
+			for _, op := range []session.Op{
+				create("/there"), session.DeleteOp("/nowhere", 0), session.CheckOp("/there", 7),
+				create("no path"), session.CreateOp("/large", make([]byte, 2<<20), session.Persistent), // these cannot be sent
+			} {
 				err := a.AckWith(t.Context(), create("/new"), op)
 				check.True(t, err != nil && !errors.Is(err, queue.ErrNotClaimed) && !session.InDoubt(err), "%v", err)
 			}
