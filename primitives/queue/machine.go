@@ -259,9 +259,10 @@ type machine struct {
 	prefetch int  // how many items are held at most
 	limit    int  // of attempts; 0 if there is none
 	urgent   bool // set if there are priorities: later items may come before those that are held
-	most     int  // bytes of the items of one transaction; 0 if there is no limit
 	beside   int  // bytes that an item takes beside its data
 	observed bool // set if deliveries and their ends are reported
+
+	most int // bytes of the items of one transaction; 0 if there is no limit; halved if it is too large for the server
 
 	// The request for more items, and the place in line.
 	phase   phase
@@ -994,6 +995,10 @@ func (s *turn) got(in got) {
 // consumer leaves meanwhile, they go back without having been offered.
 func (s *turn) claimed(err error) {
 	s.phase = resting
+	if isTooLarge(err) {
+		s.tooLarge(err)
+		return
+	}
 	if err != nil {
 		s.unhold(false)
 		s.stale()
@@ -1017,6 +1022,38 @@ func (s *turn) claimed(err error) {
 	}
 	s.took, s.ahead = true, min(2*max(1, s.ahead), prefetched)
 	s.do(offer{fresh})
+}
+
+// isTooLarge reports whether a transaction was not done because it is too large for the server.
+func isTooLarge(err error) bool {
+	return errors.Is(err, session.ErrTooLarge) && !session.InDoubt(err)
+}
+
+// tooLarge follows a claim that is too large. Fewer items are claimed from now on. A lone item is
+// set aside.
+func (s *turn) tooLarge(err error) {
+	var items []claimed
+	for _, h := range s.held {
+		if h.wanted {
+			items = append(items, h.claimed)
+		}
+	}
+	s.unhold(true)
+	if len(items) > 1 {
+		s.shrink(items)
+		return
+	}
+	s.listed = slices.DeleteFunc(slices.Clone(s.listed), func(p place) bool { return p == items[0].place })
+	s.setAside(items[0].place, err)
+}
+
+// shrink limits transactions to half the bytes of these items.
+func (s *turn) shrink(items []claimed) {
+	bytes := 0
+	for _, c := range items {
+		bytes += s.beside + len(c.data)
+	}
+	s.most = max(1, bytes/2)
 }
 
 // prefetched is the greatest number of items that are read while there is no room.
@@ -1068,6 +1105,24 @@ func (s *turn) settled(err error) {
 	if refused {
 		at = no.index / 2 // each item has two operations: on its claim, and on itself
 	}
+	if isTooLarge(err) && (joint || len(under) > 1) {
+		var items []claimed
+		for _, u := range under {
+			items = append(items, u.claimed)
+		}
+		for _, h := range s.held {
+			if h.wanted {
+				items = append(items, h.claimed)
+			}
+		}
+		s.shrink(items)
+		s.queue = slices.Concat(under, s.queue)
+		if joint {
+			s.phase = resting
+			s.unhold(true)
+		}
+		return
+	}
 	switch {
 	case refused && joint && at >= len(under): // the claims were refused
 		s.queue = slices.Concat(under, s.queue)
@@ -1080,8 +1135,8 @@ func (s *turn) settled(err error) {
 		s.claimed(err)
 	}
 	switch {
-	case refused && at > 0 && len(under) == 1: // an operation of the caller
-		stays = true
+	case refused && at > 0 && len(under) == 1, isTooLarge(err): // because of the caller's operations
+		stays = !s.leaving || len(under[0].ops) > 0
 	case refused:
 		if no.index%2 == 1 && errors.Is(err, session.ErrNoNode) && under[at].how != note { // the item was deleted, and its claim is left
 			s.do(sweep{s.newest.epoch, under[at].place})

@@ -107,7 +107,7 @@ func (p *partner) input(in input) {
 
 // error is how a request may fail.
 func (p *partner) error(index int) error {
-	switch p.rand.IntN(6) {
+	switch p.rand.IntN(8) {
 	case 0:
 		return &refusal{index, session.ErrNoNode}
 	case 1:
@@ -116,6 +116,8 @@ func (p *partner) error(index int) error {
 		return fmt.Errorf("%w: %w", session.ErrUnknownOutcome, session.ErrExpired)
 	case 3:
 		return session.ErrExpired
+	case 4:
+		return session.ErrTooLarge
 	}
 	return nil
 }

@@ -52,6 +52,7 @@ type scene struct {
 	undead    bool // there is no queue for dead letters
 	foreign   bool // it is another recipe's
 	delays    int  // 1 if readers reject with a delay too
+	with      int  // 1 if readers acknowledge with an operation of their own too
 	layout    Layout
 	small     bool // a bucket is full with two items
 	urgent    bool // each item is more urgent than the one before
@@ -98,6 +99,7 @@ var scenes = []scene{
 	{name: "retries", consumers: 2, prefetch: 1, items: 2, delays: 1, effort: 2, faults: zkmodel.Faults{Cuts: 1, Lates: 1, Kills: 1}},
 	{name: "retries, and dead letters", consumers: 1, prefetch: 2, items: 2, attempts: 2, delays: 1, effort: 2, faults: zkmodel.Faults{Expires: 1, Cuts: 1, Reaps: 1}},
 	{name: "crashes", consumers: 3, prefetch: 2, items: 3, attempts: 2, effort: 2, faults: zkmodel.Faults{Crashes: 2, Kills: 1}},
+	{name: "acknowledged with operations", consumers: 2, prefetch: 2, items: 2, with: 1, effort: 2, faults: zkmodel.Faults{Cuts: 2, Lates: 1, Kills: 1}},
 	{name: "an exchange", producers: 1, puts: 3, consumers: 2, prefetch: 2, items: 2, urgent: true, effort: 2, faults: zkmodel.Faults{Cuts: 1, Lates: 1}},
 	{name: "dead letters, redriven", operators: 2, consumers: 1, prefetch: 1, items: 1, attempts: 1, leaves: 1, effort: 2, faults: zkmodel.Faults{Cuts: 1, Lates: 1, Kills: 1}},
 	{name: "dead letters, redriven and taken", operators: 1, takers: 1, takes: 2, waits: true, consumers: 1, prefetch: 1, items: 1, attempts: 1, faults: zkmodel.Faults{Cuts: 1, Expires: 1, Reaps: 1}},
@@ -470,6 +472,9 @@ func (w *model) perform(p *peer, e effect, tell func(input)) {
 		p.asked = slices.Delete(p.asked, i, i+1)
 		if !a.before {
 			w.settled(string(a.what.data), a.what.how, e.err)
+			if x := string(a.what.data); len(a.what.ops) > 0 && e.err == nil && w.Node(doneNode(x)) == nil {
+				w.wrong = x + " is acknowledged without the operations of its reader"
+			}
 		}
 	case conclude:
 		if !w.s.mutant.blind {
@@ -537,7 +542,7 @@ func (w *model) Actions() (normal, wishes, faulty []zkmodel.Action) {
 			wish("receive", p, 1)
 		}
 		if len(p.received) > 0 {
-			wish("settle", p, 2+w.s.delays)
+			wish("settle", p, 2+w.s.delays+w.s.with)
 		}
 		if len(p.aging) > 0 {
 			wish("age", p, 1)
@@ -590,9 +595,14 @@ func (w *model) Apply(a zkmodel.Action) {
 			reply = r
 			return changed{}
 		})
-		what := settling{claimed: item, how: settlement(min(a.Variant, 1)), reply: reply}
-		if a.Variant == 2 {
-			what.delay = time.Millisecond
+		what := settling{claimed: item, reply: reply}
+		switch {
+		case a.Variant == 1:
+			what.how = reject
+		case a.Variant == 2 && w.s.delays > 0:
+			what.how, what.delay = reject, time.Millisecond
+		case a.Variant >= 2:
+			what.ops = []session.Op{session.CreateOp(doneNode(string(item.data)), nil, session.Persistent)}
 		}
 		p.asked = append(p.asked, asked{reply, what, false})
 		p.machine.Tell(settle{what})
@@ -701,6 +711,9 @@ func (w *model) note() {
 	}
 }
 
+// doneNode returns the path of the node that a reader creates with the acknowledgement.
+func doneNode(x string) string { return "/done-" + x }
+
 // puts returns how often an item was put that had the nodes. One that was moved keeps its ID.
 func puts(nodes []string) int {
 	ids := map[string]bool{}
@@ -770,6 +783,9 @@ func (w *model) Check() {
 			}
 		}
 		again := w.redriven[x] // at most
+		if w.Node(doneNode(x)) != nil && here[x] > 0 {
+			zkmodel.Violate("item %s is done, and is there", x)
+		}
 		out := w.taken[x] + w.acked[x]
 		switch with, all := w.nodes[x+"+"]; {
 		case all && (ever == 0) != (len(with) == 0):

@@ -65,6 +65,17 @@ func doubled(ops []session.Op) []session.Op {
 	return ops
 }
 
+// ownOps leaves out the operations of a reader.
+func ownOps(ops []session.Op) []session.Op {
+	ops = slices.Clone(ops)
+	for i, o := range ops {
+		if strings.HasPrefix(o.Path(), doneNode("")) {
+			ops[i] = session.CheckOp("/", session.AnyVersion)
+		}
+	}
+	return ops
+}
+
 // TestMutants: each part of the protocols is needed. Without it the model finds a violation soon.
 func TestMutants(t *testing.T) {
 	cut := zkmodel.Faults{Cuts: 1}
@@ -104,6 +115,10 @@ func TestMutants(t *testing.T) {
 		{
 			name: "a rejected item is not deleted from where it was", consumers: 1, prefetch: 1, items: 1, delays: 1,
 			mutant: mutant{bend: doubled},
+		},
+		{
+			name: "an acknowledgement leaves out the operations of its reader", consumers: 1, prefetch: 1, items: 1, with: 1,
+			mutant: mutant{bend: ownOps},
 		},
 		{
 			name: "producers do not write to the directory of the receipts", producers: 2, puts: 1, most: 1,

@@ -204,3 +204,30 @@ func TestRealConsumers(t *testing.T) {
 	t.Logf("%d items are put in %v, %.0f a second, and done in %v, %.0f a second; each consumer has done from %d to %d",
 		n, put.Round(time.Millisecond), float64(n)/put.Seconds(), took.Round(time.Millisecond), float64(n)/took.Seconds(), slices.Min(share), slices.Max(share))
 }
+
+// TestRealPoison: on a real server, items that always fail do not keep good ones from being done.
+func TestRealPoison(t *testing.T) {
+	ens := zktest.StartEnsemble(t, 1, zktest.NoSync())
+	s, err := session.Open(t.Context(), ens.Addrs(), nil)
+	ok(t, err)
+	defer s.Close()
+	q := open(t, s, nil)
+	for range 16 {
+		put(t, q, "poison")
+	}
+	put(t, q, numbers(100)...)
+	ctx, stop := context.WithTimeout(t.Context(), time.Minute)
+	defer stop()
+	var good, bad atomic.Int64
+	_ = q.Run(ctx, 8, func(_ context.Context, item queue.Item) error {
+		if string(item.Data) == "poison" {
+			bad.Add(1)
+			return errors.New("no")
+		}
+		if good.Add(1) == 100 {
+			stop()
+		}
+		return nil
+	})
+	check.True(t, good.Load() == 100 && bad.Load() <= 16*8, "%d of 100 good items are done, after %d deliveries of bad ones", good.Load(), bad.Load())
+}

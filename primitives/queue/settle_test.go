@@ -58,6 +58,8 @@ func TestAckWith(t *testing.T) {
 				err := a.AckWith(t.Context(), create("/new"), op)
 				check.True(t, err != nil && !errors.Is(err, queue.ErrNotClaimed) && !session.InDoubt(err), "%v", err)
 			}
+			large := session.CreateOp("/new", make([]byte, 1<<20), session.Persistent)
+			check.Is(t, a.AckWith(t.Context(), large), session.ErrTooLarge)
 			stat, err := s[0].Exists(t.Context(), "/new")
 			ok(t, err)
 			check.True(t, stat == nil && a.Context().Err() == nil, "%v", stat)

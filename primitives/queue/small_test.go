@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/zkactors/zkactors/internal/check"
+	"github.com/zkactors/zkactors/primitives/queue"
 	"github.com/zkactors/zkactors/session"
 	"github.com/zkactors/zkactors/session/zktest"
 )
@@ -29,6 +30,37 @@ func TestSmallServerPut(t *testing.T) {
 		put(t, q, "small")
 		equal(t, "taken", drain(t, q), []string{"small"})
 		ok(t, q.Close(ctx))
+	})
+}
+
+// TestSmallServerConsume: a server takes smaller requests than the session believes. Items that it
+// has taken are consumed, a few in a transaction.
+func TestSmallServerConsume(t *testing.T) {
+	smallServer(t, func(t *testing.T, _ *zktest.Server, s ...*session.Session) {
+		q := open(t, s[0], nil)
+		const n = 64
+		for range n {
+			_, err := q.Put(t.Context(), make([]byte, 10_000))
+			ok(t, err)
+		}
+		c := consume(t, q, n)
+		suspended := 0
+		go func() {
+			for ev := range c.Events() {
+				if _, is := ev.(queue.Suspended); is {
+					suspended++
+				}
+			}
+		}()
+		for range n - 8 {
+			ok(t, next(t, c).Ack(t.Context()))
+		}
+		for range 4 {
+			ok(t, next(t, c).RejectAfter(t.Context(), 0, nil))
+		}
+		c.Close()
+		check.Equal(t, len(drain(t, q)), 8)
+		check.True(t, suspended <= 16, "suspended %d times", suspended)
 	})
 }
 
