@@ -14,7 +14,6 @@ import (
 	"time"
 
 	"github.com/zkactors/zkactors/internal/check"
-	"github.com/zkactors/zkactors/internal/hasten"
 	"github.com/zkactors/zkactors/primitives/queue"
 	"github.com/zkactors/zkactors/session"
 	"github.com/zkactors/zkactors/session/zktest"
@@ -127,7 +126,7 @@ func TestBoundOfAnotherTime(t *testing.T) {
 func TestBoundByChance(t *testing.T) {
 	looks := 0
 	var rejected, redriven atomic.Int64
-	for seed := range hasten.Sized[uint64](8, 1) {
+	for seed := range seeds(8, 1) {
 		bubbled(t, zktest.Config{Latency: time.Millisecond}, 3, func(t *testing.T, srv *zktest.Server, s ...*session.Session) {
 			const most = 3
 			r := rand.New(rand.NewPCG(seed, 7))

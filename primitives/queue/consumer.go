@@ -322,8 +322,30 @@ func (c *Consumer) move(e move, tell func(input)) {
 		r = r.buried(b.path, e.since)
 	}
 	p.items = []newItem{{e.place.id(), r.with(e.data)}}
-	begin := func() { p.begin(func(_ []session.OpResult, err error) { tell(moved{e.settling, err}) }) }
-	if e.how != discard {
+	counted := e.how == retreat && b.opts.MaxItems > 0
+	if counted { // a producer that counts the items meanwhile may have missed it in both places
+		p.first = append(p.first, session.SetOp(c.receipts.Dir, tally{lined: true}.data(), session.AnyVersion))
+	}
+	begin := func() {
+		p.begin(func(_ []session.OpResult, err error) {
+			if no, is := errors.AsType[*refusal](err); is && counted && no.index == len(p.first)-1 {
+				c.move(e, tell) // the directory is gone
+				return
+			}
+			tell(moved{e.settling, err})
+		})
+	}
+	switch {
+	case counted:
+		c.receipts.Mark(e.epoch, func(err error) { // which keeps the directory
+			if err != nil {
+				tell(moved{e.settling, err})
+				return
+			}
+			begin()
+		})
+		return
+	case e.how != discard:
 		begin()
 		return
 	}

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/zkactors/zkactors/internal/check"
-	"github.com/zkactors/zkactors/internal/hasten"
 	"github.com/zkactors/zkactors/primitives/queue"
 	"github.com/zkactors/zkactors/session"
 	"github.com/zkactors/zkactors/session/zktest"
@@ -21,7 +20,7 @@ import (
 func TestLivenessByChance(t *testing.T) {
 	for _, most := range []int{0, 2} {
 		t.Run(fmt.Sprintf("MaxItems=%d", most), func(t *testing.T) {
-			for seed := range hasten.Sized[uint64](12, 2) {
+			for seed := range seeds(12, 2) {
 				bubbled(t, zktest.Config{Latency: time.Millisecond}, 8, func(t *testing.T, srv *zktest.Server, s ...*session.Session) {
 					opts := soakOptions
 					opts.MaxItems = most

@@ -57,7 +57,7 @@ type Options struct {
 	// [Item.Reject].
 	Backoff Backoff
 
-	// MaxItems limits the number of items, including claimed items. If all producers have the same
+	// MaxItems limits the number of items, including claimed items. If all handles have the same
 	// bound, there are never more items, whatever the producers do at the same time. Dead letters
 	// are moved to a queue whether or not it is full. The default is no bound.
 	//

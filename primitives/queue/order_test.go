@@ -132,7 +132,7 @@ func TestAlwaysTheMostUrgent(t *testing.T) {
 // one handle has put with one priority is delivered for the first time in that order. When no more
 // is put, a taker takes by priority.
 func TestOrderByChance(t *testing.T) {
-	for seed := range hasten.Sized[uint64](30, 3) {
+	for seed := range seeds(30, 3) {
 		bubbled(t, zktest.Config{Latency: time.Millisecond}, 3, func(t *testing.T, srv *zktest.Server, s ...*session.Session) {
 			const each = 80 // at least
 			random := rand.New(rand.NewPCG(seed, 6))

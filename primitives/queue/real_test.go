@@ -20,7 +20,15 @@ import (
 	"github.com/zkactors/zkactors/session/zktest"
 )
 
-var campaign = flag.Bool("queue.campaign", false, "queues of the size that was promised: a backlog of 100,000, a soak of 50,000, 200,000 items for ten consumers, two minutes of killed processes")
+var campaign = flag.Bool("queue.campaign", false, "queues of the size that was promised: a backlog of 100,000, a soak of 50,000, 200,000 items for ten consumers, two minutes of killed processes, and ten times the seeds")
+
+// seeds returns how many worlds of chance to try.
+func seeds(full, short uint64) uint64 {
+	if *campaign {
+		return 10 * full
+	}
+	return hasten.Sized(full, short)
+}
 
 // TestRealSoak works on three servers, whose replies are lost and connections cut, and one of which
 // is restarted.
