@@ -737,7 +737,7 @@ const urgentAhead = 4
 
 // spread says how many times their prefetch rivals list, so that they scatter widely; a
 // bucket at most.
-const spread = 16
+const spread = 32
 
 // lost notes that another consumer had an item first. The rest of the list may be old
 // too, and the queue is listed again.
