@@ -370,6 +370,9 @@ func (s *turn) unanswered(err error) {
 		s.fail(err)
 	case s.doubt != nil:
 		s.look()
+	case errors.Is(err, session.ErrExpired): // the marker went with its session
+		s.marker = Marker{}
+		s.make()
 	default:
 		s.send()
 	}

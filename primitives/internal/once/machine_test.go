@@ -127,7 +127,7 @@ func TestRows(t *testing.T) {
 		{"busy: it may have been done", Write{}, begun, Sent{Err: session.ErrBusy}, "look /m"},
 		{"never sent", Write{}, begun, Sent{Err: session.ErrDisconnected}, "send #7 /m=3"},
 		{"never sent in its session", Write{Epoch: 1}, begun, Sent{Err: session.ErrExpired}, "discard /m=3; answer 0 session expired"},
-		{"the next session has it", Write{}, begun, Sent{Err: session.ErrExpired}, "send #7 /m=3"},
+		{"in the next session, with another marker", Write{}, begun, Sent{Err: session.ErrExpired}, "make "},
 		{"closed before it was sent", Write{}, begun, Sent{Err: session.ErrClosed}, "discard /m=3; answer 0 session closed"},
 		{"the marker is gone, nothing in doubt", Write{}, begun, refused(0, session.ErrNoNode), "make "},
 		{"the marker may not be written to", Write{}, begun, refused(0, session.ErrNoAuth), "discard /m=3; answer 0 not authorized"},

@@ -33,14 +33,20 @@ type Writer struct {
 	// are done without one, and a lost reply leaves the outcome unknown.
 	Bare func(reason error)
 
+	follow sync.Once // subscribes to the session
+
 	mu    sync.Mutex
-	bare  bool     // set when no marker may be made; never cleared
-	free  []Marker // that no write has
-	made  int      // how many were made
-	n     int      // the number of the newest write
-	over  bool     // set by Close. While set, nothing is kept, and nothing begins
-	using int      // how many writes, and other things that leave nodes, are under way
-	idle  []func() // called when the last of them ends after Close
+	epoch int                // the present one, as far as the client knows; 0 between two
+	ended error              // set when the session has closed; never cleared
+	makes []func(int, error) // that wait for the next epoch
+	leave func()             // ends the subscription
+	bare  bool               // set when no marker may be made; never cleared
+	free  []Marker           // that no write has
+	made  int                // how many were made
+	n     int                // the number of the newest write
+	over  bool               // set by Close. While set, nothing is kept, and nothing begins
+	using int                // how many writes, and other things that leave nodes, are under way
+	idle  []func()           // called when the last of them ends after Close
 }
 
 // Begin does the operations in one transaction. The answer has a result for each of them, but none
@@ -65,12 +71,69 @@ func (w *Writer) Mark(epoch int, answer func(error)) {
 }
 
 func (w *Writer) begin(of Write, ops []session.Op, answer func([]session.OpResult, error)) (abandon func()) {
+	w.follow.Do(w.subscribe)
 	size := w.size(ops)
 	of.Tries, of.Bares = cmp.Or(of.Tries, w.tries(size)), w.Bare != nil && !of.Marks
 	a := &attempts{of: w, epoch: of.Epoch, requests: w.Session.Async(of.Epoch), ops: ops, size: size, answer: answer}
 	a.pauses.Clock = w.Session
 	p := procedure.Run(of, a.perform, Input(w.grant(of)))
 	return func() { p.Tell(Abandoned{}) }
+}
+
+// subscribe follows the epochs of the session.
+func (w *Writer) subscribe() {
+	w.Hold()
+	leave := w.Session.Subscribe(func(ev session.Event) <-chan struct{} {
+		switch ev := ev.(type) {
+		case session.Connected:
+			w.enter(ev.Epoch, nil)
+		case session.Expired:
+			w.expired(ev.Epoch)
+		case session.Closed:
+			w.enter(0, session.ErrClosed)
+		case session.Suspended, session.Resumed:
+		}
+		return nil
+	})
+	w.mu.Lock()
+	w.leave = leave
+	w.mu.Unlock()
+	w.Release()
+}
+
+// enter begins an epoch, or ends the last.
+func (w *Writer) enter(epoch int, err error) {
+	w.mu.Lock()
+	w.epoch, w.ended = epoch, err
+	makes := w.makes
+	w.makes = nil
+	w.mu.Unlock()
+	for _, f := range makes {
+		f(epoch, err)
+	}
+}
+
+// expired notes that an epoch is over, and its markers with it.
+func (w *Writer) expired(epoch int) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.epoch == epoch {
+		w.epoch = 0
+	}
+}
+
+// present calls f with the present epoch, or the next.
+func (w *Writer) present(f func(epoch int, err error)) {
+	w.mu.Lock()
+	epoch, err := w.epoch, w.ended
+	waits := epoch == 0 && err == nil
+	if waits {
+		w.makes = append(w.makes, f)
+	}
+	w.mu.Unlock()
+	if !waits {
+		f(epoch, err)
+	}
 }
 
 // grant returns a marker that is free, and otherwise a marker without a node.
@@ -85,7 +148,7 @@ func (w *Writer) grant(of Write) Granted {
 		w.n++
 	}
 	// A marker of an earlier epoch goes with that, or has gone.
-	w.free = slices.DeleteFunc(w.free, func(m Marker) bool { return of.Epoch != 0 && m.Epoch != 0 && m.Epoch < of.Epoch })
+	w.free = slices.DeleteFunc(w.free, func(m Marker) bool { return m.Epoch < max(of.Epoch, w.epoch) })
 	i := len(w.free) - 1
 	for i >= 0 && of.Epoch != 0 && w.free[i].Epoch > of.Epoch { // the write is late, and the marker is for others
 		i--
@@ -148,6 +211,10 @@ func (w *Writer) keep(m Marker) {
 	var idle []func()
 	if w.over && w.using == 0 {
 		idle, w.idle = w.idle, nil
+		if w.leave != nil {
+			idle = append(idle, w.leave)
+			w.leave = nil
+		}
 	}
 	w.mu.Unlock()
 	for _, closed := range idle {
@@ -197,21 +264,16 @@ func (a *attempts) perform(e Effect, tell func(Input)) {
 	slowly := func(err error, in Input) { owned.Tell(&a.pauses, err, tell, in) }
 	switch e := e.(type) {
 	case Make:
-		m := Marker{Node: e.Node, Epoch: a.epoch}
-		if m.Node == "" {
-			m.Node = znode.Join(w.Dir, w.Name(a.epoch))
+		if a.epoch != 0 {
+			a.make(e.Node, a.epoch, slowly)
+			return
 		}
-		a.requests.Create(m.Node, number(0), session.Ephemeral, func(_ string, err error) {
-			if err == nil || errors.Is(err, session.ErrNodeExists) {
-				w.mu.Lock()
-				w.made++
-				m.Made = w.made
-				w.mu.Unlock()
+		w.present(func(epoch int, err error) {
+			if err != nil {
+				slowly(err, Made{Marker{Node: e.Node}, err})
+				return
 			}
-			if errors.Is(err, session.ErrNoAuth) {
-				w.noteBare(err)
-			}
-			slowly(err, Made{m, err})
+			a.make(e.Node, epoch, slowly)
 		})
 	case Ensure:
 		a.requests.EnsurePath(w.Dir, func(_ bool, err error) {
@@ -226,7 +288,11 @@ func (a *attempts) perform(e Effect, tell func(Input)) {
 		if e.Marker.Node != "" {
 			ops = slices.Concat([]session.Op{session.SetOp(e.Marker.Node, number(e.N), e.Marker.Version)}, ops)
 		}
-		a.requests.Multi(ops, func(results []session.OpResult, err error) {
+		requests := a.requests
+		if e.Marker.Node != "" { // in a later epoch its end would look like that of an attempt that was done
+			requests = w.Session.Async(e.Marker.Epoch)
+		}
+		requests.Multi(ops, func(results []session.OpResult, err error) {
 			if e.Marker.Node == "" && len(results) > 0 {
 				results = slices.Insert(results, 0, session.OpResult{}) // the marker's
 			}
@@ -261,4 +327,27 @@ func (a *attempts) perform(e Effect, tell func(Input)) {
 		}
 		a.answer(e.Results, e.Err)
 	}
+}
+
+// make creates a marker, which belongs to the epoch.
+func (a *attempts) make(node string, epoch int, slowly func(error, Input)) {
+	w := a.of
+	m := Marker{Node: node, Epoch: epoch}
+	if m.Node == "" {
+		m.Node = znode.Join(w.Dir, w.Name(a.epoch))
+	}
+	w.Session.Async(epoch).Create(m.Node, number(0), session.Ephemeral, func(_ string, err error) {
+		switch {
+		case err == nil, errors.Is(err, session.ErrNodeExists):
+			w.mu.Lock()
+			w.made++
+			m.Made = w.made
+			w.mu.Unlock()
+		case errors.Is(err, session.ErrNoAuth):
+			w.noteBare(err)
+		case errors.Is(err, session.ErrExpired):
+			w.expired(epoch)
+		}
+		slowly(err, Made{m, err})
+	})
 }

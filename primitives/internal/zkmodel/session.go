@@ -117,7 +117,10 @@ func (s *Session) Sharing(epoch int) client.Async { return s.Async(epoch) }
 func (s *Session) Subscribe(tell func(session.Event) (settled <-chan struct{})) (cancel func()) {
 	sub := &subscriber{tell, s.w.now}
 	s.tells = append(s.tells, sub)
-	if s.epoch > 0 {
+	switch {
+	case s.closed:
+		s.w.later(func() { s.w.within(sub.act, "closed", func() { sub.tell(session.Closed{}) }) })
+	case s.epoch > 0:
 		s.w.later(func() { s.w.within(sub.act, "connected", func() { sub.tell(s.connected()) }) })
 	}
 	return func() { s.tells = slices.DeleteFunc(s.tells, func(o *subscriber) bool { return o == sub }) }
