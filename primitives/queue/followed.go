@@ -29,6 +29,7 @@ type listener struct {
 type followedDir struct {
 	sub      client.Subscription // nil until it has begun
 	told     bool                // set by the reading
+	dropped  bool                // set when it is followed no more; the reading comes all the same
 	names    []string            // belong to the session, and are not modified
 	children children
 }
@@ -72,20 +73,28 @@ func (f *followed) follow(requests client.Async, path string, answer func(names 
 		if (!first || err != nil) && f.dirs[path] == d {
 			delete(f.dirs, path)
 		}
+		last := d.ended()
 		f.mu.Unlock()
 		if first {
 			answer(slices.Clone(r.Names), r.Stat, err)
+			unfollow(last)
 			return
 		}
 		f.changed()
 	})
 	f.mu.Lock()
 	d.sub = sub
-	stays := f.dirs[path] == d
+	last := d.ended()
 	f.mu.Unlock()
-	if !stays {
-		sub.Cancel()
+	unfollow(last)
+}
+
+// ended returns the subscription if it is to end: a call may wait for the reading.
+func (d *followedDir) ended() client.Subscription {
+	if d.dropped && d.told {
+		return d.sub
 	}
+	return nil
 }
 
 // tellChanged has tell called once at the next change of a directory that is followed; never if it
@@ -117,7 +126,8 @@ func (f *followed) forgetAll() {
 	f.mu.Lock()
 	var subs []client.Subscription
 	for _, d := range f.dirs {
-		subs = append(subs, d.sub)
+		d.dropped = true
+		subs = append(subs, d.ended())
 	}
 	f.dirs = nil
 	f.mu.Unlock()
@@ -131,7 +141,8 @@ func (f *followed) replace(path string, d *followedDir) {
 	f.mu.Lock()
 	var last client.Subscription
 	if was := f.dirs[path]; was != nil {
-		last = was.sub
+		was.dropped = true
+		last = was.ended()
 	}
 	switch {
 	case d == nil:
@@ -145,7 +156,7 @@ func (f *followed) replace(path string, d *followedDir) {
 	unfollow(last)
 }
 
-// unfollow ends a subscription; one that has not begun is ended by follow.
+// unfollow ends a subscription, if there is one.
 func unfollow(sub client.Subscription) {
 	if sub != nil {
 		sub.Cancel()
