@@ -19,6 +19,7 @@
 //	attempts = Sent                                    done
 //	         | Sent(operation refused)                 refused
 //	         | Sent(marker gone) making attempts       nothing is in doubt: the marker is made anew
+//	         | Sent(not sent, session over) making attempts
 //	         | Sent(marker changed) Looked attempts    nor is it if another client has written to it
 //	         | Sent(reply lost) looking
 //	looking  = Looked(the number of the write)         done
@@ -37,8 +38,10 @@
 // # Guarantees
 //
 // A write that belongs to an epoch is done in that or not at all. If its outcome is in doubt at the
-// end of the epoch, the answer is unknown. A write of any epoch (0) goes on in the next, while its
-// marker is there. That goes with the session that made it.
+// end of the epoch, the answer is unknown. A write of any epoch (0) goes on in the next: with
+// another marker if nothing is in doubt, and otherwise while its marker is there, which goes with
+// the session that made it. No attempt is sent in another session than that: there the marker is
+// missing, as it is after an attempt that was done.
 //
 // Servers may come back with older data. If these lack the changes of an attempt, the marker lacks
 // its number. If that marker has not the known version either, the outcome is unknown
