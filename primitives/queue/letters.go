@@ -1,6 +1,7 @@
 package queue
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -192,13 +193,17 @@ func (st *store) bucketsOf(names []string) (buckets []bucket, err error) {
 
 // placesOf returns the places of the items with the names in a bucket, in order.
 func (st *store) placesOf(b bucket, names []string) (places []place, err error) {
+	names = slices.Clone(names) // they may belong to the session
+	sortItems(names)
+	if b.after {
+		slices.SortStableFunc(names, func(a, b string) int { return cmp.Compare(dueOf(a), dueOf(b)) })
+	}
 	for _, name := range names {
 		if !parseItem(name) {
 			return nil, foreign(st.bucket(b), name)
 		}
 		places = append(places, place{b, name})
 	}
-	slices.SortFunc(places, place.compare)
 	return places, nil
 }
 

@@ -1,7 +1,6 @@
 package queue
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"maps"
@@ -258,20 +257,15 @@ func (l *looking) isSealed(b bucket) bool {
 // bucket adds the items of a bucket to the view.
 func (l *looking) bucket(b bucket, names []string) {
 	dir := l.at.bucket(b)
-	for _, name := range names {
-		if !parseItem(name) {
-			l.answer(view{}, foreign(dir, name))
-			return
-		}
-	}
-	sortItems(names)
-	if b.after {
-		slices.SortStableFunc(names, func(a, b string) int { return cmp.Compare(dueOf(a), dueOf(b)) })
+	places, err := l.at.placesOf(b, names)
+	if err != nil {
+		l.answer(view{}, err)
+		return
 	}
 	behind := l.held
 	l.held = nil
-	for _, name := range names {
-		l.found(place{b, name})
+	for _, p := range places {
+		l.found(p)
 	}
 	l.held = append(l.held, behind...)
 	switch {
