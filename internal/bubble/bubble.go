@@ -5,7 +5,6 @@ package bubble
 import (
 	"context"
 	"net"
-	"slices"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -59,12 +58,19 @@ func (w World) OpenAt(replica int, opts session.Options) *session.Session {
 	return w.open(w.Addrs()[replica:][:1], opts)
 }
 
-// OpenFrom opens a session that begins with one of the replicas, the first after the last.
+// OpenFrom opens a session whose first connection is to one of the replicas, the first after the
+// last, whichever it dials: a session shuffles its servers. Where the next one is, it decides.
 func (w World) OpenFrom(replica int, opts session.Options) *session.Session {
 	w.Helper()
 	addrs := w.Addrs()
-	first := replica % len(addrs)
-	return w.open(slices.Concat(addrs[first:], addrs[:first]), opts)
+	var dialled atomic.Bool
+	opts.Dialer = func(ctx context.Context, network, address string) (net.Conn, error) {
+		if dialled.CompareAndSwap(false, true) {
+			address = addrs[replica%len(addrs)]
+		}
+		return w.DialContext(ctx, network, address)
+	}
+	return w.open(addrs, opts)
 }
 
 func (w World) open(addrs []string, opts session.Options) *session.Session {
