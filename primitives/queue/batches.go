@@ -2,7 +2,6 @@ package queue
 
 import (
 	"errors"
-	"strings"
 
 	"github.com/zkactors/zkactors/session"
 )
@@ -56,14 +55,9 @@ func (b *batches) group(waiting []*removal) (n int, begin func(func([]session.Op
 		for _, p := range waiting[:n] {
 			ops = append(ops, p.ops...)
 		}
-		return n == 1 || b.of.fitBeside(ops)
+		return n == 1 || b.of.receipts.Takes(ops...)
 	})
 	return n, func(answer func([]session.OpResult, error)) func() { return b.of.receipts.Begin(0, ops, answer) }
-}
-
-// isClaim reports whether an operation is for a claim.
-func (st *store) isClaim(op session.Op) bool {
-	return strings.HasPrefix(op.Path(), st.dir(claimsDir)+"/")
 }
 
 // divide divides an answer. If there is no directory for a claim, every taker that creates one is

@@ -10,12 +10,6 @@ import (
 // manyTimes is the number of minutes and seconds of which a handle knows where their items go.
 const manyTimes = 4096
 
-// first returns the bucket by which the handle knows where the items of its minute, or second, go.
-func (b bucket) first() bucket {
-	b.part = min(b.part, 1)
-	return b
-}
-
 // learnDelayed notes where the next items go that are due at the time of a bucket: into the bucket
 // of another time if that is full. The caller has locked mu.
 func (st *store) learnDelayed(of bucket, next target) {

@@ -3,6 +3,7 @@ package queue
 import (
 	"cmp"
 	"fmt"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -54,7 +55,7 @@ import (
 // Producers of a bounded queue write to <path>/receipts, at the version at which they have counted
 // the items. So no two of them put items that were counted together. The receipt of the transaction
 // was there before the count: the directory was not deleted, and made again, meanwhile. The data
-// (tally.go) are the number of items, at most, and whether producers may stand in line. The name of
+// are the number of items, at most, and whether producers may stand in line. The name of
 // a producer in line is _c_<id>-waiter-<sequence>, or _c_<id>-for-<n>-waiter-<sequence> if it has n
 // items.
 //
@@ -105,6 +106,12 @@ func delayed(priority int32, due int64) bucket {
 func (b bucket) overflow(due int64) bucket {
 	b.second = secondOf(due)
 	b.part++
+	return b
+}
+
+// first returns the bucket by which the handle knows where the items of its minute, or second, go.
+func (b bucket) first() bucket {
+	b.part = min(b.part, 1)
 	return b
 }
 
@@ -185,6 +192,11 @@ func dueOf(name string) int64 {
 // id returns the ID of an item in the standard layout.
 func (p place) id() string {
 	return strings.TrimPrefix(p.name, "_c_")[:guidLength]
+}
+
+// longestPlace returns the place of an item whose path is as long as it can be.
+func longestPlace(id string) place {
+	return place{bucket{0, math.MaxInt32, true, 59, math.MaxInt32}, itemName(id, math.MaxInt64) + "-2147483648"}
 }
 
 // parseItem reports whether an item of the standard layout has the name.
@@ -283,4 +295,32 @@ func sortItems(names []string) {
 // foreign returns an error that names a node that does not belong to the layout.
 func foreign(dir, name string) error {
 	return fmt.Errorf("%w: %s", ErrLayout, znode.Join(dir, name))
+}
+
+// A tally is what producers of a bounded queue write to the directory of the receipts.
+type tally struct {
+	counted bool // whether the count is known
+	count   int  // of the items, at most
+	lined   bool // whether producers may stand in line
+}
+
+// inLine is the word for a line in the data of a tally.
+const inLine = "line"
+
+func (t tally) data() []byte {
+	var words []string
+	if t.counted {
+		words = append(words, strconv.Itoa(t.count))
+	}
+	if t.lined {
+		words = append(words, inLine)
+	}
+	return []byte(strings.Join(words, " "))
+}
+
+// parseTally reads a tally. Nothing is known from data that no producer has written.
+func parseTally(data []byte) tally {
+	count, rest, _ := strings.Cut(string(data), " ")
+	n, err := strconv.ParseUint(count, 10, 31)
+	return tally{err == nil, int(n), rest == inLine || count == inLine}
 }

@@ -1,7 +1,6 @@
 package queue
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -175,38 +174,6 @@ func (l *Letters) each(ctx context.Context, ids map[string]bool, f func([]place)
 	return nil
 }
 
-// bucketsOf returns the buckets with the names, in order.
-func (st *store) bucketsOf(names []string) (buckets []bucket, err error) {
-	for _, name := range names {
-		b, ok := parseBucket(name)
-		switch {
-		case name == pausedNode:
-			continue
-		case !ok || b.priority != 0 && !st.any:
-			return nil, foreign(st.dir(itemsDir), name)
-		}
-		buckets = append(buckets, b)
-	}
-	slices.SortFunc(buckets, bucket.compare)
-	return buckets, nil
-}
-
-// placesOf returns the places of the items with the names in a bucket, in order.
-func (st *store) placesOf(b bucket, names []string) (places []place, err error) {
-	names = slices.Clone(names) // they may belong to the session
-	sortItems(names)
-	if b.after {
-		slices.SortStableFunc(names, func(a, b string) int { return cmp.Compare(dueOf(a), dueOf(b)) })
-	}
-	for _, name := range names {
-		if !parseItem(name) {
-			return nil, foreign(st.bucket(b), name)
-		}
-		places = append(places, place{b, name})
-	}
-	return places, nil
-}
-
 // read reads the letters in the places, if they are there.
 func (l *Letters) read(ctx context.Context, places []place) (letters []Letter, err error) {
 	paths := common.Map(places, l.dead.node)
@@ -340,7 +307,7 @@ func (l *Letters) purge(letters []Letter, answer func(error)) (n, first int, aba
 		for _, letter := range letters[:n] {
 			ops = append(ops, l.ends(letter)...)
 		}
-		return n == 1 || l.of.fitBeside(ops)
+		return n == 1 || l.of.receipts.Takes(ops...)
 	})
 	return n, 0, l.of.receipts.Begin(0, ops, func(results []session.OpResult, err error) { answer(refused(results, err)) })
 }

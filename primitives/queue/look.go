@@ -1,6 +1,7 @@
 package queue
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"maps"
@@ -72,6 +73,38 @@ const all = math.MaxInt
 // look lists as many items as are wanted, or a few more. With claims it leaves out claimed items.
 func (st *store) look(rs *receipts, epoch, want int, claims bool, answer func(view, error)) {
 	st.looking(rs, epoch, answer, looking{want: want, claims: claims})
+}
+
+// bucketsOf returns the buckets with the names, in order.
+func (st *store) bucketsOf(names []string) (buckets []bucket, err error) {
+	for _, name := range names {
+		b, ok := parseBucket(name)
+		switch {
+		case name == pausedNode:
+			continue
+		case !ok || b.priority != 0 && !st.any:
+			return nil, foreign(st.dir(itemsDir), name)
+		}
+		buckets = append(buckets, b)
+	}
+	slices.SortFunc(buckets, bucket.compare)
+	return buckets, nil
+}
+
+// placesOf returns the places of the items with the names in a bucket, in order.
+func (st *store) placesOf(b bucket, names []string) (places []place, err error) {
+	names = slices.Clone(names) // they may belong to the session
+	sortItems(names)
+	if b.after {
+		slices.SortStableFunc(names, func(a, b string) int { return cmp.Compare(dueOf(a), dueOf(b)) })
+	}
+	for _, name := range names {
+		if !parseItem(name) {
+			return nil, foreign(st.bucket(b), name)
+		}
+		places = append(places, place{b, name})
+	}
+	return places, nil
 }
 
 // lookFollowing is look, and lists only what may have changed since the last time.
@@ -405,11 +438,6 @@ func (st *store) follow(requests client.Async, v view, changed func()) (cancel o
 			sub.Cancel()
 		}
 	}
-}
-
-// lookNow is [store.look], and waits.
-func (b *base) lookNow(ctx context.Context, want int, claims bool) (view, error) {
-	return askAgain(ctx, func(answer func(view, error)) { b.look(b.receipts, 0, want, claims, answer) })
 }
 
 // askAgain waits for the answer to a question, which is asked again while its error passes.

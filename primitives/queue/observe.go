@@ -14,12 +14,6 @@ const (
 	took         conclusion = "taken"
 )
 
-// age returns how old an item is that was first put at the time, in ms by the server's clock.
-func (rs *receipts) age(since int64) time.Duration {
-	low, _, _ := rs.clock.at(rs.Session.Age())
-	return max(0, time.Duration(low-since)*time.Millisecond)
-}
-
 // reportTaken reports the deliveries of items by Take. Each is a settlement too.
 func (b *base) reportTaken(items []claimed, err error) {
 	end := took
@@ -32,14 +26,6 @@ func (b *base) reportTaken(items []claimed, err error) {
 		o.Settled(b.path, string(end), 0)
 	}
 }
-
-// A claimID names a claim of a consumer. The version tells two claims of one item apart.
-type claimID struct {
-	place   place
-	version int32
-}
-
-func (c claimed) id() claimID { return claimID{c.place, c.version} }
 
 // deliveries has the deliveries of an observed consumer that are in work, with the age of the
 // session when they began. Only perform uses it.

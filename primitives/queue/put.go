@@ -208,11 +208,6 @@ func (b *base) fits(item newItem) error {
 	return nil
 }
 
-// longestPlace returns the place of an item whose path is as long as it can be.
-func longestPlace(id string) place {
-	return place{bucket{0, math.MaxInt32, true, 59, math.MaxInt32}, itemName(id, math.MaxInt64) + "-2147483648"}
-}
-
 // longestClaim returns the operations that claim an item, as long as they can be.
 func (b *base) longestClaim(item newItem) []session.Op {
 	c := claimed{place: longestPlace(item.id), data: item.data, record: record{}.longest()}

@@ -98,6 +98,11 @@ func (b *base) Len(ctx context.Context) (int, error) {
 	return len(v.places), b.explain(err)
 }
 
+// lookNow is [store.look], and waits.
+func (b *base) lookNow(ctx context.Context, want int, claims bool) (view, error) {
+	return askAgain(ctx, func(answer func(view, error)) { b.look(b.receipts, 0, want, claims, answer) })
+}
+
 // Peek returns the data of the item that the next TryTake on this handle would take, as far as is
 // known, and leaves it where it is. It fails with [ErrEmpty] if the session's server knows of no
 // such item.

@@ -101,6 +101,21 @@ func (rs *receipts) closeAll(ctx context.Context, live *session.Session) error {
 	})
 }
 
+// lapses has over called when the session is over. Live is nil in a model.
+func lapses(s client.Session, live *session.Session, set *owned.Set, over func()) {
+	ends := func(ev session.Event) {
+		switch ev.(type) {
+		case session.Expired, session.Closed:
+			over()
+		case nil, session.Connected, session.Suspended, session.Resumed:
+		}
+	}
+	set.Follow(s, ends, nil)
+	if live != nil { // between two sessions there is no event before the next
+		ends(live.State())
+	}
+}
+
 // A clock is an estimate of the server's clock. If both clocks run at the same speed, the server's
 // time is at least low plus the session's age, and less than high plus it.
 type clock struct {
@@ -148,4 +163,10 @@ func (c *clock) at(age time.Duration) (low, high int64, ok bool) {
 	defer c.mu.Unlock()
 	const ms = int64(time.Millisecond)
 	return c.low + int64(age)/ms, c.high + int64(age)/ms + 1, c.known && age-c.read < stale
+}
+
+// age returns how old an item is that was first put at the time, in ms by the server's clock.
+func (rs *receipts) age(since int64) time.Duration {
+	low, _, _ := rs.clock.at(rs.Session.Age())
+	return max(0, time.Duration(low-since)*time.Millisecond)
 }

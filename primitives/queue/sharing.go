@@ -185,6 +185,3 @@ func halve(most int, fits func(n int) bool) (n int) {
 	}
 	return n
 }
-
-// fitBeside reports whether the operations go into one transaction, beside a receipt.
-func (b *base) fitBeside(ops []session.Op) bool { return b.receipts.Takes(ops...) }

@@ -3,6 +3,7 @@ package queue
 import (
 	"cmp"
 	"slices"
+	"strings"
 	"sync"
 
 	"github.com/zkactors/zkactors/internal/client"
@@ -38,6 +39,40 @@ func (st *store) node(p place) string {
 }
 
 func (st *store) claim(id string) string { return znode.Join(st.dir(claimsDir), id) }
+
+// isClaim reports whether an operation is for a claim.
+func (st *store) isClaim(op session.Op) bool {
+	return strings.HasPrefix(op.Path(), st.dir(claimsDir)+"/")
+}
+
+// claimOps returns the operations that claim an item, for the consumer with the name. A claim ahead
+// of a delivery does not count. It is marked: when a crash has left the mark, the next claim
+// counts. So does each claim of an item without a record.
+func (st *store) claimOps(c claimed, consumer string) []session.Op {
+	r := c.record
+	if r.Tentative || infixOf(c.place.name) != itemInfix {
+		r.Attempts++
+	}
+	r.Tentative = true
+	return []session.Op{
+		session.CreateOp(st.claim(c.place.id()), []byte(consumer), session.Ephemeral),
+		session.SetOp(st.node(c.place), c.written(r), c.version),
+	}
+}
+
+// claimableOps is the number of operations that take an item that a consumer may have claimed.
+const claimableOps = 3
+
+// takeOps returns the operations that take an item that has the version. An item of version 0 was
+// never claimed: a claim writes to it.
+func (st *store) takeOps(p place, version int32) []session.Op {
+	remove := session.DeleteOp(st.node(p), version)
+	if version == 0 {
+		return []session.Op{remove}
+	}
+	claim := st.claim(p.id())
+	return []session.Op{session.CreateOp(claim, nil, session.Ephemeral), session.DeleteOp(claim, session.AnyVersion), remove}
+}
 
 // known returns the knowledge with which a filing begins.
 func (st *store) known(priority int32) file {

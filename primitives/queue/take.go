@@ -150,21 +150,6 @@ func (k *taker) perform(e takingEffect, tell func(takingInput)) {
 	}
 }
 
-// lapses has over called when the session is over. Live is nil in a model.
-func lapses(s client.Session, live *session.Session, set *owned.Set, over func()) {
-	ends := func(ev session.Event) {
-		switch ev.(type) {
-		case session.Expired, session.Closed:
-			over()
-		case nil, session.Connected, session.Suspended, session.Resumed:
-		}
-	}
-	set.Follow(s, ends, nil)
-	if live != nil { // between two sessions there is no event before the next
-		ends(live.State())
-	}
-}
-
 // read reads items, all at once.
 func (k *taker) read(places []place, answer func(error, takingInput)) {
 	var in fetched
@@ -192,20 +177,6 @@ func (k *taker) read(places []place, answer func(error, takingInput)) {
 			answer(in.err, in)
 		})
 	}
-}
-
-// claimableOps is the number of operations that take an item that a consumer may have claimed.
-const claimableOps = 3
-
-// takeOps returns the operations that take an item that has the version. An item of version 0 was
-// never claimed: a claim writes to it.
-func (st *store) takeOps(p place, version int32) []session.Op {
-	remove := session.DeleteOp(st.node(p), version)
-	if version == 0 {
-		return []session.Op{remove}
-	}
-	claim := st.claim(p.id())
-	return []session.Op{session.CreateOp(claim, nil, session.Ephemeral), session.DeleteOp(claim, session.AnyVersion), remove}
 }
 
 // removal returns the part of the call in a transaction.

@@ -3,40 +3,10 @@ package queue
 import (
 	"cmp"
 	"maps"
-	"strconv"
-	"strings"
 
 	"github.com/zkactors/zkactors/internal/client"
 	"github.com/zkactors/zkactors/session"
 )
-
-// A tally is what producers of a bounded queue write to the directory of the receipts.
-type tally struct {
-	counted bool // whether the count is known
-	count   int  // of the items, at most
-	lined   bool // whether producers may stand in line
-}
-
-// inLine is the word for a line in the data of a tally.
-const inLine = "line"
-
-func (t tally) data() []byte {
-	var words []string
-	if t.counted {
-		words = append(words, strconv.Itoa(t.count))
-	}
-	if t.lined {
-		words = append(words, inLine)
-	}
-	return []byte(strings.Join(words, " "))
-}
-
-// parseTally reads a tally. Nothing is known from data that no producer has written.
-func parseTally(data []byte) tally {
-	count, rest, _ := strings.Cut(string(data), " ")
-	n, err := strconv.ParseUint(count, 10, 31)
-	return tally{err == nil, int(n), rest == inLine || count == inLine}
-}
 
 // A tallying finds out how many items there are, at most, and who stands in line.
 type tallying struct {
