@@ -220,6 +220,9 @@ func (c *Consumer) perform(e effect, tell func(input)) {
 	case over:
 		c.reportOver(e.claimed, e.end)
 	case answer:
+		if e.ends != nil && (e.err == nil || errors.Is(e.err, ErrNotClaimed)) { // else it ends with the session
+			e.ends.end(e.err)
+		}
 		e.reply.Give(e.err)
 	}
 }

@@ -134,15 +134,12 @@ func (i Item) settle(ctx context.Context, q settling) error {
 		return i.consumer.explain(err)
 	}
 	outcome, err := actors.Ask(ctx, i.consumer.actor, func(reply actors.Reply[error]) input {
-		q.claimed, q.reply = i.claimed, reply
+		q.claimed, q.reply, q.delivery = i.claimed, reply, i.delivery
 		return settle{q}
 	})
 	switch {
 	case err == nil:
 		err = outcome
-		if err == nil || errors.Is(err, ErrNotClaimed) {
-			i.delivery.end(err)
-		}
 	case errors.Is(err, actors.ErrEnded):
 		err = fmt.Errorf("%w: %w", ErrNotClaimed, ErrClosed)
 	default:

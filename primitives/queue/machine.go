@@ -69,10 +69,13 @@ type requestID struct{ epoch, n int }
 type settling struct {
 	claimed
 	how   settlement
-	delay time.Duration       // of a rejected item; 0 if it goes back to its place
-	cause string              // of a rejection; "" if there is none
-	ops   []session.Op        // the caller's, in the same transaction
-	reply actors.Reply[error] // of the command; empty if the consumer itself gives the item back
+	delay time.Duration // of a rejected item; 0 if it goes back to its place
+	cause string        // of a rejection; "" if there is none
+	ops   []session.Op  // the caller's, in the same transaction
+
+	// Of the command; empty if the consumer itself gives the item back.
+	reply    actors.Reply[error]
+	delivery *delivery
 }
 
 // An input is an event that the machine reacts to. Answers name the turn, the number or the item
@@ -196,6 +199,7 @@ type (
 	answer struct { // give a command its reply
 		reply actors.Reply[error]
 		err   error
+		ends  *delivery // whose claim is gone; nil if there is none
 	}
 )
 
@@ -847,7 +851,7 @@ func (s *turn) finish(q settling, err error) {
 		end = rejected
 	}
 	s.over(q.claimed, end)
-	s.do(answer{q.reply, err})
+	s.do(answer{q.reply, err, q.delivery})
 }
 
 // ticked reports items that readers have had for long, each once.
@@ -1073,7 +1077,7 @@ func (s *turn) dead(c claimed, more int) bool { return s.limit > 0 && c.Attempts
 func (s *turn) settle(q settling) {
 	i := s.find(q.claimed)
 	if i < 0 || s.held[i].leaving || s.held[i].wanted {
-		s.do(answer{q.reply, ErrNotClaimed})
+		s.do(answer{q.reply, ErrNotClaimed, nil})
 		return
 	}
 	s.receive(i)
@@ -1156,7 +1160,7 @@ func (s *turn) settled(err error) {
 	}
 	for _, u := range under {
 		if s.release(u.claimed, stays) {
-			s.do(answer{u.reply, err})
+			s.do(answer{u.reply, err, nil})
 		} else {
 			s.finish(u, err)
 		}

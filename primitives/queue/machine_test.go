@@ -30,6 +30,9 @@ type partner struct {
 	delivered []claimed
 	late      []claimed // that a reader has received, which the machine has not heard yet
 	working   map[claimID]bool
+	settling  map[actors.Reply[error]]claimed
+	ended     map[claimID]bool // whose context has ended
+	lost      map[claimID]bool // whose context ends with a session
 	epoch     int
 	connected bool
 	replies   map[actors.Reply[error]]int // how many answers each has got
@@ -77,6 +80,12 @@ func (p *partner) input(in input) {
 			if e.reply != (actors.Reply[error]{}) {
 				if end != "" && (end == lost) != (e.err != nil) || end == "" && e.err == nil && p.m.observed {
 					p.fail("reported %q, and answered %v", end, e.err)
+				}
+				item := p.settling[e.reply]
+				p.ended[item.id()] = p.ended[item.id()] || e.ends != nil
+				stays := slices.ContainsFunc(p.m.held, func(h held) bool { return h.id() == item.id() })
+				if ended := p.ended[item.id()]; ended && stays || !ended && !stays && !p.lost[item.id()] && !p.m.leaving {
+					p.fail("the context of %v has ended: %t", item.place, ended)
 				}
 				p.replies[e.reply]++
 				if p.replies[e.reply] > 1 {
@@ -138,8 +147,9 @@ func (p *partner) reply(e effect) {
 		in := got{requestID: e.requestID}
 		for _, at := range e.places {
 			if p.rand.IntN(4) > 0 {
+				p.next++
 				r := record{Attempts: p.rand.IntN(3), Tentative: p.rand.IntN(4) == 0}
-				in.items = append(in.items, claimed{place: at, data: make([]byte, p.rand.IntN(100)), record: r, version: 3})
+				in.items = append(in.items, claimed{place: at, data: make([]byte, p.rand.IntN(100)), record: r, version: int32(p.next)})
 			}
 		}
 		p.input(in)
@@ -192,6 +202,9 @@ func (p *partner) move() {
 		p.input(heard{session.Connected{Epoch: p.epoch}})
 	case k == 0:
 		p.connected = false
+		for _, item := range p.delivered {
+			p.lost[item.id()] = true
+		}
 		p.input(heard{session.Expired{Epoch: p.epoch}})
 	case k < 5 && len(p.offered) > 0:
 		p.delivered = append(p.delivered, p.offered[0])
@@ -216,6 +229,8 @@ func (p *partner) move() {
 		if q.how == acknowledge && p.rand.IntN(4) == 0 {
 			q.ops = []session.Op{session.CheckOp("/", 0)}
 		}
+		q.delivery = new(delivery)
+		p.settling[reply] = q.claimed
 		p.input(settle{q})
 	case len(p.asked) > 0:
 		i := p.rand.IntN(len(p.asked))
@@ -233,6 +248,7 @@ func TestChance(t *testing.T) {
 	for seed := range hasten.Sized[uint64](3000, 60) {
 		p := &partner{
 			T: t, asker: asker, rand: rand.New(rand.NewPCG(seed, 1)), replies: map[actors.Reply[error]]int{}, working: map[claimID]bool{},
+			settling: map[actors.Reply[error]]claimed{}, ended: map[claimID]bool{}, lost: map[claimID]bool{},
 			m: machine{observed: seed%8 > 0, prefetch: 1 + int(seed%4), limit: int(seed % 3), urgent: seed%5 == 0, most: int(seed % 2 * 200), beside: 20},
 		}
 		for range 150 {

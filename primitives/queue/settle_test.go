@@ -112,6 +112,34 @@ func TestItemContext(t *testing.T) {
 	})
 }
 
+// TestItemContextWithoutItsCaller: the context of an item ends with the settlement, also if the
+// caller has left before. It lasts while the claim does.
+func TestItemContextWithoutItsCaller(t *testing.T) {
+	slow(t, func(t *testing.T, srv *zktest.Server, s ...*session.Session) {
+		q := open(t, s[0], nil)
+		put(t, q, "a", "b", "c")
+		c := consume(t, q, 3)
+		defer c.Close()
+		a, b, d := next(t, c), next(t, c), next(t, c)
+		for _, settle := range []func(context.Context) error{
+			a.Ack,
+			b.Reject,
+			func(ctx context.Context) error { return d.AckWith(ctx, session.DeleteOp("/nowhere", 0)) },
+		} {
+			ctx, leave := context.WithTimeout(t.Context(), time.Millisecond)
+			check.Is(t, settle(ctx), session.ErrUnknownOutcome)
+			leave()
+		}
+		check.Is(t, d.Ack(t.Context()), queue.ErrNotClaimed) // it is being settled
+		pass(time.Second)
+		check.Is(t, context.Cause(a.Context()), context.Canceled)
+		check.Is(t, context.Cause(b.Context()), context.Canceled)
+		check.True(t, d.Context().Err() == nil, "%v", context.Cause(d.Context()))
+		ok(t, d.Ack(t.Context()))
+		check.Is(t, context.Cause(d.Context()), context.Canceled)
+	})
+}
+
 // TestForgotten: an item that no reader has settled for long is reported, once.
 func TestForgotten(t *testing.T) {
 	bubble(t, 0, func(t *testing.T, srv *zktest.Server, _ ...*session.Session) {
