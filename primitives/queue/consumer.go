@@ -86,7 +86,7 @@ func (b *base) Consume(opts *ConsumeOptions) (*Consumer, error) {
 	}
 	before := func(a, b Item) bool { return a.Priority < b.Priority }
 	c.shelf = actors.NewShelf("queue items "+b.path, before, func(i Item) { _ = c.actor.Tell(taken{i.claimed}) })
-	room := b.capacity()
+	room := b.allowance()
 	start := machine{
 		prefetch: o.Prefetch, limit: max(0, b.opts.MaxAttempts), urgent: b.any, chance: rand.Uint64(),
 		most: room.claim, beside: room.beside, observed: b.session.Observed(),
@@ -320,7 +320,7 @@ func (c *Consumer) move(e move, tell func(input)) {
 	}
 	if e.how == retreat {
 		r.Put = e.since
-		p.into, p.delays = &b.store, []int64{millis(e.delay)}
+		p.into, p.delays = b.desk.destination, []int64{millis(e.delay)}
 	} else {
 		r = r.buried(b.path, e.since)
 	}

@@ -7,38 +7,6 @@ import (
 	"github.com/zkactors/zkactors/session"
 )
 
-// manyTimes is the number of minutes and seconds of which a handle knows where their items go.
-const manyTimes = 4096
-
-// learnDelayed notes where the next items go that are due at the time of a bucket: into the bucket
-// of another time if that is full. The caller has locked mu.
-func (st *store) learnDelayed(of bucket, next target) {
-	if st.delayed == nil || len(st.delayed) >= manyTimes {
-		st.delayed = make(map[bucket]target) // what is forgotten is found again
-	}
-	st.delayed[of.first()] = next
-}
-
-// assign returns the buckets of items that are due at the times. The buckets of which nothing is
-// known are assumed not to exist.
-func (st *store) assign(priority int32, due []int64) []target {
-	st.mu.Lock()
-	defer st.mu.Unlock()
-	to := make([]target, len(due))
-	for i, ms := range due {
-		b := delayed(priority, ms)
-		known, ok := st.delayed[b]
-		if ok && known.bucket.part > 0 { // the bucket of the minute is full
-			b = b.overflow(ms)
-			known, ok = st.delayed[b]
-		}
-		if to[i] = known; !ok {
-			to[i] = target{bucket: b, fresh: true}
-		}
-	}
-	return to
-}
-
 // assignAnew finds out which buckets of the times exist, and which are full.
 func (p *producer) assignAnew(due []int64, answer func(error, filingInput)) {
 	end := func(err error) { answer(err, assigned{p.into.assign(p.filing.priority, due), err}) }
@@ -101,9 +69,7 @@ func (p *producer) measure(buckets []bucket, answer func(full map[bucket]bool, e
 				full[b] = true
 				next = target{bucket: b.overflow(b.begins()), fresh: true}
 			}
-			p.into.mu.Lock()
 			p.into.learnDelayed(b, next)
-			p.into.mu.Unlock()
 			if left--; left == 0 {
 				answer(full, failed)
 			}

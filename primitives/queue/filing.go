@@ -12,7 +12,7 @@ import (
 )
 
 // This file is the protocol of putting items, as a pure function; its performer is in
-// put.go.
+// producer.go.
 //
 // All items go in one transaction, into one bucket; delayed items go into the buckets of their
 // times. The server refuses it if a bucket is not as the filing believed: sealed, missing, or there

@@ -24,7 +24,7 @@ const (
 type lane struct {
 	pool[*putCall]
 
-	of   *base
+	of   *desk
 	kind laneKind
 }
 
@@ -45,39 +45,14 @@ type putCall struct {
 	alone    bool // set in a bounded queue, or when it was refused together with others; never cleared
 }
 
-// lane returns the lane of a priority.
-func (b *base) lane(priority int32, delayed bool) *lane {
-	kind := laneKind{priority, delayed}
-	if b.opts.MaxItems > 0 {
-		kind = laneKind{}
-	}
-	b.lanesMu.Lock()
-	defer b.lanesMu.Unlock()
-	if b.lanes == nil {
-		b.lanes = make(map[laneKind]*lane)
-	}
-	if b.lanes[kind] == nil {
-		l := &lane{of: b, kind: kind}
-		l.rule = l
-		b.lanes[kind] = l
-	}
-	return b.lanes[kind]
-}
-
-// begin puts the items of a call when it is their turn.
-func (l *lane) begin(c *putCall) (abandon func()) {
-	c.alone = l.of.opts.MaxItems > 0
-	return l.pool.begin(c)
-}
-
 func (l *lane) isFree(waiting []*putCall, under int) bool {
 	switch {
 	case under == 0:
 		return true
-	case under >= laneDepth || l.of.opts.MaxItems > 0:
+	case under >= laneDepth || l.of.most > 0:
 		return false
 	case l.kind.delayed:
-		return l.of.known(l.kind.priority).checked
+		return l.of.isChecked()
 	}
 	return l.of.isSettled(waiting[0].priority)
 }

@@ -46,7 +46,7 @@ func DeadLetters(ctx context.Context, s *session.Session, path string, opts *Opt
 		return nil, err
 	}
 	b.any = true
-	l := &Letters{b, b.dead}
+	l := &Letters{b, b.dead.store}
 	if err := client.CheckContext(ctx); err != nil {
 		return nil, l.explain(err)
 	}
@@ -315,7 +315,7 @@ func (l *Letters) purge(letters []Letter, answer func(error)) (n, first int, aba
 // redrive puts the first of the letters at the end of the queue.
 func (l *Letters) redrive(letters []Letter, answer func(error)) (n, first int, abandon func()) {
 	priority := letters[0].Priority
-	p := l.of.producing(priority)
+	p := l.of.desk.producing(priority)
 	p.mode = session.PersistentSequential
 	most := min(len(letters), maxBatch)
 	if p.filing.most > 0 {
@@ -335,21 +335,4 @@ func (l *Letters) redrive(letters []Letter, answer func(error)) (n, first int, a
 		return n == 1 || l.of.session.Fits(append(p.ops(p.longestPlan()), l.of.receipts.Longest())...) == nil
 	})
 	return n, first, p.begin(func(_ []session.OpResult, err error) { answer(err) })
-}
-
-// longestMoves returns the operations that move an item to the dead letters, that claim it there,
-// and that move it back, as long as they can be.
-func (b *base) longestMoves(item newItem) [][]session.Op {
-	if b.dead == nil {
-		return nil
-	}
-	dead := &base{store: store{session: b.session, path: b.dead.path}, receipts: b.receipts}
-	item.data = record{Origin: b.path}.longest().with(item.data)
-	move := func(from, to *base) []session.Op {
-		p := to.producing(0)
-		p.items = []newItem{item}
-		p.first = from.takeOps(longestPlace(item.id), 1)
-		return append(p.ops(p.longestPlan()), b.receipts.Longest())
-	}
-	return [][]session.Op{move(b, dead), dead.longestClaim(item), move(dead, b)}
 }

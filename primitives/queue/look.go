@@ -124,7 +124,7 @@ func (st *store) looking(rs *receipts, epoch int, answer func(view, error), how 
 	l.at, l.receipts, l.epoch, l.requests, l.answer = st, rs, epoch, st.session.Async(epoch), answer
 	l.view.seen = make(map[string]children)
 	switch {
-	case !st.known(0).checked:
+	case !st.isChecked():
 		l.requests.Children(st.path, func(names []string, _ *session.Stat, err error) {
 			if err == nil {
 				err = st.check(names)

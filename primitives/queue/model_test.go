@@ -294,7 +294,7 @@ func (w *model) handle(p *peer) *base {
 	b := newBaseOf(bent{p.at, &w.s.mutant}, modelQueue, o)
 	b.any = w.s.urgent
 	if w.s.small {
-		b.size = 2
+		b.desk.size = 2
 	}
 	b.receipts.newID = newID
 	return b
@@ -313,7 +313,7 @@ func (w *model) putOne(p *peer, n int) {
 	for _, x := range items {
 		w.put[x] = open
 		if other.data = append(other.data, []byte(x)); p.base != nil {
-			call.items = append(call.items, p.base.newItem([]byte(x)))
+			call.items = append(call.items, p.base.desk.newItem([]byte(x)))
 		}
 	}
 	priority := int32(0)
@@ -339,7 +339,7 @@ func (w *model) putOne(p *peer, n int) {
 		p.abandon = p.flat.puts.begin(other)
 		return
 	}
-	p.abandon = p.base.lane(priority, false).begin(call)
+	p.abandon = p.base.desk.begin(call)
 }
 
 func (w *model) takeOne(p *peer, _ int) {

@@ -150,7 +150,7 @@ func (b *base) usable(ctx context.Context) error {
 	if err := client.CheckContext(ctx); err != nil {
 		return err
 	}
-	if err := b.receipts.open(); err != nil || b.known(0).checked {
+	if err := b.receipts.open(); err != nil || b.isChecked() {
 		return err
 	}
 	names, _, err := b.live.Children(ctx, b.path)

@@ -24,7 +24,7 @@ func TestCapacity(t *testing.T) {
 	}
 	for n := 1; n <= 5; n++ {
 		t.Run(fmt.Sprint(n), func(t *testing.T) {
-			p := b.producing(0)
+			p := b.desk.producing(0)
 			fit := 0 // bytes
 			for bytes := 0; bytes < limit; bytes += hasten.Sized(1, 5) {
 				p.items = nil
@@ -32,7 +32,7 @@ func TestCapacity(t *testing.T) {
 					p.items = append(p.items, newItem{id: b.receipts.newID(), data: make([]byte, (bytes+i)/n)})
 				}
 				exact := b.session.Fits(append(p.ops(p.longestPlan()), b.receipts.Longest())...)
-				if err := b.fitTogether(p); (err == nil) != (exact == nil) {
+				if err := b.desk.fitTogether(p); (err == nil) != (exact == nil) {
 					t.Fatalf("%d bytes: %v, want %v", bytes, err, exact)
 				}
 				if exact == nil {
@@ -41,7 +41,7 @@ func TestCapacity(t *testing.T) {
 				if n > 1 {
 					continue
 				}
-				exact = b.session.Fits(b.longestClaim(p.items[0])...)
+				exact = b.session.Fits(b.longestClaim(&b.store, p.items[0])...)
 				for _, ops := range b.longestMoves(p.items[0]) {
 					exact = errors.Join(exact, b.session.Fits(ops...))
 				}
@@ -49,7 +49,7 @@ func TestCapacity(t *testing.T) {
 					t.Fatalf("claim of %d bytes: %v, want %v", bytes, err, exact)
 				}
 			}
-			if known := b.capacity().put - (n-1)*b.capacity().item; known > fit || known < fit*85/100 {
+			if known := b.desk.capacity().put - (n-1)*b.desk.capacity().item; known > fit || known < fit*85/100 {
 				t.Errorf("%d bytes fit, %d by the capacity", fit, known)
 			}
 		})

@@ -21,17 +21,15 @@ type Priority struct{ *base }
 // base is the part that all kinds of queues share.
 type base struct {
 	store
-	live     *session.Session
-	opts     Options
-	receipts *receipts
-	dead     *store   // nil if it has none
-	listed   listed   // for Take
-	followed followed // for Take
-	batches  batches
-	capacity func() capacity // measured by the first call
-
-	lanesMu sync.Mutex
-	lanes   map[laneKind]*lane
+	live      *session.Session
+	opts      Options
+	receipts  *receipts
+	dead      *destination // nil if it has none
+	listed    listed       // for Take
+	followed  followed     // for Take
+	batches   batches
+	desk      *desk            // for Put
+	allowance func() allowance // measured by the first call
 }
 
 // New returns the queue at path. It does no I/O: the path need not exist.
@@ -72,9 +70,14 @@ func newBaseOf(s client.Session, path string, o Options) *base {
 	b.batches.of, b.batches.rule = b, &b.batches
 	b.session, b.path = s, path
 	b.receipts = newReceipts(s, b.dir(receiptsDir))
-	b.capacity = sync.OnceValue(b.measure)
+	b.desk = newDesk(&b.store, b.receipts)
+	b.desk.most, b.desk.refuse = o.MaxItems, o.RefuseWhenFull
+	if o.Ephemeral {
+		b.desk.mode = session.EphemeralSequential
+	}
+	b.allowance = sync.OnceValue(b.allow)
 	if o.DeadLetter != "" {
-		b.dead = &store{session: s, path: o.DeadLetter, any: true}
+		b.dead = &destination{store: &store{session: s, path: o.DeadLetter, any: true}}
 	}
 	return b
 }

@@ -1,7 +1,6 @@
 package queue
 
 import (
-	"cmp"
 	"slices"
 	"strings"
 	"sync"
@@ -12,22 +11,22 @@ import (
 	"github.com/zkactors/zkactors/session"
 )
 
-// A store is a handle's access to the nodes of one queue, and its knowledge of them.
+// A store is a handle's access to the nodes of one queue.
 type store struct {
 	session client.Session
 	path    string
 	any     bool // whether there may be other priorities than 0
-	size    int  // of a full bucket; bucketSize if it is 0
 
 	mu      sync.Mutex
-	tails   map[int32]target  // where the next item of each priority goes, as far as is known
-	delayed map[bucket]target // where the next item of each minute or second goes, by its first bucket, as far as is known
-	lost    int               // see [knowledge]
-	bound   bound             // of [Options.MaxItems], as far as is known
-	checked bool              // set when the path was seen to be that of a queue
+	checked bool // set when the path was seen to be that of a queue
 }
 
-func (st *store) isFull(items int32) bool { return int(items) >= cmp.Or(st.size, bucketSize) }
+// isChecked reports whether the path was seen to be that of a queue.
+func (st *store) isChecked() bool {
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	return st.checked
+}
 
 func (st *store) dir(name string) string { return znode.Join(st.path, name) }
 
@@ -72,36 +71,6 @@ func (st *store) takeOps(p place, version int32) []session.Op {
 	}
 	claim := st.claim(p.id())
 	return []session.Op{session.CreateOp(claim, nil, session.Ephemeral), session.DeleteOp(claim, session.AnyVersion), remove}
-}
-
-// known returns the knowledge with which a filing begins.
-func (st *store) known(priority int32) file {
-	st.mu.Lock()
-	defer st.mu.Unlock()
-	to, ok := st.tails[priority]
-	return file{st.checked, knowledge{to, ok, st.bound, st.lost}}
-}
-
-func (st *store) learn(l learn) {
-	st.mu.Lock()
-	defer st.mu.Unlock()
-	st.bound, st.lost = l.bound, l.lost
-	for i, went := range l.went {
-		st.learnDelayed(went.bucket, l.next[i])
-	}
-	if !l.known {
-		return
-	}
-	if st.tails == nil {
-		st.tails = make(map[int32]target)
-	}
-	st.tails[l.target.bucket.priority] = l.target
-}
-
-// isSettled reports whether items of the priority go where others are, as far as is known.
-func (st *store) isSettled(priority int32) bool {
-	k := st.known(priority)
-	return k.checked && k.known && !k.target.fresh
 }
 
 // present calls f with the epoch of the present session, or of the next. The set has the

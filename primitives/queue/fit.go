@@ -1,0 +1,61 @@
+package queue
+
+import (
+	"strings"
+
+	"github.com/zkactors/zkactors/session"
+)
+
+// This file has what the claim of an item must have room for: no item is accepted that could not be
+// claimed, or moved.
+
+// An allowance is the number of bytes of data that fit into the requests for claims, at least.
+type allowance struct {
+	claim  int // of an item that is claimed, or moved
+	beside int // what the claim of another item takes beside its data
+}
+
+// allow returns what the longest requests have room for.
+func (b *base) allow() allowance {
+	item := newItem{id: b.receipts.newID()}
+	claim := b.longestClaim(&b.store, item)
+	a := allowance{claim: b.session.Room(claim...)}
+	a.beside = a.claim - b.session.Room(append(claim, claim[:2]...)...)
+	for _, ops := range b.longestMoves(item) {
+		a.claim = min(a.claim, b.session.Room(ops...))
+	}
+	return a
+}
+
+// fits reports why an item could not be claimed, or moved to the dead letters.
+func (b *base) fits(item newItem) error {
+	if len(item.data) <= b.allowance().claim {
+		return nil
+	}
+	for _, ops := range append(b.longestMoves(item), b.longestClaim(&b.store, item)) {
+		if err := b.session.Fits(ops...); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// longestClaim returns the operations that claim an item, as long as they can be.
+func (b *base) longestClaim(at *store, item newItem) []session.Op {
+	c := claimed{place: longestPlace(item.id), data: item.data, record: record{}.longest()}
+	return append(at.claimOps(c, strings.Repeat("x", maxName)), b.receipts.Longest())
+}
+
+// longestMoves returns the operations that move an item to the dead letters, that claim it there,
+// and that move it back, as long as they can be.
+func (b *base) longestMoves(item newItem) [][]session.Op {
+	if b.dead == nil {
+		return nil
+	}
+	item.data = record{Origin: b.path}.longest().with(item.data)
+	move := func(from *store, into *destination) []session.Op {
+		p := &producer{into: into, receipts: b.receipts, items: []newItem{item}, first: from.takeOps(longestPlace(item.id), 1)}
+		return append(p.ops(p.longestPlan()), b.receipts.Longest())
+	}
+	return [][]session.Op{move(&b.store, b.dead), b.longestClaim(b.dead.store, item), move(b.dead.store, b.desk.destination)}
+}

@@ -1,0 +1,216 @@
+package queue
+
+import (
+	"errors"
+	"math"
+	"time"
+
+	"github.com/zkactors/zkactors/internal/client"
+	"github.com/zkactors/zkactors/internal/znode"
+	"github.com/zkactors/zkactors/primitives/internal/owned"
+	"github.com/zkactors/zkactors/primitives/internal/procedure"
+	"github.com/zkactors/zkactors/session"
+)
+
+type newItem struct {
+	id   string
+	data []byte // of its node
+}
+
+// A producer performs the effects of a filing.
+type producer struct {
+	into     *destination
+	receipts *receipts
+	requests client.Async
+	filing   filing       // as it begins
+	first    []session.Op // done in the same transaction
+	items    []newItem
+	delays   []int64 // of each item, in ms; nil if they are not delayed
+	mode     session.CreateMode
+	called   time.Duration // the age of the session when the delays began
+	answer   func(created []session.OpResult, err error)
+
+	pauses owned.Set
+	waiter *waiter // not nil once the call stands in line, or tries to
+	stands bool    // set by a count that has seen the waiter in line; cleared with waiter
+	full   view    // what was counted last
+	forgo  func()  // leaves the newest transaction
+}
+
+// millis returns a delay in ms, rounded up.
+func millis(delay time.Duration) int64 {
+	return int64(delay/time.Millisecond + min(delay%time.Millisecond, 1))
+}
+
+// begin puts the items. See [once.Writer.Begin] for the answer; its error is a [refusal] if an
+// operation was refused.
+func (p *producer) begin(answer func([]session.OpResult, error)) (abandon func()) {
+	p.answer = answer
+	p.pauses.Clock = p.into.session
+	p.filing.items, p.filing.first, p.filing.delays = len(p.items), len(p.first), p.delays
+	p.filing.size = p.into.full()
+	m := procedure.Run(p.filing, p.perform, filingInput(p.into.known(p.filing.priority)))
+	return func() { m.Tell(stop{}) }
+}
+
+func (p *producer) perform(e filingEffect, tell func(filingInput)) {
+	epoch := p.filing.epoch
+	slowly := func(err error, in filingInput) { p.pauses.Answer(err, func() { tell(in) }) }
+	switch e := e.(type) {
+	case check:
+		p.requests.Children(p.into.path, func(names []string, _ *session.Stat, err error) {
+			switch {
+			case err == nil:
+				err = p.into.check(names)
+			case errors.Is(err, session.ErrNoNode):
+				err = nil
+			}
+			slowly(err, replied{err})
+		})
+	case readClock:
+		p.receipts.now(epoch, func(_, high int64, err error) {
+			waited := (p.into.session.Age() - p.called) / time.Millisecond
+			slowly(err, timed{high - int64(waited), err})
+		})
+	case count:
+		present(p.into.session, &p.pauses, func(epoch int, err error) {
+			if err != nil {
+				slowly(err, counted{err: err})
+				return
+			}
+			p.count(epoch, slowly)
+		})
+	case awaitRoom:
+		if p.waiter == nil {
+			p.waiter = newWaiter(p.into.store, p.receipts, producersDir, epoch)
+			p.waiter.wants = len(p.items)
+		}
+		if p.stands { // others come, and go
+			delete(p.full.seen, p.into.dir(producersDir))
+		}
+		p.waiter.standFor(p.full, false, !p.stands, func() { tell(room{}) })
+		p.receipts.tellClosed(p.waiter, func() { tell(shut{}) })
+	case findNewest:
+		p.find(slowly)
+	case assign:
+		if e.anew {
+			p.assignAnew(e.due, slowly)
+		} else {
+			tell(assigned{to: p.into.assign(p.filing.priority, e.due)})
+		}
+	case makeDir:
+		p.requests.EnsurePath(p.into.dir(itemsDir), func(_ bool, err error) { slowly(err, replied{err}) })
+	case transact:
+		if e.plan.bound.known {
+			epoch = e.plan.bound.epoch
+		}
+		p.forgo = p.receipts.BeginBefore(e.plan.bound.before, epoch, p.ops(e.plan), func(results []session.OpResult, err error) { tell(filed{results, err}) })
+	case forgo:
+		p.forgo()
+	case learn:
+		p.into.learn(e)
+	case confirm:
+		if p.waiter != nil {
+			p.waiter.leave()
+		}
+		p.pauses.End()
+		p.answer(e.created, e.err)
+	}
+}
+
+// find finds the newest bucket, and whether it is full: the producer that filled it may be gone. A
+// server that lags may show older ones: the transaction is refused then.
+func (p *producer) find(answer func(error, filingInput)) {
+	dir := p.into.dir(itemsDir)
+	p.requests.Children(dir, func(names []string, stat *session.Stat, err error) {
+		err = client.Without(err, session.ErrNoNode)
+		found := newest{bucket: bucket{priority: p.filing.priority, number: -1}}
+		for _, name := range names {
+			b, ok := parseBucket(name)
+			switch {
+			case !ok && name != pausedNode:
+				err = foreign(dir, name)
+			case !ok:
+			case b.priority == found.bucket.priority && !b.after && b.number > found.bucket.number:
+				found.bucket = b
+			}
+		}
+		if stat != nil {
+			found.seen = stat.Version
+		}
+		if err != nil || found.bucket.number < 0 {
+			found.err = err
+			answer(err, found)
+			return
+		}
+		p.requests.Exists(p.into.bucket(found.bucket), func(stat *session.Stat, err error) {
+			found.err = client.Without(err, session.ErrNoNode)
+			if stat != nil {
+				found.version, found.full = stat.Version, p.into.isFull(stat.NumChildren)
+			}
+			answer(found.err, found)
+		})
+	})
+}
+
+// longestPlan returns a plan whose operations are as long as those of any other for the items.
+// Items with different delays go into different buckets.
+func (p *producer) longestPlan() filingPlan {
+	longest := target{bucket: bucket{math.MaxInt32, math.MaxInt32, true, 59, math.MaxInt32}, fresh: true, seals: len(p.delays) == 0}
+	plan := filingPlan{bound: bound{known: true, count: math.MaxInt32, lined: true}}
+	for i := range p.items {
+		if i > 0 && len(p.delays) > 0 && p.delays[i] != p.delays[i-1] {
+			longest.bucket.part--
+		}
+		plan.to, plan.due = append(plan.to, longest), append(plan.due, math.MaxInt64)
+	}
+	return plan
+}
+
+// ops returns the operations of the plan.
+func (p *producer) ops(plan filingPlan) (ops []session.Op) {
+	if plan.bound.known {
+		now := tally{true, plan.bound.count + len(p.items), plan.bound.lined}
+		ops = append(ops, session.SetOp(p.receipts.Dir, now.data(), plan.bound.version))
+	}
+	ops = append(ops, p.first...)
+	made := make(map[bucket]bool)
+	for _, to := range plan.to {
+		if !made[to.bucket] {
+			made[to.bucket] = true
+			ops = append(ops, p.bucketOps(to)...)
+		}
+	}
+	for i, item := range p.items {
+		due := int64(0)
+		if len(plan.due) > 0 {
+			due = plan.due[i]
+		}
+		path := znode.Join(p.into.bucket(plan.to[i%len(plan.to)].bucket), itemName(item.id, due))
+		ops = append(ops, session.CreateOp(path, item.data, p.mode))
+	}
+	return ops
+}
+
+// bucketOps returns the operations on a bucket before items are put into it.
+func (p *producer) bucketOps(to target) (ops []session.Op) {
+	dir, all := p.into.bucket(to.bucket), p.into.dir(itemsDir)
+	if !to.fresh {
+		if to.bucket.after {
+			return nil // its items show whether it is there
+		}
+		return []session.Op{session.CheckOp(dir, 0)}
+	}
+	before := to.bucket
+	before.number--
+	switch {
+	case to.seals:
+		ops = append(ops, session.SetOp(all, nil, session.AnyVersion), session.SetOp(p.into.bucket(before), nil, 0))
+	case to.bucket.after:
+	case to.behind > 0:
+		ops = append(ops, session.CheckOp(all, to.seen), session.CheckOp(p.into.bucket(before), to.behind))
+	default:
+		ops = append(ops, session.CheckOp(all, to.seen))
+	}
+	return append(ops, session.CreateOp(dir, nil, session.Container))
+}
