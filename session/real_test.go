@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"runtime"
 	"strings"
 	"sync"
@@ -237,20 +236,6 @@ func realAuthAndACL(t *testing.T, ens *zktest.Ensemble) {
 	}
 	_, err := session.Open(ctx, ens.Addrs(), &session.Options{Auth: []session.Auth{{Scheme: "nonsense", Secret: []byte("hunter2")}}})
 	check.False(t, !errors.Is(err, session.ErrAuthFailed) || strings.Contains(err.Error(), "hunter2"), "bad credentials: %v", err)
-}
-
-func TestOpenNamesServersAndTroubles(t *testing.T) {
-	t.Parallel()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	check.Must(t, err)
-	address := listener.Addr().String()
-	_ = listener.Close() // so that no server listens there
-	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
-	defer cancel()
-	_, err = session.Open(ctx, []string{address}, nil)
-	if !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), address) || !strings.Contains(err.Error(), "refused") {
-		t.Errorf("no server: %v", err)
-	}
 }
 
 // TestRealLossIsToldInTime freezes connections in every way, and shows that the

@@ -55,11 +55,10 @@ func (p *plain) zxid() (int64, error) {
 	return h.Zxid, err
 }
 
-// grows reports whether a reply has a greater zxid, before the connection ends or a while has
-// passed.
-func (p *plain) grows(than int64) bool {
+// grows reports whether a reply has a greater zxid, before the connection or the context ends.
+func (p *plain) grows(ctx context.Context, than int64) bool {
 	p.t.Helper()
-	for range 300 {
+	for ctx.Err() == nil {
 		p.send(wire.OpExists, "/")
 		zxid, err := p.zxid()
 		if err != nil {
@@ -160,7 +159,7 @@ func TestZxidOfALeader(t *testing.T) {
 	p.send(wire.OpSync, "/")
 	zxid := check.Have(p.zxid())(t)
 	e.ReleaseOneWay(leave[0], old)
-	check.True(t, p.grows(zxid), "the acknowledgement of a follower that had left commits nothing")
+	check.True(t, p.grows(patient(t), zxid), "the acknowledgement of a follower that had left commits nothing")
 }
 
 // TestRealZxidOfAFollower: a server that follows answers the sync behind what was proposed before.
@@ -188,7 +187,9 @@ func TestRealZxidOfAFollower(t *testing.T) {
 		t.Logf("the connection ends: %v", err)
 		return
 	}
-	check.True(t, !p.grows(zxid), "a greater zxid than %#x: of a proposal that was made when a later reign had begun", zxid)
+	soon, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
+	defer cancel()
+	check.True(t, !p.grows(soon, zxid), "a greater zxid than %#x: of a proposal that was made when a later reign had begun", zxid)
 }
 
 // TestRealLeaseShared: the leader serves no clients, and its followers leave it but for one. A

@@ -3,6 +3,7 @@ package session_test
 import (
 	"context"
 	"errors"
+	"net"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -50,6 +51,19 @@ func TestStart(t *testing.T) {
 		check.OK(t, <-awaited)
 		if c, ok := (<-events).(session.Connected); !ok || c.Epoch != 1 || c.ID != s.ID() {
 			t.Errorf("%v", c)
+		}
+	})
+}
+
+// TestOpenNamesServersAndTroubles: the error names the server, and why it cannot be used.
+func TestOpenNamesServersAndTroubles(t *testing.T) {
+	inBubble(t, zktest.Config{}, func(t *testing.T, srv *zktest.Server, opts *session.Options) {
+		opts.Dialer = func(context.Context, string, string) (net.Conn, error) { return nil, errors.New("it refuses") }
+		ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
+		defer cancel()
+		_, err := session.Open(ctx, srv.Addrs(), opts)
+		if !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), srv.Addrs()[0]) || !strings.Contains(err.Error(), "it refuses") {
+			t.Errorf("no server: %v", err)
 		}
 	})
 }
