@@ -16,16 +16,14 @@ import (
 // while its successor serves. This is why a session must not count them.
 func TestEnsembleDeposedLeaderAnswers(t *testing.T) {
 	t.Parallel()
-	const runs, lease = 4, 2 * time.Second
-	e := zktest.StartEnsemble(t, 3, zktest.NoSync(), zktest.TickTime(500*time.Millisecond), zktest.SyncLimit(10))
+	const runs = 4
+	// The old leader continues for 60 s. An election takes 1 or 2, and more on a busy machine.
+	e := zktest.StartEnsemble(t, 3, zktest.NoSync(), zktest.TickTime(500*time.Millisecond), zktest.SyncLimit(120))
 	ctx, cancel := context.WithTimeout(t.Context(), runs*patience)
 	defer cancel()
-	within := 0
-	ask := time.NewTicker(20 * time.Millisecond) // not as fast as it can: others test on this machine
-	defer ask.Stop()
 	for run := range runs {
 		old := e.Leader()
-		conn := dial(t, 10*time.Second, e.Addr(old))
+		conn := dial(t, patience, e.Addr(old))
 		e.Depose(old)
 		deposed := time.Now()
 		for e.Leader() == old {
@@ -34,19 +32,10 @@ func TestEnsembleDeposedLeaderAnswers(t *testing.T) {
 			}
 		}
 		elected := time.Since(deposed)
-		if elected <= lease {
-			within++
-		}
 		if _, err := conn.Sync("/"); err != nil {
 			t.Fatalf("run %d: the deposed leader does not answer %v after the cut: %v", run, time.Since(deposed), err)
 		}
-		answered := time.Since(deposed)
-		for err := error(nil); err == nil; {
-			<-ask.C
-			_, err = conn.Sync("/")
-		}
-		t.Logf("run %d: server %d deposed, the next leader served after %v, the old one still answered after %v and until %v",
-			run, old, elected, answered, time.Since(deposed))
+		t.Logf("run %d: server %d deposed, the next leader served after %v, the old one still answered after %v", run, old, elected, time.Since(deposed))
 		conn.Close()
 		e.Heal()
 		for i := range e.Size() {
@@ -55,7 +44,6 @@ func TestEnsembleDeposedLeaderAnswers(t *testing.T) {
 			}
 		}
 	}
-	t.Logf("the next leader served within %v in %d of %d runs", lease, within, runs)
 }
 
 // What a leader sends to a follower is held up, while the follower's requests

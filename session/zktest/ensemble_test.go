@@ -50,7 +50,7 @@ func TestEnsembleServes(t *testing.T) {
 		t.Fatalf("followers %v of leader %d", got, leader)
 	}
 	for i := range e.Size() {
-		conn := dial(t, time.Second, e.Addr(i))
+		conn := dial(t, patience, e.Addr(i))
 		check.Have(conn.Create(fmt.Sprintf("/node-%d", i), nil, 0, zk.WorldACL(zk.PermAll)))(t)
 	}
 	if got := e.Mntr(leader)["zk_synced_followers"]; got != "2" {
@@ -58,7 +58,7 @@ func TestEnsembleServes(t *testing.T) {
 	}
 
 	killed := e.Leader()
-	conn := dial(t, 5*time.Second, e.Addrs()...)
+	conn := dial(t, patience, e.Addrs()...)
 	e.Kill(killed)
 	check.True(t, e.Pid(killed) == 0, "a killed server has a process")
 	next := e.Leader()
@@ -71,7 +71,7 @@ func TestEnsembleServes(t *testing.T) {
 	if got := e.Leader(); got != next {
 		t.Errorf("server %d leads after a restart of server %d, was %d", got, killed, next)
 	}
-	again := dial(t, time.Second, e.Addr(killed))
+	again := dial(t, patience, e.Addr(killed))
 	eventually(t, func() error {
 		data, _, err := again.Get("/node-0")
 		if err == nil && string(data) != "after" {
@@ -90,7 +90,7 @@ func TestEnsembleWhoseLeaderServesNobody(t *testing.T) {
 		text, err := e.FourLetterWord(leader, "srvr")
 		check.True(t, err == nil && !strings.Contains(text, "Mode:"), "the leader serves: %s, %v", text, err)
 		for _, follower := range e.Followers() {
-			conn := dial(t, 5*time.Second, e.Addr(follower))
+			conn := dial(t, patience, e.Addr(follower))
 			check.Have(conn.Create(fmt.Sprint("/of-", follower, "-", leader), nil, 0, zk.WorldACL(zk.PermAll)))(t)
 		}
 		e.Kill(leader)
@@ -130,10 +130,10 @@ func TestEnsemblePause(t *testing.T) {
 // not count answers that did not come through the leader.
 func TestEnsembleIsolatedFollowerAnswers(t *testing.T) {
 	t.Parallel()
-	e := zktest.StartEnsemble(t, 3, zktest.NoSync(), zktest.SyncLimit(50))
+	e := zktest.StartEnsemble(t, 3, zktest.NoSync(), zktest.SyncLimit(100))
 	leader, follower := e.Leader(), e.Followers()[0]
-	holder := dial(t, time.Second, e.Addr(follower))
-	other := dial(t, 10*time.Second, e.Addr(leader))
+	holder := dial(t, 3*time.Second, e.Addr(follower))
+	other := dial(t, patience, e.Addr(leader))
 	const node = "/held"
 	check.Have(holder.Create(node, nil, zk.FlagEphemeral, zk.WorldACL(zk.PermAll)))(t)
 	exists, _, gone, err := other.ExistsW(node)
@@ -169,10 +169,10 @@ func TestEnsembleIsolatedFollowerAnswers(t *testing.T) {
 		<-tick.C
 		_, _, err = holder.Exists(node)
 	}
-	t.Logf("T=1s: node gone after %v, the follower answered until %v, %d reads before", vanished, time.Since(cut), reads)
+	t.Logf("T=3s: node gone after %v, the follower answered until %v, %d reads before", vanished, time.Since(cut), reads)
 
 	e.Heal()
-	again := dial(t, time.Second, e.Addr(follower))
+	again := dial(t, patience, e.Addr(follower))
 	exists, _, err = again.Exists(node)
 	if err != nil || exists {
 		t.Errorf("the follower is back and says %v, %v", exists, err)
