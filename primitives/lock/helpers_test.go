@@ -130,8 +130,7 @@ func children(tb testing.TB, s *session.Session, path string) []string {
 // awaitLine waits until n contenders stand in line.
 func awaitLine(tb testing.TB, s *session.Session, path string, n int) []lock.Contender {
 	tb.Helper()
-	ctx, cancel := context.WithTimeout(tb.Context(), 20*time.Second)
-	defer cancel()
+	ctx := patient(tb)
 	var line []lock.Contender
 	for {
 		err := s.Sync(ctx, path)
@@ -159,10 +158,10 @@ func releaseInTurn(tb testing.TB, token int64, line []lock.Contender, granted <-
 	}
 }
 
-// awaitEmpty fails the test if there are children of path after two seconds.
+// awaitEmpty fails the test if there are children of path when their session could have expired.
 func awaitEmpty(t *testing.T, s *session.Session, path string) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 15*time.Second)
 	defer cancel()
 	for {
 		names := children(t, s, path)
