@@ -253,8 +253,8 @@ func TestConflict(t *testing.T) {
 		{"-n", 75, "held by another"},
 		{"--try --conflict-exit 1", 1, "held by another"},
 		{"-n -E 0", 0, "held by another"},
-		{"--wait 100ms", 75, "the time to wait is over"},
-		{"-w 100ms -E 9", 9, "the time to wait is over"},
+		{"--wait 2s", 75, "the time to wait is over"},
+		{"-w 2s -E 9", 9, "the time to wait is over"},
 		{"-w 10s -n", 64, "--try (-n) does not wait"},
 	} {
 		t.Run(test.args, func(t *testing.T) {

@@ -15,7 +15,7 @@ import (
 
 const (
 	path     = "/locks/backup"
-	patience = 20 * time.Second
+	patience = time.Minute
 )
 
 // asProgram is a variable of the environment with which the test's executable behaves as zkactors.

@@ -38,7 +38,7 @@ func TestLimit(t *testing.T) {
 		held = append(held, p)
 	}
 	startLine(t, srv, "lock -q -n --limit 2 /limits/export", "true").exits(75, "held by another")
-	startLine(t, srv, "lock -q -w 100ms --limit 2 /limits/export", "true").exits(75, "the time to wait is over")
+	startLine(t, srv, "lock -q -w 2s --limit 2 /limits/export", "true").exits(75, "the time to wait is over")
 	startLine(t, srv, "lock -q --limit 3 /limits/export", "true").exits(125, "limit is 2, not 3")
 	runWith(t, srv, "ls /limits").want(t, 0, "/limits/export  semaphore: 2 of 2 held, 0 waiting", "")
 	_ = held[0].stdin.Close()
@@ -72,7 +72,7 @@ func TestElect(t *testing.T) {
 	if err != nil || len(all) != 1 || len(words) != 4 || words[0] != "leads" || words[1] != "/leader" || words[2] != all[0].Node {
 		t.Fatal(words, all, err)
 	}
-	startLine(t, srv, "elect -q -w 1s -E 3 /leader", "true").exits(3, "the time to wait is over")
+	startLine(t, srv, "elect -q -w 2s -E 3 /leader", "true").exits(3, "the time to wait is over")
 	second := startLine(t, srv, "elect /leader", "echo leads; cat")
 	second.says("waiting for /leader, led by")
 	_ = first.stdin.Close()
