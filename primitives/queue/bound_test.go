@@ -91,6 +91,22 @@ func TestFull(t *testing.T) {
 	})
 }
 
+// TestRejectBesideProducers: a handle whose count of the items is old, since others have put some,
+// gives back an item, and counts on.
+func TestRejectBesideProducers(t *testing.T) {
+	bubble(t, 2, func(t *testing.T, _ *zktest.Server, s ...*session.Session) {
+		bounded := &queue.Options{MaxItems: 3}
+		q := open(t, s[0], bounded)
+		put(t, q, "a")
+		put(t, open(t, s[1], bounded), "b")
+		c := consume(t, q, 1)
+		ok(t, next(t, c).Reject(t.Context()))
+		c.Close()
+		put(t, q, "c")
+		check.Equal(t, check.Have(q.Len(t.Context()))(t), 3)
+	})
+}
+
 // TestBoundOfAnotherTime: the directories of a queue are deleted when they are empty, with the
 // version at which a producer has counted the items. Those that another producer makes may come to
 // the same version, and be full.

@@ -240,7 +240,9 @@ func (f filing) Step(in filingInput, out *actors.Effects[filingEffect, procedure
 	s := &filingTurn{filing: f, Effects: out}
 	switch in := in.(type) {
 	case file:
-		s.knowledge = in.knowledge
+		if s.knowledge = in.knowledge; s.most == 0 {
+			s.bound = bound{} // a rejected item that moves is counted already
+		}
 		if in.checked {
 			s.proceed()
 		} else {
