@@ -80,7 +80,7 @@ func TestOneDriverHangs(t *testing.T) {
 	}
 	b.running[peers.Kazoo] = hanging
 	w := workload{
-		name: "it", program: "lock", params: of("sessions", 1, "locks", 1), silence: time.Second, systems: []system{kazoo(), zkLock()},
+		name: "it", program: "lock", params: of("sessions", 1, "locks", 1), silence: 5 * time.Second, systems: []system{kazoo(), zkLock()},
 	}
 	results := make([]result, 2)
 	b.timed(t.Context(), &fleet{addrs: srv.Addrs(), clients: srv.Addrs()}, w, results)

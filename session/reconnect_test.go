@@ -161,7 +161,7 @@ func tellOnce(ch chan<- struct{}) {
 // another before the session is lost. A heartbeat blocks in a write until then. It runs in
 // real time, as a mutex that is waited for stops the clock of a bubble.
 func TestStuckHeartbeat(t *testing.T) {
-	const timeout = 3 * time.Second
+	const timeout = 6 * time.Second
 	heartbeats, stuck := 0, make(chan struct{})
 	bad := &scripted{timeout: timeout, answer: func(_ *scripted, conn net.Conn, xid, op int32) bool {
 		if op == opSync {

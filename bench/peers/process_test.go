@@ -54,7 +54,7 @@ func TestHung(t *testing.T) {
 		ops      int
 	}{
 		"at once":             {"read run; read more", Patience{Total: 50 * time.Millisecond}, 0},
-		"after some progress": {"read run; echo progress 20; echo progress 40; cat; cat", Patience{Total: time.Minute, Silence: 50 * time.Millisecond}, 40},
+		"after some progress": {"read run; echo progress 20; echo progress 40; cat; cat", Patience{Total: time.Minute, Silence: 2 * time.Second}, 40},
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := play(t, test.script)

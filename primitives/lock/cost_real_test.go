@@ -24,13 +24,11 @@ type usage struct {
 }
 
 // use returns what is in use, after a collection, when a condition on the number of
-// goroutines holds, or after a while.
-func use(until func(goroutines int) bool) usage {
-	for range 1000 {
-		if until(runtime.NumGoroutine()) {
-			break
-		}
-		runtime.Gosched()
+// goroutines holds, or after a minute.
+func use(t *testing.T, until func(goroutines int) bool) usage {
+	t.Helper()
+	for ctx := patient(t); ctx.Err() == nil && !until(runtime.NumGoroutine()); {
+		<-time.After(time.Millisecond)
 	}
 	runtime.GC()
 	runtime.GC() // the first one only marks; stacks shrink in the second
@@ -48,7 +46,7 @@ func TestCostOfHolding(t *testing.T) {
 	ensure(t, s, "/l", nil)
 	acquire(t, s, "/l/warm").Close()
 	locks := make([]*lock.Lock, n)
-	before := use(func(int) bool { return true })
+	before := use(t, func(int) bool { return true })
 
 	began := time.Now()
 	for i := range locks {
@@ -63,7 +61,7 @@ func TestCostOfHolding(t *testing.T) {
 		t.Fatal(err)
 	}
 	acquired := time.Since(began)
-	held := use(func(g int) bool { return g <= before.goroutines+n/100 })
+	held := use(t, func(g int) bool { return g <= before.goroutines+n/100 })
 	live, stack, goroutines := (held.live-before.live)/n, (held.stack-before.stack)/n, held.goroutines-before.goroutines
 	t.Logf("%d locks, acquired in %v: each costs %d + %d bytes of heap and stack, and %.4f goroutines; with the gaps between objects the heap uses %d bytes",
 		n, acquired, live, stack, float64(goroutines)/n, (held.pages-before.pages)/n)
@@ -84,7 +82,7 @@ func TestCostOfHolding(t *testing.T) {
 		locks[i] = nil
 	}
 	check.Must(t, s.Sync(ctx, "/"))
-	after := use(func(g int) bool { return g <= before.goroutines })
+	after := use(t, func(g int) bool { return g <= before.goroutines })
 	t.Logf("closed in %v; %d bytes for each are kept by the runtime and by maps", released, (after.live+after.stack-before.live-before.stack)/n)
 	check.AtMost(t, after.goroutines, before.goroutines, "goroutines")
 	for i := range locks {
@@ -115,7 +113,7 @@ func TestCostOfAcquiring(t *testing.T) {
 	for _, l := range holders {
 		<-l.Events()
 	}
-	before := use(func(int) bool { return true })
+	before := use(t, func(int) bool { return true })
 	acquired := make(chan error, n)
 	for i := range n {
 		go func() {
@@ -130,7 +128,7 @@ func TestCostOfAcquiring(t *testing.T) {
 		check.Must(t, s.Sync(ctx, "/"))
 		watches, _ = strconv.Atoi(ens.Mntr(0)["zk_watch_count"])
 	}
-	waiting := use(func(g int) bool { return g <= before.goroutines+n })
+	waiting := use(t, func(g int) bool { return g <= before.goroutines+n })
 	live, stack, goroutines := (waiting.live-before.live)/n, (waiting.stack-before.stack)/n, waiting.goroutines-before.goroutines
 	t.Logf("each of %d that wait costs %d + %d bytes of heap and stack, and %.4f goroutines", n, live, stack, float64(goroutines)/n)
 	check.AtMost(t, live+stack, most, "bytes of a caller that waits")

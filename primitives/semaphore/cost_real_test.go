@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"runtime"
 	"testing"
+	"time"
 
 	"github.com/zkactors/zkactors/internal/check"
 	"github.com/zkactors/zkactors/primitives/semaphore"
@@ -31,11 +32,8 @@ func TestCostOfHolding(t *testing.T) {
 			check.Must(t, err)
 			warm.Close()
 			use := func(goroutines int) (bytes int) {
-				for range 1000 { // until the requests' own have ended
-					if runtime.NumGoroutine() <= goroutines {
-						break
-					}
-					runtime.Gosched()
+				for ctx := patient(t); ctx.Err() == nil && runtime.NumGoroutine() > goroutines; { // until the requests' own have ended
+					<-time.After(time.Millisecond)
 				}
 				runtime.GC()
 				runtime.GC() // the first one only marks; stacks shrink in the second
