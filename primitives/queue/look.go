@@ -56,6 +56,10 @@ type looking struct {
 	followed *followed // knows directories, and follows empty ones; nil if there is none
 	answer   func(view, error)
 
+	foreseen map[string]*foresight // directories that are being listed before they are needed
+	front    string               // the first bucket that has items, or the last that was listed; "" if there are delayed items
+	timed    bool                 // set if there are delayed items: which bucket is the first changes with the time
+
 	view    view
 	claimed map[string]bool // the IDs of items that are claimed
 	buckets []bucket        // that are not listed yet
@@ -140,12 +144,45 @@ func (st *store) looking(rs *receipts, epoch int, answer func(view, error), how 
 	}
 }
 
+// A foresight is the list of a directory that was asked for before it was needed.
+type foresight struct {
+	answer func(next func([]string, *session.Stat, error)) // nil until it is there
+	next   func([]string, *session.Stat, error)            // nil until it is needed
+}
+
+// foresee lists directories before they are needed, in the order in which they will be: the server
+// reads them in that order too, and a look of several directories takes one round trip.
+func (l *looking) foresee(dirs ...string) {
+	l.foreseen = make(map[string]*foresight, len(dirs))
+	for _, dir := range dirs {
+		f := new(foresight)
+		l.foreseen[dir] = f
+		l.requests.Children(dir, func(names []string, stat *session.Stat, err error) {
+			if f.next != nil {
+				f.next(names, stat, err)
+				return
+			}
+			f.answer = func(next func([]string, *session.Stat, error)) { next(names, stat, err) }
+		})
+	}
+}
+
 // list lists a directory. A missing directory has no nodes.
 func (l *looking) list(dir string, next func(names []string)) {
-	l.requests.Children(dir, func(names []string, stat *session.Stat, err error) {
+	then := func(names []string, stat *session.Stat, err error) {
 		l.asked = true
 		l.listed(dir, next)(names, stat, err)
-	})
+	}
+	f := l.foreseen[dir]
+	delete(l.foreseen, dir)
+	switch {
+	case f == nil:
+		l.requests.Children(dir, then)
+	case f.answer == nil:
+		f.next = then
+	default:
+		f.answer(then)
+	}
 }
 
 func (l *looking) listed(dir string, next func(names []string)) func([]string, *session.Stat, error) {
@@ -195,6 +232,9 @@ func (l *looking) begin() {
 		items()
 		return
 	}
+	if front := l.at.lastFront(); l.followed == nil && front != "" {
+		l.foresee(l.at.dir(claimsDir), l.at.dir(itemsDir), front)
+	}
 	l.listClaims(items)
 }
 
@@ -218,8 +258,8 @@ func (l *looking) sorted(names []string) {
 	l.view.names, l.view.empty = names, nil
 	l.view.paused = slices.Contains(names, pausedNode) && (l.want != all || l.due)
 	l.buckets = slices.DeleteFunc(buckets, func(b bucket) bool { return l.view.paused || l.due && !b.after })
-	timed := slices.ContainsFunc(l.buckets, func(b bucket) bool { return b.after })
-	if !timed || l.want == all && !l.due {
+	l.timed = slices.ContainsFunc(l.buckets, func(b bucket) bool { return b.after })
+	if !l.timed || l.want == all && !l.due {
 		l.next()
 		return
 	}
@@ -290,6 +330,10 @@ func (l *looking) isSealed(b bucket) bool {
 // bucket adds the items of a bucket to the view.
 func (l *looking) bucket(b bucket, names []string) {
 	dir := l.at.bucket(b)
+	clear(l.foreseen) // what was listed before an earlier bucket may be older than that
+	if len(l.view.places)+len(l.held)+len(l.view.left) == 0 && !l.timed {
+		l.front = dir
+	}
 	places, err := l.at.placesOf(b, names)
 	if err != nil {
 		l.answer(view{}, err)
@@ -328,6 +372,7 @@ func (l *looking) done() {
 	if len(l.view.left) == 0 {
 		delete(l.view.seen, l.at.dir(claimsDir)) // nothing can be given back
 	}
+	l.at.learnFront(l.front)
 	l.claimedDue()
 }
 

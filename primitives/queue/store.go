@@ -18,7 +18,8 @@ type store struct {
 	any     bool // whether there may be other priorities than 0
 
 	mu      sync.Mutex
-	checked bool // set when the path was seen to be that of a queue
+	checked bool   // set when the path was seen to be that of a queue
+	front   string // the bucket from which the last look had its first items; "" if there was none
 }
 
 // isChecked reports whether the path was seen to be that of a queue.
@@ -26,6 +27,18 @@ func (st *store) isChecked() bool {
 	st.mu.Lock()
 	defer st.mu.Unlock()
 	return st.checked
+}
+
+func (st *store) lastFront() string {
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	return st.front
+}
+
+func (st *store) learnFront(dir string) {
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	st.front = dir
 }
 
 func (st *store) dir(name string) string { return znode.Join(st.path, name) }
