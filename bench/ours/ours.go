@@ -24,7 +24,7 @@ import (
 func Programs() map[string]driver.Program {
 	return map[string]driver.Program{
 		"lock": locks, "readwrite": readWrite, "semaphore": leases, "succession": succession, "stand": stand,
-		"barrier": rounds, "put": put, "drain": drain, "consume": consume, "commit": transactions,
+		"barrier": rounds, "put": put, "drain": drain, "consume": consume, "flow": flow, "commit": transactions,
 		"join": join, "fanout": fanOut, "holders": holders, "waiters": waiters, "sessions": idleSessions,
 	}
 }

@@ -1,8 +1,11 @@
 import com.sun.management.OperatingSystemMXBean;
 import java.io.BufferedReader;
+import java.io.Closeable;
+import java.io.IOException;
 import java.io.InputStreamReader;
 import java.io.PrintStream;
 import java.lang.management.ManagementFactory;
+import java.nio.ByteBuffer;
 import java.nio.charset.StandardCharsets;
 import java.util.ArrayList;
 import java.util.Arrays;
@@ -13,7 +16,9 @@ import java.util.Map;
 import java.util.concurrent.ArrayBlockingQueue;
 import java.util.concurrent.BlockingQueue;
 import java.util.concurrent.CountDownLatch;
+import java.util.concurrent.Semaphore;
 import java.util.concurrent.TimeUnit;
+import java.util.concurrent.atomic.AtomicBoolean;
 import java.util.concurrent.atomic.AtomicLong;
 import java.util.concurrent.atomic.AtomicReference;
 import org.apache.curator.framework.CuratorFramework;
@@ -29,7 +34,12 @@ import org.apache.curator.framework.recipes.locks.InterProcessReadWriteLock;
 import org.apache.curator.framework.recipes.locks.InterProcessSemaphoreV2;
 import org.apache.curator.framework.recipes.locks.Lease;
 import org.apache.curator.framework.recipes.nodes.GroupMember;
+import org.apache.curator.framework.recipes.queue.DistributedQueue;
+import org.apache.curator.framework.recipes.queue.QueueBuilder;
+import org.apache.curator.framework.recipes.queue.QueueConsumer;
+import org.apache.curator.framework.recipes.queue.QueueSerializer;
 import org.apache.curator.framework.recipes.queue.SimpleDistributedQueue;
+import org.apache.curator.framework.state.ConnectionState;
 import org.apache.curator.retry.ExponentialBackoffRetry;
 import org.apache.zookeeper.CreateMode;
 
@@ -41,6 +51,23 @@ public class Curator {
 
     interface Part {
         void run(int number) throws Exception;
+    }
+
+    interface Deliver {
+        void run(byte[] data) throws Exception;
+    }
+
+    /** The data of items as they are. */
+    static class Bytes implements QueueSerializer<byte[]> {
+        @Override
+        public byte[] serialize(byte[] item) {
+            return item;
+        }
+
+        @Override
+        public byte[] deserialize(byte[] bytes) {
+            return bytes;
+        }
     }
 
     interface Measured {
@@ -410,6 +437,102 @@ public class Curator {
             return taken;
         }
 
+        /** Has items put and delivered at the same time. At least once they go through DistributedQueue, with its locks. */
+        void flow() throws Exception {
+            int takers = number("takers", 1);
+            open(1 + takers);
+            flow(limit("warm_"), path + "/warm", takers);
+            measure(limit -> flow(limit, path + "/it", takers));
+        }
+
+        long flow(Limit limit, String at, int takers) throws Exception {
+            Semaphore flight = new Semaphore(number("flight", 64));
+            Samples mine = new Samples();
+            samples.clear();
+            samples.add(mine);
+            Deliver deliver = data -> {
+                long took = System.nanoTime() - ByteBuffer.wrap(data).getLong();
+                synchronized (mine) {
+                    mine.add(took);
+                    if (mine.n % 100 == 0) {
+                        say("progress " + mine.n);
+                    }
+                }
+                flight.release();
+            };
+            List<Closeable> ends = new ArrayList<>();
+            Deliver put = is("kind", "acknowledged") ? acknowledged(at, takers, deliver, ends) : taken(at, takers, deliver, ends);
+            each(number("producers", 1), w -> {
+                while (limit.next()) {
+                    flight.acquire();
+                    put.run(ByteBuffer.allocate(100).putLong(System.nanoTime()).array());
+                }
+            });
+            flight.acquire(number("flight", 64)); // the last has been delivered
+            for (Closeable end : ends) {
+                end.close();
+            }
+            return mine.n;
+        }
+
+        /** Consumers of DistributedQueue, which delete an item's node and its lock when the item was consumed. */
+        Deliver acknowledged(String at, int takers, Deliver deliver, List<Closeable> ends) throws Exception {
+            List<DistributedQueue<byte[]>> queues = new ArrayList<>();
+            for (int i = 0; i <= takers; i++) {
+                QueueConsumer<byte[]> consumer = i == 0 ? null : new QueueConsumer<byte[]>() {
+                    @Override
+                    public void consumeMessage(byte[] data) throws Exception {
+                        deliver.run(data);
+                    }
+
+                    @Override
+                    public void stateChanged(CuratorFramework client, ConnectionState state) {}
+                };
+                DistributedQueue<byte[]> queue =
+                        QueueBuilder.builder(clients.get(i), consumer, new Bytes(), at).lockPath(at + "-locks").buildQueue();
+                queue.start();
+                queues.add(queue);
+                ends.add(queue);
+            }
+            return queues.get(0)::put;
+        }
+
+        /** Takers of SimpleDistributedQueue. */
+        Deliver taken(String at, int takers, Deliver deliver, List<Closeable> ends) throws Exception {
+            SimpleDistributedQueue producers = new SimpleDistributedQueue(clients.get(0), at);
+            AtomicBoolean over = new AtomicBoolean();
+            List<Thread> threads = new ArrayList<>();
+            for (int i = 1; i <= takers; i++) {
+                SimpleDistributedQueue queue = new SimpleDistributedQueue(clients.get(i), at);
+                Thread t = new Thread(() -> {
+                    try {
+                        while (!over.get()) {
+                            byte[] data = queue.poll(200, TimeUnit.MILLISECONDS);
+                            if (data != null) {
+                                deliver.run(data);
+                            }
+                        }
+                    } catch (Exception e) {
+                        say("failed " + e);
+                        System.exit(1);
+                    }
+                });
+                t.start();
+                threads.add(t);
+            }
+            ends.add(() -> {
+                over.set(true);
+                for (Thread t : threads) {
+                    try {
+                        t.join();
+                    } catch (InterruptedException e) {
+                        throw new IOException(e);
+                    }
+                }
+            });
+            return producers::offer;
+        }
+
         void join() throws Exception {
             open(number("sessions", 1) + 1);
             GroupMember[] members = new GroupMember[number("members", 1)];
@@ -511,6 +634,9 @@ public class Curator {
                 case "put":
                     put();
                     return;
+                case "flow":
+                    flow();
+                    break;
                 case "drain":
                     drain();
                     return;

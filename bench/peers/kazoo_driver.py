@@ -330,6 +330,53 @@ class Run:
         counted = self.number("ops", 0) > 0
         self.measure(lambda limit: work(self.path + "/it", items, None if counted else limit))
 
+    def flow(self):
+        """Have items put and delivered at the same time."""
+        takers, acknowledged = self.number("takers", 1), self.params.get("kind") == "acknowledged"
+        self.open(1 + takers)
+
+        def phase(path, limit):
+            self.samples = []
+            flight, over = threading.Semaphore(self.number("flight", 64)), threading.Event()
+            queues = [(LockingQueue if acknowledged else Queue)(c, path) for c in self.clients]
+
+            def deliver(data):
+                self.samples.append((time.monotonic_ns() - int.from_bytes(data[:8], "big")) / 1e9)
+                if len(self.samples) % 100 == 0:
+                    say("progress %d" % len(self.samples))
+                flight.release()
+
+            def produce(_):
+                while limit.next():
+                    flight.acquire()
+                    queues[0].put(time.monotonic_ns().to_bytes(8, "big") + PAYLOAD[8:])
+
+            def take(i):
+                while not over.is_set():
+                    data = queues[i].get(timeout=0.2) if acknowledged else queues[i].get()
+                    if data is None:
+                        continue
+                    if acknowledged and not queues[i].consume():
+                        raise RuntimeError("not consumed")
+                    deliver(data)
+
+            def part(i):
+                if i > 0:
+                    take(i)
+                    return
+                try:
+                    each(self.number("producers", 1), produce)
+                    for _ in range(self.number("flight", 64)):  # the last has been delivered
+                        flight.acquire()
+                finally:
+                    over.set()
+
+            each(1 + takers, part)
+            return len(self.samples)
+
+        phase(self.path + "/warm", self.limit("warm_"))
+        self.measure(lambda limit: phase(self.path + "/it", limit))
+
     def join(self):
         self.open(self.number("sessions", 1) + 1)
         members = self.number("members", 1)
@@ -403,7 +450,7 @@ class Run:
 
 
 PROGRAMS = (
-    "lock", "readwrite", "semaphore", "succession", "stand", "barrier", "put", "drain", "consume", "join", "fanout",
+    "lock", "readwrite", "semaphore", "succession", "stand", "barrier", "put", "drain", "consume", "flow", "join", "fanout",
 )
 
 
