@@ -384,7 +384,12 @@ func (c *Consumer) Format(f fmt.State, _ rune) { client.Print(f, c) }
 // old when that changes.
 func (c *Consumer) look(e look, tell func(input), answer func(view, error)) {
 	b := c.base
-	if !b.any {
+	switch {
+	case b.any:
+	case c.waiter != nil:
+		b.lookAgain(c.receipts, e.epoch, e.want, answer)
+		return
+	default:
 		b.look(c.receipts, e.epoch, e.want, true, answer)
 		return
 	}

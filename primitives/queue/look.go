@@ -53,12 +53,13 @@ type looking struct {
 	want     int       // how many items are enough; all also wants items that are not due
 	due      bool      // set if only delayed items are wanted that are due
 	claims   bool      // set if claimed items are left out
+	foresees bool      // set if directories are listed before they are needed
 	followed *followed // knows directories, and follows empty ones; nil if there is none
 	answer   func(view, error)
 
 	foreseen map[string]*foresight // directories that are being listed before they are needed
-	front    string               // the first bucket that has items, or the last that was listed; "" if there are delayed items
-	timed    bool                 // set if there are delayed items: which bucket is the first changes with the time
+	front    string                // the first bucket that has items, or the last that was listed; "" if there are delayed items
+	timed    bool                  // set if there are delayed items: which bucket is the first changes with the time
 
 	view    view
 	claimed map[string]bool // the IDs of items that are claimed
@@ -77,6 +78,12 @@ const all = math.MaxInt
 // look lists as many items as are wanted, or a few more. With claims it leaves out claimed items.
 func (st *store) look(rs *receipts, epoch, want int, claims bool, answer func(view, error)) {
 	st.looking(rs, epoch, answer, looking{want: want, claims: claims})
+}
+
+// lookAgain is look without what is claimed, for a client that has waited for a change. It lists
+// all at once that the look before it has listed.
+func (st *store) lookAgain(rs *receipts, epoch, want int, answer func(view, error)) {
+	st.looking(rs, epoch, answer, looking{want: want, claims: true, foresees: true})
 }
 
 // bucketsOf returns the buckets with the names, in order.
@@ -232,7 +239,7 @@ func (l *looking) begin() {
 		items()
 		return
 	}
-	if front := l.at.lastFront(); l.followed == nil && front != "" {
+	if front := l.at.lastFront(); l.foresees && front != "" {
 		l.foresee(l.at.dir(claimsDir), l.at.dir(itemsDir), front)
 	}
 	l.listClaims(items)
