@@ -368,7 +368,7 @@ func (c *Consumer) follow(e follow, tell func(input)) {
 	}
 	v := e.view
 	if !e.claims { // only its own claims come and go
-		v.seen = maps.Clone(v.seen)
+		v.seen, v.doubts = maps.Clone(v.seen), false
 		delete(v.seen, c.base.dir(claimsDir))
 	}
 	c.waiter.stand(v, e.rotate, func() { tell(changed{e.requestID}) })

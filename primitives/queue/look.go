@@ -24,6 +24,7 @@ type view struct {
 	due    time.Duration       // the age of the session at which the next item that is not due may be; 0 if there is none
 	brief  bool                // set if an item that is put now may be due soon, in a bucket that was listed
 	paused bool                // set if the queue is paused; then it has no places
+	doubts bool                // set if it has no places, and the first of left may be hidden by a node that is no claim
 	seen   map[string]children // of each directory in which items come and go
 	names  []string            // of the buckets
 	empty  []string            // the followed directories of items before the first place
@@ -387,7 +388,7 @@ func (l *looking) done() {
 // claims need not be listed.
 func (l *looking) claimedDue() {
 	if !l.due || l.claimed != nil || len(l.view.places) == 0 {
-		l.answer(l.view, nil)
+		l.give()
 		return
 	}
 	found := l.view.places
@@ -397,8 +398,57 @@ func (l *looking) claimedDue() {
 			l.found(p)
 		}
 		l.release()
-		l.answer(l.view, nil)
+		l.give()
 	})
+}
+
+// give answers with the view. If the first claimed item is the same as in the last list, its claim
+// is looked at, once: a persistent node would hide the item for ever.
+func (l *looking) give() {
+	if l.claimed == nil || !l.at.hides(&l.view) {
+		l.answer(l.view, nil)
+		return
+	}
+	p := l.view.left[0]
+	l.requests.Exists(l.at.claim(p.id()), func(stat *session.Stat, err error) {
+		switch {
+		case err != nil:
+		case stat != nil && stat.EphemeralOwner == 0:
+			err = foreign(l.at.dir(claimsDir), p.id())
+		default:
+			l.at.trust(p)
+		}
+		if err != nil {
+			l.view = view{}
+		}
+		l.answer(l.view, err)
+	})
+}
+
+// hides notes the first claimed item of a view, and reports whether its claim is to be looked at.
+func (st *store) hides(v *view) (again bool) {
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	if len(v.left) == 0 {
+		st.hidden = hidden{}
+		return false
+	}
+	id := v.left[0].id()
+	again = id == st.hidden.id && !st.hidden.proper
+	if id != st.hidden.id {
+		st.hidden = hidden{id: id}
+		v.doubts = len(v.places) == 0
+	}
+	return again
+}
+
+// trust notes that the claim of an item is one.
+func (st *store) trust(p place) {
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	if st.hidden.id == p.id() {
+		st.hidden.proper = true
+	}
 }
 
 // stands reports whether no item was put before the places of a view since.

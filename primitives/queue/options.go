@@ -15,7 +15,7 @@ import (
 var (
 	// ErrLayout means that there is a node at the path, or below it, that no queue with this layout
 	// has made. A [Flat] looks whenever it lists its items, the others when they are used for the
-	// first time. Neither Curator's queues nor kazoo's look for nodes of ours: kazoo's Queue takes
+	// first time, and at a claim whose item stays claimed for a minute. Neither Curator's queues nor kazoo's look for nodes of ours: kazoo's Queue takes
 	// every node that it finds at its path, whatever its name.
 	ErrLayout = errors.New("not a queue of this layout")
 

@@ -20,6 +20,13 @@ type store struct {
 	mu      sync.Mutex
 	checked bool   // set when the path was seen to be that of a queue
 	front   string // the bucket from which the last look had its first items; "" if there was none
+	hidden  hidden
+}
+
+// A hidden is the first claimed item that a list has left out last.
+type hidden struct {
+	id     string
+	proper bool // set when its claim was seen to be one
 }
 
 // isChecked reports whether the path was seen to be that of a queue.

@@ -2,6 +2,7 @@ package queue
 
 import (
 	"sync"
+	"time"
 
 	"github.com/zkactors/zkactors/internal/client"
 	"github.com/zkactors/zkactors/internal/znode"
@@ -143,10 +144,18 @@ func (w *waiter) watch(tell func(waitInput)) {
 		return
 	}
 	w.owned.Keep(watchQueue{}, w.of.follow(w.requests, v, func() { tell(stirred{}) }))
+	age := w.of.session.Age()
+	if at := age + doubtful; v.doubts && (v.due == 0 || v.due > at) {
+		v.due = at
+	}
 	if v.due > 0 {
-		w.owned.After(due{}, max(0, v.due-w.of.session.Age()), func() { tell(stirred{}) })
+		w.owned.After(due{}, max(0, v.due-age), func() { tell(stirred{}) })
 	}
 }
+
+// doubtful is the time after which the first in line looks whether an item is claimed by a node
+// that is no claim.
+const doubtful = time.Minute
 
 // due is the key of the timer for the next item that is due.
 type due struct{}

@@ -1,0 +1,86 @@
+package queue_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/zkactors/zkactors/internal/check"
+	"github.com/zkactors/zkactors/primitives/queue"
+	"github.com/zkactors/zkactors/session"
+	"github.com/zkactors/zkactors/session/zktest"
+)
+
+// TestForeignClaims: a persistent node in the place of a claim would hide its item for ever. It is
+// refused by name, whatever else there is. A claim of a consumer that works for long is not.
+func TestForeignClaims(t *testing.T) {
+	for _, others := range []int{0, 3} {
+		bubble(t, 2, func(t *testing.T, srv *zktest.Server, s ...*session.Session) {
+			q, other := open(t, s[0], nil), open(t, s[1], nil)
+			put(t, q, "hidden")
+			c := consume(t, q, 1)
+			item := next(t, c)
+			put(t, q, numbers(others)...)
+			takes := make(chan error, 1)
+			begin := func() {
+				for range others {
+					_, err := other.TryTake(t.Context())
+					ok(t, err)
+				}
+				go func() {
+					_, err := other.Take(t.Context())
+					takes <- err
+				}()
+			}
+			begin()
+			pass(time.Hour)
+			srv.ResetRequests()
+			pass(time.Hour)
+			check.Equal(t, srv.Requests().Total()-srv.Requests()[zktest.OpSync]-srv.Requests()[zktest.OpPing], 0, "requests of an idle call")
+			check.None(t, takes)
+			ok(t, item.RejectAfter(t.Context(), 0, nil))
+			c.Close()
+			ok(t, answered(t, takes))
+
+			put(t, q, "hidden")
+			c = consume(t, q, 1)
+			item = next(t, c)
+			ok(t, item.RejectAfter(t.Context(), 0, nil))
+			c.Close()
+			claim := at + "/claims/" + item.ID
+			ok(t, s[0].EnsurePath(t.Context(), claim))
+			put(t, q, numbers(others)...)
+			refused := func(err error) {
+				t.Helper()
+				check.True(t, err != nil && strings.Contains(err.Error(), claim), "%v", err)
+				check.Is(t, err, queue.ErrLayout)
+			}
+			begin()
+			pass(2 * time.Minute)
+			refused(answered(t, takes))
+			_, err := q.Peek(t.Context())
+			if isEmpty(err) {
+				_, err = q.Peek(t.Context())
+			}
+			refused(err)
+			c = consume(t, open(t, s[1], nil), 1)
+			pass(2 * time.Minute)
+			<-c.Done()
+			refused(c.Err())
+			ok(t, s[0].Delete(t.Context(), claim, session.AnyVersion))
+			equal(t, "left", drain(t, q), []string{"hidden"})
+		})
+	}
+}
+
+// answered returns the answer of a call, and fails if there is none.
+func answered(t *testing.T, calls <-chan error) error {
+	t.Helper()
+	select {
+	case err := <-calls:
+		return err
+	case <-time.After(time.Minute):
+		t.Fatal("no answer")
+		return nil
+	}
+}
