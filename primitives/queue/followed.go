@@ -1,7 +1,6 @@
 package queue
 
 import (
-	"errors"
 	"slices"
 	"sync"
 
@@ -162,7 +161,3 @@ func unfollow(sub client.Subscription) {
 		sub.Cancel()
 	}
 }
-
-// ending reports whether a follow has ended without a reading, for a reason that does not concern
-// the directory: the same question may be asked without a watch.
-func ending(err error) bool { return err != nil && !errors.Is(err, session.ErrNoNode) }

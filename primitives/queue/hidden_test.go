@@ -84,3 +84,34 @@ func answered(t *testing.T, calls <-chan error) error {
 		return nil
 	}
 }
+
+// TestReadUnderWay: a call does not find the queue empty because of a read that another call of the
+// session has begun before the first item was put, and that is answered later.
+func TestReadUnderWay(t *testing.T) {
+	const trip = time.Second // one way
+	const bucket = at + "/items/2147483648-0000000000"
+	for put := time.Duration(0); put < 12*trip; put += trip / 2 {
+		bubbled(t, zktest.Config{Latency: trip}, 2, func(t *testing.T, _ *zktest.Server, s ...*session.Session) {
+			ok(t, s[0].EnsurePath(t.Context(), at))
+			q, waits := open(t, s[0], nil), open(t, s[0], nil)
+			_, err := q.TryTake(t.Context())
+			check.Is(t, err, queue.ErrEmpty)
+			takes := make(chan error, 1)
+			go func() {
+				_, err := waits.Take(t.Context())
+				takes <- err
+			}()
+			pass(put)
+			go func() {
+				_, err := s[1].Multi(t.Context(), session.CreateOp(at+"/items", nil, session.Persistent), session.CreateOp(bucket, nil, session.Persistent),
+					session.CreateOp(bucket+"/_c_00000000-0000-4000-8000-000000000000-item-", []byte("first"), session.PersistentSequential),
+					session.CreateOp(bucket+"/_c_00000000-0000-4000-8000-000000000001-item-", []byte("second"), session.PersistentSequential))
+				check.OK(t, err)
+			}()
+			pass(trip + time.Millisecond)
+			_, err = q.TryTake(t.Context())
+			check.OK(t, err, "put after", put)
+			ok(t, answered(t, takes))
+		})
+	}
+}

@@ -221,15 +221,11 @@ func (l *looking) follow(dir string, next func(names []string)) {
 		return
 	}
 	l.followed.follow(l.requests, dir, func(names []string, stat *session.Stat, err error) {
-		if ending(err) {
-			l.list(dir, next) // as if nothing were followed
+		if err != nil { // a read for another handle may have been older than the directory
+			l.list(dir, next)
 			return
 		}
-		if err == nil {
-			l.known = true // perhaps by a reading for another handle of the session
-		} else {
-			l.asked = true // a missing directory is always looked up
-		}
+		l.known = true // perhaps by such a read
 		l.listed(dir, next)(names, stat, err)
 	})
 }

@@ -225,7 +225,7 @@ var commands = []command{
 	{name: "Take", before: []string{"old"}, after: []string{"late"}, requests: 7, run: take[*queue.Queue]},
 	{name: "Take what came back", before: []string{"old"}, came: true, after: []string{"late"}, requests: 7, run: take[*queue.Queue]},
 	{name: "Take waits", after: []string{"late"}, requests: 24, about: true, run: take[*queue.Queue]},
-	{name: "Take waits, Close", requests: 13, about: true, run: func(ctx context.Context, q *queue.Queue, v *victim) error {
+	{name: "Take waits, Close", requests: 14, about: true, run: func(ctx context.Context, q *queue.Queue, v *victim) error {
 		return closes(ctx, q, func() error { return take(ctx, q, v) })
 	}},
 	{name: "Put waits for room, Close", opts: queue.Options{MaxItems: 1}, before: []string{"old"}, requests: 19, about: true, run: func(ctx context.Context, q *queue.Queue, v *victim) error {
