@@ -5,6 +5,7 @@ import (
 	"errors"
 	"maps"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/zkactors/zkactors/internal/client"
@@ -74,7 +75,7 @@ func (b *base) Purge(ctx context.Context) (n int, err error) {
 }
 
 // Drain waits until the queue has no item, claimed and delayed ones included. It looks at most ten
-// times a second.
+// times a second. It ends with the handle.
 func (b *base) Drain(ctx context.Context) error {
 	err := b.usable(ctx)
 	if err == nil {
@@ -129,19 +130,23 @@ const drainPause = 100 * time.Millisecond
 
 // awaitChange waits until a directory of a view has changed, at least for a while.
 func (b *base) awaitChange(ctx context.Context, v view) error {
-	changed, rested := make(chan struct{}), make(chan struct{})
+	changed, rested, closed := make(chan struct{}), make(chan struct{}), make(chan struct{})
 	cancel := b.follow(b.session.Async(0), v, func() { close(changed) })
 	defer cancel()
 	stop := b.session.After(drainPause, func() { close(rested) })
 	defer stop()
+	b.receipts.tellClosed(closed, sync.OnceFunc(func() { close(closed) }))
+	defer b.receipts.forget(closed)
 	for _, ch := range []chan struct{}{rested, changed} {
 		select {
 		case <-ch:
+		case <-closed:
+			return ErrClosed
 		case <-ctx.Done():
 			return context.Cause(ctx)
 		}
 	}
-	return b.receipts.open()
+	return nil
 }
 
 // usable refuses what the handle or the context does not allow, and a path that is not that of a
