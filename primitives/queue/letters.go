@@ -240,16 +240,21 @@ type moving func(letters []Letter, answer func(error)) (n, first int, abandon fu
 
 // move does it with all letters that are there and not claimed.
 func (l *Letters) move(ctx context.Context, letters []Letter, do moving) (moved int, err error) {
+	most := len(letters) // halved if the server takes no more together
 	for len(letters) > 0 {
 		var n, first int
 		err := procedure.Await(ctx, func(done func(error)) (abandon func()) {
-			n, first, abandon = do(letters, done)
+			n, first, abandon = do(letters[:min(most, len(letters))], done)
 			return abandon
 		})
 		no, refused := errors.AsType[*refusal](err)
 		if err == nil {
 			moved += n
 			letters = letters[n:]
+			continue
+		}
+		if isTooLarge(err) && n > 1 {
+			most = n / 2
 			continue
 		}
 		if !refused {
@@ -332,7 +337,7 @@ func (l *Letters) redrive(letters []Letter, answer func(error)) (n, first int, a
 			p.first = append(p.first, l.ends(letter)...)
 			p.items = append(p.items, newItem{letter.ID, c.redriven(c.since).with(c.data)})
 		}
-		return n == 1 || l.of.session.Fits(append(p.ops(p.longestPlan()), l.of.receipts.Longest())...) == nil
+		return n == 1 || l.of.receipts.Takes(p.ops(p.longestPlan())...)
 	})
 	return n, first, p.begin(func(_ []session.OpResult, err error) { answer(err) })
 }

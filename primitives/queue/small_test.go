@@ -2,6 +2,9 @@ package queue_test
 
 import (
 	"context"
+	"fmt"
+	"math"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -87,4 +90,41 @@ func TestSmallServerPutsTogether(t *testing.T) {
 		check.True(t, length == 3*n+1 && err == nil, "Len: %d, %v", length, err)
 		check.True(t, requests < 2*n, "%d requests", requests)
 	})
+}
+
+// TestSmallServerMoves: letters, and items, that are too large for the server together go in parts.
+func TestSmallServerMoves(t *testing.T) {
+	smallServer(t, func(t *testing.T, _ *zktest.Server, s ...*session.Session) {
+		const n = 24
+		large := make([]string, n)
+		for i := range large {
+			large[i] = strings.Repeat(string(rune('a'+i)), 10_000)
+		}
+		buryLarge(t, s[0], large...)
+		dead := letters(t, s[0], nil)
+		moved, err := dead.RedriveAll(t.Context())
+		check.True(t, moved == n && err == nil, "%d put again, %v", moved, err)
+		q := open(t, s[0], nil)
+		equal(t, "taken", drain(t, q), large)
+
+		put(t, q, numbers(700)...)
+		taken := 0
+		for taken < 700 {
+			data, err := q.TakeN(t.Context(), math.MaxInt)
+			ok(t, err)
+			taken += len(data)
+		}
+		check.Equal(t, taken, 700)
+	})
+}
+
+// buryLarge creates dead letters, each in a transaction of its own.
+func buryLarge(t *testing.T, s *session.Session, data ...string) {
+	t.Helper()
+	const bucket = letterBox + "/items/2147483648-0000000000"
+	ok(t, s.EnsurePath(t.Context(), bucket))
+	for _, d := range data {
+		_, err := s.Multi(t.Context(), session.CreateOp(bucket+"/_c_"+fmt.Sprintf("%036x", d[:1])+"-item-", []byte("\n"+d), session.PersistentSequential))
+		ok(t, err)
+	}
 }
