@@ -170,7 +170,8 @@ func (f *Flat) PutAll(ctx context.Context, data [][]byte) (names []string, err e
 }
 
 // Take takes the first item that no other call on the handle is taking. It waits for such an item.
-// It is [Queue.Take] otherwise; a lost reply is an error only if there are no receipts, see
+// All processes that take begin at the same item: together they are no faster than one. It is
+// [Queue.Take] otherwise; a lost reply is an error only if there are no receipts, see
 // [FlatOptions.Receipts].
 func (f *Flat) Take(ctx context.Context) ([]byte, error) { return f.take(ctx, flatCall{waits: true}) }
 

@@ -196,6 +196,9 @@ func (f *Flat) pick(answer flatQuestion) {
 // listedAnew answers those that have asked for a list. Items that others try are picked only if
 // there are no others: they may fail.
 func (f *Flat) listedAnew(names []string, seen children, err error) {
+	if err != nil {
+		names = nil // they may be another layout's
+	}
 	f.mu.Lock()
 	free := slices.DeleteFunc(slices.Clone(names), func(name string) bool { return f.tried[name] })
 	asking := f.asking

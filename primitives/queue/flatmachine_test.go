@@ -157,3 +157,16 @@ func TestFlatRows(t *testing.T) {
 		t.Errorf("the item stays: %+v", out.Do)
 	}
 }
+
+// TestFlatRefusedList: nothing is picked from a list that has a node of another layout.
+func TestFlatRefusedList(t *testing.T) {
+	f := &Flat{layout: Curator, tried: map[string]bool{}}
+	for range 2 {
+		f.asking = append(f.asking, func(name string, _ children, err error) {
+			if name != "" || len(f.listed)+len(f.tried) > 0 || !errors.Is(err, ErrLayout) {
+				t.Errorf("picked %q, listed %q, tried %v: %v", name, f.listed, f.tried, err)
+			}
+		})
+	}
+	f.listedAnew([]string{"qn-0000000001", "other", "third"}, children{}, ErrLayout)
+}
