@@ -16,8 +16,8 @@ var (
 	// ErrLayout means that there is a node at the path, or below it, that no queue with this layout
 	// has made. A [Flat] looks whenever it lists its items, the others when they are used for the
 	// first time, and at the claim of an item that stays claimed for a minute. Neither Curator's
-	// queues nor kazoo's look for nodes of ours: kazoo's Queue takes every node that it finds at its
-	// path, whatever its name.
+	// queues nor kazoo's look for nodes of ours: kazoo's Queue takes every node that it finds at
+	// its path, whatever its name.
 	ErrLayout = errors.New("not a queue of this layout")
 
 	// ErrNotClaimed means that the item is not claimed by this delivery any more: it is
