@@ -41,6 +41,10 @@ const (
 	chief       = "coordinator"
 )
 
+// bereft is the exit status of a process whose session has expired, which happens on a busy
+// machine. Another process takes its place, as if it had been killed.
+const bereft = 3
+
 var crashSites = []string{"a", "b", "c"}
 
 // A ledger is the file of a process.
@@ -96,7 +100,10 @@ func live(role string) int {
 	} else {
 		err = serveSite(ctx, s, l, role)
 	}
-	if err != nil {
+	switch {
+	case errors.Is(err, session.ErrExpired):
+		return bereft
+	case err != nil:
 		fmt.Fprintln(os.Stderr, role, err)
 		return 1
 	}
@@ -167,6 +174,9 @@ func serveSite(ctx context.Context, s *session.Session, l ledger, name string) e
 		case commit.Left:
 			return ev.Err
 		case commit.Voted:
+		}
+		if errors.Is(err, session.ErrExpired) {
+			return err
 		}
 		if err != nil && !errors.Is(err, commit.ErrDecided) && !errors.Is(err, commit.ErrNoTransaction) {
 			l.write(fmt.Sprintf("failed: %v", err))
@@ -251,7 +261,7 @@ func begunIn(dir string) (n int) {
 // A life of a process has ended.
 type death struct {
 	role   string
-	killed bool
+	killed bool // or bereft
 	err    error
 	output string
 }
@@ -294,7 +304,7 @@ func TestCrashes(t *testing.T) {
 		t.Cleanup(func() { _ = cmd.Process.Kill() }) // it has ended, or is to
 		go func() {
 			err := cmd.Wait()
-			deaths <- death{role, cmd.ProcessState.ExitCode() == -1, err, output.String()}
+			deaths <- death{role, slices.Contains([]int{-1, bereft}, cmd.ProcessState.ExitCode()), err, output.String()}
 		}()
 	}
 	for _, role := range append([]string{chief}, crashSites...) {
