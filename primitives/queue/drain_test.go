@@ -45,3 +45,34 @@ func TestDrainEnds(t *testing.T) {
 		}
 	}
 }
+
+// TestOperateWithoutSession: what an operator reads is read in the next session if there is none,
+// and all is done over the next connection.
+func TestOperateWithoutSession(t *testing.T) {
+	bubble(t, 1, func(t *testing.T, srv *zktest.Server, s ...*session.Session) {
+		q, dead := open(t, s[0], nil), letters(t, s[0], nil)
+		put(t, q, "x")
+		for _, fail := range []func(int64){srv.Disconnect, srv.Expire} {
+			after := func() *queue.Queue {
+				fail(s[0].ID())
+				return q
+			}
+			srv.Disconnect(s[0].ID())
+			ok(t, q.Pause(t.Context()))
+			paused, err := after().Paused(t.Context())
+			check.True(t, paused && err == nil, "%v, %v", paused, err)
+			srv.Disconnect(s[0].ID())
+			ok(t, q.Resume(t.Context()))
+			data, err := after().Peek(t.Context())
+			check.True(t, string(data) == "x" && err == nil, "%s, %v", data, err)
+			n, err := after().Len(t.Context())
+			check.True(t, n == 1 && err == nil, "%d items, %v", n, err)
+			fail(s[0].ID())
+			check.Fails(dead.PurgeAll(t.Context()))(t, nil)
+			fail(s[0].ID())
+			equal(t, "letters", dataOf(list(t, dead)), nil)
+		}
+		n, err := q.Purge(t.Context())
+		check.True(t, n == 1 && err == nil, "%d items, %v", n, err)
+	})
+}
