@@ -139,7 +139,7 @@ func TestCostOfAcquiring(t *testing.T) {
 			acquired <- err
 		}()
 	}
-	for watches := 0; watches < 2*n; { // of the holders, and of those that wait
+	for watches := 0; watches < 3*n; { // of the holders, and two of each that waits: also on the node ahead
 		check.Must(t, s.Sync(ctx, "/"))
 		watches, _ = strconv.Atoi(ens.Mntr(0)["zk_watch_count"])
 	}
