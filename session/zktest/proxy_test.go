@@ -495,7 +495,7 @@ func TestProxyWithoutServer(t *testing.T) {
 	t.Parallel()
 	l := check.Have(net.Listen("tcp", "127.0.0.1:0"))(t)
 	client := check.Have(net.Dial("tcp", l.Addr().String()))(t)
-	defer client.Close() // its port is taken, and nobody listens there
+	defer client.Close() //nolint:errcheck // its port is taken, and nobody listens there
 	check.Must(t, l.Close())
 	p := zktest.NewProxy(t, client.LocalAddr().String())
 	conn := check.Have(net.Dial("tcp", p.Addrs()[0]))(t)

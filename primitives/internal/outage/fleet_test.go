@@ -148,7 +148,7 @@ func (silent) Printf(string, ...any) {}
 func TestFleetInAStorm(t *testing.T) {
 	const tenths = 100
 	const moment = 50 * time.Millisecond // go-zookeeper dials every second
-	// Each dials at random within 300 ms. The more they are, the less chance makes of the busiest 100 ms.
+	// Each dials at random within 300 ms. Among many, chance hardly changes the busiest 100 ms.
 	owners, all := slices.Repeat([]string{owns}, 10), []string{owns, waits, stands, follows}
 	chosen := hasten.OneIn(4)
 	for _, tt := range []struct {
