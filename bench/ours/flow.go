@@ -92,7 +92,7 @@ func (f *flowing) take(ctx context.Context, q *queue.Queue) error {
 		}
 		switch {
 		case ctx.Err() != nil:
-			return nil
+			return nil //nolint:nilerr // the taker was to end
 		case err != nil:
 			return err
 		}
@@ -107,7 +107,7 @@ func (f *flowing) acknowledge(ctx context.Context, q *queue.Queue) error {
 		return err
 	}
 	defer context.AfterFunc(ctx, c.Close)()
-	return driver.Each(workers, func(int) error {
+	return driver.Each(workers, func(int) error { //nolint:contextcheck // ctx has ended when the last items are acknowledged
 		for item := range c.Items() {
 			if err := item.Ack(f.Context()); err != nil {
 				return err
