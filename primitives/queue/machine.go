@@ -150,6 +150,7 @@ type (
 		requestID
 		want int  // at least so many, if there are
 		due  bool // set if only delayed items that are due are wanted, all of them
+		idle bool // set if the consumer has no item: its readers wait for the answer
 	}
 	follow struct { // answer when the view may have changed, in line
 		requestID
@@ -635,7 +636,7 @@ func (s *turn) look(room int) {
 		want = max(want, urgentAhead)
 	}
 	want += len(s.asides) + len(s.moves) // these may be listed too
-	s.do(look{s.ask(looking_), want, false})
+	s.do(look{s.ask(looking_), want, false, len(s.held) == 0})
 }
 
 // refresh finds out whether others come before what was listed: delayed items that are due, or with
@@ -646,7 +647,7 @@ func (s *turn) refresh() {
 		s.look(s.room())
 		return
 	}
-	s.do(look{s.ask(refreshing), 1, true})
+	s.do(look{s.ask(refreshing), 1, true, false})
 }
 
 // keeps is the greatest number of bytes of items that are kept, but for one item.
