@@ -386,7 +386,7 @@ func (c *Consumer) look(e look, tell func(input), answer func(view, error)) {
 	b := c.base
 	switch {
 	case b.any:
-	case e.idle:
+	case c.waiter != nil:
 		b.lookAgain(c.receipts, e.epoch, e.want, answer)
 		return
 	default:

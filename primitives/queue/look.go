@@ -81,8 +81,8 @@ func (st *store) look(rs *receipts, epoch, want int, claims bool, answer func(vi
 	st.looking(rs, epoch, answer, looking{want: want, claims: claims})
 }
 
-// lookAgain is look without what is claimed, for a client that has nothing else to do. It lists all
-// at once that the look before it has listed.
+// lookAgain is look without what is claimed, for a client that has waited for a change. It lists
+// all at once that the look before it has listed.
 func (st *store) lookAgain(rs *receipts, epoch, want int, answer func(view, error)) {
 	st.looking(rs, epoch, answer, looking{want: want, claims: true, foresees: true})
 }

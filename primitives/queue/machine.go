@@ -150,7 +150,6 @@ type (
 		requestID
 		want int  // at least so many, if there are
 		due  bool // set if only delayed items that are due are wanted, all of them
-		idle bool // set if the consumer has no item: its readers wait for the answer
 	}
 	follow struct { // answer when the view may have changed, in line
 		requestID
@@ -636,7 +635,7 @@ func (s *turn) look(room int) {
 		want = max(want, urgentAhead)
 	}
 	want += len(s.asides) + len(s.moves) // these may be listed too
-	s.do(look{s.ask(looking_), want, false, len(s.held) == 0})
+	s.do(look{s.ask(looking_), want, false})
 }
 
 // refresh finds out whether others come before what was listed: delayed items that are due, or with
@@ -647,7 +646,7 @@ func (s *turn) refresh() {
 		s.look(s.room())
 		return
 	}
-	s.do(look{s.ask(refreshing), 1, true, false})
+	s.do(look{s.ask(refreshing), 1, true})
 }
 
 // keeps is the greatest number of bytes of items that are kept, but for one item.
