@@ -152,8 +152,10 @@ func (st *store) looking(rs *receipts, epoch int, answer func(view, error), how 
 	}
 }
 
-// A foresight is the list of a directory that was asked for before it was needed.
+// A foresight is the list of a directory that was asked for before it was needed. The answer comes
+// on the goroutine of the session, and a look may begin on another.
 type foresight struct {
+	mu     sync.Mutex
 	answer func(next func([]string, *session.Stat, error)) // nil until it is there
 	next   func([]string, *session.Stat, error)            // nil until it is needed
 }
@@ -166,11 +168,13 @@ func (l *looking) foresee(dirs ...string) {
 		f := new(foresight)
 		l.foreseen[dir] = f
 		l.requests.Children(dir, func(names []string, stat *session.Stat, err error) {
-			if f.next != nil {
-				f.next(names, stat, err)
-				return
-			}
+			f.mu.Lock()
+			next := f.next
 			f.answer = func(next func([]string, *session.Stat, error)) { next(names, stat, err) }
+			f.mu.Unlock()
+			if next != nil {
+				next(names, stat, err)
+			}
 		})
 	}
 }
@@ -183,13 +187,16 @@ func (l *looking) list(dir string, next func(names []string)) {
 	}
 	f := l.foreseen[dir]
 	delete(l.foreseen, dir)
-	switch {
-	case f == nil:
+	if f == nil {
 		l.requests.Children(dir, then)
-	case f.answer == nil:
-		f.next = then
-	default:
-		f.answer(then)
+		return
+	}
+	f.mu.Lock()
+	answer := f.answer
+	f.next = then
+	f.mu.Unlock()
+	if answer != nil {
+		answer(then)
 	}
 }
 
