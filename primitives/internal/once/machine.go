@@ -59,7 +59,7 @@ var (
 	ErrLost = errors.New("each reply was lost")
 
 	// ErrMarker is the reason of an unknown outcome.
-	ErrMarker = errors.New("our marker was deleted or changed by another client")
+	ErrMarker = errors.New("our marker is gone with its session, or another client has deleted or changed it")
 )
 
 // An Input is an event that a write reacts to.
