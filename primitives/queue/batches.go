@@ -19,7 +19,7 @@ const (
 type batches struct {
 	pool[*removal]
 
-	of   *base
+	of   *outlet
 	size int // of the next; doubled by a success, and halved by a refusal
 }
 

@@ -78,4 +78,5 @@ type claimID struct {
 	version int32
 }
 
+// id returns the name of the claim that the consumer has on the item.
 func (c claimed) id() claimID { return claimID{c.place, c.version} }

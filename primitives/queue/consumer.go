@@ -156,7 +156,7 @@ func (c *Consumer) observe(m machine, events []Event) {
 	c.reason.Set(c.explain(m.err))
 	c.tenure.end(fmt.Errorf("%w: %w", ErrNotClaimed, ErrClosed))
 	c.shelf.Stop()
-	c.base.followed.tellChanged(c, nil)
+	c.base.outlet.followed.tellChanged(c, nil)
 	c.owned.End()
 }
 
@@ -393,9 +393,9 @@ func (c *Consumer) look(e look, tell func(input), answer func(view, error)) {
 		b.look(c.receipts, e.epoch, e.want, true, answer)
 		return
 	}
-	b.followed.tellChanged(c, func() { tell(aged{e.requestID}) })
-	b.lookFollowing(&b.followed, c.receipts, e.epoch, e.want, true, func(v view, err error) {
-		b.useUp(v)
+	b.outlet.followed.tellChanged(c, func() { tell(aged{e.requestID}) })
+	b.lookFollowing(&b.outlet.followed, c.receipts, e.epoch, e.want, true, func(v view, err error) {
+		b.outlet.useUp(v)
 		answer(v, err)
 	})
 }

@@ -48,6 +48,7 @@ func (d *desk) lane(priority int32, delayed bool) *lane {
 	return d.lanes[kind]
 }
 
+// newItem returns an item with a new ID.
 func (d *desk) newItem(data []byte) newItem {
 	return newItem{d.receipts.newID(), record{}.with(data)}
 }
@@ -72,7 +73,7 @@ func (d *desk) measure() capacity {
 	p := d.producing(0)
 	put := func(items ...newItem) int {
 		p.items = items
-		return d.session.Room(append(p.ops(p.longestPlan()), d.receipts.Longest())...)
+		return d.session.Room(append(p.longestOps(), d.receipts.Longest())...)
 	}
 	item := newItem{id: d.receipts.newID()}
 	c := capacity{put: put(item)}
@@ -107,5 +108,5 @@ func (d *desk) fitTogether(p *producer) error {
 	if d.bytes(p) <= d.capacity().put {
 		return nil
 	}
-	return d.session.Fits(append(p.ops(p.longestPlan()), d.receipts.Longest())...)
+	return d.session.Fits(append(p.longestOps(), d.receipts.Longest())...)
 }

@@ -55,7 +55,7 @@ func (b *base) longestMoves(item newItem) [][]session.Op {
 	item.data = record{Origin: b.path}.longest().with(item.data)
 	move := func(from *store, into *destination) []session.Op {
 		p := &producer{into: into, receipts: b.receipts, items: []newItem{item}, first: from.takeOps(longestPlace(item.id), 1)}
-		return append(p.ops(p.longestPlan()), b.receipts.Longest())
+		return append(p.longestOps(), b.receipts.Longest())
 	}
 	return [][]session.Op{move(&b.store, b.dead), b.longestClaim(b.dead.store, item), move(b.dead.store, b.desk.destination)}
 }

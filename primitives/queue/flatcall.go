@@ -36,7 +36,7 @@ func (k *flatCaller) begin() (abandon func()) {
 	k.requests = k.session.Async(0)
 	k.pauses.Clock = k.session
 	m := procedure.Run(k.call, k.perform, flatInput(flatBegun{k.isChecked()}))
-	return func() { m.Tell(stop{}) }
+	return func() { m.Tell(flatDrop{}) }
 }
 
 // take takes an item, or peeks at one, and waits for the answer.
@@ -115,7 +115,7 @@ func (k *flatCaller) perform(e flatEffect, tell func(flatInput)) {
 		k.linger = func() { k.takes.linger(c) }
 	case flatLinger:
 		k.linger()
-		lapses(k.session, k.live, &k.pauses, func() { tell(lapsed{}) })
+		lapses(k.session, k.live, &k.pauses, func() { tell(flatLapsed{}) })
 	case flatForgo:
 		k.forgo()
 	case flatGive:
@@ -139,7 +139,7 @@ func (k *flatCaller) idle(tell func(flatInput)) {
 		}
 	})
 	k.pauses.Keep(flatIdle{}, owned.Func(sub.Cancel))
-	k.receipts.tellClosed(k, func() { tell(shut{}) })
+	k.receipts.tellClosed(k, func() { tell(flatShut{}) })
 }
 
 // isChecked reports whether the path was seen to be a queue of this layout.

@@ -63,6 +63,9 @@ type (
 		results []session.OpResult
 		err     error // a [refusal] if the server refused one operation
 	}
+	flatDrop   struct{} // commanded: the caller waits no longer
+	flatShut   struct{} // commanded: the handle is closed
+	flatLapsed struct{} // answers flatLinger: the session is over
 )
 
 func (flatBegun) flatInput()   {}
@@ -71,9 +74,9 @@ func (flatPicked) flatInput()  {}
 func (flatChanged) flatInput() {}
 func (flatRead) flatInput()    {}
 func (flatSent) flatInput()    {}
-func (stop) flatInput()        {}
-func (shut) flatInput()        {}
-func (lapsed) flatInput()      {}
+func (flatDrop) flatInput()    {}
+func (flatShut) flatInput()    {}
+func (flatLapsed) flatInput()  {}
 
 // A flatItem is an item as it was read.
 type flatItem struct {
@@ -97,7 +100,7 @@ type (
 	flatIdle   struct{}                // answer when the queue is not as it was listed last
 	flatFetch  struct{ name string }   // read an item
 	flatSend   struct{ item flatItem } // put the items, or delete this one
-	flatLinger struct{}                // do not begin the transaction if it waits yet, else answer lapsed when the session is over
+	flatLinger struct{}                // do not begin the transaction if it waits yet, else answer when the session is over
 	flatForgo  struct{}                // stop waiting for the transaction; flatSent follows at once
 	flatGive   struct {                // answer the caller, once
 		created []session.OpResult
@@ -177,13 +180,13 @@ func (c flatCall) Step(in flatInput, out *actors.Effects[flatEffect, procedure.N
 		s.read(in)
 	case flatSent:
 		s.sent(in)
-	case shut:
+	case flatShut:
 		if s.phase != flatPutting && s.phase != flatRemoving { // else it may have been done
 			s.fail(ErrClosed)
 		}
-	case stop:
+	case flatDrop:
 		s.leave()
-	case lapsed:
+	case flatLapsed:
 		if s.left && !s.puts {
 			s.do(flatForgo{})
 		}

@@ -41,7 +41,7 @@ func flatAnswers(c flatCall) (ins []flatInput) {
 			ins = append(ins, flatRead{flatItem{name: "qn-1"}, err})
 		}
 	case flatPutting, flatRemoving:
-		ins = append(ins, flatSent{results: make([]session.OpResult, 1)}, flatSent{err: procedure.ErrAbandoned}, lapsed{})
+		ins = append(ins, flatSent{results: make([]session.OpResult, 1)}, flatSent{err: procedure.ErrAbandoned}, flatLapsed{})
 		for _, err := range failures {
 			ins = append(ins, flatSent{err: err}, flatRefused(err))
 		}
@@ -67,7 +67,7 @@ func TestFlatCalls(t *testing.T) {
 				todo = todo[:len(todo)-1]
 				ins := flatAnswers(at.call)
 				if at.call.phase != flatBeginning {
-					ins = append(ins, stop{}, shut{})
+					ins = append(ins, flatDrop{}, flatShut{})
 				}
 				for _, in := range ins {
 					var out actors.Effects[flatEffect, procedure.None]
@@ -93,9 +93,9 @@ func TestFlatCalls(t *testing.T) {
 							}
 						}
 					}
-					_, stops := in.(stop)
-					_, shuts := in.(shut)
-					_, ends := in.(lapsed)
+					_, stops := in.(flatDrop)
+					_, shuts := in.(flatShut)
+					_, ends := in.(flatLapsed)
 					commanded := stops || shuts || ends
 					if next.left = at.left || stops; asked+given > 1 || !commanded && asked+given != 1 || next.call.ended != (given == 1) {
 						fail(fmt.Sprintf("%d questions, %d answers", asked, given))
@@ -130,11 +130,11 @@ func TestFlatRows(t *testing.T) {
 		{"it is gone", flatCall{}, reads, flatRead{flatItem{name: "qn-1"}, session.ErrNoNode}, flatPick{}},
 		{"it waits", flatCall{waits: true}, []flatInput{flatBegun{}}, flatPicked{}, flatIdle{}},
 		{"and looks again", flatCall{waits: true}, []flatInput{flatBegun{}, flatPicked{}}, flatChanged{}, flatPick{}},
-		{"the caller leaves, and the item may be its", flatCall{}, removes, stop{}, flatLinger{}},
-		{"until the session is over", flatCall{}, append(slices.Clip(removes), stop{}), lapsed{}, flatForgo{}},
+		{"the caller leaves, and the item may be its", flatCall{}, removes, flatDrop{}, flatLinger{}},
+		{"until the session is over", flatCall{}, append(slices.Clip(removes), flatDrop{}), flatLapsed{}, flatForgo{}},
 		{"there is no path", flatCall{puts: true}, []flatInput{flatBegun{checked: true}}, flatRefused(session.ErrNoNode), flatMake{}},
 		{"there is now", flatCall{puts: true}, []flatInput{flatBegun{checked: true}, flatRefused(session.ErrNoNode)}, flatDone{}, flatSend{}},
-		{"the producer leaves", flatCall{puts: true}, []flatInput{flatBegun{checked: true}}, stop{}, flatForgo{}},
+		{"the producer leaves", flatCall{puts: true}, []flatInput{flatBegun{checked: true}}, flatDrop{}, flatForgo{}},
 		{"the path is another's", flatCall{puts: true}, []flatInput{flatBegun{}}, flatDone{ErrLayout}, flatGive{err: ErrLayout}},
 	} {
 		var out actors.Effects[flatEffect, procedure.None]
@@ -149,7 +149,7 @@ func TestFlatRows(t *testing.T) {
 	}
 	var out actors.Effects[flatEffect, procedure.None]
 	c := flatCall{}
-	for _, in := range append(slices.Clip(removes), stop{}, flatSent{err: session.ErrDisconnected}) {
+	for _, in := range append(slices.Clip(removes), flatDrop{}, flatSent{err: session.ErrDisconnected}) {
 		out.Do = nil
 		c = c.Step(in, &out)
 	}

@@ -128,6 +128,7 @@ func (b bucket) ends() int64 {
 	return b.begins() + second
 }
 
+// name returns the name of its node.
 func (b bucket) name() string {
 	return nodes.Bucket{Priority: b.priority, Number: b.number, After: b.after, Second: b.second, Part: b.part}.String()
 }
@@ -257,6 +258,7 @@ func parseWaiter(name string) (wants int, ok bool) {
 	return wants, ok && err == nil
 }
 
+// isWaiter reports whether a waiter has the name.
 func isWaiter(name string) bool {
 	_, ok := parseWaiter(name)
 	return ok
@@ -307,6 +309,7 @@ type tally struct {
 // inLine is the word for a line in the data of a tally.
 const inLine = "line"
 
+// data returns the data of the directory.
 func (t tally) data() []byte {
 	var words []string
 	if t.counted {

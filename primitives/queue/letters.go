@@ -337,7 +337,7 @@ func (l *Letters) redrive(letters []Letter, answer func(error)) (n, first int, a
 			p.first = append(p.first, l.ends(letter)...)
 			p.items = append(p.items, newItem{letter.ID, c.redriven(c.since).with(c.data)})
 		}
-		return n == 1 || l.of.receipts.Takes(p.ops(p.longestPlan())...)
+		return n == 1 || l.of.receipts.Takes(p.longestOps()...)
 	})
 	return n, first, p.begin(func(_ []session.OpResult, err error) { answer(err) })
 }

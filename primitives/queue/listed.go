@@ -40,21 +40,21 @@ const (
 // pick returns the next places, at most n. Own is set if the list answers the call: nothing has
 // come before it since the call was begun, as far as the session's server knew. Shared is set if
 // other calls of the handle try the places too.
-func (b *base) pick(n int, own bool) (places []place, shared bool) {
-	l := &b.listed
+func (o *outlet) pick(n int, own bool) (places []place, shared bool) {
+	l := &o.listed
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if !own && !b.current() {
+	if !own && !o.current() {
 		l.places = nil
 	}
 	n = min(n, len(l.places))
-	if !own && b.any { // more items of the first priority may have come, and precede the next
+	if !own && o.any { // more items of the first priority may have come, and precede the next
 		n = min(n, alike(l.places, l.view.places))
 	}
 	places = slices.Clone(l.places[:n])
 	if l.places = l.places[n:]; len(l.places) == 0 && n > 0 {
 		l.rivals = false
-		b.useUp(l.view)
+		o.useUp(l.view)
 	}
 	l.tried = append(l.tried, places...)
 	return places, l.shared
@@ -62,28 +62,28 @@ func (b *base) pick(n int, own bool) (places []place, shared bool) {
 
 // useUp notes that the items of a view are taken. Their buckets are expected to be empty when they
 // are listed again.
-func (b *base) useUp(v view) {
-	if !b.any {
+func (o *outlet) useUp(v view) {
+	if !o.any {
 		return
 	}
 	used := make(map[string]bool)
 	for _, p := range v.places {
-		used[b.bucket(p.bucket)] = true
+		used[o.bucket(p.bucket)] = true
 	}
-	b.followed.useUp(used)
+	o.followed.useUp(used)
 }
 
 // isCurrent reports whether nothing has come before the places of the list since.
-func (b *base) isCurrent() bool {
-	b.listed.mu.Lock()
-	defer b.listed.mu.Unlock()
-	return b.current()
+func (o *outlet) isCurrent() bool {
+	o.listed.mu.Lock()
+	defer o.listed.mu.Unlock()
+	return o.current()
 }
 
 // current is isCurrent, with the list locked.
-func (b *base) current() bool {
-	l := &b.listed
-	age := b.session.Age()
+func (o *outlet) current() bool {
+	l := &o.listed
+	age := o.session.Age()
 	most := oldest
 	if l.view.brief {
 		most = oldestDue
@@ -91,7 +91,7 @@ func (b *base) current() bool {
 	if age-l.at > most || l.view.due > 0 && age >= l.view.due {
 		return false
 	}
-	return b.stands(&b.followed, &l.view)
+	return o.stands(&o.followed, &l.view)
 }
 
 // settle notes that the call that has picked places is done with them, and whether their items are
@@ -137,11 +137,11 @@ func (l *listed) forget(rivals bool) {
 
 // keep keeps what was listed, but for the places that other calls try, unless there are no others.
 // The list was made at an age of the session.
-func (b *base) keep(v view) {
-	l := &b.listed
+func (o *outlet) keep(v view) {
+	l := &o.listed
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.view, l.at = v, b.session.Age()
+	l.view, l.at = v, o.session.Age()
 	there := butFor(v.places, l.gone)
 	l.places = butFor(there, l.tried)
 	if l.shared = len(l.places) == 0; l.shared {
@@ -156,17 +156,17 @@ func (b *base) keep(v view) {
 // survey lists the queue for a call, which picks from the list then. One list is for all calls that
 // have asked before it was begun. Calls that have asked since may pick from it too, but an empty
 // list says nothing to them. The answer says whether the list is the call's own.
-func (b *base) survey(want int, claims bool, answer func(v view, own bool, err error)) {
-	l := &b.listed
+func (o *outlet) survey(want int, claims bool, answer func(v view, own bool, err error)) {
+	l := &o.listed
 	l.mu.Lock()
 	l.asking = append(l.asking, question{want, claims, answer})
 	l.mu.Unlock()
-	b.surveyNext()
+	o.surveyNext()
 }
 
 // surveyNext begins a list for the calls that ask, unless one is under way.
-func (b *base) surveyNext() {
-	l := &b.listed
+func (o *outlet) surveyNext() {
+	l := &o.listed
 	l.mu.Lock()
 	if l.surveys || len(l.asking) == 0 {
 		l.mu.Unlock()
@@ -180,8 +180,8 @@ func (b *base) surveyNext() {
 		want += q.want
 		claims = claims || q.claims
 	}
-	b.lookFollowing(&b.followed, b.receipts, 0, want, claims, func(v view, err error) {
-		b.keep(v)
+	o.lookFollowing(&o.followed, o.receipts, 0, want, claims, func(v view, err error) {
+		o.keep(v)
 		others := l.surveyed(len(v.places) > 0, claims)
 		for _, q := range asked {
 			q.answer(v, true, err)
@@ -189,7 +189,7 @@ func (b *base) surveyNext() {
 		for _, q := range others {
 			q.answer(v, false, err)
 		}
-		b.surveyNext()
+		o.surveyNext()
 	})
 }
 

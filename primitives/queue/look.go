@@ -38,6 +38,7 @@ type children struct {
 	count int32
 }
 
+// childrenOf returns the children of a directory with the stat, nil if it does not exist.
 func childrenOf(stat *session.Stat) children {
 	if stat == nil {
 		return children{}

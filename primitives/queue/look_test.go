@@ -5,7 +5,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/zkactors/zkactors/internal/client"
 	"github.com/zkactors/zkactors/session"
 	"github.com/zkactors/zkactors/session/zktest"
 )
@@ -64,42 +63,6 @@ func TestLookDue(t *testing.T) {
 		must(s.EnsurePath(t.Context(), q.claim(v.places[0].id())))
 		if got := due(1, 3).places[0]; got != v.places[1] {
 			t.Errorf("%v is due, want %v", got, v.places[1])
-		}
-	})
-}
-
-// TestFollowedAtOnce: calls that follow a directory at the same time all have an answer, as have
-// those that come before it is followed no more.
-func TestFollowedAtOnce(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		srv := zktest.Start(t, zktest.InProcess(), zktest.Latency(time.Millisecond))
-		s, err := session.Open(t.Context(), srv.Addrs(), &session.Options{Dialer: srv.DialContext})
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer s.Close()
-		if err := s.EnsurePath(t.Context(), "/d"); err != nil {
-			t.Fatal(err)
-		}
-		f := new(followed)
-		answers := 0
-		follow := func() {
-			f.follow(client.Of(s).Async(0), "/d", func(_ []string, _ *session.Stat, err error) {
-				if err == nil {
-					answers++
-				}
-			})
-		}
-		for _, end := range []func(){func() {}, func() { f.forget("/d") }, f.forgetAll} {
-			answers = 0
-			follow()
-			follow()
-			end()
-			<-time.After(time.Second)
-			synctest.Wait()
-			if _, _, ok := f.get("/d"); answers != 2 || ok != (len(f.dirs) > 0) {
-				t.Errorf("%d answers, want 2; followed: %t", answers, ok)
-			}
 		}
 	})
 }

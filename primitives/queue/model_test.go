@@ -367,7 +367,7 @@ func (w *model) takeOne(p *peer, _ int) {
 		p.abandon = k.begin()
 		return
 	}
-	p.abandon = p.base.newTaker(max(w.s.together, 1)).begin(taking{wait: w.s.waits}, answer)
+	p.abandon = p.base.outlet.newTaker(max(w.s.together, 1)).begin(taking{wait: w.s.waits}, answer)
 }
 
 // redriveOne redrives the first dead letter.

@@ -12,6 +12,7 @@ import (
 	"github.com/zkactors/zkactors/session"
 )
 
+// A newItem is an item to be put.
 type newItem struct {
 	id   string
 	data []byte // of its node
@@ -152,6 +153,9 @@ func (p *producer) find(answer func(error, filingInput)) {
 		})
 	})
 }
+
+// longestOps returns operations as long as those of any plan for the items.
+func (p *producer) longestOps() []session.Op { return p.ops(p.longestPlan()) }
 
 // longestPlan returns a plan whose operations are as long as those of any other for the items.
 // Items with different delays go into different buckets.

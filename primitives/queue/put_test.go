@@ -31,7 +31,7 @@ func TestCapacity(t *testing.T) {
 				for i := range n {
 					p.items = append(p.items, newItem{id: b.receipts.newID(), data: make([]byte, (bytes+i)/n)})
 				}
-				exact := b.session.Fits(append(p.ops(p.longestPlan()), b.receipts.Longest())...)
+				exact := b.session.Fits(append(p.longestOps(), b.receipts.Longest())...)
 				if err := b.desk.fitTogether(p); (err == nil) != (exact == nil) {
 					t.Fatalf("%d bytes: %v, want %v", bytes, err, exact)
 				}

@@ -3,7 +3,6 @@ package queue
 import (
 	"context"
 	"fmt"
-	"math/rand/v2"
 	"sync"
 
 	"github.com/zkactors/zkactors/internal/client"
@@ -24,10 +23,8 @@ type base struct {
 	live      *session.Session
 	opts      Options
 	receipts  *receipts
-	dead      *destination // nil if it has none
-	listed    listed       // for Take
-	followed  followed     // for Take
-	batches   batches
+	dead      *destination     // nil if it has none
+	outlet    *outlet          // for Take
 	desk      *desk            // for Put
 	allowance func() allowance // measured by the first call
 }
@@ -60,16 +57,17 @@ func newBase(s *session.Session, path string, o Options) (*base, error) {
 		return nil, err
 	}
 	b := newBaseOf(client.Of(s), path, o.defaults(path))
-	b.live, b.listed.chance = s, rand.Uint64()
+	b.live = s
+	b.outlet.serve(s)
 	return b, nil
 }
 
 // newBaseOf is newBase, for any session.
 func newBaseOf(s client.Session, path string, o Options) *base {
 	b := &base{opts: o}
-	b.batches.of, b.batches.rule = b, &b.batches
 	b.session, b.path = s, path
 	b.receipts = newReceipts(s, b.dir(receiptsDir))
+	b.outlet = newOutlet(&b.store, b.receipts)
 	b.desk = newDesk(&b.store, b.receipts)
 	b.desk.most, b.desk.refuse = o.MaxItems, o.RefuseWhenFull
 	if o.Ephemeral {
@@ -87,7 +85,7 @@ func newBaseOf(s client.Session, path string, o Options) *base {
 // fail with [ErrClosed], and so do calls that wait for an item, or for room. Requests that are
 // under way are still answered. Consumers are not closed.
 func (b *base) Close(ctx context.Context) error {
-	b.followed.forgetAll()
+	b.outlet.followed.forgetAll()
 	return b.explain(b.receipts.closeAll(ctx, b.live))
 }
 

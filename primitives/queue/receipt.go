@@ -33,6 +33,7 @@ type wait struct {
 	closed func() // called by close
 }
 
+// newReceipts returns the receipts of a handle, for the directory.
 func newReceipts(s client.Session, dir string) *receipts {
 	rs := &receipts{newID: znode.NewGUID}
 	rs.Session, rs.Dir, rs.Closed = s, dir, ErrClosed

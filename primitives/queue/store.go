@@ -48,8 +48,10 @@ func (st *store) learnFront(dir string) {
 	st.front = dir
 }
 
+// dir returns the path of a directory of the queue.
 func (st *store) dir(name string) string { return znode.Join(st.path, name) }
 
+// bucket returns the path of a bucket.
 func (st *store) bucket(b bucket) string { return znode.Join(st.dir(itemsDir), b.name()) }
 
 // node returns the path of an item.
@@ -57,6 +59,7 @@ func (st *store) node(p place) string {
 	return znode.Join(st.bucket(p.bucket), p.name)
 }
 
+// claim returns the path of the claim of an item.
 func (st *store) claim(id string) string { return znode.Join(st.dir(claimsDir), id) }
 
 // isClaim reports whether an operation is for a claim.

@@ -10,7 +10,7 @@ import (
 )
 
 // This file is the protocol of taking items, as a pure function; its performer is in
-// take.go:
+// taker.go:
 //
 //	          ┌────────────── nothing listed ── listing ◄── changed ── idling (in line)
 //	          │                                  │   │ none, and the call waits ▲

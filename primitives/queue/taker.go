@@ -1,0 +1,162 @@
+package queue
+
+import (
+	"errors"
+	"math/rand/v2"
+
+	"github.com/zkactors/zkactors/internal/client"
+	"github.com/zkactors/zkactors/primitives/internal/owned"
+	"github.com/zkactors/zkactors/primitives/internal/procedure"
+	"github.com/zkactors/zkactors/session"
+)
+
+// An outlet is where the calls of a handle take items.
+type outlet struct {
+	*store
+	live     *session.Session // nil in a model
+	receipts *receipts
+	listed   listed
+	followed followed
+	batches  batches
+}
+
+// newOutlet returns the outlet of a queue.
+func newOutlet(st *store, rs *receipts) *outlet {
+	o := &outlet{store: st, receipts: rs}
+	o.batches.of, o.batches.rule = o, &o.batches
+	return o
+}
+
+// serve has the outlet serve the calls of users of the session, which begin anywhere among rivals.
+func (o *outlet) serve(live *session.Session) { o.live, o.listed.chance = live, rand.Uint64() }
+
+// mostTaken returns how many items, of n, one transaction can take.
+func (o *outlet) mostTaken(n int) int {
+	if n == 1 {
+		return n
+	}
+	item := o.takeOps(longestPlace(o.receipts.newID()), 1)
+	rest := o.session.Room(o.receipts.Longest())
+	each := rest - o.session.Room(append(item, o.receipts.Longest())...)
+	return max(1, min(n, rest/each, mostTaken))
+}
+
+// mostTaken is the greatest number of items that one transaction takes.
+const mostTaken = bucketSize / 2
+
+// A taker performs the effects of a taking.
+type taker struct {
+	*outlet
+	requests client.Async
+	most     int // how many items it takes
+	answer   func([]claimed, error)
+	pauses   owned.Set
+	tries    []place // that were picked last
+	shared   bool    // set if other calls of the handle try them too
+	waiter   *waiter // not nil once there was nothing
+	linger   func()  // keeps the newest transaction from being sent, if it was not
+	disown   func()  // leaves it
+}
+
+func (o *outlet) newTaker(n int) *taker {
+	k := &taker{outlet: o, requests: o.session.Async(0), most: n}
+	k.pauses.Clock = o.session
+	return k
+}
+
+func (k *taker) begin(how taking, answer func([]claimed, error)) (abandon func()) {
+	k.answer = answer
+	m := procedure.Run(how, k.perform, takingInput(k.pick(false)))
+	return func() { m.Tell(drop{}) }
+}
+
+func (k *taker) perform(e takingEffect, tell func(takingInput)) {
+	slowly := func(err error, in takingInput) { k.pauses.Answer(err, func() { tell(in) }) }
+	switch e := e.(type) {
+	case pick:
+		tell(k.pick(e.own))
+	case forget:
+		k.listed.forget(e.rivals && !k.shared)
+	case survey:
+		k.listed.settle(k.tries, false)
+		k.tries = nil
+		k.survey(k.most, e.claims, func(v view, own bool, err error) { slowly(err, surveyed{v, own, err}) })
+	case idle:
+		if k.waiter == nil {
+			k.waiter = newWaiter(k.store, k.receipts, waitersDir, 0)
+		}
+		k.waiter.stand(e.view, false, func() { tell(roused{}) })
+		k.receipts.tellClosed(k.waiter, func() { tell(shut{}) })
+	case fetch:
+		k.read(e.places, slowly)
+	case remove:
+		k.linger, k.disown = k.batches.begin(k.removal(e.items), func(results []session.OpResult, err error) {
+			tell(removed{refused(results, err)})
+		})
+	case ready:
+		k.requests.EnsurePath(k.dir(claimsDir), func(_ bool, err error) { slowly(err, readied{err}) })
+	case linger:
+		k.linger()
+		lapses(k.session, k.live, &k.pauses, func() { tell(lapsed{}) })
+	case disown:
+		k.disown()
+	case give:
+		if k.listed.settle(k.tries, e.err == nil && !e.stays); e.err == nil && e.stays {
+			k.listed.putBack(k.tries)
+		}
+		if k.waiter != nil {
+			k.waiter.leave()
+		}
+		k.pauses.End()
+		k.answer(e.items, e.err)
+	}
+}
+
+// read reads items, all at once.
+func (k *taker) read(places []place, answer func(error, takingInput)) {
+	var in fetched
+	found := make([]*claimed, len(places))
+	left := len(places)
+	requests := k.requests
+	for i, p := range places {
+		requests.Get(k.node(p), func(data []byte, stat *session.Stat, err error) {
+			switch {
+			case err == nil:
+				item := itemOf(p, data, stat)
+				found[i] = &item
+			case !errors.Is(err, session.ErrNoNode):
+				in.err = err
+			}
+			if left--; left > 0 {
+				return
+			}
+			for _, item := range found {
+				if item != nil {
+					in.items = append(in.items, *item)
+				}
+			}
+			in.old = !k.isCurrent()
+			answer(in.err, in)
+		})
+	}
+}
+
+// removal returns the part of the call in a transaction.
+func (k *taker) removal(items []claimed) *removal {
+	r := &removal{items: len(items), claim: -1}
+	for _, item := range items {
+		ops := k.takeOps(item.place, item.version)
+		if len(ops) == claimableOps && r.claim < 0 {
+			r.claim = len(r.ops)
+		}
+		r.ops = append(r.ops, ops...)
+	}
+	return r
+}
+
+// pick returns the next places.
+func (k *taker) pick(own bool) picked {
+	k.listed.settle(k.tries, true)
+	k.tries, k.shared = k.outlet.pick(k.most, own)
+	return picked{k.tries}
+}
