@@ -1,0 +1,72 @@
+package queue
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+
+	"github.com/zkactors/zkactors/actors"
+	"github.com/zkactors/zkactors/primitives/internal/procedure"
+	"github.com/zkactors/zkactors/session"
+)
+
+// TestDirectoryInDoubt: a call of Take whose session is closed while it makes the directory of the
+// claims has taken nothing.
+func TestDirectoryInDoubt(t *testing.T) {
+	var out actors.Effects[takingEffect, procedure.None]
+	m := taking{}.Step(fetched{items: []claimed{{place: place{name: "x"}, version: 1}}}, &out)
+	m = m.Step(removed{&refusal{0, session.ErrNoNode}}, &out)
+	m = m.Step(readied{fmt.Errorf("%w: %w", session.ErrUnknownOutcome, session.ErrClosed)}, &out)
+	told, is := out.Do[len(out.Do)-1].(give)
+	if !is || !m.Ended() || !errors.Is(told.err, session.ErrClosed) || session.InDoubt(told.err) || told.items != nil {
+		t.Errorf("%+v", out.Do)
+	}
+}
+
+// TestTakesWhatIsLeft: if an item of several is refused, the transaction goes again with those
+// before it.
+func TestTakesWhatIsLeft(t *testing.T) {
+	item := func(name string, version int32) claimed { return claimed{place: place{name: name}, version: version} }
+	for at, test := range map[int]struct {
+		err  error
+		want int // items of the next transaction
+	}{
+		0: {session.ErrNoNode, 0},     // the first is gone
+		1: {session.ErrNodeExists, 1}, // the second is claimed
+		3: {session.ErrBadVersion, 1}, // the second was claimed, and given back
+		4: {session.ErrNoNode, 2},     // the third is gone
+	} {
+		var out actors.Effects[takingEffect, procedure.None]
+		items := []claimed{item("a", 0), item("b", 1), item("c", 0)}
+		m := taking{}.Step(picked{[]place{items[0].place, items[1].place, items[2].place}}, &out)
+		m = m.Step(fetched{items: items}, &out)
+		out.Do = nil
+		m.Step(removed{&refusal{at, test.err}}, &out)
+		got := 0
+		for _, e := range out.Do {
+			if r, is := e.(remove); is {
+				got = len(r.items)
+			}
+		}
+		_, forgets := out.Do[0].(forget)
+		if got != test.want || !forgets {
+			t.Errorf("operation %d is refused with %v: %+v", at, test.err, out.Do)
+		}
+	}
+}
+
+// TestOldList: items of a list that another call has made are not taken when others may come before
+// them. A list of its own is current.
+func TestOldList(t *testing.T) {
+	for _, own := range []bool{false, true} {
+		var out actors.Effects[takingEffect, procedure.None]
+		x := place{name: "x"}
+		m := taking{}.Step(picked{}, &out)
+		m = m.Step(surveyed{view: view{places: []place{x}}, own: own}, &out)
+		m = m.Step(picked{[]place{x}}, &out)
+		m.Step(fetched{items: []claimed{{place: x}}, old: true}, &out)
+		if _, removes := out.Do[len(out.Do)-1].(remove); removes != own {
+			t.Errorf("own %t: %+v", own, out.Do)
+		}
+	}
+}
