@@ -524,7 +524,7 @@ func (s *turn) proceed() {
 		return
 	}
 	// One conclude at a time: the settlements of one transaction wait for the transaction before.
-	if len(s.under) == 0 && len(s.queue) > 0 && s.newest.epoch != 0 {
+	if len(s.under) == 0 && len(s.queue) > 0 && s.newest.epoch != 0 && !s.awaitsRead() {
 		s.conclude()
 	}
 	if !s.done {
@@ -554,6 +554,21 @@ func (s *turn) end() {
 // maxBatch limits how many items one transaction claims or settles.
 const maxBatch = 64
 
+// awaitsRead reports whether settlements wait for the items that are being read: then one
+// transaction settles, and claims the next, and readers that are fast settle together. Large items
+// are not waited for.
+func (s *turn) awaitsRead() bool {
+	return s.phase == reading && !s.done && len(s.reads)*s.heavy <= soon && !alone(s.queue[0])
+}
+
+// soon is the greatest number of bytes that settlements wait for.
+const soon = 64 << 10
+
+// alone reports whether a transaction that settles an item claims no others.
+func alone(q settling) bool {
+	return q.how == reject || len(q.ops) > 0 // a rejected item may be the next
+}
+
 // conclude settles as many items as go into one transaction. It also claims items that are read
 // already, if there is room for them then. The operations of a caller go alone.
 func (s *turn) conclude() {
@@ -576,8 +591,7 @@ func (s *turn) conclude() {
 			room++
 		}
 	}
-	apart := slices.ContainsFunc(s.under, func(q settling) bool { return q.how == reject || len(q.ops) > 0 }) // a rejected item may be the next
-	if s.phase == resting && !s.done && !s.old && !apart && s.wants(room) {
+	if s.phase == resting && !s.done && !s.old && !slices.ContainsFunc(s.under, alone) && s.wants(room) {
 		if e.claims = s.ready(room, bytes); len(e.claims) > 0 {
 			s.ask(claiming)
 			s.joint = true
@@ -653,11 +667,13 @@ func (s *turn) refresh() {
 const keeps = 4 << 20
 
 // toRead returns how many listed items to read: as many as there is room for, or the first to be
-// exchanged for a claim, or the first few, so that they can be claimed at once when there is room.
+// exchanged for a claim, and at least the first few, so that they can be claimed at once when there
+// is room.
 func (s *turn) toRead(room, trade int) int {
 	n := max(room, 0)
 	switch {
-	case n > 0:
+	case n > 0: // and those that the next settlement makes room for
+		n = max(n, s.ahead)
 	case s.old && trade < 0:
 		return 0
 	default:
@@ -1024,7 +1040,7 @@ func (s *turn) claimed(err error) {
 		s.giveBack()
 		return
 	}
-	s.took, s.ahead = true, min(2*max(1, s.ahead), prefetched)
+	s.took, s.ahead = true, min(2*max(1, s.ahead), max(prefetched, s.prefetch))
 	s.do(offer{fresh})
 }
 
@@ -1060,7 +1076,8 @@ func (s *turn) shrink(items []claimed) {
 	s.most = max(1, bytes/2)
 }
 
-// prefetched is the greatest number of items that are read while there is no room.
+// prefetched is the greatest number of items that are read while there is no room, unless Prefetch
+// is more.
 const prefetched = 16
 
 // move asks for the move of an item, in one transaction. Until the answer the item is in moves.
