@@ -721,11 +721,12 @@ func (s *turn) ready(n, bytes int) (items []claimed) {
 	return items
 }
 
-// hold holds items that are being claimed. The answer only confirms them.
+// hold holds items that are being claimed: the first that are listed. The answer only confirms them.
 func (s *turn) hold(items []claimed) {
-	had := func(p place) bool { return slices.ContainsFunc(items, func(c claimed) bool { return c.place == p }) }
-	s.listed = slices.DeleteFunc(slices.Clone(s.listed), had)
-	s.kept = slices.DeleteFunc(slices.Clone(s.kept), func(c claimed) bool { return had(c.place) })
+	s.listed = s.listed[len(items):]
+	s.kept = slices.DeleteFunc(slices.Clone(s.kept), func(k claimed) bool {
+		return slices.ContainsFunc(items, func(c claimed) bool { return c.place == k.place })
+	})
 	for _, c := range items {
 		s.held = append(s.held, held{claimed: c.next(), wanted: true})
 	}
