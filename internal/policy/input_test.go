@@ -326,6 +326,8 @@ func methods(t *testing.T, s *session.Session) (all []attempt) {
 	bad("Queue.Run", "workers", func() error { return q.Run(ctx, 0, work) })
 	bad("Queue.Run", "f", func() error { return q.Run(ctx, 1, nil) })
 	bad("Queue.Consume", "Prefetch", func() error { return with(q.Consume(&queue.ConsumeOptions{Prefetch: -1})) })
+	bad("Queue.Consume", "Readers", func() error { return with(q.Consume(&queue.ConsumeOptions{Readers: -1})) })
+	bad("Queue.Consume", "Readers", func() error { return with(q.Consume(&queue.ConsumeOptions{Readers: 2, Prefetch: 1})) })
 	bad("Queue.Consume", "Backoff", func() error { return with(q.Consume(&queue.ConsumeOptions{Backoff: queue.Backoff{Most: -1}})) })
 	bad("Queue.Consume", "Name", func() error { return with(q.Consume(&queue.ConsumeOptions{Name: string(large)})) })
 	bad("Item.Ack of the zero one", "Item", func() error { return queue.Item{}.Ack(ctx) })

@@ -17,8 +17,8 @@ import (
 	"github.com/zkactors/zkactors/session"
 )
 
-// defaultPrefetch is the number of items that a consumer claims ahead by default.
-const defaultPrefetch = 1
+// defaultReaders is the number of readers of a consumer by default.
+const defaultReaders = 1
 
 // maxName is the greatest length of the name of a consumer: it is sent beside the item.
 const maxName = 256
@@ -32,8 +32,14 @@ type ConsumeOptions struct {
 	// are settled, or when all claimed items are delivered. In a [Priority] a more urgent item is
 	// claimed in exchange for one that no reader has received. A session has room for some ten
 	// thousand claims: a consumer that finds none ends with [session.ErrSessionFull]. The default
-	// is 1.
+	// is Readers, which is the least.
 	Prefetch int
+
+	// Readers is how many goroutines receive from [Consumer.Items]. Items that a crash has left are
+	// claimed only for readers that wait, as an attempt counts with the claim. With fewer readers
+	// than there are, the consumer begins slowly with such items; with more, attempts count that no
+	// reader has received. The default is 1.
+	Readers int
 
 	// Backoff is the delay of rejected items; see [Item.Reject]. The default is [Options.Backoff].
 	Backoff Backoff
@@ -64,11 +70,16 @@ type Consumer struct {
 // options. A later failure ends the consumer, and [Consumer.Err] returns it.
 func (b *base) Consume(opts *ConsumeOptions) (*Consumer, error) {
 	o := client.Options(opts)
-	o.Prefetch = cmp.Or(o.Prefetch, defaultPrefetch)
+	o.Readers = cmp.Or(o.Readers, defaultReaders)
+	o.Prefetch = cmp.Or(o.Prefetch, max(o.Readers, 0))
 	_, closed := b.live.State().(session.Closed)
 	switch {
 	case o.Prefetch < 0:
 		return nil, b.explain(fmt.Errorf("%w: ConsumeOptions.Prefetch: %d is negative", session.ErrInvalidArgument, o.Prefetch))
+	case o.Readers < 0:
+		return nil, b.explain(fmt.Errorf("%w: ConsumeOptions.Readers: %d is negative", session.ErrInvalidArgument, o.Readers))
+	case o.Prefetch < o.Readers:
+		return nil, b.explain(fmt.Errorf("%w: ConsumeOptions.Prefetch: %d items for %d Readers", session.ErrInvalidArgument, o.Prefetch, o.Readers))
 	case len(o.Name) > maxName:
 		return nil, b.explain(fmt.Errorf("%w: ConsumeOptions.Name: it has %d bytes", session.ErrInvalidArgument, len(o.Name)))
 	case closed:
@@ -88,7 +99,7 @@ func (b *base) Consume(opts *ConsumeOptions) (*Consumer, error) {
 	c.shelf = actors.NewShelf("queue items "+b.path, before, func(i Item) { _ = c.actor.Tell(taken{i.claimed}) })
 	room := b.allowance()
 	start := machine{
-		prefetch: o.Prefetch, limit: max(0, b.opts.MaxAttempts), urgent: b.any, chance: rand.Uint64(),
+		prefetch: o.Prefetch, readers: o.Readers, limit: max(0, b.opts.MaxAttempts), urgent: b.any, chance: rand.Uint64(),
 		most: room.claim, beside: room.beside, observed: b.session.Observed(),
 	}
 	c.actor = actors.Start(start, actors.Role[machine, input, effect, Event]{

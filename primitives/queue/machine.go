@@ -87,7 +87,7 @@ type input interface{ input() }
 type (
 	leave  struct{}                // commanded, or the actor was stopped
 	enough struct{}                // commanded: readers receive nothing more, and settle what they have
-	attend struct{ readers int }   // readers ask for items: so many, or 0 if that is not known
+	attend struct{}                // a reader asks for items
 	heard  struct{ session.Event } // an event of the session
 	looked struct {                // answers look
 		requestID
@@ -297,7 +297,7 @@ type machine struct {
 
 	// The readers.
 	attended bool // set when a reader has asked for the items; never cleared
-	readers  int  // the greatest number of items that readers have worked on at the same time, or are known to
+	readers  int  // as the options say; more once readers have worked on more items at the same time
 	recalls  bool // set with recall, cleared by its answer
 	ticking  bool // set with tick, cleared by its answer
 
@@ -345,7 +345,7 @@ func (m machine) Step(in input, out *effects) machine {
 	case enough:
 		s.stop()
 	case attend:
-		s.attended, s.readers = true, max(s.readers, in.readers)
+		s.attended = true
 	case heard:
 		s.hear(in.Event)
 	case looked:
@@ -721,7 +721,8 @@ func (s *turn) ready(n, bytes int) (items []claimed) {
 	return items
 }
 
-// hold holds items that are being claimed: the first that are listed. The answer only confirms them.
+// hold holds items that are being claimed: the first that are listed. The answer only confirms
+// them.
 func (s *turn) hold(items []claimed) {
 	s.listed = s.listed[len(items):]
 	s.kept = slices.DeleteFunc(slices.Clone(s.kept), func(k claimed) bool {

@@ -31,11 +31,10 @@ func (b *base) Run(ctx context.Context, workers int, f func(ctx context.Context,
 	case ctx.Err() != nil:
 		return b.explain(context.Cause(ctx))
 	}
-	c, err := b.Consume(&ConsumeOptions{Prefetch: workers})
+	c, err := b.Consume(&ConsumeOptions{Readers: workers})
 	if err != nil {
 		return err
 	}
-	_ = c.actor.Tell(attend{workers})
 	defer c.Close()
 	stop := context.AfterFunc(ctx, func() {
 		c.shelf.Close() // what is not received by now was not delivered, and goes to other consumers

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -324,6 +325,54 @@ func TestLongJobs(t *testing.T) {
 		working.Wait()
 		check.True(t, last < 41*time.Minute, "16 jobs of 10 minutes take 4 consumers %v", last)
 	})
+}
+
+// TestLeftByACrash: a crash has left the items that a consumer had claimed. All readers of another
+// consumer work on them, from the start.
+func TestLeftByACrash(t *testing.T) {
+	const n, readers = 40, 8
+	for _, how := range []string{"run", "consume"} {
+		t.Run(how, func(t *testing.T) {
+			bubble(t, 2, func(t *testing.T, srv *zktest.Server, s ...*session.Session) {
+				q := open(t, s[1], nil)
+				put(t, q, numbers(n)...)
+				crashes := consume(t, open(t, s[0], nil), n)
+				crashes.Items() // which nobody receives
+				pass(time.Second)
+				srv.Expire(s[0].ID())
+				s[0].Close()
+				crashes.Close()
+				ctx, stop := context.WithTimeout(t.Context(), 51*time.Minute)
+				defer stop()
+				var working sync.WaitGroup
+				var done atomic.Int64
+				work := func(_ context.Context, item queue.Item) error {
+					check.Equal(t, item.Attempt, 1) // nobody has received it before
+					<-time.After(10 * time.Minute)
+					done.Add(1)
+					return nil
+				}
+				if how == "run" {
+					check.Is(t, q.Run(ctx, readers, work), context.DeadlineExceeded)
+				} else {
+					c, err := q.Consume(&queue.ConsumeOptions{Readers: readers})
+					ok(t, err)
+					for range readers {
+						working.Go(func() {
+							for item := range c.Items() {
+								ok(t, work(ctx, item))
+								ok(t, item.Ack(t.Context()))
+							}
+						})
+					}
+					<-ctx.Done()
+					c.Close()
+					working.Wait()
+				}
+				check.Equal(t, done.Load(), n)
+			})
+		})
+	}
 }
 
 // TestLargeItems: an item is read once or twice, whatever its size.
