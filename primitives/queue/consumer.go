@@ -14,6 +14,7 @@ import (
 	"github.com/zkactors/zkactors/actors"
 	"github.com/zkactors/zkactors/internal/client"
 	"github.com/zkactors/zkactors/primitives/internal/owned"
+	"github.com/zkactors/zkactors/primitives/queue/internal/layout"
 	"github.com/zkactors/zkactors/session"
 )
 
@@ -195,15 +196,15 @@ func (c *Consumer) perform(e effect, tell func(input)) {
 	case offer:
 		for _, item := range e.items {
 			c.shelf.Put(Item{
-				ID: item.place.id(), Data: item.data, Attempt: item.Attempts + 1, Priority: item.place.bucket.priority,
-				Cause: item.Cause, Put: time.UnixMilli(item.since),
+				ID: item.Place.ID(), Data: item.Data, Attempt: item.Attempts + 1, Priority: item.Place.Bucket.Priority,
+				Cause: item.Cause, Put: time.UnixMilli(item.Since),
 				consumer: c, claimed: item, delivery: &delivery{tenure: c.tenure},
 			})
 		}
 	case withdraw:
 		c.shelf.Clear()
 	case recall:
-		c.shelf.Recall(func(i Item) bool { return i.claimed.place == e.place }, func(ok bool) { tell(recalled{e.claimed, ok}) })
+		c.shelf.Recall(func(i Item) bool { return i.claimed.Place == e.Place }, func(ok bool) { tell(recalled{e.Claimed, ok}) })
 	case conclude:
 		var ops []session.Op
 		for _, item := range e.items {
@@ -220,16 +221,16 @@ func (c *Consumer) perform(e effect, tell func(input)) {
 	case tick:
 		c.owned.After(tick{}, forgotten/2, func() { tell(ticked{}) })
 	case remind:
-		c.warn("item not settled for long", e.place, slog.Duration("time", forgotten))
+		c.warn("item not settled for long", e.Place, slog.Duration("time", forgotten))
 	case sweep:
 		c.receipts.Hold()
-		b.session.Async(e.epoch).Withdraw(b.claim(e.place.id()), c.receipts.Release)
+		b.session.Async(e.epoch).Withdraw(b.claim(e.place.ID()), c.receipts.Release)
 	case part:
 		c.receipts.close(func() { tell(parted{}) })
 	case received:
-		c.reportReceived(e.claimed)
+		c.reportReceived(e.Claimed)
 	case over:
-		c.reportOver(e.claimed, e.end)
+		c.reportOver(e.Claimed, e.end)
 	case answer:
 		if e.ends != nil && (e.err == nil || errors.Is(e.err, ErrNotClaimed)) { // else it ends with the session
 			e.ends.end(e.err)
@@ -245,9 +246,9 @@ const listAge = time.Second / 2
 // forgotten is the time after which an item is reported that no reader has settled.
 const forgotten = 20 * time.Minute
 
-func (c *Consumer) warn(message string, p place, more slog.Attr) {
+func (c *Consumer) warn(message string, p layout.Place, more slog.Attr) {
 	c.base.session.Logger().LogAttrs(context.Background(), slog.LevelWarn, message, slog.String("recipe", recipe),
-		slog.String("path", c.base.path), slog.String("item", p.id()), more)
+		slog.String("path", c.base.path), slog.String("item", p.ID()), more)
 }
 
 // rest pauses after a failed move.
@@ -262,13 +263,13 @@ func (c *Consumer) rest(e rest, tell func(input)) {
 // read reads items, all at once.
 func (c *Consumer) read(e read, tell func(input)) {
 	in := got{requestID: e.requestID}
-	read := make([]*claimed, len(e.places))
+	read := make([]*layout.Claimed, len(e.places))
 	left := len(e.places)
 	for i, p := range e.places {
 		c.base.session.Async(e.epoch).Get(c.base.node(p), func(data []byte, stat *session.Stat, err error) {
 			switch {
 			case err == nil:
-				item := itemOf(p, data, stat)
+				item := layout.ItemOf(p, data, stat)
 				read[i] = &item
 			case errors.Is(err, session.ErrNoNode):
 			default:
@@ -288,7 +289,7 @@ func (c *Consumer) read(e read, tell func(input)) {
 }
 
 // claimOps returns the operations that claim items.
-func (c *Consumer) claimOps(items []claimed) (ops []session.Op) {
+func (c *Consumer) claimOps(items []layout.Claimed) (ops []session.Op) {
 	for _, item := range items {
 		ops = append(ops, c.base.claimOps(item, c.name)...)
 	}
@@ -305,7 +306,7 @@ func (c *Consumer) claim(e claim, tell func(input)) {
 			tell(claims{e.requestID, err})
 			return
 		}
-		requests.EnsurePath(b.dir(claimsDir), func(_ bool, err error) {
+		requests.EnsurePath(b.dir(layout.ClaimsDir), func(_ bool, err error) {
 			c.owned.Answer(err, func() {
 				if err != nil {
 					tell(claims{e.requestID, err})
@@ -322,23 +323,23 @@ func (c *Consumer) move(e move, tell func(input)) {
 	b := c.base
 	p := &producer{
 		into: b.dead, receipts: c.receipts, requests: b.session.Async(e.epoch), first: b.settleOps(e.settling),
-		filing: filing{epoch: e.epoch, priority: e.place.bucket.priority}, mode: session.PersistentSequential,
+		filing: filing{epoch: e.epoch, priority: e.Place.Bucket.Priority}, mode: session.PersistentSequential,
 		called: b.session.Age(),
 	}
-	r := e.record
+	r := e.Record
 	if e.how != discard {
-		r = e.rejected(e.cause)
+		r = e.Rejected(e.cause)
 	}
 	if e.how == retreat {
-		r.Put = e.since
+		r.Put = e.Since
 		p.into, p.delays = b.desk.destination, []int64{millis(e.delay)}
 	} else {
-		r = r.buried(b.path, e.since)
+		r = r.Buried(b.path, e.Since)
 	}
-	p.items = []newItem{{e.place.id(), r.with(e.data)}}
+	p.items = []newItem{{e.Place.ID(), r.With(e.Data)}}
 	counted := e.how == retreat && b.opts.MaxItems > 0
 	if counted { // a producer that counts the items meanwhile may have missed it in both places
-		p.first = append(p.first, session.SetOp(c.receipts.Dir, tally{lined: true}.data(), session.AnyVersion))
+		p.first = append(p.first, session.SetOp(c.receipts.Dir, layout.Tally{Lined: true}.Data(), session.AnyVersion))
 	}
 	begin := func() {
 		p.begin(func(_ []session.OpResult, err error) {
@@ -363,7 +364,7 @@ func (c *Consumer) move(e move, tell func(input)) {
 		begin()
 		return
 	}
-	p.requests.EnsurePath(b.dir(claimsDir), func(_ bool, err error) {
+	p.requests.EnsurePath(b.dir(layout.ClaimsDir), func(_ bool, err error) {
 		if err != nil {
 			c.owned.Answer(err, func() { tell(moved{e.settling, err}) })
 			return
@@ -375,12 +376,12 @@ func (c *Consumer) move(e move, tell func(input)) {
 // follow waits in line.
 func (c *Consumer) follow(e follow, tell func(input)) {
 	if c.waiter == nil {
-		c.waiter = newWaiter(&c.base.store, c.receipts, waitersDir, e.epoch)
+		c.waiter = newWaiter(&c.base.store, c.receipts, layout.WaitersDir, e.epoch)
 	}
 	v := e.view
 	if !e.claims { // only its own claims come and go
 		v.seen, v.doubts = maps.Clone(v.seen), false
-		delete(v.seen, c.base.dir(claimsDir))
+		delete(v.seen, c.base.dir(layout.ClaimsDir))
 	}
 	c.waiter.stand(v, e.rotate, func() { tell(changed{e.requestID}) })
 }

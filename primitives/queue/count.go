@@ -5,6 +5,7 @@ import (
 	"maps"
 
 	"github.com/zkactors/zkactors/internal/client"
+	"github.com/zkactors/zkactors/primitives/queue/internal/layout"
 	"github.com/zkactors/zkactors/session"
 )
 
@@ -13,7 +14,7 @@ type tallying struct {
 	*producer
 
 	requests client.Async
-	known    tally
+	known    layout.Tally
 	in       counted
 	answer   func(error, filingInput)
 }
@@ -23,7 +24,7 @@ type tallying struct {
 // when a producer becomes the first in line. So the line is listed behind it, and the items.
 func (p *producer) count(epoch int, answer func(error, filingInput)) {
 	c := &tallying{producer: p, requests: p.into.session.Async(epoch), answer: answer}
-	p.full = view{seen: map[string]children{p.into.dir(producersDir): {-1, -1}}} // to be woken as the first in line
+	p.full = view{seen: map[string]children{p.into.dir(layout.ProducersDir): {-1, -1}}} // to be woken as the first in line
 	p.receipts.Mark(epoch, func(err error) {
 		c.in.bound = bound{known: true, epoch: epoch, before: p.receipts.Next()}
 		switch {
@@ -31,7 +32,7 @@ func (p *producer) count(epoch int, answer func(error, filingInput)) {
 			c.end(err)
 		case p.waiter == nil:
 			c.read(func(err error) {
-				if err == nil && c.known.lined {
+				if err == nil && c.known.Lined {
 					c.line(c.end)
 					return
 				}
@@ -45,7 +46,7 @@ func (p *producer) count(epoch int, answer func(error, filingInput)) {
 				if left--; left > 0 {
 					return
 				}
-				if first == nil && !c.known.lined {
+				if first == nil && !c.known.Lined {
 					c.tell()
 					return
 				}
@@ -69,15 +70,15 @@ func (c *tallying) versioned(stat *session.Stat, err error) error {
 // read reads the tally.
 func (c *tallying) read(next func(error)) {
 	c.requests.Get(c.receipts.Dir, func(data []byte, stat *session.Stat, err error) {
-		c.known = parseTally(data)
+		c.known = layout.ParseTally(data)
 		next(c.versioned(stat, err))
 	})
 }
 
 // tell writes that there is a line, which refuses all that do not know it.
 func (c *tallying) tell() {
-	c.known = tally{lined: true}
-	c.requests.Set(c.receipts.Dir, c.known.data(), session.AnyVersion, func(stat *session.Stat, err error) {
+	c.known = layout.Tally{Lined: true}
+	c.requests.Set(c.receipts.Dir, c.known.Data(), session.AnyVersion, func(stat *session.Stat, err error) {
 		if err := c.versioned(stat, err); err != nil {
 			c.end(err)
 			return
@@ -88,7 +89,7 @@ func (c *tallying) tell() {
 
 // line finds out who stands in line.
 func (c *tallying) line(next func(error)) {
-	dir := c.into.dir(producersDir)
+	dir := c.into.dir(layout.ProducersDir)
 	c.requests.Children(dir, func(names []string, stat *session.Stat, err error) {
 		if err = client.Without(err, session.ErrNoNode); err != nil {
 			next(err)
@@ -96,7 +97,7 @@ func (c *tallying) line(next func(error)) {
 		}
 		c.full.seen[dir], c.in.stands, c.in.wanted = childrenOf(stat), false, 0
 		for _, name := range names {
-			wants, ok := parseWaiter(name)
+			wants, ok := layout.ParseWaiter(name)
 			switch {
 			case !ok:
 			case c.waiter != nil && c.waiter.owns(name):
@@ -119,8 +120,8 @@ func (c *tallying) end(err error) {
 	switch {
 	case err != nil:
 		c.answer(err, counted{err: err})
-	case c.known.counted && c.known.count+len(c.items) <= c.filing.most:
-		c.in.count = c.known.count
+	case c.known.Counted && c.known.Count+len(c.items) <= c.filing.most:
+		c.in.count = c.known.Count
 		c.answer(nil, c.in)
 	default:
 		c.into.look(c.receipts, c.in.epoch, all, false, func(v view, err error) {

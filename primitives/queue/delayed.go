@@ -4,45 +4,46 @@ import (
 	"slices"
 
 	"github.com/zkactors/zkactors/internal/client"
+	"github.com/zkactors/zkactors/primitives/queue/internal/layout"
 	"github.com/zkactors/zkactors/session"
 )
 
 // assignAnew finds out which buckets of the times exist, and which are full.
 func (p *producer) assignAnew(due []int64, answer func(error, filingInput)) {
 	end := func(err error) { answer(err, assigned{p.into.assign(p.filing.priority, due), err}) }
-	minutes := firsts(due, func(ms int64) bucket { return delayed(p.filing.priority, ms) })
-	p.measure(minutes, func(full map[bucket]bool, err error) {
-		late := slices.DeleteFunc(slices.Clone(due), func(ms int64) bool { return !full[delayed(p.filing.priority, ms)] })
+	minutes := firsts(due, func(ms int64) layout.Bucket { return layout.Delayed(p.filing.priority, ms) })
+	p.measure(minutes, func(full map[layout.Bucket]bool, err error) {
+		late := slices.DeleteFunc(slices.Clone(due), func(ms int64) bool { return !full[layout.Delayed(p.filing.priority, ms)] })
 		if err != nil || len(late) == 0 {
 			end(err)
 			return
 		}
-		p.requests.Children(p.into.dir(itemsDir), func(names []string, _ *session.Stat, err error) {
+		p.requests.Children(p.into.dir(layout.ItemsDir), func(names []string, _ *session.Stat, err error) {
 			if err = client.Without(err, session.ErrNoNode); err != nil {
 				end(err)
 				return
 			}
-			newest := make(map[bucket]bucket) // of each second
+			newest := make(map[layout.Bucket]layout.Bucket) // of each second
 			for _, name := range names {
-				if b, ok := parseBucket(name); ok && b.part > newest[b.first()].part {
-					newest[b.first()] = b
+				if b, ok := layout.ParseBucket(name); ok && b.Part > newest[b.First()].Part {
+					newest[b.First()] = b
 				}
 			}
-			seconds := firsts(late, func(ms int64) bucket {
-				first := delayed(p.filing.priority, ms).overflow(ms)
+			seconds := firsts(late, func(ms int64) layout.Bucket {
+				first := layout.Delayed(p.filing.priority, ms).Overflow(ms)
 				if b, ok := newest[first]; ok {
 					return b
 				}
 				return first
 			})
-			p.measure(seconds, func(_ map[bucket]bool, err error) { end(err) })
+			p.measure(seconds, func(_ map[layout.Bucket]bool, err error) { end(err) })
 		})
 	})
 }
 
 // firsts returns the buckets of the times, each once.
-func firsts(due []int64, of func(ms int64) bucket) (all []bucket) {
-	seen := make(map[bucket]bool)
+func firsts(due []int64, of func(ms int64) layout.Bucket) (all []layout.Bucket) {
+	seen := make(map[layout.Bucket]bool)
 	for _, ms := range due {
 		if b := of(ms); !seen[b] {
 			seen[b] = true
@@ -53,8 +54,8 @@ func firsts(due []int64, of func(ms int64) bucket) (all []bucket) {
 }
 
 // measure has the handle learn which of the buckets exist, and returns which are full.
-func (p *producer) measure(buckets []bucket, answer func(full map[bucket]bool, err error)) {
-	full := make(map[bucket]bool)
+func (p *producer) measure(buckets []layout.Bucket, answer func(full map[layout.Bucket]bool, err error)) {
+	full := make(map[layout.Bucket]bool)
 	left := len(buckets)
 	var failed error
 	for _, b := range buckets {
@@ -67,7 +68,7 @@ func (p *producer) measure(buckets []bucket, answer func(full map[bucket]bool, e
 				next.fresh = true
 			case p.into.isFull(stat.NumChildren):
 				full[b] = true
-				next = target{bucket: b.overflow(b.begins()), fresh: true}
+				next = target{bucket: b.Overflow(b.Begins()), fresh: true}
 			}
 			p.into.learnDelayed(b, next)
 			if left--; left == 0 {

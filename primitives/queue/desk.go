@@ -3,6 +3,7 @@ package queue
 import (
 	"sync"
 
+	"github.com/zkactors/zkactors/primitives/queue/internal/layout"
 	"github.com/zkactors/zkactors/session"
 )
 
@@ -50,7 +51,7 @@ func (d *desk) lane(priority int32, delayed bool) *lane {
 
 // newItem returns an item with a new ID.
 func (d *desk) newItem(data []byte) newItem {
-	return newItem{d.receipts.newID(), record{}.with(data)}
+	return newItem{d.receipts.newID(), layout.Record{}.With(data)}
 }
 
 // producing returns a producer without items.

@@ -3,6 +3,8 @@ package queue
 import (
 	"cmp"
 	"sync"
+
+	"github.com/zkactors/zkactors/primitives/queue/internal/layout"
 )
 
 // manyTimes is the number of minutes and seconds of which a handle knows where their items go.
@@ -11,16 +13,16 @@ const manyTimes = 4096
 // A destination is a queue into which a handle puts items, and what the handle knows of it.
 type destination struct {
 	*store
-	size int // of a full bucket; bucketSize if it is 0
+	size int // of a full bucket; layout.BucketSize if it is 0
 
 	mu      sync.Mutex
-	tails   map[int32]target  // where the next item of each priority goes, as far as is known
-	delayed map[bucket]target // where the next item of each minute or second goes, by its first bucket, as far as is known
-	lost    int               // see [knowledge]
-	bound   bound             // of [Options.MaxItems], as far as is known
+	tails   map[int32]target         // where the next item of each priority goes, as far as is known
+	delayed map[layout.Bucket]target // where the next item of each minute or second goes, by its first bucket, as far as is known
+	lost    int                      // see [knowledge]
+	bound   bound                    // of [Options.MaxItems], as far as is known
 }
 
-func (d *destination) full() int { return cmp.Or(d.size, bucketSize) }
+func (d *destination) full() int { return cmp.Or(d.size, layout.BucketSize) }
 
 func (d *destination) isFull(items int32) bool { return int(items) >= d.full() }
 
@@ -46,7 +48,7 @@ func (d *destination) learn(l learn) {
 	if d.tails == nil {
 		d.tails = make(map[int32]target)
 	}
-	d.tails[l.target.bucket.priority] = l.target
+	d.tails[l.target.bucket.Priority] = l.target
 }
 
 // isSettled reports whether items of the priority go where others are, as far as is known.
@@ -57,18 +59,18 @@ func (d *destination) isSettled(priority int32) bool {
 
 // learnDelayed notes where the next items go that are due at the time of a bucket: into the bucket
 // of another time if that is full.
-func (d *destination) learnDelayed(of bucket, next target) {
+func (d *destination) learnDelayed(of layout.Bucket, next target) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.note(of, next)
 }
 
 // note is learnDelayed. The caller has locked mu.
-func (d *destination) note(of bucket, next target) {
+func (d *destination) note(of layout.Bucket, next target) {
 	if d.delayed == nil || len(d.delayed) >= manyTimes {
-		d.delayed = make(map[bucket]target) // what is forgotten is found again
+		d.delayed = make(map[layout.Bucket]target) // what is forgotten is found again
 	}
-	d.delayed[of.first()] = next
+	d.delayed[of.First()] = next
 }
 
 // assign returns the buckets of items that are due at the times. The buckets of which nothing is
@@ -78,10 +80,10 @@ func (d *destination) assign(priority int32, due []int64) []target {
 	defer d.mu.Unlock()
 	to := make([]target, len(due))
 	for i, ms := range due {
-		b := delayed(priority, ms)
+		b := layout.Delayed(priority, ms)
 		known, ok := d.delayed[b]
-		if ok && known.bucket.part > 0 { // the bucket of the minute is full
-			b = b.overflow(ms)
+		if ok && known.bucket.Part > 0 { // the bucket of the minute is full
+			b = b.Overflow(ms)
 			known, ok = d.delayed[b]
 		}
 		if to[i] = known; !ok {

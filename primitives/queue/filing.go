@@ -8,6 +8,7 @@ import (
 	"github.com/zkactors/zkactors/internal/client"
 	"github.com/zkactors/zkactors/primitives/internal/once"
 	"github.com/zkactors/zkactors/primitives/internal/procedure"
+	"github.com/zkactors/zkactors/primitives/queue/internal/layout"
 	"github.com/zkactors/zkactors/session"
 )
 
@@ -65,7 +66,7 @@ const (
 
 // A target is a bucket that a transaction puts items into.
 type target struct {
-	bucket bucket
+	bucket layout.Bucket
 	fresh  bool // set if the transaction creates it
 	seals  bool // set if the transaction seals the bucket before it; implies fresh
 
@@ -117,10 +118,10 @@ type (
 	}
 	room   struct{} // answers awaitRoom
 	newest struct { // answers findNewest
-		bucket  bucket // its number is -1 if there is none
-		version int32  // of the bucket: not 0 if it is sealed
-		full    bool   // whether it is to be sealed
-		seen    int32  // the version of the directory of the items
+		bucket  layout.Bucket // its number is -1 if there is none
+		version int32         // of the bucket: not 0 if it is sealed
+		full    bool          // whether it is to be sealed
+		seen    int32         // the version of the directory of the items
 		err     error
 	}
 	assigned struct { // answers assign
@@ -297,9 +298,9 @@ func (f filing) Step(in filingInput, out *actors.Effects[filingEffect, procedure
 
 // target returns where the next items go.
 func (in newest) target() target {
-	next := bucket{priority: in.bucket.priority, number: in.bucket.number + 1}
+	next := layout.Bucket{Priority: in.bucket.Priority, Number: in.bucket.Number + 1}
 	switch {
-	case in.bucket.number < 0 || in.version > 0:
+	case in.bucket.Number < 0 || in.version > 0:
 		return target{bucket: next, fresh: true, seen: in.seen, behind: in.version}
 	case in.full:
 		return target{bucket: next, fresh: true, seals: true}
@@ -453,18 +454,18 @@ func (s *filingTurn) placed(created []session.OpResult) {
 		next.bound.version++
 		next.bound.count += s.items
 	}
-	isFull := func(i int) bool { return i < len(created) && int(sequenceOf(created[i].Path)) >= s.size-1 }
+	isFull := func(i int) bool { return i < len(created) && int(layout.SequenceOf(created[i].Path)) >= s.size-1 }
 	for i, to := range s.to {
 		after := target{bucket: to.bucket}
 		if isFull(i) {
-			after = target{bucket: to.bucket.overflow(s.due[i]), fresh: true}
+			after = target{bucket: to.bucket.Overflow(s.due[i]), fresh: true}
 		}
 		next.next = append(next.next, after)
 	}
 	if n := len(created); n > 0 && len(s.delays) == 0 {
 		next.target, next.known = target{bucket: s.target.bucket}, true
 		if isFull(n - 1) {
-			next.target = target{bucket: bucket{priority: s.priority, number: s.target.bucket.number + 1}, fresh: true, seals: true}
+			next.target = target{bucket: layout.Bucket{Priority: s.priority, Number: s.target.bucket.Number + 1}, fresh: true, seals: true}
 		}
 	}
 	s.do(next)

@@ -3,6 +3,7 @@ package queue
 import (
 	"strings"
 
+	"github.com/zkactors/zkactors/primitives/queue/internal/layout"
 	"github.com/zkactors/zkactors/session"
 )
 
@@ -42,7 +43,7 @@ func (b *base) fits(item newItem) error {
 
 // longestClaim returns the operations that claim an item, as long as they can be.
 func (b *base) longestClaim(at *store, item newItem) []session.Op {
-	c := claimed{place: longestPlace(item.id), data: item.data, record: record{}.longest()}
+	c := layout.Claimed{Place: layout.LongestPlace(item.id), Data: item.data, Record: layout.Record{}.Longest()}
 	return append(at.claimOps(c, strings.Repeat("x", maxName)), b.receipts.Longest())
 }
 
@@ -52,9 +53,9 @@ func (b *base) longestMoves(item newItem) [][]session.Op {
 	if b.dead == nil {
 		return nil
 	}
-	item.data = record{Origin: b.path}.longest().with(item.data)
+	item.data = layout.Record{Origin: b.path}.Longest().With(item.data)
 	move := func(from *store, into *destination) []session.Op {
-		p := &producer{into: into, receipts: b.receipts, items: []newItem{item}, first: from.takeOps(longestPlace(item.id), 1)}
+		p := &producer{into: into, receipts: b.receipts, items: []newItem{item}, first: from.takeOps(layout.LongestPlace(item.id), 1)}
 		return append(p.longestOps(), b.receipts.Longest())
 	}
 	return [][]session.Op{move(&b.store, b.dead), b.longestClaim(b.dead.store, item), move(b.dead.store, b.desk.destination)}

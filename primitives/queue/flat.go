@@ -14,6 +14,7 @@ import (
 	"github.com/zkactors/zkactors/internal/znode"
 	"github.com/zkactors/zkactors/primitives/internal/nodes"
 	"github.com/zkactors/zkactors/primitives/internal/procedure"
+	"github.com/zkactors/zkactors/primitives/queue/internal/layout"
 	"github.com/zkactors/zkactors/session"
 )
 
@@ -224,5 +225,5 @@ func (l Layout) owns(name string) bool {
 	}
 	sequence, ok := strings.CutPrefix(name, prefix)
 	_, err := strconv.ParseInt(sequence, 10, 32)
-	return ok && err == nil && len(sequence) >= digits
+	return ok && err == nil && len(sequence) >= layout.Digits
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/zkactors/zkactors/internal/znode"
 	"github.com/zkactors/zkactors/primitives/internal/owned"
 	"github.com/zkactors/zkactors/primitives/internal/procedure"
+	"github.com/zkactors/zkactors/primitives/queue/internal/layout"
 	"github.com/zkactors/zkactors/session"
 )
 
@@ -157,7 +158,7 @@ func (f *Flat) list(answer func(names []string, seen children, err error)) {
 			seen = childrenOf(stat)
 			names = slices.Clone(names)
 			if other := f.layout.sort(names); other != "" {
-				err = foreign(f.path, other)
+				err = layout.Foreign(f.path, other)
 			}
 		}
 		if err = client.Without(err, session.ErrNoNode); err == nil {
@@ -382,7 +383,7 @@ func (l Layout) sort(names []string) (foreign string) {
 	if i := slices.IndexFunc(names, func(name string) bool { return !l.owns(name) }); i >= 0 {
 		return names[i]
 	}
-	sortItems(names)
+	layout.SortItems(names)
 	if l == Kazoo {
 		slices.SortStableFunc(names, func(a, b string) int { return kazooPriority(a) - kazooPriority(b) })
 	}

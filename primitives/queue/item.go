@@ -9,6 +9,7 @@ import (
 
 	"github.com/zkactors/zkactors/actors"
 	"github.com/zkactors/zkactors/internal/client"
+	"github.com/zkactors/zkactors/primitives/queue/internal/layout"
 	"github.com/zkactors/zkactors/session"
 )
 
@@ -27,7 +28,7 @@ type Item struct {
 	Put time.Time
 
 	consumer *Consumer
-	claimed  claimed
+	claimed  layout.Claimed
 	delivery *delivery
 }
 
@@ -52,20 +53,20 @@ func (s settlement) String() string {
 // settleOps returns the operations that settle an item. There are two operations of each kind,
 // before those of a caller.
 func (b *base) settleOps(q settling) []session.Op {
-	unclaim := session.DeleteOp(b.claim(q.place.id()), session.AnyVersion)
-	write := func(r record) session.Op { return session.SetOp(b.node(q.place), q.written(r), q.version) }
+	unclaim := session.DeleteOp(b.claim(q.Place.ID()), session.AnyVersion)
+	write := func(r layout.Record) session.Op { return session.SetOp(b.node(q.Place), q.Written(r), q.Version) }
 	switch q.how {
 	case reject, strand:
-		return []session.Op{unclaim, write(q.rejected(q.cause))} // a stranded one has the reason
+		return []session.Op{unclaim, write(q.Rejected(q.cause))} // a stranded one has the reason
 	case takeBack:
-		return []session.Op{unclaim, write(q.record)}
+		return []session.Op{unclaim, write(q.Record)}
 	case note:
-		return []session.Op{session.CheckOp(b.path, session.AnyVersion), write(q.record)}
+		return []session.Op{session.CheckOp(b.path, session.AnyVersion), write(q.Record)}
 	case discard:
-		return b.takeOps(q.place, q.version)
+		return b.takeOps(q.Place, q.Version)
 	case acknowledge, bury, retreat:
 	}
-	return append([]session.Op{unclaim, session.DeleteOp(b.node(q.place), q.version)}, q.ops...)
+	return append([]session.Op{unclaim, session.DeleteOp(b.node(q.Place), q.Version)}, q.ops...)
 }
 
 // Age returns how long ago the item was first put, by the server's clock.
@@ -73,7 +74,7 @@ func (i Item) Age() time.Duration {
 	if i.consumer == nil {
 		return 0
 	}
-	return i.consumer.receipts.age(i.claimed.since) // the clock is known since the claim
+	return i.consumer.receipts.age(i.claimed.Since) // the clock is known since the claim
 }
 
 // Ack acknowledges the item: it is done, and deleted when Ack returns nil. The error wraps
@@ -134,7 +135,7 @@ func (i Item) settle(ctx context.Context, q settling) error {
 		return i.consumer.explain(err)
 	}
 	outcome, err := actors.Ask(ctx, i.consumer.actor, func(reply actors.Reply[error]) input {
-		q.claimed, q.reply, q.delivery = i.claimed, reply, i.delivery
+		q.Claimed, q.reply, q.delivery = i.claimed, reply, i.delivery
 		return settle{q}
 	})
 	switch {
@@ -158,7 +159,7 @@ func (i Item) Guard() []session.Op {
 	}
 	b := i.consumer.base
 	return []session.Op{
-		session.GuardOp(b.claim(i.claimed.place.id()), ErrNotClaimed),
-		session.CheckOp(b.node(i.claimed.place), i.claimed.version),
+		session.GuardOp(b.claim(i.claimed.Place.ID()), ErrNotClaimed),
+		session.CheckOp(b.node(i.claimed.Place), i.claimed.Version),
 	}
 }

@@ -6,12 +6,13 @@ import (
 	"slices"
 	"time"
 
+	"github.com/zkactors/zkactors/primitives/queue/internal/layout"
 	"github.com/zkactors/zkactors/session"
 )
 
 const (
 	// laneItems is the greatest number of items of several calls in one transaction.
-	laneItems = bucketSize / 2
+	laneItems = layout.BucketSize / 2
 
 	// laneDepth is the greatest number of transactions of a lane that are under way.
 	laneDepth = 4

@@ -11,6 +11,7 @@ import (
 	"github.com/zkactors/zkactors/internal/client"
 	"github.com/zkactors/zkactors/primitives/internal/procedure"
 	common "github.com/zkactors/zkactors/primitives/internal/recipe"
+	"github.com/zkactors/zkactors/primitives/queue/internal/layout"
 	"github.com/zkactors/zkactors/session"
 )
 
@@ -32,7 +33,7 @@ type Letter struct {
 	Put      time.Time // when it was first put, by the server's clock
 	Buried   time.Time // when it became a dead letter
 
-	claimed claimed
+	claimed layout.Claimed
 }
 
 // DeadLetters returns the dead letters of the queue at path, whether that is a [Queue] or a
@@ -68,7 +69,7 @@ func (l *Letters) Close(ctx context.Context) error { return l.of.Close(ctx) }
 // or go meanwhile may be among them, or not.
 func (l *Letters) All(ctx context.Context) iter.Seq2[Letter, error] {
 	return func(yield func(Letter, error) bool) {
-		err := l.each(ctx, nil, func(places []place) (more bool, err error) {
+		err := l.each(ctx, nil, func(places []layout.Place) (more bool, err error) {
 			letters, err := l.read(ctx, places)
 			for _, letter := range letters {
 				if !yield(letter, nil) {
@@ -129,7 +130,7 @@ const readAhead = 64
 
 // each calls f with the places of all letters, some at a time, or of those that have the IDs, until
 // it returns false.
-func (l *Letters) each(ctx context.Context, ids map[string]bool, f func([]place) (more bool, err error)) error {
+func (l *Letters) each(ctx context.Context, ids map[string]bool, f func([]layout.Place) (more bool, err error)) error {
 	if err := client.CheckContext(ctx); err != nil {
 		return err
 	}
@@ -140,7 +141,7 @@ func (l *Letters) each(ctx context.Context, ids map[string]bool, f func([]place)
 	if err := s.Sync(ctx, l.dead.path); err != nil {
 		return err
 	}
-	names, _, err := s.Children(ctx, l.dead.dir(itemsDir))
+	names, _, err := s.Children(ctx, l.dead.dir(layout.ItemsDir))
 	if err = client.Without(err, session.ErrNoNode); err != nil {
 		return err
 	}
@@ -159,7 +160,7 @@ func (l *Letters) each(ctx context.Context, ids map[string]bool, f func([]place)
 			return err
 		}
 		if ids != nil {
-			places = slices.DeleteFunc(places, func(p place) bool { return !ids[p.id()] })
+			places = slices.DeleteFunc(places, func(p layout.Place) bool { return !ids[p.ID()] })
 			left -= len(places)
 		}
 		for chunk := range slices.Chunk(places, readAhead) {
@@ -175,7 +176,7 @@ func (l *Letters) each(ctx context.Context, ids map[string]bool, f func([]place)
 }
 
 // read reads the letters in the places, if they are there.
-func (l *Letters) read(ctx context.Context, places []place) (letters []Letter, err error) {
+func (l *Letters) read(ctx context.Context, places []layout.Place) (letters []Letter, err error) {
 	paths := common.Map(places, l.dead.node)
 	readings, err := common.Read(ctx, l.of.live, paths)
 	for i, r := range readings {
@@ -185,13 +186,13 @@ func (l *Letters) read(ctx context.Context, places []place) (letters []Letter, e
 		case r.Err != nil:
 			return nil, r.Err
 		}
-		c := itemOf(places[i], r.Data, r.Stat)
+		c := layout.ItemOf(places[i], r.Data, r.Stat)
 		if c.Origin != "" && c.Origin != l.of.path && l.dead != &l.of.store {
 			continue
 		}
 		letters = append(letters, Letter{
-			ID: c.place.id(), Data: c.data, Cause: c.Cause, Origin: c.Origin, Attempts: c.Tried, Priority: c.place.bucket.priority,
-			Put: time.UnixMilli(c.since), Buried: time.UnixMilli(r.Stat.Ctime),
+			ID: c.Place.ID(), Data: c.Data, Cause: c.Cause, Origin: c.Origin, Attempts: c.Tried, Priority: c.Place.Bucket.Priority,
+			Put: time.UnixMilli(c.Since), Buried: time.UnixMilli(r.Stat.Ctime),
 			claimed: c,
 		})
 	}
@@ -218,7 +219,7 @@ func (l *Letters) some(ctx context.Context, ids []string, do moving) (n int, err
 		}
 	}
 	most := len(wanted)
-	err = l.each(ctx, wanted, func(places []place) (more bool, err error) {
+	err = l.each(ctx, wanted, func(places []layout.Place) (more bool, err error) {
 		letters, err := l.read(ctx, places)
 		if err != nil {
 			return false, err
@@ -264,14 +265,14 @@ func (l *Letters) move(ctx context.Context, letters []Letter, do moving) (moved 
 		switch {
 		case i < 0:
 			return moved, err
-		case op == 0 && letters[i].claimed.version > 0 && errors.Is(err, session.ErrNoNode):
-			if err := l.of.live.EnsurePath(ctx, l.dead.dir(claimsDir)); err != nil {
+		case op == 0 && letters[i].claimed.Version > 0 && errors.Is(err, session.ErrNoNode):
+			if err := l.of.live.EnsurePath(ctx, l.dead.dir(layout.ClaimsDir)); err != nil {
 				return moved, err
 			}
 		case client.IsAny(err, session.ErrNoNode, session.ErrNodeExists): // it is gone, or claimed
 			letters = slices.Delete(letters, i, i+1)
 		case errors.Is(err, session.ErrBadVersion): // it was claimed since
-			again, err := l.read(ctx, []place{letters[i].claimed.place})
+			again, err := l.read(ctx, []layout.Place{letters[i].claimed.Place})
 			if err != nil {
 				return moved, err
 			}
@@ -301,7 +302,7 @@ func (l *Letters) refused(letters []Letter, op int) (i, of int) {
 
 // ends returns the operations that delete a letter.
 func (l *Letters) ends(letter Letter) []session.Op {
-	return l.dead.takeOps(letter.claimed.place, letter.claimed.version)
+	return l.dead.takeOps(letter.claimed.Place, letter.claimed.Version)
 }
 
 // purge deletes the first of the letters.
@@ -335,7 +336,7 @@ func (l *Letters) redrive(letters []Letter, answer func(error)) (n, first int, a
 		for _, letter := range letters[:n] {
 			c := letter.claimed
 			p.first = append(p.first, l.ends(letter)...)
-			p.items = append(p.items, newItem{letter.ID, c.redriven(c.since).with(c.data)})
+			p.items = append(p.items, newItem{letter.ID, c.Redriven(c.Since).With(c.Data)})
 		}
 		return n == 1 || l.of.receipts.Takes(p.longestOps()...)
 	})

@@ -4,21 +4,23 @@ import (
 	"slices"
 	"sync"
 	"time"
+
+	"github.com/zkactors/zkactors/primitives/queue/internal/layout"
 )
 
 // A listed keeps the places that the calls of a handle have listed, and not tried yet.
 type listed struct {
 	mu      sync.Mutex
-	view    view          // the newest list
-	at      time.Duration // the age of the session when it was made
-	places  []place       // of the view, in the order in which they are tried
-	tried   []place       // that were picked, and may be there yet
-	gone    []place       // of items that calls have taken since the list that is under way was begun
-	asking  []question    // for a new list
-	surveys bool          // set while a list is under way
-	shared  bool          // set if other calls of the handle try the places of the list too
-	rivals  bool          // set when another client had an item first; cleared when a list is used up
-	chance  uint64        // where to begin among rivals; begins at random, and grows with each use
+	view    view           // the newest list
+	at      time.Duration  // the age of the session when it was made
+	places  []layout.Place // of the view, in the order in which they are tried
+	tried   []layout.Place // that were picked, and may be there yet
+	gone    []layout.Place // of items that calls have taken since the list that is under way was begun
+	asking  []question     // for a new list
+	surveys bool           // set while a list is under way
+	shared  bool           // set if other calls of the handle try the places of the list too
+	rivals  bool           // set when another client had an item first; cleared when a list is used up
+	chance  uint64         // where to begin among rivals; begins at random, and grows with each use
 }
 
 // A question is a call's request for a list.
@@ -40,7 +42,7 @@ const (
 // pick returns the next places, at most n. Own is set if the list answers the call: nothing has
 // come before it since the call was begun, as far as the session's server knew. Shared is set if
 // other calls of the handle try the places too.
-func (o *outlet) pick(n int, own bool) (places []place, shared bool) {
+func (o *outlet) pick(n int, own bool) (places []layout.Place, shared bool) {
 	l := &o.listed
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -49,7 +51,7 @@ func (o *outlet) pick(n int, own bool) (places []place, shared bool) {
 	}
 	n = min(n, len(l.places))
 	if !own && o.any { // more items of the first priority may have come, and precede the next
-		n = min(n, alike(l.places, l.view.places))
+		n = min(n, layout.Alike(l.places, l.view.places))
 	}
 	places = slices.Clone(l.places[:n])
 	if l.places = l.places[n:]; len(l.places) == 0 && n > 0 {
@@ -68,7 +70,7 @@ func (o *outlet) useUp(v view) {
 	}
 	used := make(map[string]bool)
 	for _, p := range v.places {
-		used[o.bucket(p.bucket)] = true
+		used[o.bucket(p.Bucket)] = true
 	}
 	o.followed.useUp(used)
 }
@@ -96,7 +98,7 @@ func (o *outlet) current() bool {
 
 // settle notes that the call that has picked places is done with them, and whether their items are
 // gone.
-func (l *listed) settle(places []place, gone bool) {
+func (l *listed) settle(places []layout.Place, gone bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if gone && l.surveys { // the list may have seen them
@@ -106,19 +108,19 @@ func (l *listed) settle(places []place, gone bool) {
 }
 
 // butFor returns the places but for others.
-func butFor(places, others []place) []place {
+func butFor(places, others []layout.Place) []layout.Place {
 	if len(others) == 0 {
 		return places
 	}
-	are := make(map[place]bool, len(others))
+	are := make(map[layout.Place]bool, len(others))
 	for _, p := range others {
 		are[p] = true
 	}
-	return slices.DeleteFunc(slices.Clone(places), func(p place) bool { return are[p] })
+	return slices.DeleteFunc(slices.Clone(places), func(p layout.Place) bool { return are[p] })
 }
 
 // putBack undoes the pick of places.
-func (l *listed) putBack(places []place) {
+func (l *listed) putBack(places []layout.Place) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.tried = butFor(l.tried, places)
@@ -149,7 +151,7 @@ func (o *outlet) keep(v view) {
 	}
 	if l.rivals = l.rivals && len(l.places) > 0; l.rivals {
 		l.chance++
-		l.places = scattered(l.places, l.chance)
+		l.places = layout.Scattered(l.places, l.chance)
 	}
 }
 

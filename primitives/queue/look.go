@@ -14,13 +14,14 @@ import (
 	"github.com/zkactors/zkactors/internal/client"
 	"github.com/zkactors/zkactors/primitives/internal/owned"
 	"github.com/zkactors/zkactors/primitives/internal/procedure"
+	"github.com/zkactors/zkactors/primitives/queue/internal/layout"
 	"github.com/zkactors/zkactors/session"
 )
 
 // A view is the result of listing a queue.
 type view struct {
-	places []place             // in order: of the first buckets that have items
-	left   []place             // items that were left out because they are claimed
+	places []layout.Place      // in order: of the first buckets that have items
+	left   []layout.Place      // items that were left out because they are claimed
 	due    time.Duration       // the age of the session at which the next item that is not due may be; 0 if there is none
 	brief  bool                // set if an item that is put now may be due soon, in a bucket that was listed
 	paused bool                // set if the queue is paused; then it has no places
@@ -65,8 +66,8 @@ type looking struct {
 
 	view    view
 	claimed map[string]bool // the IDs of items that are claimed
-	buckets []bucket        // that are not listed yet
-	held    []place         // items behind those of the next bucket, perhaps
+	buckets []layout.Bucket // that are not listed yet
+	held    []layout.Place  // items behind those of the next bucket, perhaps
 	now     int64           // by the server's clock, in ms; 0 if it was not needed
 	newest  int64           // the newest time that the server has given to a directory
 	known   bool            // set when a directory was perhaps not listed because it is followed
@@ -89,33 +90,33 @@ func (st *store) lookAgain(rs *receipts, epoch, want int, answer func(view, erro
 }
 
 // bucketsOf returns the buckets with the names, in order.
-func (st *store) bucketsOf(names []string) (buckets []bucket, err error) {
+func (st *store) bucketsOf(names []string) (buckets []layout.Bucket, err error) {
 	for _, name := range names {
-		b, ok := parseBucket(name)
+		b, ok := layout.ParseBucket(name)
 		switch {
-		case name == pausedNode:
+		case name == layout.PausedNode:
 			continue
-		case !ok || b.priority != 0 && !st.any:
-			return nil, foreign(st.dir(itemsDir), name)
+		case !ok || b.Priority != 0 && !st.any:
+			return nil, layout.Foreign(st.dir(layout.ItemsDir), name)
 		}
 		buckets = append(buckets, b)
 	}
-	slices.SortFunc(buckets, bucket.compare)
+	slices.SortFunc(buckets, layout.Bucket.Compare)
 	return buckets, nil
 }
 
 // placesOf returns the places of the items with the names in a bucket, in order.
-func (st *store) placesOf(b bucket, names []string) (places []place, err error) {
+func (st *store) placesOf(b layout.Bucket, names []string) (places []layout.Place, err error) {
 	names = slices.Clone(names) // they may belong to the session
-	sortItems(names)
-	if b.after {
-		slices.SortStableFunc(names, func(a, b string) int { return cmp.Compare(dueOf(a), dueOf(b)) })
+	layout.SortItems(names)
+	if b.After {
+		slices.SortStableFunc(names, func(a, b string) int { return cmp.Compare(layout.DueOf(a), layout.DueOf(b)) })
 	}
 	for _, name := range names {
-		if !parseItem(name) {
-			return nil, foreign(st.bucket(b), name)
+		if !layout.ParseItem(name) {
+			return nil, layout.Foreign(st.bucket(b), name)
 		}
-		places = append(places, place{b, name})
+		places = append(places, layout.Place{Bucket: b, Name: name})
 	}
 	return places, nil
 }
@@ -239,20 +240,20 @@ func (l *looking) follow(dir string, next func(names []string)) {
 }
 
 func (l *looking) begin() {
-	items := func() { l.follow(l.at.dir(itemsDir), l.sorted) }
+	items := func() { l.follow(l.at.dir(layout.ItemsDir), l.sorted) }
 	if !l.claims {
 		items()
 		return
 	}
 	if front := l.at.lastFront(); l.foresees && front != "" {
-		l.foresee(l.at.dir(claimsDir), l.at.dir(itemsDir), front)
+		l.foresee(l.at.dir(layout.ClaimsDir), l.at.dir(layout.ItemsDir), front)
 	}
 	l.listClaims(items)
 }
 
 // listClaims lists the claims.
 func (l *looking) listClaims(next func()) {
-	l.list(l.at.dir(claimsDir), func(names []string) {
+	l.list(l.at.dir(layout.ClaimsDir), func(names []string) {
 		l.claimed = make(map[string]bool, len(names))
 		for _, name := range names {
 			l.claimed[name] = true
@@ -268,9 +269,9 @@ func (l *looking) sorted(names []string) {
 		return
 	}
 	l.view.names, l.view.empty = names, nil
-	l.view.paused = slices.Contains(names, pausedNode) && (l.want != all || l.due)
-	l.buckets = slices.DeleteFunc(buckets, func(b bucket) bool { return l.view.paused || l.due && !b.after })
-	l.timed = slices.ContainsFunc(l.buckets, func(b bucket) bool { return b.after })
+	l.view.paused = slices.Contains(names, layout.PausedNode) && (l.want != all || l.due)
+	l.buckets = slices.DeleteFunc(buckets, func(b layout.Bucket) bool { return l.view.paused || l.due && !b.After })
+	l.timed = slices.ContainsFunc(l.buckets, func(b layout.Bucket) bool { return b.After })
 	if !l.timed || l.want == all && !l.due {
 		l.next()
 		return
@@ -299,10 +300,10 @@ func (l *looking) next() {
 	b := l.buckets[0]
 	l.buckets = l.buckets[1:]
 	switch dir := l.at.bucket(b); {
-	case b.after && b.begins() > l.now && (l.want != all || l.due):
-		l.await(b.begins())
+	case b.After && b.Begins() > l.now && (l.want != all || l.due):
+		l.await(b.Begins())
 		l.next()
-	case b.after:
+	case b.After:
 		l.view.brief = l.view.brief || len(l.view.places)+len(l.held) == 0
 		l.list(dir, func(names []string) { l.bucket(b, names) })
 	default:
@@ -312,7 +313,7 @@ func (l *looking) next() {
 
 // plain lists a bucket whose items are not delayed. An empty one is followed, as a more urgent item
 // may be put into it. What has items is not: it changes with each.
-func (l *looking) plain(b bucket, follows bool) {
+func (l *looking) plain(b layout.Bucket, follows bool) {
 	dir := l.at.bucket(b)
 	list := l.list
 	if follows {
@@ -335,12 +336,12 @@ func (l *looking) plain(b bucket, follows bool) {
 }
 
 // isSealed reports whether a bucket has a successor. Nothing is put into it any more.
-func (l *looking) isSealed(b bucket) bool {
-	return !b.after && slices.Contains(l.buckets, bucket{priority: b.priority, number: b.number + 1})
+func (l *looking) isSealed(b layout.Bucket) bool {
+	return !b.After && slices.Contains(l.buckets, layout.Bucket{Priority: b.Priority, Number: b.Number + 1})
 }
 
 // bucket adds the items of a bucket to the view.
-func (l *looking) bucket(b bucket, names []string) {
+func (l *looking) bucket(b layout.Bucket, names []string) {
 	dir := l.at.bucket(b)
 	clear(l.foreseen) // what was listed before an earlier bucket may be older than that
 	if len(l.view.places)+len(l.held)+len(l.view.left) == 0 && !l.timed {
@@ -361,7 +362,7 @@ func (l *looking) bucket(b bucket, names []string) {
 	case len(names) > 0:
 	case l.isSealed(b):
 		l.requests.Delete(dir, 1, func(error) {}) // an unsealed one has another version
-	case b.after && b.ends() <= l.now:
+	case b.After && b.Ends() <= l.now:
 		l.requests.Delete(dir, 0, func(error) {}) // a producer that is late makes it again
 	}
 	l.next()
@@ -373,7 +374,7 @@ func (l *looking) done() {
 	switch {
 	case !l.known || l.again:
 	case !l.asked:
-		l.list(l.at.dir(itemsDir), func([]string) { l.done() })
+		l.list(l.at.dir(layout.ItemsDir), func([]string) { l.done() })
 		return
 	case !l.at.stands(l.followed, &l.view):
 		l.again = true
@@ -382,7 +383,7 @@ func (l *looking) done() {
 		return
 	}
 	if len(l.view.left) == 0 {
-		delete(l.view.seen, l.at.dir(claimsDir)) // nothing can be given back
+		delete(l.view.seen, l.at.dir(layout.ClaimsDir)) // nothing can be given back
 	}
 	l.at.learnFront(l.front)
 	l.claimedDue()
@@ -414,11 +415,11 @@ func (l *looking) give() {
 		return
 	}
 	p := l.view.left[0]
-	l.requests.Exists(l.at.claim(p.id()), func(stat *session.Stat, err error) {
+	l.requests.Exists(l.at.claim(p.ID()), func(stat *session.Stat, err error) {
 		switch {
 		case err != nil:
 		case stat != nil && stat.EphemeralOwner == 0:
-			err = foreign(l.at.dir(claimsDir), p.id())
+			err = layout.Foreign(l.at.dir(layout.ClaimsDir), p.ID())
 		default:
 			l.at.trust(p)
 		}
@@ -437,7 +438,7 @@ func (st *store) hides(v *view) (again bool) {
 		st.hidden = hidden{}
 		return false
 	}
-	id := v.left[0].id()
+	id := v.left[0].ID()
 	again = id == st.hidden.id && !st.hidden.proper
 	if id != st.hidden.id {
 		st.hidden = hidden{id: id}
@@ -447,19 +448,19 @@ func (st *store) hides(v *view) (again bool) {
 }
 
 // trust notes that the claim of an item is one.
-func (st *store) trust(p place) {
+func (st *store) trust(p layout.Place) {
 	st.mu.Lock()
 	defer st.mu.Unlock()
-	if st.hidden.id == p.id() {
+	if st.hidden.id == p.ID() {
 		st.hidden.proper = true
 	}
 }
 
 // stands reports whether no item was put before the places of a view since.
 func (st *store) stands(f *followed, v *view) bool {
-	items := st.dir(itemsDir)
+	items := st.dir(layout.ItemsDir)
 	names, c, ok := f.get(items)
-	if !ok || v.paused != slices.Contains(names, pausedNode) {
+	if !ok || v.paused != slices.Contains(names, layout.PausedNode) {
 		return false
 	}
 	if c != v.seen[items] {
@@ -487,16 +488,16 @@ func (st *store) behind(v *view, names []string) bool {
 		if known[name] {
 			return false
 		}
-		b, ok := parseBucket(name)
-		return !ok || len(v.places) == 0 || b.compare(v.places[0].bucket) < 0
+		b, ok := layout.ParseBucket(name)
+		return !ok || len(v.places) == 0 || b.Compare(v.places[0].Bucket) < 0
 	})
 }
 
-func (l *looking) found(p place) {
-	switch due := dueOf(p.name); {
-	case l.claimed[p.id()]:
+func (l *looking) found(p layout.Place) {
+	switch due := layout.DueOf(p.Name); {
+	case l.claimed[p.ID()]:
 		l.view.left = append(l.view.left, p)
-	case p.bucket.after && due > l.now && (l.want != all || l.due):
+	case p.Bucket.After && due > l.now && (l.want != all || l.due):
 		l.await(due)
 	default:
 		l.held = append(l.held, p)
@@ -507,7 +508,7 @@ func (l *looking) found(p place) {
 func (l *looking) release() {
 	n := len(l.held)
 	if len(l.buckets) > 0 {
-		n = sort.Search(n, func(i int) bool { return l.held[i].turn().compare(l.buckets[0]) > 0 })
+		n = sort.Search(n, func(i int) bool { return l.held[i].Turn().Compare(l.buckets[0]) > 0 })
 	}
 	l.view.places = append(l.view.places, l.held[:n]...)
 	l.held = l.held[n:]
@@ -516,7 +517,7 @@ func (l *looking) release() {
 // await notes that there may be an item at the time. The server's clock is read again after an hour
 // at the latest.
 func (l *looking) await(due int64) {
-	at := l.at.session.Age() + time.Duration(min(due-l.now, 60*minute))*time.Millisecond
+	at := l.at.session.Age() + time.Duration(min(due-l.now, 60*layout.Minute))*time.Millisecond
 	if l.view.due == 0 || at < l.view.due {
 		l.view.due = at
 	}

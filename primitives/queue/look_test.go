@@ -60,7 +60,7 @@ func TestLookDue(t *testing.T) {
 		}
 		<-time.After(12 * time.Second)
 		v := due(2, 3)
-		must(s.EnsurePath(t.Context(), q.claim(v.places[0].id())))
+		must(s.EnsurePath(t.Context(), q.claim(v.places[0].ID())))
 		if got := due(1, 3).places[0]; got != v.places[1] {
 			t.Errorf("%v is due, want %v", got, v.places[1])
 		}

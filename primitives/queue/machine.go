@@ -8,6 +8,7 @@ import (
 
 	"github.com/zkactors/zkactors/actors"
 	"github.com/zkactors/zkactors/internal/client"
+	"github.com/zkactors/zkactors/primitives/queue/internal/layout"
 	"github.com/zkactors/zkactors/session"
 )
 
@@ -67,7 +68,7 @@ type requestID struct{ epoch, n int }
 // A settling is a claimed item that is to be acknowledged, rejected, or taken back; or an item that
 // is not claimed, and whose attempts are used up.
 type settling struct {
-	claimed
+	layout.Claimed
 	how   settlement
 	delay time.Duration // of a rejected item; 0 if it goes back to its place
 	cause string        // of a rejection; "" if there is none
@@ -98,16 +99,16 @@ type (
 	aged    struct{ requestID } // answers age
 	got     struct {            // answers read
 		requestID
-		items []claimed // the items that exist
+		items []layout.Claimed // the items that exist
 		err   error
 	}
 	claims struct { // answers claim
 		requestID
 		err error
 	}
-	taken    struct{ claimed } // a reader has received the item
-	recalled struct {          // answers recall
-		claimed
+	taken    struct{ layout.Claimed } // a reader has received the item
+	recalled struct {                 // answers recall
+		layout.Claimed
 		ok bool // set if no reader has received the item, or will
 	}
 	settle  struct{ settling }  // commanded; its reply gets one answer
@@ -116,9 +117,9 @@ type (
 		settling
 		err error
 	}
-	rested struct{ place place } // answers rest
-	ticked struct{}              // answers tick
-	parted struct{}              // answers part
+	rested struct{ place layout.Place } // answers rest
+	ticked struct{}                     // answers tick
+	parted struct{}                     // answers part
 )
 
 func (leave) input()    {}
@@ -161,39 +162,39 @@ type (
 	age  struct{ requestID } // answer when the list that answers the request is old
 	read struct {
 		requestID
-		places []place
+		places []layout.Place
 	}
 	claim struct { // in one transaction: it creates all claims, or none
 		requestID
-		items []claimed
+		items []layout.Claimed
 	}
-	offer    struct{ items []claimed } // put the items on the shelf, from which readers receive them
-	withdraw struct{}                  // take everything from the shelf
-	recall   struct{ claimed }         // take the item from the shelf
-	conclude struct {                  // settle the items in one transaction
+	offer    struct{ items []layout.Claimed } // put the items on the shelf, from which readers receive them
+	withdraw struct{}                         // take everything from the shelf
+	recall   struct{ layout.Claimed }         // take the item from the shelf
+	conclude struct {                         // settle the items in one transaction
 		epoch  int
 		items  []settling
-		claims []claimed // that the transaction claims too
+		claims []layout.Claimed // that the transaction claims too
 	}
 	move struct { // to the dead letters, or into a delayed bucket
 		epoch int
 		settling
 	}
 	rest struct { // answer after a while, which is longer after more tries
-		place place
+		place layout.Place
 		tries int
 		err   error // why the item could not be moved
 	}
 	sweep struct { // delete the claim of an item that is gone; is not answered
 		epoch int
-		place place
+		place layout.Place
 	}
-	tick     struct{}          // answer after half the time after which an item may be forgotten
-	remind   struct{ claimed } // report that the item may be forgotten
-	part     struct{}          // remove the receipts, once nothing uses them
-	received struct{ claimed } // report a delivery
-	over     struct {          // report its end, if it was reported
-		claimed
+	tick     struct{}                 // answer after half the time after which an item may be forgotten
+	remind   struct{ layout.Claimed } // report that the item may be forgotten
+	part     struct{}                 // remove the receipts, once nothing uses them
+	received struct{ layout.Claimed } // report a delivery
+	over     struct {                 // report its end, if it was reported
+		layout.Claimed
 		end conclusion
 	}
 	answer struct { // give a command its reply
@@ -229,7 +230,7 @@ type effects = actors.Effects[effect, Event]
 // A held is an item that the consumer has claimed, or is claiming. It is offered to
 // readers while none of the flags is set.
 type held struct {
-	claimed
+	layout.Claimed
 	wanted  bool // set with claim, cleared by its answer; while set, the claim may not exist
 	taken   bool // set when a reader has received it; never cleared
 	leaving bool // set when it is to be settled or moved, cleared if the server refuses that; while set, no other settlement counts
@@ -244,7 +245,7 @@ func (h held) working() bool { return h.taken && !h.leaving }
 
 // An aside is an item that could not be moved to the dead letters.
 type aside struct {
-	place place
+	place layout.Place
 	tries int
 	due   bool // set when it is to be tried again; while not set, lists leave it out
 }
@@ -278,22 +279,22 @@ type machine struct {
 	yielded bool      // set when the consumer lets others in line go first; cleared by the next look
 
 	// The items. The slices are replaced, never written to: an earlier machine shares them.
-	listed []place    // set by a look, joined by items that go back; emptied by any sign that it is old
-	list   requestID  // of the look that has set or refreshed it
-	old    bool       // set half a second after that; while set, nothing is claimed from it
-	kept   []claimed  // items that were read and not claimed; those that are not listed are not claimed
-	reads  []place    // the items of the newest read; means something in reading only
-	ahead  int        // how many items are read while there is no room; grows with each claim, reset by rivals
-	heavy  int        // bytes of the largest item of the newest read
-	rivals bool       // set when another consumer had an item first; cleared when all that was listed is used up
-	cut    bool       // set with rivals, cleared by the next look; while set, not all that was listed is in listed
-	chance uint64     // where to begin among rivals; begins at random, and grows with each use
-	held   []held     // in the order in which they were claimed; emptied when the session ends
-	queue  []settling // items to be concluded, once under is empty
-	under  []settling // items of the conclude that is under way; emptied by its answer
-	joint  bool       // set with a conclude that claims too, cleared by its answer
-	moves  []settling // items of each move that is under way; a look must not claim them again
-	asides []aside    // items that could not be moved; emptied when the session ends
+	listed []layout.Place   // set by a look, joined by items that go back; emptied by any sign that it is old
+	list   requestID        // of the look that has set or refreshed it
+	old    bool             // set half a second after that; while set, nothing is claimed from it
+	kept   []layout.Claimed // items that were read and not claimed; those that are not listed are not claimed
+	reads  []layout.Place   // the items of the newest read; means something in reading only
+	ahead  int              // how many items are read while there is no room; grows with each claim, reset by rivals
+	heavy  int              // bytes of the largest item of the newest read
+	rivals bool             // set when another consumer had an item first; cleared when all that was listed is used up
+	cut    bool             // set with rivals, cleared by the next look; while set, not all that was listed is in listed
+	chance uint64           // where to begin among rivals; begins at random, and grows with each use
+	held   []held           // in the order in which they were claimed; emptied when the session ends
+	queue  []settling       // items to be concluded, once under is empty
+	under  []settling       // items of the conclude that is under way; emptied by its answer
+	joint  bool             // set with a conclude that claims too, cleared by its answer
+	moves  []settling       // items of each move that is under way; a look must not claim them again
+	asides []aside          // items that could not be moved; emptied when the session ends
 
 	// The readers.
 	attended bool // set when a reader has asked for the items; never cleared
@@ -373,7 +374,7 @@ func (m machine) Step(in input, out *effects) machine {
 			s.claimed(in.err)
 		}
 	case taken:
-		s.taken(in.claimed)
+		s.taken(in.Claimed)
 	case recalled:
 		s.recalled(in)
 	case settle:
@@ -398,13 +399,13 @@ func (m machine) Step(in input, out *effects) machine {
 
 // find returns the index of a claim among the held claims; -1 if it is not held. The version tells
 // two claims of one item apart.
-func (s *turn) find(c claimed) int {
-	return slices.IndexFunc(s.held, func(h held) bool { return h.place == c.place && h.version == c.version })
+func (s *turn) find(c layout.Claimed) int {
+	return slices.IndexFunc(s.held, func(h held) bool { return h.Place == c.Place && h.Version == c.Version })
 }
 
 // holds reports whether the item is held, in any version.
-func (s *turn) holds(p place) bool {
-	return slices.ContainsFunc(s.held, func(h held) bool { return h.place == p })
+func (s *turn) holds(p layout.Place) bool {
+	return slices.ContainsFunc(s.held, func(h held) bool { return h.Place == p })
 }
 
 // hear follows an event of the session. A consumer goes on with the next session, and
@@ -445,7 +446,7 @@ func (s *turn) lose(why error) {
 	}
 	for _, h := range s.held {
 		if h.working() {
-			s.over(h.claimed, lost)
+			s.over(h.Claimed, lost)
 		}
 	}
 	s.newest = requestID{0, s.newest.n + 1}
@@ -506,7 +507,7 @@ func (s *turn) giveBack() {
 // giveUp has the consumer itself settle a held item.
 func (s *turn) giveUp(h *held, how settlement) {
 	h.leaving = true
-	s.queue = append(s.queue, settling{claimed: h.claimed, how: how, cause: h.Cause})
+	s.queue = append(s.queue, settling{Claimed: h.Claimed, how: how, cause: h.Cause})
 }
 
 // ask begins a phase with a new question. Answers to earlier ones are ignored from now
@@ -576,7 +577,7 @@ func (s *turn) conclude() {
 	for _, q := range s.queue {
 		weight := s.beside
 		if q.how != acknowledge {
-			weight += len(q.data)
+			weight += len(q.Data)
 		}
 		if n == maxBatch || n > 0 && (s.most > 0 && bytes+weight > s.most || len(q.ops) > 0 || len(s.queue[0].ops) > 0) {
 			break
@@ -587,7 +588,7 @@ func (s *turn) conclude() {
 	e := conclude{epoch: s.newest.epoch, items: s.under}
 	room := s.room()
 	for _, q := range s.under {
-		if s.find(q.claimed) >= 0 {
+		if s.find(q.Claimed) >= 0 {
 			room++
 		}
 	}
@@ -610,7 +611,7 @@ func (s *turn) fetch() {
 	}
 	room := s.room()
 	trade := s.trade()
-	var items []claimed
+	var items []layout.Claimed
 	if s.wants(room) {
 		items = s.ready(room, 0)
 	}
@@ -626,7 +627,7 @@ func (s *turn) fetch() {
 		s.do(read{s.ask(reading), s.reads})
 	case trade >= 0:
 		s.recalls = true
-		s.do(recall{s.held[trade].claimed})
+		s.do(recall{s.held[trade].Claimed})
 	case s.follow != requestID{}: // the last look found nothing, and nothing has changed since
 	case room > 0 && len(s.listed) == 0, s.urgent && s.offers() && s.old: // no reader has come for a while
 		s.look(room)
@@ -643,7 +644,7 @@ func (s *turn) wants(room int) bool {
 func (s *turn) look(room int) {
 	want := max(room, 1)
 	if s.rivals {
-		want = max(want, min(spread*s.prefetch, bucketSize))
+		want = max(want, min(spread*s.prefetch, layout.BucketSize))
 	}
 	if s.urgent {
 		want = max(want, urgentAhead)
@@ -689,30 +690,30 @@ func (s *turn) toRead(room, trade int) int {
 }
 
 // unread returns those of the first n listed items that are not kept.
-func (s *turn) unread(n int) []place {
+func (s *turn) unread(n int) []layout.Place {
 	return slices.DeleteFunc(slices.Clone(s.listed[:n]), s.isKept)
 }
 
-func (s *turn) isKept(p place) bool {
-	return slices.ContainsFunc(s.kept, func(c claimed) bool { return c.place == p })
+func (s *turn) isKept(p layout.Place) bool {
+	return slices.ContainsFunc(s.kept, func(c layout.Claimed) bool { return c.Place == p })
 }
 
 // ready returns the first listed items, if they are kept: at most n, and as many as one transaction
 // can claim beside other bytes. An item that a crash has left goes alone, to a reader that waits.
-func (s *turn) ready(n, bytes int) (items []claimed) {
+func (s *turn) ready(n, bytes int) (items []layout.Claimed) {
 	for _, p := range s.listed[:min(n, len(s.listed), maxBatch)] {
-		i := slices.IndexFunc(s.kept, func(c claimed) bool { return c.place == p })
+		i := slices.IndexFunc(s.kept, func(c layout.Claimed) bool { return c.Place == p })
 		if i < 0 {
 			break
 		}
 		c := s.kept[i]
-		bytes += s.beside + len(c.data)
-		if s.most > 0 && bytes > s.most && (len(items) > 0 || bytes > s.beside+len(c.data)) {
+		bytes += s.beside + len(c.Data)
+		if s.most > 0 && bytes > s.most && (len(items) > 0 || bytes > s.beside+len(c.Data)) {
 			break
 		}
 		if c.Tentative {
 			if len(items) == 0 && s.attended && s.idle() {
-				return []claimed{c}
+				return []layout.Claimed{c}
 			}
 			break
 		}
@@ -723,16 +724,16 @@ func (s *turn) ready(n, bytes int) (items []claimed) {
 
 // hold holds items that are being claimed: the first that are listed. The answer only confirms
 // them.
-func (s *turn) hold(items []claimed) {
+func (s *turn) hold(items []layout.Claimed) {
 	s.listed = s.listed[len(items):]
-	s.kept = slices.DeleteFunc(slices.Clone(s.kept), func(k claimed) bool {
-		return slices.ContainsFunc(items, func(c claimed) bool { return c.place == k.place })
+	s.kept = slices.DeleteFunc(slices.Clone(s.kept), func(k layout.Claimed) bool {
+		return slices.ContainsFunc(items, func(c layout.Claimed) bool { return c.Place == k.Place })
 	})
 	for _, c := range items {
-		s.held = append(s.held, held{claimed: c.next(), wanted: true})
+		s.held = append(s.held, held{Claimed: c.Next(), wanted: true})
 	}
 	for _, c := range items {
-		s.forgetAside(c.place)
+		s.forgetAside(c.Place)
 	}
 	if len(s.listed) == 0 {
 		s.follow = requestID{} // the queue may have more than was listed
@@ -742,11 +743,11 @@ func (s *turn) hold(items []claimed) {
 
 // unhold undoes hold. If the items can still be claimed as they were read, they are kept.
 func (s *turn) unhold(keep bool) {
-	var places []place
+	var places []layout.Place
 	for _, h := range s.held {
 		if h.wanted && keep {
-			s.kept = append(slices.Clip(s.kept), h.before())
-			places = append(places, h.place)
+			s.kept = append(slices.Clip(s.kept), h.Before())
+			places = append(places, h.Place)
 		}
 	}
 	s.held = slices.DeleteFunc(s.held, func(h held) bool { return h.wanted })
@@ -783,13 +784,13 @@ func (s *turn) trade() int {
 		switch {
 		case h.leaving:
 			return -1
-		case h.offered() && (least < 0 || h.place.bucket.priority >= s.held[least].place.bucket.priority):
+		case h.offered() && (least < 0 || h.Place.Bucket.Priority >= s.held[least].Place.Bucket.Priority):
 			least = i
 		}
 	}
 	first := s.listed[0]
-	tentative := slices.ContainsFunc(s.kept, func(c claimed) bool { return c.place == first && c.Tentative })
-	if least < 0 || tentative || s.held[least].place.bucket.priority <= first.bucket.priority {
+	tentative := slices.ContainsFunc(s.kept, func(c layout.Claimed) bool { return c.Place == first && c.Tentative })
+	if least < 0 || tentative || s.held[least].Place.Bucket.Priority <= first.Bucket.Priority {
 		return -1
 	}
 	return least
@@ -798,7 +799,7 @@ func (s *turn) trade() int {
 // recalled follows the answer to a recall. An item that no reader has received goes back.
 func (s *turn) recalled(in recalled) {
 	s.recalls = false
-	if i := s.find(in.claimed); i >= 0 && in.ok && s.held[i].offered() {
+	if i := s.find(in.Claimed); i >= 0 && in.ok && s.held[i].offered() {
 		s.giveUp(&s.held[i], takeBack)
 	}
 }
@@ -822,7 +823,7 @@ func (s *turn) idle() bool {
 }
 
 // taken follows the delivery of an item. From now on the attempt counts.
-func (s *turn) taken(c claimed) {
+func (s *turn) taken(c layout.Claimed) {
 	i := s.find(c)
 	if i < 0 {
 		return
@@ -846,13 +847,13 @@ func (s *turn) receive(i int) {
 	if h := &s.held[i]; !h.taken {
 		h.taken = true
 		if s.observed {
-			s.do(received{h.claimed})
+			s.do(received{h.Claimed})
 		}
 	}
 }
 
 // over reports the end of a delivery, if there was one.
-func (s *turn) over(c claimed, end conclusion) {
+func (s *turn) over(c layout.Claimed, end conclusion) {
 	if s.observed {
 		s.do(over{c, end})
 	}
@@ -868,7 +869,7 @@ func (s *turn) finish(q settling, err error) {
 	default:
 		end = rejected
 	}
-	s.over(q.claimed, end)
+	s.over(q.Claimed, end)
 	s.do(answer{q.reply, err, q.delivery})
 }
 
@@ -882,7 +883,7 @@ func (s *turn) ticked() {
 		}
 		s.ticking = true
 		if h.ticks++; h.ticks == 2 {
-			s.do(remind{h.claimed})
+			s.do(remind{h.Claimed})
 		}
 	}
 	if s.ticking {
@@ -918,9 +919,9 @@ func (s *turn) changed() {
 
 // news removes items that are not to be claimed: those that are held, or that are being moved, or
 // could not be moved a little before. A list may show them, because it is older.
-func (s *turn) news(places []place) []place {
-	return slices.DeleteFunc(slices.Clone(places), func(p place) bool {
-		return s.isAside(p) || slices.ContainsFunc(s.moves, func(q settling) bool { return q.place == p })
+func (s *turn) news(places []layout.Place) []layout.Place {
+	return slices.DeleteFunc(slices.Clone(places), func(p layout.Place) bool {
+		return s.isAside(p) || slices.ContainsFunc(s.moves, func(q settling) bool { return q.Place == p })
 	})
 }
 
@@ -931,19 +932,19 @@ func (s *turn) looked(in looked) {
 		return
 	}
 	s.listed = s.news(in.view.places)
-	s.kept = slices.DeleteFunc(slices.Clone(s.kept), func(c claimed) bool { return !slices.Contains(s.listed, c.place) })
+	s.kept = slices.DeleteFunc(slices.Clone(s.kept), func(c layout.Claimed) bool { return !slices.Contains(s.listed, c.Place) })
 	s.cut = false
 	s.young()
 	// Without rivals the items are claimed in order.
 	if s.rivals = s.rivals && len(s.listed) > 0; s.rivals {
 		s.chance++
-		s.listed = scattered(s.listed, s.chance)
+		s.listed = layout.Scattered(s.listed, s.chance)
 	}
 	switch {
 	case len(s.listed) == 0:
 		s.follow = s.ask(resting)
 		// The end of our own claim is no change that brings an item.
-		others := slices.ContainsFunc(in.view.left, func(p place) bool { return !s.holds(p) })
+		others := slices.ContainsFunc(in.view.left, func(p layout.Place) bool { return !s.holds(p) })
 		s.seen = follow{s.follow, in.view, others, s.took}
 		s.do(s.seen)
 		s.inLine, s.took, s.yielded = true, false, false
@@ -969,7 +970,7 @@ func (s *turn) refreshed(in looked) {
 		s.stale()
 		return
 	}
-	due := slices.DeleteFunc(s.news(in.view.places), func(p place) bool { return slices.Contains(s.listed, p) || s.holds(p) })
+	due := slices.DeleteFunc(s.news(in.view.places), func(p layout.Place) bool { return slices.Contains(s.listed, p) || s.holds(p) })
 	s.listed = slices.Concat(due, s.listed)
 	s.young()
 }
@@ -983,19 +984,19 @@ func (s *turn) got(in got) {
 	}
 	bytes := 0
 	for _, c := range s.kept {
-		bytes += len(c.data)
+		bytes += len(c.Data)
 	}
-	var there []place
+	var there []layout.Place
 	s.heavy = 0
 	for _, c := range in.items {
-		there = append(there, c.place)
-		s.heavy = max(s.heavy, len(c.data))
+		there = append(there, c.Place)
+		s.heavy = max(s.heavy, len(c.Data))
 		switch {
 		case s.dead(c, 0):
-			s.listed = slices.DeleteFunc(slices.Clone(s.listed), func(p place) bool { return p == c.place })
-			s.move(settling{claimed: c, how: discard})
-		case bytes == 0 || bytes+len(c.data) <= keeps: // else it is read again
-			bytes += len(c.data)
+			s.listed = slices.DeleteFunc(slices.Clone(s.listed), func(p layout.Place) bool { return p == c.Place })
+			s.move(settling{Claimed: c, how: discard})
+		case bytes == 0 || bytes+len(c.Data) <= keeps: // else it is read again
+			bytes += len(c.Data)
 			s.kept = append(slices.Clip(s.kept), c)
 		}
 	}
@@ -1008,7 +1009,7 @@ func (s *turn) got(in got) {
 		}
 	}
 	kept := s.kept
-	first := slices.DeleteFunc(slices.Clone(s.listed), func(p place) bool { return !s.isKept(p) })
+	first := slices.DeleteFunc(slices.Clone(s.listed), func(p layout.Place) bool { return !s.isKept(p) })
 	s.lost()
 	s.listed, s.kept = first, kept
 }
@@ -1031,11 +1032,11 @@ func (s *turn) claimed(err error) {
 		}
 		return
 	}
-	var fresh []claimed
+	var fresh []layout.Claimed
 	for i := range s.held {
 		if h := &s.held[i]; h.wanted {
 			h.wanted = false
-			fresh = append(fresh, h.claimed)
+			fresh = append(fresh, h.Claimed)
 		}
 	}
 	if s.done { // now that they exist, the claims can be given back
@@ -1054,10 +1055,10 @@ func isTooLarge(err error) bool {
 // tooLarge follows a claim that is too large. Fewer items are claimed from now on. A lone item is
 // set aside.
 func (s *turn) tooLarge(err error) {
-	var items []claimed
+	var items []layout.Claimed
 	for _, h := range s.held {
 		if h.wanted {
-			items = append(items, h.claimed)
+			items = append(items, h.Claimed)
 		}
 	}
 	s.unhold(true)
@@ -1065,15 +1066,15 @@ func (s *turn) tooLarge(err error) {
 		s.shrink(items)
 		return
 	}
-	s.listed = slices.DeleteFunc(slices.Clone(s.listed), func(p place) bool { return p == items[0].place })
-	s.setAside(items[0].place, err)
+	s.listed = slices.DeleteFunc(slices.Clone(s.listed), func(p layout.Place) bool { return p == items[0].Place })
+	s.setAside(items[0].Place, err)
 }
 
 // shrink limits transactions to half the bytes of these items.
-func (s *turn) shrink(items []claimed) {
+func (s *turn) shrink(items []layout.Claimed) {
 	bytes := 0
 	for _, c := range items {
-		bytes += s.beside + len(c.data)
+		bytes += s.beside + len(c.Data)
 	}
 	s.most = max(1, bytes/2)
 }
@@ -1089,12 +1090,14 @@ func (s *turn) move(q settling) {
 }
 
 // dead reports whether the attempts of an item are used up, after so many more.
-func (s *turn) dead(c claimed, more int) bool { return s.limit > 0 && c.Attempts+more >= s.limit }
+func (s *turn) dead(c layout.Claimed, more int) bool {
+	return s.limit > 0 && c.Attempts+more >= s.limit
+}
 
 // settle queues a settlement by a reader. A claim that is gone, or is settled already, is
 // refused.
 func (s *turn) settle(q settling) {
-	i := s.find(q.claimed)
+	i := s.find(q.Claimed)
 	if i < 0 || s.held[i].leaving || s.held[i].wanted {
 		s.do(answer{q.reply, ErrNotClaimed, nil})
 		return
@@ -1103,10 +1106,10 @@ func (s *turn) settle(q settling) {
 	s.held[i].leaving = true
 	switch {
 	case q.how != reject:
-	case s.dead(q.claimed, 1):
+	case s.dead(q.Claimed, 1):
 		q.how = bury
-	case q.delay > 0 && q.ephemeral: // it cannot be moved, and stay its producer's
-		s.setAside(q.place, nil)
+	case q.delay > 0 && q.Ephemeral: // it cannot be moved, and stay its producer's
+		s.setAside(q.Place, nil)
 	case q.delay > 0:
 		q.how = retreat
 	}
@@ -1129,13 +1132,13 @@ func (s *turn) settled(err error) {
 		at = no.index / 2 // each item has two operations: on its claim, and on itself
 	}
 	if isTooLarge(err) && (joint || len(under) > 1) {
-		var items []claimed
+		var items []layout.Claimed
 		for _, u := range under {
-			items = append(items, u.claimed)
+			items = append(items, u.Claimed)
 		}
 		for _, h := range s.held {
 			if h.wanted {
-				items = append(items, h.claimed)
+				items = append(items, h.Claimed)
 			}
 		}
 		s.shrink(items)
@@ -1162,7 +1165,7 @@ func (s *turn) settled(err error) {
 		stays = !s.leaving || len(under[0].ops) > 0
 	case refused:
 		if no.index%2 == 1 && errors.Is(err, session.ErrNoNode) && under[at].how != note { // the item was deleted, and its claim is left
-			s.do(sweep{s.newest.epoch, under[at].place})
+			s.do(sweep{s.newest.epoch, under[at].Place})
 		}
 		s.queue = slices.Concat(under[:at], under[at+1:], s.queue)
 		under = under[at : at+1]
@@ -1178,14 +1181,14 @@ func (s *turn) settled(err error) {
 		stays = !s.leaving || len(under[0].ops) > 0
 	}
 	for _, u := range under {
-		if s.release(u.claimed, stays) {
+		if s.release(u.Claimed, stays) {
 			s.do(answer{u.reply, err, nil})
 		} else {
 			s.finish(u, err)
 		}
 		switch u.how {
 		case reject, takeBack:
-			s.back(u.place)
+			s.back(u.Place)
 		case acknowledge, bury, retreat, discard, strand, note:
 		}
 	}
@@ -1204,18 +1207,18 @@ func (s *turn) settled(err error) {
 // under way may be older than the return, and is requested again. After a lost reply the item may
 // be gone instead. Then the read finds nothing, as for an item that another consumer has
 // acknowledged.
-func (s *turn) back(p place) {
+func (s *turn) back(p layout.Place) {
 	s.follow = requestID{}
 	if s.phase == looking_ {
 		s.phase = resting
 	}
-	s.kept = slices.DeleteFunc(slices.Clone(s.kept), func(c claimed) bool { return c.place == p })
+	s.kept = slices.DeleteFunc(slices.Clone(s.kept), func(c layout.Claimed) bool { return c.Place == p })
 	// A list that is newer than the transaction has the item, also if its answer comes
 	// first. Then the item may be claimed again by now.
 	if len(s.listed) == 0 || slices.Contains(s.listed, p) || s.holds(p) || s.isAside(p) {
 		return
 	}
-	i := slices.IndexFunc(s.listed, func(q place) bool { return p.compare(q) < 0 })
+	i := slices.IndexFunc(s.listed, func(q layout.Place) bool { return p.Compare(q) < 0 })
 	if i < 0 {
 		i = len(s.listed)
 	}
@@ -1224,7 +1227,7 @@ func (s *turn) back(p place) {
 
 // release removes a claim from the held claims. A claim that stays may be settled once more, if it
 // is held yet.
-func (s *turn) release(c claimed, stays bool) (held bool) {
+func (s *turn) release(c layout.Claimed, stays bool) (held bool) {
 	switch i := s.find(c); {
 	case i < 0:
 	case stays:
@@ -1239,17 +1242,17 @@ func (s *turn) release(c claimed, stays bool) (held bool) {
 // moved follows the answer to a move. The item has moved, or its claim is gone, or the outcome is
 // unknown. If the server refuses the move for another reason, the item stays where it is.
 func (s *turn) moved(in moved) {
-	s.moves = slices.DeleteFunc(slices.Clone(s.moves), func(q settling) bool { return q.place == in.place && q.version == in.version })
+	s.moves = slices.DeleteFunc(slices.Clone(s.moves), func(q settling) bool { return q.Place == in.Place && q.Version == in.Version })
 	err := in.err
 	no, refused := errors.AsType[*refusal](err)
 	switch {
 	case err == nil:
 		if in.how != retreat {
-			s.emit(Buried{in.place.id()})
+			s.emit(Buried{in.Place.ID()})
 		}
 	case refused && client.IsAny(err, session.ErrNoNode, session.ErrBadVersion, session.ErrNodeExists):
 		if in.how != discard && no.index == 1 && errors.Is(err, session.ErrNoNode) { // as in settled: the claim is left
-			s.do(sweep{s.newest.epoch, in.place})
+			s.do(sweep{s.newest.epoch, in.Place})
 		}
 		err = fmt.Errorf("%w: %w", ErrNotClaimed, err)
 	case session.InDoubt(err): // the item may have moved, or not
@@ -1259,8 +1262,8 @@ func (s *turn) moved(in moved) {
 		s.stays(in)
 		return
 	}
-	s.forgetAside(in.place)
-	s.release(in.claimed, false)
+	s.forgetAside(in.Place)
+	s.release(in.Claimed, false)
 	if err != nil {
 		s.follow = requestID{} // the item may be there yet
 	}
@@ -1272,7 +1275,7 @@ func (s *turn) moved(in moved) {
 func (s *turn) stays(in moved) {
 	q := in.settling
 	known := q.Stuck != ""
-	q.Stuck = bounded(in.err.Error())
+	q.Stuck = layout.Bounded(in.err.Error())
 	q.how = note
 	if in.how == bury {
 		q.how = strand
@@ -1284,24 +1287,24 @@ func (s *turn) stays(in moved) {
 		s.finish(q, fmt.Errorf("%w: %w", ErrNotClaimed, session.ErrExpired))
 		return
 	}
-	s.setAside(q.place, in.err)
+	s.setAside(q.Place, in.err)
 	if q.how != note || !known && !s.leaving {
 		s.queue = append(s.queue, q)
 	}
 }
 
 // isAside reports whether an item is left out of the lists.
-func (s *turn) isAside(p place) bool {
+func (s *turn) isAside(p layout.Place) bool {
 	i := s.findAside(p)
 	return i >= 0 && !s.asides[i].due
 }
 
-func (s *turn) findAside(p place) int {
+func (s *turn) findAside(p layout.Place) int {
 	return slices.IndexFunc(s.asides, func(a aside) bool { return a.place == p })
 }
 
 // setAside leaves an item out of the lists for a while.
-func (s *turn) setAside(p place, err error) {
+func (s *turn) setAside(p layout.Place, err error) {
 	i := s.findAside(p)
 	if i < 0 {
 		i = len(s.asides)
@@ -1313,6 +1316,6 @@ func (s *turn) setAside(p place, err error) {
 }
 
 // forgetAside forgets an item that has moved, or is gone.
-func (s *turn) forgetAside(p place) {
+func (s *turn) forgetAside(p layout.Place) {
 	s.asides = slices.DeleteFunc(s.asides, func(a aside) bool { return a.place == p })
 }

@@ -13,6 +13,7 @@ import (
 
 	"github.com/zkactors/zkactors/actors"
 	"github.com/zkactors/zkactors/internal/hasten"
+	"github.com/zkactors/zkactors/primitives/queue/internal/layout"
 	"github.com/zkactors/zkactors/session"
 )
 
@@ -25,13 +26,13 @@ type partner struct {
 	m     machine
 
 	asked     []effect // without an answer
-	offered   []claimed
-	delivered []claimed
-	late      []claimed // that a reader has received, which the machine has not heard yet
-	working   map[claimID]bool
-	settling  map[actors.Reply[error]]claimed
-	ended     map[claimID]bool // whose context has ended
-	lost      map[claimID]bool // whose context ends with a session
+	offered   []layout.Claimed
+	delivered []layout.Claimed
+	late      []layout.Claimed // that a reader has received, which the machine has not heard yet
+	working   map[layout.ClaimID]bool
+	settling  map[actors.Reply[error]]layout.Claimed
+	ended     map[layout.ClaimID]bool // whose context has ended
+	lost      map[layout.ClaimID]bool // whose context ends with a session
 	epoch     int
 	connected bool
 	replies   map[actors.Reply[error]]int // how many answers each has got
@@ -60,15 +61,15 @@ func (p *partner) input(in input) {
 			if !p.m.observed {
 				p.fail("reported for nobody")
 			}
-			if id := e.id(); p.working[id] {
+			if id := e.ID(); p.working[id] {
 				p.fail("%v is delivered twice", id)
 			}
-			p.working[e.id()] = true
+			p.working[e.ID()] = true
 		case over:
 			if !p.m.observed {
 				p.fail("reported for nobody")
 			}
-			delete(p.working, e.id())
+			delete(p.working, e.ID())
 			end = e.end
 			continue
 		case offer:
@@ -81,10 +82,10 @@ func (p *partner) input(in input) {
 					p.fail("reported %q, and answered %v", end, e.err)
 				}
 				item := p.settling[e.reply]
-				p.ended[item.id()] = p.ended[item.id()] || e.ends != nil
-				stays := slices.ContainsFunc(p.m.held, func(h held) bool { return h.id() == item.id() })
-				if ended := p.ended[item.id()]; ended && stays || !ended && !stays && !p.lost[item.id()] && !p.m.leaving {
-					p.fail("the context of %v has ended: %t", item.place, ended)
+				p.ended[item.ID()] = p.ended[item.ID()] || e.ends != nil
+				stays := slices.ContainsFunc(p.m.held, func(h held) bool { return h.ID() == item.ID() })
+				if ended := p.ended[item.ID()]; ended && stays || !ended && !stays && !p.lost[item.ID()] && !p.m.leaving {
+					p.fail("the context of %v has ended: %t", item.Place, ended)
 				}
 				p.replies[e.reply]++
 				if p.replies[e.reply] > 1 {
@@ -97,12 +98,12 @@ func (p *partner) input(in input) {
 		}
 		end = ""
 	}
-	held := map[place]bool{}
+	held := map[layout.Place]bool{}
 	for _, h := range p.m.held {
-		if held[h.place] {
-			p.fail("%v is held twice", h.place)
+		if held[h.Place] {
+			p.fail("%v is held twice", h.Place)
 		}
-		held[h.place] = true
+		held[h.Place] = true
 	}
 	most := p.m.prefetch
 	if p.m.joint { // these are settled by the same transaction
@@ -137,7 +138,7 @@ func (p *partner) reply(e effect) {
 		in := looked{requestID: e.requestID}
 		for range p.rand.IntN(5) {
 			p.next++
-			in.view.places = append(in.view.places, place{bucket{priority: int32(p.rand.IntN(3))}, fmt.Sprintf("_c_%036d-queue-0000000000", p.next)})
+			in.view.places = append(in.view.places, layout.Place{Bucket: layout.Bucket{Priority: int32(p.rand.IntN(3))}, Name: fmt.Sprintf("_c_%036d-queue-0000000000", p.next)})
 		}
 		p.input(in)
 	case follow:
@@ -147,8 +148,8 @@ func (p *partner) reply(e effect) {
 		for _, at := range e.places {
 			if p.rand.IntN(4) > 0 {
 				p.next++
-				r := record{Attempts: p.rand.IntN(3), Tentative: p.rand.IntN(4) == 0}
-				in.items = append(in.items, claimed{place: at, data: make([]byte, p.rand.IntN(100)), record: r, version: int32(p.next)})
+				r := layout.Record{Attempts: p.rand.IntN(3), Tentative: p.rand.IntN(4) == 0}
+				in.items = append(in.items, layout.Claimed{Place: at, Data: make([]byte, p.rand.IntN(100)), Record: r, Version: int32(p.next)})
 			}
 		}
 		p.input(in)
@@ -159,11 +160,11 @@ func (p *partner) reply(e effect) {
 	case move:
 		p.input(moved{e.settling, p.error(0)})
 	case recall:
-		i := slices.IndexFunc(p.offered, func(c claimed) bool { return c.place == e.place })
+		i := slices.IndexFunc(p.offered, func(c layout.Claimed) bool { return c.Place == e.Place })
 		if i >= 0 {
 			p.offered = slices.Delete(p.offered, i, i+1)
 		}
-		p.input(recalled{e.claimed, i >= 0})
+		p.input(recalled{e.Claimed, i >= 0})
 	case age:
 		p.input(aged(e))
 	case rest:
@@ -202,7 +203,7 @@ func (p *partner) move() {
 	case k == 0:
 		p.connected = false
 		for _, item := range p.delivered {
-			p.lost[item.id()] = true
+			p.lost[item.ID()] = true
 		}
 		p.input(heard{session.Expired{Epoch: p.epoch}})
 	case k < 5 && len(p.offered) > 0:
@@ -221,7 +222,7 @@ func (p *partner) move() {
 			return changed{}
 		})
 		p.replies[reply] = 0
-		q := settling{claimed: p.delivered[p.rand.IntN(len(p.delivered))], how: settlement(p.rand.IntN(2)), reply: reply}
+		q := settling{Claimed: p.delivered[p.rand.IntN(len(p.delivered))], how: settlement(p.rand.IntN(2)), reply: reply}
 		if q.how == reject {
 			q.delay = time.Duration(p.rand.IntN(2))
 		}
@@ -229,7 +230,7 @@ func (p *partner) move() {
 			q.ops = []session.Op{session.CheckOp("/", 0)}
 		}
 		q.delivery = new(delivery)
-		p.settling[reply] = q.claimed
+		p.settling[reply] = q.Claimed
 		p.input(settle{q})
 	case len(p.asked) > 0:
 		i := p.rand.IntN(len(p.asked))
@@ -246,8 +247,8 @@ func TestChance(t *testing.T) {
 	defer asker.Close()
 	for seed := range hasten.Sized[uint64](3000, 60) {
 		p := &partner{
-			T: t, asker: asker, rand: rand.New(rand.NewPCG(seed, 1)), replies: map[actors.Reply[error]]int{}, working: map[claimID]bool{},
-			settling: map[actors.Reply[error]]claimed{}, ended: map[claimID]bool{}, lost: map[claimID]bool{},
+			T: t, asker: asker, rand: rand.New(rand.NewPCG(seed, 1)), replies: map[actors.Reply[error]]int{}, working: map[layout.ClaimID]bool{},
+			settling: map[actors.Reply[error]]layout.Claimed{}, ended: map[layout.ClaimID]bool{}, lost: map[layout.ClaimID]bool{},
 			m: machine{observed: seed%8 > 0, prefetch: 1 + int(seed%4), limit: int(seed % 3), urgent: seed%5 == 0, most: int(seed % 2 * 200), beside: 20},
 		}
 		for range 150 {
@@ -314,7 +315,7 @@ func (m machine) after(in input) (machine, effects) {
 // again after a read whose reply was lost. Nothing else would change.
 func TestLostRead(t *testing.T) {
 	m, _ := machine{prefetch: 1, urgent: true}.after(heard{session.Connected{Epoch: 1}})
-	m, _ = m.after(looked{requestID: m.newest, view: view{places: []place{{name: "x"}}}})
+	m, _ = m.after(looked{requestID: m.newest, view: view{places: []layout.Place{{Name: "x"}}}})
 	if m.phase != reading {
 		t.Fatalf("%v", m)
 	}
@@ -328,9 +329,9 @@ func TestLostRead(t *testing.T) {
 // once more to follow the queue.
 func TestPausedWhileListed(t *testing.T) {
 	m, _ := machine{prefetch: 1}.after(heard{session.Connected{Epoch: 1}})
-	m, _ = m.after(looked{requestID: m.newest, view: view{places: []place{{name: "a"}, {name: "b"}}}})
+	m, _ = m.after(looked{requestID: m.newest, view: view{places: []layout.Place{{Name: "a"}, {Name: "b"}}}})
 	m, _ = m.after(aged{m.list})
-	m, _ = m.after(got{requestID: m.newest, items: []claimed{{place: place{name: "a"}}}})
+	m, _ = m.after(got{requestID: m.newest, items: []layout.Claimed{{Place: layout.Place{Name: "a"}}}})
 	if m.phase != refreshing {
 		t.Fatalf("%v", m)
 	}
@@ -349,20 +350,20 @@ func TestPausedWhileListed(t *testing.T) {
 // TestRejectedWhileLooking: a list that is under way when an item goes back may be from before
 // that. It is asked for again.
 func TestRejectedWhileLooking(t *testing.T) {
-	back := claimed{place: place{name: "back"}, version: 1}
-	m := machine{prefetch: 2, held: []held{{claimed: back, taken: true}}}
+	back := layout.Claimed{Place: layout.Place{Name: "back"}, Version: 1}
+	m := machine{prefetch: 2, held: []held{{Claimed: back, taken: true}}}
 	m.newest = requestID{epoch: 1}
-	m, _ = m.after(settle{settling{claimed: back, how: reject}})
+	m, _ = m.after(settle{settling{Claimed: back, how: reject}})
 	if m.phase != looking_ || len(m.under) != 1 {
 		t.Fatalf("%v", m)
 	}
 	before := m.newest
 	m, _ = m.after(settled{})
-	if m, _ = m.after(looked{requestID: before, view: view{places: []place{{name: "later"}}}}); m.phase != looking_ {
+	if m, _ = m.after(looked{requestID: before, view: view{places: []layout.Place{{Name: "later"}}}}); m.phase != looking_ {
 		t.Errorf("it goes on with an old list: %v", m)
 	}
-	m, out := m.after(looked{requestID: m.newest, view: view{places: []place{{name: "back"}, {name: "later"}}}})
-	if i := slices.IndexFunc(out.Do, func(e effect) bool { _, is := e.(read); return is }); i < 0 || out.Do[i].(read).places[0].name != "back" {
+	m, out := m.after(looked{requestID: m.newest, view: view{places: []layout.Place{{Name: "back"}, {Name: "later"}}}})
+	if i := slices.IndexFunc(out.Do, func(e effect) bool { _, is := e.(read); return is }); i < 0 || out.Do[i].(read).places[0].Name != "back" {
 		t.Errorf("%v does %v", m, out.Do)
 	}
 }
@@ -375,7 +376,7 @@ func play(m machine, out effects) (_ machine, delivered []string) {
 		if e, is := asked[0].(read); is {
 			in := got{requestID: e.requestID}
 			for _, p := range e.places {
-				in.items = append(in.items, claimed{place: p})
+				in.items = append(in.items, layout.Claimed{Place: p})
 			}
 			inputs = append(inputs, in)
 		}
@@ -384,8 +385,8 @@ func play(m machine, out effects) (_ machine, delivered []string) {
 		}
 		if e, is := asked[0].(offer); is {
 			for _, item := range e.items {
-				delivered = append(delivered, item.place.name)
-				inputs = append(inputs, taken{item}, settle{settling{claimed: item}})
+				delivered = append(delivered, item.Place.Name)
+				inputs = append(inputs, taken{item}, settle{settling{Claimed: item}})
 			}
 		}
 		if _, is := asked[0].(conclude); is {
@@ -403,13 +404,15 @@ func play(m machine, out effects) (_ machine, delivered []string) {
 // TestScatter: a consumer with a rival begins anywhere among the most urgent items, and nowhere
 // else. Without a backlog it begins at the first again.
 func TestScatter(t *testing.T) {
-	at := func(priority int32, name string) place { return place{bucket{priority: priority}, name} }
-	there := view{places: []place{at(1, "a"), at(1, "b"), at(1, "c"), at(2, "d")}}
+	at := func(priority int32, name string) layout.Place {
+		return layout.Place{Bucket: layout.Bucket{Priority: priority}, Name: name}
+	}
+	there := view{places: []layout.Place{at(1, "a"), at(1, "b"), at(1, "c"), at(2, "d")}}
 	begun := map[string]int{}
 	for chance := range uint64(100) {
 		m, _ := machine{prefetch: 1, chance: chance}.after(heard{session.Connected{Epoch: 1}})
 		m, out := m.after(looked{requestID: m.newest, view: there})
-		if r, is := out.Do[len(out.Do)-1].(read); !is || r.places[0].name != "a" {
+		if r, is := out.Do[len(out.Do)-1].(read); !is || r.places[0].Name != "a" {
 			t.Fatalf("it begins with %+v", out.Do)
 		}
 		m, _ = m.after(got{requestID: m.newest}) // it is gone
@@ -434,15 +437,15 @@ func TestScatter(t *testing.T) {
 // TestRefusedSettlement: an item whose settlement the server refuses stays claimed, and may be
 // settled once more.
 func TestRefusedSettlement(t *testing.T) {
-	item := claimed{place: place{name: "x"}, version: 1}
-	m := machine{prefetch: 1, held: []held{{claimed: item, taken: true}}}
+	item := layout.Claimed{Place: layout.Place{Name: "x"}, Version: 1}
+	m := machine{prefetch: 1, held: []held{{Claimed: item, taken: true}}}
 	m.newest = requestID{epoch: 1}
-	m, _ = m.after(settle{settling{claimed: item, how: acknowledge}})
+	m, _ = m.after(settle{settling{Claimed: item, how: acknowledge}})
 	m, out := m.after(settled{err: &refusal{0, session.ErrNoAuth}})
 	if told, is := out.Do[0].(answer); !is || !errors.Is(told.err, session.ErrNoAuth) || errors.Is(told.err, ErrNotClaimed) {
 		t.Errorf("%+v", out.Do)
 	}
-	if m, out = m.after(settle{settling{claimed: item, how: acknowledge}}); len(m.under) != 1 {
+	if m, out = m.after(settle{settling{Claimed: item, how: acknowledge}}); len(m.under) != 1 {
 		t.Errorf("%v does %+v", m, out.Do)
 	}
 }

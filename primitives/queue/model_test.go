@@ -17,6 +17,7 @@ import (
 	"github.com/zkactors/zkactors/primitives/internal/exploration"
 	"github.com/zkactors/zkactors/primitives/internal/procedure"
 	"github.com/zkactors/zkactors/primitives/internal/zkmodel"
+	"github.com/zkactors/zkactors/primitives/queue/internal/layout"
 	"github.com/zkactors/zkactors/session"
 )
 
@@ -157,10 +158,10 @@ type peer struct {
 	caller   *zkmodel.Calling // of producers and takers
 	consumer *Consumer
 	machine  *zkmodel.Runner[machine, input, effect, Event]
-	shelf    []claimed
-	received []claimed
-	aging    []requestID // the timer of the newest list
-	resting  []place     // timers
+	shelf    []layout.Claimed
+	received []layout.Claimed
+	aging    []requestID    // the timer of the newest list
+	resting  []layout.Place // timers
 	asked    []asked
 	made     []string // the IDs of the nodes that the consumer has asked for, beside its claims
 }
@@ -209,7 +210,7 @@ func newModel(s *scene, keyed bool, asker *actors.Actor[input, Event]) *model {
 	if !s.empty {
 		add(modelQueue, "")
 		if s.layout == 0 {
-			for _, dir := range []string{itemsDir, claimsDir, receiptsDir, waitersDir, producersDir, itemsDir + "/" + bucket{}.name()} {
+			for _, dir := range []string{layout.ItemsDir, layout.ClaimsDir, layout.ReceiptsDir, layout.WaitersDir, layout.ProducersDir, layout.ItemsDir + "/" + layout.Bucket{}.Name()} {
 				add(modelQueue+"/"+dir, "")
 			}
 			if !s.undead {
@@ -224,13 +225,13 @@ func newModel(s *scene, keyed bool, asker *actors.Actor[input, Event]) *model {
 	}
 	for i := range s.items {
 		x := fmt.Sprintf("old.%d", i)
-		infix := []string{itemInfix, earlierInfix}[i%2]
-		node := fmt.Sprintf("%s/items/%s/_c_%036d%s%010d", modelQueue, bucket{}.name(), i, infix, i)
+		infix := []string{layout.ItemInfix, layout.EarlierInfix}[i%2]
+		node := fmt.Sprintf("%s/items/%s/_c_%036d%s%010d", modelQueue, layout.Bucket{}.Name(), i, infix, i)
 		if s.layout != 0 {
 			node = fmt.Sprintf("%s/%s%010d", modelQueue, s.layout.prefix(), i)
 		}
 		data := x
-		if s.layout == 0 && infix == itemInfix {
+		if s.layout == 0 && infix == layout.ItemInfix {
 			data = "\n" + x
 		}
 		add(node, data)
@@ -345,13 +346,13 @@ func (w *model) putOne(p *peer, n int) {
 func (w *model) takeOne(p *peer, _ int) {
 	p.busy = true
 	epoch := p.at.Epoch()
-	answer := func(items []claimed, err error) {
+	answer := func(items []layout.Claimed, err error) {
 		p.busy = false
 		if session.InDoubt(err) && epoch != 0 && epoch == p.at.Epoch() {
 			w.wrong = fmt.Sprintf("Take does not know, and the session lasts: %v", err)
 		}
 		for _, item := range items {
-			switch x := string(item.data); {
+			switch x := string(item.Data); {
 			case err == nil:
 				w.taken[x]++
 			case session.InDoubt(err):
@@ -363,7 +364,7 @@ func (w *model) takeOne(p *peer, _ int) {
 		}
 	}
 	if p.flat != nil {
-		k := &flatCaller{Flat: p.flat, call: flatCall{waits: w.s.waits}, answer: func(g flatGive) { answer([]claimed{{data: g.item.data}}, g.err) }}
+		k := &flatCaller{Flat: p.flat, call: flatCall{waits: w.s.waits}, answer: func(g flatGive) { answer([]layout.Claimed{{Data: g.item.data}}, g.err) }}
 		p.abandon = k.begin()
 		return
 	}
@@ -378,15 +379,15 @@ func (w *model) redriveOne(p *peer, n int) {
 	}
 	for _, n := range w.Nodes() {
 		_, name := znode.Split(n.Path)
-		if !parseItem(name) || !strings.HasPrefix(n.Path, modelDead+"/") {
+		if !layout.ParseItem(name) || !strings.HasPrefix(n.Path, modelDead+"/") {
 			continue
 		}
-		c := itemOf(place{name: name}, []byte(n.Data), &session.Stat{Version: n.Version})
+		c := layout.ItemOf(layout.Place{Name: name}, []byte(n.Data), &session.Stat{Version: n.Version})
 		l := &Letters{p.base, &store{session: p.base.session, path: modelDead}}
 		p.busy = true
-		x := string(c.data)
+		x := string(c.Data)
 		w.redriven[x]++
-		_, _, p.abandon = l.redrive([]Letter{{ID: c.place.id(), claimed: c}}, func(err error) {
+		_, _, p.abandon = l.redrive([]Letter{{ID: c.Place.ID(), claimed: c}}, func(err error) {
 			p.busy = false
 			switch {
 			case err == nil || session.InDoubt(err):
@@ -471,8 +472,8 @@ func (w *model) perform(p *peer, e effect, tell func(input)) {
 		a := p.asked[i]
 		p.asked = slices.Delete(p.asked, i, i+1)
 		if !a.before {
-			w.settled(string(a.what.data), a.what.how, e.err)
-			if x := string(a.what.data); len(a.what.ops) > 0 && e.err == nil && w.Node(doneNode(x)) == nil {
+			w.settled(string(a.what.Data), a.what.how, e.err)
+			if x := string(a.what.Data); len(a.what.ops) > 0 && e.err == nil && w.Node(doneNode(x)) == nil {
 				w.wrong = x + " is acknowledged without the operations of its reader"
 			}
 		}
@@ -483,20 +484,20 @@ func (w *model) perform(p *peer, e effect, tell func(input)) {
 		}
 		var ops []session.Op
 		for _, item := range e.items {
-			ops = append(ops, session.CheckOp(modelQueue, session.AnyVersion), session.DeleteOp(p.base.node(item.place), session.AnyVersion))
+			ops = append(ops, session.CheckOp(modelQueue, session.AnyVersion), session.DeleteOp(p.base.node(item.Place), session.AnyVersion))
 		}
 		ops = append(ops, p.consumer.claimOps(e.claims)...)
 		p.consumer.receipts.Begin(e.epoch, ops, func(results []session.OpResult, err error) { tell(settled{refused(results, err)}) })
 	case recall:
-		i := slices.IndexFunc(p.shelf, func(c claimed) bool { return c.place == e.place })
+		i := slices.IndexFunc(p.shelf, func(c layout.Claimed) bool { return c.Place == e.Place })
 		if i >= 0 {
 			p.shelf = slices.Delete(slices.Clone(p.shelf), i, i+1)
 		}
-		tell(recalled{e.claimed, i >= 0})
+		tell(recalled{e.Claimed, i >= 0})
 	case age:
 		p.aging = []requestID{e.requestID}
 	case rest:
-		p.resting = append(slices.DeleteFunc(slices.Clone(p.resting), func(q place) bool { return q == e.place }), e.place)
+		p.resting = append(slices.DeleteFunc(slices.Clone(p.resting), func(q layout.Place) bool { return q == e.place }), e.place)
 	case tick, remind:
 	case look, follow, quit, read, claim, move, sweep, part:
 		p.consumer.perform(e, tell)
@@ -595,14 +596,14 @@ func (w *model) Apply(a zkmodel.Action) {
 			reply = r
 			return changed{}
 		})
-		what := settling{claimed: item, reply: reply}
+		what := settling{Claimed: item, reply: reply}
 		switch {
 		case a.Variant == 1:
 			what.how = reject
 		case a.Variant == 2 && w.s.delays > 0:
 			what.how, what.delay = reject, time.Millisecond
 		case a.Variant >= 2:
-			what.ops = []session.Op{session.CreateOp(doneNode(string(item.data)), nil, session.Persistent)}
+			what.ops = []session.Op{session.CreateOp(doneNode(string(item.Data)), nil, session.Persistent)}
 		}
 		p.asked = append(p.asked, asked{reply, what, false})
 		p.machine.Tell(settle{what})
@@ -663,15 +664,15 @@ func (w *model) turns() {
 	for _, n := range w.Nodes() {
 		dir, name := znode.Split(n.Path)
 		switch x, ok := itemAt(n); {
-		case dir == modelQueue+"/"+producersDir && isWaiter(name):
+		case dir == modelQueue+"/"+layout.ProducersDir && layout.IsWaiter(name):
 			line = append(line, n)
 		case ok && strings.HasPrefix(n.Path, modelQueue+"/") && !slices.Contains(w.nodes[x], n.Path):
 			w.turn(x)
 		}
 	}
-	slices.SortFunc(line, func(a, b zkmodel.Node) int { return int(sequenceOf(a.Path) - sequenceOf(b.Path)) })
-	dir := w.Node(modelQueue + "/" + receiptsDir)
-	if dir != nil && dir.Version != w.line.told && parseTally([]byte(dir.Data)).lined {
+	slices.SortFunc(line, func(a, b zkmodel.Node) int { return int(layout.SequenceOf(a.Path) - layout.SequenceOf(b.Path)) })
+	dir := w.Node(modelQueue + "/" + layout.ReceiptsDir)
+	if dir != nil && dir.Version != w.line.told && layout.ParseTally([]byte(dir.Data)).Lined {
 		w.line.known = make(map[string]bool)
 		for _, n := range line {
 			w.line.known[n.Path] = true
@@ -719,8 +720,8 @@ func puts(nodes []string) int {
 	ids := map[string]bool{}
 	for _, path := range nodes {
 		_, name := znode.Split(path)
-		if parseItem(name) {
-			name = place{name: name}.id()
+		if layout.ParseItem(name) {
+			name = layout.Place{Name: name}.ID()
 		}
 		ids[name] = true
 	}
@@ -730,7 +731,7 @@ func puts(nodes []string) int {
 // itemAt returns the item whose node it is.
 func itemAt(n zkmodel.Node) (x string, ok bool) {
 	_, name := znode.Split(n.Path)
-	if !parseItem(name) && !Curator.owns(name) {
+	if !layout.ParseItem(name) && !Curator.owns(name) {
 		return "", false
 	}
 	_, after, found := strings.Cut(n.Data, "\n")
@@ -758,7 +759,7 @@ func (w *model) Check() {
 		zkmodel.Violate("%d items, and at most %d are allowed", live, w.s.most)
 	}
 	w.checkSeals()
-	for _, claim := range w.Children(modelQueue + "/" + claimsDir) {
+	for _, claim := range w.Children(modelQueue + "/" + layout.ClaimsDir) {
 		if !slices.ContainsFunc(w.Nodes(), func(n zkmodel.Node) bool { return strings.Contains(n.Path, "/"+znode.GUIDName(claim, "")) }) {
 			zkmodel.Violate("%s is claimed, and not there", claim)
 		}
@@ -766,7 +767,7 @@ func (w *model) Check() {
 	for _, p := range w.consumers {
 		owned := 0
 		for _, n := range w.Nodes() {
-			if n.Owner != 0 && n.Owner == p.at.ID() && strings.HasPrefix(n.Path, modelQueue+"/"+claimsDir+"/") {
+			if n.Owner != 0 && n.Owner == p.at.ID() && strings.HasPrefix(n.Path, modelQueue+"/"+layout.ClaimsDir+"/") {
 				owned++
 			}
 		}
@@ -808,15 +809,15 @@ func (w *model) Check() {
 // checkSeals complains of a bucket that takes items, and is not the newest: they would come before
 // older ones.
 func (w *model) checkSeals() {
-	newest := bucket{number: -1}
-	var open []bucket
+	newest := layout.Bucket{Number: -1}
+	var open []layout.Bucket
 	for _, n := range w.Nodes() {
 		dir, name := znode.Split(n.Path)
-		b, ok := parseBucket(name)
-		if dir != modelQueue+"/"+itemsDir || !ok || b.after || b.priority != 0 {
+		b, ok := layout.ParseBucket(name)
+		if dir != modelQueue+"/"+layout.ItemsDir || !ok || b.After || b.Priority != 0 {
 			continue
 		}
-		if b.number > newest.number {
+		if b.Number > newest.Number {
 			newest = b
 		}
 		if n.Version == 0 {
@@ -836,7 +837,7 @@ func (w *model) crashed() bool {
 
 // rest holds when nothing happens by itself any more: whatever is waited for is not there.
 func (w *model) rest() {
-	free, live, paused := 0, 0, w.Node(modelQueue+"/"+itemsDir+"/"+pausedNode) != nil
+	free, live, paused := 0, 0, w.Node(modelQueue+"/"+layout.ItemsDir+"/"+layout.PausedNode) != nil
 	there := map[string]bool{} // the names of the free items
 	for _, n := range w.Nodes() {
 		if _, ok := itemAt(n); !ok || !strings.HasPrefix(n.Path, modelQueue+"/") {
@@ -844,7 +845,7 @@ func (w *model) rest() {
 		}
 		live++
 		_, name := znode.Split(n.Path)
-		if !paused && (w.s.layout != 0 || w.Node(modelQueue+"/"+claimsDir+"/"+place{name: name}.id()) == nil) {
+		if !paused && (w.s.layout != 0 || w.Node(modelQueue+"/"+layout.ClaimsDir+"/"+layout.Place{Name: name}.ID()) == nil) {
 			free++
 			there[name] = true
 		}
@@ -858,12 +859,12 @@ func (w *model) rest() {
 		m := p.machine.M
 		free := free
 		for _, a := range m.asides {
-			if there[a.place.name] {
+			if there[a.place.Name] {
 				free--
 			}
 		}
 		// One that a crash has left waits for a reader, and so do those behind it.
-		if turn := (&turn{machine: m}); len(m.listed) > 0 && !turn.idle() && slices.ContainsFunc(m.kept, func(c claimed) bool { return c.place == m.listed[0] && c.Tentative }) {
+		if turn := (&turn{machine: m}); len(m.listed) > 0 && !turn.idle() && slices.ContainsFunc(m.kept, func(c layout.Claimed) bool { return c.Place == m.listed[0] && c.Tentative }) {
 			free = 0
 		}
 		if !p.machine.Ended() && !m.leaving && free > 0 && len(m.held) < m.prefetch {
@@ -936,7 +937,7 @@ func (b bentRequests) Get(path string, answer func([]byte, *session.Stat, error)
 		if b.deny && strings.HasSuffix(path, "receipt") {
 			data = nil
 		}
-		if b.unaware && path == modelQueue+"/"+receiptsDir {
+		if b.unaware && path == modelQueue+"/"+layout.ReceiptsDir {
 			data = nil
 		}
 		answer(data, stat, err)
@@ -984,7 +985,7 @@ func without(path string) mutant {
 	return mutant{bend: func(ops []session.Op) []session.Op {
 		ops = slices.Clone(ops)
 		for i, o := range ops {
-			if o.Path() == path || strings.HasPrefix(o.Path(), path+"/") && path != modelQueue+"/"+itemsDir {
+			if o.Path() == path || strings.HasPrefix(o.Path(), path+"/") && path != modelQueue+"/"+layout.ItemsDir {
 				ops[i] = session.CheckOp("/", session.AnyVersion)
 			}
 		}

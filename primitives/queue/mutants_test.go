@@ -9,13 +9,14 @@ import (
 	"github.com/zkactors/zkactors/internal/znode"
 	"github.com/zkactors/zkactors/primitives/internal/exploration"
 	"github.com/zkactors/zkactors/primitives/internal/zkmodel"
+	"github.com/zkactors/zkactors/primitives/queue/internal/layout"
 	"github.com/zkactors/zkactors/session"
 )
 
 // withoutTakersClaim leaves out that a taker creates and deletes a claim.
 func withoutTakersClaim(ops []session.Op) []session.Op {
 	const claim = 1 // behind the receipt
-	if len(ops) == claim+3 && strings.HasPrefix(ops[claim].Path(), modelQueue+"/"+claimsDir) && ops[claim].Path() == ops[claim+1].Path() {
+	if len(ops) == claim+3 && strings.HasPrefix(ops[claim].Path(), modelQueue+"/"+layout.ClaimsDir) && ops[claim].Path() == ops[claim+1].Path() {
 		nothing := session.CheckOp("/", session.AnyVersion)
 		return []session.Op{ops[0], nothing, nothing, ops[claim+2]}
 	}
@@ -24,7 +25,7 @@ func withoutTakersClaim(ops []session.Op) []session.Op {
 
 // atAnyVersion has takers delete an item that was never claimed whatever its version is.
 func atAnyVersion(ops []session.Op) []session.Op {
-	if len(ops) == 2 && strings.HasPrefix(ops[1].Path(), modelQueue+"/"+itemsDir+"/") {
+	if len(ops) == 2 && strings.HasPrefix(ops[1].Path(), modelQueue+"/"+layout.ItemsDir+"/") {
 		return []session.Op{ops[0], session.DeleteOp(ops[1].Path(), session.AnyVersion)}
 	}
 	return ops
@@ -34,7 +35,7 @@ func atAnyVersion(ops []session.Op) []session.Op {
 func unbounded(ops []session.Op) []session.Op {
 	ops = slices.Clone(ops)
 	for i, o := range ops {
-		if o.Path() == modelQueue+"/"+receiptsDir {
+		if o.Path() == modelQueue+"/"+layout.ReceiptsDir {
 			ops[i] = session.CheckOp("/", session.AnyVersion)
 		}
 	}
@@ -45,7 +46,7 @@ func unbounded(ops []session.Op) []session.Op {
 func undying(ops []session.Op) []session.Op {
 	ops = slices.Clone(ops)
 	for i, o := range ops {
-		if _, name := znode.Split(o.Path()); parseItem(name) && strings.HasPrefix(o.Path(), modelDead+"/") {
+		if _, name := znode.Split(o.Path()); layout.ParseItem(name) && strings.HasPrefix(o.Path(), modelDead+"/") {
 			ops[i] = session.CheckOp("/", session.AnyVersion)
 		}
 	}
@@ -55,7 +56,7 @@ func undying(ops []session.Op) []session.Op {
 // doubled leaves out that an item is deleted that moves.
 func doubled(ops []session.Op) []session.Op {
 	const claim = 1 // behind the receipt
-	if len(ops) < claim+4 || !strings.HasPrefix(ops[claim].Path(), modelQueue+"/"+claimsDir) || !strings.HasPrefix(ops[claim+1].Path(), modelQueue+"/"+itemsDir) {
+	if len(ops) < claim+4 || !strings.HasPrefix(ops[claim].Path(), modelQueue+"/"+layout.ClaimsDir) || !strings.HasPrefix(ops[claim+1].Path(), modelQueue+"/"+layout.ItemsDir) {
 		return ops
 	}
 	ops = slices.Clone(ops)
@@ -82,7 +83,7 @@ func TestMutants(t *testing.T) {
 	for _, s := range []scene{
 		{
 			name: "no receipt: an item is put twice", producers: 1, puts: 1, faults: cut,
-			mutant: without(modelQueue + "/" + receiptsDir),
+			mutant: without(modelQueue + "/" + layout.ReceiptsDir),
 		},
 		{
 			name: "no look at the receipt after a lost reply", producers: 1, puts: 1, faults: cut,

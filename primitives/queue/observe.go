@@ -1,6 +1,10 @@
 package queue
 
-import "time"
+import (
+	"time"
+
+	"github.com/zkactors/zkactors/primitives/queue/internal/layout"
+)
 
 // This file reports what becomes of items to the observer of the session.
 
@@ -15,32 +19,32 @@ const (
 )
 
 // reportTaken reports the deliveries of items by Take. Each is a settlement too.
-func (b *base) reportTaken(items []claimed, err error) {
+func (b *base) reportTaken(items []layout.Claimed, err error) {
 	end := took
 	if err != nil { // the outcome is unknown
 		end = lost
 	}
 	o := b.session.Observer()
 	for _, item := range items {
-		o.Delivered(b.path, b.receipts.age(item.since), item.Attempts+1)
+		o.Delivered(b.path, b.receipts.age(item.Since), item.Attempts+1)
 		o.Settled(b.path, string(end), 0)
 	}
 }
 
 // deliveries has the deliveries of an observed consumer that are in work, with the age of the
 // session when they began. Only perform uses it.
-type deliveries map[claimID]time.Duration
+type deliveries map[layout.ClaimID]time.Duration
 
-func (c *Consumer) reportReceived(item claimed) {
+func (c *Consumer) reportReceived(item layout.Claimed) {
 	s := c.base.session
-	c.working[item.id()] = s.Age()
-	s.Observer().Delivered(c.base.path, c.receipts.age(item.since), item.Attempts+1)
+	c.working[item.ID()] = s.Age()
+	s.Observer().Delivered(c.base.path, c.receipts.age(item.Since), item.Attempts+1)
 }
 
-func (c *Consumer) reportOver(item claimed, end conclusion) {
+func (c *Consumer) reportOver(item layout.Claimed, end conclusion) {
 	s := c.base.session
-	if began, is := c.working[item.id()]; is {
-		delete(c.working, item.id())
+	if began, is := c.working[item.ID()]; is {
+		delete(c.working, item.ID())
 		s.Observer().Settled(c.base.path, string(end), s.Age()-began)
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/zkactors/zkactors/internal/client"
 	"github.com/zkactors/zkactors/internal/znode"
 	"github.com/zkactors/zkactors/primitives/internal/procedure"
+	"github.com/zkactors/zkactors/primitives/queue/internal/layout"
 	"github.com/zkactors/zkactors/session"
 )
 
@@ -30,7 +31,7 @@ func (b *base) Pause(ctx context.Context) error {
 		if !errors.Is(err, session.ErrNoNode) {
 			break
 		}
-		err = b.live.EnsurePath(ctx, b.dir(itemsDir))
+		err = b.live.EnsurePath(ctx, b.dir(layout.ItemsDir))
 	}
 	return b.explain(client.Without(err, session.ErrNodeExists))
 }
@@ -62,10 +63,10 @@ func (b *base) Purge(ctx context.Context) (n int, err error) {
 		return 0, b.explain(err)
 	}
 	l := &Letters{b, &b.store}
-	err = l.each(ctx, nil, func(places []place) (bool, error) {
+	err = l.each(ctx, nil, func(places []layout.Place) (bool, error) {
 		var items []Letter
 		for _, p := range places {
-			items = append(items, Letter{claimed: claimed{place: p}})
+			items = append(items, Letter{claimed: layout.Claimed{Place: p}})
 		}
 		purged, err := l.move(ctx, items, l.purge)
 		n += purged
@@ -101,7 +102,7 @@ func (b *base) Drain(ctx context.Context) error {
 
 // scan looks for an item, and returns a view of its bucket, or of all buckets if they are empty.
 func (b *base) scan(ctx context.Context) (v view, empty bool, err error) {
-	items := b.dir(itemsDir)
+	items := b.dir(layout.ItemsDir)
 	names, stat, err := b.live.Children(ctx, items)
 	if err = client.Without(err, session.ErrNoNode); err != nil {
 		return view{}, false, err
@@ -174,4 +175,4 @@ func (b *base) write(ctx context.Context, op session.Op) error {
 
 // paused returns the path of the node that pauses the queue. It stands among the buckets, so that
 // every look sees it without another request.
-func (b *base) paused() string { return znode.Join(b.dir(itemsDir), pausedNode) }
+func (b *base) paused() string { return znode.Join(b.dir(layout.ItemsDir), layout.PausedNode) }

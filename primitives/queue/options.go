@@ -8,6 +8,7 @@ import (
 
 	"github.com/zkactors/zkactors/internal/client"
 	"github.com/zkactors/zkactors/internal/znode"
+	"github.com/zkactors/zkactors/primitives/queue/internal/layout"
 	"github.com/zkactors/zkactors/session"
 )
 
@@ -18,7 +19,7 @@ var (
 	// first time, and at the claim of an item that stays claimed for a minute. Neither Curator's
 	// queues nor kazoo's look for nodes of ours: kazoo's Queue takes every node that it finds at
 	// its path, whatever its name.
-	ErrLayout = errors.New("not a queue of this layout")
+	ErrLayout = layout.ErrForeign
 
 	// ErrNotClaimed means that the item is not claimed by this delivery any more: it is
 	// acknowledged or rejected, or it went back because the consumer was closed, or its session
@@ -76,7 +77,7 @@ const defaultAttempts = 30
 // defaults returns the options with their defaults filled in.
 func (o Options) defaults(path string) Options {
 	o.MaxAttempts = cmp.Or(o.MaxAttempts, defaultAttempts)
-	o.DeadLetter = cmp.Or(o.DeadLetter, znode.Join(path, deadDir))
+	o.DeadLetter = cmp.Or(o.DeadLetter, znode.Join(path, layout.DeadDir))
 	return o
 }
 
@@ -94,7 +95,7 @@ func (o Options) validate(s *session.Session, path string) error {
 	switch {
 	case o.DeadLetter != "":
 		errs = append(errs, client.CheckPlace(s, "queue: Options.DeadLetter", o.DeadLetter, "a queue"))
-		if o.DeadLetter != znode.Join(path, deadDir) && (strings.HasPrefix(o.DeadLetter+"/", path+"/") || strings.HasPrefix(path+"/", o.DeadLetter+"/")) {
+		if o.DeadLetter != znode.Join(path, layout.DeadDir) && (strings.HasPrefix(o.DeadLetter+"/", path+"/") || strings.HasPrefix(path+"/", o.DeadLetter+"/")) {
 			refuse("Options.DeadLetter: %w %q: one queue is within the other", session.ErrInvalidPath, o.DeadLetter)
 		}
 	}

@@ -9,6 +9,7 @@ import (
 	"github.com/zkactors/zkactors/internal/znode"
 	"github.com/zkactors/zkactors/primitives/internal/owned"
 	"github.com/zkactors/zkactors/primitives/internal/procedure"
+	"github.com/zkactors/zkactors/primitives/queue/internal/layout"
 	"github.com/zkactors/zkactors/session"
 )
 
@@ -83,11 +84,11 @@ func (p *producer) perform(e filingEffect, tell func(filingInput)) {
 		})
 	case awaitRoom:
 		if p.waiter == nil {
-			p.waiter = newWaiter(p.into.store, p.receipts, producersDir, epoch)
+			p.waiter = newWaiter(p.into.store, p.receipts, layout.ProducersDir, epoch)
 			p.waiter.wants = len(p.items)
 		}
 		if p.stands { // others come, and go
-			delete(p.full.seen, p.into.dir(producersDir))
+			delete(p.full.seen, p.into.dir(layout.ProducersDir))
 		}
 		p.waiter.standFor(p.full, false, !p.stands, func() { tell(room{}) })
 		p.receipts.tellClosed(p.waiter, func() { tell(shut{}) })
@@ -100,7 +101,7 @@ func (p *producer) perform(e filingEffect, tell func(filingInput)) {
 			tell(assigned{to: p.into.assign(p.filing.priority, e.due)})
 		}
 	case makeDir:
-		p.requests.EnsurePath(p.into.dir(itemsDir), func(_ bool, err error) { slowly(err, replied{err}) })
+		p.requests.EnsurePath(p.into.dir(layout.ItemsDir), func(_ bool, err error) { slowly(err, replied{err}) })
 	case transact:
 		if e.plan.bound.known {
 			epoch = e.plan.bound.epoch
@@ -122,24 +123,24 @@ func (p *producer) perform(e filingEffect, tell func(filingInput)) {
 // find finds the newest bucket, and whether it is full: the producer that filled it may be gone. A
 // server that lags may show older ones: the transaction is refused then.
 func (p *producer) find(answer func(error, filingInput)) {
-	dir := p.into.dir(itemsDir)
+	dir := p.into.dir(layout.ItemsDir)
 	p.requests.Children(dir, func(names []string, stat *session.Stat, err error) {
 		err = client.Without(err, session.ErrNoNode)
-		found := newest{bucket: bucket{priority: p.filing.priority, number: -1}}
+		found := newest{bucket: layout.Bucket{Priority: p.filing.priority, Number: -1}}
 		for _, name := range names {
-			b, ok := parseBucket(name)
+			b, ok := layout.ParseBucket(name)
 			switch {
-			case !ok && name != pausedNode:
-				err = foreign(dir, name)
+			case !ok && name != layout.PausedNode:
+				err = layout.Foreign(dir, name)
 			case !ok:
-			case b.priority == found.bucket.priority && !b.after && b.number > found.bucket.number:
+			case b.Priority == found.bucket.Priority && !b.After && b.Number > found.bucket.Number:
 				found.bucket = b
 			}
 		}
 		if stat != nil {
 			found.seen = stat.Version
 		}
-		if err != nil || found.bucket.number < 0 {
+		if err != nil || found.bucket.Number < 0 {
 			found.err = err
 			answer(err, found)
 			return
@@ -160,11 +161,11 @@ func (p *producer) longestOps() []session.Op { return p.ops(p.longestPlan()) }
 // longestPlan returns a plan whose operations are as long as those of any other for the items.
 // Items with different delays go into different buckets.
 func (p *producer) longestPlan() filingPlan {
-	longest := target{bucket: bucket{math.MaxInt32, math.MaxInt32, true, 59, math.MaxInt32}, fresh: true, seals: len(p.delays) == 0}
+	longest := target{bucket: layout.Bucket{Priority: math.MaxInt32, Number: math.MaxInt32, After: true, Second: 59, Part: math.MaxInt32}, fresh: true, seals: len(p.delays) == 0}
 	plan := filingPlan{bound: bound{known: true, count: math.MaxInt32, lined: true}}
 	for i := range p.items {
 		if i > 0 && len(p.delays) > 0 && p.delays[i] != p.delays[i-1] {
-			longest.bucket.part--
+			longest.bucket.Part--
 		}
 		plan.to, plan.due = append(plan.to, longest), append(plan.due, math.MaxInt64)
 	}
@@ -174,11 +175,11 @@ func (p *producer) longestPlan() filingPlan {
 // ops returns the operations of the plan.
 func (p *producer) ops(plan filingPlan) (ops []session.Op) {
 	if plan.bound.known {
-		now := tally{true, plan.bound.count + len(p.items), plan.bound.lined}
-		ops = append(ops, session.SetOp(p.receipts.Dir, now.data(), plan.bound.version))
+		now := layout.Tally{Counted: true, Count: plan.bound.count + len(p.items), Lined: plan.bound.lined}
+		ops = append(ops, session.SetOp(p.receipts.Dir, now.Data(), plan.bound.version))
 	}
 	ops = append(ops, p.first...)
-	made := make(map[bucket]bool)
+	made := make(map[layout.Bucket]bool)
 	for _, to := range plan.to {
 		if !made[to.bucket] {
 			made[to.bucket] = true
@@ -190,7 +191,7 @@ func (p *producer) ops(plan filingPlan) (ops []session.Op) {
 		if len(plan.due) > 0 {
 			due = plan.due[i]
 		}
-		path := znode.Join(p.into.bucket(plan.to[i%len(plan.to)].bucket), itemName(item.id, due))
+		path := znode.Join(p.into.bucket(plan.to[i%len(plan.to)].bucket), layout.ItemName(item.id, due))
 		ops = append(ops, session.CreateOp(path, item.data, p.mode))
 	}
 	return ops
@@ -198,19 +199,19 @@ func (p *producer) ops(plan filingPlan) (ops []session.Op) {
 
 // bucketOps returns the operations on a bucket before items are put into it.
 func (p *producer) bucketOps(to target) (ops []session.Op) {
-	dir, all := p.into.bucket(to.bucket), p.into.dir(itemsDir)
+	dir, all := p.into.bucket(to.bucket), p.into.dir(layout.ItemsDir)
 	if !to.fresh {
-		if to.bucket.after {
+		if to.bucket.After {
 			return nil // its items show whether it is there
 		}
 		return []session.Op{session.CheckOp(dir, 0)}
 	}
 	before := to.bucket
-	before.number--
+	before.Number--
 	switch {
 	case to.seals:
 		ops = append(ops, session.SetOp(all, nil, session.AnyVersion), session.SetOp(p.into.bucket(before), nil, 0))
-	case to.bucket.after:
+	case to.bucket.After:
 	case to.behind > 0:
 		ops = append(ops, session.CheckOp(all, to.seen), session.CheckOp(p.into.bucket(before), to.behind))
 	default:

@@ -6,6 +6,7 @@ import (
 	"sync"
 
 	"github.com/zkactors/zkactors/internal/client"
+	"github.com/zkactors/zkactors/primitives/queue/internal/layout"
 	"github.com/zkactors/zkactors/session"
 )
 
@@ -66,7 +67,7 @@ func newBase(s *session.Session, path string, o Options) (*base, error) {
 func newBaseOf(s client.Session, path string, o Options) *base {
 	b := &base{opts: o}
 	b.session, b.path = s, path
-	b.receipts = newReceipts(s, b.dir(receiptsDir))
+	b.receipts = newReceipts(s, b.dir(layout.ReceiptsDir))
 	b.outlet = newOutlet(&b.store, b.receipts)
 	b.desk = newDesk(&b.store, b.receipts)
 	b.desk.most, b.desk.refuse = o.MaxItems, o.RefuseWhenFull

@@ -8,6 +8,7 @@ import (
 	"github.com/zkactors/zkactors/internal/client"
 	"github.com/zkactors/zkactors/internal/znode"
 	"github.com/zkactors/zkactors/primitives/internal/owned"
+	"github.com/zkactors/zkactors/primitives/queue/internal/layout"
 	"github.com/zkactors/zkactors/session"
 )
 
@@ -52,33 +53,33 @@ func (st *store) learnFront(dir string) {
 func (st *store) dir(name string) string { return znode.Join(st.path, name) }
 
 // bucket returns the path of a bucket.
-func (st *store) bucket(b bucket) string { return znode.Join(st.dir(itemsDir), b.name()) }
+func (st *store) bucket(b layout.Bucket) string { return znode.Join(st.dir(layout.ItemsDir), b.Name()) }
 
 // node returns the path of an item.
-func (st *store) node(p place) string {
-	return znode.Join(st.bucket(p.bucket), p.name)
+func (st *store) node(p layout.Place) string {
+	return znode.Join(st.bucket(p.Bucket), p.Name)
 }
 
 // claim returns the path of the claim of an item.
-func (st *store) claim(id string) string { return znode.Join(st.dir(claimsDir), id) }
+func (st *store) claim(id string) string { return znode.Join(st.dir(layout.ClaimsDir), id) }
 
 // isClaim reports whether an operation is for a claim.
 func (st *store) isClaim(op session.Op) bool {
-	return strings.HasPrefix(op.Path(), st.dir(claimsDir)+"/")
+	return strings.HasPrefix(op.Path(), st.dir(layout.ClaimsDir)+"/")
 }
 
 // claimOps returns the operations that claim an item, for the consumer with the name. A claim ahead
 // of a delivery does not count. It is marked: when a crash has left the mark, the next claim
 // counts. So does each claim of an item without a record.
-func (st *store) claimOps(c claimed, consumer string) []session.Op {
-	r := c.record
-	if r.Tentative || infixOf(c.place.name) != itemInfix {
+func (st *store) claimOps(c layout.Claimed, consumer string) []session.Op {
+	r := c.Record
+	if r.Tentative || layout.InfixOf(c.Place.Name) != layout.ItemInfix {
 		r.Attempts++
 	}
 	r.Tentative = true
 	return []session.Op{
-		session.CreateOp(st.claim(c.place.id()), []byte(consumer), session.Ephemeral),
-		session.SetOp(st.node(c.place), c.written(r), c.version),
+		session.CreateOp(st.claim(c.Place.ID()), []byte(consumer), session.Ephemeral),
+		session.SetOp(st.node(c.Place), c.Written(r), c.Version),
 	}
 }
 
@@ -87,12 +88,12 @@ const claimableOps = 3
 
 // takeOps returns the operations that take an item that has the version. An item of version 0 was
 // never claimed: a claim writes to it.
-func (st *store) takeOps(p place, version int32) []session.Op {
+func (st *store) takeOps(p layout.Place, version int32) []session.Op {
 	remove := session.DeleteOp(st.node(p), version)
 	if version == 0 {
 		return []session.Op{remove}
 	}
-	claim := st.claim(p.id())
+	claim := st.claim(p.ID())
 	return []session.Op{session.CreateOp(claim, nil, session.Ephemeral), session.DeleteOp(claim, session.AnyVersion), remove}
 }
 
@@ -113,10 +114,10 @@ func present(s client.Session, set *owned.Set, f func(epoch int, err error)) {
 
 // check returns an error if a child of the path belongs to another recipe or layout.
 func (st *store) check(names []string) error {
-	ours := []string{itemsDir, claimsDir, receiptsDir, waitersDir, producersDir, deadDir}
+	ours := []string{layout.ItemsDir, layout.ClaimsDir, layout.ReceiptsDir, layout.WaitersDir, layout.ProducersDir, layout.DeadDir}
 	for _, name := range names {
 		if !slices.Contains(ours, name) {
-			return foreign(st.path, name)
+			return layout.Foreign(st.path, name)
 		}
 	}
 	st.mu.Lock()

@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/zkactors/zkactors/primitives/internal/procedure"
+	"github.com/zkactors/zkactors/primitives/queue/internal/layout"
 	"github.com/zkactors/zkactors/session"
 )
 
@@ -36,7 +37,7 @@ func (b *base) TakeN(ctx context.Context, n int) ([][]byte, error) {
 	items, err := b.take(ctx, taking{wait: true}, b.outlet.mostTaken(n))
 	var data [][]byte
 	for _, item := range items {
-		data = append(data, item.data)
+		data = append(data, item.Data)
 	}
 	return data, b.explain(err)
 }
@@ -46,15 +47,15 @@ func (b *base) takeOne(ctx context.Context, how taking) ([]byte, error) {
 	if len(items) == 0 {
 		return nil, b.explain(err)
 	}
-	return items[0].data, b.explain(err)
+	return items[0].Data, b.explain(err)
 }
 
-func (b *base) take(ctx context.Context, how taking, n int) (items []claimed, err error) {
+func (b *base) take(ctx context.Context, how taking, n int) (items []layout.Claimed, err error) {
 	if err := b.receipts.open(); err != nil {
 		return nil, err
 	}
 	err = procedure.Await(ctx, func(done func(error)) func() {
-		return b.outlet.newTaker(n).begin(how, func(taken []claimed, err error) {
+		return b.outlet.newTaker(n).begin(how, func(taken []layout.Claimed, err error) {
 			items = taken
 			done(err)
 		})

@@ -7,6 +7,7 @@ import (
 	"github.com/zkactors/zkactors/internal/client"
 	"github.com/zkactors/zkactors/primitives/internal/owned"
 	"github.com/zkactors/zkactors/primitives/internal/procedure"
+	"github.com/zkactors/zkactors/primitives/queue/internal/layout"
 	"github.com/zkactors/zkactors/session"
 )
 
@@ -35,27 +36,27 @@ func (o *outlet) mostTaken(n int) int {
 	if n == 1 {
 		return n
 	}
-	item := o.takeOps(longestPlace(o.receipts.newID()), 1)
+	item := o.takeOps(layout.LongestPlace(o.receipts.newID()), 1)
 	rest := o.session.Room(o.receipts.Longest())
 	each := rest - o.session.Room(append(item, o.receipts.Longest())...)
 	return max(1, min(n, rest/each, mostTaken))
 }
 
 // mostTaken is the greatest number of items that one transaction takes.
-const mostTaken = bucketSize / 2
+const mostTaken = layout.BucketSize / 2
 
 // A taker performs the effects of a taking.
 type taker struct {
 	*outlet
 	requests client.Async
 	most     int // how many items it takes
-	answer   func([]claimed, error)
+	answer   func([]layout.Claimed, error)
 	pauses   owned.Set
-	tries    []place // that were picked last
-	shared   bool    // set if other calls of the handle try them too
-	waiter   *waiter // not nil once there was nothing
-	linger   func()  // keeps the newest transaction from being sent, if it was not
-	disown   func()  // leaves it
+	tries    []layout.Place // that were picked last
+	shared   bool           // set if other calls of the handle try them too
+	waiter   *waiter        // not nil once there was nothing
+	linger   func()         // keeps the newest transaction from being sent, if it was not
+	disown   func()         // leaves it
 }
 
 func (o *outlet) newTaker(n int) *taker {
@@ -64,7 +65,7 @@ func (o *outlet) newTaker(n int) *taker {
 	return k
 }
 
-func (k *taker) begin(how taking, answer func([]claimed, error)) (abandon func()) {
+func (k *taker) begin(how taking, answer func([]layout.Claimed, error)) (abandon func()) {
 	k.answer = answer
 	m := procedure.Run(how, k.perform, takingInput(k.pick(false)))
 	return func() { m.Tell(drop{}) }
@@ -83,7 +84,7 @@ func (k *taker) perform(e takingEffect, tell func(takingInput)) {
 		k.survey(k.most, e.claims, func(v view, own bool, err error) { slowly(err, surveyed{v, own, err}) })
 	case idle:
 		if k.waiter == nil {
-			k.waiter = newWaiter(k.store, k.receipts, waitersDir, 0)
+			k.waiter = newWaiter(k.store, k.receipts, layout.WaitersDir, 0)
 		}
 		k.waiter.stand(e.view, false, func() { tell(roused{}) })
 		k.receipts.tellClosed(k.waiter, func() { tell(shut{}) })
@@ -94,7 +95,7 @@ func (k *taker) perform(e takingEffect, tell func(takingInput)) {
 			tell(removed{refused(results, err)})
 		})
 	case ready:
-		k.requests.EnsurePath(k.dir(claimsDir), func(_ bool, err error) { slowly(err, readied{err}) })
+		k.requests.EnsurePath(k.dir(layout.ClaimsDir), func(_ bool, err error) { slowly(err, readied{err}) })
 	case linger:
 		k.linger()
 		lapses(k.session, k.live, &k.pauses, func() { tell(lapsed{}) })
@@ -113,16 +114,16 @@ func (k *taker) perform(e takingEffect, tell func(takingInput)) {
 }
 
 // read reads items, all at once.
-func (k *taker) read(places []place, answer func(error, takingInput)) {
+func (k *taker) read(places []layout.Place, answer func(error, takingInput)) {
 	var in fetched
-	found := make([]*claimed, len(places))
+	found := make([]*layout.Claimed, len(places))
 	left := len(places)
 	requests := k.requests
 	for i, p := range places {
 		requests.Get(k.node(p), func(data []byte, stat *session.Stat, err error) {
 			switch {
 			case err == nil:
-				item := itemOf(p, data, stat)
+				item := layout.ItemOf(p, data, stat)
 				found[i] = &item
 			case !errors.Is(err, session.ErrNoNode):
 				in.err = err
@@ -142,10 +143,10 @@ func (k *taker) read(places []place, answer func(error, takingInput)) {
 }
 
 // removal returns the part of the call in a transaction.
-func (k *taker) removal(items []claimed) *removal {
+func (k *taker) removal(items []layout.Claimed) *removal {
 	r := &removal{items: len(items), claim: -1}
 	for _, item := range items {
-		ops := k.takeOps(item.place, item.version)
+		ops := k.takeOps(item.Place, item.Version)
 		if len(ops) == claimableOps && r.claim < 0 {
 			r.claim = len(r.ops)
 		}

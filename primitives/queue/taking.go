@@ -6,6 +6,7 @@ import (
 	"github.com/zkactors/zkactors/actors"
 	"github.com/zkactors/zkactors/internal/client"
 	"github.com/zkactors/zkactors/primitives/internal/procedure"
+	"github.com/zkactors/zkactors/primitives/queue/internal/layout"
 	"github.com/zkactors/zkactors/session"
 )
 
@@ -50,7 +51,7 @@ type takingInput interface{ takingInput() }
 
 type (
 	// picked begins, and answers pick. Without places nothing of a list is left.
-	picked   struct{ places []place }
+	picked   struct{ places []layout.Place }
 	surveyed struct { // answers survey
 		view view
 		own  bool // set if the list was begun after the call
@@ -58,8 +59,8 @@ type (
 	}
 	roused  struct{} // answers idle
 	fetched struct { // answers fetch
-		items []claimed // those that exist
-		old   bool      // set if something may have come before them since they were listed
+		items []layout.Claimed // those that exist
+		old   bool             // set if something may have come before them since they were listed
 		err   error
 	}
 	removed struct{ err error } // answers remove; a [refusal] if the server refused one operation
@@ -90,13 +91,13 @@ type (
 	forget struct{ rivals bool } // the rest of the list, for all calls of the handle: it is old; rivals is set if another client has an item of it
 	survey struct{ claims bool } // list the queue, and the claims if claims is set, to pick from it
 	idle   struct{ view view }   // answer when the queue is not as the view shows it
-	fetch  struct{ places []place }
-	remove struct{ items []claimed } // send the transaction
-	ready  struct{}                  // make the directory of the claims
-	linger struct{}                  // do not begin the transaction if it waits yet, else answer when the session is over
-	disown struct{}                  // stop waiting for the transaction under way; removed follows at once
-	give   struct {                  // answer the caller, once
-		items []claimed
+	fetch  struct{ places []layout.Place }
+	remove struct{ items []layout.Claimed } // send the transaction
+	ready  struct{}                         // make the directory of the claims
+	linger struct{}                         // do not begin the transaction if it waits yet, else answer when the session is over
+	disown struct{}                         // stop waiting for the transaction under way; removed follows at once
+	give   struct {                         // answer the caller, once
+		items []layout.Claimed
 		stays bool // set if the items stay where they are
 		err   error
 	}
@@ -119,12 +120,12 @@ type taking struct {
 	peeks bool // set if the items stay where they are; constant
 
 	phase  takingPhase
-	claims bool      // set when an item had a claim; while set, lists leave out what is claimed
-	own    bool      // set if the items were picked from a list that was begun after the call
-	places []place   // that were picked last
-	items  []claimed // that were read last; the transaction is for them
-	left   bool      // set by drop while removing. While set, nothing is asked for any more
-	ended  bool      // set with give
+	claims bool             // set when an item had a claim; while set, lists leave out what is claimed
+	own    bool             // set if the items were picked from a list that was begun after the call
+	places []layout.Place   // that were picked last
+	items  []layout.Claimed // that were read last; the transaction is for them
+	left   bool             // set by drop while removing. While set, nothing is asked for any more
+	ended  bool             // set with give
 }
 
 // Ended implements [actors.Machine].
@@ -203,7 +204,7 @@ func (s *takingTurn) pick(own bool) {
 	s.ask(picking, pick{own})
 }
 
-func (s *takingTurn) fetch(places []place) {
+func (s *takingTurn) fetch(places []layout.Place) {
 	s.places = places
 	s.ask(fetching, fetch{places})
 }
@@ -211,7 +212,7 @@ func (s *takingTurn) fetch(places []place) {
 func (s *takingTurn) remove() { s.ask(removing, remove{s.items}) }
 
 // end answers the caller, which is the last effect.
-func (s *takingTurn) end(items []claimed, err error) {
+func (s *takingTurn) end(items []layout.Claimed, err error) {
 	s.ended = true
 	s.do(give{items, s.peeks, err})
 }
@@ -259,7 +260,7 @@ func (s *takingTurn) fetched(in fetched) {
 		s.again(gone)
 	case len(in.items) == 0:
 		s.pick(false)
-	case s.peeks && !s.claims && in.items[0].version > 0: // a consumer may have it
+	case s.peeks && !s.claims && in.items[0].Version > 0: // a consumer may have it
 		s.claims = true
 		s.again(false)
 	case s.peeks:
@@ -289,7 +290,7 @@ func (s *takingTurn) refusedAt(index int) (item, op int) {
 }
 
 // claimable reports whether a consumer may have a claim of the item: a claim writes to it.
-func (taking) claimable(c claimed) bool { return c.version > 0 }
+func (taking) claimable(c layout.Claimed) bool { return c.Version > 0 }
 
 // removed follows the answer to the transaction. With an unknown outcome the caller gets
 // the data beside the error: the items may be gone.

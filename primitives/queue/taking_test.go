@@ -7,6 +7,7 @@ import (
 
 	"github.com/zkactors/zkactors/actors"
 	"github.com/zkactors/zkactors/primitives/internal/procedure"
+	"github.com/zkactors/zkactors/primitives/queue/internal/layout"
 	"github.com/zkactors/zkactors/session"
 )
 
@@ -14,7 +15,7 @@ import (
 // claims has taken nothing.
 func TestDirectoryInDoubt(t *testing.T) {
 	var out actors.Effects[takingEffect, procedure.None]
-	m := taking{}.Step(fetched{items: []claimed{{place: place{name: "x"}, version: 1}}}, &out)
+	m := taking{}.Step(fetched{items: []layout.Claimed{{Place: layout.Place{Name: "x"}, Version: 1}}}, &out)
 	m = m.Step(removed{&refusal{0, session.ErrNoNode}}, &out)
 	m = m.Step(readied{fmt.Errorf("%w: %w", session.ErrUnknownOutcome, session.ErrClosed)}, &out)
 	told, is := out.Do[len(out.Do)-1].(give)
@@ -26,7 +27,9 @@ func TestDirectoryInDoubt(t *testing.T) {
 // TestTakesWhatIsLeft: if an item of several is refused, the transaction goes again with those
 // before it.
 func TestTakesWhatIsLeft(t *testing.T) {
-	item := func(name string, version int32) claimed { return claimed{place: place{name: name}, version: version} }
+	item := func(name string, version int32) layout.Claimed {
+		return layout.Claimed{Place: layout.Place{Name: name}, Version: version}
+	}
 	for at, test := range map[int]struct {
 		err  error
 		want int // items of the next transaction
@@ -37,8 +40,8 @@ func TestTakesWhatIsLeft(t *testing.T) {
 		4: {session.ErrNoNode, 2},     // the third is gone
 	} {
 		var out actors.Effects[takingEffect, procedure.None]
-		items := []claimed{item("a", 0), item("b", 1), item("c", 0)}
-		m := taking{}.Step(picked{[]place{items[0].place, items[1].place, items[2].place}}, &out)
+		items := []layout.Claimed{item("a", 0), item("b", 1), item("c", 0)}
+		m := taking{}.Step(picked{[]layout.Place{items[0].Place, items[1].Place, items[2].Place}}, &out)
 		m = m.Step(fetched{items: items}, &out)
 		out.Do = nil
 		m.Step(removed{&refusal{at, test.err}}, &out)
@@ -60,11 +63,11 @@ func TestTakesWhatIsLeft(t *testing.T) {
 func TestOldList(t *testing.T) {
 	for _, own := range []bool{false, true} {
 		var out actors.Effects[takingEffect, procedure.None]
-		x := place{name: "x"}
+		x := layout.Place{Name: "x"}
 		m := taking{}.Step(picked{}, &out)
-		m = m.Step(surveyed{view: view{places: []place{x}}, own: own}, &out)
-		m = m.Step(picked{[]place{x}}, &out)
-		m.Step(fetched{items: []claimed{{place: x}}, old: true}, &out)
+		m = m.Step(surveyed{view: view{places: []layout.Place{x}}, own: own}, &out)
+		m = m.Step(picked{[]layout.Place{x}}, &out)
+		m.Step(fetched{items: []layout.Claimed{{Place: x}}, old: true}, &out)
 		if _, removes := out.Do[len(out.Do)-1].(remove); removes != own {
 			t.Errorf("own %t: %+v", own, out.Do)
 		}

@@ -8,6 +8,7 @@ import (
 	"github.com/zkactors/zkactors/internal/znode"
 	"github.com/zkactors/zkactors/primitives/internal/owned"
 	"github.com/zkactors/zkactors/primitives/internal/procedure"
+	"github.com/zkactors/zkactors/primitives/queue/internal/layout"
 	"github.com/zkactors/zkactors/session"
 )
 
@@ -95,7 +96,7 @@ func (w *waiter) perform(e waitEffect, tell func(waitInput)) {
 		w.mu.Lock()
 		w.id = id
 		w.mu.Unlock()
-		w.requests.Create(znode.Join(w.line, waiterOf(id, w.wants)), nil, session.EphemeralSequential, func(node string, err error) {
+		w.requests.Create(znode.Join(w.line, layout.WaiterOf(id, w.wants)), nil, session.EphemeralSequential, func(node string, err error) {
 			_, name := znode.Split(node)
 			w.mu.Lock()
 			w.node = err == nil

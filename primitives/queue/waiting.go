@@ -7,6 +7,7 @@ import (
 	"github.com/zkactors/zkactors/actors"
 	"github.com/zkactors/zkactors/internal/znode"
 	"github.com/zkactors/zkactors/primitives/internal/procedure"
+	"github.com/zkactors/zkactors/primitives/queue/internal/layout"
 	"github.com/zkactors/zkactors/session"
 )
 
@@ -270,8 +271,8 @@ func (s *waitTurn) ranked(in ranked) {
 		s.lead()
 		return
 	}
-	names := slices.DeleteFunc(slices.Clone(in.names), func(name string) bool { return !isWaiter(name) || slices.Contains(s.foreign, name) })
-	sortItems(names)
+	names := slices.DeleteFunc(slices.Clone(in.names), func(name string) bool { return !layout.IsWaiter(name) || slices.Contains(s.foreign, name) })
+	layout.SortItems(names)
 	i := slices.IndexFunc(names, func(name string) bool { return znode.HasGUID(name, s.id) })
 	others := slices.DeleteFunc(slices.Clone(names), func(name string) bool { return znode.HasGUID(name, s.id) })
 	rotates := s.rotates

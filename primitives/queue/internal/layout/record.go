@@ -1,4 +1,4 @@
-package queue
+package layout
 
 import (
 	"bytes"
@@ -10,8 +10,8 @@ import (
 // The data of an item's node is its record, a line, and then what was put. The line is empty, or
 // one JSON object. The version of the node says nothing about the record.
 
-// A record is what a queue knows of an item beside its data. It is comparable.
-type record struct {
+// A Record is what a queue knows of an item beside its data. It is comparable.
+type Record struct {
 	Attempts  int    `json:"attempts,omitempty"`  // deliveries that a worker has received
 	Tentative bool   `json:"tentative,omitempty"` // it was claimed, perhaps ahead of a delivery, and not given back
 	Cause     string `json:"cause,omitempty"`     // of the last rejection
@@ -27,8 +27,8 @@ type record struct {
 // longestText is the greatest number of bytes that a cause takes in a record.
 const longestText = 512
 
-// bounded returns as much of a text as a record has room for.
-func bounded(text string) string {
+// Bounded returns as much of a text as a record has room for.
+func Bounded(text string) string {
 	text = text[:min(len(text), longestText)]
 	for {
 		text = strings.ToValidUTF8(text, "")
@@ -51,10 +51,10 @@ func line(v any) []byte {
 	return bytes.TrimSuffix(b.Bytes(), []byte("\n"))
 }
 
-// with returns the data of the node of an item that has the record.
-func (r record) with(data []byte) []byte {
+// With returns the data of the node of an item that has the record.
+func (r Record) With(data []byte) []byte {
 	var head []byte
-	if r != (record{}) {
+	if r != (Record{}) {
 		head = line(r)
 	}
 	if r.more != "" {
@@ -68,19 +68,19 @@ func (r record) with(data []byte) []byte {
 }
 
 // parseRecord splits the data of a node. What has no record is data.
-func parseRecord(node []byte) (r record, data []byte) {
+func parseRecord(node []byte) (r Record, data []byte) {
 	head, data, ok := bytes.Cut(node, []byte("\n"))
 	switch {
 	case !ok:
-		return record{}, node
+		return Record{}, node
 	case len(head) == 0:
-		return record{}, data
+		return Record{}, data
 	}
 	if err := json.Unmarshal(head, &r); err != nil {
-		return record{}, node
+		return Record{}, node
 	}
 	if r.more, ok = parseMore(head); !ok {
-		return record{}, node
+		return Record{}, node
 	}
 	return r, data
 }
@@ -109,22 +109,22 @@ func parseMore(head []byte) (object string, ok bool) {
 func only(object []byte) bool {
 	d := json.NewDecoder(bytes.NewReader(object))
 	d.DisallowUnknownFields()
-	var r *record
+	var r *Record
 	return d.Decode(&r) == nil && r != nil
 }
 
-// buried returns the record of a dead letter, of an item that was put at the time.
-func (r record) buried(origin string, put int64) record {
-	return record{Cause: r.Cause, Put: put, Origin: origin, Tried: r.Attempts, Key: r.Key, more: r.more}
+// Buried returns the record of a dead letter, of an item that was put at the time.
+func (r Record) Buried(origin string, put int64) Record {
+	return Record{Cause: r.Cause, Put: put, Origin: origin, Tried: r.Attempts, Key: r.Key, more: r.more}
 }
 
-// redriven returns the record of a dead letter that goes back, of an item that was put at the time.
-func (r record) redriven(put int64) record {
-	return record{Cause: r.Cause, Put: put, Key: r.Key, more: r.more}
+// Redriven returns the record of a dead letter that goes back, of an item that was put at the time.
+func (r Record) Redriven(put int64) Record {
+	return Record{Cause: r.Cause, Put: put, Key: r.Key, more: r.more}
 }
 
-// longest returns the record with texts as long as they can be.
-func (r record) longest() record {
+// Longest returns the record with texts as long as they can be.
+func (r Record) Longest() Record {
 	const most = 1<<31 - 2
 	text := strings.Repeat("x", longestText)
 	r.Attempts, r.Tentative, r.Cause, r.Put, r.Tried, r.Stuck = most, true, text, 1<<62, most, text

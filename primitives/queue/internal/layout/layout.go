@@ -1,7 +1,9 @@
-package queue
+// Package layout says which nodes a queue has, what they are named, and what stands in them.
+package layout
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"math"
 	"slices"
@@ -66,151 +68,151 @@ import (
 // other write is one transaction: it leaves an item where it was, or where it belongs. An unsealed
 // bucket without a successor takes items. The next producer gives a sealed bucket a successor.
 const (
-	itemsDir     = "items"
-	claimsDir    = "claims"
-	receiptsDir  = "receipts"
-	waitersDir   = "waiters"
-	producersDir = "producers"
-	deadDir      = "dead"
-	pausedNode   = "paused"
-	itemInfix    = "-item-"
-	earlierInfix = "-queue-" // of items of earlier clients
+	ItemsDir     = "items"
+	ClaimsDir    = "claims"
+	ReceiptsDir  = "receipts"
+	WaitersDir   = "waiters"
+	ProducersDir = "producers"
+	DeadDir      = "dead"
+	PausedNode   = "paused"
+	ItemInfix    = "-item-"
+	EarlierInfix = "-queue-" // of items of earlier clients
 	waiterName   = "waiter-"
 	wantsInfix   = "-for-" // before the number of items that a producer wants to put
-	guidLength   = 36
-	digits       = 10
+	GUIDLength   = 36
+	Digits       = 10
 	second       = 1_000  // ms
-	minute       = 60_000 // ms
+	Minute       = 60_000 // ms
 
-	// bucketSize is about the number of items that are put into a bucket before it is sealed: items
+	// BucketSize is about the number of items that are put into a bucket before it is sealed: items
 	// that are on their way come too, a few transactions of each handle. A list of a full bucket
 	// takes 64 KiB.
-	bucketSize = 1000
+	BucketSize = 1000
 )
 
-// A bucket is a directory of items.
-type bucket struct {
-	priority int32
-	number   int  // the minute in which its items are due, if they are delayed
-	after    bool // whether they are
-	second   int  // of the minute
-	part     int  // of the second, counted from 1; 0 for the bucket of the minute
+// A Bucket is a directory of items.
+type Bucket struct {
+	Priority int32
+	Number   int  // the minute in which its items are due, if they are delayed
+	After    bool // whether they are
+	Second   int  // of the minute
+	Part     int  // of the second, counted from 1; 0 for the bucket of the minute
 }
 
-// delayed returns the first bucket of the items that are due at the time, in ms since 1970.
-func delayed(priority int32, due int64) bucket {
-	return bucket{priority: priority, number: int(due / minute), after: true}
+// Delayed returns the first bucket of the items that are due at the time, in ms since 1970.
+func Delayed(priority int32, due int64) Bucket {
+	return Bucket{Priority: priority, Number: int(due / Minute), After: true}
 }
 
-// overflow returns the bucket of the items that are due at the time when this one is full.
-func (b bucket) overflow(due int64) bucket {
-	b.second = secondOf(due)
-	b.part++
+// Overflow returns the bucket of the items that are due at the time when this one is full.
+func (b Bucket) Overflow(due int64) Bucket {
+	b.Second = secondOf(due)
+	b.Part++
 	return b
 }
 
-// first returns the bucket by which the handle knows where the items of its minute, or second, go.
-func (b bucket) first() bucket {
-	b.part = min(b.part, 1)
+// First returns the bucket by which the handle knows where the items of its minute, or second, go.
+func (b Bucket) First() Bucket {
+	b.Part = min(b.Part, 1)
 	return b
 }
 
-func secondOf(due int64) int { return int(due % minute / second) }
+func secondOf(due int64) int { return int(due % Minute / second) }
 
-// begins returns the time, in ms since 1970, before which no item of a delayed bucket is due.
-func (b bucket) begins() int64 { return int64(b.number)*minute + int64(b.second)*second }
+// Begins returns the time, in ms since 1970, before which no item of a delayed bucket is due.
+func (b Bucket) Begins() int64 { return int64(b.Number)*Minute + int64(b.Second)*second }
 
-// ends returns the time at which all its items are due.
-func (b bucket) ends() int64 {
-	if b.part == 0 {
-		return b.begins() + minute
+// Ends returns the time at which all its items are due.
+func (b Bucket) Ends() int64 {
+	if b.Part == 0 {
+		return b.Begins() + Minute
 	}
-	return b.begins() + second
+	return b.Begins() + second
 }
 
-// name returns the name of its node.
-func (b bucket) name() string {
-	return nodes.Bucket{Priority: b.priority, Number: b.number, After: b.after, Second: b.second, Part: b.part}.String()
+// Name returns the name of its node.
+func (b Bucket) Name() string {
+	return nodes.Bucket{Priority: b.Priority, Number: b.Number, After: b.After, Second: b.Second, Part: b.Part}.String()
 }
 
-// parseBucket returns the bucket with the name, and false if no bucket has it.
-func parseBucket(name string) (bucket, bool) {
+// ParseBucket returns the bucket with the name, and false if no bucket has it.
+func ParseBucket(name string) (Bucket, bool) {
 	b, ok := nodes.ParseBucket(name)
-	return bucket{b.Priority, b.Number, b.After, b.Second, b.Part}, ok
+	return Bucket{b.Priority, b.Number, b.After, b.Second, b.Part}, ok
 }
 
-// compare orders buckets as their items are delivered.
-func (b bucket) compare(c bucket) int {
+// Compare orders buckets as their items are delivered.
+func (b Bucket) Compare(c Bucket) int {
 	switch {
-	case b.priority != c.priority:
-		return cmp.Compare(b.priority, c.priority)
-	case b.after != c.after && b.after:
+	case b.Priority != c.Priority:
+		return cmp.Compare(b.Priority, c.Priority)
+	case b.After != c.After && b.After:
 		return -1
-	case b.after != c.after:
+	case b.After != c.After:
 		return 1
 	}
-	return cmp.Or(cmp.Compare(b.number, c.number), cmp.Compare(b.second, c.second), cmp.Compare(b.part, c.part))
+	return cmp.Or(cmp.Compare(b.Number, c.Number), cmp.Compare(b.Second, c.Second), cmp.Compare(b.Part, c.Part))
 }
 
-// A place is the path of an item, and the bucket that it stands in.
-type place struct {
-	bucket bucket
-	name   string // of its node
+// A Place is the path of an item, and the bucket that it stands in.
+type Place struct {
+	Bucket Bucket
+	Name   string // of its node
 }
 
-// turn returns the bucket as which the item is delivered: an item of the bucket of a minute comes
+// Turn returns the bucket as which the item is delivered: an item of the bucket of a minute comes
 // before those of the buckets of its second.
-func (p place) turn() bucket {
-	b := p.bucket
-	if b.after && b.part == 0 {
-		b.second = secondOf(dueOf(p.name))
+func (p Place) Turn() Bucket {
+	b := p.Bucket
+	if b.After && b.Part == 0 {
+		b.Second = secondOf(DueOf(p.Name))
 	}
 	return b
 }
 
-// compare orders items as they are delivered.
-func (p place) compare(q place) int {
-	return cmp.Or(p.turn().compare(q.turn()), cmp.Compare(dueOf(p.name), dueOf(q.name)), int(sequenceOf(p.name)-sequenceOf(q.name)))
+// Compare orders items as they are delivered.
+func (p Place) Compare(q Place) int {
+	return cmp.Or(p.Turn().Compare(q.Turn()), cmp.Compare(DueOf(p.Name), DueOf(q.Name)), int(SequenceOf(p.Name)-SequenceOf(q.Name)))
 }
 
-// itemName returns the name of an item, without the sequence. It is due at the time, or not delayed
+// ItemName returns the name of an item, without the sequence. It is due at the time, or not delayed
 // if the time is 0.
-func itemName(id string, due int64) string {
+func ItemName(id string, due int64) string {
 	if due > 0 {
-		return znode.GUIDName(id, fmt.Sprintf("%s%d%s", nodes.AfterInfix[1:], due, itemInfix))
+		return znode.GUIDName(id, fmt.Sprintf("%s%d%s", nodes.AfterInfix[1:], due, ItemInfix))
 	}
-	return znode.GUIDName(id, itemInfix[1:])
+	return znode.GUIDName(id, ItemInfix[1:])
 }
 
-// dueOf returns the time at which an item is due, and 0 if it is not delayed.
-func dueOf(name string) int64 {
+// DueOf returns the time at which an item is due, and 0 if it is not delayed.
+func DueOf(name string) int64 {
 	_, rest, _ := strings.Cut(name, nodes.AfterInfix)
 	due, _, _ := strings.Cut(rest, "-")
 	ms, _ := strconv.ParseInt(due, 10, 64)
 	return ms
 }
 
-// id returns the ID of an item in the standard layout.
-func (p place) id() string {
-	return strings.TrimPrefix(p.name, "_c_")[:guidLength]
+// ID returns the ID of an item in the standard layout.
+func (p Place) ID() string {
+	return strings.TrimPrefix(p.Name, "_c_")[:GUIDLength]
 }
 
-// longestPlace returns the place of an item whose path is as long as it can be.
-func longestPlace(id string) place {
-	return place{bucket{0, math.MaxInt32, true, 59, math.MaxInt32}, itemName(id, math.MaxInt64) + "-2147483648"}
+// LongestPlace returns the place of an item whose path is as long as it can be.
+func LongestPlace(id string) Place {
+	return Place{Bucket{0, math.MaxInt32, true, 59, math.MaxInt32}, ItemName(id, math.MaxInt64) + "-2147483648"}
 }
 
-// parseItem reports whether an item of the standard layout has the name.
-func parseItem(name string) bool { return infixOf(name) != "" }
+// ParseItem reports whether an item of the standard layout has the name.
+func ParseItem(name string) bool { return InfixOf(name) != "" }
 
-// infixOf returns the part of the name of an item that says which clients have put it, and "" if no
+// InfixOf returns the part of the name of an item that says which clients have put it, and "" if no
 // item of the standard layout has the name.
-func infixOf(name string) string {
+func InfixOf(name string) string {
 	rest, ok := strings.CutPrefix(name, "_c_")
-	if !ok || len(rest) < guidLength {
+	if !ok || len(rest) < GUIDLength {
 		return ""
 	}
-	rest = rest[guidLength:]
+	rest = rest[GUIDLength:]
 	if after, ok := strings.CutPrefix(rest, nodes.AfterInfix); ok {
 		due, _, _ := strings.Cut(after, "-")
 		if _, err := strconv.ParseUint(due, 10, 63); err != nil {
@@ -218,7 +220,7 @@ func infixOf(name string) string {
 		}
 		rest = after[len(due):]
 	}
-	for _, infix := range []string{itemInfix, earlierInfix} {
+	for _, infix := range []string{ItemInfix, EarlierInfix} {
 		if sequence, ok := strings.CutPrefix(rest, infix); ok {
 			if _, err := strconv.ParseInt(sequence, 10, 32); err == nil {
 				return infix
@@ -228,23 +230,23 @@ func infixOf(name string) string {
 	return ""
 }
 
-// waiterOf returns the name of a waiter, without the sequence. A producer says how many items it
+// WaiterOf returns the name of a waiter, without the sequence. A producer says how many items it
 // wants to put, if these are several.
-func waiterOf(id string, wants int) string {
+func WaiterOf(id string, wants int) string {
 	if wants > 1 {
 		return znode.GUIDName(id, fmt.Sprintf("%s%d-%s", wantsInfix[1:], wants, waiterName))
 	}
 	return znode.GUIDName(id, waiterName)
 }
 
-// parseWaiter returns how many items the waiter with the name wants to put, at least 1, and whether
+// ParseWaiter returns how many items the waiter with the name wants to put, at least 1, and whether
 // a waiter has the name.
-func parseWaiter(name string) (wants int, ok bool) {
+func ParseWaiter(name string) (wants int, ok bool) {
 	rest, ok := strings.CutPrefix(name, "_c_")
-	if !ok || len(rest) < guidLength {
+	if !ok || len(rest) < GUIDLength {
 		return 0, false
 	}
-	rest, wants = rest[guidLength:], 1
+	rest, wants = rest[GUIDLength:], 1
 	if several, ok := strings.CutPrefix(rest, wantsInfix); ok {
 		number, _, _ := strings.Cut(several, "-")
 		n, err := strconv.ParseUint(number, 10, 31)
@@ -258,14 +260,14 @@ func parseWaiter(name string) (wants int, ok bool) {
 	return wants, ok && err == nil
 }
 
-// isWaiter reports whether a waiter has the name.
-func isWaiter(name string) bool {
-	_, ok := parseWaiter(name)
+// IsWaiter reports whether a waiter has the name.
+func IsWaiter(name string) bool {
+	_, ok := ParseWaiter(name)
 	return ok
 }
 
-// sequenceOf returns the number that the server has given to a node.
-func sequenceOf(name string) int32 {
+// SequenceOf returns the number that the server has given to a node.
+func SequenceOf(name string) int32 {
 	i := len(name)
 	for i > 0 && name[i-1] >= '0' && name[i-1] <= '9' {
 		i--
@@ -277,16 +279,16 @@ func sequenceOf(name string) int32 {
 	return int32(n)
 }
 
-// sortItems sorts the names of one directory in the order in which the server has numbered them,
+// SortItems sorts the names of one directory in the order in which the server has numbered them,
 // which goes on from 2147483647 to -2147483648.
-func sortItems(names []string) {
+func SortItems(names []string) {
 	type numbered struct {
 		n    int32
 		name string
 	}
 	all := make([]numbered, len(names))
 	for i, name := range names {
-		all[i] = numbered{sequenceOf(name), name}
+		all[i] = numbered{SequenceOf(name), name}
 	}
 	slices.SortFunc(all, func(a, b numbered) int { return int(a.n - b.n) })
 	for i := range all {
@@ -294,36 +296,39 @@ func sortItems(names []string) {
 	}
 }
 
-// foreign returns an error that names a node that does not belong to the layout.
-func foreign(dir, name string) error {
-	return fmt.Errorf("%w: %s", ErrLayout, znode.Join(dir, name))
+// ErrForeign means that a node does not belong to the layout.
+var ErrForeign = errors.New("not a queue of this layout")
+
+// Foreign returns an error that names a node that does not belong to the layout.
+func Foreign(dir, name string) error {
+	return fmt.Errorf("%w: %s", ErrForeign, znode.Join(dir, name))
 }
 
-// A tally is what producers of a bounded queue write to the directory of the receipts.
-type tally struct {
-	counted bool // whether the count is known
-	count   int  // of the items, at most
-	lined   bool // whether producers may stand in line
+// A Tally is what producers of a bounded queue write to the directory of the receipts.
+type Tally struct {
+	Counted bool // whether the count is known
+	Count   int  // of the items, at most
+	Lined   bool // whether producers may stand in line
 }
 
 // inLine is the word for a line in the data of a tally.
 const inLine = "line"
 
-// data returns the data of the directory.
-func (t tally) data() []byte {
+// Data returns the data of the directory.
+func (t Tally) Data() []byte {
 	var words []string
-	if t.counted {
-		words = append(words, strconv.Itoa(t.count))
+	if t.Counted {
+		words = append(words, strconv.Itoa(t.Count))
 	}
-	if t.lined {
+	if t.Lined {
 		words = append(words, inLine)
 	}
 	return []byte(strings.Join(words, " "))
 }
 
-// parseTally reads a tally. Nothing is known from data that no producer has written.
-func parseTally(data []byte) tally {
+// ParseTally reads a tally. Nothing is known from data that no producer has written.
+func ParseTally(data []byte) Tally {
 	count, rest, _ := strings.Cut(string(data), " ")
 	n, err := strconv.ParseUint(count, 10, 31)
-	return tally{err == nil, int(n), rest == inLine || count == inLine}
+	return Tally{err == nil, int(n), rest == inLine || count == inLine}
 }
