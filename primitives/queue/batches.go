@@ -3,6 +3,7 @@ package queue
 import (
 	"errors"
 
+	"github.com/zkactors/zkactors/primitives/queue/internal/sharing"
 	"github.com/zkactors/zkactors/session"
 )
 
@@ -17,7 +18,7 @@ const (
 // Batches are the transactions of a handle that take items. A refused taker is left out, and the
 // others go again.
 type batches struct {
-	pool[*removal]
+	sharing.Pool[*removal]
 
 	of   *outlet
 	size int // of the next; doubled by a success, and halved by a refusal
@@ -25,7 +26,7 @@ type batches struct {
 
 // A removal is the part of one taker in a transaction.
 type removal struct {
-	sharing
+	sharing.Part
 
 	items int // how many it takes
 	claim int // the first operation that creates a claim; -1 if there is none
@@ -34,14 +35,14 @@ type removal struct {
 
 // begin does the operations, with the operations of others. See [once.Writer.Begin].
 func (b *batches) begin(r *removal, answer func([]session.OpResult, error)) (linger, leave func()) {
-	r.answer = answer
-	leave = b.pool.begin(r)
-	return func() { b.linger(r) }, leave
+	r.Answer = answer
+	leave = b.Pool.Begin(r)
+	return func() { b.Linger(r) }, leave
 }
 
-func (b *batches) isFree(_ []*removal, under int) bool { return under < batchDepth }
+func (b *batches) IsFree(_ []*removal, under int) bool { return under < batchDepth }
 
-func (b *batches) group(waiting []*removal) (n int, begin func(func([]session.OpResult, error)) func()) {
+func (b *batches) Group(waiting []*removal) (n int, begin func(func([]session.OpResult, error)) func()) {
 	var ops []session.Op
 	most, items := 0, 0
 	for _, r := range waiting {
@@ -50,7 +51,7 @@ func (b *batches) group(waiting []*removal) (n int, begin func(func([]session.Op
 		}
 		most++
 	}
-	n = halve(most, func(n int) bool {
+	n = sharing.Halve(most, func(n int) bool {
 		ops = nil
 		for _, p := range waiting[:n] {
 			ops = append(ops, p.ops...)
@@ -60,9 +61,9 @@ func (b *batches) group(waiting []*removal) (n int, begin func(func([]session.Op
 	return n, func(answer func([]session.OpResult, error)) func() { return b.of.receipts.Begin(0, ops, answer) }
 }
 
-// divide divides an answer. If there is no directory for a claim, every taker that creates one is
+// Divide divides an answer. If there is no directory for a claim, every taker that creates one is
 // refused.
-func (b *batches) divide(calls []*removal, results []session.OpResult, err error) (parts []share) {
+func (b *batches) Divide(calls []*removal, results []session.OpResult, err error) (parts []sharing.Share) {
 	no, isRefusal := errors.AsType[*refusal](refused(results, err))
 	tooLarge := errors.Is(err, session.ErrTooLarge) && len(calls) > 1
 	switch {
@@ -75,19 +76,19 @@ func (b *batches) divide(calls []*removal, results []session.OpResult, err error
 	unclaimable := false
 	for _, c := range calls {
 		ends := begins + len(c.ops)
-		own := share{err: err}
+		own := sharing.Share{Err: err}
 		if len(results) >= ends {
-			own.results = results[begins:ends]
+			own.Results = results[begins:ends]
 		}
-		own.again = tooLarge || isRefusal && (no.index < begins || no.index >= ends)
-		unclaimable = unclaimable || isRefusal && !own.again && errors.Is(err, session.ErrNoNode) && b.of.isClaim(c.ops[no.index-begins])
+		own.Again = tooLarge || isRefusal && (no.index < begins || no.index >= ends)
+		unclaimable = unclaimable || isRefusal && !own.Again && errors.Is(err, session.ErrNoNode) && b.of.isClaim(c.ops[no.index-begins])
 		parts = append(parts, own)
 		begins = ends
 	}
 	for i, c := range calls {
-		if unclaimable && parts[i].again && c.claim >= 0 && !c.leaves {
-			parts[i] = share{results: make([]session.OpResult, len(c.ops)), err: err}
-			parts[i].results[c.claim].Err = err
+		if unclaimable && parts[i].Again && c.claim >= 0 && !c.Leaves {
+			parts[i] = sharing.Share{Results: make([]session.OpResult, len(c.ops)), Err: err}
+			parts[i].Results[c.claim].Err = err
 		}
 	}
 	return parts

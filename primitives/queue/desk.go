@@ -30,7 +30,7 @@ func newDesk(st *store, rs *receipts) *desk {
 // begin puts the items of a call when it is their turn.
 func (d *desk) begin(c *putCall) (abandon func()) {
 	c.alone = d.most > 0
-	return d.lane(c.priority, c.delay > 0).begin(c)
+	return d.lane(c.priority, c.delay > 0).Begin(c)
 }
 
 // lane returns the lane of a priority.
@@ -43,7 +43,7 @@ func (d *desk) lane(priority int32, delayed bool) *lane {
 	defer d.mu.Unlock()
 	if d.lanes[kind] == nil {
 		l := &lane{of: d, kind: kind}
-		l.rule = l
+		l.Rule = l
 		d.lanes[kind] = l
 	}
 	return d.lanes[kind]

@@ -15,6 +15,7 @@ import (
 	"github.com/zkactors/zkactors/primitives/internal/nodes"
 	"github.com/zkactors/zkactors/primitives/internal/procedure"
 	"github.com/zkactors/zkactors/primitives/queue/internal/layout"
+	"github.com/zkactors/zkactors/primitives/queue/internal/sharing"
 	"github.com/zkactors/zkactors/session"
 )
 
@@ -113,7 +114,7 @@ func newFlatOf(s client.Session, path string, layout Layout, o FlatOptions) *Fla
 	f.receipts = newReceipts(s, o.Receipts)
 	f.receipts.Bare = f.noteBare
 	f.puts.of, f.takes.of = f, f
-	f.puts.rule, f.takes.rule = &f.puts, &f.takes
+	f.puts.Rule, f.takes.Rule = &f.puts, &f.takes
 	return f
 }
 
@@ -156,7 +157,7 @@ func (f *Flat) PutAll(ctx context.Context, data [][]byte) (names []string, err e
 	}
 	var created []session.OpResult
 	err = procedure.Await(ctx, func(done func(error)) func() {
-		return f.puts.begin(&flatPut{sharing: sharing{answer: func(results []session.OpResult, err error) {
+		return f.puts.Begin(&flatPut{Part: sharing.Part{Answer: func(results []session.OpResult, err error) {
 			created = results
 			done(err)
 		}}, data: data})

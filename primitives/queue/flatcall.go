@@ -13,6 +13,7 @@ import (
 	"github.com/zkactors/zkactors/primitives/internal/owned"
 	"github.com/zkactors/zkactors/primitives/internal/procedure"
 	"github.com/zkactors/zkactors/primitives/queue/internal/layout"
+	"github.com/zkactors/zkactors/primitives/queue/internal/sharing"
 	"github.com/zkactors/zkactors/session"
 )
 
@@ -111,9 +112,9 @@ func (k *flatCaller) perform(e flatEffect, tell func(flatInput)) {
 			k.forgo = k.receipts.Begin(0, k.creations(k.data), answer)
 			return
 		}
-		c := &flatTake{sharing{answer: answer}, e.item}
-		k.forgo = k.takes.begin(c)
-		k.linger = func() { k.takes.linger(c) }
+		c := &flatTake{sharing.Part{Answer: answer}, e.item}
+		k.forgo = k.takes.Begin(c)
+		k.linger = func() { k.takes.Linger(c) }
 	case flatLinger:
 		k.linger()
 		lapses(k.session, k.live, &k.pauses, func() { tell(flatLapsed{}) })
@@ -271,7 +272,7 @@ func (f *Flat) creations(data [][]byte) (ops []session.Op) {
 
 // A flatPut is a call that puts items.
 type flatPut struct {
-	sharing
+	sharing.Part
 
 	data  [][]byte
 	alone bool // set when it was refused together with others
@@ -279,16 +280,16 @@ type flatPut struct {
 
 // flatPuts are the transactions of a handle that put items.
 type flatPuts struct {
-	pool[*flatPut]
+	sharing.Pool[*flatPut]
 
 	of *Flat
 }
 
-func (p *flatPuts) isFree(_ []*flatPut, under int) bool {
+func (p *flatPuts) IsFree(_ []*flatPut, under int) bool {
 	return under == 0 || under < laneDepth && p.of.isChecked()
 }
 
-func (p *flatPuts) group(waiting []*flatPut) (n int, begin func(func([]session.OpResult, error)) func()) {
+func (p *flatPuts) Group(waiting []*flatPut) (n int, begin func(func([]session.OpResult, error)) func()) {
 	k := &flatCaller{Flat: p.of, call: flatCall{puts: true}}
 	items := len(waiting[0].data)
 	n = 1
@@ -296,7 +297,7 @@ func (p *flatPuts) group(waiting []*flatPut) (n int, begin func(func([]session.O
 		items += len(waiting[n].data)
 		n++
 	}
-	n = halve(n, func(n int) bool {
+	n = sharing.Halve(n, func(n int) bool {
 		k.data = nil
 		for _, c := range waiting[:n] {
 			k.data = append(k.data, c.data...)
@@ -309,22 +310,22 @@ func (p *flatPuts) group(waiting []*flatPut) (n int, begin func(func([]session.O
 	}
 }
 
-// divide divides an answer. Calls that were refused together are tried one by one, or as many as
+// Divide divides an answer. Calls that were refused together are tried one by one, or as many as
 // the server takes.
-func (p *flatPuts) divide(calls []*flatPut, created []session.OpResult, err error) (parts []share) {
+func (p *flatPuts) Divide(calls []*flatPut, created []session.OpResult, err error) (parts []sharing.Share) {
 	again := err != nil && !session.InDoubt(err) && len(calls) > 1
 	for _, c := range calls {
 		own := created[:min(len(created), len(c.data))]
 		created = created[len(own):]
 		c.alone = c.alone || again && !errors.Is(err, session.ErrTooLarge)
-		parts = append(parts, share{own, err, again})
+		parts = append(parts, sharing.Share{Results: own, Err: err, Again: again})
 	}
 	return parts
 }
 
 // A flatTake is the transaction of one taker.
 type flatTake struct {
-	sharing
+	sharing.Part
 
 	item flatItem
 }
@@ -332,15 +333,15 @@ type flatTake struct {
 // flatTakes are the transactions of a handle that take items. A refused taker is left out, and the
 // others go again.
 type flatTakes struct {
-	pool[*flatTake]
+	sharing.Pool[*flatTake]
 
 	of   *Flat
 	size int // of the next; doubled by a success, and halved by a refusal
 }
 
-func (*flatTakes) isFree(_ []*flatTake, under int) bool { return under < batchDepth }
+func (*flatTakes) IsFree(_ []*flatTake, under int) bool { return under < batchDepth }
 
-func (p *flatTakes) group(waiting []*flatTake) (n int, begin func(func([]session.OpResult, error)) func()) {
+func (p *flatTakes) Group(waiting []*flatTake) (n int, begin func(func([]session.OpResult, error)) func()) {
 	var ops []session.Op
 	epoch, most := waiting[0].item.epoch, 0
 	has := make(map[string]bool) // two that try the same item would be refused together
@@ -348,7 +349,7 @@ func (p *flatTakes) group(waiting []*flatTake) (n int, begin func(func([]session
 		has[waiting[most].item.name] = true
 		most++
 	}
-	n = halve(most, func(n int) bool {
+	n = sharing.Halve(most, func(n int) bool {
 		ops = nil
 		for _, c := range waiting[:n] {
 			ops = append(ops, session.DeleteOp(znode.Join(p.of.path, c.item.name), c.item.version))
@@ -358,7 +359,7 @@ func (p *flatTakes) group(waiting []*flatTake) (n int, begin func(func([]session
 	return n, func(answer func([]session.OpResult, error)) func() { return p.of.receipts.Begin(epoch, ops, answer) }
 }
 
-func (p *flatTakes) divide(calls []*flatTake, results []session.OpResult, err error) (parts []share) {
+func (p *flatTakes) Divide(calls []*flatTake, results []session.OpResult, err error) (parts []sharing.Share) {
 	no, isRefusal := errors.AsType[*refusal](refused(results, err))
 	tooLarge := errors.Is(err, session.ErrTooLarge) && len(calls) > 1
 	switch {
@@ -368,9 +369,9 @@ func (p *flatTakes) divide(calls []*flatTake, results []session.OpResult, err er
 		p.size = max(p.size/2, 1)
 	}
 	for i := range calls {
-		own := share{err: err, again: tooLarge || isRefusal && no.index != i}
+		own := sharing.Share{Err: err, Again: tooLarge || isRefusal && no.index != i}
 		if len(results) > i {
-			own.results = results[i : i+1]
+			own.Results = results[i : i+1]
 		}
 		parts = append(parts, own)
 	}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/zkactors/zkactors/primitives/queue/internal/layout"
+	"github.com/zkactors/zkactors/primitives/queue/internal/sharing"
 	"github.com/zkactors/zkactors/session"
 )
 
@@ -23,7 +24,7 @@ const (
 // transaction that makes a bucket is under way alone. Delayed items have lanes of their own, as
 // their buckets are never sealed.
 type lane struct {
-	pool[*putCall]
+	sharing.Pool[*putCall]
 
 	of   *desk
 	kind laneKind
@@ -37,7 +38,7 @@ type laneKind struct {
 
 // A putCall is a call that puts items.
 type putCall struct {
-	sharing
+	sharing.Part
 
 	priority int32
 	delay    int64 // ms
@@ -46,7 +47,7 @@ type putCall struct {
 	alone    bool // set in a bounded queue, or when it was refused together with others; never cleared
 }
 
-func (l *lane) isFree(waiting []*putCall, under int) bool {
+func (l *lane) IsFree(waiting []*putCall, under int) bool {
 	switch {
 	case under == 0:
 		return true
@@ -58,7 +59,7 @@ func (l *lane) isFree(waiting []*putCall, under int) bool {
 	return l.of.isSettled(waiting[0].priority)
 }
 
-func (l *lane) group(waiting []*putCall) (n int, begin func(func([]session.OpResult, error)) func()) {
+func (l *lane) Group(waiting []*putCall) (n int, begin func(func([]session.OpResult, error)) func()) {
 	head := waiting[0]
 	items := len(head.items)
 	n = 1
@@ -67,7 +68,7 @@ func (l *lane) group(waiting []*putCall) (n int, begin func(func([]session.OpRes
 		n++
 	}
 	p := l.of.producing(head.priority)
-	n = halve(n, func(n int) bool {
+	n = sharing.Halve(n, func(n int) bool {
 		p.carry(waiting[:n])
 		return n == 1 || l.of.fitTogether(p) == nil && l.of.takes(p)
 	})
@@ -86,15 +87,15 @@ func (p *producer) carry(calls []*putCall) {
 	}
 }
 
-// divide divides an answer. Calls that were refused together are tried one by one. If they were too
+// Divide divides an answer. Calls that were refused together are tried one by one. If they were too
 // large for the server together, the next transaction has half of them.
-func (l *lane) divide(calls []*putCall, created []session.OpResult, err error) (parts []share) {
+func (l *lane) Divide(calls []*putCall, created []session.OpResult, err error) (parts []sharing.Share) {
 	again := err != nil && !session.InDoubt(err) && len(calls) > 1
 	for _, c := range calls {
 		own := created[:min(len(created), len(c.items))]
 		created = created[len(own):]
 		c.alone = c.alone || again && !errors.Is(err, session.ErrTooLarge)
-		parts = append(parts, share{own, err, again})
+		parts = append(parts, sharing.Share{Results: own, Err: err, Again: again})
 	}
 	return parts
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/zkactors/zkactors/primitives/internal/procedure"
 	common "github.com/zkactors/zkactors/primitives/internal/recipe"
 	"github.com/zkactors/zkactors/primitives/queue/internal/layout"
+	"github.com/zkactors/zkactors/primitives/queue/internal/sharing"
 	"github.com/zkactors/zkactors/session"
 )
 
@@ -308,7 +309,7 @@ func (l *Letters) ends(letter Letter) []session.Op {
 // purge deletes the first of the letters.
 func (l *Letters) purge(letters []Letter, answer func(error)) (n, first int, abandon func()) {
 	var ops []session.Op
-	n = halve(min(len(letters), maxBatch), func(n int) bool {
+	n = sharing.Halve(min(len(letters), maxBatch), func(n int) bool {
 		ops = nil
 		for _, letter := range letters[:n] {
 			ops = append(ops, l.ends(letter)...)
@@ -331,7 +332,7 @@ func (l *Letters) redrive(letters []Letter, answer func(error)) (n, first int, a
 	if i := slices.IndexFunc(letters[:most], func(letter Letter) bool { return letter.Priority != priority }); i > 0 {
 		most = i
 	}
-	n = halve(most, func(n int) bool {
+	n = sharing.Halve(most, func(n int) bool {
 		p.first, p.items = nil, nil
 		for _, letter := range letters[:n] {
 			c := letter.claimed

@@ -322,7 +322,7 @@ func (w *model) putOne(p *peer, n int) {
 		priority = int32(-n)
 	}
 	p.busy, call.priority = true, priority
-	call.answer = func(_ []session.OpResult, err error) {
+	call.Answer = func(_ []session.OpResult, err error) {
 		p.busy = false
 		told := confirmed
 		switch {
@@ -336,8 +336,8 @@ func (w *model) putOne(p *peer, n int) {
 			w.put[x] = told
 		}
 	}
-	if other.answer = call.answer; p.flat != nil {
-		p.abandon = p.flat.puts.begin(other)
+	if other.Answer = call.Answer; p.flat != nil {
+		p.abandon = p.flat.puts.Begin(other)
 		return
 	}
 	p.abandon = p.base.desk.begin(call)

@@ -7,6 +7,7 @@ import (
 
 	"github.com/zkactors/zkactors/internal/client"
 	"github.com/zkactors/zkactors/primitives/internal/procedure"
+	"github.com/zkactors/zkactors/primitives/queue/internal/sharing"
 	"github.com/zkactors/zkactors/session"
 )
 
@@ -109,7 +110,7 @@ func (b *base) put(ctx context.Context, data [][]byte, priority int32, delay tim
 	}
 	err = procedure.Await(ctx, func(done func(error)) func() {
 		answer := func(_ []session.OpResult, err error) { done(err) }
-		return b.desk.begin(&putCall{sharing: sharing{answer: answer}, priority: priority, delay: millis(delay), called: p.called, items: p.items})
+		return b.desk.begin(&putCall{Part: sharing.Part{Answer: answer}, priority: priority, delay: millis(delay), called: p.called, items: p.items})
 	})
 	if err != nil && !session.InDoubt(err) {
 		ids = nil

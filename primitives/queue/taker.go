@@ -24,7 +24,7 @@ type outlet struct {
 // newOutlet returns the outlet of a queue.
 func newOutlet(st *store, rs *receipts) *outlet {
 	o := &outlet{store: st, receipts: rs}
-	o.batches.of, o.batches.rule = o, &o.batches
+	o.batches.of, o.batches.Rule = o, &o.batches
 	return o
 }
 
