@@ -15,6 +15,7 @@ import (
 	"github.com/zkactors/zkactors/internal/client"
 	"github.com/zkactors/zkactors/primitives/internal/owned"
 	"github.com/zkactors/zkactors/primitives/queue/internal/layout"
+	"github.com/zkactors/zkactors/primitives/queue/internal/receipt"
 	"github.com/zkactors/zkactors/session"
 )
 
@@ -57,7 +58,7 @@ type Consumer struct {
 	name     string
 	backoff  Backoff
 	attended sync.Once
-	receipts *receipts
+	receipts *receipt.Writer
 	shelf    *actors.Shelf[Item]
 	actor    *actors.Actor[input, Event]
 	owned    owned.Set
@@ -89,11 +90,11 @@ func (b *base) Consume(opts *ConsumeOptions) (*Consumer, error) {
 	if err := o.Backoff.validate("ConsumeOptions"); err != nil {
 		return nil, b.explain(err)
 	}
-	if err := b.receipts.open(); err != nil {
+	if err := b.receipts.Open(); err != nil {
 		return nil, b.explain(err)
 	}
 	c := &Consumer{
-		base: b, name: o.Name, backoff: cmp.Or(o.Backoff, b.opts.Backoff).defaults(), receipts: newReceipts(b.session, b.receipts.Dir),
+		base: b, name: o.Name, backoff: cmp.Or(o.Backoff, b.opts.Backoff).defaults(), receipts: receipt.New(b.session, b.receipts.Dir),
 		tenure: newTenure(), working: make(deliveries),
 	}
 	before := func(a, b Item) bool { return a.Priority < b.Priority }
@@ -226,7 +227,7 @@ func (c *Consumer) perform(e effect, tell func(input)) {
 		c.receipts.Hold()
 		b.session.Async(e.epoch).Withdraw(b.claim(e.place.ID()), c.receipts.Release)
 	case part:
-		c.receipts.close(func() { tell(parted{}) })
+		c.receipts.End(func() { tell(parted{}) })
 	case received:
 		c.reportReceived(e.Claimed)
 	case over:

@@ -4,13 +4,14 @@ import (
 	"sync"
 
 	"github.com/zkactors/zkactors/primitives/queue/internal/layout"
+	"github.com/zkactors/zkactors/primitives/queue/internal/receipt"
 	"github.com/zkactors/zkactors/session"
 )
 
 // A desk is where the calls of a handle put items.
 type desk struct {
 	*destination
-	receipts *receipts
+	receipts *receipt.Writer
 	mode     session.CreateMode // of the items
 	most     int                // how many items the queue may have; 0 if it is not bounded
 	refuse   bool               // set if calls fail when there is no room, and do not wait
@@ -21,7 +22,7 @@ type desk struct {
 }
 
 // newDesk returns a desk for persistent items in an unbounded queue.
-func newDesk(st *store, rs *receipts) *desk {
+func newDesk(st *store, rs *receipt.Writer) *desk {
 	d := &desk{destination: &destination{store: st}, receipts: rs, mode: session.PersistentSequential, lanes: make(map[laneKind]*lane)}
 	d.capacity = sync.OnceValue(d.measure)
 	return d
@@ -51,7 +52,7 @@ func (d *desk) lane(priority int32, delayed bool) *lane {
 
 // newItem returns an item with a new ID.
 func (d *desk) newItem(data []byte) newItem {
-	return newItem{d.receipts.newID(), layout.Record{}.With(data)}
+	return newItem{d.receipts.NewID(), layout.Record{}.With(data)}
 }
 
 // producing returns a producer without items.
@@ -76,7 +77,7 @@ func (d *desk) measure() capacity {
 		p.items = items
 		return d.session.Room(append(p.longestOps(), d.receipts.Longest())...)
 	}
-	item := newItem{id: d.receipts.newID()}
+	item := newItem{id: d.receipts.NewID()}
 	c := capacity{put: put(item)}
 	c.item = c.put - put(item, item)
 	p.delays = []int64{1, 1}

@@ -18,7 +18,7 @@ type allowance struct {
 
 // allow returns what the longest requests have room for.
 func (b *base) allow() allowance {
-	item := newItem{id: b.receipts.newID()}
+	item := newItem{id: b.receipts.NewID()}
 	claim := b.longestClaim(&b.store, item)
 	a := allowance{claim: b.session.Room(claim...)}
 	a.beside = a.claim - b.session.Room(append(claim, claim[:2]...)...)

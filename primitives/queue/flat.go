@@ -15,6 +15,7 @@ import (
 	"github.com/zkactors/zkactors/primitives/internal/nodes"
 	"github.com/zkactors/zkactors/primitives/internal/procedure"
 	"github.com/zkactors/zkactors/primitives/queue/internal/layout"
+	"github.com/zkactors/zkactors/primitives/queue/internal/receipt"
 	"github.com/zkactors/zkactors/primitives/queue/internal/sharing"
 	"github.com/zkactors/zkactors/session"
 )
@@ -29,7 +30,7 @@ type Flat struct {
 	path     string
 	layout   Layout
 	mode     session.CreateMode // of its items
-	receipts *receipts
+	receipts *receipt.Writer
 	puts     flatPuts
 	takes    flatTakes
 
@@ -111,7 +112,7 @@ func newFlatOf(s client.Session, path string, layout Layout, o FlatOptions) *Fla
 		parent, _ := znode.Split(path)
 		o.Receipts = znode.Join(parent, nodes.QueueReceipts)
 	}
-	f.receipts = newReceipts(s, o.Receipts)
+	f.receipts = receipt.New(s, o.Receipts)
 	f.receipts.Bare = f.noteBare
 	f.puts.of, f.takes.of = f, f
 	f.puts.Rule, f.takes.Rule = &f.puts, &f.takes
@@ -186,7 +187,7 @@ func (f *Flat) Peek(ctx context.Context) ([]byte, error) { return f.take(ctx, fl
 
 // Len returns the number of items. The session's server may lag behind the others.
 func (f *Flat) Len(ctx context.Context) (int, error) {
-	if err := f.receipts.open(); err != nil {
+	if err := f.receipts.Open(); err != nil {
 		return 0, f.explain(err)
 	}
 	n, err := askAgain(ctx, func(answer func(int, error)) {
@@ -197,7 +198,7 @@ func (f *Flat) Len(ctx context.Context) (int, error) {
 
 // Close removes the receipts of the handle. It is [Queue.Close] otherwise.
 func (f *Flat) Close(ctx context.Context) error {
-	return f.explain(f.receipts.closeAll(ctx, f.live))
+	return f.explain(f.receipts.EndAll(ctx, f.live))
 }
 
 func (f *Flat) explain(err error) error { return client.Wrap(f.session, err, "queue ", f.path) }

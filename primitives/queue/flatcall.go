@@ -13,6 +13,7 @@ import (
 	"github.com/zkactors/zkactors/primitives/internal/owned"
 	"github.com/zkactors/zkactors/primitives/internal/procedure"
 	"github.com/zkactors/zkactors/primitives/queue/internal/layout"
+	"github.com/zkactors/zkactors/primitives/queue/internal/receipt"
 	"github.com/zkactors/zkactors/primitives/queue/internal/sharing"
 	"github.com/zkactors/zkactors/session"
 )
@@ -43,7 +44,7 @@ func (k *flatCaller) begin() (abandon func()) {
 
 // take takes an item, or peeks at one, and waits for the answer.
 func (f *Flat) take(ctx context.Context, call flatCall) (data []byte, err error) {
-	if err := f.receipts.open(); err != nil {
+	if err := f.receipts.Open(); err != nil {
 		return nil, f.explain(err)
 	}
 	err = procedure.Await(ctx, func(done func(error)) func() {
@@ -65,7 +66,7 @@ func (f *Flat) reportTaken(g flatGive) {
 		end = lost
 	}
 	o := f.session.Observer()
-	o.Delivered(f.path, f.receipts.age(g.item.since), 1)
+	o.Delivered(f.path, f.receipts.Age(g.item.since), 1)
 	o.Settled(f.path, string(end), 0)
 }
 
@@ -117,7 +118,7 @@ func (k *flatCaller) perform(e flatEffect, tell func(flatInput)) {
 		k.linger = func() { k.takes.Linger(c) }
 	case flatLinger:
 		k.linger()
-		lapses(k.session, k.live, &k.pauses, func() { tell(flatLapsed{}) })
+		receipt.Lapses(k.session, k.live, &k.pauses, func() { tell(flatLapsed{}) })
 	case flatForgo:
 		k.forgo()
 	case flatGive:
@@ -125,7 +126,7 @@ func (k *flatCaller) perform(e flatEffect, tell func(flatInput)) {
 		if e.err != nil { // what failed is not listed any more, and may still be the first
 			k.forget()
 		}
-		k.receipts.forget(k)
+		k.receipts.Forget(k)
 		k.pauses.End()
 		k.answer(e)
 	}
@@ -141,7 +142,7 @@ func (k *flatCaller) idle(tell func(flatInput)) {
 		}
 	})
 	k.pauses.Keep(flatIdle{}, owned.Func(sub.Cancel))
-	k.receipts.tellClosed(k, func() { tell(flatShut{}) })
+	k.receipts.TellClosed(k, func() { tell(flatShut{}) })
 }
 
 // isChecked reports whether the path was seen to be a queue of this layout.

@@ -74,7 +74,7 @@ func (i Item) Age() time.Duration {
 	if i.consumer == nil {
 		return 0
 	}
-	return i.consumer.receipts.age(i.claimed.Since) // the clock is known since the claim
+	return i.consumer.receipts.Age(i.claimed.Since) // the clock is known since the claim
 }
 
 // Ack acknowledges the item: it is done, and deleted when Ack returns nil. The error wraps

@@ -135,7 +135,7 @@ func (l *Letters) each(ctx context.Context, ids map[string]bool, f func([]layout
 	if err := client.CheckContext(ctx); err != nil {
 		return err
 	}
-	if err := l.of.receipts.open(); err != nil {
+	if err := l.of.receipts.Open(); err != nil {
 		return err
 	}
 	s := l.of.live

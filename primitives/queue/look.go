@@ -15,6 +15,7 @@ import (
 	"github.com/zkactors/zkactors/primitives/internal/owned"
 	"github.com/zkactors/zkactors/primitives/internal/procedure"
 	"github.com/zkactors/zkactors/primitives/queue/internal/layout"
+	"github.com/zkactors/zkactors/primitives/queue/internal/receipt"
 	"github.com/zkactors/zkactors/session"
 )
 
@@ -50,7 +51,7 @@ func childrenOf(stat *session.Stat) children {
 // A looking lists a queue, bucket by bucket.
 type looking struct {
 	at       *store
-	receipts *receipts // from which the server's clock is known
+	receipts *receipt.Writer // from which the server's clock is known
 	epoch    int
 	requests client.Async
 	want     int       // how many items are enough; all also wants items that are not due
@@ -79,13 +80,13 @@ type looking struct {
 const all = math.MaxInt
 
 // look lists as many items as are wanted, or a few more. With claims it leaves out claimed items.
-func (st *store) look(rs *receipts, epoch, want int, claims bool, answer func(view, error)) {
+func (st *store) look(rs *receipt.Writer, epoch, want int, claims bool, answer func(view, error)) {
 	st.looking(rs, epoch, answer, looking{want: want, claims: claims})
 }
 
 // lookAgain is look without what is claimed, for a client that has waited for a change. It lists
 // all at once that the look before it has listed.
-func (st *store) lookAgain(rs *receipts, epoch, want int, answer func(view, error)) {
+func (st *store) lookAgain(rs *receipt.Writer, epoch, want int, answer func(view, error)) {
 	st.looking(rs, epoch, answer, looking{want: want, claims: true, foresees: true})
 }
 
@@ -122,18 +123,18 @@ func (st *store) placesOf(b layout.Bucket, names []string) (places []layout.Plac
 }
 
 // lookFollowing is look, and lists only what may have changed since the last time.
-func (st *store) lookFollowing(f *followed, rs *receipts, epoch, want int, claims bool, answer func(view, error)) {
+func (st *store) lookFollowing(f *followed, rs *receipt.Writer, epoch, want int, claims bool, answer func(view, error)) {
 	st.looking(rs, epoch, answer, looking{want: want, claims: claims, followed: f})
 }
 
 // lookDue lists the delayed items that are due and not claimed. If there are none this takes a
 // request, and one for each bucket that may have such items: in most queues there is none, or one.
 // It does not list other items, whatever their priority is.
-func (st *store) lookDue(rs *receipts, epoch int, answer func(view, error)) {
+func (st *store) lookDue(rs *receipt.Writer, epoch int, answer func(view, error)) {
 	st.looking(rs, epoch, answer, looking{want: all, due: true})
 }
 
-func (st *store) looking(rs *receipts, epoch int, answer func(view, error), how looking) {
+func (st *store) looking(rs *receipt.Writer, epoch int, answer func(view, error), how looking) {
 	l := &how
 	l.at, l.receipts, l.epoch, l.requests, l.answer = st, rs, epoch, st.session.Async(epoch), answer
 	l.view.seen = make(map[string]children)
@@ -276,7 +277,7 @@ func (l *looking) sorted(names []string) {
 		l.next()
 		return
 	}
-	l.receipts.now(l.epoch, func(low, _ int64, err error) {
+	l.receipts.Now(l.epoch, func(low, _ int64, err error) {
 		switch {
 		case err == nil:
 			l.now = low

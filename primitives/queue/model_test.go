@@ -18,6 +18,7 @@ import (
 	"github.com/zkactors/zkactors/primitives/internal/procedure"
 	"github.com/zkactors/zkactors/primitives/internal/zkmodel"
 	"github.com/zkactors/zkactors/primitives/queue/internal/layout"
+	"github.com/zkactors/zkactors/primitives/queue/internal/receipt"
 	"github.com/zkactors/zkactors/session"
 )
 
@@ -285,7 +286,7 @@ func (w *model) handle(p *peer) *base {
 	}
 	if w.s.layout != 0 {
 		p.flat = newFlatOf(bent{p.at, &w.s.mutant}, modelQueue, w.s.layout, FlatOptions{})
-		p.flat.receipts.newID = newID
+		p.flat.receipts.NewID = newID
 		return nil
 	}
 	o := Options{MaxItems: w.s.most, MaxAttempts: w.s.attempts}
@@ -297,7 +298,7 @@ func (w *model) handle(p *peer) *base {
 	if w.s.small {
 		b.desk.size = 2
 	}
-	b.receipts.newID = newID
+	b.receipts.NewID = newID
 	return b
 }
 
@@ -424,9 +425,9 @@ func (w *model) fair(err error) {
 }
 
 func (w *model) consume(p *peer) {
-	c := &Consumer{base: p.base, receipts: newReceipts(p.base.session, p.base.receipts.Dir)}
-	c.receipts.newID = func() string {
-		id := p.base.receipts.newID()
+	c := &Consumer{base: p.base, receipts: receipt.New(p.base.session, p.base.receipts.Dir)}
+	c.receipts.NewID = func() string {
+		id := p.base.receipts.NewID()
 		p.made = append(p.made, id)
 		return id
 	}

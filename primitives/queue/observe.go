@@ -26,7 +26,7 @@ func (b *base) reportTaken(items []layout.Claimed, err error) {
 	}
 	o := b.session.Observer()
 	for _, item := range items {
-		o.Delivered(b.path, b.receipts.age(item.Since), item.Attempts+1)
+		o.Delivered(b.path, b.receipts.Age(item.Since), item.Attempts+1)
 		o.Settled(b.path, string(end), 0)
 	}
 }
@@ -38,7 +38,7 @@ type deliveries map[layout.ClaimID]time.Duration
 func (c *Consumer) reportReceived(item layout.Claimed) {
 	s := c.base.session
 	c.working[item.ID()] = s.Age()
-	s.Observer().Delivered(c.base.path, c.receipts.age(item.Since), item.Attempts+1)
+	s.Observer().Delivered(c.base.path, c.receipts.Age(item.Since), item.Attempts+1)
 }
 
 func (c *Consumer) reportOver(item layout.Claimed, end conclusion) {

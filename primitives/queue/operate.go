@@ -136,8 +136,8 @@ func (b *base) awaitChange(ctx context.Context, v view) error {
 	defer cancel()
 	stop := b.session.After(drainPause, func() { close(rested) })
 	defer stop()
-	b.receipts.tellClosed(closed, sync.OnceFunc(func() { close(closed) }))
-	defer b.receipts.forget(closed)
+	b.receipts.TellClosed(closed, sync.OnceFunc(func() { close(closed) }))
+	defer b.receipts.Forget(closed)
 	for _, ch := range []chan struct{}{rested, changed} {
 		select {
 		case <-ch:
@@ -156,7 +156,7 @@ func (b *base) usable(ctx context.Context) error {
 	if err := client.CheckContext(ctx); err != nil {
 		return err
 	}
-	if err := b.receipts.open(); err != nil || b.isChecked() {
+	if err := b.receipts.Open(); err != nil || b.isChecked() {
 		return err
 	}
 	names, _, err := b.live.Children(ctx, b.path)

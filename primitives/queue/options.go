@@ -9,6 +9,7 @@ import (
 	"github.com/zkactors/zkactors/internal/client"
 	"github.com/zkactors/zkactors/internal/znode"
 	"github.com/zkactors/zkactors/primitives/queue/internal/layout"
+	"github.com/zkactors/zkactors/primitives/queue/internal/receipt"
 	"github.com/zkactors/zkactors/session"
 )
 
@@ -36,7 +37,7 @@ var (
 	ErrNotDead = errors.New("not a dead letter")
 
 	// ErrClosed means that the queue or the consumer is closed.
-	ErrClosed = errors.New("queue: closed")
+	ErrClosed = receipt.ErrClosed
 )
 
 // Options are optional parameters for [New] and [NewPriority]. A nil *Options is equivalent to a

@@ -10,6 +10,7 @@ import (
 	"github.com/zkactors/zkactors/primitives/internal/owned"
 	"github.com/zkactors/zkactors/primitives/internal/procedure"
 	"github.com/zkactors/zkactors/primitives/queue/internal/layout"
+	"github.com/zkactors/zkactors/primitives/queue/internal/receipt"
 	"github.com/zkactors/zkactors/session"
 )
 
@@ -22,7 +23,7 @@ type newItem struct {
 // A producer performs the effects of a filing.
 type producer struct {
 	into     *destination
-	receipts *receipts
+	receipts *receipt.Writer
 	requests client.Async
 	filing   filing       // as it begins
 	first    []session.Op // done in the same transaction
@@ -70,7 +71,7 @@ func (p *producer) perform(e filingEffect, tell func(filingInput)) {
 			slowly(err, replied{err})
 		})
 	case readClock:
-		p.receipts.now(epoch, func(_, high int64, err error) {
+		p.receipts.Now(epoch, func(_, high int64, err error) {
 			waited := (p.into.session.Age() - p.called) / time.Millisecond
 			slowly(err, timed{high - int64(waited), err})
 		})
@@ -91,7 +92,7 @@ func (p *producer) perform(e filingEffect, tell func(filingInput)) {
 			delete(p.full.seen, p.into.dir(layout.ProducersDir))
 		}
 		p.waiter.standFor(p.full, false, !p.stands, func() { tell(room{}) })
-		p.receipts.tellClosed(p.waiter, func() { tell(shut{}) })
+		p.receipts.TellClosed(p.waiter, func() { tell(shut{}) })
 	case findNewest:
 		p.find(slowly)
 	case assign:

@@ -29,7 +29,7 @@ func TestCapacity(t *testing.T) {
 			for bytes := 0; bytes < limit; bytes += hasten.Sized(1, 5) {
 				p.items = nil
 				for i := range n {
-					p.items = append(p.items, newItem{id: b.receipts.newID(), data: make([]byte, (bytes+i)/n)})
+					p.items = append(p.items, newItem{id: b.receipts.NewID(), data: make([]byte, (bytes+i)/n)})
 				}
 				exact := b.session.Fits(append(p.longestOps(), b.receipts.Longest())...)
 				if err := b.desk.fitTogether(p); (err == nil) != (exact == nil) {

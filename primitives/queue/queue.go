@@ -7,6 +7,7 @@ import (
 
 	"github.com/zkactors/zkactors/internal/client"
 	"github.com/zkactors/zkactors/primitives/queue/internal/layout"
+	"github.com/zkactors/zkactors/primitives/queue/internal/receipt"
 	"github.com/zkactors/zkactors/session"
 )
 
@@ -23,7 +24,7 @@ type base struct {
 	store
 	live      *session.Session
 	opts      Options
-	receipts  *receipts
+	receipts  *receipt.Writer
 	dead      *destination     // nil if it has none
 	outlet    *outlet          // for Take
 	desk      *desk            // for Put
@@ -67,7 +68,7 @@ func newBase(s *session.Session, path string, o Options) (*base, error) {
 func newBaseOf(s client.Session, path string, o Options) *base {
 	b := &base{opts: o}
 	b.session, b.path = s, path
-	b.receipts = newReceipts(s, b.dir(layout.ReceiptsDir))
+	b.receipts = receipt.New(s, b.dir(layout.ReceiptsDir))
 	b.outlet = newOutlet(&b.store, b.receipts)
 	b.desk = newDesk(&b.store, b.receipts)
 	b.desk.most, b.desk.refuse = o.MaxItems, o.RefuseWhenFull
@@ -87,13 +88,13 @@ func newBaseOf(s client.Session, path string, o Options) *base {
 // under way are still answered. Consumers are not closed.
 func (b *base) Close(ctx context.Context) error {
 	b.outlet.followed.forgetAll()
-	return b.explain(b.receipts.closeAll(ctx, b.live))
+	return b.explain(b.receipts.EndAll(ctx, b.live))
 }
 
 // Len returns the number of items, including claimed items and items that are not due yet. The
 // session's server may lag behind the others.
 func (b *base) Len(ctx context.Context) (int, error) {
-	if err := b.receipts.open(); err != nil {
+	if err := b.receipts.Open(); err != nil {
 		return 0, b.explain(err)
 	}
 	v, err := b.lookNow(ctx, all, false)

@@ -51,7 +51,7 @@ func (b *base) takeOne(ctx context.Context, how taking) ([]byte, error) {
 }
 
 func (b *base) take(ctx context.Context, how taking, n int) (items []layout.Claimed, err error) {
-	if err := b.receipts.open(); err != nil {
+	if err := b.receipts.Open(); err != nil {
 		return nil, err
 	}
 	err = procedure.Await(ctx, func(done func(error)) func() {

@@ -8,6 +8,7 @@ import (
 	"github.com/zkactors/zkactors/primitives/internal/owned"
 	"github.com/zkactors/zkactors/primitives/internal/procedure"
 	"github.com/zkactors/zkactors/primitives/queue/internal/layout"
+	"github.com/zkactors/zkactors/primitives/queue/internal/receipt"
 	"github.com/zkactors/zkactors/session"
 )
 
@@ -15,14 +16,14 @@ import (
 type outlet struct {
 	*store
 	live     *session.Session // nil in a model
-	receipts *receipts
+	receipts *receipt.Writer
 	listed   listed
 	followed followed
 	batches  batches
 }
 
 // newOutlet returns the outlet of a queue.
-func newOutlet(st *store, rs *receipts) *outlet {
+func newOutlet(st *store, rs *receipt.Writer) *outlet {
 	o := &outlet{store: st, receipts: rs}
 	o.batches.of, o.batches.Rule = o, &o.batches
 	return o
@@ -36,7 +37,7 @@ func (o *outlet) mostTaken(n int) int {
 	if n == 1 {
 		return n
 	}
-	item := o.takeOps(layout.LongestPlace(o.receipts.newID()), 1)
+	item := o.takeOps(layout.LongestPlace(o.receipts.NewID()), 1)
 	rest := o.session.Room(o.receipts.Longest())
 	each := rest - o.session.Room(append(item, o.receipts.Longest())...)
 	return max(1, min(n, rest/each, mostTaken))
@@ -87,7 +88,7 @@ func (k *taker) perform(e takingEffect, tell func(takingInput)) {
 			k.waiter = newWaiter(k.store, k.receipts, layout.WaitersDir, 0)
 		}
 		k.waiter.stand(e.view, false, func() { tell(roused{}) })
-		k.receipts.tellClosed(k.waiter, func() { tell(shut{}) })
+		k.receipts.TellClosed(k.waiter, func() { tell(shut{}) })
 	case fetch:
 		k.read(e.places, slowly)
 	case remove:
@@ -98,7 +99,7 @@ func (k *taker) perform(e takingEffect, tell func(takingInput)) {
 		k.requests.EnsurePath(k.dir(layout.ClaimsDir), func(_ bool, err error) { slowly(err, readied{err}) })
 	case linger:
 		k.linger()
-		lapses(k.session, k.live, &k.pauses, func() { tell(lapsed{}) })
+		receipt.Lapses(k.session, k.live, &k.pauses, func() { tell(lapsed{}) })
 	case disown:
 		k.disown()
 	case give:

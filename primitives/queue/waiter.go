@@ -9,13 +9,14 @@ import (
 	"github.com/zkactors/zkactors/primitives/internal/owned"
 	"github.com/zkactors/zkactors/primitives/internal/procedure"
 	"github.com/zkactors/zkactors/primitives/queue/internal/layout"
+	"github.com/zkactors/zkactors/primitives/queue/internal/receipt"
 	"github.com/zkactors/zkactors/session"
 )
 
 // A waiter waits in line until a queue may have changed.
 type waiter struct {
 	of       *store
-	receipts *receipts
+	receipts *receipt.Writer
 	line     string // the directory of the line
 	wants    int    // how many items its owner wants to put; 0 if it puts none
 	requests client.Async
@@ -33,7 +34,7 @@ type waiter struct {
 
 // newWaiter returns a waiter that is not in line. The name of the line distinguishes waiters for
 // different things.
-func newWaiter(of *store, rs *receipts, line string, epoch int) *waiter {
+func newWaiter(of *store, rs *receipt.Writer, line string, epoch int) *waiter {
 	w := &waiter{of: of, receipts: rs, line: of.dir(line), requests: of.session.Async(epoch)}
 	w.owned.Clock = of.session
 	w.machine = procedure.New(waiting{epoch: epoch}, w.perform)
@@ -53,7 +54,7 @@ func (w *waiter) standFor(v view, rotate, hastes bool, wake func()) {
 
 // leave leaves the line.
 func (w *waiter) leave() {
-	w.receipts.forget(w)
+	w.receipts.Forget(w)
 	w.receipts.Hold() // until it is handled, perhaps by another goroutine
 	w.machine.Tell(depart{})
 	w.unwatch()
@@ -92,7 +93,7 @@ func (w *waiter) perform(e waitEffect, tell func(waitInput)) {
 	case join:
 		w.unwatch()
 		w.receipts.Hold() // until the node is there, or known not to be
-		id := w.receipts.newID()
+		id := w.receipts.NewID()
 		w.mu.Lock()
 		w.id = id
 		w.mu.Unlock()

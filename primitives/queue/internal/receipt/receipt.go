@@ -1,7 +1,9 @@
-package queue
+// Package receipt writes each transaction of a handle once, and knows the server's clock from it.
+package receipt
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"sync"
 	"time"
@@ -14,36 +16,39 @@ import (
 	"github.com/zkactors/zkactors/session"
 )
 
-// Receipts are the markers of package once, by which a handle knows the fate of its transactions.
-// Their writes show the server's clock.
-type receipts struct {
+// ErrClosed means that the handle of the receipts is closed.
+var ErrClosed = errors.New("queue: closed")
+
+// A Writer writes the markers of package once, by which a handle knows the fate of its
+// transactions. The writes show the server's clock.
+type Writer struct {
 	once.Writer
 
-	newID func() string
+	NewID func() string
 	clock clock
 
 	mu     sync.Mutex
-	closed bool   // set by close
-	waits  []wait // calls that close ends
+	closed bool   // set by End
+	waits  []wait // calls that End ends
 }
 
 // A wait is a call that waits.
 type wait struct {
 	of     any    // the waiter of the call, or whatever names it
-	closed func() // called by close
+	closed func() // called by End
 }
 
-// newReceipts returns the receipts of a handle, for the directory.
-func newReceipts(s client.Session, dir string) *receipts {
-	rs := &receipts{newID: znode.NewGUID}
+// New returns the writer of a handle, for the directory.
+func New(s client.Session, dir string) *Writer {
+	rs := &Writer{NewID: znode.NewGUID}
 	rs.Session, rs.Dir, rs.Closed = s, dir, ErrClosed
-	rs.Name = func(int) string { return znode.GUIDName(rs.newID(), "receipt") }
+	rs.Name = func(int) string { return znode.GUIDName(rs.NewID(), "receipt") }
 	rs.Wrote = rs.clock.note
 	return rs
 }
 
-// open returns [ErrClosed] after close.
-func (rs *receipts) open() error {
+// Open returns ErrClosed after End.
+func (rs *Writer) Open() error {
 	rs.mu.Lock()
 	defer rs.mu.Unlock()
 	if rs.closed {
@@ -52,8 +57,8 @@ func (rs *receipts) open() error {
 	return nil
 }
 
-// tellClosed has closed called by close, or at once after it, unless the waiter leaves before.
-func (rs *receipts) tellClosed(w any, closed func()) {
+// TellClosed has closed called by End, or at once after it, unless the waiter leaves before.
+func (rs *Writer) TellClosed(w any, closed func()) {
 	rs.mu.Lock()
 	if !rs.closed {
 		rs.waits = append(except(rs.waits, w), wait{w, closed})
@@ -67,15 +72,15 @@ func except(waits []wait, w any) []wait {
 	return slices.DeleteFunc(waits, func(other wait) bool { return other.of == w })
 }
 
-// forget undoes tellClosed.
-func (rs *receipts) forget(w any) {
+// Forget undoes TellClosed.
+func (rs *Writer) Forget(w any) {
 	rs.mu.Lock()
 	defer rs.mu.Unlock()
 	rs.waits = except(rs.waits, w)
 }
 
-// close ends the calls that wait, removes the receipts, and calls closed when all of that is gone.
-func (rs *receipts) close(closed func()) {
+// End ends the calls that wait, removes the receipts, and calls closed when all of that is gone.
+func (rs *Writer) End(closed func()) {
 	rs.mu.Lock()
 	rs.closed = true
 	waits := slices.Clone(rs.waits)
@@ -88,22 +93,22 @@ func (rs *receipts) close(closed func()) {
 	rs.Release()
 }
 
-// closeAll is close. It waits until that is done, or the session is over, which deletes the
+// EndAll is End. It waits until that is done, or the session is over, which deletes the
 // receipts too, or ctx ends.
-func (rs *receipts) closeAll(ctx context.Context, live *session.Session) error {
+func (rs *Writer) EndAll(ctx context.Context, live *session.Session) error {
 	var subscription owned.Set
 	defer subscription.End()
 	return procedure.AwaitAnswer(ctx, func(done func(error)) {
-		rs.close(func() { done(nil) })
-		lapses(rs.Session, live, &subscription, func() { done(nil) })
+		rs.End(func() { done(nil) })
+		Lapses(rs.Session, live, &subscription, func() { done(nil) })
 		if live.State() == nil { // before the first session
 			done(nil)
 		}
 	})
 }
 
-// lapses has over called when the session is over. Live is nil in a model.
-func lapses(s client.Session, live *session.Session, set *owned.Set, over func()) {
+// Lapses has over called when the session is over. Live is nil in a model.
+func Lapses(s client.Session, live *session.Session, set *owned.Set, over func()) {
 	ends := func(ev session.Event) {
 		switch ev.(type) {
 		case session.Expired, session.Closed:
@@ -140,9 +145,9 @@ func (c *clock) note(sent, answered time.Duration, ms int64) {
 // can become the leader.
 const stale = 10 * time.Second
 
-// now reads the server's clock, which costs a transaction unless it was read lately. The time is
+// Now reads the server's clock, which costs a transaction unless it was read lately. The time is
 // between low and high.
-func (rs *receipts) now(epoch int, answer func(low, high int64, err error)) {
+func (rs *Writer) Now(epoch int, answer func(low, high int64, err error)) {
 	if low, high, ok := rs.clock.at(rs.Session.Age()); ok {
 		answer(low, high, nil)
 		return
@@ -166,8 +171,8 @@ func (c *clock) at(age time.Duration) (low, high int64, ok bool) {
 	return c.low + int64(age)/ms, c.high + int64(age)/ms + 1, c.known && age-c.read < stale
 }
 
-// age returns how old an item is that was first put at the time, in ms by the server's clock.
-func (rs *receipts) age(since int64) time.Duration {
+// Age returns how old an item is that was first put at the time, in ms by the server's clock.
+func (rs *Writer) Age(since int64) time.Duration {
 	low, _, _ := rs.clock.at(rs.Session.Age())
 	return max(0, time.Duration(low-since)*time.Millisecond)
 }
