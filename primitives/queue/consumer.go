@@ -94,24 +94,24 @@ func (b *base) Consume(opts *ConsumeOptions) (*Consumer, error) {
 		return nil, b.explain(err)
 	}
 	c := &Consumer{
-		base: b, name: o.Name, backoff: cmp.Or(o.Backoff, b.opts.Backoff).defaults(), receipts: receipt.New(b.session, b.receipts.Dir),
+		base: b, name: o.Name, backoff: cmp.Or(o.Backoff, b.opts.Backoff).defaults(), receipts: receipt.New(b.at.session, b.receipts.Dir),
 		tenure: newTenure(), working: make(deliveries),
 	}
 	before := func(a, b Item) bool { return a.Priority < b.Priority }
-	c.shelf = actors.NewShelf("queue items "+b.path, before, func(i Item) { _ = c.actor.Tell(taken{i.claimed}) })
+	c.shelf = actors.NewShelf("queue items "+b.at.path, before, func(i Item) { _ = c.actor.Tell(taken{i.claimed}) })
 	room := b.allowance()
 	start := machine{
-		prefetch: o.Prefetch, readers: o.Readers, limit: max(0, b.opts.MaxAttempts), urgent: b.any, chance: rand.Uint64(),
-		most: room.claim, beside: room.beside, observed: b.session.Observed(),
+		prefetch: o.Prefetch, readers: o.Readers, limit: max(0, b.opts.MaxAttempts), urgent: b.at.any, chance: rand.Uint64(),
+		most: room.claim, beside: room.beside, observed: b.at.session.Observed(),
 	}
 	c.actor = actors.Start(start, actors.Role[machine, input, effect, Event]{
-		Name:    "queue " + b.path,
+		Name:    "queue " + b.at.path,
 		Perform: c.perform,
 		Observe: c.observe,
 		Stop:    leave{},
 		Cancel:  cancel,
 	})
-	c.owned.Follow(b.session, func(ev session.Event) { _ = c.actor.Tell(heard{ev}) }, c.actor.Ended())
+	c.owned.Follow(b.at.session, func(ev session.Event) { _ = c.actor.Tell(heard{ev}) }, c.actor.Ended())
 	return c, nil
 }
 
@@ -156,10 +156,10 @@ func (c *Consumer) observe(m machine, events []Event) {
 			if ev.Items == 0 {
 				level = slog.LevelDebug
 			}
-			client.Log(c.base.session, level, recipe, c.base.path, "lost", slog.Int("items", ev.Items))
+			client.Log(c.base.at.session, level, recipe, c.base.at.path, "lost", slog.Int("items", ev.Items))
 		case Buried:
-			client.Log(c.base.session, slog.LevelInfo, recipe, c.base.path, "item buried", slog.String("item", ev.ID))
-			c.base.session.Observer().Buried(c.base.path)
+			client.Log(c.base.at.session, slog.LevelInfo, recipe, c.base.at.path, "item buried", slog.String("item", ev.ID))
+			c.base.at.session.Observer().Buried(c.base.at.path)
 		case Suspended, Resumed, Closed:
 		}
 	}
@@ -179,7 +179,7 @@ func (c *Consumer) perform(e effect, tell func(input)) {
 	case look:
 		answer := func(v view, err error) { owned.Tell(&c.owned, err, tell, input(looked{e.requestID, v, err})) }
 		if e.due {
-			b.lookDue(c.receipts, e.epoch, answer)
+			b.at.lookDue(c.receipts, e.epoch, answer)
 		} else {
 			c.look(e, tell, answer)
 		}
@@ -225,7 +225,7 @@ func (c *Consumer) perform(e effect, tell func(input)) {
 		c.warn("item not settled for long", e.Place, slog.Duration("time", forgotten))
 	case sweep:
 		c.receipts.Hold()
-		b.session.Async(e.epoch).Withdraw(b.claim(e.place.ID()), c.receipts.Release)
+		b.at.session.Async(e.epoch).Withdraw(b.at.claim(e.place.ID()), c.receipts.Release)
 	case part:
 		c.receipts.End(func() { tell(parted{}) })
 	case received:
@@ -248,8 +248,8 @@ const listAge = time.Second / 2
 const forgotten = 20 * time.Minute
 
 func (c *Consumer) warn(message string, p layout.Place, more slog.Attr) {
-	c.base.session.Logger().LogAttrs(context.Background(), slog.LevelWarn, message, slog.String("recipe", recipe),
-		slog.String("path", c.base.path), slog.String("item", p.ID()), more)
+	c.base.at.session.Logger().LogAttrs(context.Background(), slog.LevelWarn, message, slog.String("recipe", recipe),
+		slog.String("path", c.base.at.path), slog.String("item", p.ID()), more)
 }
 
 // rest pauses after a failed move.
@@ -267,7 +267,7 @@ func (c *Consumer) read(e read, tell func(input)) {
 	read := make([]*layout.Claimed, len(e.places))
 	left := len(e.places)
 	for i, p := range e.places {
-		c.base.session.Async(e.epoch).Get(c.base.node(p), func(data []byte, stat *session.Stat, err error) {
+		c.base.at.session.Async(e.epoch).Get(c.base.at.node(p), func(data []byte, stat *session.Stat, err error) {
 			switch {
 			case err == nil:
 				item := layout.ItemOf(p, data, stat)
@@ -292,7 +292,7 @@ func (c *Consumer) read(e read, tell func(input)) {
 // claimOps returns the operations that claim items.
 func (c *Consumer) claimOps(items []layout.Claimed) (ops []session.Op) {
 	for _, item := range items {
-		ops = append(ops, c.base.claimOps(item, c.name)...)
+		ops = append(ops, c.base.at.claimOps(item, c.name)...)
 	}
 	return ops
 }
@@ -300,14 +300,14 @@ func (c *Consumer) claimOps(items []layout.Claimed) (ops []session.Op) {
 // claim claims items. The directory of the claims comes and goes with them.
 func (c *Consumer) claim(e claim, tell func(input)) {
 	b := c.base
-	requests := b.session.Async(e.epoch)
+	requests := b.at.session.Async(e.epoch)
 	c.receipts.Begin(e.epoch, c.claimOps(e.items), func(results []session.OpResult, err error) {
 		err = refused(results, err)
 		if no, is := errors.AsType[*refusal](err); !is || no.index%2 != 0 || !errors.Is(err, session.ErrNoNode) {
 			tell(claims{e.requestID, err})
 			return
 		}
-		requests.EnsurePath(b.dir(layout.ClaimsDir), func(_ bool, err error) {
+		requests.EnsurePath(b.at.dir(layout.ClaimsDir), func(_ bool, err error) {
 			c.owned.Answer(err, func() {
 				if err != nil {
 					tell(claims{e.requestID, err})
@@ -323,9 +323,9 @@ func (c *Consumer) claim(e claim, tell func(input)) {
 func (c *Consumer) move(e move, tell func(input)) {
 	b := c.base
 	p := &producer{
-		into: b.dead, receipts: c.receipts, requests: b.session.Async(e.epoch), first: b.settleOps(e.settling),
+		into: b.dead, receipts: c.receipts, requests: b.at.session.Async(e.epoch), first: b.settleOps(e.settling),
 		filing: filing{epoch: e.epoch, priority: e.Place.Bucket.Priority}, mode: session.PersistentSequential,
-		called: b.session.Age(),
+		called: b.at.session.Age(),
 	}
 	r := e.Record
 	if e.how != discard {
@@ -335,7 +335,7 @@ func (c *Consumer) move(e move, tell func(input)) {
 		r.Put = e.Since
 		p.into, p.delays = b.desk.destination, []int64{millis(e.delay)}
 	} else {
-		r = r.Buried(b.path, e.Since)
+		r = r.Buried(b.at.path, e.Since)
 	}
 	p.items = []newItem{{e.Place.ID(), r.With(e.Data)}}
 	counted := e.how == retreat && b.opts.MaxItems > 0
@@ -365,7 +365,7 @@ func (c *Consumer) move(e move, tell func(input)) {
 		begin()
 		return
 	}
-	p.requests.EnsurePath(b.dir(layout.ClaimsDir), func(_ bool, err error) {
+	p.requests.EnsurePath(b.at.dir(layout.ClaimsDir), func(_ bool, err error) {
 		if err != nil {
 			c.owned.Answer(err, func() { tell(moved{e.settling, err}) })
 			return
@@ -377,18 +377,18 @@ func (c *Consumer) move(e move, tell func(input)) {
 // follow waits in line.
 func (c *Consumer) follow(e follow, tell func(input)) {
 	if c.waiter == nil {
-		c.waiter = newWaiter(&c.base.store, c.receipts, layout.WaitersDir, e.epoch)
+		c.waiter = newWaiter(&c.base.at, c.receipts, layout.WaitersDir, e.epoch)
 	}
 	v := e.view
 	if !e.claims { // only its own claims come and go
 		v.seen, v.doubts = maps.Clone(v.seen), false
-		delete(v.seen, c.base.dir(layout.ClaimsDir))
+		delete(v.seen, c.base.at.dir(layout.ClaimsDir))
 	}
 	c.waiter.stand(v, e.rotate, func() { tell(changed{e.requestID}) })
 }
 
 // String describes the consumer in one short line.
-func (c *Consumer) String() string { return "consumer of queue " + c.base.path }
+func (c *Consumer) String() string { return "consumer of queue " + c.base.at.path }
 
 // Format implements [fmt.Formatter]: every verb prints String, and reads no more than that.
 func (c *Consumer) Format(f fmt.State, _ rune) { client.Print(f, c) }
@@ -398,16 +398,16 @@ func (c *Consumer) Format(f fmt.State, _ rune) { client.Print(f, c) }
 func (c *Consumer) look(e look, tell func(input), answer func(view, error)) {
 	b := c.base
 	switch {
-	case b.any:
+	case b.at.any:
 	case c.waiter != nil:
-		b.lookAgain(c.receipts, e.epoch, e.want, answer)
+		b.at.lookAgain(c.receipts, e.epoch, e.want, answer)
 		return
 	default:
-		b.look(c.receipts, e.epoch, e.want, true, answer)
+		b.at.look(c.receipts, e.epoch, e.want, true, answer)
 		return
 	}
 	b.outlet.followed.tellChanged(c, func() { tell(aged{e.requestID}) })
-	b.lookFollowing(&b.outlet.followed, c.receipts, e.epoch, e.want, true, func(v view, err error) {
+	b.at.lookFollowing(&b.outlet.followed, c.receipts, e.epoch, e.want, true, func(v view, err error) {
 		b.outlet.useUp(v)
 		answer(v, err)
 	})

@@ -19,11 +19,11 @@ type allowance struct {
 // allow returns what the longest requests have room for.
 func (b *base) allow() allowance {
 	item := newItem{id: b.receipts.NewID()}
-	claim := b.longestClaim(&b.store, item)
-	a := allowance{claim: b.session.Room(claim...)}
-	a.beside = a.claim - b.session.Room(append(claim, claim[:2]...)...)
+	claim := b.longestClaim(&b.at, item)
+	a := allowance{claim: b.at.session.Room(claim...)}
+	a.beside = a.claim - b.at.session.Room(append(claim, claim[:2]...)...)
 	for _, ops := range b.longestMoves(item) {
-		a.claim = min(a.claim, b.session.Room(ops...))
+		a.claim = min(a.claim, b.at.session.Room(ops...))
 	}
 	return a
 }
@@ -33,8 +33,8 @@ func (b *base) fits(item newItem) error {
 	if len(item.data) <= b.allowance().claim {
 		return nil
 	}
-	for _, ops := range append(b.longestMoves(item), b.longestClaim(&b.store, item)) {
-		if err := b.session.Fits(ops...); err != nil {
+	for _, ops := range append(b.longestMoves(item), b.longestClaim(&b.at, item)) {
+		if err := b.at.session.Fits(ops...); err != nil {
 			return err
 		}
 	}
@@ -53,10 +53,10 @@ func (b *base) longestMoves(item newItem) [][]session.Op {
 	if b.dead == nil {
 		return nil
 	}
-	item.data = layout.Record{Origin: b.path}.Longest().With(item.data)
+	item.data = layout.Record{Origin: b.at.path}.Longest().With(item.data)
 	move := func(from *store, into *destination) []session.Op {
 		p := &producer{into: into, receipts: b.receipts, items: []newItem{item}, first: from.takeOps(layout.LongestPlace(item.id), 1)}
 		return append(p.longestOps(), b.receipts.Longest())
 	}
-	return [][]session.Op{move(&b.store, b.dead), b.longestClaim(b.dead.store, item), move(b.dead.store, b.desk.destination)}
+	return [][]session.Op{move(&b.at, b.dead), b.longestClaim(b.dead.store, item), move(b.dead.store, b.desk.destination)}
 }

@@ -47,7 +47,7 @@ func DeadLetters(ctx context.Context, s *session.Session, path string, opts *Opt
 	if err != nil {
 		return nil, err
 	}
-	b.any = true
+	b.at.any = true
 	l := &Letters{b, b.dead.store}
 	if err := client.CheckContext(ctx); err != nil {
 		return nil, l.explain(err)
@@ -117,13 +117,13 @@ func (l *Letters) PurgeAll(ctx context.Context) (n int, err error) {
 }
 
 // String describes the letters in one short line.
-func (l *Letters) String() string { return "dead letters of queue " + l.of.path }
+func (l *Letters) String() string { return "dead letters of queue " + l.of.at.path }
 
 // Format implements [fmt.Formatter]: every verb prints String, and reads no more than that.
 func (l *Letters) Format(f fmt.State, _ rune) { client.Print(f, l) }
 
 func (l *Letters) explain(err error) error {
-	return client.Wrap(l.of.session, err, "dead letters of queue ", l.of.path)
+	return client.Wrap(l.of.at.session, err, "dead letters of queue ", l.of.at.path)
 }
 
 // readAhead is the number of letters that are read at once.
@@ -188,7 +188,7 @@ func (l *Letters) read(ctx context.Context, places []layout.Place) (letters []Le
 			return nil, r.Err
 		}
 		c := layout.ItemOf(places[i], r.Data, r.Stat)
-		if c.Origin != "" && c.Origin != l.of.path && l.dead != &l.of.store {
+		if c.Origin != "" && c.Origin != l.of.at.path && l.dead != &l.of.at {
 			continue
 		}
 		letters = append(letters, Letter{

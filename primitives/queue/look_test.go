@@ -36,7 +36,7 @@ func TestLookDue(t *testing.T) {
 			must(err)
 			srv.ResetRequests()
 			seen := make(chan view, 1)
-			q.lookDue(q.receipts, 0, func(v view, err error) {
+			q.at.lookDue(q.receipts, 0, func(v view, err error) {
 				must(err)
 				seen <- v
 			})
@@ -55,12 +55,12 @@ func TestLookDue(t *testing.T) {
 			_, err = q.PutAfter(t.Context(), []byte("soon"), delay)
 			must(err)
 		}
-		if v := due(0, 2); v.due == 0 || v.due > q.session.Age()+10*time.Second+5*time.Millisecond {
+		if v := due(0, 2); v.due == 0 || v.due > q.at.session.Age()+10*time.Second+5*time.Millisecond {
 			t.Errorf("due at %v", v.due)
 		}
 		<-time.After(12 * time.Second)
 		v := due(2, 3)
-		must(s.EnsurePath(t.Context(), q.claim(v.places[0].ID())))
+		must(s.EnsurePath(t.Context(), q.at.claim(v.places[0].ID())))
 		if got := due(1, 3).places[0]; got != v.places[1] {
 			t.Errorf("%v is due, want %v", got, v.places[1])
 		}

@@ -294,7 +294,7 @@ func (w *model) handle(p *peer) *base {
 		o.DeadLetter = modelDead
 	}
 	b := newBaseOf(bent{p.at, &w.s.mutant}, modelQueue, o)
-	b.any = w.s.urgent
+	b.at.any = w.s.urgent
 	if w.s.small {
 		b.desk.size = 2
 	}
@@ -384,7 +384,7 @@ func (w *model) redriveOne(p *peer, n int) {
 			continue
 		}
 		c := layout.ItemOf(layout.Place{Name: name}, []byte(n.Data), &session.Stat{Version: n.Version})
-		l := &Letters{p.base, &store{session: p.base.session, path: modelDead}}
+		l := &Letters{p.base, &store{session: p.base.at.session, path: modelDead}}
 		p.busy = true
 		x := string(c.Data)
 		w.redriven[x]++
@@ -425,7 +425,7 @@ func (w *model) fair(err error) {
 }
 
 func (w *model) consume(p *peer) {
-	c := &Consumer{base: p.base, receipts: receipt.New(p.base.session, p.base.receipts.Dir)}
+	c := &Consumer{base: p.base, receipts: receipt.New(p.base.at.session, p.base.receipts.Dir)}
 	c.receipts.NewID = func() string {
 		id := p.base.receipts.NewID()
 		p.made = append(p.made, id)
@@ -485,7 +485,7 @@ func (w *model) perform(p *peer, e effect, tell func(input)) {
 		}
 		var ops []session.Op
 		for _, item := range e.items {
-			ops = append(ops, session.CheckOp(modelQueue, session.AnyVersion), session.DeleteOp(p.base.node(item.Place), session.AnyVersion))
+			ops = append(ops, session.CheckOp(modelQueue, session.AnyVersion), session.DeleteOp(p.base.at.node(item.Place), session.AnyVersion))
 		}
 		ops = append(ops, p.consumer.claimOps(e.claims)...)
 		p.consumer.receipts.Begin(e.epoch, ops, func(results []session.OpResult, err error) { tell(settled{refused(results, err)}) })

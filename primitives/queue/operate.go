@@ -31,7 +31,7 @@ func (b *base) Pause(ctx context.Context) error {
 		if !errors.Is(err, session.ErrNoNode) {
 			break
 		}
-		err = b.live.EnsurePath(ctx, b.dir(layout.ItemsDir))
+		err = b.live.EnsurePath(ctx, b.at.dir(layout.ItemsDir))
 	}
 	return b.explain(client.Without(err, session.ErrNodeExists))
 }
@@ -62,7 +62,7 @@ func (b *base) Purge(ctx context.Context) (n int, err error) {
 	if err := b.usable(ctx); err != nil {
 		return 0, b.explain(err)
 	}
-	l := &Letters{b, &b.store}
+	l := &Letters{b, &b.at}
 	err = l.each(ctx, nil, func(places []layout.Place) (bool, error) {
 		var items []Letter
 		for _, p := range places {
@@ -80,7 +80,7 @@ func (b *base) Purge(ctx context.Context) (n int, err error) {
 func (b *base) Drain(ctx context.Context) error {
 	err := b.usable(ctx)
 	if err == nil {
-		err = b.live.Sync(ctx, b.path)
+		err = b.live.Sync(ctx, b.at.path)
 	}
 	var before, now view
 	for err == nil {
@@ -102,18 +102,18 @@ func (b *base) Drain(ctx context.Context) error {
 
 // scan looks for an item, and returns a view of its bucket, or of all buckets if they are empty.
 func (b *base) scan(ctx context.Context) (v view, empty bool, err error) {
-	items := b.dir(layout.ItemsDir)
+	items := b.at.dir(layout.ItemsDir)
 	names, stat, err := b.live.Children(ctx, items)
 	if err = client.Without(err, session.ErrNoNode); err != nil {
 		return view{}, false, err
 	}
 	v.seen = map[string]children{items: childrenOf(stat)}
-	buckets, err := b.bucketsOf(names)
+	buckets, err := b.at.bucketsOf(names)
 	if err != nil {
 		return view{}, false, err
 	}
 	for _, at := range slices.Backward(buckets) {
-		dir := b.bucket(at)
+		dir := b.at.bucket(at)
 		stat, err := b.live.Exists(ctx, dir)
 		if err != nil {
 			return view{}, false, err
@@ -132,9 +132,9 @@ const drainPause = 100 * time.Millisecond
 // awaitChange waits until a directory of a view has changed, at least for a while.
 func (b *base) awaitChange(ctx context.Context, v view) error {
 	changed, rested, closed := make(chan struct{}), make(chan struct{}), make(chan struct{})
-	cancel := b.follow(b.session.Async(0), v, func() { close(changed) })
+	cancel := b.at.follow(b.at.session.Async(0), v, func() { close(changed) })
 	defer cancel()
-	stop := b.session.After(drainPause, func() { close(rested) })
+	stop := b.at.session.After(drainPause, func() { close(rested) })
 	defer stop()
 	b.receipts.TellClosed(closed, sync.OnceFunc(func() { close(closed) }))
 	defer b.receipts.Forget(closed)
@@ -156,12 +156,12 @@ func (b *base) usable(ctx context.Context) error {
 	if err := client.CheckContext(ctx); err != nil {
 		return err
 	}
-	if err := b.receipts.Open(); err != nil || b.isChecked() {
+	if err := b.receipts.Open(); err != nil || b.at.isChecked() {
 		return err
 	}
-	names, _, err := b.live.Children(ctx, b.path)
+	names, _, err := b.live.Children(ctx, b.at.path)
 	if err == nil {
-		err = b.check(names)
+		err = b.at.check(names)
 	}
 	return client.Without(err, session.ErrNoNode)
 }
@@ -175,4 +175,4 @@ func (b *base) write(ctx context.Context, op session.Op) error {
 
 // paused returns the path of the node that pauses the queue. It stands among the buckets, so that
 // every look sees it without another request.
-func (b *base) paused() string { return znode.Join(b.dir(layout.ItemsDir), layout.PausedNode) }
+func (b *base) paused() string { return znode.Join(b.at.dir(layout.ItemsDir), layout.PausedNode) }

@@ -21,7 +21,7 @@ type Priority struct{ *base }
 
 // base is the part that all kinds of queues share.
 type base struct {
-	store
+	at        store
 	live      *session.Session
 	opts      Options
 	receipts  *receipt.Writer
@@ -50,7 +50,7 @@ func NewPriority(s *session.Session, path string, opts *Options) (*Priority, err
 	if err != nil {
 		return nil, err
 	}
-	b.any = true
+	b.at.any = true
 	return &Priority{b}, nil
 }
 
@@ -67,10 +67,10 @@ func newBase(s *session.Session, path string, o Options) (*base, error) {
 // newBaseOf is newBase, for any session.
 func newBaseOf(s client.Session, path string, o Options) *base {
 	b := &base{opts: o}
-	b.session, b.path = s, path
-	b.receipts = receipt.New(s, b.dir(layout.ReceiptsDir))
-	b.outlet = newOutlet(&b.store, b.receipts)
-	b.desk = newDesk(&b.store, b.receipts)
+	b.at.session, b.at.path = s, path
+	b.receipts = receipt.New(s, b.at.dir(layout.ReceiptsDir))
+	b.outlet = newOutlet(&b.at, b.receipts)
+	b.desk = newDesk(&b.at, b.receipts)
 	b.desk.most, b.desk.refuse = o.MaxItems, o.RefuseWhenFull
 	if o.Ephemeral {
 		b.desk.mode = session.EphemeralSequential
@@ -103,7 +103,7 @@ func (b *base) Len(ctx context.Context) (int, error) {
 
 // lookNow is [store.look], and waits.
 func (b *base) lookNow(ctx context.Context, want int, claims bool) (view, error) {
-	return askAgain(ctx, func(answer func(view, error)) { b.look(b.receipts, 0, want, claims, answer) })
+	return askAgain(ctx, func(answer func(view, error)) { b.at.look(b.receipts, 0, want, claims, answer) })
 }
 
 // Peek returns the data of the item that the next TryTake on this handle would take, as far as is
@@ -117,11 +117,11 @@ func (b *base) Peek(ctx context.Context) ([]byte, error) {
 }
 
 func (b *base) explain(err error) error {
-	return client.Wrap(b.session, err, "queue ", b.path)
+	return client.Wrap(b.at.session, err, "queue ", b.at.path)
 }
 
 // String describes the queue in one short line.
-func (b *base) String() string { return "queue " + b.path }
+func (b *base) String() string { return "queue " + b.at.path }
 
 // Format implements [fmt.Formatter]: every verb prints String, and reads no more than that.
 func (b *base) Format(f fmt.State, _ rune) { client.Print(f, b) }
