@@ -4,6 +4,7 @@ import (
 	"errors"
 
 	"github.com/zkactors/zkactors/primitives/queue/internal/sharing"
+	"github.com/zkactors/zkactors/primitives/queue/internal/stock"
 	"github.com/zkactors/zkactors/session"
 )
 
@@ -64,7 +65,7 @@ func (b *batches) Group(waiting []*removal) (n int, begin func(func([]session.Op
 // Divide divides an answer. If there is no directory for a claim, every taker that creates one is
 // refused.
 func (b *batches) Divide(calls []*removal, results []session.OpResult, err error) (parts []sharing.Share) {
-	no, isRefusal := errors.AsType[*refusal](refused(results, err))
+	no, isRefusal := errors.AsType[*stock.RefusalError](stock.Refused(results, err))
 	tooLarge := errors.Is(err, session.ErrTooLarge) && len(calls) > 1
 	switch {
 	case err == nil:
@@ -80,8 +81,8 @@ func (b *batches) Divide(calls []*removal, results []session.OpResult, err error
 		if len(results) >= ends {
 			own.Results = results[begins:ends]
 		}
-		own.Again = tooLarge || isRefusal && (no.index < begins || no.index >= ends)
-		unclaimable = unclaimable || isRefusal && !own.Again && errors.Is(err, session.ErrNoNode) && b.of.isClaim(c.ops[no.index-begins])
+		own.Again = tooLarge || isRefusal && (no.Index < begins || no.Index >= ends)
+		unclaimable = unclaimable || isRefusal && !own.Again && errors.Is(err, session.ErrNoNode) && b.of.IsClaim(c.ops[no.Index-begins])
 		parts = append(parts, own)
 		begins = ends
 	}

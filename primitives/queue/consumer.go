@@ -16,6 +16,7 @@ import (
 	"github.com/zkactors/zkactors/primitives/internal/owned"
 	"github.com/zkactors/zkactors/primitives/queue/internal/layout"
 	"github.com/zkactors/zkactors/primitives/queue/internal/receipt"
+	"github.com/zkactors/zkactors/primitives/queue/internal/stock"
 	"github.com/zkactors/zkactors/session"
 )
 
@@ -94,24 +95,24 @@ func (b *base) Consume(opts *ConsumeOptions) (*Consumer, error) {
 		return nil, b.explain(err)
 	}
 	c := &Consumer{
-		base: b, name: o.Name, backoff: cmp.Or(o.Backoff, b.opts.Backoff).defaults(), receipts: receipt.New(b.at.session, b.receipts.Dir),
+		base: b, name: o.Name, backoff: cmp.Or(o.Backoff, b.opts.Backoff).defaults(), receipts: receipt.New(b.at.Session, b.receipts.Dir),
 		tenure: newTenure(), working: make(deliveries),
 	}
 	before := func(a, b Item) bool { return a.Priority < b.Priority }
-	c.shelf = actors.NewShelf("queue items "+b.at.path, before, func(i Item) { _ = c.actor.Tell(taken{i.claimed}) })
+	c.shelf = actors.NewShelf("queue items "+b.at.Path, before, func(i Item) { _ = c.actor.Tell(taken{i.claimed}) })
 	room := b.allowance()
 	start := machine{
-		prefetch: o.Prefetch, readers: o.Readers, limit: max(0, b.opts.MaxAttempts), urgent: b.at.any, chance: rand.Uint64(),
-		most: room.claim, beside: room.beside, observed: b.at.session.Observed(),
+		prefetch: o.Prefetch, readers: o.Readers, limit: max(0, b.opts.MaxAttempts), urgent: b.at.Any, chance: rand.Uint64(),
+		most: room.claim, beside: room.beside, observed: b.at.Session.Observed(),
 	}
 	c.actor = actors.Start(start, actors.Role[machine, input, effect, Event]{
-		Name:    "queue " + b.at.path,
+		Name:    "queue " + b.at.Path,
 		Perform: c.perform,
 		Observe: c.observe,
 		Stop:    leave{},
 		Cancel:  cancel,
 	})
-	c.owned.Follow(b.at.session, func(ev session.Event) { _ = c.actor.Tell(heard{ev}) }, c.actor.Ended())
+	c.owned.Follow(b.at.Session, func(ev session.Event) { _ = c.actor.Tell(heard{ev}) }, c.actor.Ended())
 	return c, nil
 }
 
@@ -156,10 +157,10 @@ func (c *Consumer) observe(m machine, events []Event) {
 			if ev.Items == 0 {
 				level = slog.LevelDebug
 			}
-			client.Log(c.base.at.session, level, recipe, c.base.at.path, "lost", slog.Int("items", ev.Items))
+			client.Log(c.base.at.Session, level, recipe, c.base.at.Path, "lost", slog.Int("items", ev.Items))
 		case Buried:
-			client.Log(c.base.at.session, slog.LevelInfo, recipe, c.base.at.path, "item buried", slog.String("item", ev.ID))
-			c.base.at.session.Observer().Buried(c.base.at.path)
+			client.Log(c.base.at.Session, slog.LevelInfo, recipe, c.base.at.Path, "item buried", slog.String("item", ev.ID))
+			c.base.at.Session.Observer().Buried(c.base.at.Path)
 		case Suspended, Resumed, Closed:
 		}
 	}
@@ -169,7 +170,7 @@ func (c *Consumer) observe(m machine, events []Event) {
 	c.reason.Set(c.explain(m.err))
 	c.tenure.end(fmt.Errorf("%w: %w", ErrNotClaimed, ErrClosed))
 	c.shelf.Stop()
-	c.base.outlet.followed.tellChanged(c, nil)
+	c.base.outlet.followed.TellChanged(c, nil)
 	c.owned.End()
 }
 
@@ -177,9 +178,9 @@ func (c *Consumer) perform(e effect, tell func(input)) {
 	b := c.base
 	switch e := e.(type) {
 	case look:
-		answer := func(v view, err error) { owned.Tell(&c.owned, err, tell, input(looked{e.requestID, v, err})) }
+		answer := func(v stock.View, err error) { owned.Tell(&c.owned, err, tell, input(looked{e.requestID, v, err})) }
 		if e.due {
-			b.at.lookDue(c.receipts, e.epoch, answer)
+			b.at.LookDue(c.receipts, e.epoch, answer)
 		} else {
 			c.look(e, tell, answer)
 		}
@@ -213,7 +214,7 @@ func (c *Consumer) perform(e effect, tell func(input)) {
 		}
 		ops = append(ops, c.claimOps(e.claims)...)
 		c.receipts.Begin(e.epoch, ops, func(results []session.OpResult, err error) {
-			tell(settled{refused(results, err)})
+			tell(settled{stock.Refused(results, err)})
 		})
 	case move:
 		c.move(e, tell)
@@ -225,7 +226,7 @@ func (c *Consumer) perform(e effect, tell func(input)) {
 		c.warn("item not settled for long", e.Place, slog.Duration("time", forgotten))
 	case sweep:
 		c.receipts.Hold()
-		b.at.session.Async(e.epoch).Withdraw(b.at.claim(e.place.ID()), c.receipts.Release)
+		b.at.Session.Async(e.epoch).Withdraw(b.at.Claim(e.place.ID()), c.receipts.Release)
 	case part:
 		c.receipts.End(func() { tell(parted{}) })
 	case received:
@@ -248,8 +249,8 @@ const listAge = time.Second / 2
 const forgotten = 20 * time.Minute
 
 func (c *Consumer) warn(message string, p layout.Place, more slog.Attr) {
-	c.base.at.session.Logger().LogAttrs(context.Background(), slog.LevelWarn, message, slog.String("recipe", recipe),
-		slog.String("path", c.base.at.path), slog.String("item", p.ID()), more)
+	c.base.at.Session.Logger().LogAttrs(context.Background(), slog.LevelWarn, message, slog.String("recipe", recipe),
+		slog.String("path", c.base.at.Path), slog.String("item", p.ID()), more)
 }
 
 // rest pauses after a failed move.
@@ -267,7 +268,7 @@ func (c *Consumer) read(e read, tell func(input)) {
 	read := make([]*layout.Claimed, len(e.places))
 	left := len(e.places)
 	for i, p := range e.places {
-		c.base.at.session.Async(e.epoch).Get(c.base.at.node(p), func(data []byte, stat *session.Stat, err error) {
+		c.base.at.Session.Async(e.epoch).Get(c.base.at.Node(p), func(data []byte, stat *session.Stat, err error) {
 			switch {
 			case err == nil:
 				item := layout.ItemOf(p, data, stat)
@@ -292,7 +293,7 @@ func (c *Consumer) read(e read, tell func(input)) {
 // claimOps returns the operations that claim items.
 func (c *Consumer) claimOps(items []layout.Claimed) (ops []session.Op) {
 	for _, item := range items {
-		ops = append(ops, c.base.at.claimOps(item, c.name)...)
+		ops = append(ops, c.base.at.ClaimOps(item, c.name)...)
 	}
 	return ops
 }
@@ -300,14 +301,14 @@ func (c *Consumer) claimOps(items []layout.Claimed) (ops []session.Op) {
 // claim claims items. The directory of the claims comes and goes with them.
 func (c *Consumer) claim(e claim, tell func(input)) {
 	b := c.base
-	requests := b.at.session.Async(e.epoch)
+	requests := b.at.Session.Async(e.epoch)
 	c.receipts.Begin(e.epoch, c.claimOps(e.items), func(results []session.OpResult, err error) {
-		err = refused(results, err)
-		if no, is := errors.AsType[*refusal](err); !is || no.index%2 != 0 || !errors.Is(err, session.ErrNoNode) {
+		err = stock.Refused(results, err)
+		if no, is := errors.AsType[*stock.RefusalError](err); !is || no.Index%2 != 0 || !errors.Is(err, session.ErrNoNode) {
 			tell(claims{e.requestID, err})
 			return
 		}
-		requests.EnsurePath(b.at.dir(layout.ClaimsDir), func(_ bool, err error) {
+		requests.EnsurePath(b.at.Dir(layout.ClaimsDir), func(_ bool, err error) {
 			c.owned.Answer(err, func() {
 				if err != nil {
 					tell(claims{e.requestID, err})
@@ -323,9 +324,9 @@ func (c *Consumer) claim(e claim, tell func(input)) {
 func (c *Consumer) move(e move, tell func(input)) {
 	b := c.base
 	p := &producer{
-		into: b.dead, receipts: c.receipts, requests: b.at.session.Async(e.epoch), first: b.settleOps(e.settling),
+		into: b.dead, receipts: c.receipts, requests: b.at.Session.Async(e.epoch), first: b.settleOps(e.settling),
 		filing: filing{epoch: e.epoch, priority: e.Place.Bucket.Priority}, mode: session.PersistentSequential,
-		called: b.at.session.Age(),
+		called: b.at.Session.Age(),
 	}
 	r := e.Record
 	if e.how != discard {
@@ -335,7 +336,7 @@ func (c *Consumer) move(e move, tell func(input)) {
 		r.Put = e.Since
 		p.into, p.delays = b.desk.destination, []int64{millis(e.delay)}
 	} else {
-		r = r.Buried(b.at.path, e.Since)
+		r = r.Buried(b.at.Path, e.Since)
 	}
 	p.items = []newItem{{e.Place.ID(), r.With(e.Data)}}
 	counted := e.how == retreat && b.opts.MaxItems > 0
@@ -344,7 +345,7 @@ func (c *Consumer) move(e move, tell func(input)) {
 	}
 	begin := func() {
 		p.begin(func(_ []session.OpResult, err error) {
-			if no, is := errors.AsType[*refusal](err); is && counted && no.index == len(p.first)-1 {
+			if no, is := errors.AsType[*stock.RefusalError](err); is && counted && no.Index == len(p.first)-1 {
 				c.move(e, tell) // the directory is gone
 				return
 			}
@@ -365,7 +366,7 @@ func (c *Consumer) move(e move, tell func(input)) {
 		begin()
 		return
 	}
-	p.requests.EnsurePath(b.at.dir(layout.ClaimsDir), func(_ bool, err error) {
+	p.requests.EnsurePath(b.at.Dir(layout.ClaimsDir), func(_ bool, err error) {
 		if err != nil {
 			c.owned.Answer(err, func() { tell(moved{e.settling, err}) })
 			return
@@ -381,33 +382,33 @@ func (c *Consumer) follow(e follow, tell func(input)) {
 	}
 	v := e.view
 	if !e.claims { // only its own claims come and go
-		v.seen, v.doubts = maps.Clone(v.seen), false
-		delete(v.seen, c.base.at.dir(layout.ClaimsDir))
+		v.Seen, v.Doubts = maps.Clone(v.Seen), false
+		delete(v.Seen, c.base.at.Dir(layout.ClaimsDir))
 	}
 	c.waiter.stand(v, e.rotate, func() { tell(changed{e.requestID}) })
 }
 
 // String describes the consumer in one short line.
-func (c *Consumer) String() string { return "consumer of queue " + c.base.at.path }
+func (c *Consumer) String() string { return "consumer of queue " + c.base.at.Path }
 
 // Format implements [fmt.Formatter]: every verb prints String, and reads no more than that.
 func (c *Consumer) Format(f fmt.State, _ rune) { client.Print(f, c) }
 
 // look lists the queue. With priorities it follows what may bring a more urgent item: the list is
 // old when that changes.
-func (c *Consumer) look(e look, tell func(input), answer func(view, error)) {
+func (c *Consumer) look(e look, tell func(input), answer func(stock.View, error)) {
 	b := c.base
 	switch {
-	case b.at.any:
+	case b.at.Any:
 	case c.waiter != nil:
-		b.at.lookAgain(c.receipts, e.epoch, e.want, answer)
+		b.at.LookAgain(c.receipts, e.epoch, e.want, answer)
 		return
 	default:
-		b.at.look(c.receipts, e.epoch, e.want, true, answer)
+		b.at.Look(c.receipts, e.epoch, e.want, true, answer)
 		return
 	}
-	b.outlet.followed.tellChanged(c, func() { tell(aged{e.requestID}) })
-	b.at.lookFollowing(&b.outlet.followed, c.receipts, e.epoch, e.want, true, func(v view, err error) {
+	b.outlet.followed.TellChanged(c, func() { tell(aged{e.requestID}) })
+	b.at.LookFollowing(&b.outlet.followed, c.receipts, e.epoch, e.want, true, func(v stock.View, err error) {
 		b.outlet.useUp(v)
 		answer(v, err)
 	})

@@ -6,6 +6,7 @@ import (
 
 	"github.com/zkactors/zkactors/internal/client"
 	"github.com/zkactors/zkactors/primitives/queue/internal/layout"
+	"github.com/zkactors/zkactors/primitives/queue/internal/stock"
 	"github.com/zkactors/zkactors/session"
 )
 
@@ -23,8 +24,8 @@ type tallying struct {
 // which keeps its directory. Then the version is read: it changes if items are put meanwhile, and
 // when a producer becomes the first in line. So the line is listed behind it, and the items.
 func (p *producer) count(epoch int, answer func(error, filingInput)) {
-	c := &tallying{producer: p, requests: p.into.session.Async(epoch), answer: answer}
-	p.full = view{seen: map[string]children{p.into.dir(layout.ProducersDir): {-1, -1}}} // to be woken as the first in line
+	c := &tallying{producer: p, requests: p.into.Session.Async(epoch), answer: answer}
+	p.full = stock.View{Seen: map[string]stock.Children{p.into.Dir(layout.ProducersDir): {Pzxid: -1, Count: -1}}} // to be woken as the first in line
 	p.receipts.Mark(epoch, func(err error) {
 		c.in.bound = bound{known: true, epoch: epoch, before: p.receipts.Next()}
 		switch {
@@ -89,13 +90,13 @@ func (c *tallying) tell() {
 
 // line finds out who stands in line.
 func (c *tallying) line(next func(error)) {
-	dir := c.into.dir(layout.ProducersDir)
+	dir := c.into.Dir(layout.ProducersDir)
 	c.requests.Children(dir, func(names []string, stat *session.Stat, err error) {
 		if err = client.Without(err, session.ErrNoNode); err != nil {
 			next(err)
 			return
 		}
-		c.full.seen[dir], c.in.stands, c.in.wanted = childrenOf(stat), false, 0
+		c.full.Seen[dir], c.in.stands, c.in.wanted = stock.ChildrenOf(stat), false, 0
 		for _, name := range names {
 			wants, ok := layout.ParseWaiter(name)
 			switch {
@@ -124,10 +125,10 @@ func (c *tallying) end(err error) {
 		c.in.count = c.known.Count
 		c.answer(nil, c.in)
 	default:
-		c.into.look(c.receipts, c.in.epoch, all, false, func(v view, err error) {
-			c.in.count, c.in.err = len(v.places), err
+		c.into.Look(c.receipts, c.in.epoch, stock.All, false, func(v stock.View, err error) {
+			c.in.count, c.in.err = len(v.Places), err
 			if err == nil {
-				maps.Copy(v.seen, c.full.seen)
+				maps.Copy(v.Seen, c.full.Seen)
 				c.full = v
 			}
 			c.answer(err, c.in)

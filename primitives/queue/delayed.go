@@ -18,7 +18,7 @@ func (p *producer) assignAnew(due []int64, answer func(error, filingInput)) {
 			end(err)
 			return
 		}
-		p.requests.Children(p.into.dir(layout.ItemsDir), func(names []string, _ *session.Stat, err error) {
+		p.requests.Children(p.into.Dir(layout.ItemsDir), func(names []string, _ *session.Stat, err error) {
 			if err = client.Without(err, session.ErrNoNode); err != nil {
 				end(err)
 				return
@@ -59,7 +59,7 @@ func (p *producer) measure(buckets []layout.Bucket, answer func(full map[layout.
 	left := len(buckets)
 	var failed error
 	for _, b := range buckets {
-		p.requests.Exists(p.into.bucket(b), func(stat *session.Stat, err error) {
+		p.requests.Exists(p.into.Bucket(b), func(stat *session.Stat, err error) {
 			next := target{bucket: b}
 			switch {
 			case client.Without(err, session.ErrNoNode) != nil:

@@ -5,6 +5,7 @@ import (
 
 	"github.com/zkactors/zkactors/primitives/queue/internal/layout"
 	"github.com/zkactors/zkactors/primitives/queue/internal/receipt"
+	"github.com/zkactors/zkactors/primitives/queue/internal/stock"
 	"github.com/zkactors/zkactors/session"
 )
 
@@ -22,8 +23,8 @@ type desk struct {
 }
 
 // newDesk returns a desk for persistent items in an unbounded queue.
-func newDesk(st *store, rs *receipt.Writer) *desk {
-	d := &desk{destination: &destination{store: st}, receipts: rs, mode: session.PersistentSequential, lanes: make(map[laneKind]*lane)}
+func newDesk(st *stock.Store, rs *receipt.Writer) *desk {
+	d := &desk{destination: &destination{Store: st}, receipts: rs, mode: session.PersistentSequential, lanes: make(map[laneKind]*lane)}
 	d.capacity = sync.OnceValue(d.measure)
 	return d
 }
@@ -58,7 +59,7 @@ func (d *desk) newItem(data []byte) newItem {
 // producing returns a producer without items.
 func (d *desk) producing(priority int32) *producer {
 	return &producer{
-		into: d.destination, receipts: d.receipts, requests: d.session.Async(0), mode: d.mode, called: d.session.Age(),
+		into: d.destination, receipts: d.receipts, requests: d.Session.Async(0), mode: d.mode, called: d.Session.Age(),
 		filing: filing{priority: priority, most: d.most, refuse: d.refuse},
 	}
 }
@@ -75,7 +76,7 @@ func (d *desk) measure() capacity {
 	p := d.producing(0)
 	put := func(items ...newItem) int {
 		p.items = items
-		return d.session.Room(append(p.longestOps(), d.receipts.Longest())...)
+		return d.Session.Room(append(p.longestOps(), d.receipts.Longest())...)
 	}
 	item := newItem{id: d.receipts.NewID()}
 	c := capacity{put: put(item)}
@@ -102,7 +103,7 @@ func (d *desk) bytes(p *producer) int {
 
 // takes reports whether the server is likely to take the items of a producer in one transaction.
 func (d *desk) takes(p *producer) bool {
-	return d.receipts.TakesSize(d.session.Room() - d.capacity().put + d.bytes(p))
+	return d.receipts.TakesSize(d.Session.Room() - d.capacity().put + d.bytes(p))
 }
 
 // fitTogether reports why the items of a producer cannot be put in one transaction.
@@ -110,5 +111,5 @@ func (d *desk) fitTogether(p *producer) error {
 	if d.bytes(p) <= d.capacity().put {
 		return nil
 	}
-	return d.session.Fits(append(p.longestOps(), d.receipts.Longest())...)
+	return d.Session.Fits(append(p.longestOps(), d.receipts.Longest())...)
 }

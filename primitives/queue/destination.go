@@ -5,6 +5,7 @@ import (
 	"sync"
 
 	"github.com/zkactors/zkactors/primitives/queue/internal/layout"
+	"github.com/zkactors/zkactors/primitives/queue/internal/stock"
 )
 
 // manyTimes is the number of minutes and seconds of which a handle knows where their items go.
@@ -12,7 +13,7 @@ const manyTimes = 4096
 
 // A destination is a queue into which a handle puts items, and what the handle knows of it.
 type destination struct {
-	*store
+	*stock.Store
 	size int // of a full bucket; layout.BucketSize if it is 0
 
 	mu      sync.Mutex
@@ -28,7 +29,7 @@ func (d *destination) isFull(items int32) bool { return int(items) >= d.full() }
 
 // known returns the knowledge with which a filing begins.
 func (d *destination) known(priority int32) file {
-	checked := d.isChecked()
+	checked := d.IsChecked()
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	to, ok := d.tails[priority]

@@ -9,6 +9,7 @@ import (
 	"github.com/zkactors/zkactors/primitives/internal/once"
 	"github.com/zkactors/zkactors/primitives/internal/procedure"
 	"github.com/zkactors/zkactors/primitives/queue/internal/layout"
+	"github.com/zkactors/zkactors/primitives/queue/internal/stock"
 	"github.com/zkactors/zkactors/session"
 )
 
@@ -440,7 +441,7 @@ func (s *filingTurn) fail(results []session.OpResult, err error) {
 	if s.most > 0 {
 		s.do(learn{})
 	}
-	s.end(nil, refused(results, err))
+	s.end(nil, stock.Refused(results, err))
 }
 
 // placed ends the call with success, and tells the handle where the next items go: into

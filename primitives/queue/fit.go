@@ -4,6 +4,7 @@ import (
 	"strings"
 
 	"github.com/zkactors/zkactors/primitives/queue/internal/layout"
+	"github.com/zkactors/zkactors/primitives/queue/internal/stock"
 	"github.com/zkactors/zkactors/session"
 )
 
@@ -20,10 +21,10 @@ type allowance struct {
 func (b *base) allow() allowance {
 	item := newItem{id: b.receipts.NewID()}
 	claim := b.longestClaim(&b.at, item)
-	a := allowance{claim: b.at.session.Room(claim...)}
-	a.beside = a.claim - b.at.session.Room(append(claim, claim[:2]...)...)
+	a := allowance{claim: b.at.Session.Room(claim...)}
+	a.beside = a.claim - b.at.Session.Room(append(claim, claim[:2]...)...)
 	for _, ops := range b.longestMoves(item) {
-		a.claim = min(a.claim, b.at.session.Room(ops...))
+		a.claim = min(a.claim, b.at.Session.Room(ops...))
 	}
 	return a
 }
@@ -34,7 +35,7 @@ func (b *base) fits(item newItem) error {
 		return nil
 	}
 	for _, ops := range append(b.longestMoves(item), b.longestClaim(&b.at, item)) {
-		if err := b.at.session.Fits(ops...); err != nil {
+		if err := b.at.Session.Fits(ops...); err != nil {
 			return err
 		}
 	}
@@ -42,9 +43,9 @@ func (b *base) fits(item newItem) error {
 }
 
 // longestClaim returns the operations that claim an item, as long as they can be.
-func (b *base) longestClaim(at *store, item newItem) []session.Op {
+func (b *base) longestClaim(at *stock.Store, item newItem) []session.Op {
 	c := layout.Claimed{Place: layout.LongestPlace(item.id), Data: item.data, Record: layout.Record{}.Longest()}
-	return append(at.claimOps(c, strings.Repeat("x", maxName)), b.receipts.Longest())
+	return append(at.ClaimOps(c, strings.Repeat("x", maxName)), b.receipts.Longest())
 }
 
 // longestMoves returns the operations that move an item to the dead letters, that claim it there,
@@ -53,10 +54,10 @@ func (b *base) longestMoves(item newItem) [][]session.Op {
 	if b.dead == nil {
 		return nil
 	}
-	item.data = layout.Record{Origin: b.at.path}.Longest().With(item.data)
-	move := func(from *store, into *destination) []session.Op {
-		p := &producer{into: into, receipts: b.receipts, items: []newItem{item}, first: from.takeOps(layout.LongestPlace(item.id), 1)}
+	item.data = layout.Record{Origin: b.at.Path}.Longest().With(item.data)
+	move := func(from *stock.Store, into *destination) []session.Op {
+		p := &producer{into: into, receipts: b.receipts, items: []newItem{item}, first: from.TakeOps(layout.LongestPlace(item.id), 1)}
 		return append(p.longestOps(), b.receipts.Longest())
 	}
-	return [][]session.Op{move(&b.at, b.dead), b.longestClaim(b.dead.store, item), move(b.dead.store, b.desk.destination)}
+	return [][]session.Op{move(&b.at, b.dead), b.longestClaim(b.dead.Store, item), move(b.dead.Store, b.desk.destination)}
 }

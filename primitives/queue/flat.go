@@ -17,6 +17,7 @@ import (
 	"github.com/zkactors/zkactors/primitives/queue/internal/layout"
 	"github.com/zkactors/zkactors/primitives/queue/internal/receipt"
 	"github.com/zkactors/zkactors/primitives/queue/internal/sharing"
+	"github.com/zkactors/zkactors/primitives/queue/internal/stock"
 	"github.com/zkactors/zkactors/session"
 )
 
@@ -190,8 +191,8 @@ func (f *Flat) Len(ctx context.Context) (int, error) {
 	if err := f.receipts.Open(); err != nil {
 		return 0, f.explain(err)
 	}
-	n, err := askAgain(ctx, func(answer func(int, error)) {
-		f.list(func(names []string, _ children, err error) { answer(len(names), err) })
+	n, err := stock.AskAgain(ctx, func(answer func(int, error)) {
+		f.list(func(names []string, _ stock.Children, err error) { answer(len(names), err) })
 	})
 	return n, f.explain(err)
 }

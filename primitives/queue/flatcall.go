@@ -15,6 +15,7 @@ import (
 	"github.com/zkactors/zkactors/primitives/queue/internal/layout"
 	"github.com/zkactors/zkactors/primitives/queue/internal/receipt"
 	"github.com/zkactors/zkactors/primitives/queue/internal/sharing"
+	"github.com/zkactors/zkactors/primitives/queue/internal/stock"
 	"github.com/zkactors/zkactors/session"
 )
 
@@ -27,11 +28,11 @@ type flatCaller struct {
 
 	requests client.Async
 	pauses   owned.Set
-	name     string   // that it tries; guarded by the mutex of the handle
-	over     bool     // set when it tries nothing any more; guarded too
-	seen     children // of the path, when there was no item
-	linger   func()   // keeps the newest transaction from being sent, if it was not
-	forgo    func()   // leaves it
+	name     string         // that it tries; guarded by the mutex of the handle
+	over     bool           // set when it tries nothing any more; guarded too
+	seen     stock.Children // of the path, when there was no item
+	linger   func()         // keeps the newest transaction from being sent, if it was not
+	forgo    func()         // leaves it
 }
 
 // begin has a call done. Abandon has it answered as soon as that loses nothing.
@@ -74,19 +75,19 @@ func (k *flatCaller) perform(e flatEffect, tell func(flatInput)) {
 	slowly := func(err error, in flatInput) { k.pauses.Answer(err, func() { tell(in) }) }
 	switch e := e.(type) {
 	case flatCheck:
-		k.list(func(_ []string, _ children, err error) { slowly(err, flatDone{err}) })
+		k.list(func(_ []string, _ stock.Children, err error) { slowly(err, flatDone{err}) })
 	case flatMake:
 		k.make(func(err error) { slowly(err, flatDone{err}) })
 	case flatPick:
 		k.settle("", false)
 		if k.call.peeks {
-			k.list(func(names []string, seen children, err error) {
+			k.list(func(names []string, seen stock.Children, err error) {
 				k.seen = seen
 				slowly(err, flatPicked{append(names, "")[0], err})
 			})
 			return
 		}
-		k.pick(func(name string, seen children, err error) {
+		k.pick(func(name string, seen stock.Children, err error) {
 			k.settle(name, false)
 			k.seen = seen
 			slowly(err, flatPicked{name, err})
@@ -94,7 +95,7 @@ func (k *flatCaller) perform(e flatEffect, tell func(flatInput)) {
 	case flatIdle:
 		k.idle(tell)
 	case flatFetch:
-		present(k.session, &k.pauses, func(epoch int, err error) {
+		stock.Present(k.session, &k.pauses, func(epoch int, err error) {
 			if err != nil {
 				slowly(err, flatRead{flatItem{name: e.name}, err})
 				return
@@ -108,7 +109,7 @@ func (k *flatCaller) perform(e flatEffect, tell func(flatInput)) {
 			})
 		})
 	case flatSend:
-		answer := func(results []session.OpResult, err error) { tell(flatSent{results, refused(results, err)}) }
+		answer := func(results []session.OpResult, err error) { tell(flatSent{results, stock.Refused(results, err)}) }
 		if k.call.puts {
 			k.forgo = k.receipts.Begin(0, k.creations(k.data), answer)
 			return
@@ -137,7 +138,7 @@ func (k *flatCaller) perform(e flatEffect, tell func(flatInput)) {
 func (k *flatCaller) idle(tell func(flatInput)) {
 	var once sync.Once
 	sub := k.requests.Follow(k.path, session.AspectChildren, true, func(r session.Reading, err error) {
-		if err != nil || childrenOf(r.Stat) != k.seen {
+		if err != nil || stock.ChildrenOf(r.Stat) != k.seen {
 			once.Do(func() { tell(flatChanged{}) })
 		}
 	})
@@ -153,11 +154,11 @@ func (f *Flat) isChecked() bool {
 }
 
 // list lists the items, in order.
-func (f *Flat) list(answer func(names []string, seen children, err error)) {
+func (f *Flat) list(answer func(names []string, seen stock.Children, err error)) {
 	f.session.Async(0).Children(f.path, func(names []string, stat *session.Stat, err error) {
-		seen := children{}
+		seen := stock.Children{}
 		if err == nil {
-			seen = childrenOf(stat)
+			seen = stock.ChildrenOf(stat)
 			names = slices.Clone(names)
 			if other := f.layout.sort(names); other != "" {
 				err = layout.Foreign(f.path, other)
@@ -173,7 +174,7 @@ func (f *Flat) list(answer func(names []string, seen children, err error)) {
 }
 
 // A flatQuestion is answered with the name of an item, "" if there is none.
-type flatQuestion func(name string, seen children, err error)
+type flatQuestion func(name string, seen stock.Children, err error)
 
 // pick answers with the first item that no other call of the handle tries. One list serves all
 // calls, unless later items may come before those that were listed.
@@ -184,7 +185,7 @@ func (f *Flat) pick(answer flatQuestion) {
 		f.listed = f.listed[1:]
 		f.tried[name] = true
 		f.mu.Unlock()
-		answer(name, children{}, nil)
+		answer(name, stock.Children{}, nil)
 		return
 	}
 	f.asking = append(f.asking, answer)
@@ -198,7 +199,7 @@ func (f *Flat) pick(answer flatQuestion) {
 
 // listedAnew answers those that have asked for a list. Items that others try are picked only if
 // there are no others: they may fail.
-func (f *Flat) listedAnew(names []string, seen children, err error) {
+func (f *Flat) listedAnew(names []string, seen stock.Children, err error) {
 	if err != nil {
 		names = nil // they may be another layout's
 	}
@@ -361,7 +362,7 @@ func (p *flatTakes) Group(waiting []*flatTake) (n int, begin func(func([]session
 }
 
 func (p *flatTakes) Divide(calls []*flatTake, results []session.OpResult, err error) (parts []sharing.Share) {
-	no, isRefusal := errors.AsType[*refusal](refused(results, err))
+	no, isRefusal := errors.AsType[*stock.RefusalError](stock.Refused(results, err))
 	tooLarge := errors.Is(err, session.ErrTooLarge) && len(calls) > 1
 	switch {
 	case err == nil:
@@ -370,7 +371,7 @@ func (p *flatTakes) Divide(calls []*flatTake, results []session.OpResult, err er
 		p.size = max(p.size/2, 1)
 	}
 	for i := range calls {
-		own := sharing.Share{Err: err, Again: tooLarge || isRefusal && no.index != i}
+		own := sharing.Share{Err: err, Again: tooLarge || isRefusal && no.Index != i}
 		if len(results) > i {
 			own.Results = results[i : i+1]
 		}

@@ -5,6 +5,7 @@ import (
 
 	"github.com/zkactors/zkactors/actors"
 	"github.com/zkactors/zkactors/primitives/internal/procedure"
+	"github.com/zkactors/zkactors/primitives/queue/internal/stock"
 	"github.com/zkactors/zkactors/session"
 )
 
@@ -61,7 +62,7 @@ type (
 	}
 	flatSent struct { // answers flatSend
 		results []session.OpResult
-		err     error // a [refusal] if the server refused one operation
+		err     error // a [stock.RefusalError] if the server refused one operation
 	}
 	flatDrop   struct{} // commanded: the caller waits no longer
 	flatShut   struct{} // commanded: the handle is closed
@@ -275,7 +276,7 @@ func (s *flatTurn) read(in flatRead) {
 // sent follows the answer to the transaction. With an unknown outcome the caller gets the data
 // beside the error: the item may be gone.
 func (s *flatTurn) sent(in flatSent) {
-	no, refused := errors.AsType[*refusal](in.err)
+	no, refused := errors.AsType[*stock.RefusalError](in.err)
 	switch {
 	case in.err == nil:
 		s.give(flatGive{created: in.results, item: s.item})
@@ -294,6 +295,6 @@ func (s *flatTurn) sent(in flatSent) {
 	case errors.Is(in.err, session.ErrNoNode):
 		s.ask(flatPicking, flatPick{})
 	default:
-		s.fail(no.err)
+		s.fail(no.Err)
 	}
 }

@@ -8,13 +8,14 @@ import (
 
 	"github.com/zkactors/zkactors/actors"
 	"github.com/zkactors/zkactors/primitives/internal/procedure"
+	"github.com/zkactors/zkactors/primitives/queue/internal/stock"
 	"github.com/zkactors/zkactors/session"
 )
 
 var (
 	errDoubt    = fmt.Errorf("%w: %w", session.ErrUnknownOutcome, session.ErrDisconnected)
 	flatOf      = flatItem{name: "qn-1", data: []byte("x"), epoch: 1}
-	flatRefused = func(err error) flatSent { return flatSent{err: &refusal{0, err}} }
+	flatRefused = func(err error) flatSent { return flatSent{err: &stock.RefusalError{Index: 0, Err: err}} }
 )
 
 // flatAnswers returns the answers to the question that a call waits for.
@@ -162,11 +163,11 @@ func TestFlatRows(t *testing.T) {
 func TestFlatRefusedList(t *testing.T) {
 	f := &Flat{layout: Curator, tried: map[string]bool{}}
 	for range 2 {
-		f.asking = append(f.asking, func(name string, _ children, err error) {
+		f.asking = append(f.asking, func(name string, _ stock.Children, err error) {
 			if name != "" || len(f.listed)+len(f.tried) > 0 || !errors.Is(err, ErrLayout) {
 				t.Errorf("picked %q, listed %q, tried %v: %v", name, f.listed, f.tried, err)
 			}
 		})
 	}
-	f.listedAnew([]string{"qn-0000000001", "other", "third"}, children{}, ErrLayout)
+	f.listedAnew([]string{"qn-0000000001", "other", "third"}, stock.Children{}, ErrLayout)
 }

@@ -53,20 +53,20 @@ func (s settlement) String() string {
 // settleOps returns the operations that settle an item. There are two operations of each kind,
 // before those of a caller.
 func (b *base) settleOps(q settling) []session.Op {
-	unclaim := session.DeleteOp(b.at.claim(q.Place.ID()), session.AnyVersion)
-	write := func(r layout.Record) session.Op { return session.SetOp(b.at.node(q.Place), q.Written(r), q.Version) }
+	unclaim := session.DeleteOp(b.at.Claim(q.Place.ID()), session.AnyVersion)
+	write := func(r layout.Record) session.Op { return session.SetOp(b.at.Node(q.Place), q.Written(r), q.Version) }
 	switch q.how {
 	case reject, strand:
 		return []session.Op{unclaim, write(q.Rejected(q.cause))} // a stranded one has the reason
 	case takeBack:
 		return []session.Op{unclaim, write(q.Record)}
 	case note:
-		return []session.Op{session.CheckOp(b.at.path, session.AnyVersion), write(q.Record)}
+		return []session.Op{session.CheckOp(b.at.Path, session.AnyVersion), write(q.Record)}
 	case discard:
-		return b.at.takeOps(q.Place, q.Version)
+		return b.at.TakeOps(q.Place, q.Version)
 	case acknowledge, bury, retreat:
 	}
-	return append([]session.Op{unclaim, session.DeleteOp(b.at.node(q.Place), q.Version)}, q.ops...)
+	return append([]session.Op{unclaim, session.DeleteOp(b.at.Node(q.Place), q.Version)}, q.ops...)
 }
 
 // Age returns how long ago the item was first put, by the server's clock.
@@ -159,7 +159,7 @@ func (i Item) Guard() []session.Op {
 	}
 	b := i.consumer.base
 	return []session.Op{
-		session.GuardOp(b.at.claim(i.claimed.Place.ID()), ErrNotClaimed),
-		session.CheckOp(b.at.node(i.claimed.Place), i.claimed.Version),
+		session.GuardOp(b.at.Claim(i.claimed.Place.ID()), ErrNotClaimed),
+		session.CheckOp(b.at.Node(i.claimed.Place), i.claimed.Version),
 	}
 }

@@ -54,7 +54,7 @@ func (l *lane) IsFree(waiting []*putCall, under int) bool {
 	case under >= laneDepth || l.of.most > 0:
 		return false
 	case l.kind.delayed:
-		return l.of.isChecked()
+		return l.of.IsChecked()
 	}
 	return l.of.isSettled(waiting[0].priority)
 }

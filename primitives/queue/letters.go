@@ -13,6 +13,7 @@ import (
 	common "github.com/zkactors/zkactors/primitives/internal/recipe"
 	"github.com/zkactors/zkactors/primitives/queue/internal/layout"
 	"github.com/zkactors/zkactors/primitives/queue/internal/sharing"
+	"github.com/zkactors/zkactors/primitives/queue/internal/stock"
 	"github.com/zkactors/zkactors/session"
 )
 
@@ -20,7 +21,7 @@ import (
 // often as Options.MaxAttempts allows. They are safe for concurrent use, and should be closed.
 type Letters struct {
 	of   *base
-	dead *store
+	dead *stock.Store
 }
 
 // A Letter is a dead letter, as it was when it was read.
@@ -47,14 +48,14 @@ func DeadLetters(ctx context.Context, s *session.Session, path string, opts *Opt
 	if err != nil {
 		return nil, err
 	}
-	b.at.any = true
-	l := &Letters{b, b.dead.store}
+	b.at.Any = true
+	l := &Letters{b, b.dead.Store}
 	if err := client.CheckContext(ctx); err != nil {
 		return nil, l.explain(err)
 	}
-	names, _, err := s.Children(ctx, l.dead.path)
+	names, _, err := s.Children(ctx, l.dead.Path)
 	if err == nil {
-		err = l.dead.check(names)
+		err = l.dead.Check(names)
 	}
 	if err = client.Without(err, session.ErrNoNode); err != nil {
 		return nil, l.explain(err)
@@ -117,13 +118,13 @@ func (l *Letters) PurgeAll(ctx context.Context) (n int, err error) {
 }
 
 // String describes the letters in one short line.
-func (l *Letters) String() string { return "dead letters of queue " + l.of.at.path }
+func (l *Letters) String() string { return "dead letters of queue " + l.of.at.Path }
 
 // Format implements [fmt.Formatter]: every verb prints String, and reads no more than that.
 func (l *Letters) Format(f fmt.State, _ rune) { client.Print(f, l) }
 
 func (l *Letters) explain(err error) error {
-	return client.Wrap(l.of.at.session, err, "dead letters of queue ", l.of.at.path)
+	return client.Wrap(l.of.at.Session, err, "dead letters of queue ", l.of.at.Path)
 }
 
 // readAhead is the number of letters that are read at once.
@@ -139,24 +140,24 @@ func (l *Letters) each(ctx context.Context, ids map[string]bool, f func([]layout
 		return err
 	}
 	s := l.of.live
-	if err := s.Sync(ctx, l.dead.path); err != nil {
+	if err := s.Sync(ctx, l.dead.Path); err != nil {
 		return err
 	}
-	names, _, err := s.Children(ctx, l.dead.dir(layout.ItemsDir))
+	names, _, err := s.Children(ctx, l.dead.Dir(layout.ItemsDir))
 	if err = client.Without(err, session.ErrNoNode); err != nil {
 		return err
 	}
-	buckets, err := l.dead.bucketsOf(names)
+	buckets, err := l.dead.BucketsOf(names)
 	if err != nil {
 		return err
 	}
 	left := len(ids)
 	for _, b := range buckets {
-		names, _, err := s.Children(ctx, l.dead.bucket(b))
+		names, _, err := s.Children(ctx, l.dead.Bucket(b))
 		if err = client.Without(err, session.ErrNoNode); err != nil {
 			return err
 		}
-		places, err := l.dead.placesOf(b, names)
+		places, err := l.dead.PlacesOf(b, names)
 		if err != nil {
 			return err
 		}
@@ -178,7 +179,7 @@ func (l *Letters) each(ctx context.Context, ids map[string]bool, f func([]layout
 
 // read reads the letters in the places, if they are there.
 func (l *Letters) read(ctx context.Context, places []layout.Place) (letters []Letter, err error) {
-	paths := common.Map(places, l.dead.node)
+	paths := common.Map(places, l.dead.Node)
 	readings, err := common.Read(ctx, l.of.live, paths)
 	for i, r := range readings {
 		switch {
@@ -188,7 +189,7 @@ func (l *Letters) read(ctx context.Context, places []layout.Place) (letters []Le
 			return nil, r.Err
 		}
 		c := layout.ItemOf(places[i], r.Data, r.Stat)
-		if c.Origin != "" && c.Origin != l.of.at.path && l.dead != &l.of.at {
+		if c.Origin != "" && c.Origin != l.of.at.Path && l.dead != &l.of.at {
 			continue
 		}
 		letters = append(letters, Letter{
@@ -236,8 +237,8 @@ func (l *Letters) some(ctx context.Context, ids []string, do moving) (n int, err
 }
 
 // A moving begins a transaction that deletes the first of the letters, and maybe puts them. The
-// error of the answer is a [refusal] if it was refused because of an operation; those of the n
-// letters begin at the index first.
+// error of the answer is a [stock.RefusalError] if it was refused because of an operation; those of
+// the n letters begin at the index first.
 type moving func(letters []Letter, answer func(error)) (n, first int, abandon func())
 
 // move does it with all letters that are there and not claimed.
@@ -249,7 +250,7 @@ func (l *Letters) move(ctx context.Context, letters []Letter, do moving) (moved 
 			n, first, abandon = do(letters[:min(most, len(letters))], done)
 			return abandon
 		})
-		no, refused := errors.AsType[*refusal](err)
+		no, refused := errors.AsType[*stock.RefusalError](err)
 		if err == nil {
 			moved += n
 			letters = letters[n:]
@@ -262,12 +263,12 @@ func (l *Letters) move(ctx context.Context, letters []Letter, do moving) (moved 
 		if !refused {
 			return moved, err
 		}
-		i, op := l.refused(letters[:n], no.index-first)
+		i, op := l.refused(letters[:n], no.Index-first)
 		switch {
 		case i < 0:
 			return moved, err
 		case op == 0 && letters[i].claimed.Version > 0 && errors.Is(err, session.ErrNoNode):
-			if err := l.of.live.EnsurePath(ctx, l.dead.dir(layout.ClaimsDir)); err != nil {
+			if err := l.of.live.EnsurePath(ctx, l.dead.Dir(layout.ClaimsDir)); err != nil {
 				return moved, err
 			}
 		case client.IsAny(err, session.ErrNoNode, session.ErrNodeExists): // it is gone, or claimed
@@ -303,7 +304,7 @@ func (l *Letters) refused(letters []Letter, op int) (i, of int) {
 
 // ends returns the operations that delete a letter.
 func (l *Letters) ends(letter Letter) []session.Op {
-	return l.dead.takeOps(letter.claimed.Place, letter.claimed.Version)
+	return l.dead.TakeOps(letter.claimed.Place, letter.claimed.Version)
 }
 
 // purge deletes the first of the letters.
@@ -316,7 +317,7 @@ func (l *Letters) purge(letters []Letter, answer func(error)) (n, first int, aba
 		}
 		return n == 1 || l.of.receipts.Takes(ops...)
 	})
-	return n, 0, l.of.receipts.Begin(0, ops, func(results []session.OpResult, err error) { answer(refused(results, err)) })
+	return n, 0, l.of.receipts.Begin(0, ops, func(results []session.OpResult, err error) { answer(stock.Refused(results, err)) })
 }
 
 // redrive puts the first of the letters at the end of the queue.

@@ -6,12 +6,13 @@ import (
 	"time"
 
 	"github.com/zkactors/zkactors/primitives/queue/internal/layout"
+	"github.com/zkactors/zkactors/primitives/queue/internal/stock"
 )
 
 // A listed keeps the places that the calls of a handle have listed, and not tried yet.
 type listed struct {
 	mu      sync.Mutex
-	view    view           // the newest list
+	view    stock.View     // the newest list
 	at      time.Duration  // the age of the session when it was made
 	places  []layout.Place // of the view, in the order in which they are tried
 	tried   []layout.Place // that were picked, and may be there yet
@@ -27,7 +28,7 @@ type listed struct {
 type question struct {
 	want   int
 	claims bool // whether items that are claimed are left out
-	answer func(v view, own bool, err error)
+	answer func(v stock.View, own bool, err error)
 }
 
 const (
@@ -50,8 +51,8 @@ func (o *outlet) pick(n int, own bool) (places []layout.Place, shared bool) {
 		l.places = nil
 	}
 	n = min(n, len(l.places))
-	if !own && o.any { // more items of the first priority may have come, and precede the next
-		n = min(n, layout.Alike(l.places, l.view.places))
+	if !own && o.Any { // more items of the first priority may have come, and precede the next
+		n = min(n, layout.Alike(l.places, l.view.Places))
 	}
 	places = slices.Clone(l.places[:n])
 	if l.places = l.places[n:]; len(l.places) == 0 && n > 0 {
@@ -64,15 +65,15 @@ func (o *outlet) pick(n int, own bool) (places []layout.Place, shared bool) {
 
 // useUp notes that the items of a view are taken. Their buckets are expected to be empty when they
 // are listed again.
-func (o *outlet) useUp(v view) {
-	if !o.any {
+func (o *outlet) useUp(v stock.View) {
+	if !o.Any {
 		return
 	}
 	used := make(map[string]bool)
-	for _, p := range v.places {
-		used[o.bucket(p.Bucket)] = true
+	for _, p := range v.Places {
+		used[o.Bucket(p.Bucket)] = true
 	}
-	o.followed.useUp(used)
+	o.followed.UseUp(used)
 }
 
 // isCurrent reports whether nothing has come before the places of the list since.
@@ -85,15 +86,15 @@ func (o *outlet) isCurrent() bool {
 // current is isCurrent, with the list locked.
 func (o *outlet) current() bool {
 	l := &o.listed
-	age := o.session.Age()
+	age := o.Session.Age()
 	most := oldest
-	if l.view.brief {
+	if l.view.Brief {
 		most = oldestDue
 	}
-	if age-l.at > most || l.view.due > 0 && age >= l.view.due {
+	if age-l.at > most || l.view.Due > 0 && age >= l.view.Due {
 		return false
 	}
-	return o.stands(&o.followed, &l.view)
+	return o.Stands(&o.followed, &l.view)
 }
 
 // settle notes that the call that has picked places is done with them, and whether their items are
@@ -124,7 +125,7 @@ func (l *listed) putBack(places []layout.Place) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.tried = butFor(l.tried, places)
-	if len(l.view.places) > 0 { // else another call has found the queue empty since
+	if len(l.view.Places) > 0 { // else another call has found the queue empty since
 		l.places = slices.Concat(places, butFor(l.places, places))
 	}
 }
@@ -139,12 +140,12 @@ func (l *listed) forget(rivals bool) {
 
 // keep keeps what was listed, but for the places that other calls try, unless there are no others.
 // The list was made at an age of the session.
-func (o *outlet) keep(v view) {
+func (o *outlet) keep(v stock.View) {
 	l := &o.listed
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.view, l.at = v, o.session.Age()
-	there := butFor(v.places, l.gone)
+	l.view, l.at = v, o.Session.Age()
+	there := butFor(v.Places, l.gone)
 	l.places = butFor(there, l.tried)
 	if l.shared = len(l.places) == 0; l.shared {
 		l.places = there
@@ -158,7 +159,7 @@ func (o *outlet) keep(v view) {
 // survey lists the queue for a call, which picks from the list then. One list is for all calls that
 // have asked before it was begun. Calls that have asked since may pick from it too, but an empty
 // list says nothing to them. The answer says whether the list is the call's own.
-func (o *outlet) survey(want int, claims bool, answer func(v view, own bool, err error)) {
+func (o *outlet) survey(want int, claims bool, answer func(v stock.View, own bool, err error)) {
 	l := &o.listed
 	l.mu.Lock()
 	l.asking = append(l.asking, question{want, claims, answer})
@@ -182,9 +183,9 @@ func (o *outlet) surveyNext() {
 		want += q.want
 		claims = claims || q.claims
 	}
-	o.lookFollowing(&o.followed, o.receipts, 0, want, claims, func(v view, err error) {
+	o.LookFollowing(&o.followed, o.receipts, 0, want, claims, func(v stock.View, err error) {
 		o.keep(v)
-		others := l.surveyed(len(v.places) > 0, claims)
+		others := l.surveyed(len(v.Places) > 0, claims)
 		for _, q := range asked {
 			q.answer(v, true, err)
 		}

@@ -5,6 +5,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/zkactors/zkactors/primitives/queue/internal/stock"
 	"github.com/zkactors/zkactors/session"
 	"github.com/zkactors/zkactors/session/zktest"
 )
@@ -30,19 +31,19 @@ func TestLookDue(t *testing.T) {
 		must(err)
 		_, err = q.Put(t.Context(), []byte("at once"))
 		must(err)
-		due := func(want, requests int) view {
+		due := func(want, requests int) stock.View {
 			t.Helper()
 			_, err := q.Put(t.Context(), []byte("shows the clock"))
 			must(err)
 			srv.ResetRequests()
-			seen := make(chan view, 1)
-			q.at.lookDue(q.receipts, 0, func(v view, err error) {
+			seen := make(chan stock.View, 1)
+			q.at.LookDue(q.receipts, 0, func(v stock.View, err error) {
 				must(err)
 				seen <- v
 			})
 			v := <-seen
-			if n := srv.Requests().Total(); len(v.places) != want || n != requests {
-				t.Errorf("%d are due, with %d requests, want %d, %d", len(v.places), n, want, requests)
+			if n := srv.Requests().Total(); len(v.Places) != want || n != requests {
+				t.Errorf("%d are due, with %d requests, want %d, %d", len(v.Places), n, want, requests)
 			}
 			return v
 		}
@@ -55,14 +56,14 @@ func TestLookDue(t *testing.T) {
 			_, err = q.PutAfter(t.Context(), []byte("soon"), delay)
 			must(err)
 		}
-		if v := due(0, 2); v.due == 0 || v.due > q.at.session.Age()+10*time.Second+5*time.Millisecond {
-			t.Errorf("due at %v", v.due)
+		if v := due(0, 2); v.Due == 0 || v.Due > q.at.Session.Age()+10*time.Second+5*time.Millisecond {
+			t.Errorf("due at %v", v.Due)
 		}
 		<-time.After(12 * time.Second)
 		v := due(2, 3)
-		must(s.EnsurePath(t.Context(), q.at.claim(v.places[0].ID())))
-		if got := due(1, 3).places[0]; got != v.places[1] {
-			t.Errorf("%v is due, want %v", got, v.places[1])
+		must(s.EnsurePath(t.Context(), q.at.Claim(v.Places[0].ID())))
+		if got := due(1, 3).Places[0]; got != v.Places[1] {
+			t.Errorf("%v is due, want %v", got, v.Places[1])
 		}
 	})
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/zkactors/zkactors/actors"
 	"github.com/zkactors/zkactors/internal/client"
 	"github.com/zkactors/zkactors/primitives/queue/internal/layout"
+	"github.com/zkactors/zkactors/primitives/queue/internal/stock"
 	"github.com/zkactors/zkactors/session"
 )
 
@@ -92,7 +93,7 @@ type (
 	heard  struct{ session.Event } // an event of the session
 	looked struct {                // answers look
 		requestID
-		view view
+		view stock.View
 		err  error
 	}
 	changed struct{ requestID } // answers follow: the view may be old
@@ -112,7 +113,7 @@ type (
 		ok bool // set if no reader has received the item, or will
 	}
 	settle  struct{ settling }  // commanded; its reply gets one answer
-	settled struct{ err error } // answers conclude; a [refusal] if the server refused one operation
+	settled struct{ err error } // answers conclude; a [stock.RefusalError] if the server refused one operation
 	moved   struct {            // answers move
 		settling
 		err error
@@ -154,7 +155,7 @@ type (
 	}
 	follow struct { // answer when the view may have changed, in line
 		requestID
-		view   view
+		view   stock.View
 		claims bool // set if other consumers have claims: the end of one is a change
 		rotate bool // set if the consumer goes to the end of the line first: another goes first
 	}
@@ -931,7 +932,7 @@ func (s *turn) looked(in looked) {
 	if s.failed(in.err) {
 		return
 	}
-	s.listed = s.news(in.view.places)
+	s.listed = s.news(in.view.Places)
 	s.kept = slices.DeleteFunc(slices.Clone(s.kept), func(c layout.Claimed) bool { return !slices.Contains(s.listed, c.Place) })
 	s.cut = false
 	s.young()
@@ -944,7 +945,7 @@ func (s *turn) looked(in looked) {
 	case len(s.listed) == 0:
 		s.follow = s.ask(resting)
 		// The end of our own claim is no change that brings an item.
-		others := slices.ContainsFunc(in.view.left, func(p layout.Place) bool { return !s.holds(p) })
+		others := slices.ContainsFunc(in.view.Left, func(p layout.Place) bool { return !s.holds(p) })
 		s.seen = follow{s.follow, in.view, others, s.took}
 		s.do(s.seen)
 		s.inLine, s.took, s.yielded = true, false, false
@@ -966,11 +967,11 @@ func (s *turn) refreshed(in looked) {
 	if s.failed(in.err) {
 		return
 	}
-	if in.view.paused {
+	if in.view.Paused {
 		s.stale()
 		return
 	}
-	due := slices.DeleteFunc(s.news(in.view.places), func(p layout.Place) bool { return slices.Contains(s.listed, p) || s.holds(p) })
+	due := slices.DeleteFunc(s.news(in.view.Places), func(p layout.Place) bool { return slices.Contains(s.listed, p) || s.holds(p) })
 	s.listed = slices.Concat(due, s.listed)
 	s.young()
 }
@@ -1025,7 +1026,7 @@ func (s *turn) claimed(err error) {
 	if err != nil {
 		s.unhold(false)
 		s.stale()
-		if _, refused := errors.AsType[*refusal](err); refused && client.IsAny(err, session.ErrNodeExists, session.ErrNoNode, session.ErrBadVersion) {
+		if _, refused := errors.AsType[*stock.RefusalError](err); refused && client.IsAny(err, session.ErrNodeExists, session.ErrNoNode, session.ErrBadVersion) {
 			s.lost() // a rival has the item, or had it
 		} else {
 			s.failed(err)
@@ -1126,10 +1127,10 @@ func (s *turn) settled(err error) {
 	under, joint := s.under, s.joint
 	s.under, s.joint = nil, false
 	stays := false // set if the item is still claimed
-	no, refused := errors.AsType[*refusal](err)
+	no, refused := errors.AsType[*stock.RefusalError](err)
 	at := 0 // the index of the item whose operation was refused
 	if refused {
-		at = no.index / 2 // each item has two operations: on its claim, and on itself
+		at = no.Index / 2 // each item has two operations: on its claim, and on itself
 	}
 	if isTooLarge(err) && (joint || len(under) > 1) {
 		var items []layout.Claimed
@@ -1164,7 +1165,7 @@ func (s *turn) settled(err error) {
 	case refused && at > 0 && len(under) == 1, isTooLarge(err): // because of the caller's operations
 		stays = !s.leaving || len(under[0].ops) > 0
 	case refused:
-		if no.index%2 == 1 && errors.Is(err, session.ErrNoNode) && under[at].how != note { // the item was deleted, and its claim is left
+		if no.Index%2 == 1 && errors.Is(err, session.ErrNoNode) && under[at].how != note { // the item was deleted, and its claim is left
 			s.do(sweep{s.newest.epoch, under[at].Place})
 		}
 		s.queue = slices.Concat(under[:at], under[at+1:], s.queue)
@@ -1244,14 +1245,14 @@ func (s *turn) release(c layout.Claimed, stays bool) (held bool) {
 func (s *turn) moved(in moved) {
 	s.moves = slices.DeleteFunc(slices.Clone(s.moves), func(q settling) bool { return q.Place == in.Place && q.Version == in.Version })
 	err := in.err
-	no, refused := errors.AsType[*refusal](err)
+	no, refused := errors.AsType[*stock.RefusalError](err)
 	switch {
 	case err == nil:
 		if in.how != retreat {
 			s.emit(Buried{in.Place.ID()})
 		}
 	case refused && client.IsAny(err, session.ErrNoNode, session.ErrBadVersion, session.ErrNodeExists):
-		if in.how != discard && no.index == 1 && errors.Is(err, session.ErrNoNode) { // as in settled: the claim is left
+		if in.how != discard && no.Index == 1 && errors.Is(err, session.ErrNoNode) { // as in settled: the claim is left
 			s.do(sweep{s.newest.epoch, in.Place})
 		}
 		err = fmt.Errorf("%w: %w", ErrNotClaimed, err)

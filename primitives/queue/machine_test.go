@@ -14,6 +14,7 @@ import (
 	"github.com/zkactors/zkactors/actors"
 	"github.com/zkactors/zkactors/internal/hasten"
 	"github.com/zkactors/zkactors/primitives/queue/internal/layout"
+	"github.com/zkactors/zkactors/primitives/queue/internal/stock"
 	"github.com/zkactors/zkactors/session"
 )
 
@@ -118,9 +119,9 @@ func (p *partner) input(in input) {
 func (p *partner) error(index int) error {
 	switch p.rand.IntN(8) {
 	case 0:
-		return &refusal{index, session.ErrNoNode}
+		return &stock.RefusalError{Index: index, Err: session.ErrNoNode}
 	case 1:
-		return &refusal{index, session.ErrNodeExists}
+		return &stock.RefusalError{Index: index, Err: session.ErrNodeExists}
 	case 2:
 		return fmt.Errorf("%w: %w", session.ErrUnknownOutcome, session.ErrExpired)
 	case 3:
@@ -138,7 +139,7 @@ func (p *partner) reply(e effect) {
 		in := looked{requestID: e.requestID}
 		for range p.rand.IntN(5) {
 			p.next++
-			in.view.places = append(in.view.places, layout.Place{Bucket: layout.Bucket{Priority: int32(p.rand.IntN(3))}, Name: fmt.Sprintf("_c_%036d-queue-0000000000", p.next)})
+			in.view.Places = append(in.view.Places, layout.Place{Bucket: layout.Bucket{Priority: int32(p.rand.IntN(3))}, Name: fmt.Sprintf("_c_%036d-queue-0000000000", p.next)})
 		}
 		p.input(in)
 	case follow:
@@ -315,7 +316,7 @@ func (m machine) after(in input) (machine, effects) {
 // again after a read whose reply was lost. Nothing else would change.
 func TestLostRead(t *testing.T) {
 	m, _ := machine{prefetch: 1, urgent: true}.after(heard{session.Connected{Epoch: 1}})
-	m, _ = m.after(looked{requestID: m.newest, view: view{places: []layout.Place{{Name: "x"}}}})
+	m, _ = m.after(looked{requestID: m.newest, view: stock.View{Places: []layout.Place{{Name: "x"}}}})
 	if m.phase != reading {
 		t.Fatalf("%v", m)
 	}
@@ -329,13 +330,13 @@ func TestLostRead(t *testing.T) {
 // once more to follow the queue.
 func TestPausedWhileListed(t *testing.T) {
 	m, _ := machine{prefetch: 1}.after(heard{session.Connected{Epoch: 1}})
-	m, _ = m.after(looked{requestID: m.newest, view: view{places: []layout.Place{{Name: "a"}, {Name: "b"}}}})
+	m, _ = m.after(looked{requestID: m.newest, view: stock.View{Places: []layout.Place{{Name: "a"}, {Name: "b"}}}})
 	m, _ = m.after(aged{m.list})
 	m, _ = m.after(got{requestID: m.newest, items: []layout.Claimed{{Place: layout.Place{Name: "a"}}}})
 	if m.phase != refreshing {
 		t.Fatalf("%v", m)
 	}
-	paused := view{paused: true}
+	paused := stock.View{Paused: true}
 	m, out := m.after(looked{requestID: m.newest, view: paused})
 	if m.phase != looking_ || len(m.listed) > 0 || len(out.Do) != 1 {
 		t.Errorf("%v does %v", m, out.Do)
@@ -359,10 +360,10 @@ func TestRejectedWhileLooking(t *testing.T) {
 	}
 	before := m.newest
 	m, _ = m.after(settled{})
-	if m, _ = m.after(looked{requestID: before, view: view{places: []layout.Place{{Name: "later"}}}}); m.phase != looking_ {
+	if m, _ = m.after(looked{requestID: before, view: stock.View{Places: []layout.Place{{Name: "later"}}}}); m.phase != looking_ {
 		t.Errorf("it goes on with an old list: %v", m)
 	}
-	m, out := m.after(looked{requestID: m.newest, view: view{places: []layout.Place{{Name: "back"}, {Name: "later"}}}})
+	m, out := m.after(looked{requestID: m.newest, view: stock.View{Places: []layout.Place{{Name: "back"}, {Name: "later"}}}})
 	if i := slices.IndexFunc(out.Do, func(e effect) bool { _, is := e.(read); return is }); i < 0 || out.Do[i].(read).places[0].Name != "back" {
 		t.Errorf("%v does %v", m, out.Do)
 	}
@@ -407,7 +408,7 @@ func TestScatter(t *testing.T) {
 	at := func(priority int32, name string) layout.Place {
 		return layout.Place{Bucket: layout.Bucket{Priority: priority}, Name: name}
 	}
-	there := view{places: []layout.Place{at(1, "a"), at(1, "b"), at(1, "c"), at(2, "d")}}
+	there := stock.View{Places: []layout.Place{at(1, "a"), at(1, "b"), at(1, "c"), at(2, "d")}}
 	begun := map[string]int{}
 	for chance := range uint64(100) {
 		m, _ := machine{prefetch: 1, chance: chance}.after(heard{session.Connected{Epoch: 1}})
@@ -441,7 +442,7 @@ func TestRefusedSettlement(t *testing.T) {
 	m := machine{prefetch: 1, held: []held{{Claimed: item, taken: true}}}
 	m.newest = requestID{epoch: 1}
 	m, _ = m.after(settle{settling{Claimed: item, how: acknowledge}})
-	m, out := m.after(settled{err: &refusal{0, session.ErrNoAuth}})
+	m, out := m.after(settled{err: &stock.RefusalError{Index: 0, Err: session.ErrNoAuth}})
 	if told, is := out.Do[0].(answer); !is || !errors.Is(told.err, session.ErrNoAuth) || errors.Is(told.err, ErrNotClaimed) {
 		t.Errorf("%+v", out.Do)
 	}

@@ -19,6 +19,7 @@ import (
 	"github.com/zkactors/zkactors/primitives/internal/zkmodel"
 	"github.com/zkactors/zkactors/primitives/queue/internal/layout"
 	"github.com/zkactors/zkactors/primitives/queue/internal/receipt"
+	"github.com/zkactors/zkactors/primitives/queue/internal/stock"
 	"github.com/zkactors/zkactors/session"
 )
 
@@ -294,7 +295,7 @@ func (w *model) handle(p *peer) *base {
 		o.DeadLetter = modelDead
 	}
 	b := newBaseOf(bent{p.at, &w.s.mutant}, modelQueue, o)
-	b.at.any = w.s.urgent
+	b.at.Any = w.s.urgent
 	if w.s.small {
 		b.desk.size = 2
 	}
@@ -384,7 +385,7 @@ func (w *model) redriveOne(p *peer, n int) {
 			continue
 		}
 		c := layout.ItemOf(layout.Place{Name: name}, []byte(n.Data), &session.Stat{Version: n.Version})
-		l := &Letters{p.base, &store{session: p.base.at.session, path: modelDead}}
+		l := &Letters{p.base, &stock.Store{Session: p.base.at.Session, Path: modelDead}}
 		p.busy = true
 		x := string(c.Data)
 		w.redriven[x]++
@@ -425,7 +426,7 @@ func (w *model) fair(err error) {
 }
 
 func (w *model) consume(p *peer) {
-	c := &Consumer{base: p.base, receipts: receipt.New(p.base.at.session, p.base.receipts.Dir)}
+	c := &Consumer{base: p.base, receipts: receipt.New(p.base.at.Session, p.base.receipts.Dir)}
 	c.receipts.NewID = func() string {
 		id := p.base.receipts.NewID()
 		p.made = append(p.made, id)
@@ -485,10 +486,10 @@ func (w *model) perform(p *peer, e effect, tell func(input)) {
 		}
 		var ops []session.Op
 		for _, item := range e.items {
-			ops = append(ops, session.CheckOp(modelQueue, session.AnyVersion), session.DeleteOp(p.base.at.node(item.Place), session.AnyVersion))
+			ops = append(ops, session.CheckOp(modelQueue, session.AnyVersion), session.DeleteOp(p.base.at.Node(item.Place), session.AnyVersion))
 		}
 		ops = append(ops, p.consumer.claimOps(e.claims)...)
-		p.consumer.receipts.Begin(e.epoch, ops, func(results []session.OpResult, err error) { tell(settled{refused(results, err)}) })
+		p.consumer.receipts.Begin(e.epoch, ops, func(results []session.OpResult, err error) { tell(settled{stock.Refused(results, err)}) })
 	case recall:
 		i := slices.IndexFunc(p.shelf, func(c layout.Claimed) bool { return c.Place == e.Place })
 		if i >= 0 {

@@ -24,10 +24,10 @@ func (b *base) reportTaken(items []layout.Claimed, err error) {
 	if err != nil { // the outcome is unknown
 		end = lost
 	}
-	o := b.at.session.Observer()
+	o := b.at.Session.Observer()
 	for _, item := range items {
-		o.Delivered(b.at.path, b.receipts.Age(item.Since), item.Attempts+1)
-		o.Settled(b.at.path, string(end), 0)
+		o.Delivered(b.at.Path, b.receipts.Age(item.Since), item.Attempts+1)
+		o.Settled(b.at.Path, string(end), 0)
 	}
 }
 
@@ -36,15 +36,15 @@ func (b *base) reportTaken(items []layout.Claimed, err error) {
 type deliveries map[layout.ClaimID]time.Duration
 
 func (c *Consumer) reportReceived(item layout.Claimed) {
-	s := c.base.at.session
+	s := c.base.at.Session
 	c.working[item.ID()] = s.Age()
-	s.Observer().Delivered(c.base.at.path, c.receipts.Age(item.Since), item.Attempts+1)
+	s.Observer().Delivered(c.base.at.Path, c.receipts.Age(item.Since), item.Attempts+1)
 }
 
 func (c *Consumer) reportOver(item layout.Claimed, end conclusion) {
-	s := c.base.at.session
+	s := c.base.at.Session
 	if began, is := c.working[item.ID()]; is {
 		delete(c.working, item.ID())
-		s.Observer().Settled(c.base.at.path, string(end), s.Age()-began)
+		s.Observer().Settled(c.base.at.Path, string(end), s.Age()-began)
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/zkactors/zkactors/internal/znode"
 	"github.com/zkactors/zkactors/primitives/internal/procedure"
 	"github.com/zkactors/zkactors/primitives/queue/internal/layout"
+	"github.com/zkactors/zkactors/primitives/queue/internal/stock"
 	"github.com/zkactors/zkactors/session"
 )
 
@@ -31,7 +32,7 @@ func (b *base) Pause(ctx context.Context) error {
 		if !errors.Is(err, session.ErrNoNode) {
 			break
 		}
-		err = b.live.EnsurePath(ctx, b.at.dir(layout.ItemsDir))
+		err = b.live.EnsurePath(ctx, b.at.Dir(layout.ItemsDir))
 	}
 	return b.explain(client.Without(err, session.ErrNodeExists))
 }
@@ -80,9 +81,9 @@ func (b *base) Purge(ctx context.Context) (n int, err error) {
 func (b *base) Drain(ctx context.Context) error {
 	err := b.usable(ctx)
 	if err == nil {
-		err = b.live.Sync(ctx, b.at.path)
+		err = b.live.Sync(ctx, b.at.Path)
 	}
-	var before, now view
+	var before, now stock.View
 	for err == nil {
 		var empty bool
 		if now, empty, err = b.scan(ctx); err != nil {
@@ -91,7 +92,7 @@ func (b *base) Drain(ctx context.Context) error {
 		switch {
 		case !empty:
 			err = b.awaitChange(ctx, now)
-		case maps.Equal(before.seen, now.seen): // no item has moved from one bucket to another meanwhile
+		case maps.Equal(before.Seen, now.Seen): // no item has moved from one bucket to another meanwhile
 			return nil
 		default:
 			before = now
@@ -101,26 +102,26 @@ func (b *base) Drain(ctx context.Context) error {
 }
 
 // scan looks for an item, and returns a view of its bucket, or of all buckets if they are empty.
-func (b *base) scan(ctx context.Context) (v view, empty bool, err error) {
-	items := b.at.dir(layout.ItemsDir)
+func (b *base) scan(ctx context.Context) (v stock.View, empty bool, err error) {
+	items := b.at.Dir(layout.ItemsDir)
 	names, stat, err := b.live.Children(ctx, items)
 	if err = client.Without(err, session.ErrNoNode); err != nil {
-		return view{}, false, err
+		return stock.View{}, false, err
 	}
-	v.seen = map[string]children{items: childrenOf(stat)}
-	buckets, err := b.at.bucketsOf(names)
+	v.Seen = map[string]stock.Children{items: stock.ChildrenOf(stat)}
+	buckets, err := b.at.BucketsOf(names)
 	if err != nil {
-		return view{}, false, err
+		return stock.View{}, false, err
 	}
 	for _, at := range slices.Backward(buckets) {
-		dir := b.at.bucket(at)
+		dir := b.at.Bucket(at)
 		stat, err := b.live.Exists(ctx, dir)
 		if err != nil {
-			return view{}, false, err
+			return stock.View{}, false, err
 		}
-		v.seen[dir] = childrenOf(stat)
+		v.Seen[dir] = stock.ChildrenOf(stat)
 		if stat != nil && stat.NumChildren > 0 {
-			return view{seen: map[string]children{dir: childrenOf(stat)}}, false, nil
+			return stock.View{Seen: map[string]stock.Children{dir: stock.ChildrenOf(stat)}}, false, nil
 		}
 	}
 	return v, true, nil
@@ -130,11 +131,11 @@ func (b *base) scan(ctx context.Context) (v view, empty bool, err error) {
 const drainPause = 100 * time.Millisecond
 
 // awaitChange waits until a directory of a view has changed, at least for a while.
-func (b *base) awaitChange(ctx context.Context, v view) error {
+func (b *base) awaitChange(ctx context.Context, v stock.View) error {
 	changed, rested, closed := make(chan struct{}), make(chan struct{}), make(chan struct{})
-	cancel := b.at.follow(b.at.session.Async(0), v, func() { close(changed) })
+	cancel := b.at.Follow(b.at.Session.Async(0), v, func() { close(changed) })
 	defer cancel()
-	stop := b.at.session.After(drainPause, func() { close(rested) })
+	stop := b.at.Session.After(drainPause, func() { close(rested) })
 	defer stop()
 	b.receipts.TellClosed(closed, sync.OnceFunc(func() { close(closed) }))
 	defer b.receipts.Forget(closed)
@@ -156,12 +157,12 @@ func (b *base) usable(ctx context.Context) error {
 	if err := client.CheckContext(ctx); err != nil {
 		return err
 	}
-	if err := b.receipts.Open(); err != nil || b.at.isChecked() {
+	if err := b.receipts.Open(); err != nil || b.at.IsChecked() {
 		return err
 	}
-	names, _, err := b.live.Children(ctx, b.at.path)
+	names, _, err := b.live.Children(ctx, b.at.Path)
 	if err == nil {
-		err = b.at.check(names)
+		err = b.at.Check(names)
 	}
 	return client.Without(err, session.ErrNoNode)
 }
@@ -175,4 +176,4 @@ func (b *base) write(ctx context.Context, op session.Op) error {
 
 // paused returns the path of the node that pauses the queue. It stands among the buckets, so that
 // every look sees it without another request.
-func (b *base) paused() string { return znode.Join(b.at.dir(layout.ItemsDir), layout.PausedNode) }
+func (b *base) paused() string { return znode.Join(b.at.Dir(layout.ItemsDir), layout.PausedNode) }

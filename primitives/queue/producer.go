@@ -11,6 +11,7 @@ import (
 	"github.com/zkactors/zkactors/primitives/internal/procedure"
 	"github.com/zkactors/zkactors/primitives/queue/internal/layout"
 	"github.com/zkactors/zkactors/primitives/queue/internal/receipt"
+	"github.com/zkactors/zkactors/primitives/queue/internal/stock"
 	"github.com/zkactors/zkactors/session"
 )
 
@@ -34,10 +35,10 @@ type producer struct {
 	answer   func(created []session.OpResult, err error)
 
 	pauses owned.Set
-	waiter *waiter // not nil once the call stands in line, or tries to
-	stands bool    // set by a count that has seen the waiter in line; cleared with waiter
-	full   view    // what was counted last
-	forgo  func()  // leaves the newest transaction
+	waiter *waiter    // not nil once the call stands in line, or tries to
+	stands bool       // set by a count that has seen the waiter in line; cleared with waiter
+	full   stock.View // what was counted last
+	forgo  func()     // leaves the newest transaction
 }
 
 // millis returns a delay in ms, rounded up.
@@ -45,11 +46,11 @@ func millis(delay time.Duration) int64 {
 	return int64(delay/time.Millisecond + min(delay%time.Millisecond, 1))
 }
 
-// begin puts the items. See [once.Writer.Begin] for the answer; its error is a [refusal] if an
-// operation was refused.
+// begin puts the items. See [once.Writer.Begin] for the answer; its error is a [stock.RefusalError]
+// if an operation was refused.
 func (p *producer) begin(answer func([]session.OpResult, error)) (abandon func()) {
 	p.answer = answer
-	p.pauses.Clock = p.into.session
+	p.pauses.Clock = p.into.Session
 	p.filing.items, p.filing.first, p.filing.delays = len(p.items), len(p.first), p.delays
 	p.filing.size = p.into.full()
 	m := procedure.Run(p.filing, p.perform, filingInput(p.into.known(p.filing.priority)))
@@ -61,10 +62,10 @@ func (p *producer) perform(e filingEffect, tell func(filingInput)) {
 	slowly := func(err error, in filingInput) { p.pauses.Answer(err, func() { tell(in) }) }
 	switch e := e.(type) {
 	case check:
-		p.requests.Children(p.into.path, func(names []string, _ *session.Stat, err error) {
+		p.requests.Children(p.into.Path, func(names []string, _ *session.Stat, err error) {
 			switch {
 			case err == nil:
-				err = p.into.check(names)
+				err = p.into.Check(names)
 			case errors.Is(err, session.ErrNoNode):
 				err = nil
 			}
@@ -72,11 +73,11 @@ func (p *producer) perform(e filingEffect, tell func(filingInput)) {
 		})
 	case readClock:
 		p.receipts.Now(epoch, func(_, high int64, err error) {
-			waited := (p.into.session.Age() - p.called) / time.Millisecond
+			waited := (p.into.Session.Age() - p.called) / time.Millisecond
 			slowly(err, timed{high - int64(waited), err})
 		})
 	case count:
-		present(p.into.session, &p.pauses, func(epoch int, err error) {
+		stock.Present(p.into.Session, &p.pauses, func(epoch int, err error) {
 			if err != nil {
 				slowly(err, counted{err: err})
 				return
@@ -85,11 +86,11 @@ func (p *producer) perform(e filingEffect, tell func(filingInput)) {
 		})
 	case awaitRoom:
 		if p.waiter == nil {
-			p.waiter = newWaiter(p.into.store, p.receipts, layout.ProducersDir, epoch)
+			p.waiter = newWaiter(p.into.Store, p.receipts, layout.ProducersDir, epoch)
 			p.waiter.wants = len(p.items)
 		}
 		if p.stands { // others come, and go
-			delete(p.full.seen, p.into.dir(layout.ProducersDir))
+			delete(p.full.Seen, p.into.Dir(layout.ProducersDir))
 		}
 		p.waiter.standFor(p.full, false, !p.stands, func() { tell(room{}) })
 		p.receipts.TellClosed(p.waiter, func() { tell(shut{}) })
@@ -102,7 +103,7 @@ func (p *producer) perform(e filingEffect, tell func(filingInput)) {
 			tell(assigned{to: p.into.assign(p.filing.priority, e.due)})
 		}
 	case makeDir:
-		p.requests.EnsurePath(p.into.dir(layout.ItemsDir), func(_ bool, err error) { slowly(err, replied{err}) })
+		p.requests.EnsurePath(p.into.Dir(layout.ItemsDir), func(_ bool, err error) { slowly(err, replied{err}) })
 	case transact:
 		if e.plan.bound.known {
 			epoch = e.plan.bound.epoch
@@ -124,7 +125,7 @@ func (p *producer) perform(e filingEffect, tell func(filingInput)) {
 // find finds the newest bucket, and whether it is full: the producer that filled it may be gone. A
 // server that lags may show older ones: the transaction is refused then.
 func (p *producer) find(answer func(error, filingInput)) {
-	dir := p.into.dir(layout.ItemsDir)
+	dir := p.into.Dir(layout.ItemsDir)
 	p.requests.Children(dir, func(names []string, stat *session.Stat, err error) {
 		err = client.Without(err, session.ErrNoNode)
 		found := newest{bucket: layout.Bucket{Priority: p.filing.priority, Number: -1}}
@@ -146,7 +147,7 @@ func (p *producer) find(answer func(error, filingInput)) {
 			answer(err, found)
 			return
 		}
-		p.requests.Exists(p.into.bucket(found.bucket), func(stat *session.Stat, err error) {
+		p.requests.Exists(p.into.Bucket(found.bucket), func(stat *session.Stat, err error) {
 			found.err = client.Without(err, session.ErrNoNode)
 			if stat != nil {
 				found.version, found.full = stat.Version, p.into.isFull(stat.NumChildren)
@@ -192,7 +193,7 @@ func (p *producer) ops(plan filingPlan) (ops []session.Op) {
 		if len(plan.due) > 0 {
 			due = plan.due[i]
 		}
-		path := znode.Join(p.into.bucket(plan.to[i%len(plan.to)].bucket), layout.ItemName(item.id, due))
+		path := znode.Join(p.into.Bucket(plan.to[i%len(plan.to)].bucket), layout.ItemName(item.id, due))
 		ops = append(ops, session.CreateOp(path, item.data, p.mode))
 	}
 	return ops
@@ -200,7 +201,7 @@ func (p *producer) ops(plan filingPlan) (ops []session.Op) {
 
 // bucketOps returns the operations on a bucket before items are put into it.
 func (p *producer) bucketOps(to target) (ops []session.Op) {
-	dir, all := p.into.bucket(to.bucket), p.into.dir(layout.ItemsDir)
+	dir, all := p.into.Bucket(to.bucket), p.into.Dir(layout.ItemsDir)
 	if !to.fresh {
 		if to.bucket.After {
 			return nil // its items show whether it is there
@@ -211,10 +212,10 @@ func (p *producer) bucketOps(to target) (ops []session.Op) {
 	before.Number--
 	switch {
 	case to.seals:
-		ops = append(ops, session.SetOp(all, nil, session.AnyVersion), session.SetOp(p.into.bucket(before), nil, 0))
+		ops = append(ops, session.SetOp(all, nil, session.AnyVersion), session.SetOp(p.into.Bucket(before), nil, 0))
 	case to.bucket.After:
 	case to.behind > 0:
-		ops = append(ops, session.CheckOp(all, to.seen), session.CheckOp(p.into.bucket(before), to.behind))
+		ops = append(ops, session.CheckOp(all, to.seen), session.CheckOp(p.into.Bucket(before), to.behind))
 	default:
 		ops = append(ops, session.CheckOp(all, to.seen))
 	}

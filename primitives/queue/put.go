@@ -81,8 +81,8 @@ func (b *base) putOne(ctx context.Context, data []byte, priority int32, delay ti
 }
 
 func (b *base) put(ctx context.Context, data [][]byte, priority int32, delay time.Duration) (ids []string, err error) {
-	called := b.at.session.Age()
-	defer func() { b.at.session.Observer().Put(b.at.path, len(data), b.at.session.Age()-called, err) }()
+	called := b.at.Session.Age()
+	defer func() { b.at.Session.Observer().Put(b.at.Path, len(data), b.at.Session.Age()-called, err) }()
 	if err := client.CheckContext(ctx); err != nil {
 		return nil, b.explain(err)
 	}

@@ -31,7 +31,7 @@ func TestCapacity(t *testing.T) {
 				for i := range n {
 					p.items = append(p.items, newItem{id: b.receipts.NewID(), data: make([]byte, (bytes+i)/n)})
 				}
-				exact := b.at.session.Fits(append(p.longestOps(), b.receipts.Longest())...)
+				exact := b.at.Session.Fits(append(p.longestOps(), b.receipts.Longest())...)
 				if err := b.desk.fitTogether(p); (err == nil) != (exact == nil) {
 					t.Fatalf("%d bytes: %v, want %v", bytes, err, exact)
 				}
@@ -41,9 +41,9 @@ func TestCapacity(t *testing.T) {
 				if n > 1 {
 					continue
 				}
-				exact = b.at.session.Fits(b.longestClaim(&b.at, p.items[0])...)
+				exact = b.at.Session.Fits(b.longestClaim(&b.at, p.items[0])...)
 				for _, ops := range b.longestMoves(p.items[0]) {
-					exact = errors.Join(exact, b.at.session.Fits(ops...))
+					exact = errors.Join(exact, b.at.Session.Fits(ops...))
 				}
 				if err := b.fits(p.items[0]); (err == nil) != (exact == nil) {
 					t.Fatalf("claim of %d bytes: %v, want %v", bytes, err, exact)

@@ -8,6 +8,7 @@ import (
 	"github.com/zkactors/zkactors/internal/client"
 	"github.com/zkactors/zkactors/primitives/queue/internal/layout"
 	"github.com/zkactors/zkactors/primitives/queue/internal/receipt"
+	"github.com/zkactors/zkactors/primitives/queue/internal/stock"
 	"github.com/zkactors/zkactors/session"
 )
 
@@ -21,7 +22,7 @@ type Priority struct{ *base }
 
 // base is the part that all kinds of queues share.
 type base struct {
-	at        store
+	at        stock.Store
 	live      *session.Session
 	opts      Options
 	receipts  *receipt.Writer
@@ -50,7 +51,7 @@ func NewPriority(s *session.Session, path string, opts *Options) (*Priority, err
 	if err != nil {
 		return nil, err
 	}
-	b.at.any = true
+	b.at.Any = true
 	return &Priority{b}, nil
 }
 
@@ -67,8 +68,8 @@ func newBase(s *session.Session, path string, o Options) (*base, error) {
 // newBaseOf is newBase, for any session.
 func newBaseOf(s client.Session, path string, o Options) *base {
 	b := &base{opts: o}
-	b.at.session, b.at.path = s, path
-	b.receipts = receipt.New(s, b.at.dir(layout.ReceiptsDir))
+	b.at.Session, b.at.Path = s, path
+	b.receipts = receipt.New(s, b.at.Dir(layout.ReceiptsDir))
 	b.outlet = newOutlet(&b.at, b.receipts)
 	b.desk = newDesk(&b.at, b.receipts)
 	b.desk.most, b.desk.refuse = o.MaxItems, o.RefuseWhenFull
@@ -77,7 +78,7 @@ func newBaseOf(s client.Session, path string, o Options) *base {
 	}
 	b.allowance = sync.OnceValue(b.allow)
 	if o.DeadLetter != "" {
-		b.dead = &destination{store: &store{session: s, path: o.DeadLetter, any: true}}
+		b.dead = &destination{Store: &stock.Store{Session: s, Path: o.DeadLetter, Any: true}}
 	}
 	return b
 }
@@ -87,7 +88,7 @@ func newBaseOf(s client.Session, path string, o Options) *base {
 // fail with [ErrClosed], and so do calls that wait for an item, or for room. Requests that are
 // under way are still answered. Consumers are not closed.
 func (b *base) Close(ctx context.Context) error {
-	b.outlet.followed.forgetAll()
+	b.outlet.followed.ForgetAll()
 	return b.explain(b.receipts.EndAll(ctx, b.live))
 }
 
@@ -97,13 +98,13 @@ func (b *base) Len(ctx context.Context) (int, error) {
 	if err := b.receipts.Open(); err != nil {
 		return 0, b.explain(err)
 	}
-	v, err := b.lookNow(ctx, all, false)
-	return len(v.places), b.explain(err)
+	v, err := b.lookNow(ctx, stock.All, false)
+	return len(v.Places), b.explain(err)
 }
 
-// lookNow is [store.look], and waits.
-func (b *base) lookNow(ctx context.Context, want int, claims bool) (view, error) {
-	return askAgain(ctx, func(answer func(view, error)) { b.at.look(b.receipts, 0, want, claims, answer) })
+// lookNow is [stock.Store.Look], and waits.
+func (b *base) lookNow(ctx context.Context, want int, claims bool) (stock.View, error) {
+	return stock.AskAgain(ctx, func(answer func(stock.View, error)) { b.at.Look(b.receipts, 0, want, claims, answer) })
 }
 
 // Peek returns the data of the item that the next TryTake on this handle would take, as far as is
@@ -117,11 +118,11 @@ func (b *base) Peek(ctx context.Context) ([]byte, error) {
 }
 
 func (b *base) explain(err error) error {
-	return client.Wrap(b.at.session, err, "queue ", b.at.path)
+	return client.Wrap(b.at.Session, err, "queue ", b.at.Path)
 }
 
 // String describes the queue in one short line.
-func (b *base) String() string { return "queue " + b.at.path }
+func (b *base) String() string { return "queue " + b.at.Path }
 
 // Format implements [fmt.Formatter]: every verb prints String, and reads no more than that.
 func (b *base) Format(f fmt.State, _ rune) { client.Print(f, b) }

@@ -50,7 +50,7 @@ func (b *base) Run(ctx context.Context, workers int, f func(ctx context.Context,
 					continue
 				}
 				if err := item.Ack(context.WithoutCancel(ctx)); err != nil && !errors.Is(err, ErrNotClaimed) {
-					b.at.session.Logger().Warn("item not acknowledged", "recipe", recipe, "path", b.at.path, "item", item.ID, "reason", err)
+					b.at.Session.Logger().Warn("item not acknowledged", "recipe", recipe, "path", b.at.Path, "item", item.ID, "reason", err)
 				}
 			}
 		})

@@ -9,22 +9,23 @@ import (
 	"github.com/zkactors/zkactors/primitives/internal/procedure"
 	"github.com/zkactors/zkactors/primitives/queue/internal/layout"
 	"github.com/zkactors/zkactors/primitives/queue/internal/receipt"
+	"github.com/zkactors/zkactors/primitives/queue/internal/stock"
 	"github.com/zkactors/zkactors/session"
 )
 
 // An outlet is where the calls of a handle take items.
 type outlet struct {
-	*store
+	*stock.Store
 	live     *session.Session // nil in a model
 	receipts *receipt.Writer
 	listed   listed
-	followed followed
+	followed stock.Followed
 	batches  batches
 }
 
 // newOutlet returns the outlet of a queue.
-func newOutlet(st *store, rs *receipt.Writer) *outlet {
-	o := &outlet{store: st, receipts: rs}
+func newOutlet(st *stock.Store, rs *receipt.Writer) *outlet {
+	o := &outlet{Store: st, receipts: rs}
 	o.batches.of, o.batches.Rule = o, &o.batches
 	return o
 }
@@ -37,9 +38,9 @@ func (o *outlet) mostTaken(n int) int {
 	if n == 1 {
 		return n
 	}
-	item := o.takeOps(layout.LongestPlace(o.receipts.NewID()), 1)
-	rest := o.session.Room(o.receipts.Longest())
-	each := rest - o.session.Room(append(item, o.receipts.Longest())...)
+	item := o.TakeOps(layout.LongestPlace(o.receipts.NewID()), 1)
+	rest := o.Session.Room(o.receipts.Longest())
+	each := rest - o.Session.Room(append(item, o.receipts.Longest())...)
 	return max(1, min(n, rest/each, mostTaken))
 }
 
@@ -61,8 +62,8 @@ type taker struct {
 }
 
 func (o *outlet) newTaker(n int) *taker {
-	k := &taker{outlet: o, requests: o.session.Async(0), most: n}
-	k.pauses.Clock = o.session
+	k := &taker{outlet: o, requests: o.Session.Async(0), most: n}
+	k.pauses.Clock = o.Session
 	return k
 }
 
@@ -82,10 +83,10 @@ func (k *taker) perform(e takingEffect, tell func(takingInput)) {
 	case survey:
 		k.listed.settle(k.tries, false)
 		k.tries = nil
-		k.survey(k.most, e.claims, func(v view, own bool, err error) { slowly(err, surveyed{v, own, err}) })
+		k.survey(k.most, e.claims, func(v stock.View, own bool, err error) { slowly(err, surveyed{v, own, err}) })
 	case idle:
 		if k.waiter == nil {
-			k.waiter = newWaiter(k.store, k.receipts, layout.WaitersDir, 0)
+			k.waiter = newWaiter(k.Store, k.receipts, layout.WaitersDir, 0)
 		}
 		k.waiter.stand(e.view, false, func() { tell(roused{}) })
 		k.receipts.TellClosed(k.waiter, func() { tell(shut{}) })
@@ -93,13 +94,13 @@ func (k *taker) perform(e takingEffect, tell func(takingInput)) {
 		k.read(e.places, slowly)
 	case remove:
 		k.linger, k.disown = k.batches.begin(k.removal(e.items), func(results []session.OpResult, err error) {
-			tell(removed{refused(results, err)})
+			tell(removed{stock.Refused(results, err)})
 		})
 	case ready:
-		k.requests.EnsurePath(k.dir(layout.ClaimsDir), func(_ bool, err error) { slowly(err, readied{err}) })
+		k.requests.EnsurePath(k.Dir(layout.ClaimsDir), func(_ bool, err error) { slowly(err, readied{err}) })
 	case linger:
 		k.linger()
-		receipt.Lapses(k.session, k.live, &k.pauses, func() { tell(lapsed{}) })
+		receipt.Lapses(k.Session, k.live, &k.pauses, func() { tell(lapsed{}) })
 	case disown:
 		k.disown()
 	case give:
@@ -121,7 +122,7 @@ func (k *taker) read(places []layout.Place, answer func(error, takingInput)) {
 	left := len(places)
 	requests := k.requests
 	for i, p := range places {
-		requests.Get(k.node(p), func(data []byte, stat *session.Stat, err error) {
+		requests.Get(k.Node(p), func(data []byte, stat *session.Stat, err error) {
 			switch {
 			case err == nil:
 				item := layout.ItemOf(p, data, stat)
@@ -147,8 +148,8 @@ func (k *taker) read(places []layout.Place, answer func(error, takingInput)) {
 func (k *taker) removal(items []layout.Claimed) *removal {
 	r := &removal{items: len(items), claim: -1}
 	for _, item := range items {
-		ops := k.takeOps(item.Place, item.Version)
-		if len(ops) == claimableOps && r.claim < 0 {
+		ops := k.TakeOps(item.Place, item.Version)
+		if len(ops) == stock.ClaimableOps && r.claim < 0 {
 			r.claim = len(r.ops)
 		}
 		r.ops = append(r.ops, ops...)

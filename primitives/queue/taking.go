@@ -7,6 +7,7 @@ import (
 	"github.com/zkactors/zkactors/internal/client"
 	"github.com/zkactors/zkactors/primitives/internal/procedure"
 	"github.com/zkactors/zkactors/primitives/queue/internal/layout"
+	"github.com/zkactors/zkactors/primitives/queue/internal/stock"
 	"github.com/zkactors/zkactors/session"
 )
 
@@ -53,7 +54,7 @@ type (
 	// picked begins, and answers pick. Without places nothing of a list is left.
 	picked   struct{ places []layout.Place }
 	surveyed struct { // answers survey
-		view view
+		view stock.View
 		own  bool // set if the list was begun after the call
 		err  error
 	}
@@ -63,7 +64,7 @@ type (
 		old   bool             // set if something may have come before them since they were listed
 		err   error
 	}
-	removed struct{ err error } // answers remove; a [refusal] if the server refused one operation
+	removed struct{ err error } // answers remove; a [stock.RefusalError] if the server refused one operation
 	readied struct{ err error } // answers ready
 	drop    struct{}            // commanded: the caller waits no longer
 	lapsed  struct{}            // answers linger: the session is over
@@ -87,10 +88,10 @@ func (shut) takingInput()     {}
 type takingEffect interface{ takingEffect() }
 
 type (
-	pick   struct{ own bool }    // the next items that were listed; own is that of surveyed
-	forget struct{ rivals bool } // the rest of the list, for all calls of the handle: it is old; rivals is set if another client has an item of it
-	survey struct{ claims bool } // list the queue, and the claims if claims is set, to pick from it
-	idle   struct{ view view }   // answer when the queue is not as the view shows it
+	pick   struct{ own bool }        // the next items that were listed; own is that of surveyed
+	forget struct{ rivals bool }     // the rest of the list, for all calls of the handle: it is old; rivals is set if another client has an item of it
+	survey struct{ claims bool }     // list the queue, and the claims if claims is set, to pick from it
+	idle   struct{ view stock.View } // answer when the queue is not as the view shows it
 	fetch  struct{ places []layout.Place }
 	remove struct{ items []layout.Claimed } // send the transaction
 	ready  struct{}                         // make the directory of the claims
@@ -232,7 +233,7 @@ func (s *takingTurn) surveyed(in surveyed) {
 		s.do(survey{s.claims})
 	case in.err != nil:
 		s.fail(in.err)
-	case len(in.view.places) > 0:
+	case len(in.view.Places) > 0:
 		s.pick(in.own)
 	case s.wait:
 		s.ask(idling, idle{in.view})
@@ -279,7 +280,7 @@ func (s *takingTurn) refusedAt(index int) (item, op int) {
 	for item, c := range s.items {
 		n := 1
 		if s.claimable(c) {
-			n = claimableOps
+			n = stock.ClaimableOps
 		}
 		if index < n {
 			return item, index
@@ -295,11 +296,11 @@ func (taking) claimable(c layout.Claimed) bool { return c.Version > 0 }
 // removed follows the answer to the transaction. With an unknown outcome the caller gets
 // the data beside the error: the items may be gone.
 func (s *takingTurn) removed(err error) {
-	no, refused := errors.AsType[*refusal](err)
+	no, refused := errors.AsType[*stock.RefusalError](err)
 	if !refused {
-		no = new(refusal)
+		no = new(stock.RefusalError)
 	}
-	item, op := s.refusedAt(no.index)
+	item, op := s.refusedAt(no.Index)
 	switch {
 	case err == nil:
 		s.end(s.items, nil)
@@ -319,7 +320,7 @@ func (s *takingTurn) removed(err error) {
 	case op == 0 && s.claimable(s.items[item]) && errors.Is(err, session.ErrNoNode): // there is no directory of claims
 		s.ask(readying, ready{})
 	case !client.IsAny(err, session.ErrNodeExists, session.ErrNoNode, session.ErrBadVersion):
-		s.fail(no.err)
+		s.fail(no.Err)
 	case item > 0:
 		s.do(forget{true})
 		s.items = s.items[:item]

@@ -8,6 +8,7 @@ import (
 	"github.com/zkactors/zkactors/actors"
 	"github.com/zkactors/zkactors/primitives/internal/procedure"
 	"github.com/zkactors/zkactors/primitives/queue/internal/layout"
+	"github.com/zkactors/zkactors/primitives/queue/internal/stock"
 	"github.com/zkactors/zkactors/session"
 )
 
@@ -16,7 +17,7 @@ import (
 func TestDirectoryInDoubt(t *testing.T) {
 	var out actors.Effects[takingEffect, procedure.None]
 	m := taking{}.Step(fetched{items: []layout.Claimed{{Place: layout.Place{Name: "x"}, Version: 1}}}, &out)
-	m = m.Step(removed{&refusal{0, session.ErrNoNode}}, &out)
+	m = m.Step(removed{&stock.RefusalError{Index: 0, Err: session.ErrNoNode}}, &out)
 	m = m.Step(readied{fmt.Errorf("%w: %w", session.ErrUnknownOutcome, session.ErrClosed)}, &out)
 	told, is := out.Do[len(out.Do)-1].(give)
 	if !is || !m.Ended() || !errors.Is(told.err, session.ErrClosed) || session.InDoubt(told.err) || told.items != nil {
@@ -44,7 +45,7 @@ func TestTakesWhatIsLeft(t *testing.T) {
 		m := taking{}.Step(picked{[]layout.Place{items[0].Place, items[1].Place, items[2].Place}}, &out)
 		m = m.Step(fetched{items: items}, &out)
 		out.Do = nil
-		m.Step(removed{&refusal{at, test.err}}, &out)
+		m.Step(removed{&stock.RefusalError{Index: at, Err: test.err}}, &out)
 		got := 0
 		for _, e := range out.Do {
 			if r, is := e.(remove); is {
@@ -65,7 +66,7 @@ func TestOldList(t *testing.T) {
 		var out actors.Effects[takingEffect, procedure.None]
 		x := layout.Place{Name: "x"}
 		m := taking{}.Step(picked{}, &out)
-		m = m.Step(surveyed{view: view{places: []layout.Place{x}}, own: own}, &out)
+		m = m.Step(surveyed{view: stock.View{Places: []layout.Place{x}}, own: own}, &out)
 		m = m.Step(picked{[]layout.Place{x}}, &out)
 		m.Step(fetched{items: []layout.Claimed{{Place: x}}, old: true}, &out)
 		if _, removes := out.Do[len(out.Do)-1].(remove); removes != own {

@@ -10,12 +10,13 @@ import (
 	"github.com/zkactors/zkactors/primitives/internal/procedure"
 	"github.com/zkactors/zkactors/primitives/queue/internal/layout"
 	"github.com/zkactors/zkactors/primitives/queue/internal/receipt"
+	"github.com/zkactors/zkactors/primitives/queue/internal/stock"
 	"github.com/zkactors/zkactors/session"
 )
 
 // A waiter waits in line until a queue may have changed.
 type waiter struct {
-	of       *store
+	of       *stock.Store
 	receipts *receipt.Writer
 	line     string // the directory of the line
 	wants    int    // how many items its owner wants to put; 0 if it puts none
@@ -24,28 +25,28 @@ type waiter struct {
 	machine  *procedure.Procedure[waiting, waitInput, waitEffect]
 
 	mu   sync.Mutex
-	view view   // what the owner has seen
-	wake func() // the owner, once
-	id   string // of its newest node
-	node bool   // whether that was created
+	view stock.View // what the owner has seen
+	wake func()     // the owner, once
+	id   string     // of its newest node
+	node bool       // whether that was created
 
 	hastes bool // set if the owner is to be woken as soon as it is the first in line
 }
 
 // newWaiter returns a waiter that is not in line. The name of the line distinguishes waiters for
 // different things.
-func newWaiter(of *store, rs *receipt.Writer, line string, epoch int) *waiter {
-	w := &waiter{of: of, receipts: rs, line: of.dir(line), requests: of.session.Async(epoch)}
-	w.owned.Clock = of.session
+func newWaiter(of *stock.Store, rs *receipt.Writer, line string, epoch int) *waiter {
+	w := &waiter{of: of, receipts: rs, line: of.Dir(line), requests: of.Session.Async(epoch)}
+	w.owned.Clock = of.Session
 	w.machine = procedure.New(waiting{epoch: epoch}, w.perform)
 	return w
 }
 
 // stand has wake called when the queue may have changed since it was seen.
-func (w *waiter) stand(v view, rotate bool, wake func()) { w.standFor(v, rotate, false, wake) }
+func (w *waiter) stand(v stock.View, rotate bool, wake func()) { w.standFor(v, rotate, false, wake) }
 
 // standFor is stand. With hastes, wake is called as soon as it is the first in line.
-func (w *waiter) standFor(v view, rotate, hastes bool, wake func()) {
+func (w *waiter) standFor(v stock.View, rotate, hastes bool, wake func()) {
 	w.mu.Lock()
 	w.view, w.wake, w.hastes = v, wake, hastes
 	w.mu.Unlock()
@@ -82,7 +83,7 @@ func (w *waiter) isHasty() bool {
 }
 
 // seen returns what the owner has seen.
-func (w *waiter) seen() (view, func()) {
+func (w *waiter) seen() (stock.View, func()) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.view, w.wake
@@ -130,9 +131,9 @@ func (w *waiter) perform(e waitEffect, tell func(waitInput)) {
 		w.receipts.Hold()
 		gone := w.receipts.Release
 		if e.name == "" {
-			w.of.session.Async(0).WithdrawAll(w.line, znode.GUIDName(e.id, ""), gone)
+			w.of.Session.Async(0).WithdrawAll(w.line, znode.GUIDName(e.id, ""), gone)
 		} else {
-			w.of.session.Async(0).Withdraw(znode.Join(w.line, e.name), gone)
+			w.of.Session.Async(0).Withdraw(znode.Join(w.line, e.name), gone)
 		}
 	}
 }
@@ -145,13 +146,13 @@ func (w *waiter) watch(tell func(waitInput)) {
 		tell(stirred{})
 		return
 	}
-	w.owned.Keep(watchQueue{}, w.of.follow(w.requests, v, func() { tell(stirred{}) }))
-	age := w.of.session.Age()
-	if at := age + doubtful; v.doubts && (v.due == 0 || v.due > at) {
-		v.due = at
+	w.owned.Keep(watchQueue{}, w.of.Follow(w.requests, v, func() { tell(stirred{}) }))
+	age := w.of.Session.Age()
+	if at := age + doubtful; v.Doubts && (v.Due == 0 || v.Due > at) {
+		v.Due = at
 	}
-	if v.due > 0 {
-		w.owned.After(due{}, max(0, v.due-age), func() { tell(stirred{}) })
+	if v.Due > 0 {
+		w.owned.After(due{}, max(0, v.Due-age), func() { tell(stirred{}) })
 	}
 }
 

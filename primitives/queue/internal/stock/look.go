@@ -1,4 +1,4 @@
-package queue
+package stock
 
 import (
 	"cmp"
@@ -19,38 +19,38 @@ import (
 	"github.com/zkactors/zkactors/session"
 )
 
-// A view is the result of listing a queue.
-type view struct {
-	places []layout.Place      // in order: of the first buckets that have items
-	left   []layout.Place      // items that were left out because they are claimed
-	due    time.Duration       // the age of the session at which the next item that is not due may be; 0 if there is none
-	brief  bool                // set if an item that is put now may be due soon, in a bucket that was listed
-	paused bool                // set if the queue is paused; then it has no places
-	doubts bool                // set if it has no places, and the first of left may be hidden by a node that is no claim
-	seen   map[string]children // of each directory in which items come and go
+// A View is the result of listing a queue.
+type View struct {
+	Places []layout.Place      // in order: of the first buckets that have items
+	Left   []layout.Place      // items that were left out because they are claimed
+	Due    time.Duration       // the age of the session at which the next item that is not due may be; 0 if there is none
+	Brief  bool                // set if an item that is put now may be due soon, in a bucket that was listed
+	Paused bool                // set if the queue is paused; then it has no places
+	Doubts bool                // set if it has no places, and the first of left may be hidden by a node that is no claim
+	Seen   map[string]Children // of each directory in which items come and go
 	names  []string            // of the buckets
 	empty  []string            // the followed directories of items before the first place
 }
 
-// children shows whether a directory has the same children as before: each creation sets the Pzxid,
+// Children shows whether a directory has the same children as before: each creation sets the Pzxid,
 // and a deletion without a creation leaves fewer. On ClickHouse Keeper a deletion alone does not
 // set the Pzxid. The zero value stands for a directory that does not exist.
-type children struct {
-	pzxid int64
-	count int32
+type Children struct {
+	Pzxid int64
+	Count int32
 }
 
-// childrenOf returns the children of a directory with the stat, nil if it does not exist.
-func childrenOf(stat *session.Stat) children {
+// ChildrenOf returns the children of a directory with the stat, nil if it does not exist.
+func ChildrenOf(stat *session.Stat) Children {
 	if stat == nil {
-		return children{}
+		return Children{}
 	}
-	return children{stat.Pzxid, stat.NumChildren}
+	return Children{stat.Pzxid, stat.NumChildren}
 }
 
 // A looking lists a queue, bucket by bucket.
 type looking struct {
-	at       *store
+	at       *Store
 	receipts *receipt.Writer // from which the server's clock is known
 	epoch    int
 	requests client.Async
@@ -58,14 +58,14 @@ type looking struct {
 	due      bool      // set if only delayed items are wanted that are due
 	claims   bool      // set if claimed items are left out
 	foresees bool      // set if directories are listed before they are needed
-	followed *followed // knows directories, and follows empty ones; nil if there is none
-	answer   func(view, error)
+	followed *Followed // knows directories, and follows empty ones; nil if there is none
+	answer   func(View, error)
 
 	foreseen map[string]*foresight // directories that are being listed before they are needed
 	front    string                // the first bucket that has items, or the last that was listed; "" if there are delayed items
 	timed    bool                  // set if there are delayed items: which bucket is the first changes with the time
 
-	view    view
+	view    View
 	claimed map[string]bool // the IDs of items that are claimed
 	buckets []layout.Bucket // that are not listed yet
 	held    []layout.Place  // items behind those of the next bucket, perhaps
@@ -76,29 +76,29 @@ type looking struct {
 	again   bool            // set when what is followed has changed meanwhile
 }
 
-// all wants every item, whether or not it is due.
-const all = math.MaxInt
+// All wants every item, whether or not it is due.
+const All = math.MaxInt
 
-// look lists as many items as are wanted, or a few more. With claims it leaves out claimed items.
-func (st *store) look(rs *receipt.Writer, epoch, want int, claims bool, answer func(view, error)) {
+// Look lists as many items as are wanted, or a few more. With claims it leaves out claimed items.
+func (st *Store) Look(rs *receipt.Writer, epoch, want int, claims bool, answer func(View, error)) {
 	st.looking(rs, epoch, answer, looking{want: want, claims: claims})
 }
 
-// lookAgain is look without what is claimed, for a client that has waited for a change. It lists
+// LookAgain is Look without what is claimed, for a client that has waited for a change. It lists
 // all at once that the look before it has listed.
-func (st *store) lookAgain(rs *receipt.Writer, epoch, want int, answer func(view, error)) {
+func (st *Store) LookAgain(rs *receipt.Writer, epoch, want int, answer func(View, error)) {
 	st.looking(rs, epoch, answer, looking{want: want, claims: true, foresees: true})
 }
 
-// bucketsOf returns the buckets with the names, in order.
-func (st *store) bucketsOf(names []string) (buckets []layout.Bucket, err error) {
+// BucketsOf returns the buckets with the names, in order.
+func (st *Store) BucketsOf(names []string) (buckets []layout.Bucket, err error) {
 	for _, name := range names {
 		b, ok := layout.ParseBucket(name)
 		switch {
 		case name == layout.PausedNode:
 			continue
-		case !ok || b.Priority != 0 && !st.any:
-			return nil, layout.Foreign(st.dir(layout.ItemsDir), name)
+		case !ok || b.Priority != 0 && !st.Any:
+			return nil, layout.Foreign(st.Dir(layout.ItemsDir), name)
 		}
 		buckets = append(buckets, b)
 	}
@@ -106,8 +106,8 @@ func (st *store) bucketsOf(names []string) (buckets []layout.Bucket, err error) 
 	return buckets, nil
 }
 
-// placesOf returns the places of the items with the names in a bucket, in order.
-func (st *store) placesOf(b layout.Bucket, names []string) (places []layout.Place, err error) {
+// PlacesOf returns the places of the items with the names in a bucket, in order.
+func (st *Store) PlacesOf(b layout.Bucket, names []string) (places []layout.Place, err error) {
 	names = slices.Clone(names) // they may belong to the session
 	layout.SortItems(names)
 	if b.After {
@@ -115,37 +115,37 @@ func (st *store) placesOf(b layout.Bucket, names []string) (places []layout.Plac
 	}
 	for _, name := range names {
 		if !layout.ParseItem(name) {
-			return nil, layout.Foreign(st.bucket(b), name)
+			return nil, layout.Foreign(st.Bucket(b), name)
 		}
 		places = append(places, layout.Place{Bucket: b, Name: name})
 	}
 	return places, nil
 }
 
-// lookFollowing is look, and lists only what may have changed since the last time.
-func (st *store) lookFollowing(f *followed, rs *receipt.Writer, epoch, want int, claims bool, answer func(view, error)) {
+// LookFollowing is Look, and lists only what may have changed since the last time.
+func (st *Store) LookFollowing(f *Followed, rs *receipt.Writer, epoch, want int, claims bool, answer func(View, error)) {
 	st.looking(rs, epoch, answer, looking{want: want, claims: claims, followed: f})
 }
 
-// lookDue lists the delayed items that are due and not claimed. If there are none this takes a
+// LookDue lists the delayed items that are due and not claimed. If there are none this takes a
 // request, and one for each bucket that may have such items: in most queues there is none, or one.
 // It does not list other items, whatever their priority is.
-func (st *store) lookDue(rs *receipt.Writer, epoch int, answer func(view, error)) {
-	st.looking(rs, epoch, answer, looking{want: all, due: true})
+func (st *Store) LookDue(rs *receipt.Writer, epoch int, answer func(View, error)) {
+	st.looking(rs, epoch, answer, looking{want: All, due: true})
 }
 
-func (st *store) looking(rs *receipt.Writer, epoch int, answer func(view, error), how looking) {
+func (st *Store) looking(rs *receipt.Writer, epoch int, answer func(View, error), how looking) {
 	l := &how
-	l.at, l.receipts, l.epoch, l.requests, l.answer = st, rs, epoch, st.session.Async(epoch), answer
-	l.view.seen = make(map[string]children)
+	l.at, l.receipts, l.epoch, l.requests, l.answer = st, rs, epoch, st.Session.Async(epoch), answer
+	l.view.Seen = make(map[string]Children)
 	switch {
-	case !st.isChecked():
-		l.requests.Children(st.path, func(names []string, _ *session.Stat, err error) {
+	case !st.IsChecked():
+		l.requests.Children(st.Path, func(names []string, _ *session.Stat, err error) {
 			if err == nil {
-				err = st.check(names)
+				err = st.Check(names)
 			}
 			if err != nil && !errors.Is(err, session.ErrNoNode) {
-				answer(view{}, err)
+				answer(View{}, err)
 				return
 			}
 			l.begin()
@@ -207,12 +207,12 @@ func (l *looking) listed(dir string, next func(names []string)) func([]string, *
 	return func(names []string, stat *session.Stat, err error) {
 		switch {
 		case err == nil:
-			l.view.seen[dir] = childrenOf(stat)
+			l.view.Seen[dir] = ChildrenOf(stat)
 			l.newest = max(l.newest, stat.Ctime, stat.Mtime)
 		case errors.Is(err, session.ErrNoNode):
-			l.view.seen[dir] = children{}
+			l.view.Seen[dir] = Children{}
 		default:
-			l.answer(view{}, err)
+			l.answer(View{}, err)
 			return
 		}
 		next(names)
@@ -226,7 +226,7 @@ func (l *looking) follow(dir string, next func(names []string)) {
 		return
 	}
 	if names, c, ok := l.followed.get(dir); ok {
-		l.known, l.view.seen[dir] = true, c
+		l.known, l.view.Seen[dir] = true, c
 		next(names)
 		return
 	}
@@ -241,20 +241,20 @@ func (l *looking) follow(dir string, next func(names []string)) {
 }
 
 func (l *looking) begin() {
-	items := func() { l.follow(l.at.dir(layout.ItemsDir), l.sorted) }
+	items := func() { l.follow(l.at.Dir(layout.ItemsDir), l.sorted) }
 	if !l.claims {
 		items()
 		return
 	}
 	if front := l.at.lastFront(); l.foresees && front != "" {
-		l.foresee(l.at.dir(layout.ClaimsDir), l.at.dir(layout.ItemsDir), front)
+		l.foresee(l.at.Dir(layout.ClaimsDir), l.at.Dir(layout.ItemsDir), front)
 	}
 	l.listClaims(items)
 }
 
 // listClaims lists the claims.
 func (l *looking) listClaims(next func()) {
-	l.list(l.at.dir(layout.ClaimsDir), func(names []string) {
+	l.list(l.at.Dir(layout.ClaimsDir), func(names []string) {
 		l.claimed = make(map[string]bool, len(names))
 		for _, name := range names {
 			l.claimed[name] = true
@@ -264,16 +264,16 @@ func (l *looking) listClaims(next func()) {
 }
 
 func (l *looking) sorted(names []string) {
-	buckets, err := l.at.bucketsOf(names)
+	buckets, err := l.at.BucketsOf(names)
 	if err != nil {
-		l.answer(view{}, err)
+		l.answer(View{}, err)
 		return
 	}
 	l.view.names, l.view.empty = names, nil
-	l.view.paused = slices.Contains(names, layout.PausedNode) && (l.want != all || l.due)
-	l.buckets = slices.DeleteFunc(buckets, func(b layout.Bucket) bool { return l.view.paused || l.due && !b.After })
+	l.view.Paused = slices.Contains(names, layout.PausedNode) && (l.want != All || l.due)
+	l.buckets = slices.DeleteFunc(buckets, func(b layout.Bucket) bool { return l.view.Paused || l.due && !b.After })
 	l.timed = slices.ContainsFunc(l.buckets, func(b layout.Bucket) bool { return b.After })
-	if !l.timed || l.want == all && !l.due {
+	if !l.timed || l.want == All && !l.due {
 		l.next()
 		return
 	}
@@ -282,10 +282,10 @@ func (l *looking) sorted(names []string) {
 		case err == nil:
 			l.now = low
 		case session.Passing(err) || session.InDoubt(err) || client.Over(err):
-			l.answer(view{}, err)
+			l.answer(View{}, err)
 			return
 		default: // the client may not write
-			l.now = max(l.newest, l.at.session.Deadline(0).UnixMilli())
+			l.now = max(l.newest, l.at.Session.Deadline(0).UnixMilli())
 		}
 		l.next()
 	})
@@ -294,34 +294,34 @@ func (l *looking) sorted(names []string) {
 // next lists the next bucket, unless there are enough items.
 func (l *looking) next() {
 	l.release()
-	if len(l.buckets) == 0 || len(l.view.places) >= l.want {
+	if len(l.buckets) == 0 || len(l.view.Places) >= l.want {
 		l.done()
 		return
 	}
 	b := l.buckets[0]
 	l.buckets = l.buckets[1:]
-	switch dir := l.at.bucket(b); {
-	case b.After && b.Begins() > l.now && (l.want != all || l.due):
+	switch dir := l.at.Bucket(b); {
+	case b.After && b.Begins() > l.now && (l.want != All || l.due):
 		l.await(b.Begins())
 		l.next()
 	case b.After:
-		l.view.brief = l.view.brief || len(l.view.places)+len(l.held) == 0
+		l.view.Brief = l.view.Brief || len(l.view.Places)+len(l.held) == 0
 		l.list(dir, func(names []string) { l.bucket(b, names) })
 	default:
-		l.plain(b, l.followed != nil && l.at.any && l.followed.expects(dir))
+		l.plain(b, l.followed != nil && l.at.Any && l.followed.expects(dir))
 	}
 }
 
 // plain lists a bucket whose items are not delayed. An empty one is followed, as a more urgent item
 // may be put into it. What has items is not: it changes with each.
 func (l *looking) plain(b layout.Bucket, follows bool) {
-	dir := l.at.bucket(b)
+	dir := l.at.Bucket(b)
 	list := l.list
 	if follows {
 		list = l.follow
 	}
 	list(dir, func(names []string) {
-		first := l.followed != nil && l.at.any && len(l.view.places)+len(l.held) == 0
+		first := l.followed != nil && l.at.Any && len(l.view.Places)+len(l.held) == 0
 		switch {
 		case follows && len(names) > 0:
 			l.followed.forget(dir)
@@ -343,14 +343,14 @@ func (l *looking) isSealed(b layout.Bucket) bool {
 
 // bucket adds the items of a bucket to the view.
 func (l *looking) bucket(b layout.Bucket, names []string) {
-	dir := l.at.bucket(b)
+	dir := l.at.Bucket(b)
 	clear(l.foreseen) // what was listed before an earlier bucket may be older than that
-	if len(l.view.places)+len(l.held)+len(l.view.left) == 0 && !l.timed {
+	if len(l.view.Places)+len(l.held)+len(l.view.Left) == 0 && !l.timed {
 		l.front = dir
 	}
-	places, err := l.at.placesOf(b, names)
+	places, err := l.at.PlacesOf(b, names)
 	if err != nil {
-		l.answer(view{}, err)
+		l.answer(View{}, err)
 		return
 	}
 	behind := l.held
@@ -375,16 +375,16 @@ func (l *looking) done() {
 	switch {
 	case !l.known || l.again:
 	case !l.asked:
-		l.list(l.at.dir(layout.ItemsDir), func([]string) { l.done() })
+		l.list(l.at.Dir(layout.ItemsDir), func([]string) { l.done() })
 		return
-	case !l.at.stands(l.followed, &l.view):
+	case !l.at.Stands(l.followed, &l.view):
 		l.again = true
-		l.view.places, l.view.left, l.view.due, l.view.brief, l.held = nil, nil, 0, false, nil
+		l.view.Places, l.view.Left, l.view.Due, l.view.Brief, l.held = nil, nil, 0, false, nil
 		l.begin()
 		return
 	}
-	if len(l.view.left) == 0 {
-		delete(l.view.seen, l.at.dir(layout.ClaimsDir)) // nothing can be given back
+	if len(l.view.Left) == 0 {
+		delete(l.view.Seen, l.at.Dir(layout.ClaimsDir)) // nothing can be given back
 	}
 	l.at.learnFront(l.front)
 	l.claimedDue()
@@ -393,12 +393,12 @@ func (l *looking) done() {
 // claimedDue leaves out claimed items, if only due ones were wanted. Mostly there are none, and the
 // claims need not be listed.
 func (l *looking) claimedDue() {
-	if !l.due || l.claimed != nil || len(l.view.places) == 0 {
+	if !l.due || l.claimed != nil || len(l.view.Places) == 0 {
 		l.give()
 		return
 	}
-	found := l.view.places
-	l.view.places = nil
+	found := l.view.Places
+	l.view.Places = nil
 	l.listClaims(func() {
 		for _, p := range found {
 			l.found(p)
@@ -415,41 +415,41 @@ func (l *looking) give() {
 		l.answer(l.view, nil)
 		return
 	}
-	p := l.view.left[0]
-	l.requests.Exists(l.at.claim(p.ID()), func(stat *session.Stat, err error) {
+	p := l.view.Left[0]
+	l.requests.Exists(l.at.Claim(p.ID()), func(stat *session.Stat, err error) {
 		switch {
 		case err != nil:
 		case stat != nil && stat.EphemeralOwner == 0:
-			err = layout.Foreign(l.at.dir(layout.ClaimsDir), p.ID())
+			err = layout.Foreign(l.at.Dir(layout.ClaimsDir), p.ID())
 		default:
 			l.at.trust(p)
 		}
 		if err != nil {
-			l.view = view{}
+			l.view = View{}
 		}
 		l.answer(l.view, err)
 	})
 }
 
 // hides notes the first claimed item of a view, and reports whether its claim is to be looked at.
-func (st *store) hides(v *view) (again bool) {
+func (st *Store) hides(v *View) (again bool) {
 	st.mu.Lock()
 	defer st.mu.Unlock()
-	if len(v.left) == 0 {
+	if len(v.Left) == 0 {
 		st.hidden = hidden{}
 		return false
 	}
-	id := v.left[0].ID()
+	id := v.Left[0].ID()
 	again = id == st.hidden.id && !st.hidden.proper
 	if id != st.hidden.id {
 		st.hidden = hidden{id: id}
-		v.doubts = len(v.places) == 0
+		v.Doubts = len(v.Places) == 0
 	}
 	return again
 }
 
 // trust notes that the claim of an item is one.
-func (st *store) trust(p layout.Place) {
+func (st *Store) trust(p layout.Place) {
 	st.mu.Lock()
 	defer st.mu.Unlock()
 	if st.hidden.id == p.ID() {
@@ -457,21 +457,21 @@ func (st *store) trust(p layout.Place) {
 	}
 }
 
-// stands reports whether no item was put before the places of a view since.
-func (st *store) stands(f *followed, v *view) bool {
-	items := st.dir(layout.ItemsDir)
+// Stands reports whether no item was put before the places of a view since.
+func (st *Store) Stands(f *Followed, v *View) bool {
+	items := st.Dir(layout.ItemsDir)
 	names, c, ok := f.get(items)
-	if !ok || v.paused != slices.Contains(names, layout.PausedNode) {
+	if !ok || v.Paused != slices.Contains(names, layout.PausedNode) {
 		return false
 	}
-	if c != v.seen[items] {
+	if c != v.Seen[items] {
 		if !st.behind(v, names) {
 			return false
 		}
-		v.seen[items], v.names = c, names
+		v.Seen[items], v.names = c, names
 	}
 	for _, dir := range v.empty {
-		if _, c, ok := f.get(dir); !ok || c != v.seen[dir] {
+		if _, c, ok := f.get(dir); !ok || c != v.Seen[dir] {
 			return false
 		}
 	}
@@ -480,7 +480,7 @@ func (st *store) stands(f *followed, v *view) bool {
 
 // behind reports whether buckets that were not there when a view was made come after its first
 // place.
-func (st *store) behind(v *view, names []string) bool {
+func (st *Store) behind(v *View, names []string) bool {
 	known := make(map[string]bool, len(v.names))
 	for _, name := range v.names {
 		known[name] = true
@@ -490,15 +490,15 @@ func (st *store) behind(v *view, names []string) bool {
 			return false
 		}
 		b, ok := layout.ParseBucket(name)
-		return !ok || len(v.places) == 0 || b.Compare(v.places[0].Bucket) < 0
+		return !ok || len(v.Places) == 0 || b.Compare(v.Places[0].Bucket) < 0
 	})
 }
 
 func (l *looking) found(p layout.Place) {
 	switch due := layout.DueOf(p.Name); {
 	case l.claimed[p.ID()]:
-		l.view.left = append(l.view.left, p)
-	case p.Bucket.After && due > l.now && (l.want != all || l.due):
+		l.view.Left = append(l.view.Left, p)
+	case p.Bucket.After && due > l.now && (l.want != All || l.due):
 		l.await(due)
 	default:
 		l.held = append(l.held, p)
@@ -511,31 +511,31 @@ func (l *looking) release() {
 	if len(l.buckets) > 0 {
 		n = sort.Search(n, func(i int) bool { return l.held[i].Turn().Compare(l.buckets[0]) > 0 })
 	}
-	l.view.places = append(l.view.places, l.held[:n]...)
+	l.view.Places = append(l.view.Places, l.held[:n]...)
 	l.held = l.held[n:]
 }
 
 // await notes that there may be an item at the time. The server's clock is read again after an hour
 // at the latest.
 func (l *looking) await(due int64) {
-	at := l.at.session.Age() + time.Duration(min(due-l.now, 60*layout.Minute))*time.Millisecond
-	if l.view.due == 0 || at < l.view.due {
-		l.view.due = at
+	at := l.at.Session.Age() + time.Duration(min(due-l.now, 60*layout.Minute))*time.Millisecond
+	if l.view.Due == 0 || at < l.view.Due {
+		l.view.Due = at
 	}
 }
 
-// follow calls changed once when a directory of the view may have changed since.
-func (st *store) follow(requests client.Async, v view, changed func()) (cancel owned.Func) {
+// Follow calls changed once when a directory of the view may have changed since.
+func (st *Store) Follow(requests client.Async, v View, changed func()) (cancel owned.Func) {
 	var subs []client.Subscription
 	var once sync.Once
-	for _, dir := range slices.Sorted(maps.Keys(v.seen)) {
-		before := v.seen[dir]
+	for _, dir := range slices.Sorted(maps.Keys(v.Seen)) {
+		before := v.Seen[dir]
 		tell := func(r session.Reading, err error) {
-			if err != nil || childrenOf(r.Stat) != before {
+			if err != nil || ChildrenOf(r.Stat) != before {
 				once.Do(changed)
 			}
 		}
-		if before == (children{}) {
+		if before == (Children{}) {
 			subs = append(subs, requests.Follow(dir, session.AspectChildren, true, tell))
 		} else {
 			subs = append(subs, requests.FollowOnce(dir, session.AspectChildren, tell)) // the next look reads it
@@ -548,8 +548,8 @@ func (st *store) follow(requests client.Async, v view, changed func()) (cancel o
 	}
 }
 
-// askAgain waits for the answer to a question, which is asked again while its error passes.
-func askAgain[T any](ctx context.Context, ask func(answer func(T, error))) (none T, err error) {
+// AskAgain waits for the answer to a question, which is asked again while its error passes.
+func AskAgain[T any](ctx context.Context, ask func(answer func(T, error))) (none T, err error) {
 	var pauses owned.Set
 	for {
 		given := make(chan T, 1)

@@ -1,4 +1,4 @@
-package queue
+package stock
 
 import (
 	"testing"
@@ -23,7 +23,7 @@ func TestFollowedAtOnce(t *testing.T) {
 		if err := s.EnsurePath(t.Context(), "/d"); err != nil {
 			t.Fatal(err)
 		}
-		f := new(followed)
+		f := new(Followed)
 		answers := 0
 		follow := func() {
 			f.follow(client.Of(s).Async(0), "/d", func(_ []string, _ *session.Stat, err error) {
@@ -32,7 +32,7 @@ func TestFollowedAtOnce(t *testing.T) {
 				}
 			})
 		}
-		for _, end := range []func(){func() {}, func() { f.forget("/d") }, f.forgetAll} {
+		for _, end := range []func(){func() {}, func() { f.forget("/d") }, f.ForgetAll} {
 			answers = 0
 			follow()
 			follow()

@@ -1,4 +1,4 @@
-package queue
+package stock
 
 import (
 	"slices"
@@ -8,10 +8,10 @@ import (
 	"github.com/zkactors/zkactors/session"
 )
 
-// A followed has directories of a queue whose children a handle knows, because a watch reports the
+// A Followed has directories of a queue whose children a handle knows, because a watch reports the
 // next change. So calls that come soon after each other do not list them again. After a change a
 // directory is not read before a call asks for it: idle handles send nothing.
-type followed struct {
+type Followed struct {
 	mu   sync.Mutex
 	dirs map[string]*followedDir
 	used map[string]bool // directories that calls have taken all items from; replaced when they have used up another list
@@ -30,36 +30,36 @@ type followedDir struct {
 	told     bool                // set by the reading
 	dropped  bool                // set when it is followed no more; the reading comes all the same
 	names    []string            // belong to the session, and are not modified
-	children children
+	children Children
 }
 
 // get returns a directory that is followed, and reports whether the session has heard of no change.
-func (f *followed) get(path string) (names []string, c children, ok bool) {
+func (f *Followed) get(path string) (names []string, c Children, ok bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	d := f.dirs[path]
 	if d == nil || !d.told || !client.Settled(d.sub) {
-		return nil, children{}, false
+		return nil, Children{}, false
 	}
 	return d.names, d.children, true
 }
 
 // expects reports whether a directory is followed, or calls have taken all its items.
-func (f *followed) expects(path string) bool {
+func (f *Followed) expects(path string) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.dirs[path] != nil || f.used[path]
 }
 
-// useUp notes that calls have taken all items that were listed.
-func (f *followed) useUp(used map[string]bool) {
+// UseUp notes that calls have taken all items that were listed.
+func (f *Followed) UseUp(used map[string]bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.used = used
 }
 
 // follow lists a directory, and follows it from then on.
-func (f *followed) follow(requests client.Async, path string, answer func(names []string, stat *session.Stat, err error)) {
+func (f *Followed) follow(requests client.Async, path string, answer func(names []string, stat *session.Stat, err error)) {
 	d := new(followedDir)
 	f.replace(path, d)
 	sub := requests.FollowOnce(path, session.AspectChildren, func(r session.Reading, err error) {
@@ -68,7 +68,7 @@ func (f *followed) follow(requests client.Async, path string, answer func(names 
 		}
 		f.mu.Lock()
 		first := !d.told
-		d.told, d.names, d.children = true, r.Names, childrenOf(r.Stat)
+		d.told, d.names, d.children = true, r.Names, ChildrenOf(r.Stat)
 		if (!first || err != nil) && f.dirs[path] == d {
 			delete(f.dirs, path)
 		}
@@ -96,9 +96,9 @@ func (d *followedDir) ended() client.Subscription {
 	return nil
 }
 
-// tellChanged has tell called once at the next change of a directory that is followed; never if it
+// TellChanged has tell called once at the next change of a directory that is followed; never if it
 // is nil. It replaces what the owner has given before.
-func (f *followed) tellChanged(owner any, tell func()) {
+func (f *Followed) TellChanged(owner any, tell func()) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.tell = slices.DeleteFunc(slices.Clone(f.tell), func(l listener) bool { return l.owner == owner })
@@ -107,7 +107,7 @@ func (f *followed) tellChanged(owner any, tell func()) {
 	}
 }
 
-func (f *followed) changed() {
+func (f *Followed) changed() {
 	f.mu.Lock()
 	all := f.tell
 	f.tell = nil
@@ -118,10 +118,10 @@ func (f *followed) changed() {
 }
 
 // forget ends the watch on a directory.
-func (f *followed) forget(path string) { f.replace(path, nil) }
+func (f *Followed) forget(path string) { f.replace(path, nil) }
 
-// forgetAll ends all watches.
-func (f *followed) forgetAll() {
+// ForgetAll ends all watches.
+func (f *Followed) ForgetAll() {
 	f.mu.Lock()
 	var subs []client.Subscription
 	for _, d := range f.dirs {
@@ -136,7 +136,7 @@ func (f *followed) forgetAll() {
 }
 
 // replace follows d in the place of what was followed; nothing if it is nil.
-func (f *followed) replace(path string, d *followedDir) {
+func (f *Followed) replace(path string, d *followedDir) {
 	f.mu.Lock()
 	var last client.Subscription
 	if was := f.dirs[path]; was != nil {
