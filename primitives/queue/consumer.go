@@ -17,6 +17,7 @@ import (
 	"github.com/zkactors/zkactors/primitives/queue/internal/layout"
 	"github.com/zkactors/zkactors/primitives/queue/internal/receipt"
 	"github.com/zkactors/zkactors/primitives/queue/internal/stock"
+	"github.com/zkactors/zkactors/primitives/queue/internal/waiting"
 	"github.com/zkactors/zkactors/session"
 )
 
@@ -63,7 +64,7 @@ type Consumer struct {
 	shelf    *actors.Shelf[Item]
 	actor    *actors.Actor[input, Event]
 	owned    owned.Set
-	waiter   *waiter // of the newest epoch in which there was nothing to claim; only for perform
+	waiter   *waiting.Waiter // of the newest epoch in which there was nothing to claim; only for perform
 	reason   client.Reason
 	tenure   tenure     // of the claims of the session; only for perform and observe
 	working  deliveries // only for perform
@@ -187,7 +188,7 @@ func (c *Consumer) perform(e effect, tell func(input)) {
 	case follow:
 		c.follow(e, tell)
 	case quit:
-		c.waiter.leave()
+		c.waiter.Leave()
 		c.waiter = nil
 	case read:
 		c.read(e, tell)
@@ -378,14 +379,14 @@ func (c *Consumer) move(e move, tell func(input)) {
 // follow waits in line.
 func (c *Consumer) follow(e follow, tell func(input)) {
 	if c.waiter == nil {
-		c.waiter = newWaiter(&c.base.at, c.receipts, layout.WaitersDir, e.epoch)
+		c.waiter = waiting.New(&c.base.at, c.receipts, layout.WaitersDir, e.epoch)
 	}
 	v := e.view
 	if !e.claims { // only its own claims come and go
 		v.Seen, v.Doubts = maps.Clone(v.Seen), false
 		delete(v.Seen, c.base.at.Dir(layout.ClaimsDir))
 	}
-	c.waiter.stand(v, e.rotate, func() { tell(changed{e.requestID}) })
+	c.waiter.Stand(v, e.rotate, func() { tell(changed{e.requestID}) })
 }
 
 // String describes the consumer in one short line.

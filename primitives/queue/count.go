@@ -101,7 +101,7 @@ func (c *tallying) line(next func(error)) {
 			wants, ok := layout.ParseWaiter(name)
 			switch {
 			case !ok:
-			case c.waiter != nil && c.waiter.owns(name):
+			case c.waiter != nil && c.waiter.Owns(name):
 				c.in.stands = true
 			default:
 				c.in.wanted += wants
@@ -115,7 +115,7 @@ func (c *tallying) line(next func(error)) {
 // end ends the count: with the number that is known if that leaves room.
 func (c *tallying) end(err error) {
 	if c.stands = c.in.stands; err == nil && !c.stands && c.waiter != nil { // its node is gone
-		c.waiter.leave()
+		c.waiter.Leave()
 		c.waiter = nil
 	}
 	switch {

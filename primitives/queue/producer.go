@@ -12,6 +12,7 @@ import (
 	"github.com/zkactors/zkactors/primitives/queue/internal/layout"
 	"github.com/zkactors/zkactors/primitives/queue/internal/receipt"
 	"github.com/zkactors/zkactors/primitives/queue/internal/stock"
+	"github.com/zkactors/zkactors/primitives/queue/internal/waiting"
 	"github.com/zkactors/zkactors/session"
 )
 
@@ -35,10 +36,10 @@ type producer struct {
 	answer   func(created []session.OpResult, err error)
 
 	pauses owned.Set
-	waiter *waiter    // not nil once the call stands in line, or tries to
-	stands bool       // set by a count that has seen the waiter in line; cleared with waiter
-	full   stock.View // what was counted last
-	forgo  func()     // leaves the newest transaction
+	waiter *waiting.Waiter // not nil once the call stands in line, or tries to
+	stands bool            // set by a count that has seen the waiter in line; cleared with waiter
+	full   stock.View      // what was counted last
+	forgo  func()          // leaves the newest transaction
 }
 
 // millis returns a delay in ms, rounded up.
@@ -86,13 +87,13 @@ func (p *producer) perform(e filingEffect, tell func(filingInput)) {
 		})
 	case awaitRoom:
 		if p.waiter == nil {
-			p.waiter = newWaiter(p.into.Store, p.receipts, layout.ProducersDir, epoch)
-			p.waiter.wants = len(p.items)
+			p.waiter = waiting.New(p.into.Store, p.receipts, layout.ProducersDir, epoch)
+			p.waiter.Wants = len(p.items)
 		}
 		if p.stands { // others come, and go
 			delete(p.full.Seen, p.into.Dir(layout.ProducersDir))
 		}
-		p.waiter.standFor(p.full, false, !p.stands, func() { tell(room{}) })
+		p.waiter.StandFor(p.full, false, !p.stands, func() { tell(room{}) })
 		p.receipts.TellClosed(p.waiter, func() { tell(shut{}) })
 	case findNewest:
 		p.find(slowly)
@@ -115,7 +116,7 @@ func (p *producer) perform(e filingEffect, tell func(filingInput)) {
 		p.into.learn(e)
 	case confirm:
 		if p.waiter != nil {
-			p.waiter.leave()
+			p.waiter.Leave()
 		}
 		p.pauses.End()
 		p.answer(e.created, e.err)

@@ -10,6 +10,7 @@ import (
 	"github.com/zkactors/zkactors/primitives/queue/internal/layout"
 	"github.com/zkactors/zkactors/primitives/queue/internal/receipt"
 	"github.com/zkactors/zkactors/primitives/queue/internal/stock"
+	"github.com/zkactors/zkactors/primitives/queue/internal/waiting"
 	"github.com/zkactors/zkactors/session"
 )
 
@@ -54,11 +55,11 @@ type taker struct {
 	most     int // how many items it takes
 	answer   func([]layout.Claimed, error)
 	pauses   owned.Set
-	tries    []layout.Place // that were picked last
-	shared   bool           // set if other calls of the handle try them too
-	waiter   *waiter        // not nil once there was nothing
-	linger   func()         // keeps the newest transaction from being sent, if it was not
-	disown   func()         // leaves it
+	tries    []layout.Place  // that were picked last
+	shared   bool            // set if other calls of the handle try them too
+	waiter   *waiting.Waiter // not nil once there was nothing
+	linger   func()          // keeps the newest transaction from being sent, if it was not
+	disown   func()          // leaves it
 }
 
 func (o *outlet) newTaker(n int) *taker {
@@ -86,9 +87,9 @@ func (k *taker) perform(e takingEffect, tell func(takingInput)) {
 		k.survey(k.most, e.claims, func(v stock.View, own bool, err error) { slowly(err, surveyed{v, own, err}) })
 	case idle:
 		if k.waiter == nil {
-			k.waiter = newWaiter(k.Store, k.receipts, layout.WaitersDir, 0)
+			k.waiter = waiting.New(k.Store, k.receipts, layout.WaitersDir, 0)
 		}
-		k.waiter.stand(e.view, false, func() { tell(roused{}) })
+		k.waiter.Stand(e.view, false, func() { tell(roused{}) })
 		k.receipts.TellClosed(k.waiter, func() { tell(shut{}) })
 	case fetch:
 		k.read(e.places, slowly)
@@ -108,7 +109,7 @@ func (k *taker) perform(e takingEffect, tell func(takingInput)) {
 			k.listed.putBack(k.tries)
 		}
 		if k.waiter != nil {
-			k.waiter.leave()
+			k.waiter.Leave()
 		}
 		k.pauses.End()
 		k.answer(e.items, e.err)

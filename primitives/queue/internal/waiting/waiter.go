@@ -1,4 +1,4 @@
-package queue
+package waiting
 
 import (
 	"sync"
@@ -14,15 +14,15 @@ import (
 	"github.com/zkactors/zkactors/session"
 )
 
-// A waiter waits in line until a queue may have changed.
-type waiter struct {
+// A Waiter waits in line until a queue may have changed.
+type Waiter struct {
 	of       *stock.Store
 	receipts *receipt.Writer
 	line     string // the directory of the line
-	wants    int    // how many items its owner wants to put; 0 if it puts none
+	Wants    int    // how many items its owner wants to put; 0 if it puts none
 	requests client.Async
 	owned    owned.Set
-	machine  *procedure.Procedure[waiting, waitInput, waitEffect]
+	machine  *procedure.Procedure[waiting, input, effect]
 
 	mu   sync.Mutex
 	view stock.View // what the owner has seen
@@ -33,28 +33,28 @@ type waiter struct {
 	hastes bool // set if the owner is to be woken as soon as it is the first in line
 }
 
-// newWaiter returns a waiter that is not in line. The name of the line distinguishes waiters for
+// New returns a waiter that is not in line. The name of the line distinguishes waiters for
 // different things.
-func newWaiter(of *stock.Store, rs *receipt.Writer, line string, epoch int) *waiter {
-	w := &waiter{of: of, receipts: rs, line: of.Dir(line), requests: of.Session.Async(epoch)}
+func New(of *stock.Store, rs *receipt.Writer, line string, epoch int) *Waiter {
+	w := &Waiter{of: of, receipts: rs, line: of.Dir(line), requests: of.Session.Async(epoch)}
 	w.owned.Clock = of.Session
 	w.machine = procedure.New(waiting{epoch: epoch}, w.perform)
 	return w
 }
 
-// stand has wake called when the queue may have changed since it was seen.
-func (w *waiter) stand(v stock.View, rotate bool, wake func()) { w.standFor(v, rotate, false, wake) }
+// Stand has wake called when the queue may have changed since it was seen.
+func (w *Waiter) Stand(v stock.View, rotate bool, wake func()) { w.StandFor(v, rotate, false, wake) }
 
-// standFor is stand. With hastes, wake is called as soon as it is the first in line.
-func (w *waiter) standFor(v stock.View, rotate, hastes bool, wake func()) {
+// StandFor is Stand. With hastes, wake is called as soon as it is the first in line.
+func (w *Waiter) StandFor(v stock.View, rotate, hastes bool, wake func()) {
 	w.mu.Lock()
 	w.view, w.wake, w.hastes = v, wake, hastes
 	w.mu.Unlock()
 	w.machine.Tell(stand{rotate})
 }
 
-// leave leaves the line.
-func (w *waiter) leave() {
+// Leave leaves the line.
+func (w *Waiter) Leave() {
 	w.receipts.Forget(w)
 	w.receipts.Hold() // until it is handled, perhaps by another goroutine
 	w.machine.Tell(depart{})
@@ -63,33 +63,33 @@ func (w *waiter) leave() {
 }
 
 // unwatch ends the watch of its last turn: only the first in line is woken by the queue.
-func (w *waiter) unwatch() {
+func (w *Waiter) unwatch() {
 	w.owned.Cancel(watchQueue{})
 	w.owned.Cancel(due{})
 }
 
-// owns reports whether its node has the name.
-func (w *waiter) owns(name string) bool {
+// Owns reports whether its node has the name.
+func (w *Waiter) Owns(name string) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.id != "" && znode.HasGUID(name, w.id)
 }
 
 // isHasty reports whether to wake the owner at once.
-func (w *waiter) isHasty() bool {
+func (w *Waiter) isHasty() bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.hastes && w.node
 }
 
 // seen returns what the owner has seen.
-func (w *waiter) seen() (stock.View, func()) {
+func (w *Waiter) seen() (stock.View, func()) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.view, w.wake
 }
 
-func (w *waiter) perform(e waitEffect, tell func(waitInput)) {
+func (w *Waiter) perform(e effect, tell func(input)) {
 	switch e := e.(type) {
 	case join:
 		w.unwatch()
@@ -98,7 +98,7 @@ func (w *waiter) perform(e waitEffect, tell func(waitInput)) {
 		w.mu.Lock()
 		w.id = id
 		w.mu.Unlock()
-		w.requests.Create(znode.Join(w.line, layout.WaiterOf(id, w.wants)), nil, session.EphemeralSequential, func(node string, err error) {
+		w.requests.Create(znode.Join(w.line, layout.WaiterOf(id, w.Wants)), nil, session.EphemeralSequential, func(node string, err error) {
 			_, name := znode.Split(node)
 			w.mu.Lock()
 			w.node = err == nil
@@ -139,7 +139,7 @@ func (w *waiter) perform(e waitEffect, tell func(waitInput)) {
 }
 
 // watch watches the directories that were seen, and the time at which the next item is due.
-func (w *waiter) watch(tell func(waitInput)) {
+func (w *Waiter) watch(tell func(input)) {
 	v, _ := w.seen()
 	w.owned.Cancel(watchAhead{})
 	if w.isHasty() {

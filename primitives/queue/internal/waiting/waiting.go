@@ -1,4 +1,5 @@
-package queue
+// Package waiting has calls stand in line, for items or for room.
+package waiting
 
 import (
 	"errors"
@@ -46,10 +47,10 @@ func (r rank) String() string {
 	return [...]string{"absent", "joining", "founding", "ranking", "behind", "first"}[r]
 }
 
-// A waitInput is an event that a waiter reacts to.
+// An input is an event that a waiter reacts to.
 //
 //sumtype:decl
-type waitInput interface{ waitInput() }
+type input interface{ input() }
 
 type (
 	// stand is commanded: wake the owner at the next change of the queue since its view.
@@ -72,18 +73,18 @@ type (
 	stirred struct{} // answers watchQueue
 )
 
-func (stand) waitInput()   {}
-func (depart) waitInput()  {}
-func (joined) waitInput()  {}
-func (founded) waitInput() {}
-func (ranked) waitInput()  {}
-func (ahead) waitInput()   {}
-func (stirred) waitInput() {}
+func (stand) input()   {}
+func (depart) input()  {}
+func (joined) input()  {}
+func (founded) input() {}
+func (ranked) input()  {}
+func (ahead) input()   {}
+func (stirred) input() {}
 
-// A waitEffect asks the performer for one action.
+// An effect asks the performer for one action.
 //
 //sumtype:decl
-type waitEffect interface{ waitEffect() }
+type effect interface{ effect() }
 
 type (
 	join       struct{}              // create a node with a new GUID
@@ -98,14 +99,14 @@ type (
 	}
 )
 
-func (join) waitEffect()       {}
-func (landed) waitEffect()     {}
-func (found) waitEffect()      {}
-func (rankAgain) waitEffect()  {}
-func (watchAhead) waitEffect() {}
-func (watchQueue) waitEffect() {}
-func (wake) waitEffect()       {}
-func (retire) waitEffect()     {}
+func (join) effect()       {}
+func (landed) effect()     {}
+func (found) effect()      {}
+func (rankAgain) effect()  {}
+func (watchAhead) effect() {}
+func (watchQueue) effect() {}
+func (wake) effect()       {}
+func (retire) effect()     {}
 
 // A waiting is the state of a waiter.
 type waiting struct {
@@ -126,17 +127,17 @@ type waiting struct {
 // Ended implements [actors.Machine]: it can wait again.
 func (waiting) Ended() bool { return false }
 
-// A waitTurn is a waiting during a step, with the accumulator of its effects.
-type waitTurn struct {
+// A turn is a waiting during a step, with the accumulator of its effects.
+type turn struct {
 	waiting
-	*actors.Effects[waitEffect, procedure.None]
+	*actors.Effects[effect, procedure.None]
 }
 
-func (s *waitTurn) do(e waitEffect) { s.Do = append(s.Do, e) }
+func (s *turn) do(e effect) { s.Do = append(s.Do, e) }
 
 // Step implements [actors.Machine]. An answer counts only in the rank that waits for it.
-func (w waiting) Step(in waitInput, out *actors.Effects[waitEffect, procedure.None]) waiting {
-	s := &waitTurn{waiting: w, Effects: out}
+func (w waiting) Step(in input, out *actors.Effects[effect, procedure.None]) waiting {
+	s := &turn{waiting: w, Effects: out}
 	switch in := in.(type) {
 	case stand:
 		s.stand(in.rotate)
@@ -183,7 +184,7 @@ func (w waiting) Step(in waitInput, out *actors.Effects[waitEffect, procedure.No
 
 // stand joins the line, or stays where it is. A waiter that is still behind keeps its
 // place, and is not woken.
-func (s *waitTurn) stand(rotate bool) {
+func (s *turn) stand(rotate bool) {
 	s.awake, s.departed = false, false
 	switch {
 	case s.rank == absent:
@@ -198,31 +199,31 @@ func (s *waitTurn) stand(rotate bool) {
 
 // join creates a node at the end of the line. Each has a GUID of its own, so that the
 // answers to two attempts are not confused.
-func (s *waitTurn) join() {
+func (s *turn) join() {
 	s.rank = joining
 	s.do(join{})
 }
 
 // list finds out which nodes stand before its own.
-func (s *waitTurn) list() {
+func (s *turn) list() {
 	s.rank = ranking
 	s.do(rankAgain{})
 }
 
 // follow waits until a node before its own is gone.
-func (s *waitTurn) follow(name string) {
+func (s *turn) follow(name string) {
 	s.rank, s.ahead = behind, name
 	s.do(watchAhead{name})
 }
 
 // lead watches the queue: as the first, or because the waiter cannot stand in line.
-func (s *waitTurn) lead() {
+func (s *turn) lead() {
 	s.rank = first
 	s.do(watchQueue{})
 }
 
 // quit leaves the line, and forgets its node.
-func (s *waitTurn) quit() {
+func (s *turn) quit() {
 	if s.id != "" {
 		s.do(retire{s.id, s.name})
 	}
@@ -231,7 +232,7 @@ func (s *waitTurn) quit() {
 
 // joined follows the answer to join. After a lost reply the node may exist: the list
 // shows it.
-func (s *waitTurn) joined(in joined) {
+func (s *turn) joined(in joined) {
 	last := s.last
 	s.last = ""
 	switch doubt := session.InDoubt(in.err); {
@@ -261,7 +262,7 @@ func (s *waitTurn) joined(in joined) {
 
 // ranked finds the place of its own node. Nodes that no waiter has made stand in no line. After a
 // lost reply there may be two nodes with its GUID: the first counts, and retire deletes both.
-func (s *waitTurn) ranked(in ranked) {
+func (s *turn) ranked(in ranked) {
 	switch {
 	case in.err == nil || errors.Is(in.err, session.ErrNoNode):
 	case procedure.Passes(s.epoch, in.err):
