@@ -14,6 +14,7 @@ import (
 	"github.com/zkactors/zkactors/actors"
 	"github.com/zkactors/zkactors/internal/client"
 	"github.com/zkactors/zkactors/primitives/internal/owned"
+	"github.com/zkactors/zkactors/primitives/queue/internal/filing"
 	"github.com/zkactors/zkactors/primitives/queue/internal/layout"
 	"github.com/zkactors/zkactors/primitives/queue/internal/receipt"
 	"github.com/zkactors/zkactors/primitives/queue/internal/stock"
@@ -324,10 +325,10 @@ func (c *Consumer) claim(e claim, tell func(input)) {
 // move moves an item, in one transaction.
 func (c *Consumer) move(e move, tell func(input)) {
 	b := c.base
-	p := &producer{
-		into: b.dead, receipts: c.receipts, requests: b.at.Session.Async(e.epoch), first: b.settleOps(e.settling),
-		filing: filing{epoch: e.epoch, priority: e.Place.Bucket.Priority}, mode: session.PersistentSequential,
-		called: b.at.Session.Age(),
+	p := &filing.Producer{
+		Into: b.dead, Receipts: c.receipts, Requests: b.at.Session.Async(e.epoch), First: b.settleOps(e.settling),
+		Filing: filing.Machine{Epoch: e.epoch, Priority: e.Place.Bucket.Priority}, Mode: session.PersistentSequential,
+		Called: b.at.Session.Age(),
 	}
 	r := e.Record
 	if e.how != discard {
@@ -335,18 +336,18 @@ func (c *Consumer) move(e move, tell func(input)) {
 	}
 	if e.how == retreat {
 		r.Put = e.Since
-		p.into, p.delays = b.desk.destination, []int64{millis(e.delay)}
+		p.Into, p.Delays = b.desk.Destination, []int64{filing.Millis(e.delay)}
 	} else {
 		r = r.Buried(b.at.Path, e.Since)
 	}
-	p.items = []newItem{{e.Place.ID(), r.With(e.Data)}}
+	p.Items = []filing.Item{{ID: e.Place.ID(), Data: r.With(e.Data)}}
 	counted := e.how == retreat && b.opts.MaxItems > 0
 	if counted { // a producer that counts the items meanwhile may have missed it in both places
-		p.first = append(p.first, session.SetOp(c.receipts.Dir, layout.Tally{Lined: true}.Data(), session.AnyVersion))
+		p.First = append(p.First, session.SetOp(c.receipts.Dir, layout.Tally{Lined: true}.Data(), session.AnyVersion))
 	}
 	begin := func() {
-		p.begin(func(_ []session.OpResult, err error) {
-			if no, is := errors.AsType[*stock.RefusalError](err); is && counted && no.Index == len(p.first)-1 {
+		p.Begin(func(_ []session.OpResult, err error) {
+			if no, is := errors.AsType[*stock.RefusalError](err); is && counted && no.Index == len(p.First)-1 {
 				c.move(e, tell) // the directory is gone
 				return
 			}
@@ -367,7 +368,7 @@ func (c *Consumer) move(e move, tell func(input)) {
 		begin()
 		return
 	}
-	p.requests.EnsurePath(b.at.Dir(layout.ClaimsDir), func(_ bool, err error) {
+	p.Requests.EnsurePath(b.at.Dir(layout.ClaimsDir), func(_ bool, err error) {
 		if err != nil {
 			c.owned.Answer(err, func() { tell(moved{e.settling, err}) })
 			return

@@ -3,6 +3,7 @@ package queue
 import (
 	"strings"
 
+	"github.com/zkactors/zkactors/primitives/queue/internal/filing"
 	"github.com/zkactors/zkactors/primitives/queue/internal/layout"
 	"github.com/zkactors/zkactors/primitives/queue/internal/stock"
 	"github.com/zkactors/zkactors/session"
@@ -19,7 +20,7 @@ type allowance struct {
 
 // allow returns what the longest requests have room for.
 func (b *base) allow() allowance {
-	item := newItem{id: b.receipts.NewID()}
+	item := filing.Item{ID: b.receipts.NewID()}
 	claim := b.longestClaim(&b.at, item)
 	a := allowance{claim: b.at.Session.Room(claim...)}
 	a.beside = a.claim - b.at.Session.Room(append(claim, claim[:2]...)...)
@@ -30,8 +31,8 @@ func (b *base) allow() allowance {
 }
 
 // fits reports why an item could not be claimed, or moved to the dead letters.
-func (b *base) fits(item newItem) error {
-	if len(item.data) <= b.allowance().claim {
+func (b *base) fits(item filing.Item) error {
+	if len(item.Data) <= b.allowance().claim {
 		return nil
 	}
 	for _, ops := range append(b.longestMoves(item), b.longestClaim(&b.at, item)) {
@@ -43,21 +44,21 @@ func (b *base) fits(item newItem) error {
 }
 
 // longestClaim returns the operations that claim an item, as long as they can be.
-func (b *base) longestClaim(at *stock.Store, item newItem) []session.Op {
-	c := layout.Claimed{Place: layout.LongestPlace(item.id), Data: item.data, Record: layout.Record{}.Longest()}
+func (b *base) longestClaim(at *stock.Store, item filing.Item) []session.Op {
+	c := layout.Claimed{Place: layout.LongestPlace(item.ID), Data: item.Data, Record: layout.Record{}.Longest()}
 	return append(at.ClaimOps(c, strings.Repeat("x", maxName)), b.receipts.Longest())
 }
 
 // longestMoves returns the operations that move an item to the dead letters, that claim it there,
 // and that move it back, as long as they can be.
-func (b *base) longestMoves(item newItem) [][]session.Op {
+func (b *base) longestMoves(item filing.Item) [][]session.Op {
 	if b.dead == nil {
 		return nil
 	}
-	item.data = layout.Record{Origin: b.at.Path}.Longest().With(item.data)
-	move := func(from *stock.Store, into *destination) []session.Op {
-		p := &producer{into: into, receipts: b.receipts, items: []newItem{item}, first: from.TakeOps(layout.LongestPlace(item.id), 1)}
-		return append(p.longestOps(), b.receipts.Longest())
+	item.Data = layout.Record{Origin: b.at.Path}.Longest().With(item.Data)
+	move := func(from *stock.Store, into *filing.Destination) []session.Op {
+		p := &filing.Producer{Into: into, Receipts: b.receipts, Items: []filing.Item{item}, First: from.TakeOps(layout.LongestPlace(item.ID), 1)}
+		return append(p.LongestOps(), b.receipts.Longest())
 	}
-	return [][]session.Op{move(&b.at, b.dead), b.longestClaim(b.dead.Store, item), move(b.dead.Store, b.desk.destination)}
+	return [][]session.Op{move(&b.at, b.dead), b.longestClaim(b.dead.Store, item), move(b.dead.Store, b.desk.Destination)}
 }

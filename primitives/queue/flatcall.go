@@ -12,6 +12,7 @@ import (
 	"github.com/zkactors/zkactors/internal/znode"
 	"github.com/zkactors/zkactors/primitives/internal/owned"
 	"github.com/zkactors/zkactors/primitives/internal/procedure"
+	"github.com/zkactors/zkactors/primitives/queue/internal/filing"
 	"github.com/zkactors/zkactors/primitives/queue/internal/layout"
 	"github.com/zkactors/zkactors/primitives/queue/internal/receipt"
 	"github.com/zkactors/zkactors/primitives/queue/internal/sharing"
@@ -288,14 +289,14 @@ type flatPuts struct {
 }
 
 func (p *flatPuts) IsFree(_ []*flatPut, under int) bool {
-	return under == 0 || under < laneDepth && p.of.isChecked()
+	return under == 0 || under < filing.LaneDepth && p.of.isChecked()
 }
 
 func (p *flatPuts) Group(waiting []*flatPut) (n int, begin func(func([]session.OpResult, error)) func()) {
 	k := &flatCaller{Flat: p.of, call: flatCall{puts: true}}
 	items := len(waiting[0].data)
 	n = 1
-	for !waiting[0].alone && n < len(waiting) && !waiting[n].alone && items+len(waiting[n].data) <= laneItems {
+	for !waiting[0].alone && n < len(waiting) && !waiting[n].alone && items+len(waiting[n].data) <= filing.LaneItems {
 		items += len(waiting[n].data)
 		n++
 	}

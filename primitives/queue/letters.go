@@ -11,6 +11,7 @@ import (
 	"github.com/zkactors/zkactors/internal/client"
 	"github.com/zkactors/zkactors/primitives/internal/procedure"
 	common "github.com/zkactors/zkactors/primitives/internal/recipe"
+	"github.com/zkactors/zkactors/primitives/queue/internal/filing"
 	"github.com/zkactors/zkactors/primitives/queue/internal/layout"
 	"github.com/zkactors/zkactors/primitives/queue/internal/sharing"
 	"github.com/zkactors/zkactors/primitives/queue/internal/stock"
@@ -323,24 +324,24 @@ func (l *Letters) purge(letters []Letter, answer func(error)) (n, first int, aba
 // redrive puts the first of the letters at the end of the queue.
 func (l *Letters) redrive(letters []Letter, answer func(error)) (n, first int, abandon func()) {
 	priority := letters[0].Priority
-	p := l.of.desk.producing(priority)
-	p.mode = session.PersistentSequential
+	p := l.of.desk.Producing(priority)
+	p.Mode = session.PersistentSequential
 	most := min(len(letters), maxBatch)
-	if p.filing.most > 0 {
-		most = min(most, p.filing.most)
+	if p.Filing.Most > 0 {
+		most = min(most, p.Filing.Most)
 		first = 1
 	}
 	if i := slices.IndexFunc(letters[:most], func(letter Letter) bool { return letter.Priority != priority }); i > 0 {
 		most = i
 	}
 	n = sharing.Halve(most, func(n int) bool {
-		p.first, p.items = nil, nil
+		p.First, p.Items = nil, nil
 		for _, letter := range letters[:n] {
 			c := letter.claimed
-			p.first = append(p.first, l.ends(letter)...)
-			p.items = append(p.items, newItem{letter.ID, c.Redriven(c.Since).With(c.Data)})
+			p.First = append(p.First, l.ends(letter)...)
+			p.Items = append(p.Items, filing.Item{ID: letter.ID, Data: c.Redriven(c.Since).With(c.Data)})
 		}
-		return n == 1 || l.of.receipts.Takes(p.longestOps()...)
+		return n == 1 || l.of.receipts.Takes(p.LongestOps()...)
 	})
-	return n, first, p.begin(func(_ []session.OpResult, err error) { answer(err) })
+	return n, first, p.Begin(func(_ []session.OpResult, err error) { answer(err) })
 }

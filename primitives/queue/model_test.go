@@ -17,6 +17,7 @@ import (
 	"github.com/zkactors/zkactors/primitives/internal/exploration"
 	"github.com/zkactors/zkactors/primitives/internal/procedure"
 	"github.com/zkactors/zkactors/primitives/internal/zkmodel"
+	"github.com/zkactors/zkactors/primitives/queue/internal/filing"
 	"github.com/zkactors/zkactors/primitives/queue/internal/layout"
 	"github.com/zkactors/zkactors/primitives/queue/internal/receipt"
 	"github.com/zkactors/zkactors/primitives/queue/internal/stock"
@@ -297,7 +298,7 @@ func (w *model) handle(p *peer) *base {
 	b := newBaseOf(bent{p.at, &w.s.mutant}, modelQueue, o)
 	b.at.Any = w.s.urgent
 	if w.s.small {
-		b.desk.size = 2
+		b.desk.Size = 2
 	}
 	b.receipts.NewID = newID
 	return b
@@ -312,18 +313,18 @@ func (w *model) putOne(p *peer, n int) {
 	if w.s.all && p.n%2 == 0 {
 		items = append(items, items[0]+"+")
 	}
-	call, other := &putCall{}, &flatPut{}
+	call, other := &filing.Call{}, &flatPut{}
 	for _, x := range items {
 		w.put[x] = open
 		if other.data = append(other.data, []byte(x)); p.base != nil {
-			call.items = append(call.items, p.base.desk.newItem([]byte(x)))
+			call.Items = append(call.Items, p.base.desk.NewItem([]byte(x)))
 		}
 	}
 	priority := int32(0)
 	if w.s.urgent {
 		priority = int32(-n)
 	}
-	p.busy, call.priority = true, priority
+	p.busy, call.Priority = true, priority
 	call.Answer = func(_ []session.OpResult, err error) {
 		p.busy = false
 		told := confirmed
@@ -342,7 +343,7 @@ func (w *model) putOne(p *peer, n int) {
 		p.abandon = p.flat.puts.Begin(other)
 		return
 	}
-	p.abandon = p.base.desk.begin(call)
+	p.abandon = p.base.desk.Begin(call)
 }
 
 func (w *model) takeOne(p *peer, _ int) {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/zkactors/zkactors/internal/client"
 	"github.com/zkactors/zkactors/internal/znode"
+	"github.com/zkactors/zkactors/primitives/queue/internal/filing"
 	"github.com/zkactors/zkactors/primitives/queue/internal/layout"
 	"github.com/zkactors/zkactors/primitives/queue/internal/receipt"
 	"github.com/zkactors/zkactors/session"
@@ -31,7 +32,7 @@ var (
 	ErrEmpty = errors.New("queue is empty")
 
 	// ErrFull means that there is no room for the items: see [Options.MaxItems].
-	ErrFull = errors.New("queue is full")
+	ErrFull = filing.ErrFull
 
 	// ErrNotDead means that an item is not among the dead letters that could be moved or purged.
 	ErrNotDead = errors.New("not a dead letter")

@@ -7,6 +7,7 @@ import (
 
 	"github.com/zkactors/zkactors/internal/client"
 	"github.com/zkactors/zkactors/primitives/internal/procedure"
+	"github.com/zkactors/zkactors/primitives/queue/internal/filing"
 	"github.com/zkactors/zkactors/primitives/queue/internal/sharing"
 	"github.com/zkactors/zkactors/session"
 )
@@ -91,26 +92,26 @@ func (b *base) put(ctx context.Context, data [][]byte, priority int32, delay tim
 		return nil, b.explain(fmt.Errorf("%w: there are no items", session.ErrInvalidArgument))
 	}
 	delay = max(delay, 0) // a time that has passed
-	p := b.desk.producing(priority)
+	p := b.desk.Producing(priority)
 	for i, d := range data {
 		if d == nil {
 			return nil, b.explain(fmt.Errorf("%w: data of item %d is nil", session.ErrInvalidArgument, i))
 		}
-		p.items = append(p.items, b.desk.newItem(d))
-		ids = append(ids, p.items[i].id)
+		p.Items = append(p.Items, b.desk.NewItem(d))
+		ids = append(ids, p.Items[i].ID)
 		if delay > 0 {
-			p.delays = append(p.delays, millis(delay))
+			p.Delays = append(p.Delays, filing.Millis(delay))
 		}
-		if err := b.fits(p.items[i]); err != nil {
+		if err := b.fits(p.Items[i]); err != nil {
 			return nil, b.explain(fmt.Errorf("data of item %d: %w", i, err))
 		}
 	}
-	if err := b.desk.fitTogether(p); err != nil {
+	if err := b.desk.FitTogether(p); err != nil {
 		return nil, b.explain(fmt.Errorf("items: %w", err))
 	}
 	err = procedure.Await(ctx, func(done func(error)) func() {
 		answer := func(_ []session.OpResult, err error) { done(err) }
-		return b.desk.begin(&putCall{Part: sharing.Part{Answer: answer}, priority: priority, delay: millis(delay), called: p.called, items: p.items})
+		return b.desk.Begin(&filing.Call{Part: sharing.Part{Answer: answer}, Priority: priority, Delay: filing.Millis(delay), Called: p.Called, Items: p.Items})
 	})
 	if err != nil && !session.InDoubt(err) {
 		ids = nil

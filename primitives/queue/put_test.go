@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/zkactors/zkactors/internal/hasten"
+	"github.com/zkactors/zkactors/primitives/queue/internal/filing"
 	"github.com/zkactors/zkactors/session"
 	"github.com/zkactors/zkactors/session/zktest"
 )
@@ -24,15 +25,15 @@ func TestCapacity(t *testing.T) {
 	}
 	for n := 1; n <= 5; n++ {
 		t.Run(fmt.Sprint(n), func(t *testing.T) {
-			p := b.desk.producing(0)
+			p := b.desk.Producing(0)
 			fit := 0 // bytes
 			for bytes := 0; bytes < limit; bytes += hasten.Sized(1, 5) {
-				p.items = nil
+				p.Items = nil
 				for i := range n {
-					p.items = append(p.items, newItem{id: b.receipts.NewID(), data: make([]byte, (bytes+i)/n)})
+					p.Items = append(p.Items, filing.Item{ID: b.receipts.NewID(), Data: make([]byte, (bytes+i)/n)})
 				}
-				exact := b.at.Session.Fits(append(p.longestOps(), b.receipts.Longest())...)
-				if err := b.desk.fitTogether(p); (err == nil) != (exact == nil) {
+				exact := b.at.Session.Fits(append(p.LongestOps(), b.receipts.Longest())...)
+				if err := b.desk.FitTogether(p); (err == nil) != (exact == nil) {
 					t.Fatalf("%d bytes: %v, want %v", bytes, err, exact)
 				}
 				if exact == nil {
@@ -41,15 +42,15 @@ func TestCapacity(t *testing.T) {
 				if n > 1 {
 					continue
 				}
-				exact = b.at.Session.Fits(b.longestClaim(&b.at, p.items[0])...)
-				for _, ops := range b.longestMoves(p.items[0]) {
+				exact = b.at.Session.Fits(b.longestClaim(&b.at, p.Items[0])...)
+				for _, ops := range b.longestMoves(p.Items[0]) {
 					exact = errors.Join(exact, b.at.Session.Fits(ops...))
 				}
-				if err := b.fits(p.items[0]); (err == nil) != (exact == nil) {
+				if err := b.fits(p.Items[0]); (err == nil) != (exact == nil) {
 					t.Fatalf("claim of %d bytes: %v, want %v", bytes, err, exact)
 				}
 			}
-			if known := b.desk.capacity().put - (n-1)*b.desk.capacity().item; known > fit || known < fit*85/100 {
+			if known := b.desk.Capacity().Put - (n-1)*b.desk.Capacity().Item; known > fit || known < fit*85/100 {
 				t.Errorf("%d bytes fit, %d by the capacity", fit, known)
 			}
 		})

@@ -6,6 +6,7 @@ import (
 	"sync"
 
 	"github.com/zkactors/zkactors/internal/client"
+	"github.com/zkactors/zkactors/primitives/queue/internal/filing"
 	"github.com/zkactors/zkactors/primitives/queue/internal/layout"
 	"github.com/zkactors/zkactors/primitives/queue/internal/receipt"
 	"github.com/zkactors/zkactors/primitives/queue/internal/stock"
@@ -26,10 +27,10 @@ type base struct {
 	live      *session.Session
 	opts      Options
 	receipts  *receipt.Writer
-	dead      *destination     // nil if it has none
-	outlet    *outlet          // for Take
-	desk      *desk            // for Put
-	allowance func() allowance // measured by the first call
+	dead      *filing.Destination // nil if it has none
+	outlet    *outlet             // for Take
+	desk      *filing.Desk        // for Put
+	allowance func() allowance    // measured by the first call
 }
 
 // New returns the queue at path. It does no I/O: the path need not exist.
@@ -71,14 +72,14 @@ func newBaseOf(s client.Session, path string, o Options) *base {
 	b.at.Session, b.at.Path = s, path
 	b.receipts = receipt.New(s, b.at.Dir(layout.ReceiptsDir))
 	b.outlet = newOutlet(&b.at, b.receipts)
-	b.desk = newDesk(&b.at, b.receipts)
-	b.desk.most, b.desk.refuse = o.MaxItems, o.RefuseWhenFull
+	b.desk = filing.NewDesk(&b.at, b.receipts)
+	b.desk.Most, b.desk.Refuse = o.MaxItems, o.RefuseWhenFull
 	if o.Ephemeral {
-		b.desk.mode = session.EphemeralSequential
+		b.desk.Mode = session.EphemeralSequential
 	}
 	b.allowance = sync.OnceValue(b.allow)
 	if o.DeadLetter != "" {
-		b.dead = &destination{Store: &stock.Store{Session: s, Path: o.DeadLetter, Any: true}}
+		b.dead = &filing.Destination{Store: &stock.Store{Session: s, Path: o.DeadLetter, Any: true}}
 	}
 	return b
 }

@@ -1,4 +1,4 @@
-package queue
+package filing
 
 import (
 	"slices"
@@ -9,16 +9,16 @@ import (
 )
 
 // assignAnew finds out which buckets of the times exist, and which are full.
-func (p *producer) assignAnew(due []int64, answer func(error, filingInput)) {
-	end := func(err error) { answer(err, assigned{p.into.assign(p.filing.priority, due), err}) }
-	minutes := firsts(due, func(ms int64) layout.Bucket { return layout.Delayed(p.filing.priority, ms) })
+func (p *Producer) assignAnew(due []int64, answer func(error, input)) {
+	end := func(err error) { answer(err, assigned{p.Into.assign(p.Filing.Priority, due), err}) }
+	minutes := firsts(due, func(ms int64) layout.Bucket { return layout.Delayed(p.Filing.Priority, ms) })
 	p.measure(minutes, func(full map[layout.Bucket]bool, err error) {
-		late := slices.DeleteFunc(slices.Clone(due), func(ms int64) bool { return !full[layout.Delayed(p.filing.priority, ms)] })
+		late := slices.DeleteFunc(slices.Clone(due), func(ms int64) bool { return !full[layout.Delayed(p.Filing.Priority, ms)] })
 		if err != nil || len(late) == 0 {
 			end(err)
 			return
 		}
-		p.requests.Children(p.into.Dir(layout.ItemsDir), func(names []string, _ *session.Stat, err error) {
+		p.Requests.Children(p.Into.Dir(layout.ItemsDir), func(names []string, _ *session.Stat, err error) {
 			if err = client.Without(err, session.ErrNoNode); err != nil {
 				end(err)
 				return
@@ -30,7 +30,7 @@ func (p *producer) assignAnew(due []int64, answer func(error, filingInput)) {
 				}
 			}
 			seconds := firsts(late, func(ms int64) layout.Bucket {
-				first := layout.Delayed(p.filing.priority, ms).Overflow(ms)
+				first := layout.Delayed(p.Filing.Priority, ms).Overflow(ms)
 				if b, ok := newest[first]; ok {
 					return b
 				}
@@ -54,23 +54,23 @@ func firsts(due []int64, of func(ms int64) layout.Bucket) (all []layout.Bucket) 
 }
 
 // measure has the handle learn which of the buckets exist, and returns which are full.
-func (p *producer) measure(buckets []layout.Bucket, answer func(full map[layout.Bucket]bool, err error)) {
+func (p *Producer) measure(buckets []layout.Bucket, answer func(full map[layout.Bucket]bool, err error)) {
 	full := make(map[layout.Bucket]bool)
 	left := len(buckets)
 	var failed error
 	for _, b := range buckets {
-		p.requests.Exists(p.into.Bucket(b), func(stat *session.Stat, err error) {
+		p.Requests.Exists(p.Into.Bucket(b), func(stat *session.Stat, err error) {
 			next := target{bucket: b}
 			switch {
 			case client.Without(err, session.ErrNoNode) != nil:
 				failed = err
 			case stat == nil:
 				next.fresh = true
-			case p.into.isFull(stat.NumChildren):
+			case p.Into.isFull(stat.NumChildren):
 				full[b] = true
 				next = target{bucket: b.Overflow(b.Begins()), fresh: true}
 			}
-			p.into.learnDelayed(b, next)
+			p.Into.learnDelayed(b, next)
 			if left--; left == 0 {
 				answer(full, failed)
 			}

@@ -1,4 +1,4 @@
-package queue
+package filing
 
 import (
 	"cmp"
@@ -12,11 +12,11 @@ import (
 )
 
 const (
-	// laneItems is the greatest number of items of several calls in one transaction.
-	laneItems = layout.BucketSize / 2
+	// LaneItems is the greatest number of items of several calls in one transaction.
+	LaneItems = layout.BucketSize / 2
 
-	// laneDepth is the greatest number of transactions of a lane that are under way.
-	laneDepth = 4
+	// LaneDepth is the greatest number of transactions of a lane that are under way.
+	LaneDepth = 4
 )
 
 // A lane has the transactions of a handle for one priority, or all if the queue is bounded. Side by
@@ -24,9 +24,9 @@ const (
 // transaction that makes a bucket is under way alone. Delayed items have lanes of their own, as
 // their buckets are never sealed.
 type lane struct {
-	sharing.Pool[*putCall]
+	sharing.Pool[*Call]
 
-	of   *desk
+	of   *Desk
 	kind laneKind
 }
 
@@ -36,63 +36,63 @@ type laneKind struct {
 	delayed  bool
 }
 
-// A putCall is a call that puts items.
-type putCall struct {
+// A Call is a call that puts items.
+type Call struct {
 	sharing.Part
 
-	priority int32
-	delay    int64 // ms
-	called   time.Duration
-	items    []newItem
+	Priority int32
+	Delay    int64 // ms
+	Called   time.Duration
+	Items    []Item
 	alone    bool // set in a bounded queue, or when it was refused together with others; never cleared
 }
 
-func (l *lane) IsFree(waiting []*putCall, under int) bool {
+func (l *lane) IsFree(waiting []*Call, under int) bool {
 	switch {
 	case under == 0:
 		return true
-	case under >= laneDepth || l.of.most > 0:
+	case under >= LaneDepth || l.of.Most > 0:
 		return false
 	case l.kind.delayed:
 		return l.of.IsChecked()
 	}
-	return l.of.isSettled(waiting[0].priority)
+	return l.of.isSettled(waiting[0].Priority)
 }
 
-func (l *lane) Group(waiting []*putCall) (n int, begin func(func([]session.OpResult, error)) func()) {
+func (l *lane) Group(waiting []*Call) (n int, begin func(func([]session.OpResult, error)) func()) {
 	head := waiting[0]
-	items := len(head.items)
+	items := len(head.Items)
 	n = 1
-	for !head.alone && n < len(waiting) && !waiting[n].alone && items+len(waiting[n].items) <= laneItems {
-		items += len(waiting[n].items)
+	for !head.alone && n < len(waiting) && !waiting[n].alone && items+len(waiting[n].Items) <= LaneItems {
+		items += len(waiting[n].Items)
 		n++
 	}
-	p := l.of.producing(head.priority)
+	p := l.of.Producing(head.Priority)
 	n = sharing.Halve(n, func(n int) bool {
 		p.carry(waiting[:n])
-		return n == 1 || l.of.fitTogether(p) == nil && l.of.takes(p)
+		return n == 1 || l.of.FitTogether(p) == nil && l.of.takes(p)
 	})
-	return n, p.begin
+	return n, p.Begin
 }
 
 // carry has the producer put the items of the calls.
-func (p *producer) carry(calls []*putCall) {
-	p.items, p.delays = nil, nil
-	p.called = slices.MinFunc(calls, func(a, b *putCall) int { return cmp.Compare(a.called, b.called) }).called
+func (p *Producer) carry(calls []*Call) {
+	p.Items, p.Delays = nil, nil
+	p.Called = slices.MinFunc(calls, func(a, b *Call) int { return cmp.Compare(a.Called, b.Called) }).Called
 	for _, c := range calls {
-		p.items = append(p.items, c.items...)
-		if c.delay > 0 {
-			p.delays = append(p.delays, slices.Repeat([]int64{c.delay + millis(c.called-p.called)}, len(c.items))...)
+		p.Items = append(p.Items, c.Items...)
+		if c.Delay > 0 {
+			p.Delays = append(p.Delays, slices.Repeat([]int64{c.Delay + Millis(c.Called-p.Called)}, len(c.Items))...)
 		}
 	}
 }
 
 // Divide divides an answer. Calls that were refused together are tried one by one. If they were too
 // large for the server together, the next transaction has half of them.
-func (l *lane) Divide(calls []*putCall, created []session.OpResult, err error) (parts []sharing.Share) {
+func (l *lane) Divide(calls []*Call, created []session.OpResult, err error) (parts []sharing.Share) {
 	again := err != nil && !session.InDoubt(err) && len(calls) > 1
 	for _, c := range calls {
-		own := created[:min(len(created), len(c.items))]
+		own := created[:min(len(created), len(c.Items))]
 		created = created[len(own):]
 		c.alone = c.alone || again && !errors.Is(err, session.ErrTooLarge)
 		parts = append(parts, sharing.Share{Results: own, Err: err, Again: again})

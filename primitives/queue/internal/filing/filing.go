@@ -1,4 +1,5 @@
-package queue
+// Package filing puts items: it finds where they belong, and waits for room.
+package filing
 
 import (
 	"errors"
@@ -9,6 +10,7 @@ import (
 	"github.com/zkactors/zkactors/primitives/internal/once"
 	"github.com/zkactors/zkactors/primitives/internal/procedure"
 	"github.com/zkactors/zkactors/primitives/queue/internal/layout"
+	"github.com/zkactors/zkactors/primitives/queue/internal/receipt"
 	"github.com/zkactors/zkactors/primitives/queue/internal/stock"
 	"github.com/zkactors/zkactors/session"
 )
@@ -51,18 +53,18 @@ import (
 // mostLost is how often a producer tries to be faster than others before it stands in line.
 const mostLost = 8
 
-// A filingPhase is the question whose answer a filing waits for. There is one at a time.
-type filingPhase int
+// A phase is the question whose answer a filing waits for. There is one at a time.
+type phase int
 
 const (
-	starting filingPhase = iota // file
-	checking                    // checked: whether the path is a queue
-	timing                      // timed: the time by the server's clock
-	counting                    // counted: how many items there are
-	queueing                    // room: items may be gone; the filing stands in line
-	finding                     // newest, or assigned: the buckets that the items go into
-	basing                      // based: a directory is being made
-	putting                     // filed: the transaction is on its way
+	starting phase = iota // file
+	checking              // checked: whether the path is a queue
+	timing                // timed: the time by the server's clock
+	counting              // counted: how many items there are
+	queueing              // room: items may be gone; the filing stands in line
+	finding               // newest, or assigned: the buckets that the items go into
+	basing                // based: a directory is being made
+	putting               // filed: the transaction is on its way
 )
 
 // A target is a bucket that a transaction puts items into.
@@ -96,10 +98,13 @@ type knowledge struct {
 	lost   int // how many transactions were refused because another producer was faster; fewer after a call
 }
 
-// A filingInput is an event that a filing reacts to.
+// ErrFull means that there is no room for the items.
+var ErrFull = errors.New("queue is full")
+
+// An input is an event that a filing reacts to.
 //
 //sumtype:decl
-type filingInput interface{ filingInput() }
+type input interface{ input() }
 
 type (
 	file struct { // begins, with what earlier calls of the handle have learnt
@@ -133,25 +138,26 @@ type (
 		results []session.OpResult
 		err     error
 	}
-	stop struct{} // commanded; shut too
+	stop struct{} // commanded: the caller waits no longer
+	shut struct{} // commanded: the handle is closed
 )
 
-func (file) filingInput()     {}
-func (replied) filingInput()  {}
-func (timed) filingInput()    {}
-func (counted) filingInput()  {}
-func (room) filingInput()     {}
-func (newest) filingInput()   {}
-func (assigned) filingInput() {}
-func (filed) filingInput()    {}
-func (stop) filingInput()     {}
-func (shut) filingInput()     {}
+func (file) input()     {}
+func (replied) input()  {}
+func (timed) input()    {}
+func (counted) input()  {}
+func (room) input()     {}
+func (newest) input()   {}
+func (assigned) input() {}
+func (filed) input()    {}
+func (stop) input()     {}
+func (shut) input()     {}
 
-// A filingEffect asks the performer for one thing. Questions are answered by one input
+// An effect asks the performer for one thing. Questions are answered by one input
 // each; forgo, learn and confirm are not.
 //
 //sumtype:decl
-type filingEffect interface{ filingEffect() }
+type effect interface{ effect() }
 
 type (
 	check      struct{} // whether the path is that of a queue
@@ -163,10 +169,10 @@ type (
 		due  []int64
 		anew bool // look for them
 	}
-	makeDir  struct{}                  // make the directory of the items, and what is above it
-	transact struct{ plan filingPlan } // send the transaction
-	forgo    struct{}                  // stop waiting for the transaction under way; filed follows at once
-	learn    struct {                  // report to the handle, for later calls
+	makeDir  struct{}            // make the directory of the items, and what is above it
+	transact struct{ plan plan } // send the transaction
+	forgo    struct{}            // stop waiting for the transaction under way; filed follows at once
+	learn    struct {            // report to the handle, for later calls
 		knowledge
 		went, next []target // where delayed items went, and where the next of their times go
 	}
@@ -176,38 +182,38 @@ type (
 	}
 )
 
-func (check) filingEffect()      {}
-func (readClock) filingEffect()  {}
-func (count) filingEffect()      {}
-func (awaitRoom) filingEffect()  {}
-func (findNewest) filingEffect() {}
-func (assign) filingEffect()     {}
-func (makeDir) filingEffect()    {}
-func (transact) filingEffect()   {}
-func (forgo) filingEffect()      {}
-func (learn) filingEffect()      {}
-func (confirm) filingEffect()    {}
+func (check) effect()      {}
+func (readClock) effect()  {}
+func (count) effect()      {}
+func (awaitRoom) effect()  {}
+func (findNewest) effect() {}
+func (assign) effect()     {}
+func (makeDir) effect()    {}
+func (transact) effect()   {}
+func (forgo) effect()      {}
+func (learn) effect()      {}
+func (confirm) effect()    {}
 
-// A filingPlan is the content of a transaction.
-type filingPlan struct {
+// A plan is the content of a transaction.
+type plan struct {
 	to    []target // of each delayed item, or one for all
 	due   []int64  // of each delayed item
 	bound bound    // of the queue; not known if it has none
 }
 
-// A filing is the state of a call that puts items.
-type filing struct {
+// A Machine is the state of a call that puts items.
+type Machine struct {
 	// The call, and the options; constant.
-	epoch    int // the session in which the items are to be put; 0 if the next will do as well
+	Epoch    int // the session in which the items are to be put; 0 if the next will do as well
 	items    int // how many
 	first    int // how many operations of the caller are done before, in the same transaction
-	priority int32
+	Priority int32
 	delays   []int64 // of each item, in ms; nil if the items are not delayed
 	size     int     // of a full bucket
-	most     int     // how many items the queue may have; 0 if it is not bounded
+	Most     int     // how many items the queue may have; 0 if it is not bounded
 	refuse   bool    // set if the call fails when there is no room, and does not wait
 
-	phase filingPhase
+	phase phase
 	due   []int64  // when each delayed item is due; set by the server's clock, once
 	lined bool     // set with awaitRoom: the call stands in line, or has tried to; never cleared
 	to    []target // of each delayed item; set by assigned, cleared when a transaction was refused because one is another
@@ -223,26 +229,26 @@ type filing struct {
 }
 
 // Ended implements [actors.Machine].
-func (f filing) Ended() bool { return f.ended }
+func (f Machine) Ended() bool { return f.ended }
 
-// A filingTurn is a filing during a step, with the accumulator of its effects.
-type filingTurn struct {
-	filing
-	*actors.Effects[filingEffect, procedure.None]
+// A turn is a filing during a step, with the accumulator of its effects.
+type turn struct {
+	Machine
+	*actors.Effects[effect, procedure.None]
 }
 
-func (s *filingTurn) do(e filingEffect) { s.Do = append(s.Do, e) }
+func (s *turn) do(e effect) { s.Do = append(s.Do, e) }
 
 // Step implements [actors.Machine]. Every question but the transaction may be asked again at will.
 // The write (primitives/internal/once) finds out whether the transaction was done.
-func (f filing) Step(in filingInput, out *actors.Effects[filingEffect, procedure.None]) filing {
+func (f Machine) Step(in input, out *actors.Effects[effect, procedure.None]) Machine {
 	if f.ended {
 		return f
 	}
-	s := &filingTurn{filing: f, Effects: out}
+	s := &turn{Machine: f, Effects: out}
 	switch in := in.(type) {
 	case file:
-		if s.knowledge = in.knowledge; s.most == 0 {
+		if s.knowledge = in.knowledge; s.Most == 0 {
 			s.bound = bound{} // a rejected item that moves is counted already
 		}
 		if in.checked {
@@ -251,7 +257,7 @@ func (f filing) Step(in filingInput, out *actors.Effects[filingEffect, procedure
 			s.ask(checking, check{})
 		}
 	case replied:
-		question := filingEffect(check{})
+		question := effect(check{})
 		if s.phase == basing {
 			question = makeDir{}
 		}
@@ -285,7 +291,7 @@ func (f filing) Step(in filingInput, out *actors.Effects[filingEffect, procedure
 		s.filed(in.results, in.err)
 	case shut:
 		if s.phase != putting { // else the items may have been put
-			s.end(nil, ErrClosed)
+			s.end(nil, receipt.ErrClosed)
 		}
 	case stop:
 		if s.phase == putting {
@@ -294,7 +300,7 @@ func (f filing) Step(in filingInput, out *actors.Effects[filingEffect, procedure
 			s.end(nil, procedure.Abandoned(false))
 		}
 	}
-	return s.filing
+	return s.Machine
 }
 
 // target returns where the next items go.
@@ -310,24 +316,24 @@ func (in newest) target() target {
 }
 
 // ask asks a question, and waits for its answer in phase p.
-func (s *filingTurn) ask(p filingPhase, e filingEffect) {
+func (s *turn) ask(p phase, e effect) {
 	s.phase = p
 	s.do(e)
 }
 
 // end answers the caller, which is the last effect.
-func (s *filingTurn) end(created []session.OpResult, err error) {
+func (s *turn) end(created []session.OpResult, err error) {
 	s.ended = true
 	s.do(confirm{created, err})
 }
 
 // goes reports whether to go on after a question. The questions change no items: one
 // whose error passes is asked again, and none leaves the outcome of the call unknown.
-func (s *filingTurn) goes(err error, question filingEffect) bool {
+func (s *turn) goes(err error, question effect) bool {
 	switch {
 	case err == nil:
 		return true
-	case procedure.Passes(s.epoch, err):
+	case procedure.Passes(s.Epoch, err):
 		s.do(question)
 	case session.InDoubt(err):
 		s.end(nil, session.ErrExpired)
@@ -339,36 +345,36 @@ func (s *filingTurn) goes(err error, question filingEffect) bool {
 
 // proceed asks for the first thing that is not known yet, and puts the items when all is
 // known. The count comes before the bucket: in line it may get old.
-func (s *filingTurn) proceed() {
+func (s *turn) proceed() {
 	switch {
-	case s.items > s.most && s.most > 0:
+	case s.items > s.Most && s.Most > 0:
 		s.end(nil, ErrFull)
 	case len(s.delays) > 0 && len(s.due) == 0:
 		s.ask(timing, readClock{})
-	case s.most > 0 && (!s.bound.known || s.bound.count+s.items > s.most):
+	case s.Most > 0 && (!s.bound.known || s.bound.count+s.items > s.Most):
 		s.ask(counting, count{})
 	case len(s.delays) > 0 && len(s.to) == 0:
 		s.ask(finding, assign{s.due, s.anew})
 	case len(s.delays) > 0:
-		s.ask(putting, transact{filingPlan{s.to, s.due, s.bound}})
+		s.ask(putting, transact{plan{s.to, s.due, s.bound}})
 	case !s.known:
 		s.ask(finding, findNewest{})
 	default:
-		s.ask(putting, transact{filingPlan{to: []target{s.target}, bound: s.bound}})
+		s.ask(putting, transact{plan{to: []target{s.target}, bound: s.bound}})
 	}
 }
 
 // counted follows a count. If it is the turn of others, or there is no room, the call fails or
 // waits in line.
-func (s *filingTurn) counted(in counted) {
+func (s *turn) counted(in counted) {
 	if !s.goes(in.err, count{}) {
 		return
 	}
 	switch isTurn := in.stands || in.wanted == 0; {
-	case isTurn && in.count+s.items <= s.most:
+	case isTurn && in.count+s.items <= s.Most:
 		s.bound = in.bound
 		s.proceed()
-	case s.refuse && (isTurn || in.count+in.wanted+s.items > s.most):
+	case s.refuse && (isTurn || in.count+in.wanted+s.items > s.Most):
 		s.end(nil, ErrFull)
 	default:
 		s.queue()
@@ -376,7 +382,7 @@ func (s *filingTurn) counted(in counted) {
 }
 
 // queue waits in line until there may be room.
-func (s *filingTurn) queue() {
+func (s *turn) queue() {
 	s.bound, s.lined = bound{}, true
 	s.ask(queueing, awaitRoom{})
 }
@@ -384,13 +390,13 @@ func (s *filingTurn) queue() {
 // filed follows the answer to the transaction. A refusal names an operation. The operations are, in
 // order: the write to the directory of the receipts (in a bounded queue), the caller's operations,
 // the operations on the bucket, and the items. That and the error say which belief was wrong.
-func (s *filingTurn) filed(results []session.OpResult, err error) {
+func (s *turn) filed(results []session.OpResult, err error) {
 	at := -1 // the operation that was refused
 	if err != nil && !session.InDoubt(err) {
 		at = slices.IndexFunc(results, func(r session.OpResult) bool { return r.Err != nil })
 	}
 	bounded := 0
-	if s.most > 0 {
+	if s.Most > 0 {
 		bounded = 1
 	}
 	placed := len(results) - s.items // where the items begin
@@ -430,15 +436,15 @@ func (s *filingTurn) filed(results []session.OpResult, err error) {
 
 // assignAnew looks for the buckets of delayed items after a refusal, which shows but one of those
 // that are not as the handle believed.
-func (s *filingTurn) assignAnew() {
+func (s *turn) assignAnew() {
 	s.to, s.anew = nil, true
 	s.proceed()
 }
 
 // fail ends the call with an error. Do not rely on the count of a bounded queue after an unknown
 // outcome.
-func (s *filingTurn) fail(results []session.OpResult, err error) {
-	if s.most > 0 {
+func (s *turn) fail(results []session.OpResult, err error) {
+	if s.Most > 0 {
 		s.do(learn{})
 	}
 	s.end(nil, stock.Refused(results, err))
@@ -447,7 +453,7 @@ func (s *filingTurn) fail(results []session.OpResult, err error) {
 // placed ends the call with success, and tells the handle where the next items go: into
 // the same bucket, or if that is full into the next one, which the next transaction
 // creates.
-func (s *filingTurn) placed(created []session.OpResult) {
+func (s *turn) placed(created []session.OpResult) {
 	next := learn{went: s.to}
 	next.lost = max(0, s.lost-1)
 	if !s.bound.lined { // else it is not the turn of the next call
@@ -466,7 +472,7 @@ func (s *filingTurn) placed(created []session.OpResult) {
 	if n := len(created); n > 0 && len(s.delays) == 0 {
 		next.target, next.known = target{bucket: s.target.bucket}, true
 		if isFull(n - 1) {
-			next.target = target{bucket: layout.Bucket{Priority: s.priority, Number: s.target.bucket.Number + 1}, fresh: true, seals: true}
+			next.target = target{bucket: layout.Bucket{Priority: s.Priority, Number: s.target.bucket.Number + 1}, fresh: true, seals: true}
 		}
 	}
 	s.do(next)
