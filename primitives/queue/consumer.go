@@ -172,7 +172,7 @@ func (c *Consumer) observe(m machine, events []Event) {
 	c.reason.Set(c.explain(m.err))
 	c.tenure.end(fmt.Errorf("%w: %w", ErrNotClaimed, ErrClosed))
 	c.shelf.Stop()
-	c.base.outlet.followed.TellChanged(c, nil)
+	c.base.outlet.Followed.TellChanged(c, nil)
 	c.owned.End()
 }
 
@@ -409,9 +409,9 @@ func (c *Consumer) look(e look, tell func(input), answer func(stock.View, error)
 		b.at.Look(c.receipts, e.epoch, e.want, true, answer)
 		return
 	}
-	b.outlet.followed.TellChanged(c, func() { tell(aged{e.requestID}) })
-	b.at.LookFollowing(&b.outlet.followed, c.receipts, e.epoch, e.want, true, func(v stock.View, err error) {
-		b.outlet.useUp(v)
+	b.outlet.Followed.TellChanged(c, func() { tell(aged{e.requestID}) })
+	b.at.LookFollowing(&b.outlet.Followed, c.receipts, e.epoch, e.want, true, func(v stock.View, err error) {
+		b.outlet.UseUp(v)
 		answer(v, err)
 	})
 }

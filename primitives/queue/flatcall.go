@@ -17,6 +17,7 @@ import (
 	"github.com/zkactors/zkactors/primitives/queue/internal/receipt"
 	"github.com/zkactors/zkactors/primitives/queue/internal/sharing"
 	"github.com/zkactors/zkactors/primitives/queue/internal/stock"
+	"github.com/zkactors/zkactors/primitives/queue/internal/taking"
 	"github.com/zkactors/zkactors/session"
 )
 
@@ -342,7 +343,7 @@ type flatTakes struct {
 	size int // of the next; doubled by a success, and halved by a refusal
 }
 
-func (*flatTakes) IsFree(_ []*flatTake, under int) bool { return under < batchDepth }
+func (*flatTakes) IsFree(_ []*flatTake, under int) bool { return under < taking.BatchDepth }
 
 func (p *flatTakes) Group(waiting []*flatTake) (n int, begin func(func([]session.OpResult, error)) func()) {
 	var ops []session.Op
@@ -367,7 +368,7 @@ func (p *flatTakes) Divide(calls []*flatTake, results []session.OpResult, err er
 	tooLarge := errors.Is(err, session.ErrTooLarge) && len(calls) > 1
 	switch {
 	case err == nil:
-		p.size = min(2*max(p.size, 1), fullBatch)
+		p.size = min(2*max(p.size, 1), taking.FullBatch)
 	case isRefusal:
 		p.size = max(p.size/2, 1)
 	}

@@ -21,6 +21,7 @@ import (
 	"github.com/zkactors/zkactors/primitives/queue/internal/layout"
 	"github.com/zkactors/zkactors/primitives/queue/internal/receipt"
 	"github.com/zkactors/zkactors/primitives/queue/internal/stock"
+	"github.com/zkactors/zkactors/primitives/queue/internal/taking"
 	"github.com/zkactors/zkactors/session"
 )
 
@@ -371,7 +372,7 @@ func (w *model) takeOne(p *peer, _ int) {
 		p.abandon = k.begin()
 		return
 	}
-	p.abandon = p.base.outlet.newTaker(max(w.s.together, 1)).begin(taking{wait: w.s.waits}, answer)
+	p.abandon = p.base.outlet.NewTaker(max(w.s.together, 1)).Begin(taking.Machine{Wait: w.s.waits}, answer)
 }
 
 // redriveOne redrives the first dead letter.

@@ -11,6 +11,7 @@ import (
 	"github.com/zkactors/zkactors/primitives/queue/internal/filing"
 	"github.com/zkactors/zkactors/primitives/queue/internal/layout"
 	"github.com/zkactors/zkactors/primitives/queue/internal/receipt"
+	"github.com/zkactors/zkactors/primitives/queue/internal/taking"
 	"github.com/zkactors/zkactors/session"
 )
 
@@ -29,7 +30,7 @@ var (
 	ErrNotClaimed = errors.New("not claimed")
 
 	// ErrEmpty means that there is no item that could be taken.
-	ErrEmpty = errors.New("queue is empty")
+	ErrEmpty = taking.ErrEmpty
 
 	// ErrFull means that there is no room for the items: see [Options.MaxItems].
 	ErrFull = filing.ErrFull

@@ -10,6 +10,7 @@ import (
 	"github.com/zkactors/zkactors/primitives/queue/internal/layout"
 	"github.com/zkactors/zkactors/primitives/queue/internal/receipt"
 	"github.com/zkactors/zkactors/primitives/queue/internal/stock"
+	"github.com/zkactors/zkactors/primitives/queue/internal/taking"
 	"github.com/zkactors/zkactors/session"
 )
 
@@ -28,7 +29,7 @@ type base struct {
 	opts      Options
 	receipts  *receipt.Writer
 	dead      *filing.Destination // nil if it has none
-	outlet    *outlet             // for Take
+	outlet    *taking.Outlet      // for Take
 	desk      *filing.Desk        // for Put
 	allowance func() allowance    // measured by the first call
 }
@@ -62,7 +63,7 @@ func newBase(s *session.Session, path string, o Options) (*base, error) {
 	}
 	b := newBaseOf(client.Of(s), path, o.defaults(path))
 	b.live = s
-	b.outlet.serve(s)
+	b.outlet.Serve(s)
 	return b, nil
 }
 
@@ -71,7 +72,7 @@ func newBaseOf(s client.Session, path string, o Options) *base {
 	b := &base{opts: o}
 	b.at.Session, b.at.Path = s, path
 	b.receipts = receipt.New(s, b.at.Dir(layout.ReceiptsDir))
-	b.outlet = newOutlet(&b.at, b.receipts)
+	b.outlet = taking.NewOutlet(&b.at, b.receipts)
 	b.desk = filing.NewDesk(&b.at, b.receipts)
 	b.desk.Most, b.desk.Refuse = o.MaxItems, o.RefuseWhenFull
 	if o.Ephemeral {
@@ -89,7 +90,7 @@ func newBaseOf(s client.Session, path string, o Options) *base {
 // fail with [ErrClosed], and so do calls that wait for an item, or for room. Requests that are
 // under way are still answered. Consumers are not closed.
 func (b *base) Close(ctx context.Context) error {
-	b.outlet.followed.ForgetAll()
+	b.outlet.Followed.ForgetAll()
 	return b.explain(b.receipts.EndAll(ctx, b.live))
 }
 
@@ -115,7 +116,7 @@ func (b *base) lookNow(ctx context.Context, want int, claims bool) (stock.View, 
 // Like Len, it needs no right to write. Without that right it cannot read the server's clock: which
 // delayed items are due it tells by the client's own clock.
 func (b *base) Peek(ctx context.Context) ([]byte, error) {
-	return b.takeOne(ctx, taking{peeks: true})
+	return b.takeOne(ctx, taking.Machine{Peeks: true})
 }
 
 func (b *base) explain(err error) error {

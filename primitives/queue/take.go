@@ -6,6 +6,7 @@ import (
 
 	"github.com/zkactors/zkactors/primitives/internal/procedure"
 	"github.com/zkactors/zkactors/primitives/queue/internal/layout"
+	"github.com/zkactors/zkactors/primitives/queue/internal/taking"
 	"github.com/zkactors/zkactors/session"
 )
 
@@ -18,12 +19,12 @@ import (
 // session has ended. The item whose data it returns may have been taken then, or be taken a little
 // later. With any other error no item was taken. A lost reply alone is no error.
 func (b *base) Take(ctx context.Context) ([]byte, error) {
-	return b.takeOne(ctx, taking{wait: true})
+	return b.takeOne(ctx, taking.Machine{Wait: true})
 }
 
 // TryTake is Take, but fails with [ErrEmpty] when the session's server knows of no item to take.
 func (b *base) TryTake(ctx context.Context) ([]byte, error) {
-	return b.takeOne(ctx, taking{})
+	return b.takeOne(ctx, taking.Machine{})
 }
 
 // TakeN takes the next items in the order of [Queue.Take]: at least one, for which it waits, and at
@@ -34,7 +35,7 @@ func (b *base) TakeN(ctx context.Context, n int) ([][]byte, error) {
 	if n < 1 {
 		return nil, b.explain(fmt.Errorf("%w: %d items", session.ErrInvalidArgument, n))
 	}
-	items, err := b.take(ctx, taking{wait: true}, b.outlet.mostTaken(n))
+	items, err := b.take(ctx, taking.Machine{Wait: true}, b.outlet.MostTaken(n))
 	var data [][]byte
 	for _, item := range items {
 		data = append(data, item.Data)
@@ -42,7 +43,7 @@ func (b *base) TakeN(ctx context.Context, n int) ([][]byte, error) {
 	return data, b.explain(err)
 }
 
-func (b *base) takeOne(ctx context.Context, how taking) ([]byte, error) {
+func (b *base) takeOne(ctx context.Context, how taking.Machine) ([]byte, error) {
 	items, err := b.take(ctx, how, 1)
 	if len(items) == 0 {
 		return nil, b.explain(err)
@@ -50,17 +51,17 @@ func (b *base) takeOne(ctx context.Context, how taking) ([]byte, error) {
 	return items[0].Data, b.explain(err)
 }
 
-func (b *base) take(ctx context.Context, how taking, n int) (items []layout.Claimed, err error) {
+func (b *base) take(ctx context.Context, how taking.Machine, n int) (items []layout.Claimed, err error) {
 	if err := b.receipts.Open(); err != nil {
 		return nil, err
 	}
 	err = procedure.Await(ctx, func(done func(error)) func() {
-		return b.outlet.newTaker(n).begin(how, func(taken []layout.Claimed, err error) {
+		return b.outlet.NewTaker(n).Begin(how, func(taken []layout.Claimed, err error) {
 			items = taken
 			done(err)
 		})
 	})
-	if !how.peeks {
+	if !how.Peeks {
 		b.reportTaken(items, err)
 	}
 	return items, err

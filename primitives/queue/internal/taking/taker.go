@@ -1,4 +1,4 @@
-package queue
+package taking
 
 import (
 	"errors"
@@ -14,28 +14,28 @@ import (
 	"github.com/zkactors/zkactors/session"
 )
 
-// An outlet is where the calls of a handle take items.
-type outlet struct {
+// An Outlet is where the calls of a handle take items.
+type Outlet struct {
 	*stock.Store
 	live     *session.Session // nil in a model
 	receipts *receipt.Writer
 	listed   listed
-	followed stock.Followed
+	Followed stock.Followed
 	batches  batches
 }
 
-// newOutlet returns the outlet of a queue.
-func newOutlet(st *stock.Store, rs *receipt.Writer) *outlet {
-	o := &outlet{Store: st, receipts: rs}
+// NewOutlet returns the outlet of a queue.
+func NewOutlet(st *stock.Store, rs *receipt.Writer) *Outlet {
+	o := &Outlet{Store: st, receipts: rs}
 	o.batches.of, o.batches.Rule = o, &o.batches
 	return o
 }
 
-// serve has the outlet serve the calls of users of the session, which begin anywhere among rivals.
-func (o *outlet) serve(live *session.Session) { o.live, o.listed.chance = live, rand.Uint64() }
+// Serve has the outlet serve the calls of users of the session, which begin anywhere among rivals.
+func (o *Outlet) Serve(live *session.Session) { o.live, o.listed.chance = live, rand.Uint64() }
 
-// mostTaken returns how many items, of n, one transaction can take.
-func (o *outlet) mostTaken(n int) int {
+// MostTaken returns how many items, of n, one transaction can take.
+func (o *Outlet) MostTaken(n int) int {
 	if n == 1 {
 		return n
 	}
@@ -48,9 +48,9 @@ func (o *outlet) mostTaken(n int) int {
 // mostTaken is the greatest number of items that one transaction takes.
 const mostTaken = layout.BucketSize / 2
 
-// A taker performs the effects of a taking.
-type taker struct {
-	*outlet
+// A Taker performs the effects of a taking.
+type Taker struct {
+	*Outlet
 	requests client.Async
 	most     int // how many items it takes
 	answer   func([]layout.Claimed, error)
@@ -62,20 +62,22 @@ type taker struct {
 	disown   func()          // leaves it
 }
 
-func (o *outlet) newTaker(n int) *taker {
-	k := &taker{outlet: o, requests: o.Session.Async(0), most: n}
+// NewTaker returns a taker of at most n items.
+func (o *Outlet) NewTaker(n int) *Taker {
+	k := &Taker{Outlet: o, requests: o.Session.Async(0), most: n}
 	k.pauses.Clock = o.Session
 	return k
 }
 
-func (k *taker) begin(how taking, answer func([]layout.Claimed, error)) (abandon func()) {
+// Begin takes items, and answers once. Abandon says that the caller waits no longer.
+func (k *Taker) Begin(how Machine, answer func([]layout.Claimed, error)) (abandon func()) {
 	k.answer = answer
-	m := procedure.Run(how, k.perform, takingInput(k.pick(false)))
+	m := procedure.Run(how, k.perform, input(k.pick(false)))
 	return func() { m.Tell(drop{}) }
 }
 
-func (k *taker) perform(e takingEffect, tell func(takingInput)) {
-	slowly := func(err error, in takingInput) { k.pauses.Answer(err, func() { tell(in) }) }
+func (k *Taker) perform(e effect, tell func(input)) {
+	slowly := func(err error, in input) { k.pauses.Answer(err, func() { tell(in) }) }
 	switch e := e.(type) {
 	case pick:
 		tell(k.pick(e.own))
@@ -117,7 +119,7 @@ func (k *taker) perform(e takingEffect, tell func(takingInput)) {
 }
 
 // read reads items, all at once.
-func (k *taker) read(places []layout.Place, answer func(error, takingInput)) {
+func (k *Taker) read(places []layout.Place, answer func(error, input)) {
 	var in fetched
 	found := make([]*layout.Claimed, len(places))
 	left := len(places)
@@ -146,7 +148,7 @@ func (k *taker) read(places []layout.Place, answer func(error, takingInput)) {
 }
 
 // removal returns the part of the call in a transaction.
-func (k *taker) removal(items []layout.Claimed) *removal {
+func (k *Taker) removal(items []layout.Claimed) *removal {
 	r := &removal{items: len(items), claim: -1}
 	for _, item := range items {
 		ops := k.TakeOps(item.Place, item.Version)
@@ -159,8 +161,8 @@ func (k *taker) removal(items []layout.Claimed) *removal {
 }
 
 // pick returns the next places.
-func (k *taker) pick(own bool) picked {
+func (k *Taker) pick(own bool) picked {
 	k.listed.settle(k.tries, true)
-	k.tries, k.shared = k.outlet.pick(k.most, own)
+	k.tries, k.shared = k.Outlet.pick(k.most, own)
 	return picked{k.tries}
 }

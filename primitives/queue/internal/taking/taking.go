@@ -1,4 +1,5 @@
-package queue
+// Package taking takes items, each at most once.
+package taking
 
 import (
 	"errors"
@@ -7,6 +8,7 @@ import (
 	"github.com/zkactors/zkactors/internal/client"
 	"github.com/zkactors/zkactors/primitives/internal/procedure"
 	"github.com/zkactors/zkactors/primitives/queue/internal/layout"
+	"github.com/zkactors/zkactors/primitives/queue/internal/receipt"
 	"github.com/zkactors/zkactors/primitives/queue/internal/stock"
 	"github.com/zkactors/zkactors/session"
 )
@@ -33,22 +35,25 @@ import (
 // the claim. If an item is refused, the transaction goes again with the items before it: the others
 // are a rival's, mostly.
 
-// A takingPhase is the question whose answer a taking waits for. There is one at a time.
-type takingPhase int
+// A phase is the question whose answer a taking waits for. There is one at a time.
+type phase int
 
 const (
-	picking  takingPhase = iota // picked: the next item of an earlier list
-	listing                     // surveyed: the queue is being listed
-	idling                      // roused: the queue has changed; the call stands in line
-	fetching                    // fetched: the items are being read
-	removing                    // removed: the transaction is on its way
-	readying                    // readied: the directory of the claims is being made
+	picking  phase = iota // picked: the next item of an earlier list
+	listing               // surveyed: the queue is being listed
+	idling                // roused: the queue has changed; the call stands in line
+	fetching              // fetched: the items are being read
+	removing              // removed: the transaction is on its way
+	readying              // readied: the directory of the claims is being made
 )
 
-// A takingInput is an event that a taking reacts to.
+// ErrEmpty means that there is no item that could be taken.
+var ErrEmpty = errors.New("queue is empty")
+
+// An input is an event that a taking reacts to.
 //
 //sumtype:decl
-type takingInput interface{ takingInput() }
+type input interface{ input() }
 
 type (
 	// picked begins, and answers pick. Without places nothing of a list is left.
@@ -71,21 +76,21 @@ type (
 	shut    struct{}            // commanded: the handle is closed
 )
 
-func (picked) takingInput()   {}
-func (surveyed) takingInput() {}
-func (roused) takingInput()   {}
-func (fetched) takingInput()  {}
-func (removed) takingInput()  {}
-func (readied) takingInput()  {}
-func (drop) takingInput()     {}
-func (lapsed) takingInput()   {}
-func (shut) takingInput()     {}
+func (picked) input()   {}
+func (surveyed) input() {}
+func (roused) input()   {}
+func (fetched) input()  {}
+func (removed) input()  {}
+func (readied) input()  {}
+func (drop) input()     {}
+func (lapsed) input()   {}
+func (shut) input()     {}
 
-// A takingEffect asks the performer for one action. Questions are answered by one input each;
+// An effect asks the performer for one action. Questions are answered by one input each;
 // forget, disown and give are not.
 //
 //sumtype:decl
-type takingEffect interface{ takingEffect() }
+type effect interface{ effect() }
 
 type (
 	pick   struct{ own bool }        // the next items that were listed; own is that of surveyed
@@ -104,23 +109,23 @@ type (
 	}
 )
 
-func (pick) takingEffect()   {}
-func (forget) takingEffect() {}
-func (survey) takingEffect() {}
-func (idle) takingEffect()   {}
-func (fetch) takingEffect()  {}
-func (remove) takingEffect() {}
-func (ready) takingEffect()  {}
-func (linger) takingEffect() {}
-func (disown) takingEffect() {}
-func (give) takingEffect()   {}
+func (pick) effect()   {}
+func (forget) effect() {}
+func (survey) effect() {}
+func (idle) effect()   {}
+func (fetch) effect()  {}
+func (remove) effect() {}
+func (ready) effect()  {}
+func (linger) effect() {}
+func (disown) effect() {}
+func (give) effect()   {}
 
-// A taking is the state of a call that takes items, or only reads the first.
-type taking struct {
-	wait  bool // set if the call waits for an item; constant
-	peeks bool // set if the items stay where they are; constant
+// A Machine is the state of a call that takes items, or only reads the first.
+type Machine struct {
+	Wait  bool // set if the call waits for an item; constant
+	Peeks bool // set if the items stay where they are; constant
 
-	phase  takingPhase
+	phase  phase
 	claims bool             // set when an item had a claim; while set, lists leave out what is claimed
 	own    bool             // set if the items were picked from a list that was begun after the call
 	places []layout.Place   // that were picked last
@@ -130,23 +135,23 @@ type taking struct {
 }
 
 // Ended implements [actors.Machine].
-func (t taking) Ended() bool { return t.ended }
+func (t Machine) Ended() bool { return t.ended }
 
-// A takingTurn is a taking during a step, with the accumulator of its effects.
-type takingTurn struct {
-	taking
-	*actors.Effects[takingEffect, procedure.None]
+// A turn is a taking during a step, with the accumulator of its effects.
+type turn struct {
+	Machine
+	*actors.Effects[effect, procedure.None]
 }
 
-func (s *takingTurn) do(e takingEffect) { s.Do = append(s.Do, e) }
+func (s *turn) do(e effect) { s.Do = append(s.Do, e) }
 
 // Step implements [actors.Machine]. Only the transaction changes anything: all other
 // questions are asked again if their error passes.
-func (t taking) Step(in takingInput, out *actors.Effects[takingEffect, procedure.None]) taking {
+func (t Machine) Step(in input, out *actors.Effects[effect, procedure.None]) Machine {
 	if t.ended {
 		return t
 	}
-	s := &takingTurn{taking: t, Effects: out}
+	s := &turn{Machine: t, Effects: out}
 	switch in := in.(type) {
 	case picked:
 		if len(in.places) > 0 {
@@ -177,7 +182,7 @@ func (t taking) Step(in takingInput, out *actors.Effects[takingEffect, procedure
 		}
 	case shut:
 		if s.phase != removing { // else the item may have been taken
-			s.fail(ErrClosed)
+			s.fail(receipt.ErrClosed)
 		}
 	case drop:
 		if s.phase == removing { // the item would be lost, if the transaction is done
@@ -191,43 +196,43 @@ func (t taking) Step(in takingInput, out *actors.Effects[takingEffect, procedure
 			s.do(disown{})
 		}
 	}
-	return s.taking
+	return s.Machine
 }
 
 // ask asks a question, and waits for its answer in phase p.
-func (s *takingTurn) ask(p takingPhase, e takingEffect) {
+func (s *turn) ask(p phase, e effect) {
 	s.phase = p
 	s.do(e)
 }
 
-func (s *takingTurn) pick(own bool) {
+func (s *turn) pick(own bool) {
 	s.own = own
 	s.ask(picking, pick{own})
 }
 
-func (s *takingTurn) fetch(places []layout.Place) {
+func (s *turn) fetch(places []layout.Place) {
 	s.places = places
 	s.ask(fetching, fetch{places})
 }
 
-func (s *takingTurn) remove() { s.ask(removing, remove{s.items}) }
+func (s *turn) remove() { s.ask(removing, remove{s.items}) }
 
 // end answers the caller, which is the last effect.
-func (s *takingTurn) end(items []layout.Claimed, err error) {
+func (s *turn) end(items []layout.Claimed, err error) {
 	s.ended = true
-	s.do(give{items, s.peeks, err})
+	s.do(give{items, s.Peeks, err})
 }
 
 // fail ends without an item. The list is forgotten: the items that failed are no longer in it, and
 // may still be the first.
-func (s *takingTurn) fail(err error) {
+func (s *turn) fail(err error) {
 	s.do(forget{})
 	s.end(nil, err)
 }
 
 // surveyed follows a list. Its items are picked in turns, as other calls of the handle pick from it
 // too.
-func (s *takingTurn) surveyed(in surveyed) {
+func (s *turn) surveyed(in surveyed) {
 	switch {
 	case procedure.Passes(0, in.err):
 		s.do(survey{s.claims})
@@ -235,7 +240,7 @@ func (s *takingTurn) surveyed(in surveyed) {
 		s.fail(in.err)
 	case len(in.view.Places) > 0:
 		s.pick(in.own)
-	case s.wait:
+	case s.Wait:
 		s.ask(idling, idle{in.view})
 	default:
 		s.end(nil, ErrEmpty)
@@ -243,13 +248,13 @@ func (s *takingTurn) surveyed(in surveyed) {
 }
 
 // again lists the queue, as the list is old.
-func (s *takingTurn) again(rivals bool) {
+func (s *turn) again(rivals bool) {
 	s.do(forget{rivals})
 	s.ask(listing, survey{s.claims})
 }
 
 // fetched follows the read of the items.
-func (s *takingTurn) fetched(in fetched) {
+func (s *turn) fetched(in fetched) {
 	s.items = in.items
 	gone := len(in.items) < len(s.places)
 	switch {
@@ -261,10 +266,10 @@ func (s *takingTurn) fetched(in fetched) {
 		s.again(gone)
 	case len(in.items) == 0:
 		s.pick(false)
-	case s.peeks && !s.claims && in.items[0].Version > 0: // a consumer may have it
+	case s.Peeks && !s.claims && in.items[0].Version > 0: // a consumer may have it
 		s.claims = true
 		s.again(false)
-	case s.peeks:
+	case s.Peeks:
 		s.end(in.items[:1], nil)
 	default:
 		if gone {
@@ -276,7 +281,7 @@ func (s *takingTurn) fetched(in fetched) {
 
 // refusedAt returns which item an operation of the transaction is for, and which of its operations
 // that is.
-func (s *takingTurn) refusedAt(index int) (item, op int) {
+func (s *turn) refusedAt(index int) (item, op int) {
 	for item, c := range s.items {
 		n := 1
 		if s.claimable(c) {
@@ -291,11 +296,11 @@ func (s *takingTurn) refusedAt(index int) (item, op int) {
 }
 
 // claimable reports whether a consumer may have a claim of the item: a claim writes to it.
-func (taking) claimable(c layout.Claimed) bool { return c.Version > 0 }
+func (Machine) claimable(c layout.Claimed) bool { return c.Version > 0 }
 
 // removed follows the answer to the transaction. With an unknown outcome the caller gets
 // the data beside the error: the items may be gone.
-func (s *takingTurn) removed(err error) {
+func (s *turn) removed(err error) {
 	no, refused := errors.AsType[*stock.RefusalError](err)
 	if !refused {
 		no = new(stock.RefusalError)

@@ -1,4 +1,4 @@
-package queue
+package taking
 
 import (
 	"errors"
@@ -9,11 +9,11 @@ import (
 )
 
 const (
-	// batchDepth is the greatest number of transactions of takers that are under way.
-	batchDepth = 1
+	// BatchDepth is the greatest number of transactions of takers that are under way.
+	BatchDepth = 1
 
-	// fullBatch is the greatest number of items that one transaction of takers takes.
-	fullBatch = 64
+	// FullBatch is the greatest number of items that one transaction of takers takes.
+	FullBatch = 64
 )
 
 // Batches are the transactions of a handle that take items. A refused taker is left out, and the
@@ -21,7 +21,7 @@ const (
 type batches struct {
 	sharing.Pool[*removal]
 
-	of   *outlet
+	of   *Outlet
 	size int // of the next; doubled by a success, and halved by a refusal
 }
 
@@ -37,11 +37,11 @@ type removal struct {
 // begin does the operations, with the operations of others. See [once.Writer.Begin].
 func (b *batches) begin(r *removal, answer func([]session.OpResult, error)) (linger, leave func()) {
 	r.Answer = answer
-	leave = b.Pool.Begin(r)
+	leave = b.Begin(r)
 	return func() { b.Linger(r) }, leave
 }
 
-func (b *batches) IsFree(_ []*removal, under int) bool { return under < batchDepth }
+func (b *batches) IsFree(_ []*removal, under int) bool { return under < BatchDepth }
 
 func (b *batches) Group(waiting []*removal) (n int, begin func(func([]session.OpResult, error)) func()) {
 	var ops []session.Op
@@ -69,7 +69,7 @@ func (b *batches) Divide(calls []*removal, results []session.OpResult, err error
 	tooLarge := errors.Is(err, session.ErrTooLarge) && len(calls) > 1
 	switch {
 	case err == nil:
-		b.size = min(2*max(b.size, 1), fullBatch)
+		b.size = min(2*max(b.size, 1), FullBatch)
 	case isRefusal, tooLarge:
 		b.size = max(b.size/2, 1)
 	}

@@ -1,4 +1,4 @@
-package queue
+package taking
 
 import (
 	"errors"
@@ -15,8 +15,8 @@ import (
 // TestDirectoryInDoubt: a call of Take whose session is closed while it makes the directory of the
 // claims has taken nothing.
 func TestDirectoryInDoubt(t *testing.T) {
-	var out actors.Effects[takingEffect, procedure.None]
-	m := taking{}.Step(fetched{items: []layout.Claimed{{Place: layout.Place{Name: "x"}, Version: 1}}}, &out)
+	var out actors.Effects[effect, procedure.None]
+	m := Machine{}.Step(fetched{items: []layout.Claimed{{Place: layout.Place{Name: "x"}, Version: 1}}}, &out)
 	m = m.Step(removed{&stock.RefusalError{Index: 0, Err: session.ErrNoNode}}, &out)
 	m = m.Step(readied{fmt.Errorf("%w: %w", session.ErrUnknownOutcome, session.ErrClosed)}, &out)
 	told, is := out.Do[len(out.Do)-1].(give)
@@ -40,9 +40,9 @@ func TestTakesWhatIsLeft(t *testing.T) {
 		3: {session.ErrBadVersion, 1}, // the second was claimed, and given back
 		4: {session.ErrNoNode, 2},     // the third is gone
 	} {
-		var out actors.Effects[takingEffect, procedure.None]
+		var out actors.Effects[effect, procedure.None]
 		items := []layout.Claimed{item("a", 0), item("b", 1), item("c", 0)}
-		m := taking{}.Step(picked{[]layout.Place{items[0].Place, items[1].Place, items[2].Place}}, &out)
+		m := Machine{}.Step(picked{[]layout.Place{items[0].Place, items[1].Place, items[2].Place}}, &out)
 		m = m.Step(fetched{items: items}, &out)
 		out.Do = nil
 		m.Step(removed{&stock.RefusalError{Index: at, Err: test.err}}, &out)
@@ -63,9 +63,9 @@ func TestTakesWhatIsLeft(t *testing.T) {
 // them. A list of its own is current.
 func TestOldList(t *testing.T) {
 	for _, own := range []bool{false, true} {
-		var out actors.Effects[takingEffect, procedure.None]
+		var out actors.Effects[effect, procedure.None]
 		x := layout.Place{Name: "x"}
-		m := taking{}.Step(picked{}, &out)
+		m := Machine{}.Step(picked{}, &out)
 		m = m.Step(surveyed{view: stock.View{Places: []layout.Place{x}}, own: own}, &out)
 		m = m.Step(picked{[]layout.Place{x}}, &out)
 		m.Step(fetched{items: []layout.Claimed{{Place: x}}, old: true}, &out)

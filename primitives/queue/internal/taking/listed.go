@@ -1,4 +1,4 @@
-package queue
+package taking
 
 import (
 	"slices"
@@ -43,7 +43,7 @@ const (
 // pick returns the next places, at most n. Own is set if the list answers the call: nothing has
 // come before it since the call was begun, as far as the session's server knew. Shared is set if
 // other calls of the handle try the places too.
-func (o *outlet) pick(n int, own bool) (places []layout.Place, shared bool) {
+func (o *Outlet) pick(n int, own bool) (places []layout.Place, shared bool) {
 	l := &o.listed
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -57,15 +57,15 @@ func (o *outlet) pick(n int, own bool) (places []layout.Place, shared bool) {
 	places = slices.Clone(l.places[:n])
 	if l.places = l.places[n:]; len(l.places) == 0 && n > 0 {
 		l.rivals = false
-		o.useUp(l.view)
+		o.UseUp(l.view)
 	}
 	l.tried = append(l.tried, places...)
 	return places, l.shared
 }
 
-// useUp notes that the items of a view are taken. Their buckets are expected to be empty when they
+// UseUp notes that the items of a view are taken. Their buckets are expected to be empty when they
 // are listed again.
-func (o *outlet) useUp(v stock.View) {
+func (o *Outlet) UseUp(v stock.View) {
 	if !o.Any {
 		return
 	}
@@ -73,18 +73,18 @@ func (o *outlet) useUp(v stock.View) {
 	for _, p := range v.Places {
 		used[o.Bucket(p.Bucket)] = true
 	}
-	o.followed.UseUp(used)
+	o.Followed.UseUp(used)
 }
 
 // isCurrent reports whether nothing has come before the places of the list since.
-func (o *outlet) isCurrent() bool {
+func (o *Outlet) isCurrent() bool {
 	o.listed.mu.Lock()
 	defer o.listed.mu.Unlock()
 	return o.current()
 }
 
 // current is isCurrent, with the list locked.
-func (o *outlet) current() bool {
+func (o *Outlet) current() bool {
 	l := &o.listed
 	age := o.Session.Age()
 	most := oldest
@@ -94,7 +94,7 @@ func (o *outlet) current() bool {
 	if age-l.at > most || l.view.Due > 0 && age >= l.view.Due {
 		return false
 	}
-	return o.Stands(&o.followed, &l.view)
+	return o.Stands(&o.Followed, &l.view)
 }
 
 // settle notes that the call that has picked places is done with them, and whether their items are
@@ -140,7 +140,7 @@ func (l *listed) forget(rivals bool) {
 
 // keep keeps what was listed, but for the places that other calls try, unless there are no others.
 // The list was made at an age of the session.
-func (o *outlet) keep(v stock.View) {
+func (o *Outlet) keep(v stock.View) {
 	l := &o.listed
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -159,7 +159,7 @@ func (o *outlet) keep(v stock.View) {
 // survey lists the queue for a call, which picks from the list then. One list is for all calls that
 // have asked before it was begun. Calls that have asked since may pick from it too, but an empty
 // list says nothing to them. The answer says whether the list is the call's own.
-func (o *outlet) survey(want int, claims bool, answer func(v stock.View, own bool, err error)) {
+func (o *Outlet) survey(want int, claims bool, answer func(v stock.View, own bool, err error)) {
 	l := &o.listed
 	l.mu.Lock()
 	l.asking = append(l.asking, question{want, claims, answer})
@@ -168,7 +168,7 @@ func (o *outlet) survey(want int, claims bool, answer func(v stock.View, own boo
 }
 
 // surveyNext begins a list for the calls that ask, unless one is under way.
-func (o *outlet) surveyNext() {
+func (o *Outlet) surveyNext() {
 	l := &o.listed
 	l.mu.Lock()
 	if l.surveys || len(l.asking) == 0 {
@@ -183,7 +183,7 @@ func (o *outlet) surveyNext() {
 		want += q.want
 		claims = claims || q.claims
 	}
-	o.LookFollowing(&o.followed, o.receipts, 0, want, claims, func(v stock.View, err error) {
+	o.LookFollowing(&o.Followed, o.receipts, 0, want, claims, func(v stock.View, err error) {
 		o.keep(v)
 		others := l.surveyed(len(v.Places) > 0, claims)
 		for _, q := range asked {
