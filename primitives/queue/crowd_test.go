@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -244,6 +245,31 @@ func TestCrowdTakesAgain(t *testing.T) {
 			}
 		}
 		if got := srv.Requests(); got[zktest.OpGetData] > n*2 {
+			t.Errorf("%v", got)
+		}
+	})
+}
+
+// TestFastReaders: readers that settle at once share transactions, each of which also claims the
+// next items.
+func TestFastReaders(t *testing.T) {
+	const n, workers = 1000, 16
+	bubbled(t, zktest.Config{Latency: 5 * time.Millisecond}, 1, func(t *testing.T, srv *zktest.Server, s ...*session.Session) {
+		q := open(t, s[0], nil)
+		_, err := q.PutAll(t.Context(), bytesOf(numbers(n)))
+		ok(t, err)
+		srv.ResetRequests()
+		ctx, stop := context.WithCancel(t.Context())
+		defer stop()
+		var done atomic.Int64
+		check.Is(t, q.Run(ctx, workers, func(context.Context, queue.Item) error {
+			if done.Add(1) == n {
+				stop()
+			}
+			return nil
+		}), context.Canceled)
+		got := srv.Requests()
+		if got[zktest.OpMulti] > n/10 || got[zktest.OpGetData] > n+workers {
 			t.Errorf("%v", got)
 		}
 	})
