@@ -235,6 +235,7 @@ type held struct {
 	wanted  bool // set with claim, cleared by its answer; while set, the claim may not exist
 	taken   bool // set when a reader has received it; never cleared
 	leaving bool // set when it is to be settled or moved, cleared if the server refuses that; while set, no other settlement counts
+	stuck   bool // set when it could not be taken back; never cleared. While set, it is not exchanged
 	ticks   int  // counts since it was taken
 }
 
@@ -785,7 +786,7 @@ func (s *turn) trade() int {
 		switch {
 		case h.leaving:
 			return -1
-		case h.offered() && (least < 0 || h.Place.Bucket.Priority >= s.held[least].Place.Bucket.Priority):
+		case h.offered() && !h.stuck && (least < 0 || h.Place.Bucket.Priority >= s.held[least].Place.Bucket.Priority):
 			least = i
 		}
 	}
@@ -1183,6 +1184,7 @@ func (s *turn) settled(err error) {
 	}
 	for _, u := range under {
 		if s.release(u.Claimed, stays) {
+			s.keep(u)
 			s.do(answer{u.reply, err, nil})
 		} else {
 			s.finish(u, err)
@@ -1224,6 +1226,14 @@ func (s *turn) back(p layout.Place) {
 		i = len(s.listed)
 	}
 	s.listed = slices.Insert(slices.Clone(s.listed), i, p)
+}
+
+// keep offers an item again that could not be taken back.
+func (s *turn) keep(q settling) {
+	if i := s.find(q.Claimed); i >= 0 && q.how == takeBack {
+		s.held[i].stuck = true
+		s.do(offer{[]layout.Claimed{q.Claimed}})
+	}
 }
 
 // release removes a claim from the held claims. A claim that stays may be settled once more, if it

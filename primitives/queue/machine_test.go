@@ -450,3 +450,30 @@ func TestRefusedSettlement(t *testing.T) {
 		t.Errorf("%v does %+v", m, out.Do)
 	}
 }
+
+// TestRefusedTakeBack: an offered item that a more urgent one was to replace is offered again if the
+// server refuses to take it back, and is not exchanged any more.
+func TestRefusedTakeBack(t *testing.T) {
+	place := func(priority int32, name string) layout.Place {
+		return layout.Place{Bucket: layout.Bucket{Priority: priority}, Name: name}
+	}
+	item := layout.Claimed{Place: place(5, "x"), Version: 1}
+	urgent := layout.Claimed{Place: place(1, "y")}
+	m := machine{prefetch: 1, urgent: true, held: []held{{Claimed: item}}, listed: []layout.Place{urgent.Place}, kept: []layout.Claimed{urgent}}
+	m.newest = requestID{epoch: 1}
+	m, out := m.after(attend{})
+	if want, is := out.Do[0].(recall); !is || want.Place != item.Place {
+		t.Fatalf("%+v", out.Do)
+	}
+	m, out = m.after(recalled{item, true})
+	if want, is := out.Do[0].(conclude); !is || want.items[0].how != takeBack {
+		t.Fatalf("%+v", out.Do)
+	}
+	m, out = m.after(settled{err: &stock.RefusalError{Index: 0, Err: session.ErrNoAuth}})
+	if again, is := out.Do[0].(offer); !is || again.items[0].Place != item.Place || m.recalls {
+		t.Fatalf("%v does %+v", m, out.Do)
+	}
+	if m, _ = m.after(taken{item}); !m.held[0].taken {
+		t.Errorf("%+v", m.held)
+	}
+}
