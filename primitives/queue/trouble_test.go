@@ -249,7 +249,7 @@ var commands = []command{
 	{
 		name: "Consume, Reject, dead letters", before: []string{"a", "b"}, requests: 80, about: true,
 		opts: queue.Options{MaxAttempts: 2, DeadLetter: dead},
-		run:  consumption(func(i queue.Item, ctx context.Context) error { return i.Reject(ctx) }, false),
+		run:  consumption(func(i queue.Item, ctx context.Context) error { return i.RejectAfter(ctx, time.Second, nil) }, false), // without chance
 	},
 	{name: "Consume, Close", before: []string{"a", "b", "c"}, requests: 16, about: true, run: func(_ context.Context, q *queue.Queue, _ *victim) error {
 		c, err := q.Consume(&queue.ConsumeOptions{Prefetch: 2})
