@@ -269,6 +269,8 @@ func methods(t *testing.T, s *session.Session) (all []attempt) {
 	add("Queue.Put", func() error { return with(q.Put(none, nil)) })
 	add("Queue.PutAfter", func() error { return with(q.PutAfter(none, nil, time.Second)) })
 	add("Queue.PutAll", func() error { return with(q.PutAll(none, [][]byte{nil})) })
+	add("Queue.PutOnce", func() error { return with(q.PutOnce(none, "", nil)) })
+	add("Priority.PutOnce", func() error { return with(pq.PutOnce(none, "", nil, 1)) })
 	add("Priority.Put", func() error { return with(pq.Put(none, nil, 1)) })
 	add("Priority.PutAfter", func() error { return with(pq.PutAfter(none, nil, 1, time.Second)) })
 	add("Priority.PutAll", func() error { return with(pq.PutAll(none, [][]byte{nil}, 1)) })
@@ -321,6 +323,11 @@ func methods(t *testing.T, s *session.Session) (all []attempt) {
 	bad("Queue.PutAfter", "data of item 0", func() error { return with(q.PutAfter(ctx, large, time.Second)) })
 	bad("Queue.PutAll of none", "items", func() error { return with(q.PutAll(ctx, nil)) })
 	bad("Queue.PutAll", "data of item 0", func() error { return with(q.PutAll(ctx, [][]byte{large})) })
+	bad("Queue.PutOnce", "data", func() error { return with(q.PutOnce(ctx, "key", large)) })
+	bad("Queue.PutOnce without data", "data", func() error { return with(q.PutOnce(ctx, "key", nil)) })
+	bad("Queue.PutOnce without a key", "key", func() error { return with(q.PutOnce(ctx, "", []byte("a"))) })
+	bad("Queue.PutOnce with a long key", "key", func() error { return with(q.PutOnce(ctx, strings.Repeat("a", 513), []byte("a"))) })
+	bad("Priority.PutOnce", "key", func() error { return with(pq.PutOnce(ctx, "\xff", []byte("a"), 1)) })
 	bad("Priority.Put", "data of item 0", func() error { return with(pq.Put(ctx, large, 1)) })
 	bad("Priority.PutAfter", "data of item 0", func() error { return with(pq.PutAfter(ctx, large, 1, time.Second)) })
 	bad("Queue.Run", "workers", func() error { return q.Run(ctx, 0, work) })
@@ -466,6 +473,7 @@ func options(soon func() context.Context, s *session.Session) []attempt {
 		{"barrier.NewDouble", "parties", func() error { return with(barrier.NewDouble(s, "/a", -1, nil)) }},
 		{"barrier.NewDouble", "Name", func() error { return with(barrier.NewDouble(s, "/a", 1, &barrier.DoubleOptions{Name: "a\x00"})) }},
 		{"queue.New", "MaxItems", func() error { return with(queue.New(s, "/a", &queue.Options{MaxItems: -1})) }},
+		{"queue.New", "KeepKeys", func() error { return with(queue.New(s, "/a", &queue.Options{KeepKeys: -1})) }},
 		{"queue.New", "RefuseWhenFull", func() error { return with(queue.New(s, "/a", &queue.Options{RefuseWhenFull: true})) }},
 		{"queue.New", "DeadLetter", func() error { return with(queue.New(s, "/a", &queue.Options{MaxAttempts: 1, DeadLetter: "/a"})) }},
 		{"commit.Begin", "Sites", func() error { return with(commit.Begin(soon(), s, "/a/b", &commit.Options{Sites: []string{""}})) }},

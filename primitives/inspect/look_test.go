@@ -189,9 +189,10 @@ func TestElections(t *testing.T) {
 func TestQueue(t *testing.T) {
 	inBubble(t, 2, func(t *testing.T, _ *zktest.Server, all []*session.Session) {
 		q := must[*queue.Queue](t)(queue.New(all[0], "/q", nil))
-		for range 5 {
+		for range 4 {
 			check.Have(q.Put(t.Context(), []byte("item")))(t)
 		}
+		check.Have(q.PutOnce(t.Context(), "key", []byte("item")))(t)
 		check.Have(q.PutAfter(t.Context(), []byte("item"), time.Hour))(t)
 		c := must[*queue.Consumer](t)(q.Consume(&queue.ConsumeOptions{Prefetch: 2, Name: "worker"}))
 		defer c.Close()

@@ -470,15 +470,15 @@ const (
 
 // queue adds a queue of this library, and reports whether there is one.
 func (r *recogniser) queue(path string, names []string) bool {
-	const dead, paused = "dead", "paused"
+	const dead, keys, paused = "dead", "keys", "paused"
 	ours := []string{"items", "claims", "receipts", "waiters", "producers"}
 	is := func(name string) bool { return slices.Contains(ours, name) }
-	if !slices.ContainsFunc(names, is) || slices.ContainsFunc(names, func(name string) bool { return !is(name) && name != dead }) {
+	if !slices.ContainsFunc(names, is) || slices.ContainsFunc(names, func(name string) bool { return !is(name) && name != dead && name != keys }) {
 		return false
 	}
 	lists := make(map[string][]string)
 	for _, name := range names {
-		if name != dead {
+		if is(name) {
 			lists[name] = r.names(znode.Join(path, name))
 		}
 	}

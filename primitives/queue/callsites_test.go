@@ -40,7 +40,8 @@ var _ = func(ctx context.Context, s *session.Session, jobs [][]byte, work func([
 	}
 	err = q.Run(ctx, 8, func(_ context.Context, item queue.Item) error { return work(item.Data) })
 	id, errAfter := q.PutAfter(ctx, []byte("later"), time.Minute)
-	_ = id
+	again, errOnce := q.PutOnce(ctx, "order 17", []byte("once"))
+	_, _, _ = id, again, errors.Is(errOnce, queue.ErrDuplicate)
 	p, err4 := queue.NewPriority(s, "/queues/urgent", nil)
 	_, err5 := p.Put(ctx, data, -5)
 	_ = queue.Options{MaxAttempts: 5, DeadLetter: "/queues/dead", Ephemeral: false}

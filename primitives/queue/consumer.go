@@ -200,7 +200,7 @@ func (c *Consumer) perform(e effect, tell func(input)) {
 	case offer:
 		for _, item := range e.items {
 			c.shelf.Put(Item{
-				ID: item.Place.ID(), Data: item.Data, Attempt: item.Attempts + 1, Priority: item.Place.Bucket.Priority,
+				ID: item.Place.ID(), Key: item.Key, Data: item.Data, Attempt: item.Attempts + 1, Priority: item.Place.Bucket.Priority,
 				Cause: item.Cause, Put: time.UnixMilli(item.Since),
 				consumer: c, claimed: item, delivery: &delivery{tenure: c.tenure},
 			})

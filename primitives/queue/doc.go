@@ -1,7 +1,7 @@
 // Package queue implements distributed queues: first in, first out, or by priority. [Queue.Put]
-// adds items. [Queue.Take] delivers each at most once. A [Consumer] claims items, and delivers each
-// at least once, on [Consumer.Items], until it is acknowledged. The [Event] values of a consumer
-// are
+// adds items. [Queue.PutOnce] can be called again: it adds one item with each ID. [Queue.Take]
+// delivers each at most once. A [Consumer] claims items, and delivers each at least once, on
+// [Consumer.Items], until it is acknowledged. The [Event] values of a consumer are
 //
 //	(Suspended | Resumed | Lost | Buried)* Closed
 //

@@ -58,3 +58,26 @@ func ExampleQueue_Consume() {
 	// dead: bad <nil>
 	// empty: true
 }
+
+// An order comes twice. The second call puts nothing, and returns the ID of the first item.
+func ExampleQueue_PutOnce() {
+	ctx := context.Background()
+	s, end := demo.Session()
+	defer end()
+
+	q, err := queue.New(s, "/queues/orders", nil)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	first, err := q.PutOnce(ctx, "order 17", []byte("two chairs"))
+	fmt.Println(err)
+	second, err := q.PutOnce(ctx, "order 17", []byte("two chairs"))
+	fmt.Println(errors.Is(err, queue.ErrDuplicate), second == first)
+	n, err := q.Len(ctx)
+	fmt.Println(n, err)
+	// Output:
+	// <nil>
+	// true true
+	// 1 <nil>
+}

@@ -16,6 +16,7 @@ import (
 // An Item is one delivery of an item. Its methods are safe for concurrent use.
 type Item struct {
 	ID       string // as returned by Put
+	Key      string // as given to PutOnce; "" if the item was put by another method
 	Data     []byte
 	Attempt  int   // counts the deliveries, from 1
 	Priority int32 // 0 in a [Queue]

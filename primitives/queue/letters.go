@@ -28,6 +28,7 @@ type Letters struct {
 // A Letter is a dead letter, as it was when it was read.
 type Letter struct {
 	ID       string // as returned by Put
+	Key      string // as given to PutOnce; "" if the item was put by another method
 	Data     []byte
 	Cause    string    // the error of the last rejection; see [Item.Cause]
 	Origin   string    // the path of its queue; "" if no consumer has buried it, or one of an earlier version
@@ -194,7 +195,7 @@ func (l *Letters) read(ctx context.Context, places []layout.Place) (letters []Le
 			continue
 		}
 		letters = append(letters, Letter{
-			ID: c.Place.ID(), Data: c.Data, Cause: c.Cause, Origin: c.Origin, Attempts: c.Tried, Priority: c.Place.Bucket.Priority,
+			ID: c.Place.ID(), Key: c.Key, Data: c.Data, Cause: c.Cause, Origin: c.Origin, Attempts: c.Tried, Priority: c.Place.Bucket.Priority,
 			Put: time.UnixMilli(c.Since), Buried: time.UnixMilli(r.Stat.Ctime),
 			claimed: c,
 		})

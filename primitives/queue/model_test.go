@@ -318,7 +318,7 @@ func (w *model) putOne(p *peer, n int) {
 	for _, x := range items {
 		w.put[x] = open
 		if other.data = append(other.data, []byte(x)); p.base != nil {
-			call.Items = append(call.Items, p.base.desk.NewItem([]byte(x)))
+			call.Items = append(call.Items, p.base.desk.NewItem(layout.Record{}, []byte(x)))
 		}
 	}
 	priority := int32(0)

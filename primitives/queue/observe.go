@@ -18,6 +18,11 @@ const (
 	took         conclusion = "taken"
 )
 
+// reportPut reports a call that puts so many items, which began at the age of the session.
+func (b *base) reportPut(items int, called time.Duration, err error) {
+	b.at.Session.Observer().Put(b.at.Path, items, b.at.Session.Age()-called, err)
+}
+
 // reportTaken reports the deliveries of items by Take. Each is a settlement too.
 func (b *base) reportTaken(items []layout.Claimed, err error) {
 	end := took

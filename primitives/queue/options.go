@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/zkactors/zkactors/internal/client"
 	"github.com/zkactors/zkactors/internal/znode"
@@ -34,6 +35,9 @@ var (
 
 	// ErrFull means that there is no room for the items: see [Options.MaxItems].
 	ErrFull = filing.ErrFull
+
+	// ErrDuplicate means that an item was put with the same key before: see [Queue.PutOnce].
+	ErrDuplicate = errors.New("an item was put with this key before")
 
 	// ErrNotDead means that an item is not among the dead letters that could be moved or purged.
 	ErrNotDead = errors.New("not a dead letter")
@@ -72,14 +76,23 @@ type Options struct {
 	// beside what the line wants. Any Put does if the call has more items than MaxItems.
 	MaxItems       int
 	RefuseWhenFull bool
+
+	// KeepKeys is the time for which [Queue.PutOnce] remembers the ID of an item. It must be the
+	// same for all producers, and longer than the timeouts of their sessions. The default is 10
+	// minutes.
+	KeepKeys time.Duration
 }
 
-// defaultAttempts is the default of Options.MaxAttempts.
-const defaultAttempts = 30
+// The defaults of Options.MaxAttempts and Options.KeepKeys.
+const (
+	defaultAttempts = 30
+	defaultKeepKeys = 10 * time.Minute
+)
 
 // defaults returns the options with their defaults filled in.
 func (o Options) defaults(path string) Options {
 	o.MaxAttempts = cmp.Or(o.MaxAttempts, defaultAttempts)
+	o.KeepKeys = cmp.Or(o.KeepKeys, defaultKeepKeys)
 	o.DeadLetter = cmp.Or(o.DeadLetter, znode.Join(path, layout.DeadDir))
 	return o
 }
@@ -107,6 +120,9 @@ func (o Options) validate(s *session.Session, path string) error {
 		refuse("Options.MaxItems: %w: %d is negative", session.ErrInvalidArgument, o.MaxItems)
 	case o.MaxItems == 0 && o.RefuseWhenFull:
 		refuse("Options.RefuseWhenFull: %w: it needs MaxItems", session.ErrInvalidArgument)
+	}
+	if o.KeepKeys < 0 {
+		refuse("Options.KeepKeys: %w: %v is negative", session.ErrInvalidArgument, o.KeepKeys)
 	}
 	if err := o.Backoff.validate("Options"); err != nil {
 		refuse("%w", err)

@@ -8,7 +8,7 @@ import (
 	"github.com/zkactors/zkactors/internal/client"
 	"github.com/zkactors/zkactors/primitives/internal/procedure"
 	"github.com/zkactors/zkactors/primitives/queue/internal/filing"
-	"github.com/zkactors/zkactors/primitives/queue/internal/sharing"
+	"github.com/zkactors/zkactors/primitives/queue/internal/layout"
 	"github.com/zkactors/zkactors/session"
 )
 
@@ -82,39 +82,43 @@ func (b *base) putOne(ctx context.Context, data []byte, priority int32, delay ti
 }
 
 func (b *base) put(ctx context.Context, data [][]byte, priority int32, delay time.Duration) (ids []string, err error) {
-	called := b.at.Session.Age()
-	defer func() { b.at.Session.Observer().Put(b.at.Path, len(data), b.at.Session.Age()-called, err) }()
+	c := &filing.Call{Priority: priority, Delay: filing.Millis(max(delay, 0)), Called: b.at.Session.Age()} // a time may have passed
+	defer func() { b.reportPut(len(data), c.Called, err) }()
 	if err := client.CheckContext(ctx); err != nil {
 		return nil, b.explain(err)
 	}
-	switch {
-	case len(data) == 0:
+	if len(data) == 0 {
 		return nil, b.explain(fmt.Errorf("%w: there are no items", session.ErrInvalidArgument))
 	}
-	delay = max(delay, 0) // a time that has passed
-	p := b.desk.Producing(priority)
 	for i, d := range data {
-		if d == nil {
-			return nil, b.explain(fmt.Errorf("%w: data of item %d is nil", session.ErrInvalidArgument, i))
-		}
-		p.Items = append(p.Items, b.desk.NewItem(d))
-		ids = append(ids, p.Items[i].ID)
-		if delay > 0 {
-			p.Delays = append(p.Delays, filing.Millis(delay))
-		}
-		if err := b.fits(p.Items[i]); err != nil {
+		item, err := b.newItem(layout.Record{}, d)
+		if err != nil {
 			return nil, b.explain(fmt.Errorf("data of item %d: %w", i, err))
 		}
+		c.Items, ids = append(c.Items, item), append(ids, item.ID)
 	}
-	if err := b.desk.FitTogether(p); err != nil {
-		return nil, b.explain(fmt.Errorf("items: %w", err))
-	}
-	err = procedure.Await(ctx, func(done func(error)) func() {
-		answer := func(_ []session.OpResult, err error) { done(err) }
-		return b.desk.Begin(&filing.Call{Part: sharing.Part{Answer: answer}, Priority: priority, Delay: filing.Millis(delay), Called: p.Called, Items: p.Items})
-	})
-	if err != nil && !session.InDoubt(err) {
+	if err = b.send(ctx, c); err != nil && !session.InDoubt(err) {
 		ids = nil
 	}
 	return ids, b.explain(err)
+}
+
+// newItem returns an item, unless it could not be claimed or moved.
+func (b *base) newItem(r layout.Record, data []byte) (filing.Item, error) {
+	if data == nil {
+		return filing.Item{}, fmt.Errorf("%w: it is nil", session.ErrInvalidArgument)
+	}
+	item := b.desk.NewItem(r, data)
+	return item, b.fits(item)
+}
+
+// send puts the items of a call.
+func (b *base) send(ctx context.Context, c *filing.Call) error {
+	if err := b.desk.Fit(c); err != nil {
+		return fmt.Errorf("items: %w", err)
+	}
+	return procedure.Await(ctx, func(done func(error)) func() {
+		c.Answer = func(_ []session.OpResult, err error) { done(err) }
+		return b.desk.Begin(c)
+	})
 }

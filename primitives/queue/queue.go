@@ -7,6 +7,7 @@ import (
 
 	"github.com/zkactors/zkactors/internal/client"
 	"github.com/zkactors/zkactors/primitives/queue/internal/filing"
+	"github.com/zkactors/zkactors/primitives/queue/internal/keys"
 	"github.com/zkactors/zkactors/primitives/queue/internal/layout"
 	"github.com/zkactors/zkactors/primitives/queue/internal/receipt"
 	"github.com/zkactors/zkactors/primitives/queue/internal/stock"
@@ -31,6 +32,7 @@ type base struct {
 	dead      *filing.Destination // nil if it has none
 	outlet    *taking.Outlet      // for Take
 	desk      *filing.Desk        // for Put
+	keys      *keys.Keeper        // for PutOnce
 	allowance func() allowance    // measured by the first call
 }
 
@@ -74,6 +76,7 @@ func newBaseOf(s client.Session, path string, o Options) *base {
 	b.receipts = receipt.New(s, b.at.Dir(layout.ReceiptsDir))
 	b.outlet = taking.NewOutlet(&b.at, b.receipts)
 	b.desk = filing.NewDesk(&b.at, b.receipts)
+	b.keys = keys.New(&b.at, b.receipts, o.KeepKeys)
 	b.desk.Most, b.desk.Refuse = o.MaxItems, o.RefuseWhenFull
 	if o.Ephemeral {
 		b.desk.Mode = session.EphemeralSequential
@@ -91,6 +94,7 @@ func newBaseOf(s client.Session, path string, o Options) *base {
 // under way are still answered. Consumers are not closed.
 func (b *base) Close(ctx context.Context) error {
 	b.outlet.Followed.ForgetAll()
+	b.keys.End()
 	return b.explain(b.receipts.EndAll(ctx, b.live))
 }
 

@@ -29,6 +29,13 @@ func NewDesk(st *stock.Store, rs *receipt.Writer) *Desk {
 	return d
 }
 
+// Fit reports why the items of a call cannot be put in one transaction.
+func (d *Desk) Fit(c *Call) error {
+	p := d.Producing(c.Priority)
+	p.carry([]*Call{c})
+	return d.FitTogether(p)
+}
+
 // Begin puts the items of a call when it is their turn.
 func (d *Desk) Begin(c *Call) (abandon func()) {
 	c.alone = d.Most > 0
@@ -52,8 +59,8 @@ func (d *Desk) lane(priority int32, delayed bool) *lane {
 }
 
 // NewItem returns an item with a new ID.
-func (d *Desk) NewItem(data []byte) Item {
-	return Item{d.receipts.NewID(), layout.Record{}.With(data)}
+func (d *Desk) NewItem(r layout.Record, data []byte) Item {
+	return Item{d.receipts.NewID(), r.With(data)}
 }
 
 // Producing returns a producer without items.
@@ -92,6 +99,9 @@ func (d *Desk) measure() capacity {
 func (d *Desk) bytes(p *Producer) int {
 	c := d.Capacity()
 	bytes := (len(p.Items) - 1) * c.Item
+	if len(p.First) > 0 {
+		bytes += d.Session.Room() - d.Session.Room(p.First...)
+	}
 	for i, item := range p.Items {
 		bytes += len(item.Data)
 		if i > 0 && len(p.Delays) > 0 && p.Delays[i] != p.Delays[i-1] {

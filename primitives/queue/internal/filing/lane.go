@@ -8,6 +8,7 @@ import (
 
 	"github.com/zkactors/zkactors/primitives/queue/internal/layout"
 	"github.com/zkactors/zkactors/primitives/queue/internal/sharing"
+	"github.com/zkactors/zkactors/primitives/queue/internal/stock"
 	"github.com/zkactors/zkactors/session"
 )
 
@@ -44,7 +45,10 @@ type Call struct {
 	Delay    int64 // ms
 	Called   time.Duration
 	Items    []Item
-	alone    bool // set in a bounded queue, or when it was refused together with others; never cleared
+	Key      string       // the node of the caller's ID; "" if it has none
+	First    []session.Op // creates that node
+	Refused  bool         // set when that was refused; never cleared
+	alone    bool         // set in a bounded queue, or when it was refused together with others; never cleared
 }
 
 func (l *lane) IsFree(waiting []*Call, under int) bool {
@@ -67,6 +71,7 @@ func (l *lane) Group(waiting []*Call) (n int, begin func(func([]session.OpResult
 		items += len(waiting[n].Items)
 		n++
 	}
+	n = distinct(waiting[:n])
 	p := l.of.Producing(head.Priority)
 	n = sharing.Halve(n, func(n int) bool {
 		p.carry(waiting[:n])
@@ -75,11 +80,30 @@ func (l *lane) Group(waiting []*Call) (n int, begin func(func([]session.OpResult
 	return n, p.Begin
 }
 
+// distinct returns how many calls have no key of a call before them: of two calls with one key in a
+// transaction, the server would refuse one.
+func distinct(calls []*Call) int {
+	var keys map[string]bool
+	for i, c := range calls {
+		switch {
+		case c.Key == "":
+		case keys[c.Key]:
+			return i
+		case keys == nil:
+			keys = map[string]bool{c.Key: true}
+		default:
+			keys[c.Key] = true
+		}
+	}
+	return len(calls)
+}
+
 // carry has the producer put the items of the calls.
 func (p *Producer) carry(calls []*Call) {
-	p.Items, p.Delays = nil, nil
+	p.First, p.Items, p.Delays = nil, nil, nil
 	p.Called = slices.MinFunc(calls, func(a, b *Call) int { return cmp.Compare(a.Called, b.Called) }).Called
 	for _, c := range calls {
+		p.First = append(p.First, c.First...)
 		p.Items = append(p.Items, c.Items...)
 		if c.Delay > 0 {
 			p.Delays = append(p.Delays, slices.Repeat([]int64{c.Delay + Millis(c.Called-p.Called)}, len(c.Items))...)
@@ -87,15 +111,37 @@ func (p *Producer) carry(calls []*Call) {
 	}
 }
 
-// Divide divides an answer. Calls that were refused together are tried one by one. If they were too
-// large for the server together, the next transaction has half of them.
+// Divide divides an answer. A call whose own operation was refused is left out, and the others go
+// again. Otherwise calls that were refused together are tried one by one. If they were too large
+// for the server together, the next transaction has half of them.
 func (l *lane) Divide(calls []*Call, created []session.OpResult, err error) (parts []sharing.Share) {
 	again := err != nil && !session.InDoubt(err) && len(calls) > 1
+	refused := l.refused(calls, err)
 	for _, c := range calls {
 		own := created[:min(len(created), len(c.Items))]
 		created = created[len(own):]
-		c.alone = c.alone || again && !errors.Is(err, session.ErrTooLarge)
-		parts = append(parts, sharing.Share{Results: own, Err: err, Again: again})
+		c.Refused = c == refused
+		c.alone = c.alone || again && refused == nil && !errors.Is(err, session.ErrTooLarge)
+		parts = append(parts, sharing.Share{Results: own, Err: err, Again: again && !c.Refused})
 	}
 	return parts
+}
+
+// refused returns the call whose own operation was refused, if one was.
+func (l *lane) refused(calls []*Call, err error) *Call {
+	no, isRefusal := errors.AsType[*stock.RefusalError](err)
+	if !isRefusal {
+		return nil
+	}
+	at := no.Index
+	if l.of.Most > 0 {
+		at--
+	}
+	for _, c := range calls {
+		if at >= 0 && at < len(c.First) {
+			return c
+		}
+		at -= len(c.First)
+	}
+	return nil
 }

@@ -24,6 +24,7 @@ import (
 //	<path>/receipts/<receipt>           ephemeral: says of a client's newest transaction that it was done
 //	<path>/waiters/<waiter>             ephemeral: a consumer, or Take, waits for items
 //	<path>/producers/<waiter>           ephemeral: a producer waits for room
+//	<path>/keys/<shard>/<hash>          persistent: an item was put with the ID of a caller
 //	<path>/dead                         the queue of the dead letters, unless that is elsewhere
 //
 // A bucket is named <priority>-<number>, ten digits each, with an offset that makes the order of
@@ -61,6 +62,15 @@ import (
 // a producer in line is _c_<id>-waiter-<sequence>, or _c_<id>-for-<n>-waiter-<sequence> if it has n
 // items.
 //
+// The ID that a caller gives to an item has a node with the hash of the ID as its name. Its data
+// are the ID of the item, a newline, and the caller's ID. The transaction that puts the item
+// creates the node, at a place that every client knows: so only one of many succeeds. The node is
+// never written to. When it is old, any client deletes it, by a transaction that writes to its
+// shard, at the version that the shard had before the node was read: so the node was not deleted,
+// and made again, meanwhile. The shard is persistent, as the versions of a container would begin
+// anew, and has the time as data at which a client has last looked for old nodes, in ms by the
+// server's clock.
+//
 // Each transaction begins with a write of its number to a receipt of its client, which is a marker
 // of package once. So it cannot be done twice, and the receipt says whether it was done.
 //
@@ -73,6 +83,7 @@ const (
 	ReceiptsDir  = "receipts"
 	WaitersDir   = "waiters"
 	ProducersDir = "producers"
+	KeysDir      = "keys"
 	DeadDir      = "dead"
 	PausedNode   = "paused"
 	ItemInfix    = "-item-"

@@ -115,7 +115,7 @@ func Present(s client.Session, set *owned.Set, f func(epoch int, err error)) {
 
 // Check returns an error if a child of the path belongs to another recipe or layout.
 func (st *Store) Check(names []string) error {
-	ours := []string{layout.ItemsDir, layout.ClaimsDir, layout.ReceiptsDir, layout.WaitersDir, layout.ProducersDir, layout.DeadDir}
+	ours := []string{layout.ItemsDir, layout.ClaimsDir, layout.ReceiptsDir, layout.WaitersDir, layout.ProducersDir, layout.KeysDir, layout.DeadDir}
 	for _, name := range names {
 		if !slices.Contains(ours, name) {
 			return layout.Foreign(st.Path, name)
