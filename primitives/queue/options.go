@@ -67,8 +67,9 @@ type Options struct {
 	Backoff Backoff
 
 	// MaxItems limits the number of items, including claimed items. If all handles have the same
-	// bound, there are never more items, whatever the producers do at the same time. Dead letters
-	// are moved to a queue whether or not it is full. The default is no bound.
+	// bound, there are never more items, whatever the producers do at the same time. Handles of
+	// consumers need it too: otherwise a count can miss an item while a rejection moves it. Dead
+	// letters are moved to a queue whether or not it is full. The default is no bound.
 	//
 	// Producers are served in the order of arrival, those of one handle as one. Put waits for room,
 	// in line. As long as a producer stands in line, no other puts: the first gets as many places
