@@ -451,8 +451,8 @@ func TestRefusedSettlement(t *testing.T) {
 	}
 }
 
-// TestRefusedTakeBack: an offered item that a more urgent one was to replace is offered again if the
-// server refuses to take it back, and is not exchanged any more.
+// TestRefusedTakeBack: an offered item that a more urgent one was to replace is offered again if
+// the server refuses to take it back, and is not exchanged any more.
 func TestRefusedTakeBack(t *testing.T) {
 	place := func(priority int32, name string) layout.Place {
 		return layout.Place{Bucket: layout.Bucket{Priority: priority}, Name: name}
