@@ -25,9 +25,10 @@ func TestOldKeysGo(t *testing.T) {
 		var handles []*queue.Queue
 		var putting sync.WaitGroup
 		for i := range 3 {
-			handles = append(handles, open(t, s[i], nil))
+			q := open(t, s[i], nil)
+			handles = append(handles, q)
 			for j := range each {
-				putting.Go(func() { once(t, handles[i], fmt.Sprint(i, j)) })
+				putting.Go(func() { once(t, q, fmt.Sprint(i, j)) })
 			}
 		}
 		putting.Wait()
