@@ -284,7 +284,7 @@ func (c *Consumer) read(e read, tell func(input)) {
 			}
 			for _, item := range read {
 				if item != nil {
-					in.items = append(in.items, *item)
+					in.items = append(in.items, item)
 				}
 			}
 			c.owned.Answer(in.err, func() { tell(in) })
@@ -293,9 +293,9 @@ func (c *Consumer) read(e read, tell func(input)) {
 }
 
 // claimOps returns the operations that claim items.
-func (c *Consumer) claimOps(items []layout.Claimed) (ops []session.Op) {
+func (c *Consumer) claimOps(items []*layout.Claimed) (ops []session.Op) {
 	for _, item := range items {
-		ops = append(ops, c.base.at.ClaimOps(item, c.name)...)
+		ops = append(ops, c.base.at.ClaimOps(*item, c.name)...)
 	}
 	return ops
 }

@@ -29,7 +29,7 @@ type Item struct {
 	Put time.Time
 
 	consumer *Consumer
-	claimed  layout.Claimed
+	claimed  *layout.Claimed
 	delivery *delivery
 }
 

@@ -69,7 +69,7 @@ type requestID struct{ epoch, n int }
 // A settling is a claimed item that is to be acknowledged, rejected, or taken back; or an item that
 // is not claimed, and whose attempts are used up.
 type settling struct {
-	layout.Claimed
+	*layout.Claimed
 	how   settlement
 	delay time.Duration // of a rejected item; 0 if it goes back to its place
 	cause string        // of a rejection; "" if there is none
@@ -100,16 +100,16 @@ type (
 	aged    struct{ requestID } // answers age
 	got     struct {            // answers read
 		requestID
-		items []layout.Claimed // the items that exist
+		items []*layout.Claimed // the items that exist
 		err   error
 	}
 	claims struct { // answers claim
 		requestID
 		err error
 	}
-	taken    struct{ layout.Claimed } // a reader has received the item
+	taken    struct{ *layout.Claimed } // a reader has received the item
 	recalled struct {                 // answers recall
-		layout.Claimed
+		*layout.Claimed
 		ok bool // set if no reader has received the item, or will
 	}
 	settle  struct{ settling }  // commanded; its reply gets one answer
@@ -167,15 +167,15 @@ type (
 	}
 	claim struct { // in one transaction: it creates all claims, or none
 		requestID
-		items []layout.Claimed
+		items []*layout.Claimed
 	}
-	offer    struct{ items []layout.Claimed } // put the items on the shelf, from which readers receive them
+	offer    struct{ items []*layout.Claimed } // put the items on the shelf, from which readers receive them
 	withdraw struct{}                         // take everything from the shelf
-	recall   struct{ layout.Claimed }         // take the item from the shelf
+	recall   struct{ *layout.Claimed }         // take the item from the shelf
 	conclude struct {                         // settle the items in one transaction
 		epoch  int
 		items  []settling
-		claims []layout.Claimed // that the transaction claims too
+		claims []*layout.Claimed // that the transaction claims too
 	}
 	move struct { // to the dead letters, or into a delayed bucket
 		epoch int
@@ -191,11 +191,11 @@ type (
 		place layout.Place
 	}
 	tick     struct{}                 // answer after half the time after which an item may be forgotten
-	remind   struct{ layout.Claimed } // report that the item may be forgotten
+	remind   struct{ *layout.Claimed } // report that the item may be forgotten
 	part     struct{}                 // remove the receipts, once nothing uses them
-	received struct{ layout.Claimed } // report a delivery
+	received struct{ *layout.Claimed } // report a delivery
 	over     struct {                 // report its end, if it was reported
-		layout.Claimed
+		*layout.Claimed
 		end conclusion
 	}
 	answer struct { // give a command its reply
@@ -231,7 +231,7 @@ type effects = actors.Effects[effect, Event]
 // A held is an item that the consumer has claimed, or is claiming. It is offered to
 // readers while none of the flags is set.
 type held struct {
-	layout.Claimed
+	*layout.Claimed
 	wanted  bool // set with claim, cleared by its answer; while set, the claim may not exist
 	taken   bool // set when a reader has received it; never cleared
 	leaving bool // set when it is to be settled or moved, cleared if the server refuses that; while set, no other settlement counts
@@ -284,7 +284,7 @@ type machine struct {
 	listed []layout.Place   // set by a look, joined by items that go back; emptied by any sign that it is old
 	list   requestID        // of the look that has set or refreshed it
 	old    bool             // set half a second after that; while set, nothing is claimed from it
-	kept   []layout.Claimed // items that were read and not claimed; those that are not listed are not claimed
+	kept   []*layout.Claimed // items that were read and not claimed; those that are not listed are not claimed
 	reads  []layout.Place   // the items of the newest read; means something in reading only
 	ahead  int              // how many items are read while there is no room; grows with each claim, reset by rivals
 	heavy  int              // bytes of the largest item of the newest read
@@ -401,7 +401,7 @@ func (m machine) Step(in input, out *effects) machine {
 
 // find returns the index of a claim among the held claims; -1 if it is not held. The version tells
 // two claims of one item apart.
-func (s *turn) find(c layout.Claimed) int {
+func (s *turn) find(c *layout.Claimed) int {
 	return slices.IndexFunc(s.held, func(h held) bool { return h.Place == c.Place && h.Version == c.Version })
 }
 
@@ -613,7 +613,7 @@ func (s *turn) fetch() {
 	}
 	room := s.room()
 	trade := s.trade()
-	var items []layout.Claimed
+	var items []*layout.Claimed
 	if s.wants(room) {
 		items = s.ready(room, 0)
 	}
@@ -697,14 +697,14 @@ func (s *turn) unread(n int) []layout.Place {
 }
 
 func (s *turn) isKept(p layout.Place) bool {
-	return slices.ContainsFunc(s.kept, func(c layout.Claimed) bool { return c.Place == p })
+	return slices.ContainsFunc(s.kept, func(c *layout.Claimed) bool { return c.Place == p })
 }
 
 // ready returns the first listed items, if they are kept: at most n, and as many as one transaction
 // can claim beside other bytes. An item that a crash has left goes alone, to a reader that waits.
-func (s *turn) ready(n, bytes int) (items []layout.Claimed) {
+func (s *turn) ready(n, bytes int) (items []*layout.Claimed) {
 	for _, p := range s.listed[:min(n, len(s.listed), maxBatch)] {
-		i := slices.IndexFunc(s.kept, func(c layout.Claimed) bool { return c.Place == p })
+		i := slices.IndexFunc(s.kept, func(c *layout.Claimed) bool { return c.Place == p })
 		if i < 0 {
 			break
 		}
@@ -715,7 +715,7 @@ func (s *turn) ready(n, bytes int) (items []layout.Claimed) {
 		}
 		if c.Tentative {
 			if len(items) == 0 && s.attended && s.idle() {
-				return []layout.Claimed{c}
+				return []*layout.Claimed{c}
 			}
 			break
 		}
@@ -726,10 +726,10 @@ func (s *turn) ready(n, bytes int) (items []layout.Claimed) {
 
 // hold holds items that are being claimed: the first that are listed. The answer only confirms
 // them.
-func (s *turn) hold(items []layout.Claimed) {
+func (s *turn) hold(items []*layout.Claimed) {
 	s.listed = s.listed[len(items):]
-	s.kept = slices.DeleteFunc(slices.Clone(s.kept), func(k layout.Claimed) bool {
-		return slices.ContainsFunc(items, func(c layout.Claimed) bool { return c.Place == k.Place })
+	s.kept = slices.DeleteFunc(slices.Clone(s.kept), func(k *layout.Claimed) bool {
+		return slices.ContainsFunc(items, func(c *layout.Claimed) bool { return c.Place == k.Place })
 	})
 	for _, c := range items {
 		s.held = append(s.held, held{Claimed: c.Next(), wanted: true})
@@ -791,7 +791,7 @@ func (s *turn) trade() int {
 		}
 	}
 	first := s.listed[0]
-	tentative := slices.ContainsFunc(s.kept, func(c layout.Claimed) bool { return c.Place == first && c.Tentative })
+	tentative := slices.ContainsFunc(s.kept, func(c *layout.Claimed) bool { return c.Place == first && c.Tentative })
 	if least < 0 || tentative || s.held[least].Place.Bucket.Priority <= first.Bucket.Priority {
 		return -1
 	}
@@ -825,7 +825,7 @@ func (s *turn) idle() bool {
 }
 
 // taken follows the delivery of an item. From now on the attempt counts.
-func (s *turn) taken(c layout.Claimed) {
+func (s *turn) taken(c *layout.Claimed) {
 	i := s.find(c)
 	if i < 0 {
 		return
@@ -855,7 +855,7 @@ func (s *turn) receive(i int) {
 }
 
 // over reports the end of a delivery, if there was one.
-func (s *turn) over(c layout.Claimed, end conclusion) {
+func (s *turn) over(c *layout.Claimed, end conclusion) {
 	if s.observed {
 		s.do(over{c, end})
 	}
@@ -934,7 +934,7 @@ func (s *turn) looked(in looked) {
 		return
 	}
 	s.listed = s.news(in.view.Places)
-	s.kept = slices.DeleteFunc(slices.Clone(s.kept), func(c layout.Claimed) bool { return !slices.Contains(s.listed, c.Place) })
+	s.kept = slices.DeleteFunc(slices.Clone(s.kept), func(c *layout.Claimed) bool { return !slices.Contains(s.listed, c.Place) })
 	s.cut = false
 	s.young()
 	// Without rivals the items are claimed in order.
@@ -989,7 +989,7 @@ func (s *turn) got(in got) {
 		bytes += len(c.Data)
 	}
 	var there []layout.Place
-	s.heavy = 0
+	s.heavy, s.kept = 0, slices.Clone(s.kept)
 	for _, c := range in.items {
 		there = append(there, c.Place)
 		s.heavy = max(s.heavy, len(c.Data))
@@ -999,7 +999,7 @@ func (s *turn) got(in got) {
 			s.move(settling{Claimed: c, how: discard})
 		case bytes == 0 || bytes+len(c.Data) <= keeps: // else it is read again
 			bytes += len(c.Data)
-			s.kept = append(slices.Clip(s.kept), c)
+			s.kept = append(s.kept, c)
 		}
 	}
 	if len(there) == len(s.reads) {
@@ -1034,7 +1034,7 @@ func (s *turn) claimed(err error) {
 		}
 		return
 	}
-	var fresh []layout.Claimed
+	var fresh []*layout.Claimed
 	for i := range s.held {
 		if h := &s.held[i]; h.wanted {
 			h.wanted = false
@@ -1057,7 +1057,7 @@ func isTooLarge(err error) bool {
 // tooLarge follows a claim that is too large. Fewer items are claimed from now on. A lone item is
 // set aside.
 func (s *turn) tooLarge(err error) {
-	var items []layout.Claimed
+	var items []*layout.Claimed
 	for _, h := range s.held {
 		if h.wanted {
 			items = append(items, h.Claimed)
@@ -1073,7 +1073,7 @@ func (s *turn) tooLarge(err error) {
 }
 
 // shrink limits transactions to half the bytes of these items.
-func (s *turn) shrink(items []layout.Claimed) {
+func (s *turn) shrink(items []*layout.Claimed) {
 	bytes := 0
 	for _, c := range items {
 		bytes += s.beside + len(c.Data)
@@ -1092,7 +1092,7 @@ func (s *turn) move(q settling) {
 }
 
 // dead reports whether the attempts of an item are used up, after so many more.
-func (s *turn) dead(c layout.Claimed, more int) bool {
+func (s *turn) dead(c *layout.Claimed, more int) bool {
 	return s.limit > 0 && c.Attempts+more >= s.limit
 }
 
@@ -1134,7 +1134,7 @@ func (s *turn) settled(err error) {
 		at = no.Index / 2 // each item has two operations: on its claim, and on itself
 	}
 	if isTooLarge(err) && (joint || len(under) > 1) {
-		var items []layout.Claimed
+		var items []*layout.Claimed
 		for _, u := range under {
 			items = append(items, u.Claimed)
 		}
@@ -1215,7 +1215,7 @@ func (s *turn) back(p layout.Place) {
 	if s.phase == looking_ {
 		s.phase = resting
 	}
-	s.kept = slices.DeleteFunc(slices.Clone(s.kept), func(c layout.Claimed) bool { return c.Place == p })
+	s.kept = slices.DeleteFunc(slices.Clone(s.kept), func(c *layout.Claimed) bool { return c.Place == p })
 	// A list that is newer than the transaction has the item, also if its answer comes
 	// first. Then the item may be claimed again by now.
 	if len(s.listed) == 0 || slices.Contains(s.listed, p) || s.holds(p) || s.isAside(p) {
@@ -1232,13 +1232,13 @@ func (s *turn) back(p layout.Place) {
 func (s *turn) keep(q settling) {
 	if i := s.find(q.Claimed); i >= 0 && q.how == takeBack {
 		s.held[i].stuck = true
-		s.do(offer{[]layout.Claimed{q.Claimed}})
+		s.do(offer{[]*layout.Claimed{q.Claimed}})
 	}
 }
 
 // release removes a claim from the held claims. A claim that stays may be settled once more, if it
 // is held yet.
-func (s *turn) release(c layout.Claimed, stays bool) (held bool) {
+func (s *turn) release(c *layout.Claimed, stays bool) (held bool) {
 	switch i := s.find(c); {
 	case i < 0:
 	case stays:
@@ -1286,13 +1286,14 @@ func (s *turn) moved(in moved) {
 func (s *turn) stays(in moved) {
 	q := in.settling
 	known := q.Stuck != ""
-	q.Stuck = layout.Bounded(in.err.Error())
-	q.how = note
+	item := *q.Claimed
+	item.Stuck = layout.Bounded(in.err.Error())
+	q.Claimed, q.how = &item, note
 	if in.how == bury {
 		q.how = strand
 	}
 	if in.how == retreat {
-		q.how, q.Stuck = reject, in.Stuck
+		q.Claimed, q.how = in.Claimed, reject
 	}
 	if s.newest.epoch == 0 { // the session is over, and so is the claim
 		s.finish(q, fmt.Errorf("%w: %w", ErrNotClaimed, session.ErrExpired))

@@ -27,11 +27,11 @@ type partner struct {
 	m     machine
 
 	asked     []effect // without an answer
-	offered   []layout.Claimed
-	delivered []layout.Claimed
-	late      []layout.Claimed // that a reader has received, which the machine has not heard yet
+	offered   []*layout.Claimed
+	delivered []*layout.Claimed
+	late      []*layout.Claimed // that a reader has received, which the machine has not heard yet
 	working   map[layout.ClaimID]bool
-	settling  map[actors.Reply[error]]layout.Claimed
+	settling  map[actors.Reply[error]]*layout.Claimed
 	ended     map[layout.ClaimID]bool // whose context has ended
 	lost      map[layout.ClaimID]bool // whose context ends with a session
 	epoch     int
@@ -150,7 +150,7 @@ func (p *partner) reply(e effect) {
 			if p.rand.IntN(4) > 0 {
 				p.next++
 				r := layout.Record{Attempts: p.rand.IntN(3), Tentative: p.rand.IntN(4) == 0}
-				in.items = append(in.items, layout.Claimed{Place: at, Data: make([]byte, p.rand.IntN(100)), Record: r, Version: int32(p.next)})
+				in.items = append(in.items, &layout.Claimed{Place: at, Data: make([]byte, p.rand.IntN(100)), Record: r, Version: int32(p.next)})
 			}
 		}
 		p.input(in)
@@ -161,7 +161,7 @@ func (p *partner) reply(e effect) {
 	case move:
 		p.input(moved{e.settling, p.error(0)})
 	case recall:
-		i := slices.IndexFunc(p.offered, func(c layout.Claimed) bool { return c.Place == e.Place })
+		i := slices.IndexFunc(p.offered, func(c *layout.Claimed) bool { return c.Place == e.Place })
 		if i >= 0 {
 			p.offered = slices.Delete(p.offered, i, i+1)
 		}
@@ -249,7 +249,7 @@ func TestChance(t *testing.T) {
 	for seed := range hasten.Sized[uint64](3000, 60) {
 		p := &partner{
 			T: t, asker: asker, rand: rand.New(rand.NewPCG(seed, 1)), replies: map[actors.Reply[error]]int{}, working: map[layout.ClaimID]bool{},
-			settling: map[actors.Reply[error]]layout.Claimed{}, ended: map[layout.ClaimID]bool{}, lost: map[layout.ClaimID]bool{},
+			settling: map[actors.Reply[error]]*layout.Claimed{}, ended: map[layout.ClaimID]bool{}, lost: map[layout.ClaimID]bool{},
 			m: machine{observed: seed%8 > 0, prefetch: 1 + int(seed%4), limit: int(seed % 3), urgent: seed%5 == 0, most: int(seed % 2 * 200), beside: 20},
 		}
 		for range 150 {
@@ -332,7 +332,7 @@ func TestPausedWhileListed(t *testing.T) {
 	m, _ := machine{prefetch: 1}.after(heard{session.Connected{Epoch: 1}})
 	m, _ = m.after(looked{requestID: m.newest, view: stock.View{Places: []layout.Place{{Name: "a"}, {Name: "b"}}}})
 	m, _ = m.after(aged{m.list})
-	m, _ = m.after(got{requestID: m.newest, items: []layout.Claimed{{Place: layout.Place{Name: "a"}}}})
+	m, _ = m.after(got{requestID: m.newest, items: []*layout.Claimed{{Place: layout.Place{Name: "a"}}}})
 	if m.phase != refreshing {
 		t.Fatalf("%v", m)
 	}
@@ -351,7 +351,7 @@ func TestPausedWhileListed(t *testing.T) {
 // TestRejectedWhileLooking: a list that is under way when an item goes back may be from before
 // that. It is asked for again.
 func TestRejectedWhileLooking(t *testing.T) {
-	back := layout.Claimed{Place: layout.Place{Name: "back"}, Version: 1}
+	back := &layout.Claimed{Place: layout.Place{Name: "back"}, Version: 1}
 	m := machine{prefetch: 2, held: []held{{Claimed: back, taken: true}}}
 	m.newest = requestID{epoch: 1}
 	m, _ = m.after(settle{settling{Claimed: back, how: reject}})
@@ -377,7 +377,7 @@ func play(m machine, out effects) (_ machine, delivered []string) {
 		if e, is := asked[0].(read); is {
 			in := got{requestID: e.requestID}
 			for _, p := range e.places {
-				in.items = append(in.items, layout.Claimed{Place: p})
+				in.items = append(in.items, &layout.Claimed{Place: p})
 			}
 			inputs = append(inputs, in)
 		}
@@ -438,7 +438,7 @@ func TestScatter(t *testing.T) {
 // TestRefusedSettlement: an item whose settlement the server refuses stays claimed, and may be
 // settled once more.
 func TestRefusedSettlement(t *testing.T) {
-	item := layout.Claimed{Place: layout.Place{Name: "x"}, Version: 1}
+	item := &layout.Claimed{Place: layout.Place{Name: "x"}, Version: 1}
 	m := machine{prefetch: 1, held: []held{{Claimed: item, taken: true}}}
 	m.newest = requestID{epoch: 1}
 	m, _ = m.after(settle{settling{Claimed: item, how: acknowledge}})
@@ -457,9 +457,9 @@ func TestRefusedTakeBack(t *testing.T) {
 	place := func(priority int32, name string) layout.Place {
 		return layout.Place{Bucket: layout.Bucket{Priority: priority}, Name: name}
 	}
-	item := layout.Claimed{Place: place(5, "x"), Version: 1}
-	urgent := layout.Claimed{Place: place(1, "y")}
-	m := machine{prefetch: 1, urgent: true, held: []held{{Claimed: item}}, listed: []layout.Place{urgent.Place}, kept: []layout.Claimed{urgent}}
+	item := &layout.Claimed{Place: place(5, "x"), Version: 1}
+	urgent := &layout.Claimed{Place: place(1, "y")}
+	m := machine{prefetch: 1, urgent: true, held: []held{{Claimed: item}}, listed: []layout.Place{urgent.Place}, kept: []*layout.Claimed{urgent}}
 	m.newest = requestID{epoch: 1}
 	m, out := m.after(attend{})
 	if want, is := out.Do[0].(recall); !is || want.Place != item.Place {

@@ -162,8 +162,8 @@ type peer struct {
 	caller   *zkmodel.Calling // of producers and takers
 	consumer *Consumer
 	machine  *zkmodel.Runner[machine, input, effect, Event]
-	shelf    []layout.Claimed
-	received []layout.Claimed
+	shelf    []*layout.Claimed
+	received []*layout.Claimed
 	aging    []requestID    // the timer of the newest list
 	resting  []layout.Place // timers
 	asked    []asked
@@ -493,7 +493,7 @@ func (w *model) perform(p *peer, e effect, tell func(input)) {
 		ops = append(ops, p.consumer.claimOps(e.claims)...)
 		p.consumer.receipts.Begin(e.epoch, ops, func(results []session.OpResult, err error) { tell(settled{stock.Refused(results, err)}) })
 	case recall:
-		i := slices.IndexFunc(p.shelf, func(c layout.Claimed) bool { return c.Place == e.Place })
+		i := slices.IndexFunc(p.shelf, func(c *layout.Claimed) bool { return c.Place == e.Place })
 		if i >= 0 {
 			p.shelf = slices.Delete(slices.Clone(p.shelf), i, i+1)
 		}
@@ -868,7 +868,7 @@ func (w *model) rest() {
 			}
 		}
 		// One that a crash has left waits for a reader, and so do those behind it.
-		if turn := (&turn{machine: m}); len(m.listed) > 0 && !turn.idle() && slices.ContainsFunc(m.kept, func(c layout.Claimed) bool { return c.Place == m.listed[0] && c.Tentative }) {
+		if turn := (&turn{machine: m}); len(m.listed) > 0 && !turn.idle() && slices.ContainsFunc(m.kept, func(c *layout.Claimed) bool { return c.Place == m.listed[0] && c.Tentative }) {
 			free = 0
 		}
 		if !p.machine.Ended() && !m.leaving && free > 0 && len(m.held) < m.prefetch {

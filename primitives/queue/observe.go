@@ -40,13 +40,13 @@ func (b *base) reportTaken(items []layout.Claimed, err error) {
 // session when they began. Only perform uses it.
 type deliveries map[layout.ClaimID]time.Duration
 
-func (c *Consumer) reportReceived(item layout.Claimed) {
+func (c *Consumer) reportReceived(item *layout.Claimed) {
 	s := c.base.at.Session
 	c.working[item.ID()] = s.Age()
 	s.Observer().Delivered(c.base.at.Path, c.receipts.Age(item.Since), item.Attempts+1)
 }
 
-func (c *Consumer) reportOver(item layout.Claimed, end conclusion) {
+func (c *Consumer) reportOver(item *layout.Claimed, end conclusion) {
 	s := c.base.at.Session
 	if began, is := c.working[item.ID()]; is {
 		delete(c.working, item.ID())

@@ -47,15 +47,15 @@ func (c Claimed) Written(r Record) []byte {
 
 // Next returns the item as it is after it was claimed. Its record remains the one before the claim,
 // with which it is taken back.
-func (c Claimed) Next() Claimed {
+func (c Claimed) Next() *Claimed {
 	c.Version++
-	return c
+	return &c
 }
 
 // Before undoes Next.
-func (c Claimed) Before() Claimed {
+func (c Claimed) Before() *Claimed {
 	c.Version--
-	return c
+	return &c
 }
 
 // attempted returns the record of the item after a reader has received it.
