@@ -15,8 +15,8 @@ type listed struct {
 	view    stock.View     // the newest list
 	at      time.Duration  // the age of the session when it was made
 	places  []layout.Place // of the view, in the order in which they are tried
-	tried   []layout.Place // that were picked, and may be there yet
-	gone    []layout.Place // of items that calls have taken since the list that is under way was begun
+	tried   placeSet       // that were picked, and may be there yet
+	gone    placeSet       // of items that calls have taken since the list that is under way was begun
 	asking  []question     // for a new list
 	surveys bool           // set while a list is under way
 	shared  bool           // set if other calls of the handle try the places of the list too
@@ -59,7 +59,7 @@ func (o *Outlet) pick(n int, own bool) (places []layout.Place, shared bool) {
 		l.rivals = false
 		o.UseUp(l.view)
 	}
-	l.tried = append(l.tried, places...)
+	l.tried.add(places)
 	return places, l.shared
 }
 
@@ -103,30 +103,46 @@ func (l *listed) settle(places []layout.Place, gone bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if gone && l.surveys { // the list may have seen them
-		l.gone = append(l.gone, places...)
+		l.gone.add(places)
 	}
-	l.tried = butFor(l.tried, places)
+	l.tried.remove(places)
 }
 
-// butFor returns the places but for others.
-func butFor(places, others []layout.Place) []layout.Place {
-	if len(others) == 0 {
+// A placeSet is a set of places.
+type placeSet map[layout.Place]bool
+
+func (s *placeSet) add(places []layout.Place) {
+	if *s == nil {
+		*s = make(placeSet, len(places))
+	}
+	for _, p := range places {
+		(*s)[p] = true
+	}
+}
+
+func (s placeSet) remove(places []layout.Place) {
+	for _, p := range places {
+		delete(s, p)
+	}
+}
+
+// lacks returns those of the places that are not in the set.
+func (s placeSet) lacks(places []layout.Place) []layout.Place {
+	if len(s) == 0 {
 		return places
 	}
-	are := make(map[layout.Place]bool, len(others))
-	for _, p := range others {
-		are[p] = true
-	}
-	return slices.DeleteFunc(slices.Clone(places), func(p layout.Place) bool { return are[p] })
+	return slices.DeleteFunc(slices.Clone(places), func(p layout.Place) bool { return s[p] })
 }
 
 // putBack undoes the pick of places.
 func (l *listed) putBack(places []layout.Place) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.tried = butFor(l.tried, places)
+	l.tried.remove(places)
 	if len(l.view.Places) > 0 { // else another call has found the queue empty since
-		l.places = slices.Concat(places, butFor(l.places, places))
+		var back placeSet
+		back.add(places)
+		l.places = slices.Concat(places, back.lacks(l.places))
 	}
 }
 
@@ -145,8 +161,8 @@ func (o *Outlet) keep(v stock.View) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.view, l.at = v, o.Session.Age()
-	there := butFor(v.Places, l.gone)
-	l.places = butFor(there, l.tried)
+	there := l.gone.lacks(v.Places)
+	l.places = l.tried.lacks(there)
 	if l.shared = len(l.places) == 0; l.shared {
 		l.places = there
 	}
