@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"time"
 
 	"github.com/zkactors/zkactors/actors"
 	"github.com/zkactors/zkactors/internal/client"
@@ -66,20 +65,6 @@ func (p phase) String() string {
 // newest: otherwise it belongs to another session, or to another question.
 type requestID struct{ epoch, n int }
 
-// A settling is a claimed item that is to be acknowledged, rejected, or taken back; or an item that
-// is not claimed, and whose attempts are used up.
-type settling struct {
-	*layout.Claimed
-	how   settlement
-	delay time.Duration // of a rejected item; 0 if it goes back to its place
-	cause string        // of a rejection; "" if there is none
-	ops   []session.Op  // the caller's, in the same transaction
-
-	// Of the command; empty if the consumer itself gives the item back.
-	reply    actors.Reply[error]
-	delivery *delivery
-}
-
 // An input is an event that the machine reacts to. Answers name the turn, the number or the item
 // that they answer.
 //
@@ -108,7 +93,7 @@ type (
 		err error
 	}
 	taken    struct{ *layout.Claimed } // a reader has received the item
-	recalled struct {                 // answers recall
+	recalled struct {                  // answers recall
 		*layout.Claimed
 		ok bool // set if no reader has received the item, or will
 	}
@@ -170,9 +155,9 @@ type (
 		items []*layout.Claimed
 	}
 	offer    struct{ items []*layout.Claimed } // put the items on the shelf, from which readers receive them
-	withdraw struct{}                         // take everything from the shelf
+	withdraw struct{}                          // take everything from the shelf
 	recall   struct{ *layout.Claimed }         // take the item from the shelf
-	conclude struct {                         // settle the items in one transaction
+	conclude struct {                          // settle the items in one transaction
 		epoch  int
 		items  []settling
 		claims []*layout.Claimed // that the transaction claims too
@@ -190,11 +175,11 @@ type (
 		epoch int
 		place layout.Place
 	}
-	tick     struct{}                 // answer after half the time after which an item may be forgotten
+	tick     struct{}                  // answer after half the time after which an item may be forgotten
 	remind   struct{ *layout.Claimed } // report that the item may be forgotten
-	part     struct{}                 // remove the receipts, once nothing uses them
+	part     struct{}                  // remove the receipts, once nothing uses them
 	received struct{ *layout.Claimed } // report a delivery
-	over     struct {                 // report its end, if it was reported
+	over     struct {                  // report its end, if it was reported
 		*layout.Claimed
 		end conclusion
 	}
@@ -281,22 +266,22 @@ type machine struct {
 	yielded bool      // set when the consumer lets others in line go first; cleared by the next look
 
 	// The items. The slices are replaced, never written to: an earlier machine shares them.
-	listed []layout.Place   // set by a look, joined by items that go back; emptied by any sign that it is old
-	list   requestID        // of the look that has set or refreshed it
-	old    bool             // set half a second after that; while set, nothing is claimed from it
+	listed []layout.Place    // set by a look, joined by items that go back; emptied by any sign that it is old
+	list   requestID         // of the look that has set or refreshed it
+	old    bool              // set half a second after that; while set, nothing is claimed from it
 	kept   []*layout.Claimed // items that were read and not claimed; those that are not listed are not claimed
-	reads  []layout.Place   // the items of the newest read; means something in reading only
-	ahead  int              // how many items are read while there is no room; grows with each claim, reset by rivals
-	heavy  int              // bytes of the largest item of the newest read
-	rivals bool             // set when another consumer had an item first; cleared when all that was listed is used up
-	cut    bool             // set with rivals, cleared by the next look; while set, not all that was listed is in listed
-	chance uint64           // where to begin among rivals; begins at random, and grows with each use
-	held   []held           // in the order in which they were claimed; emptied when the session ends
-	queue  []settling       // items to be concluded, once under is empty
-	under  []settling       // items of the conclude that is under way; emptied by its answer
-	joint  bool             // set with a conclude that claims too, cleared by its answer
-	moves  []settling       // items of each move that is under way; a look must not claim them again
-	asides []aside          // items that could not be moved; emptied when the session ends
+	reads  []layout.Place    // the items of the newest read; means something in reading only
+	ahead  int               // how many items are read while there is no room; grows with each claim, reset by rivals
+	heavy  int               // bytes of the largest item of the newest read
+	rivals bool              // set when another consumer had an item first; cleared when all that was listed is used up
+	cut    bool              // set with rivals, cleared by the next look; while set, not all that was listed is in listed
+	chance uint64            // where to begin among rivals; begins at random, and grows with each use
+	held   []held            // in the order in which they were claimed; emptied when the session ends
+	queue  []settling        // items to be concluded, once under is empty
+	under  []settling        // items of the conclude that is under way; emptied by its answer
+	joint  bool              // set with a conclude that claims too, cleared by its answer
+	moves  []settling        // items of each move that is under way; a look must not claim them again
+	asides []aside           // items that could not be moved; emptied when the session ends
 
 	// The readers.
 	attended bool // set when a reader has asked for the items; never cleared

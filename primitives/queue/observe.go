@@ -36,20 +36,21 @@ func (b *base) reportTaken(items []layout.Claimed, err error) {
 	}
 }
 
-// deliveries has the deliveries of an observed consumer that are in work, with the age of the
-// session when they began. Only perform uses it.
-type deliveries map[layout.ClaimID]time.Duration
+// deliveries are the deliveries of an observed consumer that are in work.
+type deliveries struct {
+	*base
 
-func (c *Consumer) reportReceived(item *layout.Claimed) {
-	s := c.base.at.Session
-	c.working[item.ID()] = s.Age()
-	s.Observer().Delivered(c.base.at.Path, c.receipts.Age(item.Since), item.Attempts+1)
+	began map[layout.ClaimID]time.Duration // the age of the session
 }
 
-func (c *Consumer) reportOver(item *layout.Claimed, end conclusion) {
-	s := c.base.at.Session
-	if began, is := c.working[item.ID()]; is {
-		delete(c.working, item.ID())
-		s.Observer().Settled(c.base.at.Path, string(end), s.Age()-began)
+func (d *deliveries) begin(item *layout.Claimed) {
+	d.began[item.ID()] = d.at.Session.Age()
+	d.at.Session.Observer().Delivered(d.at.Path, d.receipts.Age(item.Since), item.Attempts+1)
+}
+
+func (d *deliveries) end(item *layout.Claimed, how conclusion) {
+	if began, is := d.began[item.ID()]; is {
+		delete(d.began, item.ID())
+		d.at.Session.Observer().Settled(d.at.Path, string(how), d.at.Session.Age()-began)
 	}
 }

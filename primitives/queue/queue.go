@@ -3,6 +3,7 @@ package queue
 import (
 	"context"
 	"fmt"
+	"strings"
 	"sync"
 
 	"github.com/zkactors/zkactors/internal/client"
@@ -113,16 +114,6 @@ func (b *base) lookNow(ctx context.Context, want int, claims bool) (stock.View, 
 	return stock.AskAgain(ctx, func(answer func(stock.View, error)) { b.at.Look(b.receipts, 0, want, claims, answer) })
 }
 
-// Peek returns the data of the item that the next TryTake on this handle would take, as far as is
-// known, and leaves it where it is. It fails with [ErrEmpty] if the session's server knows of no
-// such item.
-//
-// Like Len, it needs no right to write. Without that right it cannot read the server's clock: which
-// delayed items are due it tells by the client's own clock.
-func (b *base) Peek(ctx context.Context) ([]byte, error) {
-	return b.takeOne(ctx, taking.Machine{Peeks: true})
-}
-
 func (b *base) explain(err error) error {
 	return client.Wrap(b.at.Session, err, "queue ", b.at.Path)
 }
@@ -132,3 +123,58 @@ func (b *base) String() string { return "queue " + b.at.Path }
 
 // Format implements [fmt.Formatter]: every verb prints String, and reads no more than that.
 func (b *base) Format(f fmt.State, _ rune) { client.Print(f, b) }
+
+// An allowance is the number of bytes of data that fit into the requests for claims, at least. No
+// item is accepted that could not be claimed, or moved.
+type allowance struct {
+	claim  int // of an item that is claimed, or moved
+	beside int // what the claim of another item takes beside its data
+}
+
+// allow returns what the longest requests have room for.
+func (b *base) allow() allowance {
+	item := filing.Item{ID: b.receipts.NewID()}
+	claim := b.longestClaim(&b.at, item)
+	a := allowance{claim: b.at.Session.Room(claim...)}
+	a.beside = a.claim - b.at.Session.Room(append(claim, claim[:2]...)...)
+	for _, ops := range b.longestMoves(item) {
+		a.claim = min(a.claim, b.at.Session.Room(ops...))
+	}
+	return a
+}
+
+// fits reports why an item could not be claimed, or moved to the dead letters.
+func (b *base) fits(item filing.Item) error {
+	if len(item.Data) <= b.allowance().claim {
+		return nil
+	}
+	for _, ops := range append(b.longestMoves(item), b.longestClaim(&b.at, item)) {
+		if err := b.at.Session.Fits(ops...); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// longestClaim returns the operations that claim an item, as long as they can be.
+func (b *base) longestClaim(at *stock.Store, item filing.Item) []session.Op {
+	c := layout.Claimed{Place: layout.LongestPlace(item.ID), Data: item.Data, Record: layout.Record{}.Longest()}
+	return append(at.ClaimOps(c, strings.Repeat("x", maxName)), b.receipts.Longest())
+}
+
+// longestMoves returns the operations that move an item to the dead letters, that claim it there,
+// and that move it back, as long as they can be.
+func (b *base) longestMoves(item filing.Item) [][]session.Op {
+	if b.dead == nil {
+		return nil
+	}
+	item.Data = layout.Record{Origin: b.at.Path}.Longest().With(item.Data)
+	move := func(from *stock.Store, into *filing.Destination) []session.Op {
+		p := &filing.Producer{Into: into, Receipts: b.receipts, Items: []filing.Item{item}, First: from.TakeOps(layout.LongestPlace(item.ID), 1)}
+		return append(p.LongestOps(), b.receipts.Longest())
+	}
+	return [][]session.Op{move(&b.at, b.dead), b.longestClaim(b.dead.Store, item), move(b.dead.Store, b.desk.Destination)}
+}
+
+// maxName is the greatest length of the name of a consumer: it is sent beside the item.
+const maxName = 256

@@ -43,6 +43,16 @@ func (b *base) TakeN(ctx context.Context, n int) ([][]byte, error) {
 	return data, b.explain(err)
 }
 
+// Peek returns the data of the item that the next TryTake on this handle would take, as far as is
+// known, and leaves it where it is. It fails with [ErrEmpty] if the session's server knows of no
+// such item.
+//
+// Like Len, it needs no right to write. Without that right it cannot read the server's clock: which
+// delayed items are due it tells by the client's own clock.
+func (b *base) Peek(ctx context.Context) ([]byte, error) {
+	return b.takeOne(ctx, taking.Machine{Peeks: true})
+}
+
 func (b *base) takeOne(ctx context.Context, how taking.Machine) ([]byte, error) {
 	items, err := b.take(ctx, how, 1)
 	if len(items) == 0 {
