@@ -95,8 +95,9 @@ func (b *base) Consume(opts *ConsumeOptions) (*Consumer, error) {
 	}
 	c := &Consumer{
 		base: b, name: o.Name, backoff: cmp.Or(o.Backoff, b.opts.Backoff).defaults(), receipts: receipt.New(b.at.Session, b.receipts.Dir),
-		tenure: newTenure(), working: deliveries{b, make(map[layout.ClaimID]time.Duration)},
+		tenure: newTenure(),
 	}
+	c.working = deliveries{b, c.receipts, make(map[layout.ClaimID]time.Duration)}
 	before := func(a, b Item) bool { return a.Priority < b.Priority }
 	c.shelf = actors.NewShelf("queue items "+b.at.Path, before, func(i Item) { _ = c.actor.Tell(taken{i.claimed}) })
 	room := b.allowance()

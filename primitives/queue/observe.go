@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/zkactors/zkactors/primitives/queue/internal/layout"
+	"github.com/zkactors/zkactors/primitives/queue/internal/receipt"
 )
 
 // This file reports what becomes of items to the observer of the session.
@@ -40,7 +41,8 @@ func (b *base) reportTaken(items []layout.Claimed, err error) {
 type deliveries struct {
 	*base
 
-	began map[layout.ClaimID]time.Duration // the age of the session
+	receipts *receipt.Writer                  // of the consumer, who knows the clock since the claim
+	began    map[layout.ClaimID]time.Duration // the age of the session
 }
 
 func (d *deliveries) begin(item *layout.Claimed) {
