@@ -6,14 +6,27 @@ import (
 
 	"github.com/zkactors/zkactors/internal/client"
 	"github.com/zkactors/zkactors/primitives/queue/internal/layout"
+	"github.com/zkactors/zkactors/primitives/queue/internal/receipt"
 	"github.com/zkactors/zkactors/primitives/queue/internal/stock"
+	"github.com/zkactors/zkactors/primitives/queue/internal/waiting"
 	"github.com/zkactors/zkactors/session"
 )
 
+// A standing is the place of a call that waits for room.
+type standing struct {
+	waiter *waiting.Waiter // not nil once the call stands in line, or tries to
+	stands bool            // set by a count that has seen the waiter in line; cleared with waiter
+	full   stock.View      // what was counted last
+}
+
 // A tallying finds out how many items there are, at most, and who stands in line.
 type tallying struct {
-	*Producer
+	*standing
 
+	into     *Destination
+	receipts *receipt.Writer
+	items    int // of the call
+	most     int // that there may be
 	requests client.Async
 	known    layout.Tally
 	in       counted
@@ -23,15 +36,15 @@ type tallying struct {
 // count counts the items, unless their number is known and leaves room. There is a receipt before,
 // which keeps its directory. Then the version is read: it changes if items are put meanwhile, and
 // when a producer becomes the first in line. So the line is listed behind it, and the items.
-func (p *Producer) count(epoch int, answer func(error, input)) {
-	c := &tallying{Producer: p, requests: p.Into.Session.Async(epoch), answer: answer}
-	p.full = stock.View{Seen: map[string]stock.Children{p.Into.Dir(layout.ProducersDir): {Pzxid: -1, Count: -1}}} // to be woken as the first in line
-	p.Receipts.Mark(epoch, func(err error) {
-		c.in.bound = bound{known: true, epoch: epoch, before: p.Receipts.Next()}
+func (c *tallying) count(epoch int) {
+	c.requests = c.into.Session.Async(epoch)
+	c.full = stock.View{Seen: map[string]stock.Children{c.into.Dir(layout.ProducersDir): {Pzxid: -1, Count: -1}}} // to be woken as the first in line
+	c.receipts.Mark(epoch, func(err error) {
+		c.in.bound = bound{known: true, epoch: epoch, before: c.receipts.Next()}
 		switch {
 		case err != nil:
 			c.end(err)
-		case p.waiter == nil:
+		case c.waiter == nil:
 			c.read(func(err error) {
 				if err == nil && c.known.Lined {
 					c.line(c.end)
@@ -70,7 +83,7 @@ func (c *tallying) versioned(stat *session.Stat, err error) error {
 
 // read reads the tally.
 func (c *tallying) read(next func(error)) {
-	c.requests.Get(c.Receipts.Dir, func(data []byte, stat *session.Stat, err error) {
+	c.requests.Get(c.receipts.Dir, func(data []byte, stat *session.Stat, err error) {
 		c.known = layout.ParseTally(data)
 		next(c.versioned(stat, err))
 	})
@@ -79,7 +92,7 @@ func (c *tallying) read(next func(error)) {
 // tell writes that there is a line, which refuses all that do not know it.
 func (c *tallying) tell() {
 	c.known = layout.Tally{Lined: true}
-	c.requests.Set(c.Receipts.Dir, c.known.Data(), session.AnyVersion, func(stat *session.Stat, err error) {
+	c.requests.Set(c.receipts.Dir, c.known.Data(), session.AnyVersion, func(stat *session.Stat, err error) {
 		if err := c.versioned(stat, err); err != nil {
 			c.end(err)
 			return
@@ -90,7 +103,7 @@ func (c *tallying) tell() {
 
 // line finds out who stands in line.
 func (c *tallying) line(next func(error)) {
-	dir := c.Into.Dir(layout.ProducersDir)
+	dir := c.into.Dir(layout.ProducersDir)
 	c.requests.Children(dir, func(names []string, stat *session.Stat, err error) {
 		if err = client.Without(err, session.ErrNoNode); err != nil {
 			next(err)
@@ -121,11 +134,11 @@ func (c *tallying) end(err error) {
 	switch {
 	case err != nil:
 		c.answer(err, counted{err: err})
-	case c.known.Counted && c.known.Count+len(c.Items) <= c.Filing.Most:
+	case c.known.Counted && c.known.Count+c.items <= c.most:
 		c.in.count = c.known.Count
 		c.answer(nil, c.in)
 	default:
-		c.Into.Look(c.Receipts, c.in.epoch, stock.All, false, func(v stock.View, err error) {
+		c.into.Look(c.receipts, c.in.epoch, stock.All, false, func(v stock.View, err error) {
 			c.in.count, c.in.err = len(v.Places), err
 			if err == nil {
 				maps.Copy(v.Seen, c.full.Seen)

@@ -36,10 +36,8 @@ type Producer struct {
 	answer   func(created []session.OpResult, err error)
 
 	pauses owned.Set
-	waiter *waiting.Waiter // not nil once the call stands in line, or tries to
-	stands bool            // set by a count that has seen the waiter in line; cleared with waiter
-	full   stock.View      // what was counted last
-	forgo  func()          // leaves the newest transaction
+	place  standing
+	forgo  func() // leaves the newest transaction
 }
 
 // Millis returns a delay in ms, rounded up.
@@ -83,23 +81,24 @@ func (p *Producer) perform(e effect, tell func(input)) {
 				slowly(err, counted{err: err})
 				return
 			}
-			p.count(epoch, slowly)
+			c := &tallying{standing: &p.place, into: p.Into, receipts: p.Receipts, items: len(p.Items), most: p.Filing.Most, answer: slowly}
+			c.count(epoch)
 		})
 	case awaitRoom:
-		if p.waiter == nil {
-			p.waiter = waiting.New(p.Into.Store, p.Receipts, layout.ProducersDir, epoch)
-			p.waiter.Wants = len(p.Items)
+		if p.place.waiter == nil {
+			p.place.waiter = waiting.New(p.Into.Store, p.Receipts, layout.ProducersDir, epoch)
+			p.place.waiter.Wants = len(p.Items)
 		}
-		if p.stands { // others come, and go
-			delete(p.full.Seen, p.Into.Dir(layout.ProducersDir))
+		if p.place.stands { // others come, and go
+			delete(p.place.full.Seen, p.Into.Dir(layout.ProducersDir))
 		}
-		p.waiter.StandFor(p.full, false, !p.stands, func() { tell(room{}) })
-		p.Receipts.TellClosed(p.waiter, func() { tell(shut{}) })
+		p.place.waiter.StandFor(p.place.full, false, !p.place.stands, func() { tell(room{}) })
+		p.Receipts.TellClosed(p.place.waiter, func() { tell(shut{}) })
 	case findNewest:
 		p.find(slowly)
 	case assign:
 		if e.anew {
-			p.assignAnew(e.due, slowly)
+			p.Into.assignAnew(p.Requests, p.Filing.Priority, e.due, func(err error) { slowly(err, assigned{p.Into.assign(p.Filing.Priority, e.due), err}) })
 		} else {
 			tell(assigned{to: p.Into.assign(p.Filing.Priority, e.due)})
 		}
@@ -115,8 +114,8 @@ func (p *Producer) perform(e effect, tell func(input)) {
 	case learn:
 		p.Into.learn(e)
 	case confirm:
-		if p.waiter != nil {
-			p.waiter.Leave()
+		if p.place.waiter != nil {
+			p.place.waiter.Leave()
 		}
 		p.pauses.End()
 		p.answer(e.created, e.err)

@@ -32,22 +32,6 @@ type View struct {
 	empty  []string            // the followed directories of items before the first place
 }
 
-// Children shows whether a directory has the same children as before: each creation sets the Pzxid,
-// and a deletion without a creation leaves fewer. On ClickHouse Keeper a deletion alone does not
-// set the Pzxid. The zero value stands for a directory that does not exist.
-type Children struct {
-	Pzxid int64
-	Count int32
-}
-
-// ChildrenOf returns the children of a directory with the stat, nil if it does not exist.
-func ChildrenOf(stat *session.Stat) Children {
-	if stat == nil {
-		return Children{}
-	}
-	return Children{stat.Pzxid, stat.NumChildren}
-}
-
 // A looking lists a queue, bucket by bucket.
 type looking struct {
 	at       *Store

@@ -3,6 +3,7 @@ package taking
 import (
 	"errors"
 
+	"github.com/zkactors/zkactors/primitives/queue/internal/receipt"
 	"github.com/zkactors/zkactors/primitives/queue/internal/sharing"
 	"github.com/zkactors/zkactors/primitives/queue/internal/stock"
 	"github.com/zkactors/zkactors/session"
@@ -21,8 +22,9 @@ const (
 type batches struct {
 	sharing.Pool[*removal]
 
-	of   *Outlet
-	size int // of the next; doubled by a success, and halved by a refusal
+	store    *stock.Store
+	receipts *receipt.Writer
+	size     int // of the next; doubled by a success, and halved by a refusal
 }
 
 // A removal is the part of one taker in a transaction.
@@ -57,9 +59,9 @@ func (b *batches) Group(waiting []*removal) (n int, begin func(func([]session.Op
 		for _, p := range waiting[:n] {
 			ops = append(ops, p.ops...)
 		}
-		return n == 1 || b.of.receipts.Takes(ops...)
+		return n == 1 || b.receipts.Takes(ops...)
 	})
-	return n, func(answer func([]session.OpResult, error)) func() { return b.of.receipts.Begin(0, ops, answer) }
+	return n, func(answer func([]session.OpResult, error)) func() { return b.receipts.Begin(0, ops, answer) }
 }
 
 // Divide divides an answer. If there is no directory for a claim, every taker that creates one is
@@ -82,7 +84,7 @@ func (b *batches) Divide(calls []*removal, results []session.OpResult, err error
 			own.Results = results[begins:ends]
 		}
 		own.Again = tooLarge || isRefusal && (no.Index < begins || no.Index >= ends)
-		unclaimable = unclaimable || isRefusal && !own.Again && errors.Is(err, session.ErrNoNode) && b.of.IsClaim(c.ops[no.Index-begins])
+		unclaimable = unclaimable || isRefusal && !own.Again && errors.Is(err, session.ErrNoNode) && b.store.IsClaim(c.ops[no.Index-begins])
 		parts = append(parts, own)
 		begins = ends
 	}

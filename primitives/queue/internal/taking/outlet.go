@@ -1,13 +1,50 @@
 package taking
 
 import (
+	"math/rand/v2"
 	"slices"
 	"sync"
 	"time"
 
 	"github.com/zkactors/zkactors/primitives/queue/internal/layout"
+	"github.com/zkactors/zkactors/primitives/queue/internal/receipt"
 	"github.com/zkactors/zkactors/primitives/queue/internal/stock"
+	"github.com/zkactors/zkactors/session"
 )
+
+// An Outlet is where the calls of a handle take items.
+type Outlet struct {
+	*stock.Store
+	live     *session.Session // nil in a model
+	receipts *receipt.Writer
+	listed   listed
+	Followed stock.Followed
+	batches  batches
+}
+
+// NewOutlet returns the outlet of a queue.
+func NewOutlet(st *stock.Store, rs *receipt.Writer) *Outlet {
+	o := &Outlet{Store: st, receipts: rs}
+	o.batches.store, o.batches.receipts, o.batches.Rule = st, rs, &o.batches
+	return o
+}
+
+// Serve has the outlet serve the calls of users of the session, which begin anywhere among rivals.
+func (o *Outlet) Serve(live *session.Session) { o.live, o.listed.chance = live, rand.Uint64() }
+
+// MostTaken returns how many items, of n, one transaction can take.
+func (o *Outlet) MostTaken(n int) int {
+	if n == 1 {
+		return n
+	}
+	item := o.TakeOps(layout.LongestPlace(o.receipts.NewID()), 1)
+	rest := o.Session.Room(o.receipts.Longest())
+	each := rest - o.Session.Room(append(item, o.receipts.Longest())...)
+	return max(1, min(n, rest/each, mostTaken))
+}
+
+// mostTaken is the greatest number of items that one transaction takes.
+const mostTaken = layout.BucketSize / 2
 
 // A listed keeps the places that the calls of a handle have listed, and not tried yet.
 type listed struct {
