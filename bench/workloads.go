@@ -166,13 +166,13 @@ func workloads() []workload {
 		of := func(more ...any) params { return of(append([]any{"kind", kind}, more...)...) }
 		add(workload{
 			name: "queue-flow-" + kind, title: "queue: 8 producers in one session, 2 takers in sessions of their own, items " + kind,
-			unit: "an item; latency: from put until " + kind, program: "flow",
+			unit: "an item; latency: from put until delivered", program: "flow",
 			params:  of("producers", 8, "takers", 2, "flight", 256, "batch", 128, "workers", 64),
 			systems: []system{zkactors(), curator(), kazoo()}, counted: ops(640), silence: 10 * time.Second,
 		})
 		add(workload{
 			name: "queue-one-" + kind, title: "queue: one item at a time, put and " + kind,
-			unit: "an item; latency: from put until " + kind, program: "flow", params: of("flight", 1),
+			unit: "an item; latency: from put until delivered", program: "flow", params: of("flight", 1),
 			systems: []system{zkactors(), curator(), kazoo()}, counted: ops(100), trips: tripsInLine, silence: 10 * time.Second,
 		})
 	}

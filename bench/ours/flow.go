@@ -21,8 +21,8 @@ type flowing struct {
 	took   []time.Duration
 }
 
-// flow measures the time from the beginning of Put to the delivery, or to the end of the
-// acknowledgement. Producers share a session; each taker has one of its own.
+// flow measures the time from the beginning of Put to the delivery. An item that is acknowledged is
+// on its way until that is confirmed. Producers share a session; each taker has one of its own.
 func flow(r *driver.Run) error {
 	takers := r.Int("takers", 1)
 	all, end, err := open(r, 1+takers)
@@ -80,7 +80,6 @@ func (f *flowing) deliver(data []byte) {
 		f.Progress(len(f.took))
 	}
 	f.mu.Unlock()
-	<-f.flight
 }
 
 // take takes up to a batch of items at once until ctx ends.
@@ -89,6 +88,7 @@ func (f *flowing) take(ctx context.Context, q *queue.Queue) error {
 		items, err := q.TakeN(ctx, f.Int("batch", 1))
 		for _, data := range items {
 			f.deliver(data)
+			<-f.flight
 		}
 		switch {
 		case ctx.Err() != nil:
@@ -109,10 +109,11 @@ func (f *flowing) acknowledge(ctx context.Context, q *queue.Queue) error {
 	defer context.AfterFunc(ctx, c.Close)()
 	return driver.Each(workers, func(int) error { //nolint:contextcheck // ctx has ended when the last items are acknowledged
 		for item := range c.Items() {
+			f.deliver(item.Data)
 			if err := item.Ack(f.Context()); err != nil {
 				return err
 			}
-			f.deliver(item.Data)
+			<-f.flight
 		}
 		return nil
 	})

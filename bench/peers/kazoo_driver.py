@@ -344,7 +344,6 @@ class Run:
                 self.samples.append((time.monotonic_ns() - int.from_bytes(data[:8], "big")) / 1e9)
                 if len(self.samples) % 100 == 0:
                     say("progress %d" % len(self.samples))
-                flight.release()
 
             def produce(_):
                 while limit.next():
@@ -356,9 +355,10 @@ class Run:
                     data = queues[i].get(timeout=0.2) if acknowledged else queues[i].get()
                     if data is None:
                         continue
+                    deliver(data)
                     if acknowledged and not queues[i].consume():
                         raise RuntimeError("not consumed")
-                    deliver(data)
+                    flight.release()
 
             def part(i):
                 if i > 0:
