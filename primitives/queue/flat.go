@@ -6,18 +6,20 @@ import (
 	"fmt"
 	"log/slog"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 
 	"github.com/zkactors/zkactors/internal/client"
 	"github.com/zkactors/zkactors/internal/znode"
 	"github.com/zkactors/zkactors/primitives/internal/nodes"
+	"github.com/zkactors/zkactors/primitives/internal/owned"
 	"github.com/zkactors/zkactors/primitives/internal/procedure"
+	"github.com/zkactors/zkactors/primitives/queue/internal/filing"
 	"github.com/zkactors/zkactors/primitives/queue/internal/layout"
 	"github.com/zkactors/zkactors/primitives/queue/internal/receipt"
 	"github.com/zkactors/zkactors/primitives/queue/internal/sharing"
 	"github.com/zkactors/zkactors/primitives/queue/internal/stock"
+	"github.com/zkactors/zkactors/primitives/queue/internal/taking"
 	"github.com/zkactors/zkactors/session"
 )
 
@@ -42,20 +44,6 @@ type Flat struct {
 	asking  []flatQuestion  // calls that wait for a list
 	lists   bool            // set while one is under way
 }
-
-// A Layout determines which nodes are the items of a [Flat].
-type Layout int
-
-const (
-	// Curator is the layout of Curator's SimpleDistributedQueue, and of ZooKeeper's own recipe:
-	// qn-<sequence> under the path.
-	Curator Layout = iota + 1
-
-	// Kazoo is the layout of kazoo's Queue: entry-100-<sequence> under the path, where 100 is the
-	// priority. Items with another priority are taken in their order. The path stays when it is
-	// empty. kazoo's LockingQueue has a different layout, which this package does not have.
-	Kazoo
-)
 
 // FlatOptions are optional parameters for [NewFlat]. A nil *FlatOptions is equivalent to a zero
 // FlatOptions.
@@ -210,23 +198,363 @@ func (f *Flat) String() string { return "queue " + f.path }
 // Format implements [fmt.Formatter]: every verb prints String, and reads no more than that.
 func (f *Flat) Format(state fmt.State, _ rune) { client.Print(state, f) }
 
-// prefix returns the prefix of the items that are put.
-func (l Layout) prefix() string {
-	return [...]string{Curator: "qn-", Kazoo: "entry-100-"}[l]
+// A flatCaller performs the effects of a call.
+type flatCaller struct {
+	*Flat
+	call   flatCall
+	data   [][]byte // of the items that it puts
+	answer func(flatGive)
+
+	requests client.Async
+	pauses   owned.Set
+	name     string         // that it tries; guarded by the mutex of the handle
+	over     bool           // set when it tries nothing any more; guarded too
+	seen     stock.Children // of the path, when there was no item
+	linger   func()         // keeps the newest transaction from being sent, if it was not
+	forgo    func()         // leaves it
 }
 
-// owns reports whether an item has the name.
-func (l Layout) owns(name string) bool {
-	prefix := l.prefix()
-	if l == Kazoo {
-		rest, ok := strings.CutPrefix(name, "entry-")
-		priority, _, _ := strings.Cut(rest, "-")
-		if _, err := strconv.ParseUint(priority, 10, 31); !ok || err != nil || len(priority) < 3 {
-			return false
-		}
-		prefix = "entry-" + priority + "-"
+// begin has a call done. Abandon has it answered as soon as that loses nothing.
+func (k *flatCaller) begin() (abandon func()) {
+	k.requests = k.session.Async(0)
+	k.pauses.Clock = k.session
+	m := procedure.Run(k.call, k.perform, flatInput(flatBegun{k.isChecked()}))
+	return func() { m.Tell(flatDrop{}) }
+}
+
+// take takes an item, or peeks at one, and waits for the answer.
+func (f *Flat) take(ctx context.Context, call flatCall) (data []byte, err error) {
+	if err := f.receipts.Open(); err != nil {
+		return nil, f.explain(err)
 	}
-	sequence, ok := strings.CutPrefix(name, prefix)
-	_, err := strconv.ParseInt(sequence, 10, 32)
-	return ok && err == nil && len(sequence) >= layout.Digits
+	err = procedure.Await(ctx, func(done func(error)) func() {
+		k := &flatCaller{Flat: f, call: call, answer: func(g flatGive) {
+			if data = g.item.data; g.item.name != "" && !call.peeks {
+				f.reportTaken(g)
+			}
+			done(g.err)
+		}}
+		return k.begin()
+	})
+	return data, f.explain(err)
+}
+
+// reportTaken reports to the observer that an item was taken, or perhaps was.
+func (f *Flat) reportTaken(g flatGive) {
+	end := took
+	if g.err != nil {
+		end = lost
+	}
+	o := f.session.Observer()
+	o.Delivered(f.path, f.receipts.Age(g.item.since), 1)
+	o.Settled(f.path, string(end), 0)
+}
+
+func (k *flatCaller) perform(e flatEffect, tell func(flatInput)) {
+	slowly := func(err error, in flatInput) { k.pauses.Answer(err, func() { tell(in) }) }
+	switch e := e.(type) {
+	case flatCheck:
+		k.list(func(_ []string, _ stock.Children, err error) { slowly(err, flatDone{err}) })
+	case flatMake:
+		k.make(func(err error) { slowly(err, flatDone{err}) })
+	case flatPick:
+		k.settle("", false)
+		if k.call.peeks {
+			k.list(func(names []string, seen stock.Children, err error) {
+				k.seen = seen
+				slowly(err, flatPicked{append(names, "")[0], err})
+			})
+			return
+		}
+		k.pick(func(name string, seen stock.Children, err error) {
+			k.settle(name, false)
+			k.seen = seen
+			slowly(err, flatPicked{name, err})
+		})
+	case flatIdle:
+		k.idle(tell)
+	case flatFetch:
+		stock.Present(k.session, &k.pauses, func(epoch int, err error) {
+			if err != nil {
+				slowly(err, flatRead{flatItem{name: e.name}, err})
+				return
+			}
+			k.session.Async(epoch).Get(znode.Join(k.path, e.name), func(data []byte, stat *session.Stat, err error) {
+				item := flatItem{name: e.name, data: data, epoch: epoch}
+				if err == nil {
+					item.version, item.since = stat.Version, stat.Ctime
+				}
+				slowly(err, flatRead{item, err})
+			})
+		})
+	case flatSend:
+		answer := func(results []session.OpResult, err error) { tell(flatSent{results, stock.Refused(results, err)}) }
+		if k.call.puts {
+			k.forgo = k.receipts.Begin(0, k.creations(k.data), answer)
+			return
+		}
+		c := &flatTake{sharing.Part{Answer: answer}, e.item}
+		k.forgo = k.takes.Begin(c)
+		k.linger = func() { k.takes.Linger(c) }
+	case flatLinger:
+		k.linger()
+		receipt.Lapses(k.session, k.live, &k.pauses, func() { tell(flatLapsed{}) })
+	case flatForgo:
+		k.forgo()
+	case flatGive:
+		k.settle("", true)
+		if e.err != nil { // what failed is not listed any more, and may still be the first
+			k.forget()
+		}
+		k.receipts.Forget(k)
+		k.pauses.End()
+		k.answer(e)
+	}
+}
+
+// idle answers when the path is not as it was seen. Other clients stand in no line: all that wait
+// are woken.
+func (k *flatCaller) idle(tell func(flatInput)) {
+	var once sync.Once
+	sub := k.requests.Follow(k.path, session.AspectChildren, true, func(r session.Reading, err error) {
+		if err != nil || stock.ChildrenOf(r.Stat) != k.seen {
+			once.Do(func() { tell(flatChanged{}) })
+		}
+	})
+	k.pauses.Keep(flatIdle{}, owned.Func(sub.Cancel))
+	k.receipts.TellClosed(k, func() { tell(flatShut{}) })
+}
+
+// isChecked reports whether the path was seen to be a queue of this layout.
+func (f *Flat) isChecked() bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.checked
+}
+
+// list lists the items, in order.
+func (f *Flat) list(answer func(names []string, seen stock.Children, err error)) {
+	f.session.Async(0).Children(f.path, func(names []string, stat *session.Stat, err error) {
+		seen := stock.Children{}
+		if err == nil {
+			seen = stock.ChildrenOf(stat)
+			names = slices.Clone(names)
+			if other := f.layout.sort(names); other != "" {
+				err = layout.Foreign(f.path, other)
+			}
+		}
+		if err = client.Without(err, session.ErrNoNode); err == nil {
+			f.mu.Lock()
+			f.checked = true
+			f.mu.Unlock()
+		}
+		answer(names, seen, err)
+	})
+}
+
+// A flatQuestion is answered with the name of an item, "" if there is none.
+type flatQuestion func(name string, seen stock.Children, err error)
+
+// pick answers with the first item that no other call of the handle tries. One list serves all
+// calls, unless later items may come before those that were listed.
+func (f *Flat) pick(answer flatQuestion) {
+	f.mu.Lock()
+	if len(f.listed) > 0 {
+		name := f.listed[0]
+		f.listed = f.listed[1:]
+		f.tried[name] = true
+		f.mu.Unlock()
+		answer(name, stock.Children{}, nil)
+		return
+	}
+	f.asking = append(f.asking, answer)
+	lists := !f.lists
+	f.lists = true
+	f.mu.Unlock()
+	if lists {
+		f.list(f.listedAnew)
+	}
+}
+
+// listedAnew answers those that have asked for a list. Items that others try are picked only if
+// there are no others: they may fail.
+func (f *Flat) listedAnew(names []string, seen stock.Children, err error) {
+	if err != nil {
+		names = nil // they may be another layout's
+	}
+	f.mu.Lock()
+	free := slices.DeleteFunc(slices.Clone(names), func(name string) bool { return f.tried[name] })
+	asking := f.asking
+	f.asking, f.lists = nil, false
+	answers := make([]string, len(asking))
+	for i := range asking {
+		switch {
+		case len(free) > 0:
+			answers[i], free = free[0], free[1:]
+		case len(names) > 0:
+			answers[i] = names[i%len(names)]
+		}
+		if answers[i] != "" {
+			f.tried[answers[i]] = true
+		}
+	}
+	if f.layout != Kazoo {
+		f.listed = free
+	}
+	f.mu.Unlock()
+	for i, answer := range asking {
+		answer(answers[i], seen, err)
+	}
+}
+
+// settle notes that the call tries another item now, or none if its name is "".
+func (k *flatCaller) settle(name string, over bool) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.name != "" {
+		delete(k.tried, k.name)
+	}
+	if k.name, k.over = name, k.over || over; k.over { // an answer may come late
+		delete(k.tried, name)
+	}
+}
+
+// forget forgets the list.
+func (f *Flat) forget() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.listed = nil
+}
+
+// make makes the path. One that is shared with kazoo stays when it is empty: kazoo's Queue makes it
+// once, and then fails if it is gone.
+func (k *flatCaller) make(answer func(error)) {
+	if k.layout != Kazoo {
+		k.requests.EnsurePath(k.path, func(_ bool, err error) { answer(err) })
+		return
+	}
+	parent, _ := znode.Split(k.path)
+	k.requests.EnsurePath(parent, func(_ bool, err error) {
+		if err != nil {
+			answer(err)
+			return
+		}
+		k.requests.Create(k.path, nil, session.Persistent, func(_ string, err error) { answer(client.Without(err, session.ErrNodeExists)) })
+	})
+}
+
+// creations returns the operations that put items.
+func (f *Flat) creations(data [][]byte) (ops []session.Op) {
+	for _, d := range data {
+		ops = append(ops, session.CreateOp(znode.Join(f.path, f.layout.prefix()), d, f.mode))
+	}
+	return ops
+}
+
+// A flatPut is a call that puts items.
+type flatPut struct {
+	sharing.Part
+
+	data  [][]byte
+	alone bool // set when it was refused together with others
+}
+
+// flatPuts are the transactions of a handle that put items.
+type flatPuts struct {
+	sharing.Pool[*flatPut]
+
+	of *Flat
+}
+
+func (p *flatPuts) IsFree(_ []*flatPut, under int) bool {
+	return under == 0 || under < filing.LaneDepth && p.of.isChecked()
+}
+
+func (p *flatPuts) Group(waiting []*flatPut) (n int, begin func(func([]session.OpResult, error)) func()) {
+	k := &flatCaller{Flat: p.of, call: flatCall{puts: true}}
+	items := len(waiting[0].data)
+	n = 1
+	for !waiting[0].alone && n < len(waiting) && !waiting[n].alone && items+len(waiting[n].data) <= filing.LaneItems {
+		items += len(waiting[n].data)
+		n++
+	}
+	n = sharing.Halve(n, func(n int) bool {
+		k.data = nil
+		for _, c := range waiting[:n] {
+			k.data = append(k.data, c.data...)
+		}
+		return n == 1 || p.of.receipts.Takes(p.of.creations(k.data)...)
+	})
+	return n, func(answer func([]session.OpResult, error)) func() {
+		k.answer = func(g flatGive) { answer(g.created, g.err) }
+		return k.begin()
+	}
+}
+
+// Divide divides an answer. Calls that were refused together are tried one by one, or as many as
+// the server takes.
+func (p *flatPuts) Divide(calls []*flatPut, created []session.OpResult, err error) (parts []sharing.Share) {
+	again := err != nil && !session.InDoubt(err) && len(calls) > 1
+	for _, c := range calls {
+		own := created[:min(len(created), len(c.data))]
+		created = created[len(own):]
+		c.alone = c.alone || again && !errors.Is(err, session.ErrTooLarge)
+		parts = append(parts, sharing.Share{Results: own, Err: err, Again: again})
+	}
+	return parts
+}
+
+// A flatTake is the transaction of one taker.
+type flatTake struct {
+	sharing.Part
+
+	item flatItem
+}
+
+// flatTakes are the transactions of a handle that take items. A refused taker is left out, and the
+// others go again.
+type flatTakes struct {
+	sharing.Pool[*flatTake]
+
+	of   *Flat
+	size int // of the next; doubled by a success, and halved by a refusal
+}
+
+func (*flatTakes) IsFree(_ []*flatTake, under int) bool { return under < taking.BatchDepth }
+
+func (p *flatTakes) Group(waiting []*flatTake) (n int, begin func(func([]session.OpResult, error)) func()) {
+	var ops []session.Op
+	epoch, most := waiting[0].item.epoch, 0
+	has := make(map[string]bool) // two that try the same item would be refused together
+	for most < min(len(waiting), max(p.size, 1)) && waiting[most].item.epoch == epoch && !has[waiting[most].item.name] {
+		has[waiting[most].item.name] = true
+		most++
+	}
+	n = sharing.Halve(most, func(n int) bool {
+		ops = nil
+		for _, c := range waiting[:n] {
+			ops = append(ops, session.DeleteOp(znode.Join(p.of.path, c.item.name), c.item.version))
+		}
+		return n == 1 || p.of.receipts.Takes(ops...)
+	})
+	return n, func(answer func([]session.OpResult, error)) func() { return p.of.receipts.Begin(epoch, ops, answer) }
+}
+
+func (p *flatTakes) Divide(calls []*flatTake, results []session.OpResult, err error) (parts []sharing.Share) {
+	no, isRefusal := errors.AsType[*stock.RefusalError](stock.Refused(results, err))
+	tooLarge := errors.Is(err, session.ErrTooLarge) && len(calls) > 1
+	switch {
+	case err == nil:
+		p.size = min(2*max(p.size, 1), taking.FullBatch)
+	case isRefusal:
+		p.size = max(p.size/2, 1)
+	}
+	for i := range calls {
+		own := sharing.Share{Err: err, Again: tooLarge || isRefusal && no.Index != i}
+		if len(results) > i {
+			own.Results = results[i : i+1]
+		}
+		parts = append(parts, own)
+	}
+	return parts
 }

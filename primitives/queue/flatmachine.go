@@ -10,7 +10,7 @@ import (
 )
 
 // This file has the protocols of calls on a queue that is shared with other libraries, as pure
-// functions; their performer is in flatcall.go. A call that puts items:
+// functions; their performer is in flat.go. A call that puts items:
 //
 //	checking ► putting ── done, or failed ► the caller is answered
 //	              ▲ │ there is no path
