@@ -592,3 +592,36 @@ func TestRunEndsWithItsClaim(t *testing.T) {
 		check.True(t, errors.Is(<-ended, context.Canceled), "the context of the second does not end with that of Run")
 	})
 }
+
+// TestNobodyReads: a consumer of a queue with priorities whose items nobody receives looks rarely
+// after a while, and no item that a reader receives then is from an old list.
+func TestNobodyReads(t *testing.T) {
+	bubble(t, 1, func(t *testing.T, srv *zktest.Server, s ...*session.Session) {
+		p, err := queue.NewPriority(s[0], at, nil)
+		ok(t, err)
+		putAt := func(x string, priority int32) { check.Have(p.Put(t.Context(), []byte(x), priority))(t) }
+		putAt("a", 5)
+		putAt("b", 5)
+		c, err := p.Consume(&queue.ConsumeOptions{Prefetch: 1})
+		ok(t, err)
+		defer c.Close()
+		pass(time.Minute)
+		srv.ResetRequests()
+		pass(time.Hour)
+		got := srv.Requests()
+		delete(got, zktest.OpSync) // of the lease
+		total := 0
+		for _, n := range got {
+			total += n
+		}
+		check.True(t, total <= 150, "%v in an hour", got)
+		putAt("urgent", 1)
+		pass(2 * time.Minute)
+		first := next(t, c)
+		check.Equal(t, string(first.Data), "urgent")
+		ok(t, first.Ack(t.Context()))
+		for range 2 {
+			ok(t, next(t, c).Ack(t.Context()))
+		}
+	})
+}

@@ -103,7 +103,7 @@ func (b *base) Consume(opts *ConsumeOptions) (*Consumer, error) {
 	room := b.allowance()
 	start := machine{
 		prefetch: o.Prefetch, readers: o.Readers, limit: max(0, b.opts.MaxAttempts), urgent: b.at.Any, chance: rand.Uint64(),
-		most: room.claim, beside: room.beside, observed: b.at.Session.Observed(),
+		full: room.claim, most: room.claim, beside: room.beside, observed: b.at.Session.Observed(),
 	}
 	c.actor = actors.Start(start, actors.Role[machine, input, effect, Event]{
 		Name:    "queue " + b.at.Path,
@@ -194,7 +194,13 @@ func (c *Consumer) perform(e effect, tell func(input)) {
 	case claim:
 		c.claim(e, tell)
 	case age:
-		c.owned.After(age{}, listAge, func() { tell(aged(e)) })
+		pause := listAge
+		if e.patient {
+			pause = patience
+		}
+		c.owned.After(age{}, pause, func() { tell(aged{e.requestID}) })
+	case grow:
+		c.owned.After(grow{}, time.Hour, func() { tell(grown{}) })
 	case offer:
 		for _, item := range e.items {
 			c.shelf.Put(Item{
@@ -245,6 +251,9 @@ func (c *Consumer) perform(e effect, tell func(input)) {
 // item waits no longer when it is due.
 const listAge = time.Second / 2
 
+// patience is listAge while no reader comes, and nothing changes.
+const patience = time.Minute
+
 // forgotten is the time after which an item is reported that no reader has settled.
 const forgotten = 20 * time.Minute
 
@@ -258,7 +267,7 @@ func (c *Consumer) rest(e rest, tell func(input)) {
 	if e.tries == 1 && e.err != nil {
 		c.warn("item cannot be moved, and stays", e.place, slog.Any("reason", e.err))
 	}
-	pause := Backoff{}.defaults().delay(e.tries, rand.Float64())
+	pause := max(e.delay, Backoff{}.defaults().delay(e.tries, rand.Float64()))
 	c.owned.After(e.place, pause, func() { tell(rested{e.place}) })
 }
 
@@ -407,10 +416,22 @@ func (c *Consumer) look(e look, tell func(input), answer func(stock.View, error)
 		b.at.Look(c.receipts, e.epoch, e.want, true, answer)
 		return
 	}
-	b.outlet.Followed.TellChanged(c, func() { tell(aged{e.requestID}) })
-	b.at.LookFollowing(&b.outlet.Followed, c.receipts, e.epoch, e.want, true, func(v stock.View, err error) {
-		b.outlet.UseUp(v)
+	old := func() { tell(aged{e.requestID}) }
+	if !e.patient {
+		b.outlet.Followed.TellChanged(c, old)
+		b.at.LookFollowing(&b.outlet.Followed, c.receipts, e.epoch, e.want, true, func(v stock.View, err error) {
+			b.outlet.UseUp(v)
+			answer(v, err)
+		})
+		return
+	}
+	// Any change may be one of many.
+	b.outlet.Followed.TellChanged(c, func() { c.owned.After(changed{}, listAge, old) })
+	b.at.LookFollowingAll(&b.outlet.Followed, c.receipts, e.epoch, e.want, func(v stock.View, err error) {
 		answer(v, err)
+		if err == nil && v.Due > 0 {
+			c.owned.After(look{}, max(0, v.Due-b.at.Session.Age()), old)
+		}
 	})
 }
 

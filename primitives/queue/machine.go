@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/zkactors/zkactors/actors"
 	"github.com/zkactors/zkactors/internal/client"
@@ -104,6 +105,7 @@ type (
 		err error
 	}
 	rested struct{ place layout.Place } // answers rest
+	grown  struct{}                     // answers grow
 	ticked struct{}                     // answers tick
 	parted struct{}                     // answers part
 )
@@ -123,6 +125,7 @@ func (settle) input()   {}
 func (settled) input()  {}
 func (moved) input()    {}
 func (rested) input()   {}
+func (grown) input()    {}
 func (ticked) input()   {}
 func (parted) input()   {}
 
@@ -137,6 +140,8 @@ type (
 		requestID
 		want int  // at least so many, if there are
 		due  bool // set if only delayed items that are due are wanted, all of them
+
+		patient bool // set if the list is old some time after the next change
 	}
 	follow struct { // answer when the view may have changed, in line
 		requestID
@@ -144,8 +149,12 @@ type (
 		claims bool // set if other consumers have claims: the end of one is a change
 		rotate bool // set if the consumer goes to the end of the line first: another goes first
 	}
-	quit struct{}            // leave the line
-	age  struct{ requestID } // answer when the list that answers the request is old
+	quit struct{} // leave the line
+	age  struct { // answer when the list that answers the request is old
+		requestID
+		patient bool // set if it is, as long as nothing changes
+	}
+	grow struct{} // answer after a long time, in which servers may have changed
 	read struct {
 		requestID
 		places []layout.Place
@@ -169,7 +178,8 @@ type (
 	rest struct { // answer after a while, which is longer after more tries
 		place layout.Place
 		tries int
-		err   error // why the item could not be moved
+		delay time.Duration // at least
+		err   error         // why the item could not be moved; nil if it was not tried
 	}
 	sweep struct { // delete the claim of an item that is gone; is not answered
 		epoch int
@@ -194,6 +204,7 @@ func (look) effect()     {}
 func (follow) effect()   {}
 func (quit) effect()     {}
 func (age) effect()      {}
+func (grow) effect()     {}
 func (read) effect()     {}
 func (claim) effect()    {}
 func (offer) effect()    {}
@@ -254,7 +265,10 @@ type machine struct {
 	beside   int  // bytes that an item takes beside its data
 	observed bool // set if deliveries and their ends are reported
 
-	most int // bytes of the items of one transaction; 0 if there is no limit; halved if it is too large for the server
+	// The greatest number of bytes of the items of one transaction; 0 if there is no limit.
+	full  int  // as the options allow; constant
+	most  int  // halved if it is too large for the server, doubled by the answer to grow
+	grows bool // set with grow, cleared by its answer; set while most is less than full
 
 	// The request for more items, and the place in line.
 	phase   phase
@@ -266,22 +280,23 @@ type machine struct {
 	yielded bool      // set when the consumer lets others in line go first; cleared by the next look
 
 	// The items. The slices are replaced, never written to: an earlier machine shares them.
-	listed []layout.Place    // set by a look, joined by items that go back; emptied by any sign that it is old
-	list   requestID         // of the look that has set or refreshed it
-	old    bool              // set half a second after that; while set, nothing is claimed from it
-	kept   []*layout.Claimed // items that were read and not claimed; those that are not listed are not claimed
-	reads  []layout.Place    // the items of the newest read; means something in reading only
-	ahead  int               // how many items are read while there is no room; grows with each claim, reset by rivals
-	heavy  int               // bytes of the largest item of the newest read
-	rivals bool              // set when another consumer had an item first; cleared when all that was listed is used up
-	cut    bool              // set with rivals, cleared by the next look; while set, not all that was listed is in listed
-	chance uint64            // where to begin among rivals; begins at random, and grows with each use
-	held   []held            // in the order in which they were claimed; emptied when the session ends
-	queue  []settling        // items to be concluded, once under is empty
-	under  []settling        // items of the conclude that is under way; emptied by its answer
-	joint  bool              // set with a conclude that claims too, cleared by its answer
-	moves  []settling        // items of each move that is under way; a look must not claim them again
-	asides []aside           // items that could not be moved; emptied when the session ends
+	listed  []layout.Place    // set by a look, joined by items that go back; emptied by any sign that it is old
+	list    requestID         // of the look that has set or refreshed it
+	old     bool              // set half a second after that, or after the next change if patient; while set, nothing is claimed from it
+	patient bool              // set by a look without room, cleared when a reader comes
+	kept    []*layout.Claimed // items that were read and not claimed; those that are not listed are not claimed
+	reads   []layout.Place    // the items of the newest read; means something in reading only
+	ahead   int               // how many items are read while there is no room; grows with each claim, reset by rivals
+	heavy   int               // bytes of the largest item of the newest read
+	rivals  bool              // set when another consumer had an item first; cleared when all that was listed is used up
+	cut     bool              // set with rivals, cleared by the next look; while set, not all that was listed is in listed
+	chance  uint64            // where to begin among rivals; begins at random, and grows with each use
+	held    []held            // in the order in which they were claimed; emptied when the session ends
+	queue   []settling        // items to be concluded, once under is empty
+	under   []settling        // items of the conclude that is under way; emptied by its answer
+	joint   bool              // set with a conclude that claims too, cleared by its answer
+	moves   []settling        // items of each move that is under way; a look must not claim them again
+	asides  []aside           // items that could not be moved; emptied when the session ends
 
 	// The readers.
 	attended bool // set when a reader has asked for the items; never cleared
@@ -371,10 +386,9 @@ func (m machine) Step(in input, out *effects) machine {
 	case moved:
 		s.moved(in)
 	case rested:
-		if i := s.findAside(in.place); i >= 0 {
-			s.asides[i].due = true
-			s.back(in.place)
-		}
+		s.rested(in.place)
+	case grown:
+		s.grown()
 	case ticked:
 		s.ticked()
 	case parted:
@@ -554,11 +568,14 @@ const soon = 64 << 10
 
 // alone reports whether a transaction that settles an item claims no others.
 func alone(q settling) bool {
-	return q.how == reject || len(q.ops) > 0 // a rejected item may be the next
+	return q.how == reject || solitary(q) // a rejected item may be the next
 }
 
+// solitary reports whether a transaction settles only this item.
+func solitary(q settling) bool { return q.how == note || len(q.ops) > 0 }
+
 // conclude settles as many items as go into one transaction. It also claims items that are read
-// already, if there is room for them then. The operations of a caller go alone.
+// already, if there is room for them then.
 func (s *turn) conclude() {
 	n, bytes := 0, 0
 	for _, q := range s.queue {
@@ -566,7 +583,7 @@ func (s *turn) conclude() {
 		if q.how != acknowledge {
 			weight += len(q.Data)
 		}
-		if n == maxBatch || n > 0 && (s.most > 0 && bytes+weight > s.most || len(q.ops) > 0 || len(s.queue[0].ops) > 0) {
+		if n == maxBatch || n > 0 && (s.most > 0 && bytes+weight > s.most || solitary(q) || solitary(s.queue[0])) {
 			break
 		}
 		n, bytes = n+1, bytes+weight
@@ -616,7 +633,10 @@ func (s *turn) fetch() {
 		s.recalls = true
 		s.do(recall{s.held[trade].Claimed})
 	case s.follow != requestID{}: // the last look found nothing, and nothing has changed since
-	case room > 0 && len(s.listed) == 0, s.urgent && s.offers() && s.old: // no reader has come for a while
+	case room > 0 && len(s.listed) == 0:
+		s.look(room)
+	case s.urgent && s.offers() && s.old: // no reader has come for a while
+		s.patient = true
 		s.look(room)
 	}
 }
@@ -637,7 +657,7 @@ func (s *turn) look(room int) {
 		want = max(want, urgentAhead)
 	}
 	want += len(s.asides) + len(s.moves) // these may be listed too
-	s.do(look{s.ask(looking_), want, false})
+	s.do(look{requestID: s.ask(looking_), want: want, patient: s.patient})
 }
 
 // refresh finds out whether others come before what was listed: delayed items that are due, or with
@@ -648,7 +668,7 @@ func (s *turn) refresh() {
 		s.look(s.room())
 		return
 	}
-	s.do(look{s.ask(refreshing), 1, true})
+	s.do(look{requestID: s.ask(refreshing), want: 1, due: true})
 }
 
 // keeps is the greatest number of bytes of items that are kept, but for one item.
@@ -816,6 +836,9 @@ func (s *turn) taken(c *layout.Claimed) {
 		return
 	}
 	s.receive(i)
+	if s.patient { // the list may be older than half a second
+		s.old, s.patient = true, false
+	}
 	working := 0
 	for _, h := range s.held {
 		if h.working() {
@@ -943,7 +966,7 @@ func (s *turn) looked(in looked) {
 // young notes that the list is new.
 func (s *turn) young() {
 	s.old, s.list = false, s.newest
-	s.do(age{s.list})
+	s.do(age{s.list, s.patient})
 }
 
 // refreshed follows a list of the delayed items that are due. They come first. If the queue is
@@ -1054,7 +1077,7 @@ func (s *turn) tooLarge(err error) {
 		return
 	}
 	s.listed = slices.DeleteFunc(slices.Clone(s.listed), func(p layout.Place) bool { return p == items[0].Place })
-	s.setAside(items[0].Place, err)
+	s.setAside(items[0].Place, 0, err)
 }
 
 // shrink limits transactions to half the bytes of these items.
@@ -1064,6 +1087,18 @@ func (s *turn) shrink(items []*layout.Claimed) {
 		bytes += s.beside + len(c.Data)
 	}
 	s.most = max(1, bytes/2)
+	if !s.grows {
+		s.grows = true
+		s.do(grow{})
+	}
+}
+
+// grown doubles what one transaction may have: the servers may be others by now.
+func (s *turn) grown() {
+	s.most = min(2*s.most, s.full)
+	if s.grows = s.most < s.full; s.grows {
+		s.do(grow{})
+	}
 }
 
 // prefetched is the greatest number of items that are read while there is no room, unless Prefetch
@@ -1096,7 +1131,7 @@ func (s *turn) settle(q settling) {
 	case s.dead(q.Claimed, 1):
 		q.how = bury
 	case q.delay > 0 && q.Ephemeral: // it cannot be moved, and stay its producer's
-		s.setAside(q.Place, nil)
+		s.setAside(q.Place, q.delay, nil)
 	case q.delay > 0:
 		q.how = retreat
 	}
@@ -1284,7 +1319,7 @@ func (s *turn) stays(in moved) {
 		s.finish(q, fmt.Errorf("%w: %w", ErrNotClaimed, session.ErrExpired))
 		return
 	}
-	s.setAside(q.Place, in.err)
+	s.setAside(q.Place, 0, in.err)
 	if q.how != note || !known && !s.leaving {
 		s.queue = append(s.queue, q)
 	}
@@ -1301,7 +1336,7 @@ func (s *turn) findAside(p layout.Place) int {
 }
 
 // setAside leaves an item out of the lists for a while.
-func (s *turn) setAside(p layout.Place, err error) {
+func (s *turn) setAside(p layout.Place, delay time.Duration, err error) {
 	i := s.findAside(p)
 	if i < 0 {
 		i = len(s.asides)
@@ -1309,7 +1344,22 @@ func (s *turn) setAside(p layout.Place, err error) {
 	}
 	s.asides[i].due = false
 	s.asides[i].tries++
-	s.do(rest{p, s.asides[i].tries, err})
+	s.do(rest{p, s.asides[i].tries, delay, err})
+}
+
+// rested follows the end of a rest: the item may be listed again. If it was not tried when another
+// rest is over, it is gone, or another consumer has it.
+func (s *turn) rested(p layout.Place) {
+	i := s.findAside(p)
+	switch {
+	case i < 0:
+	case s.asides[i].due:
+		s.forgetAside(p)
+	default:
+		s.asides[i].due = true
+		s.back(p)
+		s.do(rest{p, s.asides[i].tries, 0, nil})
+	}
 }
 
 // forgetAside forgets an item that has moved, or is gone.

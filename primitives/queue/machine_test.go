@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/zkactors/zkactors/actors"
+	"github.com/zkactors/zkactors/internal/check"
 	"github.com/zkactors/zkactors/internal/hasten"
 	"github.com/zkactors/zkactors/primitives/queue/internal/layout"
 	"github.com/zkactors/zkactors/primitives/queue/internal/stock"
@@ -167,9 +168,11 @@ func (p *partner) reply(e effect) {
 		}
 		p.input(recalled{e.Claimed, i >= 0})
 	case age:
-		p.input(aged(e))
+		p.input(aged{e.requestID})
 	case rest:
 		p.input(rested{e.place})
+	case grow:
+		p.input(grown{})
 	case tick:
 		p.input(ticked{})
 	case part:
@@ -250,7 +253,7 @@ func TestChance(t *testing.T) {
 		p := &partner{
 			T: t, asker: asker, rand: rand.New(rand.NewPCG(seed, 1)), replies: map[actors.Reply[error]]int{}, working: map[layout.ClaimID]bool{},
 			settling: map[actors.Reply[error]]*layout.Claimed{}, ended: map[layout.ClaimID]bool{}, lost: map[layout.ClaimID]bool{},
-			m: machine{observed: seed%8 > 0, prefetch: 1 + int(seed%4), limit: int(seed % 3), urgent: seed%5 == 0, most: int(seed % 2 * 200), beside: 20},
+			m: machine{observed: seed%8 > 0, prefetch: 1 + int(seed%4), limit: int(seed % 3), urgent: seed%5 == 0, full: int(seed % 2 * 200), most: int(seed % 2 * 200), beside: 20},
 		}
 		for range 150 {
 			p.move()
@@ -476,4 +479,47 @@ func TestRefusedTakeBack(t *testing.T) {
 	if m, _ = m.after(taken{item}); !m.held[0].taken {
 		t.Errorf("%+v", m.held)
 	}
+}
+
+// TestAsidesAreForgotten: an item that was set aside, and is settled by another consumer, takes no
+// room for ever.
+func TestAsidesAreForgotten(t *testing.T) {
+	item := &layout.Claimed{Place: layout.Place{Name: "x"}, Version: 1, Ephemeral: true}
+	m := machine{prefetch: 1, held: []held{{Claimed: item, taken: true}}}
+	m, out := m.after(settle{settling{Claimed: item, how: reject, delay: time.Hour}})
+	rests := func() bool { return slices.ContainsFunc(out.Do, func(e effect) bool { _, is := e.(rest); return is }) }
+	check.True(t, rests() && len(m.asides) == 1, "%v", out.Do)
+	m, out = m.after(rested{item.Place})
+	check.True(t, rests() && len(m.asides) == 1 && m.asides[0].due, "%v", out.Do)
+	m, out = m.after(rested{item.Place})
+	check.True(t, !rests() && len(m.asides) == 0, "%v", out.Do)
+}
+
+// TestLimitsGrowAgain: servers that took small requests only may have been replaced.
+func TestLimitsGrowAgain(t *testing.T) {
+	m := machine{prefetch: 1, full: 1000, most: 1000}
+	s := &turn{machine: m, effects: &effects{}}
+	s.shrink([]*layout.Claimed{{Data: make([]byte, 600)}})
+	s.shrink([]*layout.Claimed{{Data: make([]byte, 500)}})
+	check.Equal(t, len(s.Do), 1)
+	m = s.machine
+	check.Equal(t, m.most, 250)
+	var out effects
+	for _, want := range []int{500, 1000} {
+		m, out = m.after(grown{})
+		check.Equal(t, m.most, want)
+	}
+	check.True(t, !m.grows && len(out.Do) == 0, "%v", out.Do)
+}
+
+// TestNoteOfAClaimedItem: a consumer with an old list reads an item that another has claimed, and
+// whose attempts are used up by that. If it cannot be moved, the reason is not written: the version
+// of the item is that of the claim.
+func TestNoteOfAClaimedItem(t *testing.T) {
+	b := &base{}
+	b.at.Path = "/q"
+	item := layout.Claimed{Place: layout.Place{Name: "_c_00000000-0000-0000-0000-000000000000-item-0000000000"}, Version: 1}
+	ops := b.settleOps(settling{Claimed: &item, how: note})
+	check.True(t, len(ops) == 3 && b.at.IsClaim(ops[0]) && b.at.IsClaim(ops[1]), "%v", ops)
+	check.True(t, alone(settling{how: note}), "it goes with others")
 }

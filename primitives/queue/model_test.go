@@ -502,7 +502,7 @@ func (w *model) perform(p *peer, e effect, tell func(input)) {
 		p.aging = []requestID{e.requestID}
 	case rest:
 		p.resting = append(slices.DeleteFunc(slices.Clone(p.resting), func(q layout.Place) bool { return q == e.place }), e.place)
-	case tick, remind:
+	case tick, remind, grow:
 	case look, follow, quit, read, claim, move, sweep, part:
 		p.consumer.perform(e, tell)
 	}

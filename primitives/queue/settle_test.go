@@ -257,3 +257,19 @@ func (r *records) all() string {
 }
 
 func (r *records) count(text string) int { return strings.Count(r.all(), text) }
+
+// TestRejectEphemeralAfter: the consumer that has rejected it leaves it alone for the whole delay.
+func TestRejectEphemeralAfter(t *testing.T) {
+	bubble(t, 2, func(t *testing.T, srv *zktest.Server, s ...*session.Session) {
+		put(t, open(t, s[0], &queue.Options{Ephemeral: true}), "a")
+		c := consume(t, open(t, s[1], nil), 1)
+		defer c.Close()
+		first := next(t, c)
+		began := time.Now()
+		ok(t, first.RejectAfter(t.Context(), time.Minute, nil))
+		pass(time.Minute)
+		again := next(t, c)
+		late := time.Since(began) - time.Minute
+		check.True(t, again.ID == first.ID && late >= 0 && late < 2*time.Second, "%+v is %v late", again, late)
+	})
+}

@@ -40,8 +40,8 @@ type settling struct {
 	delivery *delivery
 }
 
-// settleOps returns the operations that settle an item. There are two operations of each kind,
-// before those of a caller.
+// settleOps returns the operations that settle an item: two before those of a caller, of those that
+// do not go alone.
 func (b *base) settleOps(q settling) []session.Op {
 	unclaim := session.DeleteOp(b.at.Claim(q.Place.ID()), session.AnyVersion)
 	write := func(r layout.Record) session.Op { return session.SetOp(b.at.Node(q.Place), q.Written(r), q.Version) }
@@ -51,7 +51,8 @@ func (b *base) settleOps(q settling) []session.Op {
 	case takeBack:
 		return []session.Op{unclaim, write(q.Record)}
 	case note:
-		return []session.Op{session.CheckOp(b.at.Path, session.AnyVersion), write(q.Record)}
+		take := b.at.TakeOps(q.Place, q.Version) // refused if a consumer has claimed it
+		return append(take[:len(take)-1], write(q.Record))
 	case discard:
 		return b.at.TakeOps(q.Place, q.Version)
 	case acknowledge, bury, retreat:

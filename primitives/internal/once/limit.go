@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/zkactors/zkactors/session"
 )
@@ -22,9 +23,13 @@ const (
 // smaller than session.Options.MaxRequest.
 type limit struct {
 	mu       sync.Mutex
-	answered int // bytes of the largest transaction that was answered; 0 if none is larger than small
-	refused  int // bytes of the smallest that was given up; 0 if none was
+	answered int           // bytes of the largest transaction that was answered; 0 if none is larger than small
+	refused  int           // bytes of the smallest that was given up in the last while; 0 if none was
+	at       time.Duration // the age of the session when that was
 }
+
+// while is the time after which a larger transaction is tried again: servers may have changed.
+const while = time.Hour
 
 // limitKey is the key of the limit of a session.
 type limitKey struct{}
@@ -71,6 +76,7 @@ func (w *Writer) giveUp(size int) error {
 	if l.refused == 0 || size < l.refused {
 		l.refused = size
 	}
+	l.at = w.Session.Age()
 	if l.answered >= size { // servers have changed
 		l.answered = 0
 	}
@@ -95,5 +101,8 @@ func (w *Writer) TakesSize(size int) bool {
 	l := w.limit()
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	if w.Session.Age()-l.at > while {
+		l.refused = 0
+	}
 	return l.refused == 0 || size <= max(l.answered, l.refused/2)
 }

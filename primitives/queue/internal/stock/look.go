@@ -43,6 +43,7 @@ type looking struct {
 	claims   bool      // set if claimed items are left out
 	foresees bool      // set if directories are listed before they are needed
 	followed *Followed // knows directories, and follows empty ones; nil if there is none
+	all      bool      // set if it follows all that it lists
 	answer   func(View, error)
 
 	foreseen map[string]*foresight // directories that are being listed before they are needed
@@ -109,6 +110,11 @@ func (st *Store) PlacesOf(b layout.Bucket, names []string) (places []layout.Plac
 // LookFollowing is Look, and lists only what may have changed since the last time.
 func (st *Store) LookFollowing(f *Followed, rs *receipt.Writer, epoch, want int, claims bool, answer func(View, error)) {
 	st.looking(rs, epoch, answer, looking{want: want, claims: claims, followed: f})
+}
+
+// LookFollowingAll is LookFollowing without what is claimed, and follows all that it lists.
+func (st *Store) LookFollowingAll(f *Followed, rs *receipt.Writer, epoch, want int, answer func(View, error)) {
+	st.looking(rs, epoch, answer, looking{want: want, claims: true, followed: f, all: true})
 }
 
 // LookDue lists the delayed items that are due and not claimed. If there are none this takes a
@@ -238,7 +244,11 @@ func (l *looking) begin() {
 
 // listClaims lists the claims.
 func (l *looking) listClaims(next func()) {
-	l.list(l.at.Dir(layout.ClaimsDir), func(names []string) {
+	list := l.list
+	if l.all {
+		list = l.follow
+	}
+	list(l.at.Dir(layout.ClaimsDir), func(names []string) {
 		l.claimed = make(map[string]bool, len(names))
 		for _, name := range names {
 			l.claimed[name] = true
@@ -290,9 +300,13 @@ func (l *looking) next() {
 		l.next()
 	case b.After:
 		l.view.Brief = l.view.Brief || len(l.view.Places)+len(l.held) == 0
-		l.list(dir, func(names []string) { l.bucket(b, names) })
+		list := l.list
+		if l.all {
+			list = l.follow
+		}
+		list(dir, func(names []string) { l.bucket(b, names) })
 	default:
-		l.plain(b, l.followed != nil && l.at.Any && l.followed.expects(dir))
+		l.plain(b, l.all || l.followed != nil && l.at.Any && l.followed.expects(dir))
 	}
 }
 
@@ -307,6 +321,7 @@ func (l *looking) plain(b layout.Bucket, follows bool) {
 	list(dir, func(names []string) {
 		first := l.followed != nil && l.at.Any && len(l.view.Places)+len(l.held) == 0
 		switch {
+		case l.all && len(names) > 0:
 		case follows && len(names) > 0:
 			l.followed.forget(dir)
 		case len(names) > 0 || !first || l.isSealed(b):

@@ -26,6 +26,7 @@ type Outlet struct {
 func NewOutlet(st *stock.Store, rs *receipt.Writer) *Outlet {
 	o := &Outlet{Store: st, receipts: rs}
 	o.batches.store, o.batches.receipts, o.batches.Rule = st, rs, &o.batches
+	o.listed.tried, o.listed.gone = make(placeSet), make(placeSet)
 	return o
 }
 
@@ -148,12 +149,9 @@ func (l *listed) settle(places []layout.Place, gone bool) {
 // A placeSet is a set of places.
 type placeSet map[layout.Place]bool
 
-func (s *placeSet) add(places []layout.Place) {
-	if *s == nil {
-		*s = make(placeSet, len(places))
-	}
+func (s placeSet) add(places []layout.Place) {
 	for _, p := range places {
-		(*s)[p] = true
+		s[p] = true
 	}
 }
 
@@ -177,7 +175,7 @@ func (l *listed) putBack(places []layout.Place) {
 	defer l.mu.Unlock()
 	l.tried.remove(places)
 	if len(l.view.Places) > 0 { // else another call has found the queue empty since
-		var back placeSet
+		back := make(placeSet, len(places))
 		back.add(places)
 		l.places = slices.Concat(places, back.lacks(l.places))
 	}
@@ -229,7 +227,8 @@ func (o *Outlet) surveyNext() {
 		return
 	}
 	asked := l.asking
-	l.asking, l.gone, l.surveys = nil, nil, true
+	l.asking, l.surveys = nil, true
+	clear(l.gone)
 	l.mu.Unlock()
 	want, claims := 0, false
 	for _, q := range asked {
