@@ -266,6 +266,13 @@ func TestQueueCommands(t *testing.T) {
 	runWith(t, srv, "put --delay 1h /whole later")
 	runWith(t, srv, "take -n /whole").want(t, 75, "", "empty")
 	runWith(t, srv, "ls /whole").want(t, 0, "1 item, 0 claimed, 1 delayed", "")
+	first := runWith(t, srv, "put --key order-17 /keyed one")
+	first.want(t, 0, "\n", "")
+	runWith(t, srv, "put --key order-17 /keyed two").want(t, 1, first.stdout, "with this key before")
+	runWith(t, srv, "len /keyed").want(t, 0, "1\n", "")
+	runWith(t, srv, "put --key a --delay 1m /keyed x").want(t, 64, "", "--key")
+	runWith(t, srv, "put --key a /keyed x y").want(t, 64, "", "--key")
+	runWith(t, srv, "put --key a --layout kazoo /other x").want(t, 64, "", "--key")
 }
 
 func TestBarrierCommands(t *testing.T) {

@@ -28,6 +28,7 @@ type queuer struct {
 	layout   string
 	delay    time.Duration
 	priority int
+	key      string
 	lines    bool
 	try      bool
 	wait     time.Duration
@@ -48,14 +49,17 @@ func (p *program) putCommand() *cobra.Command {
 		Long: `Put items into the queue at PATH, and print their ids. Without items on the command line, it puts the data of
 standard input: one item, or with --lines an item for each line.
 
-An item is put once, even if a reply of the servers is lost. The items of one call are put in their order.
+An item is put once, even if a reply of the servers is lost. The items of one call are put in their order. With --key
+the item is not put if another was put with the same key in the last ten minutes: the status is 1 then, and the id that of
+the other.
 
 ` + statusHelp,
-		Example: "  zkactors put /queues/mail 'to: ann'\n  zkactors put --lines /queues/mail < addresses\n  zkactors put --delay 10m /queues/mail later",
+		Example: "  zkactors put /queues/mail 'to: ann'\n  zkactors put --lines /queues/mail < addresses\n  zkactors put --delay 10m /queues/mail later\n  zkactors put --key order-17 /queues/mail 'to: ann'",
 	}, q.put)
 	q.flags(c)
 	c.Flags().DurationVar(&q.delay, "delay", 0, "deliver the items only after this `duration`")
 	c.Flags().BoolVar(&q.lines, "lines", false, "each line of standard input is an item")
+	c.Flags().StringVar(&q.key, "key", "", "put the item unless another was put with this `key` lately")
 	return c
 }
 
@@ -229,10 +233,18 @@ func (q *queuer) put(ctx context.Context, path string, args []string) error {
 	if err != nil {
 		return err
 	}
+	if q.key != "" && (q.delay > 0 || len(items) != 1 || q.layout != "standard") {
+		return usage("--key is for one item of a queue of the standard layout, without --delay")
+	}
 	return q.use(ctx, path, func(ctx context.Context, pq *queue.Priority, flat *queue.Flat) error {
 		var ids []string
 		var err error
 		switch {
+		case q.key != "":
+			ids = make([]string, 1)
+			if ids[0], err = pq.PutOnce(ctx, q.key, items[0], int32(q.priority)); ids[0] == "" {
+				ids = nil
+			}
 		case flat != nil:
 			ids, err = flat.PutAll(ctx, items)
 		case q.delay > 0:

@@ -88,7 +88,7 @@ func statusOf(err error) int {
 		return exitSignal + 2
 	case is(errWaited, queue.ErrEmpty, queue.ErrFull, lock.ErrHeld):
 		return exitConflict
-	case is(inspect.ErrGone, lock.ErrNotHeld, queue.ErrNotDead, session.ErrNoNode):
+	case is(inspect.ErrGone, lock.ErrNotHeld, queue.ErrNotDead, queue.ErrDuplicate, session.ErrNoNode):
 		return exitNothing
 	case is(session.ErrDisconnected, context.DeadlineExceeded):
 		return exitUnavailable

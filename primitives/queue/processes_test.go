@@ -9,6 +9,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"os/exec"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -25,6 +26,7 @@ const (
 	roleOfProcess    = "ZKACTORS_QUEUE_ROLE"
 	serversOfProcess = "ZKACTORS_QUEUE_SERVERS"
 	nameOfProcess    = "ZKACTORS_QUEUE_NAME"
+	putByProcess     = "ZKACTORS_QUEUE_PUT" // how many items processes of the name have put, as far as they have said
 	said             = "queue:"
 )
 
@@ -55,6 +57,19 @@ func TestProcess(t *testing.T) {
 			x := fmt.Sprintf("%s.%d", os.Getenv(nameOfProcess), i)
 			if _, err := q.Put(ctx, []byte(x)); err == nil {
 				fmt.Println(said, "put", x, 0)
+			}
+		}
+		return
+	}
+	if role == "producer with keys" {
+		done, err := strconv.Atoi(os.Getenv(putByProcess))
+		ok(t, err)
+		for i := max(0, done-3); ctx.Err() == nil; i++ { // those before are duplicates, and perhaps the next
+			x := "once." + strconv.Itoa(i)
+			if _, err := q.PutOnce(ctx, x, []byte(x)); err == nil || errors.Is(err, queue.ErrDuplicate) {
+				fmt.Println(said, "put", x, 0)
+			} else {
+				i--
 			}
 		}
 		return
@@ -122,6 +137,18 @@ func (b *books) read(t *testing.T, r io.Reader) {
 	}
 }
 
+// putOnce returns how many items were put with keys.
+func (b *books) putOnce() (n int) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for x := range b.put {
+		if strings.HasPrefix(x, "once.") {
+			n++
+		}
+	}
+	return n
+}
+
 // A child is a process, again and again.
 type child struct {
 	role, name string
@@ -138,7 +165,7 @@ func (c *child) start(t *testing.T, b *books, servers []string) {
 	c.incarnated++
 	c.cmd = exec.Command(self, "-test.run=^TestProcess$")
 	c.cmd.Env = append(os.Environ(), roleOfProcess+"="+c.role, serversOfProcess+"="+strings.Join(servers, ","),
-		fmt.Sprintf("%s=%s.%d", nameOfProcess, c.name, c.incarnated))
+		fmt.Sprintf("%s=%s.%d", nameOfProcess, c.name, c.incarnated), fmt.Sprintf("%s=%d", putByProcess, b.putOnce()))
 	out, err := c.cmd.StdoutPipe()
 	ok(t, err)
 	c.in, err = c.cmd.StdinPipe()
@@ -163,7 +190,8 @@ func (c *child) end(t *testing.T) {
 }
 
 // TestRealProcesses kills processes that put and consume, at random, for ten seconds, two minutes
-// in a campaign. One of the three servers is restarted meanwhile.
+// in a campaign. One puts with keys, and its successor begins with the items that it has put last.
+// One of the three servers is restarted meanwhile.
 func TestRealProcesses(t *testing.T) {
 	lasts := 10 * time.Second
 	switch {
@@ -178,8 +206,11 @@ func TestRealProcesses(t *testing.T) {
 	var all []*child
 	for i := range 6 {
 		c := &child{role: "producer", name: fmt.Sprint(i)}
-		if i >= 3 {
+		switch {
+		case i >= 3:
 			c.role = "consumer"
+		case i == 2:
+			c.role = "producer with keys"
 		}
 		c.start(t, b, ens.Addrs())
 		all = append(all, c)
@@ -234,6 +265,9 @@ func TestRealProcesses(t *testing.T) {
 	ok(t, err)
 	if n, err := dead.Len(t.Context()); n > 0 || err != nil {
 		t.Errorf("%d dead letters, %v", n, err)
+	}
+	if n := b.putOnce(); n == 0 {
+		t.Error("nothing was put with a key")
 	}
 	t.Logf("%d kills, %d items confirmed, %d deliveries, %d acknowledged, %d by a process that was killed before it could say so",
 		kills, len(b.put), b.delivered, len(b.acked), doubtful)
