@@ -63,6 +63,7 @@ type Consumer struct {
 	actor    *actors.Actor[input, Event]
 	owned    owned.Set
 	waiter   *waiting.Waiter // of the newest epoch in which there was nothing to claim; only for perform
+	watches  stock.Watches   // while it waits
 	reason   client.Reason
 	tenure   tenure     // of the claims of the session; only for perform and observe
 	working  deliveries // only for perform
@@ -171,6 +172,7 @@ func (c *Consumer) observe(m machine, events []Event) {
 	c.tenure.end(fmt.Errorf("%w: %w", ErrNotClaimed, ErrClosed))
 	c.shelf.Stop()
 	c.base.outlet.Followed.TellChanged(c, nil)
+	c.watches.End()
 	c.owned.End()
 }
 
@@ -189,6 +191,7 @@ func (c *Consumer) perform(e effect, tell func(input)) {
 	case quit:
 		c.waiter.Leave()
 		c.waiter = nil
+		c.watches.End()
 	case read:
 		c.read(e, tell)
 	case claim:
@@ -410,7 +413,7 @@ func (c *Consumer) look(e look, tell func(input), answer func(stock.View, error)
 	switch {
 	case b.at.Any:
 	case c.waiter != nil:
-		b.at.LookAgain(c.receipts, e.epoch, e.want, answer)
+		b.at.LookAgain(&c.watches, c.receipts, e.epoch, e.want, answer)
 		return
 	default:
 		b.at.Look(c.receipts, e.epoch, e.want, true, answer)

@@ -84,7 +84,7 @@ func TestWakeUps(t *testing.T) {
 					if most := 2; clients > most {
 						t.Errorf("%d %s: item %d wakes %d of them, want at most %d", n, kind, i, clients, most)
 					}
-					if most := 40; requests > most {
+					if most := 24; requests > most {
 						t.Errorf("%d %s: item %d costs them %d requests, want at most %d", n, kind, i, requests, most)
 					}
 				}

@@ -41,7 +41,7 @@ type looking struct {
 	want     int       // how many items are enough; all also wants items that are not due
 	due      bool      // set if only delayed items are wanted that are due
 	claims   bool      // set if claimed items are left out
-	foresees bool      // set if directories are listed before they are needed
+	watches  *Watches  // of directories that are listed before they are needed; nil if none is
 	followed *Followed // knows directories, and follows empty ones; nil if there is none
 	all      bool      // set if it follows all that it lists
 	answer   func(View, error)
@@ -70,9 +70,29 @@ func (st *Store) Look(rs *receipt.Writer, epoch, want int, claims bool, answer f
 }
 
 // LookAgain is Look without what is claimed, for a client that has waited for a change. It lists
-// all at once that the look before it has listed.
-func (st *Store) LookAgain(rs *receipt.Writer, epoch, want int, answer func(View, error)) {
-	st.looking(rs, epoch, answer, looking{want: want, claims: true, foresees: true})
+// all at once that the look before it has listed, and watches that: to wait for the next change
+// takes no request.
+func (st *Store) LookAgain(w *Watches, rs *receipt.Writer, epoch, want int, answer func(View, error)) {
+	st.looking(rs, epoch, answer, looking{want: want, claims: true, watches: w})
+}
+
+// Watches are those of the newest look.
+type Watches struct {
+	mu   sync.Mutex
+	subs []client.Subscription
+}
+
+// End ends the watches.
+func (w *Watches) End() { w.replace(nil) }
+
+func (w *Watches) replace(subs []client.Subscription) {
+	w.mu.Lock()
+	before := w.subs
+	w.subs = subs
+	w.mu.Unlock()
+	for _, sub := range before {
+		sub.Cancel()
+	}
 }
 
 // BucketsOf returns the buckets with the names, in order.
@@ -151,25 +171,39 @@ type foresight struct {
 	mu     sync.Mutex
 	answer func(next func([]string, *session.Stat, error)) // nil until it is there
 	next   func([]string, *session.Stat, error)            // nil until it is needed
+	old    bool                                            // set when the directory has changed since
+}
+
+// tell follows the list, and then a change.
+func (f *foresight) tell(names []string, stat *session.Stat, err error) {
+	f.mu.Lock()
+	next := f.next
+	if f.old = f.answer != nil; f.old {
+		next = nil
+	}
+	f.answer = func(next func([]string, *session.Stat, error)) { next(names, stat, err) }
+	f.mu.Unlock()
+	if next != nil {
+		next(names, stat, err)
+	}
 }
 
 // foresee lists directories before they are needed, in the order in which they will be: the server
 // reads them in that order too, and a look of several directories takes one round trip.
 func (l *looking) foresee(dirs ...string) {
 	l.foreseen = make(map[string]*foresight, len(dirs))
+	var subs []client.Subscription
 	for _, dir := range dirs {
 		f := new(foresight)
 		l.foreseen[dir] = f
-		l.requests.Children(dir, func(names []string, stat *session.Stat, err error) {
-			f.mu.Lock()
-			next := f.next
-			f.answer = func(next func([]string, *session.Stat, error)) { next(names, stat, err) }
-			f.mu.Unlock()
-			if next != nil {
-				next(names, stat, err)
+		subs = append(subs, l.requests.FollowOnce(dir, session.AspectChildren, func(r session.Reading, err error) {
+			if err == nil && r.Stat == nil { // another subscription of the session waits for the directory
+				err = session.ErrNoNode
 			}
-		})
+			f.tell(r.Names, r.Stat, err)
+		}))
 	}
+	l.watches.replace(subs)
 }
 
 // list lists a directory. A missing directory has no nodes.
@@ -185,10 +219,13 @@ func (l *looking) list(dir string, next func(names []string)) {
 		return
 	}
 	f.mu.Lock()
-	answer := f.answer
+	answer, old := f.answer, f.old
 	f.next = then
 	f.mu.Unlock()
-	if answer != nil {
+	switch {
+	case old:
+		l.requests.Children(dir, then)
+	case answer != nil:
 		answer(then)
 	}
 }
@@ -236,7 +273,7 @@ func (l *looking) begin() {
 		items()
 		return
 	}
-	if front := l.at.lastFront(); l.foresees && front != "" {
+	if front := l.at.lastFront(); l.watches != nil && front != "" {
 		l.foresee(l.at.Dir(layout.ClaimsDir), l.at.Dir(layout.ItemsDir), front)
 	}
 	l.listClaims(items)
