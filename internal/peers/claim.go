@@ -88,6 +88,15 @@ func (c *Claim) Take(ctx context.Context, wait time.Duration) (string, error) {
 	return data, err
 }
 
+// Add has the holder of a counter add to it, and returns the value after that.
+func (c *Claim) Add(ctx context.Context, n int) (int64, error) {
+	text, err := c.do(ctx, "add", strconv.Itoa(n))
+	if err != nil {
+		return 0, err
+	}
+	return strconv.ParseInt(text, 10, 64)
+}
+
 // do sends a command to the holder, and returns its answer.
 func (c *Claim) do(ctx context.Context, what string, words ...string) (string, error) {
 	if err := c.peer.more(append([]string{what, c.id}, words...)...); err != nil {

@@ -34,6 +34,10 @@ const (
 	CuratorBarrier   Kind = "curator/barrier"   // DistributedBarrier; a claim holds when its wait is over
 	CuratorDouble    Kind = "curator/double"    // DistributedDoubleBarrier; see Kind.Of; a claim holds from enter to leave
 	CuratorQueue     Kind = "curator/queue"     // SimpleDistributedQueue; a claim holds at once: see Claim.Put
+
+	CuratorLong    Kind = "curator/long"    // DistributedAtomicLong; a claim holds at once: see Claim.Add
+	CuratorInteger Kind = "curator/integer" // DistributedAtomicInteger, likewise
+	CuratorShared  Kind = "curator/shared"  // SharedCount, likewise
 )
 
 // The recipes of kazoo.
@@ -58,6 +62,9 @@ const (
 	KazooDouble       Kind = "kazoo/double"    // like CuratorDouble, but an enter cannot be cancelled
 	KazooQueue        Kind = "kazoo/queue"     // like CuratorQueue
 	KazooLockingQueue Kind = "kazoo/locking-queue"
+
+	KazooCounter        Kind = "kazoo/counter"         // like CuratorLong
+	KazooCuratorCounter Kind = "kazoo/curator-counter" // with support_curator
 )
 
 // Of returns the kind with a parameter n: the leases of a semaphore, or the parties of a double

@@ -29,6 +29,9 @@ import (
 //	                                     answered by one of
 //	                                     did <id> <data>       no data if the queue was empty
 //	                                     refused <id> <error>
+//	add <id> <number>                    while it holds a counter: add to it; answered by one of
+//	                                     did <id> <value>      after that
+//	                                     refused <id> <error>
 //	raise <id> <kind> <path>             answered like line
 //	lift <id> <kind> <path>              likewise
 //	line <id> <kind> <path>              answer <id> <words...>

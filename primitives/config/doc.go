@@ -21,6 +21,9 @@
 //
 // In short: ten clients that each increment a counter a hundred times end at one thousand.
 //
+// [CuratorLong], [CuratorInteger] and [KazooCounter] are codecs for counters that Curator and kazoo
+// count too.
+//
 // The server compares versions, and a node that is deleted and created again begins with version 0
 // again. While others update a node, set it, and do not delete it.
 //

@@ -15,8 +15,12 @@ import java.util.concurrent.ExecutorService;
 import java.util.concurrent.Executors;
 import java.util.concurrent.LinkedBlockingQueue;
 import java.util.concurrent.TimeUnit;
+import org.apache.curator.RetryPolicy;
 import org.apache.curator.framework.CuratorFramework;
 import org.apache.curator.framework.CuratorFrameworkFactory;
+import org.apache.curator.framework.recipes.atomic.AtomicValue;
+import org.apache.curator.framework.recipes.atomic.DistributedAtomicInteger;
+import org.apache.curator.framework.recipes.atomic.DistributedAtomicLong;
 import org.apache.curator.framework.recipes.barriers.DistributedBarrier;
 import org.apache.curator.framework.recipes.barriers.DistributedDoubleBarrier;
 import org.apache.curator.framework.recipes.leader.LeaderLatch;
@@ -30,8 +34,11 @@ import org.apache.curator.framework.recipes.locks.InterProcessSemaphoreV2;
 import org.apache.curator.framework.recipes.locks.Lease;
 import org.apache.curator.framework.recipes.locks.Revoker;
 import org.apache.curator.framework.recipes.queue.SimpleDistributedQueue;
+import org.apache.curator.framework.recipes.shared.SharedCount;
+import org.apache.curator.framework.recipes.shared.VersionedValue;
 import org.apache.curator.framework.state.ConnectionState;
 import org.apache.curator.retry.ExponentialBackoffRetry;
+import org.apache.curator.retry.RetryNTimes;
 import org.apache.zookeeper.data.Stat;
 
 /** Runs Curator's recipes by commands on standard input. The protocol is in protocol.go. */
@@ -360,7 +367,74 @@ public class Curator {
         public void release() {}
     }
 
-    static Recipe recipe(String kinds, String path, String id) {
+    /** Adds to a counter, and returns its value. */
+    interface Adder {
+        long add(int n) throws Exception;
+    }
+
+    /** Returns the value after a change by Curator's counters, which give up after so many tries. */
+    static <T extends Number> long changed(AtomicValue<T> value) {
+        if (!value.succeeded()) {
+            throw new IllegalStateException("not changed");
+        }
+        return value.postValue().longValue();
+    }
+
+    static class Counter implements Recipe {
+        final String path;
+        final Adder adder;
+        final AutoCloseable end;
+
+        Counter(String path, Adder adder, AutoCloseable end) {
+            this.path = path;
+            this.adder = adder;
+            this.end = end;
+        }
+
+        static Counter of(String kind, String path) throws Exception {
+            RetryPolicy retries = new RetryNTimes(10000, 1);
+            if (kind.equals("long")) {
+                DistributedAtomicLong counter = new DistributedAtomicLong(client, path, retries);
+                return new Counter(path, n -> changed(counter.add((long) n)), () -> {});
+            }
+            if (kind.equals("integer")) {
+                DistributedAtomicInteger counter = new DistributedAtomicInteger(client, path, retries);
+                return new Counter(path, n -> changed(counter.add(n)), () -> {});
+            }
+            SharedCount counter = new SharedCount(client, path, 0);
+            counter.start();
+            return new Counter(path, n -> {
+                while (true) {
+                    VersionedValue<Integer> value = counter.getVersionedValue();
+                    if (counter.trySetCount(value, value.getValue() + n)) {
+                        return value.getValue() + n;
+                    }
+                }
+            }, counter);
+        }
+
+        @Override
+        public boolean acquire(long millis) {
+            return true;
+        }
+
+        @Override
+        public String node() {
+            return path;
+        }
+
+        @Override
+        public String act(String[] words) throws Exception {
+            return words[0].equals("add") ? Long.toString(adder.add(Integer.parseInt(words[2]))) : Recipe.super.act(words);
+        }
+
+        @Override
+        public void release() throws Exception {
+            end.close();
+        }
+    }
+
+    static Recipe recipe(String kinds, String path, String id) throws Exception {
         String[] words = kinds.split("=");
         String kind = words[0];
         int number = words.length > 1 ? Integer.parseInt(words[1]) : 1;
@@ -373,6 +447,10 @@ public class Curator {
                 return new Round(path, number);
             case "queue":
                 return new Items(path);
+            case "long":
+            case "integer":
+            case "shared":
+                return Counter.of(kind, path);
             case "mutex":
                 return new Mutex(new InterProcessMutex(client, path));
             case "revocable":
@@ -503,6 +581,7 @@ public class Curator {
                     claim.start();
                     return;
                 case "visit":
+                case "add":
                 case "put":
                 case "take":
                 case "release":

@@ -10,6 +10,7 @@ import time
 from kazoo.client import KazooClient, KazooState
 from kazoo.exceptions import CancelledError, LockTimeout
 from kazoo.recipe.barrier import Barrier, DoubleBarrier
+from kazoo.recipe.counter import Counter
 from kazoo.recipe.lock import Lock, ReadLock, Semaphore
 from kazoo.recipe.queue import LockingQueue, Queue
 from kazoo.retry import ForceRetryError
@@ -120,6 +121,26 @@ class Items:
         return "" if data is None else data.decode()
 
 
+class Count:
+    """A counter."""
+
+    def __init__(self, client, path, support_curator):
+        self.node, self.counter = path, Counter(client, path, support_curator=support_curator)
+
+    def acquire(self, timeout):
+        return True
+
+    def release(self):
+        pass
+
+    def cancel(self):
+        pass
+
+    def add(self, n):
+        self.counter += int(n)
+        return str(self.counter.post_value)
+
+
 def node(what):
     """Return the path of the node that stands for the grant."""
     what = getattr(what, "lock", what)
@@ -139,6 +160,8 @@ def recipe(client, kind, path, identifier):
         return Round(client, path, number, identifier)
     if kind == "queue":
         return Items(client, path, Queue)
+    if kind in ("counter", "curator-counter"):
+        return Count(client, path, kind == "curator-counter")
     if kind == "locking-queue":
         return Items(client, path, LockingQueue)
     if kind == "lock":
@@ -228,7 +251,7 @@ def obey(client, words):
             claim = Claim(client, name, recipe(client, words[2], words[3], name), int(words[4]))
             claims[name] = claim
             claim.start()
-        elif words[0] in ("visit", "put", "take", "release"):
+        elif words[0] in ("visit", "put", "take", "add", "release"):
             claim = claims.get(name)
             if claim is not None:  # None: the claim has ended, and has reported that
                 claim.order(words)
