@@ -9,16 +9,16 @@ import (
 )
 
 func TestConformance(t *testing.T) {
-	recipe := func(name string, weight int) conformance.Recipe[semaphore.Event] {
+	recipe := func(name string, weight int, numbered bool) conformance.Recipe[semaphore.Event] {
 		return conformance.Recipe[semaphore.Event]{
 			Name: name,
 			Open: func(s *session.Session) (conformance.Handle[semaphore.Event], error) {
-				return semaphore.New(s, "/limits/a", 2, &semaphore.Options{Weight: weight})
+				return semaphore.New(s, "/limits/a", 2, &semaphore.Options{Weight: weight, Numbered: numbered})
 			},
 			Last: func(ev semaphore.Event) bool {
 				return conformance.Is[semaphore.Released](ev) || conformance.Is[semaphore.Lost](ev)
 			},
 		}
 	}
-	conformance.Run(t, recipe("unit", 1), recipe("weighted", 2))
+	conformance.Run(t, recipe("unit", 1, false), recipe("weighted", 2, false), recipe("numbered", 1, true))
 }

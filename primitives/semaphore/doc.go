@@ -19,6 +19,11 @@
 // unless it has [Options.AnyLimit]. [SetLimit] changes the limit at once: when it rises, waiters
 // proceed; when it sinks, holders keep their leases, so for a while more may be held.
 //
+// # Numbers
+//
+// A lease with [Options.Numbered] has the smallest number that is free, unique while it is held:
+// the worker of a generator of IDs, a port, a slot. See [Lease.Number].
+//
 // # Safety
 //
 // At every grant, the weights of the lease and of all leases ahead of it are within the server's
@@ -32,8 +37,10 @@
 //
 // The path holds the limit as text: "10 unit", or "10" once there has been a lease of another
 // weight than 1, or where it was written by hand. The line is `<path>/leases`, with nodes
-// `_c_<uuid>-lease-<number>` and `_c_<uuid>-lease-<weight>-<number>`. Where contenders of another
-// layout stand, such as Curator's or kazoo's, the error is [ErrLayout]. Holders write to their own
-// nodes to wake the contenders behind. A lease never waits for its reader: undelivered [Waiting]
-// events collapse into the newest, and an undelivered [Suspended] vanishes with its [Resumed].
+// `_c_<uuid>-lease-<number>` and `_c_<uuid>-lease-<weight>-<number>`. The number of a lease is an
+// ephemeral node in `<path>/numbers`, whose data is the name of the lease's node. Where contenders
+// of another layout stand, such as Curator's or kazoo's, the error is [ErrLayout]. Holders write to
+// their own nodes to wake the contenders behind. A lease never waits for its reader: undelivered
+// [Waiting] events collapse into the newest, and an undelivered [Suspended] vanishes with its
+// [Resumed].
 package semaphore

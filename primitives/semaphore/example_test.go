@@ -77,3 +77,19 @@ func ExampleDo() {
 	// holders: 1
 	// <nil>
 }
+
+// A worker has the smallest number that no other has.
+func ExampleLease_Number() {
+	ctx := context.Background()
+	s, end := demo.Session()
+	defer end()
+
+	for range 2 {
+		worker := demo.Must(semaphore.Acquire(ctx, s, "/ids/workers", 1024, &semaphore.Options{Numbered: true}))
+		defer worker.Close()
+		fmt.Println("worker", worker.Number())
+	}
+	// Output:
+	// worker 0
+	// worker 1
+}

@@ -24,7 +24,7 @@ import (
 // the first and the last transaction that its guard let pass while its holder believed in
 // it.
 type tenancy struct {
-	weight               int
+	weight, number       int
 	created, first, last int64
 }
 
@@ -72,6 +72,7 @@ func (h *history) check(t *testing.T) (most int) {
 		for _, other := range h.tenancies {
 			if other.first <= at.first && at.first <= other.last {
 				sum += other.weight
+				check.True(t, other.number < 0 || other == at || other.number != at.number, "number %d twice, at zxid %d", at.number, at.first)
 				if other.created > last.created {
 					last = other
 				}
@@ -93,6 +94,7 @@ func TestHistory(t *testing.T) {
 	for name, c := range map[string]struct {
 		weights                int
 		limits, strikes, razes bool
+		numbered               bool
 	}{
 		"units":                   {weights: 1},
 		"weights":                 {weights: 3},
@@ -100,6 +102,9 @@ func TestHistory(t *testing.T) {
 		"weights, limits":         {weights: 3, limits: true},
 		"weights, limits, deaths": {weights: 3, limits: true, strikes: true},
 		"weights, razed":          {weights: 3, strikes: true, razes: true},
+		"numbers, deaths":         {weights: 1, strikes: true, numbered: true},
+		"numbers, limits, deaths": {weights: 3, limits: true, strikes: true, numbered: true},
+		"numbers, razed":          {weights: 1, strikes: true, razes: true, numbered: true},
 	} {
 		for seed := range hasten.Sized[uint64](2, 1) {
 			runInBubble(t, fmt.Sprint(name, " ", seed), sessions+1, func(t *testing.T, srv *zktest.Server, all []*session.Session) {
@@ -163,18 +168,29 @@ func TestHistory(t *testing.T) {
 						for range rounds {
 							held := tenancy{weight: 1 + r.IntN(c.weights)}
 							ctx, cancel := context.WithTimeout(t.Context(), patience)
-							l, err := semaphore.Acquire(ctx, s, path, 4, &semaphore.Options{Weight: held.weight, AnyLimit: true})
+							l, err := semaphore.Acquire(ctx, s, path, 4, &semaphore.Options{Weight: held.weight, AnyLimit: true, Numbered: c.numbered})
 							cancel()
 							if err != nil {
 								t.Error(err)
 								return
+							}
+							held.created, held.number = l.ID(), l.Number()
+							if c.razes { // also the numbers of leases that are held
+								held.number = -1
+							}
+							if c.numbered { // the ID is that of the number
+								stat, err := s.Exists(t.Context(), l.Node())
+								if check.OK(t, err); stat == nil {
+									l.Close()
+									continue
+								}
+								held.created = stat.Czxid
 							}
 							if held.first, err = guarded(t.Context(), s, l, mark); err == nil {
 								<-time.After(time.Duration(r.IntN(60)) * time.Millisecond)
 								if held.last, err = guarded(t.Context(), s, l, mark); err != nil {
 									held.last = held.first
 								}
-								held.created = l.ID()
 								h.mu.Lock()
 								h.tenancies = append(h.tenancies, held)
 								h.mu.Unlock()

@@ -18,6 +18,7 @@ import (
 //
 //	<path>         a container: "<limit> unit", or "<limit>"; persistent if SetLimit made it
 //	<path>/leases  the line, a container
+//	<path>/numbers the numbers of leases, see number.go; a container
 //
 // If all leases have the weight 1, their number decides whether there is room. "unit" records that
 // they have. It is written when the semaphore is created, and removed for good before a contender
@@ -26,7 +27,7 @@ import (
 func leasesOf(path string) string { return znode.Join(path, "leases") }
 
 func rule(limit int, opts Options) admission {
-	return admission{Limit: limit, Any: opts.AnyLimit, Weight: opts.Weight}
+	return admission{Limit: limit, Any: opts.AnyLimit, Weight: opts.Weight, Numbered: opts.Numbered}
 }
 
 // A store has the nodes of a semaphore beside the line, as a lease with the rule uses them. It is
@@ -39,7 +40,11 @@ type store struct {
 // recipeOf returns the recipe of a lease. The rule is the admission, or a nested one.
 func recipeOf(path string, data []byte, l admission, rule line.Rule) *contender.Recipe {
 	s := &store{path, l}
-	return &contender.Recipe{Name: "semaphore", Path: path, Dir: s.dir(), Data: data, Rule: rule, Parent: s, Condition: s}
+	r := &contender.Recipe{Name: "semaphore", Path: path, Dir: s.dir(), Data: data, Rule: rule, Parent: s, Condition: s}
+	if l.Numbered {
+		r.Claim = &numbers{path: path, rule: rule, limit: l.Limit}
+	}
+	return r
 }
 
 func (s *store) dir() string { return leasesOf(s.path) }

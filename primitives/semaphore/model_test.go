@@ -33,6 +33,8 @@ type pool struct {
 
 func pools() []pool {
 	unit := func(limit int) admission { return admission{Limit: limit, Weight: 1, Any: true} }
+	unnumbered := func(path string) bool { return !strings.HasPrefix(path, numbersOf(linemodel.Root)) }
+	numbered := admission{Limit: 2, Weight: 1, Any: true, Numbered: true}
 	l := func(limit, weight int) admission { return admission{Limit: limit, Weight: weight} }
 	five, four, three := []int{0, 1, 2, 3, 4}, []int{0, 1, 2, 3}, []int{0, 1, 2}
 	units := slices.Repeat([]admission{unit(2)}, 4)
@@ -54,6 +56,8 @@ func pools() []pool {
 		{recordedLimit{Limit: 4}, []admission{l(4, 3), l(4, 1), l(4, 1), l(4, 1), l(4, 1)}, []int{3, 4, 5}, false, linemodel.Scenario{Name: "one before many, limits", Sessions: five, Sets: 3, Faults: zkmodel.Faults{Cuts: 2, Lates: 1, Expires: 1, Strikes: 1}}},
 		{recordedLimit{Limit: 2, Unit: true}, []admission{l(2, 1), l(2, 1), l(2, 2)}, nil, false, linemodel.Scenario{Name: "restored", Sessions: three, Faults: zkmodel.Faults{Restores: 1}}},
 		{recordedLimit{Limit: 3}, []admission{l(3, 1), l(3, 3), l(3, 2)}, nil, false, linemodel.Scenario{Name: "razed", Sessions: three, Faults: zkmodel.Faults{Razes: 2, Cuts: 1}, Effort: 4}},
+		{recordedLimit{Limit: 2, Unit: true}, slices.Repeat([]admission{numbered}, 3), nil, false, linemodel.Scenario{Name: "numbers", Sessions: three, Faults: faults, Strikable: unnumbered}},
+		{recordedLimit{Limit: 2, Unit: true}, []admission{numbered, unit(2), numbered, numbered}, []int{1, 2, 3}, false, linemodel.Scenario{Name: "numbers, everything", Sessions: four, Sets: 3, Faults: stormy, Strikable: unnumbered}},
 		{recordedLimit{}, []admission{l(2, 1), l(2, 1), l(2, 2)}, nil, true, linemodel.Scenario{Name: "nothing is there", Sessions: three, Faults: zkmodel.Faults{Cuts: 1, Expires: 1}}},
 	}
 }
@@ -65,7 +69,15 @@ func (p *pool) kind() *linemodel.Kind {
 			if !p.cold {
 				s.SetWarm(r.Parent.Warmth(), true)
 			}
-			return r, nil
+			return r, r.Claim
+		},
+		Claim: func(w *linemodel.World, node string) string {
+			for _, name := range w.Children(numbersOf(linemodel.Root)) {
+				if at := znode.Join(numbersOf(linemodel.Root), name); w.Node(at).Data == node {
+					return at
+				}
+			}
+			return ""
 		},
 		Refusal:   ErrLimit,
 		Disagrees: func(i int) bool { return p.rules[i].Weight > 1 },
@@ -145,6 +157,37 @@ func (p *pool) check(w *linemodel.World, holders []*linemodel.Contender) {
 	}
 	if w.Quiet() {
 		p.checkMembers(w)
+		p.checkNumbers(w, holders)
+	}
+}
+
+// checkNumbers holds in quiet: each holder that wants one has a number, and there are no others.
+func (p *pool) checkNumbers(w *linemodel.World, holders []*linemodel.Contender) {
+	of := map[string]int{}
+	for _, name := range w.Children(numbersOf(linemodel.Root)) {
+		n, _ := strconv.Atoi(name)
+		owner := w.Node(znode.Join(numbersOf(linemodel.Root), name)).Data
+		if _, two := of[owner]; two || n >= slices.Max(append(slices.Clone(p.limits), p.record.Limit)) {
+			zkmodel.Violate("%s has the number %d", owner, n)
+		}
+		of[owner] = n
+	}
+	for _, c := range holders {
+		if !p.rules[c.N].Numbered {
+			continue
+		}
+		if _, has := of[c.M.Node()]; !has {
+			zkmodel.Violate("contender %d holds, and has no number", c.N)
+		}
+		delete(of, c.M.Node())
+	}
+	for _, c := range w.All { // also one that learns of its loss late
+		if !c.Ended() {
+			delete(of, c.M.Node())
+		}
+	}
+	for owner, n := range of {
+		zkmodel.Violate("%s holds nothing, and has the number %d", owner, n)
 	}
 }
 

@@ -18,6 +18,11 @@ type Options struct {
 	// Weight is the part of the limit that the lease takes, all of it or nothing. The default is 1.
 	Weight int
 
+	// Numbered gives the lease a number that no other numbered lease has while it is held, the
+	// smallest that is free: see [Lease.Number]. It costs two round trips more. Leases without
+	// numbers may stand in the same line.
+	Numbered bool
+
 	// AnyLimit accepts any recorded limit. Then the argument is used only if there is no record
 	// yet. Without AnyLimit, another argument than the recorded limit is [ErrLimit].
 	AnyLimit bool

@@ -101,6 +101,32 @@ func TestRealSemaphore(t *testing.T) {
 		wg.Wait()
 	})
 
+	t.Run("numbers", func(t *testing.T) {
+		const limit = 4
+		var used [limit]atomic.Int32
+		var wg sync.WaitGroup
+		for i := range 12 {
+			r := rand.New(rand.NewPCG(uint64(i), 2))
+			wg.Go(func() {
+				for range 15 {
+					l, err := semaphore.Acquire(ctx, all[i%len(all)], "/numbers", limit, &semaphore.Options{Numbered: true})
+					if err != nil {
+						t.Error(err)
+						return
+					}
+					n := l.Number()
+					check.Equal(t, used[n].Add(1), 1, "leases have the number", n)
+					if r.IntN(10) == 0 {
+						proxy.Disconnect(all[r.IntN(len(all))].ID())
+					}
+					used[n].Add(-1)
+					l.Close()
+				}
+			})
+		}
+		wg.Wait()
+	})
+
 	t.Run("limit", func(t *testing.T) {
 		var leases []*semaphore.Lease
 		for i := range 6 {

@@ -23,6 +23,8 @@ type admission struct {
 	Limit  int  // that the contender expects
 	Any    bool // it accepts any recorded limit
 	Weight int
+
+	Numbered bool // its lease claims a number
 }
 
 // Name implements [line.Rule].
@@ -83,7 +85,7 @@ func (l admission) Room(contenders int, data string) bool {
 // like a waiter to others, and they would wait for its grant: so it announces the grant. The ID of
 // a lease has no order.
 func (l admission) Traits() line.Traits {
-	return line.Traits{Lists: l.Weight > 1, AnnouncesGrants: true, Unfenced: true}
+	return line.Traits{Lists: l.Weight > 1, AnnouncesGrants: true, Unfenced: true, Claims: l.Numbered}
 }
 
 // Downgrade implements [line.Rule].

@@ -20,6 +20,7 @@ type Lease struct {
 	session *session.Session
 	path    string
 	weight  int
+	numbers *numbers // nil if it has no number
 }
 
 // New joins the line for a lease of the semaphore at path, and returns at once: [Lease.Events]
@@ -39,8 +40,9 @@ func open(s *session.Session, path string, limit int, opts *Options, within []*L
 		return nil, err
 	}
 	l := rule(limit, o)
-	h := contender.Open(s, recipeOf(path, o.Data, l, inside(l, within)), &presentation, o.ReleaseInBackground)
-	return &Lease{h, s, path, o.Weight}, nil
+	r := recipeOf(path, o.Data, l, inside(l, within))
+	n, _ := r.Claim.(*numbers)
+	return &Lease{contender.Open(s, r, &presentation, o.ReleaseInBackground), s, path, o.Weight, n}, nil
 }
 
 // inside returns the rule of a lease that is requested in the context of others.
@@ -158,6 +160,21 @@ func (l *Lease) Context(parent context.Context) (context.Context, context.Cancel
 // ID identifies the lease among all leases of the semaphore; 0 before it is acquired. It is no
 // fencing token: leases overlap, and a later lease may have a smaller ID.
 func (l *Lease) ID() int64 { return l.handle.Token() }
+
+// Number returns the number of the lease: from 0, and less than the limit of the call; with
+// [Options.AnyLimit] also less than the recorded limit, if that is greater. No other lease with
+// [Options.Numbered] has the number while this one is held. It is that of an identifier in a
+// generator of IDs, or of a port, or a slot. It returns -1 without Numbered, and before the lease
+// is acquired. A process that is paused may use its number when another has it already:
+// [Lease.Guard] protects from that. Nodes of numbers must not be deleted by hand: the holder
+// receives [Lost] in a round trip, but the next lease may have the number before that, and lose it
+// by that.
+func (l *Lease) Number() int {
+	if l.numbers == nil || l.ID() == 0 {
+		return noNumber
+	}
+	return l.numbers.number()
+}
 
 // Node returns the path of the lease's node; "" before the lease is acquired.
 func (l *Lease) Node() string { return l.handle.Node() }
