@@ -445,15 +445,17 @@ func (e *Ensemble) LeaderContext(ctx context.Context) (int, error) {
 	}
 }
 
-// Proposals returns how many transactions have been committed in the present reign, as the leader
-// reports it; 0 if there is no leader. All versions count them, by their zxids.
+// Proposals returns how many transactions have been committed in the present reign, as far as a
+// server reports it; 0 if there is no leader. All versions count them, by their zxids.
 func (e *Ensemble) Proposals() int {
 	const counter = 1<<32 - 1
-	newest := int64(0)
+	newest, led := int64(0), false
 	for _, status := range e.statuses() {
-		if status.leads {
-			newest = max(newest, status.zxid)
-		}
+		// A follower may have answered its client before the leader reports the transaction.
+		newest, led = max(newest, status.zxid), led || status.leads
+	}
+	if !led {
+		return 0
 	}
 	return int(newest & counter)
 }
