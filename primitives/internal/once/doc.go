@@ -49,7 +49,8 @@
 //
 // A server closes the connection on a request that is too large for it, and says nothing. So a
 // large transaction whose reply was lost twice is given up, if its marker says that it was not
-// done, with [session.ErrTooLarge]. [Writer.Takes] then recommends half of its size.
+// done, with [session.ErrTooLarge]. [Writer.Takes] then recommends half of its size, for an hour:
+// servers may be replaced.
 //
 // In short: an answer without "unknown" is true.
 package once
