@@ -95,7 +95,7 @@ func (k *Keeper) next() {
 		k.mu.Unlock()
 		return
 	}
-	shard := slices.MinFunc(slices.Collect(maps.Keys(k.due)), func(a, b string) int { return int(k.due[a] - k.due[b]) })
+	shard := slices.MinFunc(slices.Collect(maps.Keys(k.due)), func(a, b string) int { return cmp.Compare(k.due[a], k.due[b]) })
 	delete(k.due, shard)
 	k.busy = true
 	k.mu.Unlock()
