@@ -98,7 +98,7 @@ func (b *base) Consume(opts *ConsumeOptions) (*Consumer, error) {
 		base: b, name: o.Name, backoff: cmp.Or(o.Backoff, b.opts.Backoff).defaults(), receipts: receipt.New(b.at.Session, b.receipts.Dir),
 		tenure: newTenure(),
 	}
-	c.working = deliveries{b, c.receipts, make(map[layout.ClaimID]time.Duration)}
+	c.working = deliveries{&b.at, c.receipts, make(map[layout.ClaimID]time.Duration)}
 	before := func(a, b Item) bool { return a.Priority < b.Priority }
 	c.shelf = actors.NewShelf("queue items "+b.at.Path, before, func(i Item) { _ = c.actor.Tell(taken{i.claimed}) })
 	room := b.allowance()
@@ -203,7 +203,7 @@ func (c *Consumer) perform(e effect, tell func(input)) {
 		}
 		c.owned.After(age{}, pause, func() { tell(aged{e.requestID}) })
 	case grow:
-		c.owned.After(grow{}, time.Hour, func() { tell(grown{}) })
+		c.owned.After(grow{}, regrowth, func() { tell(grown{}) })
 	case offer:
 		for _, item := range e.items {
 			c.shelf.Put(Item{
@@ -256,6 +256,9 @@ const listAge = time.Second / 2
 
 // patience is listAge while no reader comes, and nothing changes.
 const patience = time.Minute
+
+// regrowth is the time after which larger transactions are tried again.
+const regrowth = time.Hour
 
 // forgotten is the time after which an item is reported that no reader has settled.
 const forgotten = 20 * time.Minute
@@ -391,6 +394,9 @@ func (c *Consumer) move(e move, tell func(input)) {
 func (c *Consumer) follow(e follow, tell func(input)) {
 	if c.waiter == nil {
 		c.waiter = waiting.New(&c.base.at, c.receipts, layout.WaitersDir, e.epoch)
+	}
+	if e.rotate { // only the first in line watches the queue
+		c.watches.End()
 	}
 	v := e.view
 	if !e.claims { // only its own claims come and go

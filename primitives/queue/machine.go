@@ -283,7 +283,7 @@ type machine struct {
 	listed  []layout.Place    // set by a look, joined by items that go back; emptied by any sign that it is old
 	list    requestID         // of the look that has set or refreshed it
 	old     bool              // set half a second after that, or after the next change if patient; while set, nothing is claimed from it
-	patient bool              // set by a look without room, cleared when a reader comes
+	patient bool              // set by a look without room, cleared by the next with room
 	kept    []*layout.Claimed // items that were read and not claimed; those that are not listed are not claimed
 	reads   []layout.Place    // the items of the newest read; means something in reading only
 	ahead   int               // how many items are read while there is no room; grows with each claim, reset by rivals
@@ -633,10 +633,7 @@ func (s *turn) fetch() {
 		s.recalls = true
 		s.do(recall{s.held[trade].Claimed})
 	case s.follow != requestID{}: // the last look found nothing, and nothing has changed since
-	case room > 0 && len(s.listed) == 0:
-		s.look(room)
-	case s.urgent && s.offers() && s.old: // no reader has come for a while
-		s.patient = true
+	case room > 0 && len(s.listed) == 0, s.urgent && s.offers() && s.old: // no reader has come for a while
 		s.look(room)
 	}
 }
@@ -657,6 +654,7 @@ func (s *turn) look(room int) {
 		want = max(want, urgentAhead)
 	}
 	want += len(s.asides) + len(s.moves) // these may be listed too
+	s.patient = room <= 0
 	s.do(look{requestID: s.ask(looking_), want: want, patient: s.patient})
 }
 
@@ -837,7 +835,7 @@ func (s *turn) taken(c *layout.Claimed) {
 	}
 	s.receive(i)
 	if s.patient { // the list may be older than half a second
-		s.old, s.patient = true, false
+		s.old = true
 	}
 	working := 0
 	for _, h := range s.held {

@@ -513,8 +513,8 @@ func TestLimitsGrowAgain(t *testing.T) {
 }
 
 // TestNoteOfAClaimedItem: a consumer with an old list reads an item that another has claimed, and
-// whose attempts are used up by that. If it cannot be moved, the reason is not written: the version
-// of the item is that of the claim.
+// whose attempts are used up by that. If it cannot be moved, the reason is not written: the item
+// has the version that the claim has given it.
 func TestNoteOfAClaimedItem(t *testing.T) {
 	b := &base{}
 	b.at.Path = "/q"

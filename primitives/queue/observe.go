@@ -5,6 +5,7 @@ import (
 
 	"github.com/zkactors/zkactors/primitives/queue/internal/layout"
 	"github.com/zkactors/zkactors/primitives/queue/internal/receipt"
+	"github.com/zkactors/zkactors/primitives/queue/internal/stock"
 )
 
 // This file reports what becomes of items to the observer of the session.
@@ -39,9 +40,8 @@ func (b *base) reportTaken(items []layout.Claimed, err error) {
 
 // deliveries are the deliveries of an observed consumer that are in work.
 type deliveries struct {
-	*base
-
-	receipts *receipt.Writer                  // of the consumer, who knows the clock since the claim
+	at       *stock.Store
+	receipts *receipt.Writer                  // of the consumer, which knows the clock since the claim
 	began    map[layout.ClaimID]time.Duration // the age of the session
 }
 

@@ -69,14 +69,14 @@ func (st *Store) Look(rs *receipt.Writer, epoch, want int, claims bool, answer f
 	st.looking(rs, epoch, answer, looking{want: want, claims: claims})
 }
 
-// LookAgain is Look without what is claimed, for a client that has waited for a change. It lists
-// all at once that the look before it has listed, and watches that: to wait for the next change
-// takes no request.
+// LookAgain is Look without claimed items, for a client that has waited for a change. It lists at
+// once all directories that the look before it has listed, and watches them: so a client that waits
+// for the next change sends no request.
 func (st *Store) LookAgain(w *Watches, rs *receipt.Writer, epoch, want int, answer func(View, error)) {
 	st.looking(rs, epoch, answer, looking{want: want, claims: true, watches: w})
 }
 
-// Watches are those of the newest look.
+// Watches are the watches of the newest look of a client.
 type Watches struct {
 	mu   sync.Mutex
 	subs []client.Subscription
@@ -132,7 +132,8 @@ func (st *Store) LookFollowing(f *Followed, rs *receipt.Writer, epoch, want int,
 	st.looking(rs, epoch, answer, looking{want: want, claims: claims, followed: f})
 }
 
-// LookFollowingAll is LookFollowing without what is claimed, and follows all that it lists.
+// LookFollowingAll is LookFollowing without claimed items. It follows every directory that it
+// lists.
 func (st *Store) LookFollowingAll(f *Followed, rs *receipt.Writer, epoch, want int, answer func(View, error)) {
 	st.looking(rs, epoch, answer, looking{want: want, claims: true, followed: f, all: true})
 }
@@ -267,6 +268,15 @@ func (l *looking) follow(dir string, next func(names []string)) {
 	})
 }
 
+// listOrFollow is list, or follow.
+func (l *looking) listOrFollow(dir string, follows bool, next func(names []string)) {
+	if follows {
+		l.follow(dir, next)
+	} else {
+		l.list(dir, next)
+	}
+}
+
 func (l *looking) begin() {
 	items := func() { l.follow(l.at.Dir(layout.ItemsDir), l.sorted) }
 	if !l.claims {
@@ -281,11 +291,7 @@ func (l *looking) begin() {
 
 // listClaims lists the claims.
 func (l *looking) listClaims(next func()) {
-	list := l.list
-	if l.all {
-		list = l.follow
-	}
-	list(l.at.Dir(layout.ClaimsDir), func(names []string) {
+	l.listOrFollow(l.at.Dir(layout.ClaimsDir), l.all, func(names []string) {
 		l.claimed = make(map[string]bool, len(names))
 		for _, name := range names {
 			l.claimed[name] = true
@@ -337,11 +343,7 @@ func (l *looking) next() {
 		l.next()
 	case b.After:
 		l.view.Brief = l.view.Brief || len(l.view.Places)+len(l.held) == 0
-		list := l.list
-		if l.all {
-			list = l.follow
-		}
-		list(dir, func(names []string) { l.bucket(b, names) })
+		l.listOrFollow(dir, l.all, func(names []string) { l.bucket(b, names) })
 	default:
 		l.plain(b, l.all || l.followed != nil && l.at.Any && l.followed.expects(dir))
 	}
@@ -351,11 +353,7 @@ func (l *looking) next() {
 // may be put into it. What has items is not: it changes with each.
 func (l *looking) plain(b layout.Bucket, follows bool) {
 	dir := l.at.Bucket(b)
-	list := l.list
-	if follows {
-		list = l.follow
-	}
-	list(dir, func(names []string) {
+	l.listOrFollow(dir, follows, func(names []string) {
 		first := l.followed != nil && l.at.Any && len(l.view.Places)+len(l.held) == 0
 		switch {
 		case l.all && len(names) > 0:
