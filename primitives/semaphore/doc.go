@@ -21,8 +21,8 @@
 //
 // # Numbers
 //
-// A lease with [Options.Numbered] has the smallest number that is free, unique while it is held:
-// the worker of a generator of IDs, a port, a slot. See [Lease.Number].
+// A lease with [Options.Numbered] has the smallest free number, which no other lease has while it
+// is held: for the workers of a generator of IDs, for ports, for slots. See [Lease.Number].
 //
 // # Safety
 //

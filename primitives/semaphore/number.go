@@ -27,8 +27,8 @@ import (
 // claim succeeds after that.
 //
 // There is a free number below the limit for each lease that there is room for, unless the node of
-// a number outlives that of its lease for a moment: then the lease waits for its end. Leases that
-// were granted under a greater limit keep their numbers.
+// a lease is gone and the node of its number is not: then the next lease waits until the number's
+// node is gone, too. Leases that were granted under a greater limit keep their numbers.
 
 // numbersOf returns the directory of the numbers, a container.
 func numbersOf(path string) string { return znode.Join(path, "numbers") }
@@ -52,6 +52,9 @@ type numbers struct {
 	left    string // the contender that was withdrawn last, or the prefix of several: it claims nothing more
 }
 
+// none returns the claim of a contender that has chosen no number.
+func (n *numbers) none(node string) number { return number{path: n.path, node: node, n: noNumber} }
+
 // number returns the number of the newest contender that has claimed one.
 func (n *numbers) number() int { return n.claims.Made().n }
 
@@ -64,12 +67,15 @@ func (n *numbers) Take(requests client.Async, node string, again bool, answer fu
 		n.take(requests, tried, true, answer)
 		return
 	}
-	n.choose(requests, number{path: n.path, node: node, n: noNumber}, answer)
+	n.choose(requests, n.none(node), answer)
 }
 
 // choose claims the smallest free number, if there still is room for the lease.
 func (n *numbers) choose(requests client.Async, of number, answer func(zxid int64, taken bool, err error)) {
-	n.note(of, "")
+	if !n.note(of, "") {
+		answer(0, false, session.ErrNoNode)
+		return
+	}
 	var now line.Snapshot
 	var failed error
 	limit := n.limit
@@ -146,7 +152,7 @@ func (n *numbers) block(requests client.Async, names, leases []string, node stri
 				first = name
 			}
 			if left--; left == 0 {
-				n.note(number{path: n.path, node: node, n: noNumber}, znode.Join(numbersOf(n.path), first))
+				n.note(n.none(node), znode.Join(numbersOf(n.path), first))
 				answer(0, true, nil)
 			}
 		})
@@ -181,7 +187,7 @@ func (n *numbers) Withdraw(requests client.Async, node, prefix string, answer fu
 	n.left = cmp.Or(node, prefix)
 	of := n.tried
 	if !n.isLeft(of) { // another node of the same attempt, after a lost reply
-		of = number{path: n.path, node: node, n: noNumber}
+		of = n.none(node)
 	}
 	n.mu.Unlock()
 	n.claims.GiveUp(requests, of, node, prefix, answer)

@@ -163,12 +163,14 @@ func (l *Lease) ID() int64 { return l.handle.Token() }
 
 // Number returns the number of the lease: from 0, and less than the limit of the call; with
 // [Options.AnyLimit] also less than the recorded limit, if that is greater. No other lease with
-// [Options.Numbered] has the number while this one is held. It is that of an identifier in a
-// generator of IDs, or of a port, or a slot. It returns -1 without Numbered, and before the lease
-// is acquired. A process that is paused may use its number when another has it already:
-// [Lease.Guard] protects from that. Nodes of numbers must not be deleted by hand: the holder
-// receives [Lost] in a round trip, but the next lease may have the number before that, and lose it
-// by that.
+// [Options.Numbered] has the number while this one is held. Use it as the worker of a generator of
+// IDs, as a port, or as a slot. Number returns -1 without Numbered, and before the lease is
+// acquired. A process that is paused may use its number when another has it already: [Lease.Guard]
+// protects from that.
+//
+// Do not delete the nodes of numbers by hand. The holder receives [Lost] in a round trip. Until
+// then the next lease may have the same number, and it may lose its node by the release of the
+// first.
 func (l *Lease) Number() int {
 	if l.numbers == nil || l.ID() == 0 {
 		return noNumber
