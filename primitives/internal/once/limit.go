@@ -24,12 +24,12 @@ const (
 type limit struct {
 	mu       sync.Mutex
 	answered int           // bytes of the largest transaction that was answered; 0 if none is larger than small
-	refused  int           // bytes of the smallest that was given up in the last while; 0 if none was
-	at       time.Duration // the age of the session when that was
+	refused  int           // bytes of the smallest that was given up; 0 if none was, or it is forgotten
+	at       time.Duration // the age of the session when the newest was given up
 }
 
-// while is the time after which a larger transaction is tried again: servers may have changed.
-const while = time.Hour
+// remembers is the time after which a refusal is forgotten: servers may have been replaced.
+const remembers = time.Hour
 
 // limitKey is the key of the limit of a session.
 type limitKey struct{}
@@ -101,7 +101,7 @@ func (w *Writer) TakesSize(size int) bool {
 	l := w.limit()
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if w.Session.Age()-l.at > while {
+	if w.Session.Age()-l.at > remembers {
 		l.refused = 0
 	}
 	return l.refused == 0 || size <= max(l.answered, l.refused/2)

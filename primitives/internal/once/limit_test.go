@@ -68,6 +68,10 @@ func TestSmallServer(t *testing.T) {
 		check.Must(t, w.do(many(7)...))
 		check.True(t, w.Takes(many(7)...) && !w.Takes(many(8)...), "as large as the newest that was done")
 		check.Equal(t, suspended, 6)
+		<-time.After(remembers - time.Minute)
+		check.True(t, !w.Takes(many(8)...), "within the hour")
+		<-time.After(2 * time.Minute)
+		check.True(t, w.Takes(many(60)...), "after an hour the servers may be others")
 		closed := make(chan struct{})
 		w.Close(func() { close(closed) })
 		<-closed
