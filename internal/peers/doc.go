@@ -16,8 +16,9 @@
 // protects.
 //
 // Barriers and queues have claims too. The claim of a [CuratorBarrier] or a [KazooBarrier] holds
-// when its wait is over. The claim of a queue holds at once, for [Claim.Put] and [Claim.Take], and
-// that of a counter for [Claim.Add]. [Peer.Raise] and [Peer.Lift] are the other half of a barrier.
+// when its wait is over. The claim of a queue holds at once, for [Claim.Put] and [Claim.Take]. So
+// does the claim of a counter, for [Claim.Add]. [Peer.Raise] and [Peer.Lift] are the other half of
+// a barrier.
 //
 // # What is proven
 //

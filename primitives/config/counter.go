@@ -31,7 +31,7 @@ func (curatorLong) Encode(n int64) ([]byte, error) {
 }
 
 func (curatorLong) Decode(data []byte) (int64, error) {
-	if err := has(data, 8); err != nil || len(data) == 0 {
+	if err := checkSize(data, 8); err != nil || len(data) == 0 {
 		return 0, err
 	}
 	return int64(binary.BigEndian.Uint64(data)), nil
@@ -42,14 +42,14 @@ func (curatorInteger) Encode(n int32) ([]byte, error) {
 }
 
 func (curatorInteger) Decode(data []byte) (int32, error) {
-	if err := has(data, 4); err != nil || len(data) == 0 {
+	if err := checkSize(data, 4); err != nil || len(data) == 0 {
 		return 0, err
 	}
 	return int32(binary.BigEndian.Uint32(data)), nil
 }
 
-// has refuses data of another size, but for none.
-func has(data []byte, size int) error {
+// checkSize refuses data of another size. No data is no error.
+func checkSize(data []byte, size int) error {
 	if len(data) != 0 && len(data) != size {
 		return fmt.Errorf("a counter of %d bytes, want %d", len(data), size)
 	}

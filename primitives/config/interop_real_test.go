@@ -74,7 +74,7 @@ func sharing[T int32 | int64](kind peers.Kind, codec func() config.Codec[T]) sha
 }
 
 // TestRealCountersOfOthers has Curator and kazoo count with us, on one path at the same time. Each
-// reads what the others have written, whoever was the first.
+// library reads what the others have written, whichever has created the node.
 func TestRealCountersOfOthers(t *testing.T) {
 	t.Parallel()
 	addrs := zktest.StartEnsemble(t, 1, zktest.NoSync()).Addrs()

@@ -329,12 +329,11 @@ public class Curator {
         }
     }
 
-    static class Items implements Recipe {
-        final SimpleDistributedQueue queue;
+    /** What its user holds at once. */
+    abstract static class AtOnce implements Recipe {
         final String path;
 
-        Items(String path) {
-            this.queue = new SimpleDistributedQueue(client, path);
+        AtOnce(String path) {
             this.path = path;
         }
 
@@ -349,6 +348,18 @@ public class Curator {
         }
 
         @Override
+        public void release() throws Exception {}
+    }
+
+    static class Items extends AtOnce {
+        final SimpleDistributedQueue queue;
+
+        Items(String path) {
+            super(path);
+            this.queue = new SimpleDistributedQueue(client, path);
+        }
+
+        @Override
         public String act(String[] words) throws Exception {
             switch (words[0]) {
                 case "put":
@@ -359,12 +370,9 @@ public class Curator {
                     byte[] data = millis > 0 ? queue.poll(millis, TimeUnit.MILLISECONDS) : queue.poll();
                     return data == null ? "" : new String(data, StandardCharsets.UTF_8);
                 default:
-                    return Recipe.super.act(words);
+                    return super.act(words);
             }
         }
-
-        @Override
-        public void release() {}
     }
 
     /** Adds to a counter, and returns its value. */
@@ -380,13 +388,12 @@ public class Curator {
         return value.postValue().longValue();
     }
 
-    static class Counter implements Recipe {
-        final String path;
+    static class Counter extends AtOnce {
         final Adder adder;
         final AutoCloseable end;
 
         Counter(String path, Adder adder, AutoCloseable end) {
-            this.path = path;
+            super(path);
             this.adder = adder;
             this.end = end;
         }
@@ -414,18 +421,8 @@ public class Curator {
         }
 
         @Override
-        public boolean acquire(long millis) {
-            return true;
-        }
-
-        @Override
-        public String node() {
-            return path;
-        }
-
-        @Override
         public String act(String[] words) throws Exception {
-            return words[0].equals("add") ? Long.toString(adder.add(Integer.parseInt(words[2]))) : Recipe.super.act(words);
+            return words[0].equals("add") ? Long.toString(adder.add(Integer.parseInt(words[2]))) : super.act(words);
         }
 
         @Override

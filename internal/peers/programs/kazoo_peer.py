@@ -86,11 +86,8 @@ class Round:
         pass
 
 
-class Items:
-    """A queue. kazoo's Queue cannot wait for an item, so take watches its nodes."""
-
-    def __init__(self, client, path, what):
-        self.client, self.node, self.queue = client, path, what(client, path)
+class AtOnce:
+    """What its user holds at once."""
 
     def acquire(self, timeout):
         return True
@@ -100,6 +97,13 @@ class Items:
 
     def cancel(self):
         pass
+
+
+class Items(AtOnce):
+    """A queue. kazoo's Queue cannot wait for an item, so take watches its nodes."""
+
+    def __init__(self, client, path, what):
+        self.client, self.node, self.queue = client, path, what(client, path)
 
     def put(self, data, priority):
         self.queue.put(data.encode(), int(priority))
@@ -121,20 +125,11 @@ class Items:
         return "" if data is None else data.decode()
 
 
-class Count:
+class Count(AtOnce):
     """A counter."""
 
     def __init__(self, client, path, support_curator):
         self.node, self.counter = path, Counter(client, path, support_curator=support_curator)
-
-    def acquire(self, timeout):
-        return True
-
-    def release(self):
-        pass
-
-    def cancel(self):
-        pass
 
     def add(self, n):
         self.counter += int(n)
