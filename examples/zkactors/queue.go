@@ -50,8 +50,8 @@ func (p *program) putCommand() *cobra.Command {
 standard input: one item, or with --lines an item for each line.
 
 An item is put once, even if a reply of the servers is lost. The items of one call are put in their order. With --key
-the item is not put if another was put with the same key in the last ten minutes: the status is 1 then, and the id that of
-the other.
+the item is not put if another item was put with the same key in the last ten minutes. Then the command prints the id of
+the other item, and its status is 1.
 
 ` + statusHelp,
 		Example: "  zkactors put /queues/mail 'to: ann'\n  zkactors put --lines /queues/mail < addresses\n  zkactors put --delay 10m /queues/mail later\n  zkactors put --key order-17 /queues/mail 'to: ann'",
@@ -241,9 +241,9 @@ func (q *queuer) put(ctx context.Context, path string, args []string) error {
 		var err error
 		switch {
 		case q.key != "":
-			ids = make([]string, 1)
-			if ids[0], err = pq.PutOnce(ctx, q.key, items[0], int32(q.priority)); ids[0] == "" {
-				ids = nil
+			id, failed := pq.PutOnce(ctx, q.key, items[0], int32(q.priority))
+			if err = failed; id != "" {
+				ids = append(ids, id)
 			}
 		case flat != nil:
 			ids, err = flat.PutAll(ctx, items)
