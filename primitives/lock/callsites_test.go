@@ -80,6 +80,13 @@ func callSites(ctx context.Context, s *session.Session, results chan error, path
 		l.Close()
 	}
 
+	h, err := lock.AcquireAll(ctx, s, []lock.Want{{Path: "/locks/a"}, {Path: "/locks/b", Kind: lock.Read}}, nil)
+	if err != nil {
+		return err
+	}
+	defer h.Close()
+	_, err = s.Multi(ctx, append(h.Guards(), session.SetOp("/data", nil, 0))...)
+
 	cs, err2 := lock.Contenders(ctx, s, "/locks/table", nil)
 	for _, c := range cs {
 		_, _, _, _, _ = c.Node, c.Kind, c.Data, c.Session, c.Holding

@@ -17,5 +17,11 @@ func TestConformance(t *testing.T) {
 		}
 	}
 	conformance.Run(t, recipe("exclusive", lock.New, nil), recipe("read", lock.NewRead, nil), recipe("write", lock.NewWrite, nil),
-		recipe("with priorities", lock.New, prior(0)))
+		recipe("with priorities", lock.New, prior(0)), conformance.Recipe[lock.Event]{
+			Name: "several",
+			Open: func(s *session.Session) (conformance.Handle[lock.Event], error) {
+				return lock.NewAll(s, exclusively("/locks/a", "/locks/b"), nil)
+			},
+			Last: recipe("", nil, nil).Last,
+		})
 }

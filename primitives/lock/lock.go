@@ -80,7 +80,7 @@ func open(s *session.Session, path string, kind Kind, opts *Options) (*Lock, err
 	if err := validate(s, path, o); err != nil {
 		return nil, err
 	}
-	r := &contender.Recipe{Name: "lock", Path: path, Dir: path, Data: o.Data, Rule: o.Layout.rule(kind), Revocable: true}
+	r := recipeOf(path, kind, o)
 	if o.Layout == Prioritized {
 		r = priority.New(client.Of(s), path, priority.Options{
 			Data: o.Data, Kind: nodes.Kind(kind), Priority: o.Priority, Preempt: o.Preempt, PreemptAfter: o.PreemptAfter,
@@ -88,6 +88,11 @@ func open(s *session.Session, path string, kind Kind, opts *Options) (*Lock, err
 	}
 	h := contender.Open(s, r, &presentation, o.ReleaseInBackground)
 	return &Lock{h, s, path, kind, o.Layout}, nil
+}
+
+// recipeOf returns the recipe of a lock in a layout without priorities.
+func recipeOf(path string, kind Kind, o Options) *contender.Recipe {
+	return &contender.Recipe{Name: "lock", Path: path, Dir: path, Data: o.Data, Rule: o.Layout.rule(kind), Revocable: true}
 }
 
 func acquire(ctx context.Context, s *session.Session, path string, kind Kind, opts *Options) (*Lock, error) {
@@ -192,8 +197,11 @@ func (l *Lock) Release(ctx context.Context) error { return l.handle.Release(ctx)
 // times.
 func (l *Lock) Close() { l.handle.Close() }
 
-// now returns the present kind of the lock: Read after a downgrade.
-func (l *Lock) now() Kind {
+// A holder holds locks, in whose context others may be requested.
+type holder interface{ held(path string) Kind }
+
+// held returns the present kind of the lock: Read after a downgrade.
+func (l *Lock) held(string) Kind {
 	_, node := znode.Split(l.Node())
 	if c, ok := grammars[l.layout].Parse(node); ok && Kind(c.Kind) == Read {
 		return Read
@@ -211,8 +219,8 @@ func reenters(ctx context.Context, s *session.Session, path string, kind Kind) (
 	if err := client.Usable(ctx); err != nil {
 		return false, fmt.Errorf("acquire lock %s: %w", path, err)
 	}
-	for _, l := range contender.Holders[*Lock](ctx, s, path) {
-		switch held := l.now(); {
+	for _, l := range contender.Holders[holder](ctx, s, path) {
+		switch held := l.held(path); {
 		case !nodes.Kind(held).Excludes(nodes.Kind(kind)):
 			shares = true
 		case held == Read:

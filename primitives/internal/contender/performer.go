@@ -77,12 +77,17 @@ func (p *Performer) saw(version int32) {
 // holding a lock that answers take.
 func (p *Performer) End() { p.owned.End() }
 
-// Perform starts one effect of the machine.
-func (p *Performer) Perform(e line.Effect, tell func(line.Input)) {
+// at returns the requests of the epoch of an effect.
+func (p *Performer) at(e line.Effect) client.Async {
 	if at := e.Of().Epoch; p.requests == nil || p.epoch != at {
 		p.epoch, p.requests = at, p.session.Sharing(at)
 	}
-	requests := p.requests
+	return p.requests
+}
+
+// Perform starts one effect of the machine.
+func (p *Performer) Perform(e line.Effect, tell func(line.Input)) {
+	requests := p.at(e)
 	switch e := e.(type) {
 	case line.InspectParent:
 		p.parent().Inspect(requests, e.IsNew, func(stat *session.Stat, err error) {
@@ -147,6 +152,7 @@ func (p *Performer) Perform(e line.Effect, tell func(line.Input)) {
 		p.withdraw(requests, "", p.Rule.Prefix(e.GUID), func() { tell(line.Withdrawn{Attempt: e.Attempt}) })
 	case line.Answer:
 		e.Reply.Give(e.Err)
+	case line.EffectAt, line.CreateTogether, line.WithdrawTogether: // see [Performers]
 	}
 }
 
@@ -158,29 +164,30 @@ func (p *Performer) reply(e line.Effect, tell func(line.Input), in line.Input, e
 	owned.Tell(&p.owned, err, tell, in)
 }
 
-// create creates the node in one transaction with a write to the parent, whose Stat has the number
-// of children at the same zxid. The parent may have another use by now. So it is written to at the
-// version at which it was seen without data, or not at all (docs/adr/0038).
-func (p *Performer) create(requests client.Async, e line.CreateNode, tell func(line.Input)) {
-	path := znode.Join(p.Dir, p.Rule.Name(e.GUID))
+// creation returns the operations that create the node: in one transaction with a write to the
+// parent, whose Stat has the number of children at the same zxid. The parent may have another use
+// by now. So it is written to at the version at which it was seen without data, or not at all
+// (docs/adr/0038).
+func (p *Performer) creation(e line.CreateNode) []session.Op {
 	p.watches.guid = e.GUID
+	create := session.CreateOp(znode.Join(p.Dir, p.Rule.Name(e.GUID)), p.Data, session.EphemeralSequential)
 	version, sure := session.AnyVersion, !e.Plain && !p.Plain
 	if sure && p.shared() {
 		version, sure = p.session.WriteAt(p.Dir)
 	}
 	if !sure {
-		requests.Create(path, p.Data, session.EphemeralSequential, func(node string, err error) {
-			in := line.Joined{Attempt: e.Attempt}
-			if err == nil {
-				_, in.Node = znode.Split(node)
-			}
-			p.reply(e, tell, in, err)
+		return []session.Op{create}
+	}
+	return []session.Op{create, session.SetOp(p.Dir, nil, version)}
+}
+
+func (p *Performer) create(requests client.Async, e line.CreateNode, tell func(line.Input)) {
+	ops := p.creation(e)
+	if len(ops) == 1 {
+		requests.Create(znode.Join(p.Dir, p.Rule.Name(e.GUID)), p.Data, session.EphemeralSequential, func(node string, err error) {
+			p.reply(e, tell, p.joined(e, []session.OpResult{{Path: node}}, err), err)
 		})
 		return
-	}
-	ops := []session.Op{
-		session.CreateOp(path, p.Data, session.EphemeralSequential),
-		session.SetOp(p.Dir, nil, version),
 	}
 	if p.Condition == nil || p.Rule.Traits().Lists {
 		requests.Share(ops, func(results []session.OpResult, err error) { p.reply(e, tell, p.joined(e, results, err), err) })
@@ -209,7 +216,7 @@ func (p *Performer) create(requests client.Async, e line.CreateNode, tell func(l
 	})
 }
 
-// joined returns the answer to the transaction.
+// joined returns the answer to the operations of creation.
 func (p *Performer) joined(e line.CreateNode, results []session.OpResult, err error) line.Joined {
 	in := line.Joined{Attempt: e.Attempt}
 	if p.shared() && errors.Is(err, session.ErrBadVersion) {
@@ -217,6 +224,11 @@ func (p *Performer) joined(e line.CreateNode, results []session.OpResult, err er
 	}
 	if err == nil {
 		_, in.Node = znode.Split(results[0].Path)
+	}
+	if len(results) == 1 {
+		return in
+	}
+	if err == nil {
 		in.Czxid, in.Children = results[1].Stat.Mzxid, int(results[1].Stat.NumChildren)
 		p.watches.created.Store((*[2]session.OpResult)(results))
 		if p.shared() {

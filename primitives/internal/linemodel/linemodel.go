@@ -94,6 +94,13 @@ type World struct {
 	history   *History // of a random walk
 }
 
+// Phases are the events of a contender so far.
+type Phases struct {
+	phase     phase
+	suspended bool
+	revoked   bool
+}
+
 type phase int8
 
 const (
@@ -114,18 +121,16 @@ const (
 // A Contender is a machine with its performer.
 type Contender struct {
 	*zkmodel.Runner[line.Machine, line.Input, line.Effect, line.Event]
-	Token     int64  // of the grant
-	Data      string // the newest condition that it read before its grant
-	N         int
-	Told      bool // it has received that others are ahead
-	Ahead     int  // the number of these, by its newest event
-	rule      line.Rule
-	phase     phase
-	suspended bool
-	revoked   bool
-	asked     bool // to leave
-	lowering  lowering
-	confirm   func() // notes its downgrade in the history
+	Token int64  // of the grant
+	Data  string // the newest condition that it read before its grant
+	N     int
+	Told  bool // it has received that others are ahead
+	Ahead int  // the number of these, by its newest event
+	Phases
+	rule     line.Rule
+	asked    bool // to leave
+	lowering lowering
+	confirm  func() // notes its downgrade in the history
 }
 
 // New returns the world in which a scenario begins.
@@ -312,8 +317,10 @@ func (w *World) told(c *Contender, in line.Input, before line.Machine, did line.
 		c.Data = data
 	}
 	for _, ev := range did.Emit {
-		c.checkGrammar(ev)
+		c.Follow(c.N, ev)
 		switch ev := ev.(type) {
+		case line.Waiting:
+			c.Told, c.Ahead = true, ev.Ahead
 		case line.Acquired:
 			c.Token = ev.Token
 			w.enters(c)
@@ -328,7 +335,7 @@ func (w *World) told(c *Contender, in line.Input, before line.Machine, did line.
 			w.lost(c, before, ev.Err)
 		case line.Released:
 			w.history.Leave(c.N)
-		case line.Waiting, line.Suspended, line.Resumed, line.Revoked, line.ConditionChanged:
+		case line.Suspended, line.Resumed, line.Revoked, line.ConditionChanged:
 		}
 	}
 	for _, e := range did.Do {
@@ -381,31 +388,33 @@ func read(in line.Input) string {
 	return seen.Data
 }
 
-// checkGrammar checks the grammar of events.
-func (c *Contender) checkGrammar(ev line.Event) {
-	ok := c.phase != over
-	switch ev := ev.(type) {
+// Asked reports whether the contender has been asked to leave.
+func (p *Phases) Asked() bool { return p.revoked }
+
+// Follow checks an event of contender n by the grammar of events.
+func (p *Phases) Follow(n int, ev line.Event) {
+	ok := p.phase != over
+	switch ev.(type) {
 	case line.Waiting:
-		ok = c.phase == inLine
-		c.Told, c.Ahead = true, ev.Ahead
+		ok = p.phase == inLine
 	case line.Acquired:
-		ok = c.phase == inLine
-		c.phase = holding
+		ok = p.phase == inLine
+		p.phase = holding
 	case line.Suspended:
-		ok = c.phase == holding && !c.suspended
-		c.suspended = true
+		ok = p.phase == holding && !p.suspended
+		p.suspended = true
 	case line.Resumed:
-		ok = c.phase == holding && c.suspended
-		c.suspended = false
+		ok = p.phase == holding && p.suspended
+		p.suspended = false
 	case line.Revoked:
-		ok = c.phase == holding && !c.revoked
-		c.revoked = true
+		ok = p.phase == holding && !p.revoked
+		p.revoked = true
 	case line.ConditionChanged:
 	case line.Released, line.Lost:
-		c.phase = over
+		p.phase = over
 	}
 	if !ok {
-		zkmodel.Violate("contender %d: %T%v breaks the grammar", c.N, ev, ev)
+		zkmodel.Violate("contender %d: %T%v breaks the grammar", n, ev, ev)
 	}
 }
 

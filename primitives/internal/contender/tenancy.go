@@ -1,0 +1,358 @@
+package contender
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/zkactors/zkactors/actors"
+	"github.com/zkactors/zkactors/internal/client"
+	"github.com/zkactors/zkactors/primitives/internal/line"
+	"github.com/zkactors/zkactors/session"
+)
+
+// A Presentation converts the events and errors of the line to those of a recipe.
+type Presentation[Ev any] struct {
+	Tell   func(line.Event) Ev            // converts an event other than ConditionChanged
+	Merge  func(last, next Ev) (Ev, bool) // as in [actors.Role]
+	Cancel func(last, next Ev) bool       // likewise
+	Keep   func(earlier, next Ev) bool    // likewise
+
+	// Changed returns the recipe's own event for a change of its condition, or false if this change
+	// is no event. before and now are answers of [Condition.Read]. If Changed is nil, the recipe
+	// has no such event.
+	Changed func(before, now string) (Ev, bool)
+
+	Lost     error // wrapped by [Handle.Err], and by the error of a guard that refuses
+	Released error // the cause with which contexts end at a release
+}
+
+// event converts an event of the line to the recipe's, if it has one for it.
+func (p *Presentation[Ev]) event(ev line.Event) (own Ev, is bool) {
+	changed, is := ev.(line.ConditionChanged)
+	switch {
+	case !is:
+		return p.Tell(ev), true
+	case p.Changed == nil:
+		return own, false
+	}
+	return p.Changed(changed.Before, changed.Now)
+}
+
+// A tenancy is what callers see of a handle, from the call that opens it to its end: the part that a
+// [Handle] and a [Several] have in common. It is safe for concurrent use.
+type tenancy[Ev any] struct {
+	actor        *actors.Actor[line.Input, Ev]
+	session      client.Session
+	presentation *Presentation[Ev]
+	name         string   // of the recipe
+	paths        []string // of the lines
+
+	mu      sync.Mutex
+	signals [signals]chan struct{} // closed when raised; nil until a caller asks for it
+	raised  [signals]bool
+	token   int64
+	err     error // the reason of the loss; nil before it, and after a release
+
+	// When the handle was opened and, from the grant on, when it was acquired; by the session's
+	// age.
+	since time.Duration
+
+	// The contender that is watched; nil if there is none, or it was not read.
+	blocker *front
+
+	barred bool // the blocker is known to hold
+
+	// It is no longer held, or never will be. It is set before contexts end, and they end before
+	// done.
+	over bool
+
+	contexts []*derived
+}
+
+// A signal is raised at most once.
+type signal int8
+
+const (
+	queued  signal = iota // another contender was seen ahead
+	decided               // it is held, or was, or never will be
+	done                  // it is no longer held, or never will be
+	revoked               // another client has asked the holder to leave
+	signals = int(iota)
+)
+
+// A derived is a context that ends with the handle.
+type derived struct{ end context.CancelCauseFunc }
+
+// begin notes that the lines are about to be joined.
+func (h *tenancy[Ev]) begin(c client.Session, presentation *Presentation[Ev], name string, paths ...string) {
+	h.session, h.presentation, h.name, h.paths, h.since = c, presentation, name, paths, c.Age()
+	for _, path := range paths {
+		c.Observer().Waiting(name, path)
+	}
+}
+
+// inline reports whether the step of an input is short. A step that goes through the names of the
+// members is not: there may be thousands.
+func inline(in line.Input) bool {
+	_, isList := in.(line.Listed)
+	_, isSeen := in.(line.Seen)
+	return !isList && !isSeen
+}
+
+// tell hands the machine an input, unless it has ended.
+func (h *tenancy[Ev]) tell(in line.Input) { _ = h.actor.Tell(in) }
+
+// Acquire waits until the place is held. If it fails, it has given up the place; if ctx has ended,
+// in the background.
+func (h *tenancy[Ev]) Acquire(ctx context.Context) error {
+	return h.acquire(ctx, "acquire", nil, nil)
+}
+
+// TryAcquire waits until the place is held, or fails with taken when another contender is ahead.
+// Then it has given up the place, unless ctx ended before the confirmation. The error names op.
+func (h *tenancy[Ev]) TryAcquire(ctx context.Context, op string, taken error) error {
+	return h.acquire(ctx, op, h.when(queued), taken)
+}
+
+func (h *tenancy[Ev]) acquire(ctx context.Context, op string, queued <-chan struct{}, taken error) error {
+	var err error
+	select {
+	case <-h.when(decided):
+		if h.Token() != 0 { // it may be lost by now, which the holder finds out
+			return nil
+		}
+		return fmt.Errorf("%s %w", op, h.Err())
+	case <-queued:
+		_ = h.Release(ctx) // it goes on
+		err = taken
+	case <-ctx.Done():
+		err = h.session.Explain(h.blocked(context.Cause(ctx))) // before it leaves
+		h.tell(line.Leave{})
+	}
+	return h.failed(op, err)
+}
+
+// blocked adds the contender ahead, if it is known, to the reason for which the wait has ended.
+func (h *tenancy[Ev]) blocked(err error) error {
+	h.mu.Lock()
+	ahead, holds := h.blocker, h.barred
+	h.mu.Unlock()
+	if ahead == nil {
+		return err
+	}
+	return fmt.Errorf("%w: %s", err, describe(ahead.Obstacle, holds, ahead.target.Node, h.session.Deadline(0)))
+}
+
+// Do acquires the place, runs f with a context of the grant, and releases the place. It waits for
+// the release until ctx ends.
+func (h *tenancy[Ev]) Do(ctx context.Context, within func(context.Context) (context.Context, context.CancelFunc), f func(ctx context.Context) error) error {
+	if err := h.Acquire(ctx); err != nil {
+		return err
+	}
+	defer func() { _ = h.Release(ctx) }() // it goes on
+	work, end := within(ctx)
+	defer end()
+	if err := f(work); err != nil {
+		return err
+	}
+	return h.Err()
+}
+
+// Events returns the channel of events.
+func (h *tenancy[Ev]) Events() <-chan Ev { return h.actor.Events() }
+
+// Done returns a channel that is closed in the step in which the place is lost, and before a
+// release is sent. The contexts of the grant end before it is closed.
+func (h *tenancy[Ev]) Done() <-chan struct{} { return h.when(done) }
+
+// Revoked returns a channel that is closed when another client asks the holder to leave.
+func (h *tenancy[Ev]) Revoked() <-chan struct{} { return h.when(revoked) }
+
+// Err returns the reason of the loss; nil before it, and after a release.
+func (h *tenancy[Ev]) Err() error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.err
+}
+
+// Context returns a context that ends when the place is lost or released, or with parent.
+func (h *tenancy[Ev]) Context(parent context.Context) (context.Context, context.CancelFunc) {
+	ctx, end := context.WithCancelCause(parent)
+	d := &derived{end: end}
+	h.mu.Lock()
+	over, reason := h.over, h.reason()
+	if !over {
+		h.contexts = append(h.contexts, d)
+	}
+	h.mu.Unlock()
+	if over {
+		end(reason)
+	}
+	return ctx, func() {
+		end(context.Canceled)
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		if i := slices.Index(h.contexts, d); i >= 0 {
+			h.contexts = slices.Delete(h.contexts, i, i+1)
+		}
+	}
+}
+
+func (h *tenancy[Ev]) reason() error {
+	if h.err != nil {
+		return h.err
+	}
+	return h.presentation.Released
+}
+
+// Token returns the token of the grant; 0 before.
+func (h *tenancy[Ev]) Token() int64 {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.token
+}
+
+// Release gives up the grant, or the place in line, and returns when that is confirmed. If ctx ends
+// first, it returns the cause.
+func (h *tenancy[Ev]) Release(ctx context.Context) error {
+	if err := client.CheckContext(ctx); err != nil {
+		return h.failed("release", err)
+	}
+	h.tell(line.Leave{})
+	select {
+	case <-h.actor.Ended():
+		return h.Err()
+	case <-ctx.Done():
+		return h.failed("release", context.Cause(ctx))
+	}
+}
+
+// failed names the operation and the lines in an error.
+func (h *tenancy[Ev]) failed(op string, err error) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("%s %s: %w", op, h.what(), err)
+}
+
+// what names the recipe and the lines, or the first of many.
+func (h *tenancy[Ev]) what() string {
+	const most = 3
+	if n := len(h.paths) - most; n > 0 {
+		return fmt.Sprintf("%s %s and %d more", h.name, strings.Join(h.paths[:most], ", "), n)
+	}
+	return h.name + " " + strings.Join(h.paths, ", ")
+}
+
+// Close releases the place, and waits for the release, at most until the session's deadline.
+func (h *tenancy[Ev]) Close() { h.actor.Close() }
+
+// observe brings the accessors up to date after a step with these events.
+func (h *tenancy[Ev]) observe(events []line.Event, holding, ended bool) {
+	now := h.session.Age()
+	var waited time.Duration
+	h.mu.Lock()
+	for _, ev := range events {
+		switch ev := ev.(type) {
+		case line.Waiting:
+			if h.token == 0 {
+				h.raise(queued)
+			}
+		case line.Acquired:
+			waited, h.token, h.since = now-h.since, ev.Token, now
+			h.raise(decided)
+		case line.Revoked:
+			h.raise(revoked)
+		case line.Lost:
+			h.err = fmt.Errorf("%s: %w", h.what(), Because(h.presentation.Lost, ev.Err))
+		case line.Suspended, line.Resumed, line.ConditionChanged, line.Released:
+		}
+	}
+	over := !h.over && (ended || h.token != 0 && !holding)
+	var contexts []*derived
+	if over {
+		h.over, contexts, h.contexts = true, h.contexts, nil
+	}
+	held, since, reason := h.token != 0, h.since, h.reason()
+	h.mu.Unlock()
+
+	// The following calls run code of the caller, or take locks of the caller.
+	for _, d := range contexts {
+		d.end(reason)
+	}
+	if over {
+		h.mu.Lock()
+		h.raise(decided)
+		h.raise(done)
+		h.mu.Unlock()
+	}
+	observer := h.session.Observer()
+	for _, path := range h.paths {
+		h.report(observer, path, events, waited)
+		switch {
+		case over && held:
+			observer.Held(h.name, path, now-since)
+		case over:
+			observer.GaveUp(h.name, path, now-since)
+		}
+	}
+}
+
+// report notifies the session's observer.
+func (h *tenancy[Ev]) report(observer session.Observer, path string, events []line.Event, waited time.Duration) {
+	for _, ev := range events {
+		switch ev := ev.(type) {
+		case line.Acquired:
+			observer.Waited(h.name, path, waited)
+		case line.Lost:
+			observer.Lost(h.name, path, Because(h.presentation.Lost, ev.Err))
+		case line.Revoked:
+			observer.Revoked(h.name, path)
+		case line.Waiting, line.Suspended, line.Resumed, line.ConditionChanged, line.Released:
+		}
+	}
+}
+
+// when returns a channel that is closed when the signal is raised.
+func (h *tenancy[Ev]) when(s signal) <-chan struct{} {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.signals[s] == nil {
+		h.signals[s] = make(chan struct{})
+		if h.raised[s] {
+			close(h.signals[s])
+		}
+	}
+	return h.signals[s]
+}
+
+// raise raises a signal. The handle is locked.
+func (h *tenancy[Ev]) raise(s signal) {
+	if h.raised[s] {
+		return
+	}
+	h.raised[s] = true
+	if h.signals[s] != nil {
+		close(h.signals[s])
+	}
+}
+
+// A refusal is the reason for which a contender has no place in line, or no grant. It wraps the
+// error that every loss wraps, but its text does not speak of a loss.
+type refusal struct{ lost, why error }
+
+func (r refusal) Error() string   { return r.why.Error() }
+func (r refusal) Unwrap() []error { return []error{r.lost, r.why} }
+
+// Because returns the error of a recipe for a place that is lost, or was refused.
+func Because(lost, why error) error {
+	if _, refused := errors.AsType[line.PlaceError](why); refused || errors.Is(why, session.ErrHistoryLost) {
+		return refusal{lost, why}
+	}
+	return fmt.Errorf("%w: %w", lost, why)
+}

@@ -1,0 +1,414 @@
+package line
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/zkactors/zkactors/internal/client"
+	"github.com/zkactors/zkactors/session"
+)
+
+// This file has the machine of a contender that stands in several lines at once: it holds all
+// places or none. Its nodes are created in one transaction. So of two such contenders one is ahead
+// in every line where they meet, and they never wait for each other.
+//
+//	          each place is about to join          all hold
+//	together ─────────── CreateTogether ─────────────────────► granted ── one is lost ──┐
+//	    ▲ │                                                                             │
+//	    │ └─ a place is not in line, others are, or by another transaction              ▼
+//	    │                      ▼                                                     ending
+//	    └── all have left ─ regrouping                                  all have left ──┴─► finished
+//
+// Every place is a [Machine]. A place never joins alone: its create is held back until all others
+// are about to join. So when another client has deleted a node, or a lost reply leaves a create in
+// doubt, all places are left, and one transaction joins all lines again. Leave leads from each
+// stage to ending, and so does a loss that a new place would not mend.
+
+type (
+	// InputAt is an answer, or news, for the place in one line.
+	InputAt struct {
+		Line int
+		Input
+	}
+	// Undone answers one of the creates of CreateTogether: it was undone by the refusal of another.
+	Undone struct {
+		Input // no input of a place
+		Line  int
+	}
+	// EffectAt is an effect of the place in one line.
+	EffectAt struct {
+		Line int
+		Effect
+	}
+	// CreateTogether creates a node in each line, in one transaction. Each CreateNode is answered
+	// for itself. If an operation is refused, only its CreateNode fails, and the others are Undone.
+	CreateTogether struct {
+		Effect  // the first of Creates
+		Creates []CreateNode
+	}
+	// WithdrawTogether withdraws nodes. Each WithdrawNode is answered for itself.
+	WithdrawTogether struct {
+		Effect // the first of Nodes
+		Nodes  []EffectAt
+	}
+)
+
+type stage int
+
+const (
+	together   stage = iota // the places join, or wait
+	regrouping              // they are left, to join again
+	granted
+	ending // they are left for ever
+	finished
+)
+
+// A Several is the state of one place in each of several lines.
+type Several struct {
+	places       []Machine
+	paths        []string // of the lines, for errors; constant
+	inBackground bool     // end without waiting until the nodes are deleted; constant
+
+	stage   stage
+	creates []pending // by line
+
+	// The first loss of a place, and the line; nil while none is lost, and when the places join
+	// again. While ending, it says that Lost was emitted.
+	lost   error
+	lostAt int
+
+	suspended bool      // set by Suspended, cleared by Resumed
+	revoked   bool      // a place was asked for since the places have joined
+	revokeBy  time.Time // by the first request; zero if that has no deadline
+	ahead     int       // as in the newest Waiting; -1 if there was none
+}
+
+// A pending create is set while a place is joining.
+type pending struct {
+	create CreateNode
+	is     bool
+	sent   bool
+	lists  bool // a list is to go out with it
+}
+
+// NewSeveral returns the machine of a handle that stands in the lines of the paths. For id and warm
+// see [New].
+func NewSeveral(id string, paths []string, rules []Rule, warm []bool, inBackground bool) *Several {
+	s := &Several{paths: paths, inBackground: inBackground, creates: make([]pending, len(paths)), ahead: -1}
+	for i, rule := range rules {
+		s.places = append(s.places, New(id, rule, warm[i], false))
+	}
+	return s
+}
+
+// Place returns the place in one line.
+func (s *Several) Place(i int) *Machine { return &s.places[i] }
+
+// Ended implements [actors.Machine].
+func (s *Several) Ended() bool { return s.stage == finished }
+
+// Holding reports whether the contender holds all places, and may use them.
+func (s *Several) Holding() bool { return s.stage == granted }
+
+func (s *Several) String() string {
+	stage := [...]string{"together", "regrouping", "granted", "ending", "finished"}[s.stage]
+	return fmt.Sprint(stage, " ", s.places)
+}
+
+// Step implements [actors.Machine].
+func (s *Several) Step(in Input, out *Effects) *Several {
+	next := *s
+	next.places, next.creates = slices.Clone(s.places), slices.Clone(s.creates)
+	next.Advance(in, out)
+	return &next
+}
+
+// Advance is [Several.Step] in place.
+func (s *Several) Advance(in Input, out *Effects) {
+	if s.Ended() {
+		return
+	}
+	t := &turnOfSeveral{Several: s, out: out}
+	switch in := in.(type) {
+	case InputAt:
+		t.step(in.Line, in.Input)
+	case Undone:
+		s.creates[in.Line].sent = false
+	case Heard:
+		t.heard(in)
+	case Leave:
+		t.leave()
+	}
+	t.settle()
+	t.withdraw()
+}
+
+// A turnOfSeveral is a machine during a step.
+type turnOfSeveral struct {
+	*Several
+	out   *Effects
+	nodes []EffectAt // to be withdrawn
+}
+
+func (t *turnOfSeveral) emit(ev Event) { t.out.Emit = append(t.out.Emit, ev) }
+
+// step steps one place.
+func (t *turnOfSeveral) step(i int, in Input) {
+	var did Effects
+	Advance(&t.places[i], in, &did)
+	t.did(i, did)
+}
+
+// did takes the results of a step of one place.
+func (t *turnOfSeveral) did(i int, did Effects) {
+	for _, e := range did.Do {
+		switch e := e.(type) {
+		case CreateNode:
+			t.creates[i] = pending{create: e, is: true}
+		case ListParent:
+			if t.creates[i].is && !t.creates[i].sent {
+				t.creates[i].lists = true
+				continue
+			}
+			t.out.Do = append(t.out.Do, EffectAt{i, e})
+		case WithdrawNode:
+			t.nodes = append(t.nodes, EffectAt{i, e})
+		default:
+			t.out.Do = append(t.out.Do, EffectAt{i, e})
+		}
+	}
+	if t.places[i].state != joining {
+		t.creates[i] = pending{}
+	}
+	for _, ev := range did.Emit {
+		switch ev := ev.(type) {
+		case Revoked:
+			t.revoke(ev.Deadline)
+		case Lost:
+			if t.lost == nil {
+				t.lost, t.lostAt = ev.Err, i
+			}
+		case Suspended: // all are, when all are held
+			if t.Holding() && i == 0 {
+				t.suspended = true
+				t.emit(ev)
+			}
+		case Resumed:
+			if t.suspended && i == 0 {
+				t.suspended = false
+				t.emit(ev)
+			}
+		case Waiting, Acquired, ConditionChanged, Released: // see settle
+		}
+	}
+}
+
+// heard hands an event of the session to all places.
+func (t *turnOfSeveral) heard(in Heard) {
+	switch in.Event.(type) {
+	case session.Expired:
+		for i := range t.places {
+			if p := &t.places[i]; p.Ended() { // it takes no input, and may begin again
+				p.attempt.Epoch = 0
+			}
+		}
+	case session.Closed:
+		if t.stage == regrouping { // the places are being left, and will not join again
+			t.lost = session.ErrClosed
+			t.fail()
+		}
+	}
+	for i := range t.places {
+		t.step(i, in)
+	}
+}
+
+// settle does what follows from the states of all places.
+func (t *turnOfSeveral) settle() {
+	for {
+		switch t.stage {
+		case together:
+			switch {
+			case t.lost != nil && !mends(t.lost):
+				t.fail()
+				continue
+			case t.lost != nil, t.torn():
+				t.regroup()
+				continue
+			case t.all(func(i int) bool { return t.creates[i].is && !t.creates[i].sent }):
+				t.create()
+			case t.all(func(i int) bool { return t.places[i].Holding() }):
+				t.grant()
+			default:
+				t.reportAhead()
+			}
+		case regrouping:
+			if t.all(t.ended) {
+				t.rejoin()
+				continue
+			}
+		case granted:
+			if t.lost != nil {
+				t.fail()
+				continue
+			}
+		case ending:
+			if t.all(t.ended) {
+				t.finish()
+			}
+		case finished:
+		}
+		return
+	}
+}
+
+func (t *turnOfSeveral) all(is func(i int) bool) bool {
+	for i := range t.places {
+		if !is(i) {
+			return false
+		}
+	}
+	return true
+}
+
+func (t *turnOfSeveral) ended(i int) bool { return t.places[i].Ended() }
+
+// torn reports whether one transaction cannot join all lines: some places are in line, and another
+// is about to join; or they have joined by several. That happens when a late create has a node that
+// another client deletes.
+func (t *turnOfSeveral) torn() bool {
+	czxid, stands, joins := int64(0), false, false
+	for i := range t.places {
+		switch p := &t.places[i]; {
+		case p.Standing():
+			if stands = true; p.czxid == 0 {
+				continue
+			}
+			if czxid != 0 && p.czxid != czxid {
+				return true
+			}
+			czxid = p.czxid
+		case t.creates[i].is && !t.creates[i].sent:
+			joins = true
+		}
+	}
+	return stands && joins
+}
+
+// create joins all lines. The lists that rules want go out behind the transaction.
+func (t *turnOfSeveral) create() {
+	all := make([]CreateNode, len(t.creates))
+	for i := range t.creates {
+		all[i], t.creates[i].sent = t.creates[i].create, true
+	}
+	t.out.Do = append(t.out.Do, CreateTogether{all[0], all})
+	for i := range t.creates {
+		if t.creates[i].lists {
+			t.out.Do = append(t.out.Do, EffectAt{i, ListParent{all[i].Attempt}})
+			t.creates[i].lists = false
+		}
+	}
+}
+
+// grant emits the grant. The nodes have one czxid, which is the token.
+func (t *turnOfSeveral) grant() {
+	t.stage = granted
+	t.emit(Acquired{Token: t.places[0].token, Node: t.places[0].node})
+	if t.revoked {
+		t.emit(Revoked{t.revokeBy})
+	}
+}
+
+// revoke keeps the first request to leave one of the lines, and emits it from the grant on.
+func (t *turnOfSeveral) revoke(by time.Time) {
+	if t.revoked || t.stage != together && t.stage != granted {
+		return
+	}
+	if t.revoked, t.revokeBy = true, by; t.Holding() {
+		t.emit(Revoked{by})
+	}
+}
+
+// reportAhead emits the number of contenders ahead in the longest line, if it has changed.
+func (t *turnOfSeveral) reportAhead() {
+	most := 0
+	for i := range t.places {
+		if p := &t.places[i]; p.Waiting() {
+			most = max(most, p.Ahead())
+		}
+	}
+	if most > 0 && most != t.ahead {
+		t.ahead = most
+		t.emit(Waiting{most})
+	}
+}
+
+// mends reports whether a contender that has lost a place joins all lines again.
+func mends(lost error) bool {
+	return client.IsAny(lost, ErrNodeDeleted, ErrRevoked, session.ErrExpired)
+}
+
+// regroup leaves all lines, to join them again.
+func (t *turnOfSeveral) regroup() {
+	t.stage, t.lost, t.revoked, t.revokeBy = regrouping, nil, false, time.Time{}
+	t.leaveAll()
+}
+
+func (t *turnOfSeveral) leaveAll() {
+	for i := range t.places {
+		t.step(i, Leave{})
+	}
+}
+
+// rejoin begins anew in all lines, at their ends.
+func (t *turnOfSeveral) rejoin() {
+	t.stage = together
+	for i := range t.places {
+		var did Effects
+		t.places[i] = t.places[i].Again(&did)
+		t.did(i, did)
+	}
+}
+
+// fail emits the loss, and leaves the other lines.
+func (t *turnOfSeveral) fail() {
+	t.stage = ending
+	if !client.Over(t.lost) {
+		t.lost = fmt.Errorf("%s: %w", t.paths[t.lostAt], t.lost)
+	}
+	t.emit(Lost{t.lost})
+	t.depart()
+}
+
+func (t *turnOfSeveral) leave() {
+	if t.stage != ending {
+		t.stage, t.lost = ending, nil
+		t.depart()
+	}
+}
+
+func (t *turnOfSeveral) depart() {
+	t.leaveAll()
+	if t.inBackground {
+		t.finish()
+	}
+}
+
+// finish enters the last stage.
+func (t *turnOfSeveral) finish() {
+	if t.stage = finished; t.lost == nil {
+		t.emit(Released{})
+	}
+}
+
+// withdraw requests the withdrawals of the step.
+func (t *turnOfSeveral) withdraw() {
+	switch len(t.nodes) {
+	case 0:
+	case 1:
+		t.out.Do = append(t.out.Do, t.nodes[0])
+	default:
+		t.out.Do = append(t.out.Do, WithdrawTogether{t.nodes[0].Effect, t.nodes})
+	}
+}

@@ -1,0 +1,52 @@
+package line
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/zkactors/zkactors/internal/check"
+	"github.com/zkactors/zkactors/primitives/internal/nodes"
+	"github.com/zkactors/zkactors/session"
+)
+
+// TestTwoTransactions: a create of unknown outcome and its repetition are executed, and another
+// client deletes one node of the first. Then the places that are found are of two transactions, by
+// which two contenders could wait for each other. So all lines are joined again.
+func TestTwoTransactions(t *testing.T) {
+	const id = "00000000-0000-4000-8000-000000000001"
+	rule := First{Grammar: &nodes.StandardLock, Kind: nodes.Exclusive, EventGrants: true, Brief: true}
+	name := func(number int) string { return fmt.Sprintf("%s%010d", rule.Name(id), number) }
+	s := NewSeveral(id, []string{"/a", "/b"}, []Rule{rule, rule}, []bool{true, true}, false)
+	step := func(in Input) Effects {
+		var out Effects
+		s = s.Step(in, &out)
+		return out
+	}
+	both := func(in func(i int) Input) (last Effects) {
+		for i := range 2 {
+			last = step(InputAt{Line: i, Input: in(i)})
+		}
+		return last
+	}
+	did := step(Heard{Event: session.Connected{ID: 7, Epoch: 1}})
+	create, is := did.Do[0].(CreateTogether)
+	check.Require(t, is, "%T", did.Do[0])
+	at := create.Of()
+	both(func(i int) Input { return Failed{What: create.Creates[i], Err: session.ErrUnknownOutcome} })
+	both(func(i int) Input {
+		names := []string{name(0), name(1)}
+		return Listed{Attempt: at, Snapshot: Snapshot{Names: names[1-i:]}}
+	})
+	did = both(func(i int) Input {
+		return Watched{Attempt: at, Target: Target{Node: name(1 - i)}, Czxid: int64(20 - i), Owner: 7}
+	})
+	var withdrawn []EffectAt
+	for _, e := range did.Do {
+		if all, is := e.(WithdrawTogether); is {
+			withdrawn = all.Nodes
+		}
+	}
+	check.Equal(t, fmt.Sprint(withdrawn), fmt.Sprint([]EffectAt{
+		{Line: 0, Effect: WithdrawNode{Attempt: at, Node: name(1)}}, {Line: 1, Effect: WithdrawNode{Attempt: at, Node: name(0)}},
+	}))
+}
