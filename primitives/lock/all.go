@@ -168,7 +168,9 @@ func validateAll(s *session.Session, wants []Want, o Options) error {
 //
 // Waiting has the number of contenders ahead in the line where most are ahead. Acquired comes when
 // all locks are held, with the name of the node of the first. Revoked comes when one of the locks
-// is asked for: the holder consents by the release of all. The error of Lost names the path.
+// is asked for: the holder consents by the release of all. The error of Lost names the path. The
+// channel is closed after the last event: receive with "ev, ok := <-events", because a select over
+// a closed channel spins.
 func (a *All) Events() <-chan Event { return a.handle.Events() }
 
 // Done returns a channel that is closed when not all locks are held any more, or never will be, as
@@ -187,7 +189,7 @@ func (a *All) Err() error { return a.handle.Err() }
 // [Lock.Context] does.
 func (a *All) Context(parent context.Context) (context.Context, context.CancelFunc) {
 	for _, w := range a.wants {
-		parent = contender.Within(parent, a.session, w.Path, a, a.Done())
+		parent = contender.Within(parent, a.session, w.Path, a, a.Done()) //nolint:fatcontext // one value for each path
 	}
 	return a.handle.Context(parent)
 }

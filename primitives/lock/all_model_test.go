@@ -88,7 +88,7 @@ type crowd struct {
 
 // A together is a contender for several locks.
 type together struct {
-	*zkmodel.Runner[*line.Several, line.Input, line.Effect, line.Event]
+	*zkmodel.Runner[*line.Several, line.SeveralInput, line.SeveralEffect, line.Event]
 	linemodel.Phases
 	n     int
 	wants []Want
@@ -123,14 +123,14 @@ func newCrowd(g *gathering, keyed bool) *crowd {
 			recipes = append(recipes, recipeOf(want.Path, want.Kind, Options{}))
 		}
 		p := contender.NewPerformers(at, recipes)
-		c.Runner = zkmodel.Run(w.World, at, p.Machine(fmt.Sprintf("%08d-0000-4000-8000-000000000000", i), g.background), actors.Role[*line.Several, line.Input, line.Effect, line.Event]{
+		c.Runner = zkmodel.Run(w.World, at, p.Machine(fmt.Sprintf("%08d-0000-4000-8000-000000000000", i), g.background), actors.Role[*line.Several, line.SeveralInput, line.SeveralEffect, line.Event]{
 			Perform: p.Perform,
 			Observe: func(m *line.Several, _ []line.Event) {
 				if m.Ended() {
 					p.End()
 				}
 			},
-		}, func(_ line.Input, before *line.Several, did line.Effects) { w.told(c, before, did.Emit) })
+		}, func(_ line.SeveralInput, before *line.Several, did line.SeveralEffects) { w.told(c, before, did.Emit) })
 		w.all = append(w.all, c)
 		w.Share(p)
 		c.Begin(func() { p.Begin(c.Tell, nil) })
@@ -139,7 +139,9 @@ func newCrowd(g *gathering, keyed bool) *crowd {
 }
 
 // owns reports whether a node was made by the contender.
-func (c *together) owns(path string) bool { return strings.Contains(path, fmt.Sprintf("/_c_%08d-", c.n)) }
+func (c *together) owns(path string) bool {
+	return strings.Contains(path, fmt.Sprintf("/_c_%08d-", c.n))
+}
 
 // node returns the path of its node in the i-th of its lines; "" if there is none.
 func (c *together) node(m *line.Several, i int) string {

@@ -80,18 +80,18 @@ func callSites(ctx context.Context, s *session.Session, results chan error, path
 		l.Close()
 	}
 
-	h, err := lock.AcquireAll(ctx, s, []lock.Want{{Path: "/locks/a"}, {Path: "/locks/b", Kind: lock.Read}}, nil)
-	if err != nil {
-		return err
+	h, err3 := lock.AcquireAll(ctx, s, []lock.Want{{Path: "/locks/a"}, {Path: "/locks/b", Kind: lock.Read}}, nil)
+	if err3 != nil {
+		return err3
 	}
 	defer h.Close()
-	_, err = s.Multi(ctx, append(h.Guards(), session.SetOp("/data", nil, 0))...)
+	_, err3 = s.Multi(ctx, append(h.Guards(), session.SetOp("/data", nil, 0))...)
 
 	cs, err2 := lock.Contenders(ctx, s, "/locks/table", nil)
 	for _, c := range cs {
 		_, _, _, _, _ = c.Node, c.Kind, c.Data, c.Session, c.Holding
 	}
-	return errors.Join(err, err2)
+	return errors.Join(err, err2, err3)
 }
 
 var _ = callSites

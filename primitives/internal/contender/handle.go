@@ -15,7 +15,7 @@ import (
 // A Handle is one place in line. It is acquired at most once, and is over when it is released or
 // lost. It is safe for concurrent use, and must be closed.
 type Handle[Ev any] struct {
-	tenancy[Ev]
+	tenancy[line.Input, Ev]
 
 	performer Performer
 
@@ -40,7 +40,7 @@ type Handle[Ev any] struct {
 func Open[Ev any](s *session.Session, r *Recipe, presentation *Presentation[Ev], inBackground bool) *Handle[Ev] {
 	c, h := client.Of(s), new(Handle[Ev])
 	h.performer.begin(c, r)
-	h.begin(c, presentation, r.Name, r.Path)
+	h.begin(c, line.Leave{}, presentation, r.Name, r.Path)
 	h.machine = line.New(znode.NewGUID(), r.Rule, h.performer.Warm(), inBackground)
 	h.did.Emit = h.room[:0]
 	h.actor = actors.Start(h, actors.Role[*Handle[Ev], line.Input, line.Effect, Ev]{

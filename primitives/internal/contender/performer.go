@@ -152,7 +152,6 @@ func (p *Performer) Perform(e line.Effect, tell func(line.Input)) {
 		p.withdraw(requests, "", p.Rule.Prefix(e.GUID), func() { tell(line.Withdrawn{Attempt: e.Attempt}) })
 	case line.Answer:
 		e.Reply.Give(e.Err)
-	case line.EffectAt, line.CreateTogether, line.WithdrawTogether: // see [Performers]
 	}
 }
 

@@ -16,7 +16,7 @@ import (
 // over when it is released, or one place is lost. It is safe for concurrent use, and must be
 // closed.
 type Several[Ev any] struct {
-	tenancy[Ev]
+	tenancy[line.SeveralInput, Ev]
 
 	performers *Performers
 	machine    *line.Several // of the actor, which steps it in place
@@ -32,10 +32,10 @@ func OpenSeveral[Ev any](s *session.Session, recipes []*Recipe, presentation *Pr
 	for _, r := range recipes {
 		paths = append(paths, r.Path)
 	}
-	h.begin(c, presentation, recipes[0].Name, paths...)
+	h.begin(c, line.Leave{}, presentation, recipes[0].Name, paths...)
 	h.performers = NewPerformers(c, recipes)
 	h.machine, h.fronts = h.performers.Machine(znode.NewGUID(), inBackground), make([]*front, len(recipes))
-	h.actor = actors.Start(h, actors.Role[*Several[Ev], line.Input, line.Effect, Ev]{
+	h.actor = actors.Start(h, actors.Role[*Several[Ev], line.SeveralInput, line.SeveralEffect, Ev]{
 		Name: h.name, Perform: h.performers.Perform, Stop: line.Leave{},
 		Merge: presentation.Merge, Cancel: presentation.Cancel, Keep: presentation.Keep,
 	})
@@ -44,13 +44,13 @@ func OpenSeveral[Ev any](s *session.Session, recipes []*Recipe, presentation *Pr
 }
 
 // Step implements [actors.Machine], as [Handle.Step] does.
-func (h *Several[Ev]) Step(in line.Input, out *actors.Effects[line.Effect, Ev]) *Several[Ev] {
-	did := line.Effects{Do: out.Do}
+func (h *Several[Ev]) Step(in line.SeveralInput, out *actors.Effects[line.SeveralEffect, Ev]) *Several[Ev] {
+	did := line.SeveralEffects{Do: out.Do}
 	h.machine.Advance(in, &did)
 	out.Do = did.Do
 	if at, is := in.(line.InputAt); is {
 		m := h.machine.Place(at.Line)
-		if w, ok := at.Input.(line.Watched); ok && m.Waiting() && w.Target == m.Watching() && w.Since != 0 {
+		if w, ok := at.In.(line.Watched); ok && m.Waiting() && w.Target == m.Watching() && w.Since != 0 {
 			h.fronts[at.Line] = &front{target: w.Target, Obstacle: w.Obstacle}
 		}
 	}
@@ -137,16 +137,15 @@ func (p *Performers) Machine(id string, inBackground bool) *line.Several {
 }
 
 // Begin is [Performer.Begin] for all.
-func (p *Performers) Begin(tell func(line.Input), actor interface{ Ended() <-chan struct{} }) {
+func (p *Performers) Begin(tell func(line.SeveralInput), actor interface{ Ended() <-chan struct{} }) {
 	p.all[0].Begin(func(in line.Input) {
-		if heard, is := in.(line.Heard); is {
-			if _, lost := heard.Event.(session.Suspended); lost {
-				for _, one := range p.all[1:] {
-					one.owned.Cancel(later{})
-				}
+		heard, _ := in.(line.Heard) // it hands on nothing else: there is no condition
+		if _, lost := heard.Event.(session.Suspended); lost {
+			for _, one := range p.all[1:] {
+				one.owned.Cancel(later{})
 			}
 		}
-		tell(in)
+		tell(heard)
 	}, actor)
 }
 
@@ -158,15 +157,15 @@ func (p *Performers) End() {
 }
 
 // Perform starts one effect of the machine.
-func (p *Performers) Perform(e line.Effect, tell func(line.Input)) {
+func (p *Performers) Perform(e line.SeveralEffect, tell func(line.SeveralInput)) {
 	if p.tells[0] == nil {
 		for i := range p.tells {
-			p.tells[i] = func(in line.Input) { tell(line.InputAt{Line: i, Input: in}) }
+			p.tells[i] = func(in line.Input) { tell(line.InputAt{Line: i, In: in}) }
 		}
 	}
 	switch e := e.(type) {
 	case line.EffectAt:
-		p.all[e.Line].Perform(e.Effect, p.tells[e.Line])
+		p.all[e.Line].Perform(e.Do, p.tells[e.Line])
 	case line.CreateTogether:
 		p.create(e, tell)
 	case line.WithdrawTogether:
@@ -175,14 +174,14 @@ func (p *Performers) Perform(e line.Effect, tell func(line.Input)) {
 }
 
 // create creates all nodes. The operations of each are its own: see [Performer.creation].
-func (p *Performers) create(e line.CreateTogether, tell func(line.Input)) {
+func (p *Performers) create(e line.CreateTogether, tell func(line.SeveralInput)) {
 	var ops []session.Op
 	ends := make([]int, len(p.all))
 	for i, one := range p.all {
 		ops = append(ops, one.creation(e.Creates[i])...)
 		ends[i] = len(ops)
 	}
-	p.all[0].at(e).Multi(ops, func(results []session.OpResult, err error) {
+	p.all[0].at(e.Creates[0]).Multi(ops, func(results []session.OpResult, err error) {
 		refused := slices.IndexFunc(results, func(r session.OpResult) bool { return r.Err != nil })
 		begin := 0
 		for i, one := range p.all {
@@ -202,15 +201,15 @@ func (p *Performers) create(e line.CreateTogether, tell func(line.Input)) {
 // withdraw deletes nodes in one transaction. If that fails, each is deleted as a single one is.
 func (p *Performers) withdraw(e line.WithdrawTogether) {
 	var ops []session.Op
-	requests := p.all[0].at(e)
+	requests := p.all[0].at(e.Nodes[0].Node)
 	for _, of := range e.Nodes {
-		one, node := p.all[of.Line], of.Effect.(line.WithdrawNode).Node
+		one, node := p.all[of.Line], of.Node.Node
 		one.watches.endUnsettled(line.Target{Node: node})
 		ops = append(ops, session.DeleteOp(znode.Join(one.Dir, node), session.AnyVersion))
 	}
 	requests.Multi(ops, func(_ []session.OpResult, err error) {
 		for i, of := range e.Nodes {
-			gone := func() { p.tells[of.Line](line.Withdrawn(of.Effect.(line.WithdrawNode))) }
+			gone := func() { p.tells[of.Line](line.Withdrawn(of.Node)) }
 			if err == nil {
 				gone()
 			} else {

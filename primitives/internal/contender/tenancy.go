@@ -43,10 +43,11 @@ func (p *Presentation[Ev]) event(ev line.Event) (own Ev, is bool) {
 	return p.Changed(changed.Before, changed.Now)
 }
 
-// A tenancy is what callers see of a handle, from the call that opens it to its end: the part that a
-// [Handle] and a [Several] have in common. It is safe for concurrent use.
-type tenancy[Ev any] struct {
-	actor        *actors.Actor[line.Input, Ev]
+// A tenancy is what callers see of a handle, from the call that opens it to its end: the part that
+// a [Handle] and a [Several] have in common. It is safe for concurrent use.
+type tenancy[In, Ev any] struct {
+	actor        *actors.Actor[In, Ev]
+	leave        In // the command
 	session      client.Session
 	presentation *Presentation[Ev]
 	name         string   // of the recipe
@@ -89,8 +90,8 @@ const (
 type derived struct{ end context.CancelCauseFunc }
 
 // begin notes that the lines are about to be joined.
-func (h *tenancy[Ev]) begin(c client.Session, presentation *Presentation[Ev], name string, paths ...string) {
-	h.session, h.presentation, h.name, h.paths, h.since = c, presentation, name, paths, c.Age()
+func (h *tenancy[In, Ev]) begin(c client.Session, leave In, presentation *Presentation[Ev], name string, paths ...string) {
+	h.session, h.leave, h.presentation, h.name, h.paths, h.since = c, leave, presentation, name, paths, c.Age()
 	for _, path := range paths {
 		c.Observer().Waiting(name, path)
 	}
@@ -105,21 +106,21 @@ func inline(in line.Input) bool {
 }
 
 // tell hands the machine an input, unless it has ended.
-func (h *tenancy[Ev]) tell(in line.Input) { _ = h.actor.Tell(in) }
+func (h *tenancy[In, Ev]) tell(in In) { _ = h.actor.Tell(in) }
 
 // Acquire waits until the place is held. If it fails, it has given up the place; if ctx has ended,
 // in the background.
-func (h *tenancy[Ev]) Acquire(ctx context.Context) error {
+func (h *tenancy[In, Ev]) Acquire(ctx context.Context) error {
 	return h.acquire(ctx, "acquire", nil, nil)
 }
 
 // TryAcquire waits until the place is held, or fails with taken when another contender is ahead.
 // Then it has given up the place, unless ctx ended before the confirmation. The error names op.
-func (h *tenancy[Ev]) TryAcquire(ctx context.Context, op string, taken error) error {
+func (h *tenancy[In, Ev]) TryAcquire(ctx context.Context, op string, taken error) error {
 	return h.acquire(ctx, op, h.when(queued), taken)
 }
 
-func (h *tenancy[Ev]) acquire(ctx context.Context, op string, queued <-chan struct{}, taken error) error {
+func (h *tenancy[In, Ev]) acquire(ctx context.Context, op string, queued <-chan struct{}, taken error) error {
 	var err error
 	select {
 	case <-h.when(decided):
@@ -132,13 +133,13 @@ func (h *tenancy[Ev]) acquire(ctx context.Context, op string, queued <-chan stru
 		err = taken
 	case <-ctx.Done():
 		err = h.session.Explain(h.blocked(context.Cause(ctx))) // before it leaves
-		h.tell(line.Leave{})
+		h.tell(h.leave)
 	}
 	return h.failed(op, err)
 }
 
 // blocked adds the contender ahead, if it is known, to the reason for which the wait has ended.
-func (h *tenancy[Ev]) blocked(err error) error {
+func (h *tenancy[In, Ev]) blocked(err error) error {
 	h.mu.Lock()
 	ahead, holds := h.blocker, h.barred
 	h.mu.Unlock()
@@ -150,7 +151,7 @@ func (h *tenancy[Ev]) blocked(err error) error {
 
 // Do acquires the place, runs f with a context of the grant, and releases the place. It waits for
 // the release until ctx ends.
-func (h *tenancy[Ev]) Do(ctx context.Context, within func(context.Context) (context.Context, context.CancelFunc), f func(ctx context.Context) error) error {
+func (h *tenancy[In, Ev]) Do(ctx context.Context, within func(context.Context) (context.Context, context.CancelFunc), f func(ctx context.Context) error) error {
 	if err := h.Acquire(ctx); err != nil {
 		return err
 	}
@@ -164,24 +165,24 @@ func (h *tenancy[Ev]) Do(ctx context.Context, within func(context.Context) (cont
 }
 
 // Events returns the channel of events.
-func (h *tenancy[Ev]) Events() <-chan Ev { return h.actor.Events() }
+func (h *tenancy[In, Ev]) Events() <-chan Ev { return h.actor.Events() }
 
 // Done returns a channel that is closed in the step in which the place is lost, and before a
 // release is sent. The contexts of the grant end before it is closed.
-func (h *tenancy[Ev]) Done() <-chan struct{} { return h.when(done) }
+func (h *tenancy[In, Ev]) Done() <-chan struct{} { return h.when(done) }
 
 // Revoked returns a channel that is closed when another client asks the holder to leave.
-func (h *tenancy[Ev]) Revoked() <-chan struct{} { return h.when(revoked) }
+func (h *tenancy[In, Ev]) Revoked() <-chan struct{} { return h.when(revoked) }
 
 // Err returns the reason of the loss; nil before it, and after a release.
-func (h *tenancy[Ev]) Err() error {
+func (h *tenancy[In, Ev]) Err() error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.err
 }
 
 // Context returns a context that ends when the place is lost or released, or with parent.
-func (h *tenancy[Ev]) Context(parent context.Context) (context.Context, context.CancelFunc) {
+func (h *tenancy[In, Ev]) Context(parent context.Context) (context.Context, context.CancelFunc) {
 	ctx, end := context.WithCancelCause(parent)
 	d := &derived{end: end}
 	h.mu.Lock()
@@ -203,7 +204,7 @@ func (h *tenancy[Ev]) Context(parent context.Context) (context.Context, context.
 	}
 }
 
-func (h *tenancy[Ev]) reason() error {
+func (h *tenancy[In, Ev]) reason() error {
 	if h.err != nil {
 		return h.err
 	}
@@ -211,7 +212,7 @@ func (h *tenancy[Ev]) reason() error {
 }
 
 // Token returns the token of the grant; 0 before.
-func (h *tenancy[Ev]) Token() int64 {
+func (h *tenancy[In, Ev]) Token() int64 {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.token
@@ -219,11 +220,11 @@ func (h *tenancy[Ev]) Token() int64 {
 
 // Release gives up the grant, or the place in line, and returns when that is confirmed. If ctx ends
 // first, it returns the cause.
-func (h *tenancy[Ev]) Release(ctx context.Context) error {
+func (h *tenancy[In, Ev]) Release(ctx context.Context) error {
 	if err := client.CheckContext(ctx); err != nil {
 		return h.failed("release", err)
 	}
-	h.tell(line.Leave{})
+	h.tell(h.leave)
 	select {
 	case <-h.actor.Ended():
 		return h.Err()
@@ -233,7 +234,7 @@ func (h *tenancy[Ev]) Release(ctx context.Context) error {
 }
 
 // failed names the operation and the lines in an error.
-func (h *tenancy[Ev]) failed(op string, err error) error {
+func (h *tenancy[In, Ev]) failed(op string, err error) error {
 	if err == nil {
 		return nil
 	}
@@ -241,7 +242,7 @@ func (h *tenancy[Ev]) failed(op string, err error) error {
 }
 
 // what names the recipe and the lines, or the first of many.
-func (h *tenancy[Ev]) what() string {
+func (h *tenancy[In, Ev]) what() string {
 	const most = 3
 	if n := len(h.paths) - most; n > 0 {
 		return fmt.Sprintf("%s %s and %d more", h.name, strings.Join(h.paths[:most], ", "), n)
@@ -250,10 +251,10 @@ func (h *tenancy[Ev]) what() string {
 }
 
 // Close releases the place, and waits for the release, at most until the session's deadline.
-func (h *tenancy[Ev]) Close() { h.actor.Close() }
+func (h *tenancy[In, Ev]) Close() { h.actor.Close() }
 
 // observe brings the accessors up to date after a step with these events.
-func (h *tenancy[Ev]) observe(events []line.Event, holding, ended bool) {
+func (h *tenancy[In, Ev]) observe(events []line.Event, holding, ended bool) {
 	now := h.session.Age()
 	var waited time.Duration
 	h.mu.Lock()
@@ -304,7 +305,7 @@ func (h *tenancy[Ev]) observe(events []line.Event, holding, ended bool) {
 }
 
 // report notifies the session's observer.
-func (h *tenancy[Ev]) report(observer session.Observer, path string, events []line.Event, waited time.Duration) {
+func (h *tenancy[In, Ev]) report(observer session.Observer, path string, events []line.Event, waited time.Duration) {
 	for _, ev := range events {
 		switch ev := ev.(type) {
 		case line.Acquired:
@@ -319,7 +320,7 @@ func (h *tenancy[Ev]) report(observer session.Observer, path string, events []li
 }
 
 // when returns a channel that is closed when the signal is raised.
-func (h *tenancy[Ev]) when(s signal) <-chan struct{} {
+func (h *tenancy[In, Ev]) when(s signal) <-chan struct{} {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.signals[s] == nil {
@@ -332,7 +333,7 @@ func (h *tenancy[Ev]) when(s signal) <-chan struct{} {
 }
 
 // raise raises a signal. The handle is locked.
-func (h *tenancy[Ev]) raise(s signal) {
+func (h *tenancy[In, Ev]) raise(s signal) {
 	if h.raised[s] {
 		return
 	}

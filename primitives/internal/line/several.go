@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/zkactors/zkactors/actors"
 	"github.com/zkactors/zkactors/internal/client"
 	"github.com/zkactors/zkactors/session"
 )
@@ -25,34 +26,55 @@ import (
 // doubt, all places are left, and one transaction joins all lines again. Leave leads from each
 // stage to ending, and so does a loss that a new place would not mend.
 
+// A SeveralInput is an input of a [Several]: a [Heard], a [Leave], or one of these.
+//
+//sumtype:decl
+type SeveralInput interface{ several() }
+
 type (
 	// InputAt is an answer, or news, for the place in one line.
 	InputAt struct {
 		Line int
-		Input
+		In   Input
 	}
 	// Undone answers one of the creates of CreateTogether: it was undone by the refusal of another.
-	Undone struct {
-		Input // no input of a place
-		Line  int
-	}
+	Undone struct{ Line int }
+)
+
+func (Heard) several()   {}
+func (Leave) several()   {}
+func (InputAt) several() {}
+func (Undone) several()  {}
+
+// A SeveralEffect is a request of a [Several] to its performer.
+//
+//sumtype:decl
+type SeveralEffect interface{ severalEffect() }
+
+type (
 	// EffectAt is an effect of the place in one line.
 	EffectAt struct {
 		Line int
-		Effect
+		Do   Effect
 	}
 	// CreateTogether creates a node in each line, in one transaction. Each CreateNode is answered
 	// for itself. If an operation is refused, only its CreateNode fails, and the others are Undone.
-	CreateTogether struct {
-		Effect  // the first of Creates
-		Creates []CreateNode
-	}
+	CreateTogether struct{ Creates []CreateNode }
 	// WithdrawTogether withdraws nodes. Each WithdrawNode is answered for itself.
-	WithdrawTogether struct {
-		Effect // the first of Nodes
-		Nodes  []EffectAt
+	WithdrawTogether struct{ Nodes []NodeAt }
+	// NodeAt is the withdrawal of a node in one line.
+	NodeAt struct {
+		Line int
+		Node WithdrawNode
 	}
 )
+
+func (EffectAt) severalEffect()         {}
+func (CreateTogether) severalEffect()   {}
+func (WithdrawTogether) severalEffect() {}
+
+// SeveralEffects are the effects and the events of a step.
+type SeveralEffects = actors.Effects[SeveralEffect, Event]
 
 type stage int
 
@@ -117,7 +139,7 @@ func (s *Several) String() string {
 }
 
 // Step implements [actors.Machine].
-func (s *Several) Step(in Input, out *Effects) *Several {
+func (s *Several) Step(in SeveralInput, out *SeveralEffects) *Several {
 	next := *s
 	next.places, next.creates = slices.Clone(s.places), slices.Clone(s.creates)
 	next.Advance(in, out)
@@ -125,14 +147,14 @@ func (s *Several) Step(in Input, out *Effects) *Several {
 }
 
 // Advance is [Several.Step] in place.
-func (s *Several) Advance(in Input, out *Effects) {
+func (s *Several) Advance(in SeveralInput, out *SeveralEffects) {
 	if s.Ended() {
 		return
 	}
 	t := &turnOfSeveral{Several: s, out: out}
 	switch in := in.(type) {
 	case InputAt:
-		t.step(in.Line, in.Input)
+		t.step(in.Line, in.In)
 	case Undone:
 		s.creates[in.Line].sent = false
 	case Heard:
@@ -147,11 +169,12 @@ func (s *Several) Advance(in Input, out *Effects) {
 // A turnOfSeveral is a machine during a step.
 type turnOfSeveral struct {
 	*Several
-	out   *Effects
-	nodes []EffectAt // to be withdrawn
+	out   *SeveralEffects
+	nodes []NodeAt // to be withdrawn
 }
 
-func (t *turnOfSeveral) emit(ev Event) { t.out.Emit = append(t.out.Emit, ev) }
+func (t *turnOfSeveral) do(e SeveralEffect) { t.out.Do = append(t.out.Do, e) }
+func (t *turnOfSeveral) emit(ev Event)      { t.out.Emit = append(t.out.Emit, ev) }
 
 // step steps one place.
 func (t *turnOfSeveral) step(i int, in Input) {
@@ -163,19 +186,18 @@ func (t *turnOfSeveral) step(i int, in Input) {
 // did takes the results of a step of one place.
 func (t *turnOfSeveral) did(i int, did Effects) {
 	for _, e := range did.Do {
-		switch e := e.(type) {
-		case CreateNode:
-			t.creates[i] = pending{create: e, is: true}
-		case ListParent:
-			if t.creates[i].is && !t.creates[i].sent {
-				t.creates[i].lists = true
-				continue
-			}
-			t.out.Do = append(t.out.Do, EffectAt{i, e})
-		case WithdrawNode:
-			t.nodes = append(t.nodes, EffectAt{i, e})
+		create, creates := e.(CreateNode)
+		withdrawal, withdraws := e.(WithdrawNode)
+		_, lists := e.(ListParent)
+		switch held := &t.creates[i]; {
+		case creates:
+			*held = pending{create: create, is: true}
+		case withdraws:
+			t.nodes = append(t.nodes, NodeAt{i, withdrawal})
+		case lists && held.is && !held.sent:
+			held.lists = true
 		default:
-			t.out.Do = append(t.out.Do, EffectAt{i, e})
+			t.do(EffectAt{i, e})
 		}
 	}
 	if t.places[i].state != joining {
@@ -206,18 +228,16 @@ func (t *turnOfSeveral) did(i int, did Effects) {
 
 // heard hands an event of the session to all places.
 func (t *turnOfSeveral) heard(in Heard) {
-	switch in.Event.(type) {
-	case session.Expired:
+	if _, expired := in.Event.(session.Expired); expired {
 		for i := range t.places {
 			if p := &t.places[i]; p.Ended() { // it takes no input, and may begin again
 				p.attempt.Epoch = 0
 			}
 		}
-	case session.Closed:
-		if t.stage == regrouping { // the places are being left, and will not join again
-			t.lost = session.ErrClosed
-			t.fail()
-		}
+	}
+	if Closes(in) && t.stage == regrouping { // the places are being left, and will not join again
+		t.lost = session.ErrClosed
+		t.fail()
 	}
 	for i := range t.places {
 		t.step(i, in)
@@ -302,10 +322,10 @@ func (t *turnOfSeveral) create() {
 	for i := range t.creates {
 		all[i], t.creates[i].sent = t.creates[i].create, true
 	}
-	t.out.Do = append(t.out.Do, CreateTogether{all[0], all})
+	t.do(CreateTogether{all})
 	for i := range t.creates {
 		if t.creates[i].lists {
-			t.out.Do = append(t.out.Do, EffectAt{i, ListParent{all[i].Attempt}})
+			t.do(EffectAt{i, ListParent{all[i].Attempt}})
 			t.creates[i].lists = false
 		}
 	}
@@ -407,8 +427,8 @@ func (t *turnOfSeveral) withdraw() {
 	switch len(t.nodes) {
 	case 0:
 	case 1:
-		t.out.Do = append(t.out.Do, t.nodes[0])
+		t.do(EffectAt{t.nodes[0].Line, t.nodes[0].Node})
 	default:
-		t.out.Do = append(t.out.Do, WithdrawTogether{t.nodes[0].Effect, t.nodes})
+		t.do(WithdrawTogether{t.nodes})
 	}
 }

@@ -17,21 +17,21 @@ func TestTwoTransactions(t *testing.T) {
 	rule := First{Grammar: &nodes.StandardLock, Kind: nodes.Exclusive, EventGrants: true, Brief: true}
 	name := func(number int) string { return fmt.Sprintf("%s%010d", rule.Name(id), number) }
 	s := NewSeveral(id, []string{"/a", "/b"}, []Rule{rule, rule}, []bool{true, true}, false)
-	step := func(in Input) Effects {
-		var out Effects
+	step := func(in SeveralInput) SeveralEffects {
+		var out SeveralEffects
 		s = s.Step(in, &out)
 		return out
 	}
-	both := func(in func(i int) Input) (last Effects) {
+	both := func(in func(i int) Input) (last SeveralEffects) {
 		for i := range 2 {
-			last = step(InputAt{Line: i, Input: in(i)})
+			last = step(InputAt{i, in(i)})
 		}
 		return last
 	}
 	did := step(Heard{Event: session.Connected{ID: 7, Epoch: 1}})
 	create, is := did.Do[0].(CreateTogether)
 	check.Require(t, is, "%T", did.Do[0])
-	at := create.Of()
+	at := create.Creates[0].Attempt
 	both(func(i int) Input { return Failed{What: create.Creates[i], Err: session.ErrUnknownOutcome} })
 	both(func(i int) Input {
 		names := []string{name(0), name(1)}
@@ -40,13 +40,13 @@ func TestTwoTransactions(t *testing.T) {
 	did = both(func(i int) Input {
 		return Watched{Attempt: at, Target: Target{Node: name(1 - i)}, Czxid: int64(20 - i), Owner: 7}
 	})
-	var withdrawn []EffectAt
+	var withdrawn []NodeAt
 	for _, e := range did.Do {
 		if all, is := e.(WithdrawTogether); is {
 			withdrawn = all.Nodes
 		}
 	}
-	check.Equal(t, fmt.Sprint(withdrawn), fmt.Sprint([]EffectAt{
-		{Line: 0, Effect: WithdrawNode{Attempt: at, Node: name(1)}}, {Line: 1, Effect: WithdrawNode{Attempt: at, Node: name(0)}},
+	check.Equal(t, fmt.Sprint(withdrawn), fmt.Sprint([]NodeAt{
+		{0, WithdrawNode{Attempt: at, Node: name(1)}}, {1, WithdrawNode{Attempt: at, Node: name(0)}},
 	}))
 }
