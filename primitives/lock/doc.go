@@ -14,6 +14,9 @@
 // In the layout [Prioritized] waiters go by [Options.Priority], and may ask the holder to release
 // the lock, or take it away. Waiters of a low priority may wait for ever there.
 //
+// [AcquireAll] holds several locks at once, all or none. Callers that do so never wait for each
+// other, in whatever order they name the paths. See [All].
+//
 // # Safety
 //
 // No two grants of one lock overlap, unless another client deletes the holder's node; then the

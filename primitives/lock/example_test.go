@@ -43,6 +43,21 @@ func ExampleNew() {
 	// released
 }
 
+// Two accounts are locked at once: another transfer between them, in the other direction, waits for
+// this one, and this one never waits for that.
+func ExampleAcquireAll() {
+	ctx := context.Background()
+	s, end := demo.Session()
+	defer end()
+
+	held := demo.Must(lock.AcquireAll(ctx, s, []lock.Want{{Path: "/accounts/ann"}, {Path: "/accounts/bob"}, {Path: "/rates", Kind: lock.Read}}, nil))
+	defer held.Close()
+	_, err := s.Multi(ctx, append(held.Guards(), session.CreateOp("/transfer-1", []byte("ann to bob: 5"), session.Persistent))...)
+	fmt.Println(err)
+	// Output:
+	// <nil>
+}
+
 // A transaction that the server refuses to who holds the lock no more.
 func ExampleLock_Guard() {
 	ctx := context.Background()

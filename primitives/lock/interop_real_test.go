@@ -64,7 +64,7 @@ var neighbours = []struct {
 // TestRealPeers has one server and the other libraries for all that meets them.
 func TestRealPeers(t *testing.T) {
 	peers.Meet(t, map[string]peers.Play{
-		"neighbours": meetNeighbours, "strangers": meetStrangers, "revocation": meetRequests, "downgrades": meetDowngrades,
+		"neighbours": meetNeighbours, "several at once": meetSeveral, "strangers": meetStrangers, "revocation": meetRequests, "downgrades": meetDowngrades,
 	}, map[string]peers.Play{"neighbours": meetNeighbours, "downgrades": meetDowngrades})
 }
 
@@ -82,6 +82,49 @@ func meetNeighbours(t *testing.T, ens *zktest.Ensemble, company *peers.Company) 
 				}
 			}
 			company.Contend(t, operator, company.At(fmt.Sprintf("/neighbours-%d", i)), often(150, 300), row)
+		})
+	}
+}
+
+// meetSeveral: contenders for several locks stand in the lines of others, in each layout. Two of
+// ours name their paths in opposite orders, so the second line is theirs alone.
+func meetSeveral(t *testing.T, ens *zktest.Ensemble, company *peers.Company) {
+	t.Helper()
+	operator := open(t, ens.Addrs(), nil)
+	for i, n := range []struct {
+		layout lock.Layout
+		kind   lock.Kind
+		theirs []peers.Kind
+	}{
+		{lock.Standard, lock.Exclusive, []peers.Kind{peers.CuratorMutex, peers.KazooStandard}},
+		{lock.Curator, lock.Write, []peers.Kind{peers.CuratorRead, peers.CuratorWrite}},
+		{lock.Curator, lock.Read, []peers.Kind{peers.CuratorRead, peers.CuratorWrite}},
+		{lock.Kazoo, lock.Write, []peers.Kind{peers.KazooLock}},
+		{lock.Kazoo, lock.Read, []peers.Kind{peers.KazooLaterRead, peers.KazooWrite}},
+	} {
+		t.Run(fmt.Sprint(n.layout, " ", n.kind), func(t *testing.T) {
+			t.Parallel()
+			row := peers.Row{Theirs: n.theirs}
+			for _, reversed := range []bool{false, true} {
+				s := open(t, ens.Addrs(), nil)
+				row.Ours = append(row.Ours, peers.Contender{Name: "our several", Shared: n.kind == lock.Read, Join: func(ctx context.Context, path string, wait time.Duration) (peers.Tenancy, error) {
+					if wait > 0 {
+						limited, cancel := context.WithTimeout(ctx, wait)
+						defer cancel()
+						ctx = limited
+					}
+					wants := []lock.Want{{Path: path, Kind: n.kind}, {Path: path + "-beside", Kind: n.kind}}
+					if reversed {
+						slices.Reverse(wants)
+					}
+					a, err := lock.AcquireAll(ctx, s, wants, &lock.Options{Layout: n.layout})
+					if err != nil {
+						return nil, err
+					}
+					return peers.Grant[*lock.All]{Handle: a, Session: s}, nil
+				}})
+			}
+			company.Contend(t, operator, company.At(fmt.Sprintf("/several-%d", i)), often(100, 300), row)
 		})
 	}
 }
