@@ -212,6 +212,14 @@ func workloads() []workload {
 			counted: ops(max(200, 4*n), "warm_ops", n), trips: tripsInLine,
 		})
 	}
+	for _, n := range []int{1, 10} {
+		add(workload{
+			name: "several-" + strconv.Itoa(n), family: "several", size: n,
+			title: fmt.Sprintf("three of twenty locks at once, %d sessions", n), unit: "acquire and release of three",
+			program: "several", params: of("sessions", n, "locks", 20), systems: []system{zkactors(), background(), curator()},
+			counted: ops(200, "warm_ops", 40), trips: countedTrips(n == 1),
+		})
+	}
 	for _, n := range []int{20, 200} {
 		add(workload{
 			name: "semaphore-" + strconv.Itoa(n), family: "semaphore", size: n,

@@ -23,7 +23,7 @@ import (
 // Programs returns the programs by name. The table of workloads has their parameters.
 func Programs() map[string]driver.Program {
 	return map[string]driver.Program{
-		"lock": locks, "readwrite": readWrite, "semaphore": leases, "succession": succession, "stand": stand,
+		"lock": locks, "several": several, "readwrite": readWrite, "semaphore": leases, "succession": succession, "stand": stand,
 		"barrier": rounds, "put": put, "drain": drain, "consume": consume, "flow": flow, "commit": transactions,
 		"join": join, "fanout": fanOut, "holders": holders, "waiters": waiters, "sessions": idleSessions,
 	}
@@ -66,6 +66,27 @@ func locks(r *driver.Run) error {
 			path = r.Path + "/" + strconv.Itoa(w)
 		}
 		l, err := lock.Acquire(r.Context(), all[w%n], path, opts)
+		if err != nil {
+			return err
+		}
+		return l.Release(r.Context())
+	})
+}
+
+// several acquires and releases three locks at once, by turns others.
+func several(r *driver.Run) error {
+	all, end, err := open(r, r.Int("sessions", 1))
+	if err != nil {
+		return err
+	}
+	defer end()
+	locks, opts := r.Int("locks", 1), &lock.Options{ReleaseInBackground: r.Is("release", "background")}
+	return r.Loop(len(all), func(w, turn int) error {
+		var wants []lock.Want
+		for i := range 3 { // as the driver of Curator chooses
+			wants = append(wants, lock.Want{Path: r.Path + "/" + strconv.Itoa((7*w+3*turn+5*i)%locks)})
+		}
+		l, err := lock.AcquireAll(r.Context(), all[w], wants, opts)
 		if err != nil {
 			return err
 		}

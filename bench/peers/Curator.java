@@ -29,6 +29,7 @@ import org.apache.curator.framework.recipes.cache.CuratorCache;
 import org.apache.curator.framework.recipes.cache.CuratorCacheListener;
 import org.apache.curator.framework.recipes.leader.LeaderLatch;
 import org.apache.curator.framework.recipes.leader.LeaderLatchListener;
+import org.apache.curator.framework.recipes.locks.InterProcessMultiLock;
 import org.apache.curator.framework.recipes.locks.InterProcessMutex;
 import org.apache.curator.framework.recipes.locks.InterProcessReadWriteLock;
 import org.apache.curator.framework.recipes.locks.InterProcessSemaphoreV2;
@@ -268,6 +269,32 @@ public class Curator {
             loop(all.length, (w, turn) -> {
                 all[w].acquire();
                 all[w].release();
+            });
+        }
+
+        /**
+         * Three locks at once, as the driver of this library chooses. They are named in one order by all:
+         * otherwise two wait for each other for ever.
+         */
+        void several() throws Exception {
+            open(number("sessions", 1));
+            int locks = number("locks", 1);
+            InterProcessMultiLock[][] all = new InterProcessMultiLock[clients.size()][locks];
+            for (int i = 0; i < all.length; i++) {
+                for (int first = 0; first < locks; first++) {
+                    int[] three = {first, (first + 5) % locks, (first + 10) % locks};
+                    Arrays.sort(three);
+                    List<String> paths = new ArrayList<>();
+                    for (int at : three) {
+                        paths.add(path + "/" + at);
+                    }
+                    all[i][first] = new InterProcessMultiLock(clients.get(i), paths);
+                }
+            }
+            loop(all.length, (w, turn) -> {
+                InterProcessMultiLock lock = all[w][(7 * w + 3 * turn) % locks];
+                lock.acquire();
+                lock.release();
             });
         }
 
@@ -615,6 +642,9 @@ public class Curator {
             switch (program) {
                 case "lock":
                     lock();
+                    return;
+                case "several":
+                    several();
                     return;
                 case "readwrite":
                     readWrite();
