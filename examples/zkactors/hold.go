@@ -52,6 +52,9 @@ func (r *runner) begin(s *session.Session) (*tenancy, error) {
 	case r.limit > 0:
 		return r.beginLease(s)
 	}
+	if len(r.also) > 0 {
+		return r.beginSeveral(s)
+	}
 	join := lock.New
 	if r.shared {
 		join = lock.NewRead
@@ -64,6 +67,28 @@ func (r *runner) begin(s *session.Session) (*tenancy, error) {
 		return []string{"ZK_LOCK_PATH=" + r.path, "ZK_LOCK_NODE=" + l.Node(), fmt.Sprint("ZK_LOCK_TOKEN=", l.Token())}
 	}), nil
 }
+
+// beginSeveral joins the lines for all locks in one transaction.
+func (r *runner) beginSeveral(s *session.Session) (*tenancy, error) {
+	kind := lock.Exclusive
+	if r.shared {
+		kind = lock.Read
+	}
+	var wants []lock.Want
+	for _, path := range r.paths() {
+		wants = append(wants, lock.Want{Path: path, Kind: kind})
+	}
+	l, err := lock.NewAll(s, wants, &lock.Options{Data: r.identity(), ReleaseInBackground: true})
+	if err != nil {
+		return nil, err
+	}
+	return adapt(l.Events(), newsOfLock, l.Close, func(news) []string {
+		return []string{"ZK_LOCK_PATH=" + r.path, "ZK_LOCK_NODE=" + l.Nodes()[0], fmt.Sprint("ZK_LOCK_TOKEN=", l.Token())}
+	}), nil
+}
+
+// paths returns the paths of all locks.
+func (r *runner) paths() []string { return append([]string{r.path}, r.also...) }
 
 func (r *runner) beginLease(s *session.Session) (*tenancy, error) {
 	opts := &semaphore.Options{Data: r.identity(), Weight: r.weight, ReleaseInBackground: true}

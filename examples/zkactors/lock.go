@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -59,6 +60,7 @@ type runner struct {
 	command  []string
 	elect    bool
 	shared   bool
+	also     []string // the paths of more locks
 	try      bool
 	quiet    bool
 	wait     time.Duration // 0 is forever
@@ -83,7 +85,8 @@ func (p *program) lockCommand() *cobra.Command {
 		Use:   "lock PATH [flags] -- command [argument…]",
 		Short: "Run a command while holding a lock, so that it runs on one machine at a time",
 		Long: `Run a command while zkactors holds the lock at PATH, like flock, but for many machines. With --limit N the lock is a
-lease of a semaphore, and N commands run at once.
+lease of a semaphore, and N commands run at once. With --also it holds more locks, all or none: programs that acquire
+locks in this way never wait for each other in a circle, in whatever order they name the paths.
 
 Contenders stand in line, first come, first served. Contenders of Curator's InterProcessMutex can stand in the same
 line. While zkactors waits it prints the holders of the lock. The command has these variables in its environment:
@@ -91,15 +94,18 @@ line. While zkactors waits it prints the holders of the lock. The command has th
   ZK_LOCK_PATH   the path of the lock
   ZK_LOCK_NODE   the node that stands for the grant
   ZK_LOCK_TOKEN  the fencing token: a number that grows with every grant. The protected resource should check it.
-                 A semaphore has no token.
+                 A semaphore has no token. With --also the token is that of all locks, and path and node are those
+                 of the first.
 ` + runHelp,
 		Example: `  zkactors lock /locks/backup -- backup --full
   zkactors lock /locks/backup -n -E 0 -- backup     # skip it if it runs elsewhere
   zkactors lock /locks/deploy -w 10m -- deploy      # wait ten minutes at most
-  zkactors lock /limits/export --limit 4 -- export  # four at a time`,
+  zkactors lock /limits/export --limit 4 -- export  # four at a time
+  zkactors lock /accounts/ann --also /accounts/bob -- transfer ann bob`,
 	}, func(ctx context.Context, _ string, _ []string) error { return r.run(ctx) })
 	r.flags(c.Flags())
 	c.Flags().BoolVarP(&r.shared, "shared", "s", false, "share the lock with other clients that use --shared")
+	c.Flags().StringArrayVar(&r.also, "also", nil, "hold the lock at this `path` too; may be repeated")
 	c.Flags().BoolVarP(&r.try, "try", "n", false, "do not wait if another client has the lock")
 	c.Flags().IntVar(&r.limit, "limit", 0, "instead of a lock, take a lease of a semaphore that lets `N` commands run at once")
 	c.Flags().IntVar(&r.weight, "weight", 1, "take `M` of the limit, not one")
@@ -181,8 +187,18 @@ func (r *runner) check(c *cobra.Command, args []string) error {
 		return fmt.Errorf("--weight %d is not in 1 to --limit %d", r.weight, r.limit)
 	case r.shared && r.limit > 0:
 		return errors.New("--shared is for locks, and --limit for semaphores")
+	case len(r.also) > 0 && r.limit > 0:
+		return errors.New("--also is for locks, and --limit for semaphores")
 	}
 	r.path, r.command = args[0], args[1:]
+	for i, path := range r.also {
+		if err := session.ValidatePath(path); err != nil {
+			return fmt.Errorf("--also %q: %w", path, err)
+		}
+		if slices.Contains(r.paths()[:i+1], path) {
+			return fmt.Errorf("--also %q: that lock is named twice", path)
+		}
+	}
 	return nil
 }
 
@@ -194,7 +210,7 @@ func conflicts(err error) bool {
 // report prints the holders if they differ from said, the last report. It returns the newest
 // report.
 func (r *runner) report(ctx context.Context, s *session.Session, said string) string {
-	holders, err := holdersOf(ctx, s, r.path)
+	path, holders, err := r.firstHeld(ctx, s)
 	if err != nil || holders == "" || holders == said {
 		return said
 	}
@@ -202,6 +218,16 @@ func (r *runner) report(ctx context.Context, s *session.Session, said string) st
 	if r.elect {
 		verb = "led by"
 	}
-	_, _ = fmt.Fprintf(r.stderr, "zkactors: waiting for %s, %s %s\n", r.path, verb, strings.TrimSpace(holders))
+	_, _ = fmt.Fprintf(r.stderr, "zkactors: waiting for %s, %s %s\n", path, verb, strings.TrimSpace(holders))
 	return holders
+}
+
+// firstHeld returns the first of the paths that has holders, and the holders.
+func (r *runner) firstHeld(ctx context.Context, s *session.Session) (path, holders string, err error) {
+	for _, path = range r.paths() {
+		if holders, err = holdersOf(ctx, s, path); err != nil || holders != "" {
+			return path, holders, err
+		}
+	}
+	return r.path, "", nil
 }

@@ -227,6 +227,32 @@ func TestCommand(t *testing.T) {
 	}
 }
 
+// TestAlso: a command runs while its zkactors holds several locks, and the error of another names
+// the lock that it did not get.
+func TestAlso(t *testing.T) {
+	t.Parallel()
+	srv := zktest.Start(t)
+	s := open(t, srv)
+	other, err := lock.Acquire(t.Context(), s, "/other", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	start(t, srv, "--also", "/other", "-n", "true").exits(exitConflict, "zkactors: /other: ")
+	other.Close()
+	p := start(t, srv, "--also", "/other", "sh", "-c", "echo $ZK_LOCK_PATH $ZK_LOCK_NODE $ZK_LOCK_TOKEN; cat")
+	c := line(t, s, 1)[0]
+	stat, err := s.Exists(t.Context(), c.Node)
+	if err != nil || stat == nil {
+		t.Fatal(stat, err)
+	}
+	p.expect(fmt.Sprint(path, " ", c.Node, " ", stat.Czxid))
+	if _, err := lock.TryAcquire(t.Context(), s, "/other", nil); !errors.Is(err, lock.ErrHeld) {
+		t.Error(err)
+	}
+	_ = p.stdin.Close()
+	p.exits(0, "")
+}
+
 func TestExclusion(t *testing.T) {
 	t.Parallel()
 	srv := zktest.Start(t)

@@ -104,10 +104,11 @@ func (r *runner) explain(ctx context.Context, s *session.Session, err error) err
 	}
 	asking, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
 	defer cancel()
-	if holders, _ := holdersOf(asking, s, r.path); holders != "" {
-		return fmt.Errorf("%s: %w: %s", r.path, err, holders)
+	path, holders, _ := r.firstHeld(asking, s)
+	if holders != "" {
+		return fmt.Errorf("%s: %w: %s", path, err, holders)
 	}
-	return fmt.Errorf("%s: %w", r.path, err)
+	return fmt.Errorf("%s: %w", path, err)
 }
 
 // await waits for the grant, and reports the holders in the meantime.
