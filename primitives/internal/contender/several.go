@@ -187,7 +187,7 @@ func (p *Performers) create(e line.CreateTogether, tell func(line.SeveralInput))
 		for i, one := range p.all {
 			end := ends[i]
 			if refused >= 0 && (refused < begin || refused >= end) {
-				tell(line.Undone{Line: i})
+				tell(line.Undone{Line: i, Attempt: e.Creates[i].Attempt})
 			} else {
 				of := make([]session.OpResult, end-begin) // without results, there is an error
 				copy(of, results[min(begin, len(results)):])

@@ -38,7 +38,10 @@ type (
 		In   Input
 	}
 	// Undone answers one of the creates of CreateTogether: it was undone by the refusal of another.
-	Undone struct{ Line int }
+	Undone struct {
+		Line    int
+		Attempt Attempt
+	}
 )
 
 func (Heard) several()   {}
@@ -156,7 +159,9 @@ func (s *Several) Advance(in SeveralInput, out *SeveralEffects) {
 	case InputAt:
 		t.step(in.Line, in.In)
 	case Undone:
-		s.creates[in.Line].sent = false
+		if held := &s.creates[in.Line]; held.create.Attempt == in.Attempt {
+			held.sent = false
+		}
 	case Heard:
 		t.heard(in)
 	case Leave:
