@@ -182,6 +182,14 @@ func (forRecipes) Withdraw(a Async, path string, answer func()) {
 	a.Withdraw(path, answer)
 }
 
+// Left notes that a recipe has deleted a node of its own in a transaction. Where the session replaces
+// containers by persistent nodes, it then deletes the parent of the node when it is empty.
+func (forRecipes) Left(a Async, path string) {
+	if a.session.replacesContainers() {
+		a.session.noteLeaving(path, false)
+	}
+}
+
 // Local returns the value that a recipe keeps for the whole session under the key. The first call
 // with the key takes the value from create. The type of the key belongs to the recipe alone.
 func (forRecipes) Local(s *Session, key any, create func() any) any {

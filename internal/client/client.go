@@ -67,6 +67,10 @@ type Async interface {
 	WithdrawAll(dir, prefix string, answer func())
 	Remove(r session.Removal, answer func(error)) (cancel func())
 
+	// Left notes that the caller has deleted a node of its recipe in a transaction, as Withdraw
+	// does.
+	Left(path string)
+
 	// Roomy returns the same requests, whose replies may be larger than session.Options.MaxReply.
 	Roomy() Async
 	Watch(path string, answer, changed func(data []byte, stat *session.Stat, err error)) (cancel func())
@@ -211,6 +215,8 @@ func (r requests) Remove(what session.Removal, answer func(error)) (cancel func(
 func (r requests) Withdraw(path string, answer func()) {
 	session.ForRecipes().Withdraw(*r.Async, path, answer)
 }
+
+func (r requests) Left(path string) { session.ForRecipes().Left(*r.Async, path) }
 
 func (r requests) WithdrawAll(dir, prefix string, answer func()) {
 	r.Remove(session.Removal{Path: dir, Prefix: prefix}, func(error) { answer() })

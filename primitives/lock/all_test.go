@@ -11,6 +11,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/zkactors/zkactors/internal/bubble"
 	"github.com/zkactors/zkactors/internal/check"
 	"github.com/zkactors/zkactors/primitives/lock"
 	"github.com/zkactors/zkactors/session"
@@ -200,6 +201,26 @@ func TestAllInBackground(t *testing.T) {
 		for _, path := range []string{"/a", "/b"} {
 			check.Len(t, children(t, all[1], path), 0, path)
 		}
+	})
+}
+
+// TestAllOnKeeper: where the server has no containers, the paths go after the last release, although
+// another session has made them.
+func TestAllOnKeeper(t *testing.T) {
+	bubble.Run(t, zktest.Config{Profile: zktest.Keeper}, func(w bubble.World) {
+		maker, s := w.Open(session.Options{}), w.Open(session.Options{})
+		first := mustAcquire(w.T, maker, "/a")
+		second := mustAcquire(w.T, maker, "/b")
+		a := check.Open(lock.NewAll(s, exclusively("/a", "/b"), nil))(w)
+		synctest.Wait()
+		first.Close()
+		second.Close()
+		maker.Close()
+		<-time.After(time.Second)
+		check.True(w, a.Token() != 0, "it does not hold")
+		a.Close()
+		bubble.Pass(2 * time.Hour)
+		check.Len(w, w.Paths(), 0)
 	})
 }
 

@@ -211,6 +211,7 @@ func (p *Performers) withdraw(e line.WithdrawTogether) {
 		for i, of := range e.Nodes {
 			gone := func() { p.tells[of.Line](line.Withdrawn(of.Node)) }
 			if err == nil {
+				requests.Left(ops[i].Path())
 				gone()
 			} else {
 				requests.Withdraw(ops[i].Path(), gone)

@@ -334,6 +334,9 @@ func (a requests) over(err error) bool {
 	return is(err, session.ErrClosed) || a.epoch != 0 && is(err, session.ErrExpired) && !is(err, session.ErrDisconnected)
 }
 
+// Left implements [client.Async]: the model has containers.
+func (requests) Left(string) {}
+
 // Withdraw implements [client.Async].
 func (a requests) Withdraw(path string, answer func()) {
 	a.Remove(session.Removal{Path: path}, func(error) { answer() })
