@@ -182,8 +182,8 @@ func (forRecipes) Withdraw(a Async, path string, answer func()) {
 	a.Withdraw(path, answer)
 }
 
-// Left notes that a recipe has deleted a node of its own in a transaction. Where the session replaces
-// containers by persistent nodes, it then deletes the parent of the node when it is empty.
+// Left notes that a recipe has deleted a node of its own in a transaction. Where the session
+// replaces containers by persistent nodes, it then deletes the parent when it is empty.
 func (forRecipes) Left(a Async, path string) {
 	if a.session.replacesContainers() {
 		a.session.noteLeaving(path, false)

@@ -204,7 +204,7 @@ func TestAllInBackground(t *testing.T) {
 	})
 }
 
-// TestAllOnKeeper: where the server has no containers, the paths go after the last release, although
+// TestAllOnKeeper: where the server has no containers, the paths go after the last release, even if
 // another session has made them.
 func TestAllOnKeeper(t *testing.T) {
 	bubble.Run(t, zktest.Config{Profile: zktest.Keeper}, func(w bubble.World) {
