@@ -4,8 +4,8 @@
 //
 // Import github.com/zkactors/zkactors/primitives/lock for mutual exclusion between processes, first
 // come, first served: exclusive locks, locks for readers and writers, and locks with priorities.
-// Any lock can be revoked, by request or by force. Several locks are held at once, all or none, and
-// those who do that never wait for each other. The events are
+// Any lock can be revoked, by request or by force. Several locks can be held at once, all or none:
+// callers that acquire locks so never wait for each other. The events are
 //
 //	Waiting* (Acquired (Suspended | Resumed | Revoked)*)? (Released | Lost)
 //

@@ -66,7 +66,7 @@ func TestRealAllAtOnce(t *testing.T) {
 	slices.Sort(counts[:])
 	t.Logf("turns of a caller: %d to %d, half have %d or more; longest wait %v", counts[0], counts[callers-1], counts[callers/2], slices.Max(longest[:]))
 	if *togetherFor > 0 {
-		check.AtLeast(t, counts[0], counts[callers/2]/2, "turns of the one that had the fewest")
+		check.AtLeast(t, counts[0], counts[callers/2]/2, "turns of the caller with the fewest")
 	}
 	for i := range locks {
 		check.Len(t, children(t, all[0], fmt.Sprintf("/together/%d", i)), 0, i)

@@ -188,8 +188,8 @@ func TestAllAskedFor(t *testing.T) {
 	})
 }
 
-// TestAllInBackground: with the option a release does not wait for the servers, who hear of it all
-// the same.
+// TestAllInBackground: with the option a release does not wait for the servers. The servers receive
+// the withdrawal all the same.
 func TestAllInBackground(t *testing.T) {
 	inRoom(t, 2, func(t *testing.T, srv *zktest.Server, all []*session.Session) {
 		a := check.Have(lock.AcquireAll(t.Context(), all[0], exclusively("/a", "/b"), &lock.Options{ReleaseInBackground: true}))(t)
