@@ -85,12 +85,7 @@ func AcquireAll(ctx context.Context, s *session.Session, wants []Want, opts *Opt
 	if err != nil {
 		return nil, err
 	}
-	if shares {
-		err = a.handle.TryAcquire(ctx, "acquire", ErrReentered)
-	} else {
-		err = a.handle.Acquire(ctx)
-	}
-	if err != nil {
+	if err := await(ctx, a.handle, shares); err != nil {
 		return nil, err
 	}
 	return a, nil

@@ -104,15 +104,25 @@ func acquire(ctx context.Context, s *session.Session, path string, kind Kind, op
 	if err != nil {
 		return nil, err
 	}
-	if shares { // a writer ahead would wait for the caller's own read lock
-		err = l.handle.TryAcquire(ctx, "acquire", ErrReentered)
-	} else {
-		err = l.handle.Acquire(ctx)
-	}
-	if err != nil {
+	if err := await(ctx, l.handle, shares); err != nil {
 		return nil, err
 	}
 	return l, nil
+}
+
+// An acquirable is a handle of one lock, or of several.
+type acquirable interface {
+	Acquire(ctx context.Context) error
+	TryAcquire(ctx context.Context, op string, taken error) error
+}
+
+// await waits until a handle holds. If it shares with the caller's own read lock, a writer ahead
+// would wait for that lock, so the call does not wait.
+func await(ctx context.Context, h acquirable, shares bool) error {
+	if shares {
+		return h.TryAcquire(ctx, "acquire", ErrReentered)
+	}
+	return h.Acquire(ctx)
 }
 
 func tryAcquire(ctx context.Context, s *session.Session, path string, kind Kind, opts *Options) (*Lock, error) {
