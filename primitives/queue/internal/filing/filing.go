@@ -166,8 +166,8 @@ type (
 	awaitRoom  struct{} // answer when items may be gone
 	findNewest struct{} // look for the newest bucket of the priority
 	assign     struct { // choose the buckets of delayed items, as the handle knows them
-		due  []int64
-		anew bool // look for them
+		due     []int64
+		refused []target // not these, which were refused: look for the buckets if the handle knows no others
 	}
 	makeDir  struct{}            // make the directory of the items, and what is above it
 	transact struct{ plan plan } // send the transaction
@@ -213,11 +213,11 @@ type Machine struct {
 	Most     int     // how many items the queue may have; 0 if it is not bounded
 	refuse   bool    // set if the call fails when there is no room, and does not wait
 
-	phase phase
-	due   []int64  // when each delayed item is due; set by the server's clock, once
-	lined bool     // set with awaitRoom: the call stands in line, or has tried to; never cleared
-	to    []target // of each delayed item; set by assigned, cleared when a transaction was refused because one is another
-	anew  bool     // set when to is cleared. While set, the buckets are looked for
+	phase   phase
+	due     []int64  // when each delayed item is due; set by the server's clock, once
+	lined   bool     // set with awaitRoom: the call stands in line, or has tried to; never cleared
+	to      []target // of each delayed item; set by assigned, cleared when a transaction was refused because one is another
+	refused []target // what to was when it was last cleared
 
 	// Set at the start. The target, which is that of the next transaction, is set anew when the
 	// newest bucket was found. Known is cleared when a transaction was refused because the target
@@ -283,7 +283,7 @@ func (f Machine) Step(in input, out *actors.Effects[effect, procedure.None]) Mac
 			s.proceed()
 		}
 	case assigned:
-		if s.goes(in.err, assign{s.due, s.anew}) {
+		if s.goes(in.err, assign{s.due, s.refused}) {
 			s.to = in.to
 			s.proceed()
 		}
@@ -354,7 +354,7 @@ func (s *turn) proceed() {
 	case s.Most > 0 && (!s.bound.known || s.bound.count+s.items > s.Most):
 		s.ask(counting, count{})
 	case len(s.delays) > 0 && len(s.to) == 0:
-		s.ask(finding, assign{s.due, s.anew})
+		s.ask(finding, assign{s.due, s.refused})
 	case len(s.delays) > 0:
 		s.ask(putting, transact{plan{s.to, s.due, s.bound}})
 	case !s.known:
@@ -434,10 +434,10 @@ func (s *turn) filed(results []session.OpResult, err error) {
 	}
 }
 
-// assignAnew looks for the buckets of delayed items after a refusal, which shows but one of those
+// assignAnew chooses other buckets for delayed items after a refusal, which shows but one of those
 // that are not as the handle believed.
 func (s *turn) assignAnew() {
-	s.to, s.anew = nil, true
+	s.to, s.refused = nil, s.to
 	s.proceed()
 }
 

@@ -3,6 +3,7 @@ package filing
 import (
 	"errors"
 	"math"
+	"slices"
 	"time"
 
 	"github.com/zkactors/zkactors/internal/client"
@@ -97,11 +98,12 @@ func (p *Producer) perform(e effect, tell func(input)) {
 	case findNewest:
 		p.find(slowly)
 	case assign:
-		if e.anew {
-			p.Into.assignAnew(p.Requests, p.Filing.Priority, e.due, func(err error) { slowly(err, assigned{p.Into.assign(p.Filing.Priority, e.due), err}) })
-		} else {
-			tell(assigned{to: p.Into.assign(p.Filing.Priority, e.due)})
+		to := p.Into.assign(p.Filing.Priority, e.due)
+		if !slices.Equal(to, e.refused) { // other calls of the handle may have learnt more meanwhile
+			tell(assigned{to: to})
+			break
 		}
+		p.Into.assignAnew(p.Requests, p.Filing.Priority, e.due, func(err error) { slowly(err, assigned{p.Into.assign(p.Filing.Priority, e.due), err}) })
 	case makeDir:
 		p.Requests.EnsurePath(p.Into.Dir(layout.ItemsDir), func(_ bool, err error) { slowly(err, replied{err}) })
 	case transact:

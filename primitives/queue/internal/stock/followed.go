@@ -42,7 +42,8 @@ type listener struct {
 
 // A followedDir is a directory until it changes.
 type followedDir struct {
-	sub      client.Subscription // nil until it has begun
+	sub      client.Subscription // set when begun is closed, perhaps after the reading
+	begun    chan struct{}
 	told     bool                // set by the reading
 	dropped  bool                // set when it is followed no more; the reading comes all the same
 	names    []string            // belong to the session, and are not modified
@@ -52,9 +53,16 @@ type followedDir struct {
 // get returns a directory that is followed, and reports whether the session has heard of no change.
 func (f *Followed) get(path string) (names []string, c Children, ok bool) {
 	f.mu.Lock()
-	defer f.mu.Unlock()
 	d := f.dirs[path]
-	if d == nil || !d.told || !client.Settled(d.sub) {
+	isTold := d != nil && d.told
+	f.mu.Unlock()
+	if !isTold {
+		return nil, Children{}, false
+	}
+	<-d.begun // the request has been answered: the caller of follow but notes so
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.dirs[path] != d || !client.Settled(d.sub) {
 		return nil, Children{}, false
 	}
 	return d.names, d.children, true
@@ -76,7 +84,7 @@ func (f *Followed) UseUp(used map[string]bool) {
 
 // follow lists a directory, and follows it from then on.
 func (f *Followed) follow(requests client.Async, path string, answer func(names []string, stat *session.Stat, err error)) {
-	d := new(followedDir)
+	d := &followedDir{begun: make(chan struct{})}
 	f.replace(path, d)
 	sub := requests.FollowOnce(path, session.AspectChildren, func(r session.Reading, err error) {
 		if err == nil && r.Stat == nil { // another subscription of the session waits for the directory
@@ -99,6 +107,7 @@ func (f *Followed) follow(requests client.Async, path string, answer func(names 
 	})
 	f.mu.Lock()
 	d.sub = sub
+	close(d.begun)
 	last := d.ended()
 	f.mu.Unlock()
 	unfollow(last)
