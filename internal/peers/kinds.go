@@ -12,6 +12,9 @@ type Library string
 const (
 	Curator Library = "curator"
 	Kazoo   Library = "kazoo"
+
+	// Discovery is Curator's x-discovery, which Debian does not have.
+	Discovery Library = "discovery"
 )
 
 // A Kind is a recipe of a library.
@@ -38,6 +41,17 @@ const (
 	CuratorLong    Kind = "curator/long"    // DistributedAtomicLong; a claim holds at once: see Claim.Add
 	CuratorInteger Kind = "curator/integer" // DistributedAtomicInteger, likewise
 	CuratorShared  Kind = "curator/shared"  // SharedCount, likewise
+)
+
+// The recipes of Curator's x-discovery. A path is that of a service.
+const (
+	DiscoveryInstance Kind = "discovery/instance" // the claim holds at once; Kind.Of is the port, which decides what else the instance has
+	DiscoveryNew      Kind = "discovery/new"      // likewise, disabled, in the format of newer versions
+
+	// For [Peer.Line] only: the instances as each class of Curator sees them.
+	DiscoveryQuery    Kind = "discovery/query"
+	DiscoveryCache    Kind = "discovery/cache"
+	DiscoveryProvider Kind = "discovery/provider"
 )
 
 // The recipes of kazoo.

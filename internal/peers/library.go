@@ -23,6 +23,9 @@ const RequireVariable = "ZKACTORS_REQUIRE_PEERS"
 //go:embed programs/Curator.java
 var curatorProgram string
 
+//go:embed programs/CuratorDiscovery.java
+var discoveryProgram string
+
 //go:embed programs/kazoo_peer.py
 var kazooProgram string
 

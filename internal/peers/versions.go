@@ -34,7 +34,7 @@ func (g Generation) Version(library Library) string {
 	switch {
 	case g == Debian:
 		return ""
-	case library == Curator:
+	case library == Curator, library == Discovery:
 		return newestCurator
 	default:
 		return newestKazoo
@@ -49,15 +49,15 @@ func kazooSum(version string) string {
 	return ""
 }
 
-// classPath returns the archives of a version of Curator, and fetches them once.
-func classPath(ctx context.Context, version string) ([]string, error) {
+// classPath returns the archives of a version of one of Curator's libraries, and fetches them once.
+func classPath(ctx context.Context, artifact, version string) ([]string, error) {
 	if version == "" {
 		return debian.ClassPath(), missing(Curator, debian.Curator(), debian.CuratorPackages)
 	}
 	if _, err := exec.LookPath("javac"); err != nil { // java needs it to run a program from its source
 		return nil, missing(Curator, errors.New("no javac"), debian.CuratorPackages)
 	}
-	return maven.Classpath(ctx, "org.apache.curator:curator-recipes:"+version)
+	return maven.Classpath(ctx, "org.apache.curator:"+artifact+":"+version)
 }
 
 // searchPath returns the environment in which Python finds a version of kazoo, and installs it
@@ -85,15 +85,26 @@ func missing(library Library, err error, packages string) error {
 func command(ctx context.Context, library Library, version string) (program, error) {
 	switch library {
 	case Curator:
-		path, err := classPath(ctx, version)
-		return program{"Curator.java", curatorProgram, nil, []string{
-			// Options for a process that is small and starts fast: it does not run for days.
-			"java", "-Xmx128m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto", "-XX:-UsePerfData",
-			"-Djava.net.preferIPv4Stack=true", "-cp", strings.Join(path, ":"),
-		}}, err
+		path, err := classPath(ctx, "curator-recipes", version)
+		return java("Curator.java", curatorProgram, path), err
+	case Discovery:
+		if version == "" {
+			return program{}, errors.New("peers: Debian has no x-discovery of Curator")
+		}
+		path, err := classPath(ctx, "curator-x-discovery", version)
+		return java("CuratorDiscovery.java", discoveryProgram, path), err
 	case Kazoo:
 		env, err := searchPath(ctx, version)
 		return program{"kazoo_peer.py", kazooProgram, env, []string{debian.Python}}, err
 	}
 	return program{}, fmt.Errorf("peers: unknown library %q", library)
+}
+
+// java returns a program that java compiles and runs.
+func java(file, text string, path []string) program {
+	return program{file, text, nil, []string{
+		// Options for a process that is small and starts fast: it does not run for days.
+		"java", "-Xmx128m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto", "-XX:-UsePerfData",
+		"-Djava.net.preferIPv4Stack=true", "-cp", strings.Join(path, ":"),
+	}}
 }
