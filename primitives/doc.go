@@ -99,6 +99,20 @@
 //
 // In short: one name, one owner.
 //
+// # Discovery
+//
+// Import github.com/zkactors/zkactors/primitives/discovery to register the instances of services,
+// and to find and choose them, in the formats of Curator and of ServerSets. The events of an
+// instance that is registered are
+//
+//	(Registered (Suspended | Resumed)* Gone)* (Registered (Suspended | Resumed)*)? Unregistered
+//
+// An instance is registered again after an expiry, as it is then, in the place of the old one. One
+// that was unregistered does not come back. A watcher converges to the instances on the server, and
+// keeps them while it is cut off.
+//
+// In short: no phantoms, and no outdated instance beside the present one.
+//
 // # Barrier
 //
 // Import github.com/zkactors/zkactors/primitives/barrier to make clients wait for each other. A

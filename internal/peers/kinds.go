@@ -48,8 +48,7 @@ const (
 	DiscoveryInstance Kind = "discovery/instance" // the claim holds at once; Kind.Of is the port, which decides what else the instance has
 	DiscoveryNew      Kind = "discovery/new"      // likewise, disabled, in the format of newer versions
 
-	// For [Peer.Line] only: the instances as each class of Curator sees them.
-	DiscoveryQuery    Kind = "discovery/query"
+	DiscoveryQuery    Kind = "discovery/query" // for [Peer.Line] only, as are the next: the instances as each class of Curator sees them
 	DiscoveryCache    Kind = "discovery/cache"
 	DiscoveryProvider Kind = "discovery/provider"
 )

@@ -15,6 +15,7 @@ import (
 	"github.com/zkactors/zkactors/primitives/barrier"
 	"github.com/zkactors/zkactors/primitives/commit"
 	"github.com/zkactors/zkactors/primitives/config"
+	"github.com/zkactors/zkactors/primitives/discovery"
 	"github.com/zkactors/zkactors/primitives/election"
 	"github.com/zkactors/zkactors/primitives/group"
 	"github.com/zkactors/zkactors/primitives/inspect"
@@ -139,6 +140,24 @@ func functions() []function {
 		{"naming.List", true, func(ctx context.Context, s *session.Session, p string) error { return with(naming.List(ctx, s, p)) }},
 		{"naming.Unregister", true, func(ctx context.Context, s *session.Session, p string) error {
 			return naming.Unregister(ctx, s, p, "a")
+		}},
+		{"discovery.Register", false, func(_ context.Context, s *session.Session, p string) error {
+			return with(discovery.Register(s, p, discovery.Instance{Service: "a"}, nil))
+		}},
+		{"discovery.Announce", true, func(ctx context.Context, s *session.Session, p string) error {
+			return with(discovery.Announce(ctx, s, p, discovery.Instance{Service: "a"}, nil))
+		}},
+		{"discovery.Publish", true, func(ctx context.Context, s *session.Session, p string) error {
+			return discovery.Publish(ctx, s, p, discovery.Instance{Service: "a", ID: "b"}, nil)
+		}},
+		{"discovery.Withdraw", true, func(ctx context.Context, s *session.Session, p string) error {
+			return discovery.Withdraw(ctx, s, p, "a", "b")
+		}},
+		{"discovery.Services", true, func(ctx context.Context, s *session.Session, p string) error {
+			return with(discovery.Services(ctx, s, p))
+		}},
+		{"discovery.Watch", false, func(_ context.Context, s *session.Session, p string) error {
+			return with(discovery.Watch(s, p, "a", nil))
 		}},
 		{"naming.Watch", false, func(_ context.Context, s *session.Session, p string) error { return with(naming.Watch(s, p, "a", nil)) }},
 		{"watch.Node", false, func(_ context.Context, s *session.Session, p string) error { return with(watch.Node(s, p, nil)) }},

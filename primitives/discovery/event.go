@@ -1,11 +1,11 @@
 package discovery
 
 import (
-	"errors"
 	"fmt"
 	"time"
 
 	"github.com/zkactors/zkactors/internal/client"
+	"github.com/zkactors/zkactors/primitives/internal/persistent"
 	"github.com/zkactors/zkactors/primitives/internal/presence"
 )
 
@@ -22,7 +22,10 @@ var (
 	ErrUnregistered = presence.ErrLeft
 
 	// ErrNotFound means that there is no such instance.
-	ErrNotFound = errors.New("no such instance")
+	ErrNotFound = persistent.ErrNotFound
+
+	// ErrForeign means that the instance lives with a session, which would register it again.
+	ErrForeign = persistent.ErrForeign
 )
 
 // An Event reports a change of a registered instance. It is one of [Registered], [Suspended],

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"regexp"
 	"strings"
 	"time"
 
@@ -158,15 +157,25 @@ type serverSetMember struct {
 // alive is the status of a member that is to be used.
 const alive = "ALIVE"
 
-// isMember matches the names of nodes in a ServerSet.
-var isMember = regexp.MustCompile(`^member_-?[0-9]+$`).MatchString
+// memberPrefix is before the number in the name of a member of a ServerSet.
+const memberPrefix = "member_"
+
+// isMember reports whether a node of that name is in a ServerSet.
+func isMember(name string) bool {
+	digits, ok := strings.CutPrefix(name, memberPrefix)
+	digits = strings.TrimPrefix(digits, "-") // Java's, after 2,147,483,647
+	return ok && digits != "" && strings.Trim(digits, "0123456789") == ""
+}
 
 func encodeServerSet(i Instance, errs []error) ([]byte, error) {
 	for _, f := range []struct {
 		field string
 		set   bool
 	}{
-		{"SSLPort", i.SSLPort != 0}, {"Payload", i.Payload != nil}, {"URISpec", i.URISpec != ""}, {"Disabled", i.Disabled},
+		{"SSLPort", i.SSLPort != 0},
+		{"Payload", i.Payload != nil},
+		{"URISpec", i.URISpec != ""},
+		{"Disabled", i.Disabled},
 		{"Type", i.Type != "" && i.Type != Dynamic && i.Type != DynamicSequential},
 	} {
 		if f.set {
@@ -247,7 +256,7 @@ func deref[T any](p *T) (v T) {
 
 // sequence returns digits for the name of a node that others create as sequential. They are chosen
 // at random, above those that a server gives out: so the name is known before the node is created,
-// and nobody else has it. See docs/adr/0079.
+// and no other client has it. See docs/adr/0079.
 func sequence() string {
 	const lowest, end = 3_000_000_000, 10_000_000_000
 	return fmt.Sprint(lowest + rand.Int64N(end-lowest))

@@ -23,24 +23,28 @@ func TestFormats(t *testing.T) {
 		bytes  string
 	}{
 		"all of Curator": {
-			Curator, "93a6b5fd", Instance{
+			Curator, "93a6b5fd",
+			Instance{
 				Service: "app", ID: "93a6b5fd", Address: "10.0.0.7", Port: 8004, Registered: at, Type: Dynamic, URISpec: "{scheme}://{address}:{port}",
 				Payload: json.RawMessage(`{"@class":"org.example.Instance","zone":"a<b"}`),
 			},
 			`{"name":"app","id":"93a6b5fd","address":"10.0.0.7","port":8004,"sslPort":null,"payload":{"@class":"org.example.Instance","zone":"a<b"},"registrationTimeUTC":1654331328914,"serviceType":"DYNAMIC","uriSpec":{"parts":[{"value":"scheme","variable":true},{"value":"://","variable":false},{"value":"address","variable":true},{"value":":","variable":false},{"value":"port","variable":true}]}}`,
 		},
 		"disabled": {
-			Curator, "1", Instance{Service: "app", ID: "1", SSLPort: 443, Type: Static, Disabled: true},
+			Curator, "1",
+			Instance{Service: "app", ID: "1", SSLPort: 443, Type: Static, Disabled: true},
 			`{"name":"app","id":"1","address":null,"port":null,"sslPort":443,"payload":null,"registrationTimeUTC":0,"serviceType":"STATIC","uriSpec":null,"enabled":false}`,
 		},
 		"all of a ServerSet": {
-			ServerSet, "member_0000000004", Instance{
+			ServerSet, "member_0000000004",
+			Instance{
 				Service: "web", ID: "member_0000000004", Address: "web-3", Port: 21004, Shard: new(1), Endpoints: map[string]Endpoint{"http-admin": {"web-3", 9990}},
 			},
 			`{"serviceEndpoint":{"host":"web-3","port":21004},"additionalEndpoints":{"http-admin":{"host":"web-3","port":9990}},"status":"ALIVE","shard":1}`,
 		},
 		"shard 0": {
-			ServerSet, "member_-000000004", Instance{Service: "web", ID: "member_-000000004", Address: "web-3", Shard: new(int), Endpoints: map[string]Endpoint{}},
+			ServerSet, "member_-000000004",
+			Instance{Service: "web", ID: "member_-000000004", Address: "web-3", Shard: new(int), Endpoints: map[string]Endpoint{}},
 			`{"serviceEndpoint":{"host":"web-3","port":0},"additionalEndpoints":{},"status":"ALIVE","shard":0}`,
 		},
 	} {

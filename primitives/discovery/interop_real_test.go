@@ -136,7 +136,9 @@ func (m *meeting) ours() {
 		with("b", func(i *discovery.Instance) {
 			i.SSLPort, i.Payload = 91, json.RawMessage(`{"@class":"java.util.LinkedHashMap","zone":"a"}`)
 		}),
-		with("c", func(i *discovery.Instance) { i.Type, i.Payload = discovery.DynamicSequential, json.RawMessage(`["java.lang.Long",5]`) }),
+		with("c", func(i *discovery.Instance) {
+			i.Type, i.Payload = discovery.DynamicSequential, json.RawMessage(`["java.lang.Long",5]`)
+		}),
 		with("d", func(i *discovery.Instance) { i.URISpec, i.Address, i.Port = "", "", 0 }),
 	} {
 		r, err := discovery.Announce(m.ctx, m.session, services, i, nil)

@@ -5,15 +5,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 	"time"
 
 	"github.com/zkactors/zkactors/actors"
 	"github.com/zkactors/zkactors/internal/client"
 	"github.com/zkactors/zkactors/internal/znode"
+	"github.com/zkactors/zkactors/primitives/internal/persistent"
 	"github.com/zkactors/zkactors/primitives/internal/presence"
 	"github.com/zkactors/zkactors/primitives/internal/recipe"
-	"github.com/zkactors/zkactors/primitives/naming"
 	"github.com/zkactors/zkactors/session"
 )
 
@@ -107,7 +106,7 @@ func prepare(s *session.Session, path string, i *Instance, o Options) (node stri
 	name := i.ID
 	switch {
 	case o.Format == ServerSet && i.ID == "":
-		i.ID = "member_" + sequence()
+		i.ID = memberPrefix + sequence()
 		name = i.ID
 	case i.ID == "":
 		i.ID = newID()
@@ -117,7 +116,7 @@ func prepare(s *session.Session, path string, i *Instance, o Options) (node stri
 		name += sequence()
 	}
 	if o.Format == Curator && i.Registered.IsZero() {
-		i.Registered = time.UnixMilli(time.Now().UnixMilli())
+		i.Registered = fromMillis(millis(actors.Deadline(0)))
 	}
 	err = recipe.Check(s, "discovery", path, func(valid bool) (errs []error) {
 		if o.ConflictAfter < 0 {
@@ -223,7 +222,7 @@ func (r *Registration) Format(f fmt.State, _ rune) { client.Print(f, r) }
 
 // Publish registers an instance that stays when its session ends, until it is withdrawn: for a
 // service that has no session, such as one of others. It replaces an instance with the same ID,
-// which the caller has to choose, without a percent sign. Its Type is [Static] unless it is
+// which the caller has to choose. Its Type is [Static] unless it is
 // [Permanent], and Options.Format is [Curator]. If the outcome is
 // not known, the error wraps [session.ErrUnknownOutcome]; publishing again does no harm.
 //
@@ -237,26 +236,25 @@ func Publish(ctx context.Context, s *session.Session, path string, instance Inst
 	switch {
 	case instance.ID == "":
 		bad = problem("ID", errors.New("it is empty"))
-	case strings.Contains(instance.ID, "%"):
-		bad = problem("ID", fmt.Errorf("%q has a %% in it", instance.ID))
 	case !instance.Type.lasts():
 		bad = problem("Type", fmt.Errorf("%s: it ends with its session: use Register", instance.Type))
 	}
-	_, data, err := prepare(s, path, &instance, client.Options(opts))
+	node, data, err := prepare(s, path, &instance, client.Options(opts))
 	if bad != nil {
 		err = errors.Join(fmt.Errorf("discovery: %w", bad), err)
 	}
 	if err != nil {
 		return err
 	}
-	if err := naming.Register(ctx, s, znode.Join(path, instance.Service), instance.ID, data, &naming.Options{Replace: true}); err != nil {
+	if err := persistent.Register(ctx, s, znode.Join(path, instance.Service), node, data, true); err != nil {
 		return fmt.Errorf("discovery: publish %s: %w", instance, err)
 	}
 	return nil
 }
 
 // Withdraw removes an instance that was published. If there is none with the ID, the error wraps
-// [ErrNotFound]. An instance that ends with a session is not removed.
+// [ErrNotFound]; if it ends with a session, it is not removed, and the error wraps [ErrForeign]. If
+// ctx ends before the outcome is known, the error wraps its cause.
 func Withdraw(ctx context.Context, s *session.Session, path, service, id string) error {
 	if err := client.CheckContext(ctx); err != nil {
 		return fmt.Errorf("discovery: %w", err)
@@ -267,12 +265,9 @@ func Withdraw(ctx context.Context, s *session.Session, path, service, id string)
 	if err := checkName(id); err != nil {
 		return fmt.Errorf("discovery: %w: id: %w", session.ErrInvalidArgument, err)
 	}
-	err := naming.Unregister(ctx, s, znode.Join(path, service), id)
-	if errors.Is(err, naming.ErrNotFound) {
-		err = ErrNotFound
-	}
-	if err != nil {
-		return fmt.Errorf("discovery: withdraw %s of service %s: %w", id, service, err)
+	node := znode.Join(znode.Join(path, service), id)
+	if err := persistent.Remove(ctx, s, node); err != nil {
+		return fmt.Errorf("discovery: withdraw %s: %w", node, client.Of(s).Explain(err))
 	}
 	return nil
 }

@@ -26,7 +26,7 @@ type WatchOptions struct {
 	// Sync makes the first report at least as new as the call, which costs a round trip.
 	Sync bool
 
-	// FailureLimit is the number of failures, as [Watcher.Use] is told of them, that leave an
+	// FailureLimit is the number of failures, as [Watcher.Use] learns of them, that leave an
 	// instance out, if they come within FailureWindow. It comes back after FailureWindow. The
 	// defaults are those of Curator: 2, and 30 seconds. If FailureLimit is negative, no instance is
 	// left out.

@@ -1,6 +1,6 @@
 // Package inspect reads the nodes below a path and reports which recipes they belong to: locks with
-// their holders and waiters, semaphores, elections, queues, barriers, transactions, groups and
-// values. It is for operators' programs, such as examples/zkactors.
+// their holders and waiters, semaphores, elections, queues, barriers, transactions, groups,
+// services and values. It is for operators' programs, such as examples/zkactors.
 //
 // [Look] takes one [Survey]. [Watch] takes one after each change. [Break] takes a grant away from
 // its holder.
@@ -12,7 +12,8 @@
 //
 //   - Curator's LeaderSelector is a lock, and kazoo's Election is a lock of kazoo.
 //   - A path whose last contender has left is an empty node. It is not in the survey.
-//   - Ephemeral nodes without a mark are members of a group.
+//   - Ephemeral nodes without a mark are members of a group. If each has the data of an instance,
+//     they are a service.
 //   - A persistent node that has no data, and has never had children, is a barrier.
 //   - A node with data is a value: of a configuration, or of a name. Curator's barrier looks the
 //     same, because its node has the address of its client as data.

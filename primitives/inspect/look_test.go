@@ -12,6 +12,7 @@ import (
 	"github.com/zkactors/zkactors/primitives/barrier"
 	"github.com/zkactors/zkactors/primitives/commit"
 	"github.com/zkactors/zkactors/primitives/config"
+	"github.com/zkactors/zkactors/primitives/discovery"
 	"github.com/zkactors/zkactors/primitives/election"
 	"github.com/zkactors/zkactors/primitives/group"
 	"github.com/zkactors/zkactors/primitives/inspect"
@@ -303,6 +304,25 @@ func TestTransactions(t *testing.T) {
 		want := []inspect.Site{{Site: "a", Vote: "yes", Present: true}, {Site: "b"}}
 		if got.ID != "t1" || !got.InDoubt || !got.Coordinated || got.Mode != "coordinated" || len(got.Sites) != 2 || got.Sites[0] != want[0] || got.Sites[1] != want[1] {
 			t.Errorf("%+v", got)
+		}
+	})
+}
+
+// TestServices: instances that live with their session, and one that stays.
+func TestServices(t *testing.T) {
+	inBubble(t, 2, func(t *testing.T, _ *zktest.Server, all []*session.Session) {
+		for layout, opts := range map[string]*discovery.Options{"curator": nil, "serverset": {Format: discovery.ServerSet}} {
+			for range 2 {
+				r := must[*discovery.Registration](t)(discovery.Announce(t.Context(), all[0], "/"+layout, discovery.Instance{Service: "app", Address: "10.0.0.7", Port: 80}, opts))
+				defer r.Close()
+			}
+		}
+		check.Must(t, discovery.Publish(t.Context(), all[0], "/curator", discovery.Instance{Service: "app", ID: "stays"}, nil))
+		for layout, n := range map[string]int{"curator": 3, "serverset": 2} {
+			thing := the(t, look(t, all[1], "/"+layout))
+			if thing.Kind != inspect.Service || thing.Layout != layout || len(thing.Members) != n || thing.Path != "/"+layout+"/app" || !strings.Contains(thing.Members[0].Data, "10.0.0.7") {
+				t.Errorf("%+v", thing)
+			}
 		}
 	})
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/zkactors/zkactors/internal/znode"
 	"github.com/zkactors/zkactors/primitives/commit"
+	"github.com/zkactors/zkactors/primitives/discovery"
 	"github.com/zkactors/zkactors/primitives/internal/nodes"
 	"github.com/zkactors/zkactors/session"
 )
@@ -698,7 +699,11 @@ func (r *recogniser) leaves(path string, all []leafNode) {
 			values.Values = append(values.Values, entry(name, n.path, n.found))
 		}
 	}
-	switch {
+	switch layout := serviceLayout(all); {
+	case layout != "":
+		service := Thing{Path: path, Kind: Service, Layout: layout, Members: append(group.Members, values.Values...)}
+		slices.SortFunc(service.Members, func(a, b Entry) int { return strings.Compare(a.Name, b.Name) })
+		r.add(service)
 	case len(values.Values) > 0: // names may live with sessions, too
 		values.Values = append(values.Values, group.Members...)
 		slices.SortFunc(values.Values, func(a, b Entry) int { return strings.Compare(a.Name, b.Name) })
@@ -710,6 +715,20 @@ func (r *recogniser) leaves(path string, all []leafNode) {
 	case len(group.Members) > 0:
 		r.add(group)
 	}
+}
+
+// serviceLayout returns how the instances of a service are written, and "" if the nodes are no such
+// instances.
+func serviceLayout(all []leafNode) string {
+	for layout, format := range map[string]discovery.Format{curator: discovery.Curator, "serverset": discovery.ServerSet} {
+		if len(all) > 0 && !slices.ContainsFunc(all, func(n leafNode) bool {
+			_, err := format.Decode("", nameOf(n.path), n.data)
+			return err != nil
+		}) {
+			return layout
+		}
+	}
+	return ""
 }
 
 // isBarrier recognises a barrier, and the gate of a session: that carries an id, and was written

@@ -15,7 +15,8 @@ const (
 	DoubleBarrier Kind = "double barrier"
 	Transactions  Kind = "transactions"
 	Group         Kind = "group"
-	Values        Kind = "values" // of a configuration, or of names: their nodes are alike
+	Service       Kind = "service" // of discovery; its instances are Members
+	Values        Kind = "values"  // of a configuration, or of names: their nodes are alike
 	Unreadable    Kind = "unreadable"
 )
 
@@ -38,8 +39,8 @@ type Thing struct {
 	Kind Kind   `json:"kind"`
 
 	// Layout is "standard", "curator", "kazoo", "prioritized", "published", or "mixed" where
-	// contenders of several layouts stand that do not respect each other. It is "" for a recipe
-	// that has only one layout.
+	// contenders of several layouts stand that do not respect each other. A service is "curator" or
+	// "serverset". It is "" for a recipe that has only one layout.
 	Layout string `json:"layout,omitempty"`
 
 	// Contenders stand in line for a lock, a semaphore or an election, the first in line first.
@@ -61,7 +62,7 @@ type Thing struct {
 	Double  *Rounds     `json:"double,omitempty"`  // of a double barrier
 
 	Transactions []Transaction `json:"transactions,omitempty"`
-	Members      []Entry       `json:"members,omitempty"` // of a group
+	Members      []Entry       `json:"members,omitempty"` // of a group, or of a service
 	Values       []Entry       `json:"values,omitempty"`
 
 	// Forbidden says that the session may not read all of it. Problem names that part, or says why

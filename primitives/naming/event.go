@@ -1,25 +1,25 @@
 package naming
 
 import (
-	"errors"
 	"fmt"
 	"time"
 
 	"github.com/zkactors/zkactors/internal/client"
+	"github.com/zkactors/zkactors/primitives/internal/persistent"
 	"github.com/zkactors/zkactors/primitives/internal/presence"
 )
 
 // The errors that callers can act on.
 var (
 	// ErrNotFound means that there is no such name.
-	ErrNotFound = errors.New("no such name")
+	ErrNotFound = persistent.ErrNotFound
 
 	// ErrTaken means that another client has registered the name, or this very session keeps it
 	// already.
 	ErrTaken = presence.ErrDuplicate
 
 	// ErrForeign means that the name lives with another session, which would register it again.
-	ErrForeign = errors.New("name lives with another session")
+	ErrForeign = persistent.ErrForeign
 
 	// ErrNodeDeleted means that the node of the name was deleted: by another client, or by the
 	// server at the end of the session, which is not known yet.

@@ -8,6 +8,7 @@ import (
 
 	"github.com/zkactors/zkactors/internal/client"
 	"github.com/zkactors/zkactors/internal/znode"
+	"github.com/zkactors/zkactors/primitives/internal/persistent"
 	"github.com/zkactors/zkactors/primitives/internal/presence"
 	"github.com/zkactors/zkactors/session"
 	"github.com/zkactors/zkactors/watch"
@@ -38,7 +39,7 @@ func Register(ctx context.Context, s *session.Session, path, name string, data [
 	case o.Ephemeral:
 		return registerEphemeral(ctx, s, path, name, data, o)
 	}
-	if err := registerPersistent(ctx, s, path, node, data, o.Replace); err != nil {
+	if err := persistent.Register(ctx, s, path, node, data, o.Replace); err != nil {
 		return fmt.Errorf("naming: register %q: %w", name, err)
 	}
 	return nil
@@ -94,7 +95,7 @@ func Unregister(ctx context.Context, s *session.Session, path, name string) erro
 		}
 	}
 	if err == nil { // it was waited for, or lost before
-		err = unregister(ctx, s, node)
+		err = persistent.Remove(ctx, s, node)
 	}
 	if err == nil || gaveUp && errors.Is(err, ErrNotFound) {
 		return nil

@@ -44,9 +44,9 @@ type listener struct {
 type followedDir struct {
 	sub      client.Subscription // set when begun is closed, perhaps after the reading
 	begun    chan struct{}
-	told     bool                // set by the reading
-	dropped  bool                // set when it is followed no more; the reading comes all the same
-	names    []string            // belong to the session, and are not modified
+	told     bool     // set by the reading
+	dropped  bool     // set when it is followed no more; the reading comes all the same
+	names    []string // belong to the session, and are not modified
 	children Children
 }
 

@@ -1,6 +1,7 @@
 package discovery
 
 import (
+	"errors"
 	"fmt"
 	"maps"
 	"math/rand/v2"
@@ -10,6 +11,7 @@ import (
 
 	"github.com/zkactors/zkactors/actors"
 	"github.com/zkactors/zkactors/internal/check"
+	"github.com/zkactors/zkactors/primitives/internal/presence"
 	"github.com/zkactors/zkactors/watch"
 )
 
@@ -79,5 +81,16 @@ func TestViews(t *testing.T) {
 		v = v.Step(end{}, &out)
 		v = v.Step(viewed{watch.TreeState{Added: []watch.TreeNode{{Path: "/services/app/late"}}, Synced: true}}, &out)
 		check.True(t, v.Ended() && len(out.Emit) == 0 && len(out.Do) == 0, "%v after the end", out)
+	}
+}
+
+// Every event of a node is one of the instance.
+func TestTranslation(t *testing.T) {
+	why := errors.New("why")
+	for from, want := range map[presence.Event]Event{
+		presence.Joined{}: Registered{}, presence.Suspended{}: Suspended{}, presence.Resumed{}: Resumed{},
+		presence.Gone{Err: why}: Gone{why}, presence.Left{Err: why}: Unregistered{why}, presence.Left{}: Unregistered{},
+	} {
+		check.Equal(t, translate(from), want, from, "is")
 	}
 }

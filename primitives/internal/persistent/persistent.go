@@ -1,4 +1,6 @@
-package naming
+// Package persistent registers and removes a persistent node of a name, and finds out whether that
+// was done when a reply is lost: the common part of names and of instances that stay.
+package persistent
 
 import (
 	"bytes"
@@ -8,6 +10,7 @@ import (
 
 	"github.com/zkactors/zkactors/internal/client"
 	"github.com/zkactors/zkactors/primitives/internal/owned"
+	"github.com/zkactors/zkactors/primitives/internal/presence"
 	"github.com/zkactors/zkactors/session"
 )
 
@@ -16,8 +19,21 @@ func passing(ctx context.Context, err error) bool {
 	return ctx.Err() == nil && (session.Passing(err) || client.IsAny(err, session.ErrBadVersion, session.ErrNoNode, session.ErrNodeExists))
 }
 
-// registerPersistent tries until its outcome is known, or cannot be known.
-func registerPersistent(ctx context.Context, s *session.Session, path, node string, data []byte, replace bool) error {
+// The errors that callers can act on. Recipes give them their own names.
+var (
+	// ErrTaken means that another client has registered the name.
+	ErrTaken = presence.ErrDuplicate
+
+	// ErrNotFound means that there is no such name.
+	ErrNotFound = errors.New("no such name")
+
+	// ErrForeign means that the name lives with another session, which would register it again.
+	ErrForeign = errors.New("name lives with another session")
+)
+
+// Register creates the node below path, or gives it the data if replace is set, and tries until its
+// outcome is known, or cannot be known.
+func Register(ctx context.Context, s *session.Session, path, node string, data []byte, replace bool) error {
 	var before *session.Stat // the node that stands there, as far as is known
 	doubt := false           // whether a write to that was done
 	var pauses owned.Set
@@ -103,9 +119,9 @@ func settle(before, now *session.Stat, same, replace bool) error {
 	return fmt.Errorf("%w: another client has changed the name meanwhile; look it up", session.ErrUnknownOutcome)
 }
 
-// unregister removes a persistent name. A refusal of a server that may lag is only good when it
+// Remove removes a persistent name. A refusal of a server that may lag is only good when it
 // knows what had been done before.
-func unregister(ctx context.Context, s *session.Session, node string) error {
+func Remove(ctx context.Context, s *session.Session, node string) error {
 	err := remove(ctx, s, node)
 	if client.IsAny(err, ErrNotFound, ErrForeign) {
 		if err := s.Sync(ctx, node); err != nil {
