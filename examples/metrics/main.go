@@ -2,6 +2,12 @@
 // a load balancer reads /readyz. The file dashboard.json is a dashboard for Grafana. Package otel
 // exports the same metrics to OpenTelemetry.
 //
+// The service announces its address as a member of a ServerSet, so that Prometheus finds it:
+//
+//	serverset_sd_configs:
+//	  - servers: [zk1:2181, zk2:2181]
+//	    paths: [/zkactors-metrics/services/metrics]
+//
 // The service stands for election, passes a lock from worker to worker, and fills and empties a
 // queue. It starts a server in memory; -servers zk1:2181,zk2:2181 uses an ensemble of yours
 // instead.
@@ -17,6 +23,7 @@ import (
 	"net/http"
 	"os"
 	"os/signal"
+	"strconv"
 	"sync"
 	"syscall"
 	"time"
@@ -26,6 +33,7 @@ import (
 
 	"github.com/zkactors/zkactors/examples/metrics/prom"
 	"github.com/zkactors/zkactors/internal/demo"
+	"github.com/zkactors/zkactors/primitives/discovery"
 	"github.com/zkactors/zkactors/primitives/election"
 	"github.com/zkactors/zkactors/primitives/group"
 	"github.com/zkactors/zkactors/primitives/lock"
@@ -40,6 +48,7 @@ const (
 	instances = root + "/instances"
 	turn      = root + "/turn"
 	jobs      = root + "/jobs"
+	services  = root + "/services"
 )
 
 func main() {
@@ -131,6 +140,11 @@ func (v *service) work(ctx context.Context) error {
 		return err
 	}
 	defer member.Close()
+	announced, err := v.announce()
+	if err != nil {
+		return err
+	}
+	defer announced.Close()
 	watcher, err := group.Watch(v.session, instances, nil)
 	if err != nil {
 		return err
@@ -153,6 +167,20 @@ func (v *service) work(ctx context.Context) error {
 		return nil
 	}
 	return err
+}
+
+// announce tells Prometheus where the metrics are.
+func (v *service) announce() (*discovery.Registration, error) {
+	host, port, err := net.SplitHostPort(v.name)
+	if err != nil {
+		return nil, err
+	}
+	number, err := strconv.Atoi(port)
+	if err != nil {
+		return nil, err
+	}
+	i := discovery.Instance{Service: "metrics", Address: host, Port: number}
+	return discovery.Register(v.session, services, i, &discovery.Options{Format: discovery.ServerSet})
 }
 
 // takeTurns holds the lock for a moment, again and again. The observer counts the failures.

@@ -6,11 +6,13 @@ import (
 	"io"
 	"log/slog"
 	"maps"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -18,6 +20,7 @@ import (
 	"github.com/zkactors/zkactors/primitives/lock"
 	"github.com/zkactors/zkactors/session"
 	"github.com/zkactors/zkactors/session/zktest"
+	"github.com/zkactors/zkactors/watch"
 	"go.uber.org/goleak"
 )
 
@@ -73,7 +76,7 @@ func TestDashboard(t *testing.T) {
 	}
 
 	srv := zktest.Start(t)
-	v, err := open(srv.Addrs(), "one", slog.New(slog.DiscardHandler))
+	v, err := open(srv.Addrs(), "one:80", slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -165,10 +168,52 @@ func TestServe(t *testing.T) {
 			t.Error(body)
 		}
 	}
+	if found := find(ctx, t, srv.Addrs()); found != address {
+		t.Errorf("Prometheus finds %s, want %s", found, address)
+	}
 	stop()
 	if err := <-ended; err != nil {
 		t.Error(err)
 	}
+}
+
+// find returns where Prometheus' serverset_sd_config finds the metrics.
+func find(ctx context.Context, t *testing.T, servers []string) string {
+	t.Helper()
+	s, err := session.Open(ctx, servers, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	w, err := watch.Children(s, services+"/metrics", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer w.Close()
+	for state := range w.Changes() {
+		if len(state.Names) == 0 {
+			continue
+		}
+		data, _, err := s.Get(ctx, services+"/metrics/"+state.Names[0])
+		if err != nil {
+			t.Fatal(err)
+		}
+		type endpoint struct {
+			Host string
+			Port int
+		}
+		var member struct {
+			ServiceEndpoint     endpoint
+			AdditionalEndpoints map[string]endpoint
+			Status              string `json:"status"`
+			Shard               int    `json:"shard"`
+		}
+		if err := json.Unmarshal(data, &member); err != nil || member.Status != "ALIVE" || member.AdditionalEndpoints == nil {
+			t.Fatalf("%s: %v", data, err)
+		}
+		return net.JoinHostPort(member.ServiceEndpoint.Host, strconv.Itoa(member.ServiceEndpoint.Port))
+	}
+	return ""
 }
 
 // TestBadAddress: if the service cannot listen at the address, it returns an error and leaves
