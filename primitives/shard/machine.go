@@ -1,0 +1,503 @@
+package shard
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/zkactors/zkactors/actors"
+	"github.com/zkactors/zkactors/internal/client"
+	"github.com/zkactors/zkactors/primitives/internal/presence"
+	"github.com/zkactors/zkactors/session"
+)
+
+// This file has the machine of a member. It does three things side by side:
+//
+// It follows its record, and makes the shards that it owns agree with that. Each shard has a line
+// of its own, as an exclusive lock has: so it is owned by one member, whatever the plan says.
+//
+//	        wanted: stand         Acquired: Assigned
+//	absent ──────────────► waits ───────────────────► owned
+//	  ▲ ▲                    │ not wanted               │ not wanted: ask (few at once)
+//	  │ │                    ▼                          ▼
+//	  │ └── ended ──────── leaves ◄─────────────────  asked: Revoke
+//	  └──── ended: Lost, from owned and asked  Give, or overdue: Lost
+//
+// It plans, when it sees that the plan does not agree with the members: it has no record, or one
+// with another weight, or its neighbour is gone. For this it looks, and replaces the plan.
+//
+//	         needed          differs            done, or refused for good
+//	idle ────────────► looking ─────► writing ─────────────────────────────► idle, until there is news
+//	  ▲                   │ agrees       │ another was faster
+//	  │                   └────────► idle└──────► pausing ──► idle
+//
+// It keeps its node among the members, by package presence, whose events it passes on.
+
+// A stage is where in the picture above a shard is.
+type stage int8
+
+const (
+	absent stage = iota
+	waits
+	owned
+	asking // as owned; the performer is setting the time
+	asked
+	leaves
+)
+
+// A place is a shard as a member has it.
+type place struct {
+	stage  stage
+	wanted bool
+	serial int // counts the places in the line of the shard
+}
+
+// A phase of the planning.
+type phase int8
+
+const (
+	idle phase = iota
+	looking
+	writing
+	pausing
+)
+
+// An input is an event that a member reacts to.
+//
+//sumtype:decl
+type input interface{ input() }
+
+type (
+	present  struct{ presence.Event } // of the member's node
+	recorded struct {                 // news of our record
+		record *record // nil if there is none
+		err    error   // why it cannot be read
+	}
+	neighbour struct { // news of the member that we watch
+		id   string
+		gone bool
+	}
+	acquired struct { // answers stand
+		shard, serial int
+		token         int64
+	}
+	ended struct { // answers stand and leave: the place is gone
+		shard, serial int
+		err           error // nil if it was left
+	}
+	revoked struct { // answers ask
+		shard, serial int
+		by            time.Time
+	}
+	overdue struct{ shard, serial int } // follows ask
+	looked  struct {                    // answers look
+		sight
+		err error
+	}
+	wrote struct{ err error } // answers replace
+	due   struct{}            // answers pause
+
+	give  struct{ shard int }  // commanded
+	weigh struct{ weight int } // commanded
+	drain struct{}             // commanded: leave when the shards are given
+	stop  struct{}             // commanded: leave at once
+)
+
+func (present) input()   {}
+func (recorded) input()  {}
+func (neighbour) input() {}
+func (acquired) input()  {}
+func (ended) input()     {}
+func (revoked) input()   {}
+func (overdue) input()   {}
+func (looked) input()    {}
+func (wrote) input()     {}
+func (due) input()       {}
+func (give) input()      {}
+func (weigh) input()     {}
+func (drain) input()     {}
+func (stop) input()      {}
+
+// An effect asks the performer for one thing.
+//
+//sumtype:decl
+type effect interface{ effect() }
+
+type (
+	stand    struct{ shard, serial int } // stand in the line of the shard
+	leave    struct{ shard, serial int } // leave it
+	ask      struct{ shard, serial int } // answer with the time by which the shard is to be given, and when that has passed
+	follow   struct{ epoch int }         // follow our record in that session
+	watch    struct{ id string }         // follow the member with that ID, and no other; "" for none
+	update   struct{ self Peer }         // write our weight into our node
+	look     struct{}                    // read what the plan rests on
+	replace  struct{ write }             // replace the plan
+	pause    struct{ tries int }         // longer after more tries
+	complain struct{ err error }         // to the log
+	depart   struct{}                    // give up our node
+)
+
+func (stand) effect()    {}
+func (leave) effect()    {}
+func (ask) effect()      {}
+func (follow) effect()   {}
+func (watch) effect()    {}
+func (update) effect()   {}
+func (look) effect()     {}
+func (replace) effect()  {}
+func (pause) effect()    {}
+func (complain) effect() {}
+func (depart) effect()   {}
+
+// A member is the machine of a member. Its actor steps it in place: it may have many shards.
+type member struct {
+	// Set when it is made, and constant.
+	shards    int
+	atOnce    int // how many shards are asked for at once, at most
+	placement Placement
+
+	self   Peer    // as it is to be
+	places []place // by shard
+
+	in     bool    // our node stands among the members
+	read   bool    // the record was read; cleared with in
+	record *record // as it was read last; nil if there is none
+	known  bool    // there was a record once
+	gone   bool    // the neighbour that the record names is gone
+
+	standing int // places that are not absent
+	asking   int // places that are asking or asked
+
+	phase     phase
+	tries     int  // how often another member was faster, or we were refused, since the last success
+	satisfied bool // set when the plan was found to agree, or was replaced; cleared by news
+	news      bool // set by news, cleared by a look: what was seen may be older
+
+	draining bool // leaves when its shards are given; never cleared
+	stopping bool // leaves; never cleared
+	departed bool // our node is given up
+	why      error
+	over     bool
+}
+
+func newMember(shards, atOnce int, placement Placement, self Peer) *member {
+	return &member{shards: shards, atOnce: atOnce, placement: placement, self: self, places: make([]place, shards)}
+}
+
+// Ended implements [actors.Machine].
+func (m *member) Ended() bool { return m.over }
+
+// A turn is a member during a step, with the accumulator of its effects.
+type turn struct {
+	*member
+	*actors.Effects[effect, Event]
+}
+
+func (t *turn) do(e effect)   { t.Do = append(t.Do, e) }
+func (t *turn) emit(ev Event) { t.Emit = append(t.Emit, ev) }
+
+// Step implements [actors.Machine].
+func (m *member) Step(in input, out *actors.Effects[effect, Event]) *member {
+	if m.over {
+		return m
+	}
+	t := &turn{m, out}
+	t.take(in)
+	t.advance()
+	return m
+}
+
+// take enters the input into the state.
+func (t *turn) take(in input) {
+	switch in := in.(type) {
+	case present:
+		t.present(in.Event)
+	case recorded:
+		if t.in {
+			t.recorded(in)
+		}
+	case neighbour:
+		if t.record != nil && t.record.Watch == in.id {
+			t.gone = in.gone
+			t.learn()
+		}
+	case acquired:
+		if p := t.at(in.shard, in.serial); p != nil && p.stage == waits {
+			p.stage = owned
+			t.emit(Assigned{in.shard, in.token})
+		}
+	case ended:
+		if p := t.at(in.shard, in.serial); p != nil {
+			t.lose(in.shard, p, in.err)
+		}
+	case revoked:
+		if p := t.at(in.shard, in.serial); p != nil && p.stage == asking {
+			p.stage = asked
+			t.emit(Revoke{in.shard, in.by})
+		}
+	case overdue:
+		if p := t.at(in.shard, in.serial); p != nil && p.stage == asked {
+			t.emit(Lost{in.shard, fmt.Errorf("%w: %w", ErrLost, ErrOverdue)})
+			t.leave(in.shard)
+		}
+	case give:
+		if t.places[in.shard].stage == asked {
+			t.leave(in.shard)
+		}
+	case looked:
+		if !t.stopping {
+			t.looked(in)
+		}
+	case wrote:
+		t.wrote(in.err)
+	case due:
+		if t.phase == pausing {
+			t.phase = idle
+		}
+	case weigh:
+		if !t.draining && !t.stopping {
+			t.reweigh(in.weight)
+		}
+	case drain:
+		if !t.draining && !t.stopping {
+			t.reweigh(0)
+			t.draining = true
+		}
+	case stop:
+		t.stop(nil)
+	}
+}
+
+// at returns the place in the line of a shard, nil if it is another one by now.
+func (t *turn) at(shard, serial int) *place {
+	if p := &t.places[shard]; p.serial == serial && p.stage != absent {
+		return p
+	}
+	return nil
+}
+
+func (t *turn) present(ev presence.Event) {
+	switch ev := ev.(type) {
+	case presence.Joined:
+		t.in = true
+		t.emit(Joined{})
+		t.do(follow{ev.Epoch})
+	case presence.Suspended:
+		t.emit(Suspended{ev.Deadline})
+	case presence.Resumed:
+		t.emit(Resumed{})
+	case presence.Gone:
+		t.emit(Gone{ev.Err})
+		t.in, t.read, t.record, t.gone = false, false, nil, false
+		t.learn()
+		t.do(watch{})
+		for shard := range t.places {
+			if t.places[shard].stage == waits {
+				t.leave(shard)
+			}
+		}
+	case presence.Left:
+		t.departed = true
+		t.stop(ev.Err)
+	}
+}
+
+// recorded follows a reading of our record.
+func (t *turn) recorded(in recorded) {
+	if in.err == nil && in.record != nil {
+		var all []int
+		if all, in.err = parseRanges(in.record.Shards, t.shards); in.err == nil {
+			t.want(all)
+		}
+	}
+	switch {
+	case client.Over(in.err): // a new session follows
+		return
+	case in.err != nil:
+		t.stop(in.err)
+		return
+	case in.record == nil:
+		t.want(nil)
+		in.record, t.record, t.gone = nil, nil, false
+		t.do(watch{})
+	default:
+		if t.record == nil || t.record.Watch != in.record.Watch {
+			t.gone = false
+			t.do(watch{in.record.Watch})
+		}
+		t.record, t.known = in.record, true
+	}
+	t.read = true
+	t.learn()
+}
+
+// learn notes news, after which the plan may not agree with the members.
+func (t *turn) learn() { t.satisfied, t.news = false, true }
+
+// agree notes that the plan agrees with what was seen.
+func (t *turn) agree() { t.satisfied, t.tries = !t.news, 0 }
+
+// want notes which shards are to be ours, in their order.
+func (t *turn) want(all []int) {
+	for shard := range t.places {
+		t.places[shard].wanted = len(all) > 0 && all[0] == shard
+		if t.places[shard].wanted {
+			all = all[1:]
+		}
+	}
+}
+
+// leave leaves the line of a shard.
+func (t *turn) leave(shard int) {
+	p := &t.places[shard]
+	if p.stage == asking || p.stage == asked {
+		t.asking--
+	}
+	p.stage = leaves
+	t.do(leave{shard, p.serial})
+}
+
+// lose follows the end of a place.
+func (t *turn) lose(shard int, p *place, err error) {
+	was := p.stage
+	if was == asking || was == asked {
+		t.asking--
+	}
+	p.stage = absent
+	t.standing--
+	switch {
+	case was == leaves:
+	case was == waits:
+		p.wanted = false // until the next record
+		if err != nil && !errors.Is(err, session.ErrClosed) {
+			t.do(complain{fmt.Errorf("shard %d: %w", shard, err)})
+		}
+	default:
+		t.emit(Lost{shard, err})
+	}
+}
+
+func (t *turn) reweigh(weight int) {
+	t.self.Weight = weight
+	t.learn()
+	t.do(update{t.self})
+}
+
+// stop gives up all places, and our node. The first reason counts.
+func (t *turn) stop(why error) {
+	if t.stopping {
+		return
+	}
+	t.stopping, t.why = true, why
+	for shard, p := range t.places {
+		if p.stage != absent && p.stage != leaves {
+			t.leave(shard)
+		}
+	}
+	if !t.departed {
+		t.do(depart{})
+	}
+}
+
+// looked plans by what was seen.
+func (t *turn) looked(in looked) {
+	t.phase = idle
+	w, needed, err := write{}, false, in.err
+	if err == nil {
+		w, needed, err = in.replan(t.shards, t.self, t.placement)
+	}
+	switch {
+	case err != nil:
+		t.refused(err)
+	case needed:
+		t.phase = writing
+		t.do(replace{w})
+	default:
+		t.agree()
+		if t.gone { // it was back, and may be gone again since
+			t.gone = false
+			t.do(watch{t.record.Watch})
+		}
+	}
+}
+
+// wrote follows the answer to a write of the plan.
+func (t *turn) wrote(err error) {
+	t.phase = idle
+	switch {
+	case err == nil:
+		t.agree()
+	case session.InDoubt(err): // a look shows whether it was done
+	case client.IsAny(err, session.ErrBadVersion, session.ErrNodeExists, session.ErrNoNode):
+		t.wait()
+	default:
+		t.refused(err)
+	}
+}
+
+// refused follows an error that says nothing about another member. It ends a member of which no
+// other knows yet; else another may be able to plan, and this one tries again.
+func (t *turn) refused(err error) {
+	switch {
+	case client.Over(err) || session.Passing(err):
+	case !t.known:
+		t.stop(err)
+	default:
+		if t.tries == 0 {
+			t.do(complain{fmt.Errorf("shards cannot be placed: %w", err)})
+		}
+		t.wait()
+	}
+}
+
+func (t *turn) wait() {
+	t.phase = pausing
+	t.tries++
+	t.do(pause{t.tries})
+}
+
+// advance does what follows from the state, whichever input has led to it.
+func (t *turn) advance() {
+	if !t.stopping {
+		t.reconcile()
+		t.plan()
+	}
+	if t.draining && t.standing == 0 && (!t.in || t.read && (t.record == nil || t.record.Shards == "")) {
+		t.stop(nil)
+	}
+	if t.stopping && t.departed && t.standing == 0 {
+		t.over = true
+		t.emit(Left{t.why})
+	}
+}
+
+// reconcile makes the places agree with the record.
+func (t *turn) reconcile() {
+	if !t.read {
+		return
+	}
+	for shard := range t.places {
+		p := &t.places[shard]
+		switch {
+		case p.stage == absent && p.wanted:
+			p.stage = waits
+			p.serial++
+			t.standing++
+			t.do(stand{shard, p.serial})
+		case p.stage == waits && !p.wanted:
+			t.leave(shard)
+		case p.stage == owned && !p.wanted && t.asking < t.atOnce:
+			p.stage = asking
+			t.asking++
+			t.do(ask{shard, p.serial})
+		}
+	}
+}
+
+// plan begins to plan, if the record shows that the plan does not agree with the members.
+func (t *turn) plan() {
+	if t.phase == idle && t.read && !t.satisfied && (t.record == nil || t.record.Peer != t.self || t.gone) {
+		t.phase, t.news = looking, false
+		t.do(look{})
+	}
+}

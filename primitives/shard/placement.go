@@ -1,0 +1,138 @@
+package shard
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+)
+
+// A Peer is a member, as a [Placement] sees it.
+type Peer struct {
+	ID     string `json:"id"`
+	Weight int    `json:"weight"` // 0 if it is to have no shards
+	Zone   string `json:"zone,omitempty"`
+}
+
+// A Cluster is what a [Placement] places the shards by.
+type Cluster struct {
+	Peers []Peer // those that are present, in the order of their IDs
+
+	// Owners has, by shard, the index of the peer that owns it, or is to own it, by the last
+	// placement; -1 if there is none, or it is gone.
+	Owners []int
+
+	// Former has, by shard, the index of the peer that had the shard before that owner, preferably
+	// of one that was gone since, and is back; -1 if there is none.
+	Former []int
+}
+
+// A Placement returns, by shard, the index of the peer that is to own it; -1 for none. It must be a
+// pure function, and the same in all members: each change is placed by a single one of them, any
+// one. What it returns as it was stays where it is.
+type Placement func(Cluster) []int
+
+// Balanced is the default placement. Each peer gets a share of the shards in proportion to its
+// weight, rounded up or down. As few shards move as that allows. A peer that is back gets the
+// shards that it had before, among those that move to it, and a shard without an owner goes to the
+// peer that lacks most.
+func Balanced(c Cluster) []int {
+	owners := slices.Clone(c.Owners)
+	held := make([]int, len(c.Peers))
+	for _, o := range owners {
+		if o >= 0 {
+			held[o]++
+		}
+	}
+	share := shares(c.Peers, held, len(owners))
+
+	// lacks is how many shards a peer is to get yet.
+	lacks := make([]int, len(c.Peers))
+	for i := range lacks {
+		lacks[i] = share[i] - held[i]
+	}
+	move := func(shard, to int) {
+		if from := owners[shard]; from >= 0 {
+			lacks[from]++
+		}
+		owners[shard] = to
+		if to >= 0 {
+			lacks[to]--
+		}
+	}
+	movable := func(shard int) bool { return owners[shard] < 0 || lacks[owners[shard]] < 0 }
+
+	// First those that return to a former owner, then all others that have to move.
+	for shard, former := range c.Former {
+		if former >= 0 && former != owners[shard] && lacks[former] > 0 && movable(shard) {
+			move(shard, former)
+		}
+	}
+	needy := &needs{lacks: lacks, peers: c.Peers}
+	for shard := len(owners) - 1; shard >= 0; shard-- {
+		if movable(shard) {
+			move(shard, needy.next())
+		}
+	}
+	return owners
+}
+
+// shares returns how many of n shards each peer is to have. Of the peers whose shares are rounded,
+// those that hold more are rounded up.
+func shares(peers []Peer, held []int, n int) []int {
+	share := make([]int, len(peers))
+	total := 0
+	for _, p := range peers {
+		total += p.Weight
+	}
+	if total == 0 {
+		return share
+	}
+	rest := n
+	var rounded []int
+	for i, p := range peers {
+		share[i] = n * p.Weight / total
+		rest -= share[i]
+		if n*p.Weight%total > 0 {
+			rounded = append(rounded, i)
+		}
+	}
+	slices.SortStableFunc(rounded, func(a, b int) int {
+		more := func(i int) int { return min(held[i]-share[i], 1) }
+		return cmp.Or(cmp.Compare(max(more(b), 0), max(more(a), 0)), cmp.Compare(n*peers[b].Weight%total, n*peers[a].Weight%total))
+	})
+	for _, i := range rounded[:rest] {
+		share[i]++
+	}
+	return share
+}
+
+// needs finds the peer that lacks most, in relation to its weight.
+type needs struct {
+	lacks []int
+	peers []Peer
+}
+
+// next returns the peer that lacks most; -1 if none lacks any.
+func (n *needs) next() int {
+	most := -1
+	for i, lack := range n.lacks {
+		if lack > 0 && (most < 0 || lack*n.peers[most].Weight > n.lacks[most]*n.peers[i].Weight) {
+			most = i
+		}
+	}
+	return most
+}
+
+// placed returns the placement, or an error if it is none.
+func (place Placement) placed(c Cluster) ([]int, error) {
+	owners := place(Cluster{slices.Clone(c.Peers), slices.Clone(c.Owners), slices.Clone(c.Former)})
+	if len(owners) != len(c.Owners) {
+		return nil, fmt.Errorf("the placement has %d shards, not %d", len(owners), len(c.Owners))
+	}
+	for shard, o := range owners {
+		if o < -1 || o >= len(c.Peers) {
+			return nil, fmt.Errorf("the placement has shard %d at peer %d of %d", shard, o, len(c.Peers))
+		}
+	}
+	return owners, nil
+}

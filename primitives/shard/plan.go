@@ -1,0 +1,308 @@
+package shard
+
+import (
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// This file has the plan of the shards, and the records by which members learn of it. Both are
+// values; what members do with them is in machine.go.
+//
+// The plan is one node, which a member replaces at the version that it has read. In the same
+// transaction it writes the record of each member for which something differs: the shards that are
+// to be its own, and the neighbour whose end it is to notice. So a member that nothing concerns
+// reads nothing.
+
+// format marks a plan as ours.
+const format = "zkactors shards 1"
+
+// A plan says which member is to own each shard.
+type plan struct {
+	shards int
+	peers  []Peer   // those that are present, in the order of their IDs
+	absent []string // IDs of peers that are gone, the newest last
+	owners []int    // by shard: index in peers, -1 for none
+	former []int    // by shard: index in peers and then absent, -1 for none
+}
+
+// mostAbsent is how many peers that are gone a plan remembers, beside as many as are present.
+const mostAbsent = 100
+
+var errPlan = errors.New("not a plan of shards")
+
+type planData struct {
+	Format string   `json:"format"`
+	Shards int      `json:"shards"`
+	Peers  []Peer   `json:"members"`
+	Absent []string `json:"absent,omitempty"`
+	Owners []byte   `json:"owners"` // by shard, as unsigned varints: 0 for none, else 1 and the index
+	Former []byte   `json:"former"`
+}
+
+func (p plan) encode() ([]byte, error) {
+	pack := func(all []int) (b []byte) {
+		for _, i := range all {
+			b = binary.AppendUvarint(b, uint64(i+1))
+		}
+		return b
+	}
+	return json.Marshal(planData{format, p.shards, p.peers, p.absent, pack(p.owners), pack(p.former)})
+}
+
+func decodePlan(data []byte) (plan, error) {
+	var d planData
+	if err := json.Unmarshal(data, &d); err != nil || d.Format != format || d.Shards <= 0 {
+		return plan{}, errPlan
+	}
+	unpack := func(b []byte, limit int) (all []int) {
+		for len(b) > 0 {
+			v, n := binary.Uvarint(b)
+			if n <= 0 || v > uint64(limit) {
+				return nil
+			}
+			all, b = append(all, int(v)-1), b[n:]
+		}
+		return all
+	}
+	p := plan{d.Shards, d.Peers, d.Absent, unpack(d.Owners, len(d.Peers)), unpack(d.Former, len(d.Peers)+len(d.Absent))}
+	if len(p.owners) != p.shards || len(p.former) != p.shards {
+		return plan{}, errPlan
+	}
+	return p, nil
+}
+
+// newPlan returns the plan of nobody's shards.
+func newPlan(shards int) plan {
+	return plan{shards: shards, owners: slices.Repeat([]int{-1}, shards), former: slices.Repeat([]int{-1}, shards)}
+}
+
+// peer returns the peer with the ID, if the plan has it.
+func (p plan) peer(id string) (Peer, bool) {
+	i, ok := slices.BinarySearchFunc(p.peers, id, func(a Peer, id string) int { return strings.Compare(a.ID, id) })
+	if !ok {
+		return Peer{}, false
+	}
+	return p.peers[i], true
+}
+
+// with returns the plan for those who are present now, in the order of their IDs.
+func (p plan) with(now []Peer, place Placement) (plan, error) {
+	next := plan{shards: p.shards, peers: now}
+	index := make(map[string]int, len(now))
+	for i, peer := range now {
+		index[peer.ID] = i
+	}
+	for _, id := range p.absent {
+		if _, back := index[id]; !back {
+			next.absent = append(next.absent, id)
+		}
+	}
+	for _, peer := range p.peers {
+		if _, stays := index[peer.ID]; !stays {
+			next.absent = append(next.absent, peer.ID)
+		}
+	}
+	next.absent = next.absent[max(0, len(next.absent)-mostAbsent-len(now)):]
+	for i, id := range next.absent {
+		index[id] = len(now) + i
+	}
+	at := func(i int) int { // in next, of an index in p
+		id := ""
+		switch {
+		case i < 0:
+			return -1
+		case i < len(p.peers):
+			id = p.peers[i].ID
+		default:
+			id = p.absent[i-len(p.peers)]
+		}
+		if j, ok := index[id]; ok {
+			return j
+		}
+		return -1
+	}
+	here := func(i int) int { // only peers that are present
+		if i < len(now) {
+			return i
+		}
+		return -1
+	}
+	c := Cluster{Peers: now}
+	before := make([]int, p.shards) // the owners, also those that are gone
+	for shard := range p.shards {
+		before[shard] = at(p.owners[shard])
+		next.former = append(next.former, at(p.former[shard]))
+		c.Owners = append(c.Owners, here(before[shard]))
+		c.Former = append(c.Former, here(next.former[shard]))
+	}
+	var err error
+	next.owners, err = place.placed(c)
+	for shard, was := range before {
+		// A peer that is gone is remembered until it is back: others may have the shard meanwhile.
+		if err == nil && was >= 0 && was != next.owners[shard] && next.former[shard] < len(now) {
+			next.former[shard] = was
+		}
+	}
+	return next, err
+}
+
+// A record says what a member is to do by the plan.
+type record struct {
+	Peer
+	Watch  string `json:"watch,omitempty"` // the ID of the neighbour whose end it is to notice; "" for none
+	Shards string `json:"shards"`          // as ranges
+}
+
+// records returns the record of each member that is present, by its ID.
+func (p plan) records() map[string]record {
+	all := make(map[string]record, len(p.peers))
+	owned := make([][]int, len(p.peers))
+	for shard, o := range p.owners {
+		if o >= 0 {
+			owned[o] = append(owned[o], shard)
+		}
+	}
+	for i, peer := range p.peers {
+		r := record{Peer: peer, Shards: ranges(owned[i])}
+		if n := len(p.peers); n > 1 {
+			r.Watch = p.peers[(i+n-1)%n].ID
+		}
+		all[peer.ID] = r
+	}
+	return all
+}
+
+func decodeRecord(data []byte) (r record, err error) {
+	if err := json.Unmarshal(data, &r); err != nil {
+		return record{}, fmt.Errorf("%w: %w", errPlan, err)
+	}
+	return r, nil
+}
+
+// ranges returns numbers that grow as text, such as "0-4,7".
+func ranges(all []int) string {
+	var b strings.Builder
+	for i := 0; i < len(all); {
+		j := i
+		for j+1 < len(all) && all[j+1] == all[j]+1 {
+			j++
+		}
+		if b.Len() > 0 {
+			b.WriteByte(',')
+		}
+		b.WriteString(strconv.Itoa(all[i]))
+		if j > i {
+			b.WriteString("-" + strconv.Itoa(all[j]))
+		}
+		i = j + 1
+	}
+	return b.String()
+}
+
+// parseRanges is the reverse of ranges, for numbers below n.
+func parseRanges(text string, n int) (all []int, err error) {
+	if text == "" {
+		return nil, nil
+	}
+	for part := range strings.SplitSeq(text, ",") {
+		first, last, several := strings.Cut(part, "-")
+		a, err := strconv.Atoi(first)
+		b := a
+		if err == nil && several {
+			b, err = strconv.Atoi(last)
+		}
+		if err != nil || a < 0 || b < a || b >= n || len(all) > 0 && a <= all[len(all)-1] {
+			return nil, fmt.Errorf("%w: shards %q", errPlan, text)
+		}
+		for ; a <= b; a++ {
+			all = append(all, a)
+		}
+	}
+	return all, nil
+}
+
+// A write replaces the plan and the records that differ.
+type write struct {
+	data    []byte // of the plan
+	version int32  // of the plan to be replaced; -1 if there is none
+	set     []recordData
+	create  []recordData
+	remove  []string // IDs
+}
+
+type recordData struct {
+	id   string
+	data []byte
+}
+
+// A sight is what a member sees before it plans, read in this order: so a member that the plan has
+// and that is not listed is gone.
+type sight struct {
+	plan    *plan // nil if there is none
+	version int32 // of the plan
+	listed  []string
+	known   map[string]Peer // of those listed that the plan does not have
+	records []string        // the IDs of which there are records
+}
+
+// errShards means that members disagree about the number of shards.
+var errShards = errors.New("members disagree about the number of shards")
+
+// replan returns the write by which the plan follows what was seen, and false if the plan does that
+// already.
+func (s sight) replan(shards int, self Peer, place Placement) (w write, needed bool, err error) {
+	old := newPlan(shards)
+	w.version = -1
+	if s.plan != nil {
+		w.version = s.version
+		if s.plan.shards == shards {
+			old = *s.plan
+		} else if slices.ContainsFunc(s.listed, func(id string) bool { return id != self.ID }) {
+			return w, false, fmt.Errorf("%w: %d by the plan, %d here", errShards, s.plan.shards, shards)
+		}
+	}
+	now := []Peer{self}
+	for _, id := range s.listed {
+		peer, ok := old.peer(id)
+		if !ok {
+			peer, ok = s.known[id]
+		}
+		if ok && id != self.ID {
+			now = append(now, peer)
+		}
+	}
+	slices.SortFunc(now, func(a, b Peer) int { return strings.Compare(a.ID, b.ID) })
+	next, err := old.with(now, place)
+	if err != nil {
+		return w, false, err
+	}
+	was, is := old.records(), next.records()
+	for _, peer := range next.peers {
+		r := is[peer.ID]
+		there := slices.Contains(s.records, peer.ID)
+		if there && was[peer.ID] == r {
+			continue
+		}
+		data, err := json.Marshal(r)
+		if err != nil {
+			return w, false, err
+		}
+		if there {
+			w.set = append(w.set, recordData{peer.ID, data})
+		} else {
+			w.create = append(w.create, recordData{peer.ID, data})
+		}
+	}
+	for _, id := range s.records {
+		if _, stays := is[id]; !stays {
+			w.remove = append(w.remove, id)
+		}
+	}
+	w.data, err = next.encode()
+	return w, s.plan == nil || s.plan.shards != shards || len(w.set)+len(w.create)+len(w.remove) > 0, err
+}
