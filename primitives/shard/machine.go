@@ -39,8 +39,8 @@ type stage int8
 const (
 	absent stage = iota
 	waits
-	owned
-	asking // as owned; the performer is setting the time
+	owns
+	asking // as owns; the performer is setting the time
 	asked
 	leaves
 )
@@ -129,7 +129,6 @@ type (
 	ask      struct{ shard, serial int } // answer with the time by which the shard is to be given, and when that has passed
 	follow   struct{ epoch int }         // follow our record in that session
 	watch    struct{ id string }         // follow the member with that ID, and no other; "" for none
-	update   struct{ self Peer }         // write our weight into our node
 	look     struct{}                    // read what the plan rests on
 	replace  struct{ write }             // replace the plan
 	pause    struct{ tries int }         // longer after more tries
@@ -142,7 +141,6 @@ func (leave) effect()    {}
 func (ask) effect()      {}
 func (follow) effect()   {}
 func (watch) effect()    {}
-func (update) effect()   {}
 func (look) effect()     {}
 func (replace) effect()  {}
 func (pause) effect()    {}
@@ -223,7 +221,7 @@ func (t *turn) take(in input) {
 		}
 	case acquired:
 		if p := t.at(in.shard, in.serial); p != nil && p.stage == waits {
-			p.stage = owned
+			p.stage = owns
 			t.emit(Assigned{in.shard, in.token})
 		}
 	case ended:
@@ -380,7 +378,6 @@ func (t *turn) lose(shard int, p *place, err error) {
 func (t *turn) reweigh(weight int) {
 	t.self.Weight = weight
 	t.learn()
-	t.do(update{t.self})
 }
 
 // stop gives up all places, and our node. The first reason counts.
@@ -486,7 +483,7 @@ func (t *turn) reconcile() {
 			t.do(stand{shard, p.serial})
 		case p.stage == waits && !p.wanted:
 			t.leave(shard)
-		case p.stage == owned && !p.wanted && t.asking < t.atOnce:
+		case p.stage == owns && !p.wanted && t.asking < t.atOnce:
 			p.stage = asking
 			t.asking++
 			t.do(ask{shard, p.serial})
@@ -494,9 +491,14 @@ func (t *turn) reconcile() {
 	}
 }
 
-// plan begins to plan, if the record shows that the plan does not agree with the members.
+// plan begins to plan, if the record shows that the plan does not agree with the members. A member
+// that has come waits for a moment: others may come at the same time.
 func (t *turn) plan() {
-	if t.phase == idle && t.read && !t.satisfied && (t.record == nil || t.record.Peer != t.self || t.gone) {
+	switch {
+	case t.phase != idle || !t.read || t.satisfied || t.record != nil && t.record.Peer == t.self && !t.gone:
+	case t.record == nil && t.tries == 0:
+		t.wait()
+	default:
 		t.phase, t.news = looking, false
 		t.do(look{})
 	}

@@ -39,7 +39,7 @@ type world struct {
 	plan    *simNode
 	records map[string]*simNode
 	members map[string]*agent // whose node stands
-	lines   [][]standing
+	lines   [][]queued
 	agents  []*agent
 	created int
 	faults  int
@@ -47,8 +47,8 @@ type world struct {
 	moves   int // Assigned events
 }
 
-// A standing is a contender in the line of a shard.
-type standing struct {
+// A queued is a contender in the line of a shard.
+type queued struct {
 	of     *agent
 	serial int
 	told   bool
@@ -71,8 +71,8 @@ type agent struct {
 	holds     map[int]stage
 	dead      bool
 	left      bool
-	inBetween bool              // its session has expired, and the next has not begun
-	over      map[standing]bool // places that were left: they join no line again
+	inBetween bool            // its session has expired, and the next has not begun
+	over      map[queued]bool // places that were left: they join no line again
 	stopped   bool
 	losing    map[int]bool // shards of a session that has ended
 }
@@ -87,7 +87,7 @@ func (w *world) fail(format string, args ...any) {
 }
 
 func (w *world) join(id string, weight int) {
-	a := &agent{w: w, id: id, m: newMember(w.shards, 2, Balanced, Peer{ID: id, Weight: weight}), holds: map[int]stage{}, over: map[standing]bool{}, losing: map[int]bool{}, goneTold: -1}
+	a := &agent{w: w, id: id, m: newMember(w.shards, 2, Balanced, Peer{ID: id, Weight: weight}), holds: map[int]stage{}, over: map[queued]bool{}, losing: map[int]bool{}, goneTold: -1}
 	w.agents = append(w.agents, a)
 	w.say("%s begins, weight %d", id, weight)
 	a.connect()
@@ -152,16 +152,16 @@ func (a *agent) event(ev Event) {
 	switch ev := ev.(type) {
 	case Assigned:
 		is(ev.Shard, absent)
-		a.holds[ev.Shard] = owned
+		a.holds[ev.Shard] = owns
 		a.w.moves++
 		if line := a.w.lines[ev.Shard]; !a.lostIt(ev.Shard) && (len(line) == 0 || line[0].of != a) {
 			a.w.fail("%s: %v, and it is not first", a.id, ev)
 		}
 	case Revoke:
-		is(ev.Shard, owned)
+		is(ev.Shard, owns)
 		a.holds[ev.Shard] = asked
 	case Lost:
-		is(ev.Shard, owned, asked)
+		is(ev.Shard, owns, asked)
 		a.holds[ev.Shard] = absent
 		if !errors.Is(ev.Err, ErrLost) {
 			a.w.fail("%s: %v", a.id, ev)
@@ -180,18 +180,18 @@ func (a *agent) perform(e effect) {
 			w.fail("%s stands in line, and knows nothing", a.id)
 		}
 		a.later(func() {
-			w.line(e.shard, standing{of: a, serial: e.serial})
+			w.line(e.shard, queued{of: a, serial: e.serial})
 		})
 	case leave:
-		a.over[standing{a, e.shard<<16 + e.serial, false}] = true
-		if a.holds[e.shard] == owned && !a.stopped && !a.m.departed {
+		a.over[queued{a, e.shard<<16 + e.serial, false}] = true
+		if a.holds[e.shard] == owns && !a.stopped && !a.m.departed {
 			w.fail("%s leaves the line of shard %d, which its user has", a.id, e.shard)
 		}
 		a.later(func() {
-			w.unline(e.shard, func(s standing) bool { return s.of == a && s.serial == e.serial })
+			w.unline(e.shard, func(s queued) bool { return s.of == a && s.serial == e.serial })
 			a.later(func() { a.tell(ended{e.shard, e.serial, nil}) })
 		})
-		if a.holds[e.shard] == owned || a.holds[e.shard] == asked {
+		if a.holds[e.shard] == owns || a.holds[e.shard] == asked {
 			a.holds[e.shard] = absent // its user has stopped before
 		}
 	case ask:
@@ -230,7 +230,6 @@ func (a *agent) perform(e effect) {
 			a.recordOf = 0
 			a.later(func() { a.tell(present{presence.Left{}}) })
 		})
-	case update: // the weight in the node is read when the plan does not know the member
 	}
 }
 
@@ -353,14 +352,14 @@ func (a *agent) write(x write) {
 }
 
 // line has a contender stand in line, unless it has left.
-func (w *world) line(shard int, s standing) {
+func (w *world) line(shard int, s queued) {
 	s.told = false
-	if !s.of.over[standing{s.of, shard<<16 + s.serial, false}] {
+	if !s.of.over[queued{s.of, shard<<16 + s.serial, false}] {
 		w.lines[shard] = append(w.lines[shard], s)
 	}
 }
 
-func (w *world) unline(shard int, is func(standing) bool) {
+func (w *world) unline(shard int, is func(queued) bool) {
 	w.lines[shard] = slices.DeleteFunc(w.lines[shard], is)
 }
 
@@ -438,7 +437,7 @@ func (a *agent) expire() {
 				a.later(func() { w.line(shard, s) })
 			}
 		}
-		w.unline(shard, func(s standing) bool { return s.of == a })
+		w.unline(shard, func(s queued) bool { return s.of == a })
 	}
 	a.later(func() {
 		a.inBetween = false
@@ -460,7 +459,7 @@ func (a *agent) crash() {
 		delete(a.w.members, a.id)
 	}
 	for shard := range a.w.lines {
-		a.w.unline(shard, func(s standing) bool { return s.of == a })
+		a.w.unline(shard, func(s queued) bool { return s.of == a })
 	}
 	a.pending = nil
 }
@@ -558,10 +557,10 @@ func (w *world) settled() {
 		}
 		peers = append(peers, a.m.self)
 		for shard, p := range a.m.places {
-			if (p.stage != absent) != p.wanted || p.wanted && p.stage != owned || (p.stage == owned) != (a.holds[shard] == owned) {
+			if (p.stage != absent) != p.wanted || p.wanted && p.stage != owns || (p.stage == owns) != (a.holds[shard] == owns) {
 				w.fail("shard %d of %s: %+v, and its user has %d", shard, a.id, p, a.holds[shard])
 			}
-			if p.stage == owned {
+			if p.stage == owns {
 				held[a.id]++
 				if len(w.lines[shard]) != 1 || w.lines[shard][0].of != a {
 					w.fail("shard %d: the line of %s is %+v", shard, a.id, w.lines[shard])
@@ -596,7 +595,7 @@ func newWorld(t *testing.T, seed uint64) *world {
 	t.Helper()
 	w := &world{t: t, r: rand.New(rand.NewPCG(seed, 7)), records: map[string]*simNode{}, members: map[string]*agent{}}
 	w.shards = 1 + w.r.IntN(12)
-	w.lines = make([][]standing, w.shards)
+	w.lines = make([][]queued, w.shards)
 	for range 1 + w.r.IntN(4) {
 		w.comes()
 	}

@@ -27,6 +27,10 @@ type Presentation[Ev any] struct {
 	// has no such event.
 	Changed func(before, now string) (Ev, bool)
 
+	// Observe, if not nil, is called with each event of the line, on the actor's goroutine, when the
+	// accessors are up to date and before the effects of the step are performed.
+	Observe func(line.Event)
+
 	Lost     error // wrapped by [Handle.Err], and by the error of a guard that refuses
 	Released error // the cause with which contexts end at a release
 }
@@ -233,6 +237,9 @@ func (h *tenancy[In, Ev]) Release(ctx context.Context) error {
 	}
 }
 
+// Leave is Release, and returns at once.
+func (h *tenancy[In, Ev]) Leave() { h.tell(h.leave) }
+
 // failed names the operation and the lines in an error.
 func (h *tenancy[In, Ev]) failed(op string, err error) error {
 	if err == nil {
@@ -291,6 +298,11 @@ func (h *tenancy[In, Ev]) observe(events []line.Event, holding, ended bool) {
 		h.raise(decided)
 		h.raise(done)
 		h.mu.Unlock()
+	}
+	if h.presentation.Observe != nil {
+		for _, ev := range events {
+			h.presentation.Observe(ev)
+		}
 	}
 	observer := h.session.Observer()
 	for _, path := range h.paths {

@@ -1,0 +1,272 @@
+package shard
+
+import (
+	"encoding/json"
+	"errors"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/zkactors/zkactors/internal/client"
+	"github.com/zkactors/zkactors/internal/znode"
+	"github.com/zkactors/zkactors/primitives/internal/contender"
+	"github.com/zkactors/zkactors/primitives/internal/line"
+	"github.com/zkactors/zkactors/primitives/internal/nodes"
+	"github.com/zkactors/zkactors/primitives/internal/owned"
+	"github.com/zkactors/zkactors/primitives/internal/presence"
+	"github.com/zkactors/zkactors/session"
+)
+
+// A performer performs the effects of a member.
+type performer struct {
+	session *session.Session
+	client  client.Session
+	path    string
+	id      string
+	within  time.Duration // see Options.GiveWithin
+	kept    *presence.Kept[presence.Input, presence.Event]
+
+	owned    owned.Set
+	requests client.Async // of the present epoch; nil at first; used by the actor's goroutine alone
+
+	mu     sync.Mutex
+	places map[int]standing // by shard, from stand to the end of the place
+}
+
+// A standing is a place in the line of a shard.
+type standing struct {
+	serial int
+	*contender.Handle[line.Event]
+}
+
+// newPerformer returns a performer that keeps the node of the member.
+func newPerformer(s *session.Session, path string, self Peer, o Options) (*performer, error) {
+	p := &performer{session: s, client: client.Of(s), path: path, id: o.ID, within: o.GiveWithin, places: make(map[int]standing)}
+	p.owned.Clock = p.client
+	data, err := json.Marshal(self)
+	if err != nil {
+		return nil, err
+	}
+	p.kept, err = presence.Keep(s, p.node(membersNode, p.id), data, presence.Config{ConflictAfter: o.ConflictAfter},
+		presence.Role[presence.Machine, presence.Input, presence.Event]{
+			Recipe:  "shard",
+			Path:    path,
+			Name:    "node of member " + p.id + " of shards " + path,
+			Machine: func(m presence.Machine) presence.Machine { return m },
+			Input:   func(in presence.Input) presence.Input { return in },
+		})
+	return p, err
+}
+
+func (p *performer) node(dir, name string) string {
+	return znode.Join(znode.Join(p.path, dir), name)
+}
+
+// Keys of the performer's things.
+type (
+	followed struct{}
+	watched  struct{}
+	timer    struct{ shard, serial int }
+	resting  struct{}
+)
+
+func (p *performer) perform(e effect, tell func(input)) {
+	switch e := e.(type) {
+	case stand:
+		p.stand(e, tell)
+	case leave:
+		p.owned.Cancel(timer(e))
+		if h := p.at(e.shard); h != nil { // else its end is on the way
+			h.Leave()
+		}
+	case ask:
+		tell(revoked{e.shard, e.serial, p.client.Deadline(p.within)})
+		p.owned.After(timer(e), p.within, func() { tell(overdue(e)) })
+	case follow:
+		p.requests = p.client.Async(e.epoch)
+		p.owned.Keep(followed{}, p.requests.Follow(p.node(recordsNode, p.id), session.AspectData, true, func(r session.Reading, err error) {
+			in := recorded{err: err}
+			if err == nil && r.Stat != nil {
+				var rec record
+				if rec, in.err = decodeRecord(r.Data); in.err == nil {
+					in.record = &rec
+				}
+			}
+			tell(in)
+		}))
+	case watch:
+		p.owned.Cancel(watched{})
+		if e.id == "" || p.requests == nil {
+			return
+		}
+		p.owned.Keep(watched{}, p.requests.Follow(p.node(membersNode, e.id), session.AspectData, true, func(r session.Reading, err error) {
+			if err == nil {
+				tell(neighbour{e.id, r.Stat == nil})
+			}
+		}))
+	case look:
+		p.look(tell)
+	case replace:
+		p.requests.Multi(p.ops(e.write), func(_ []session.OpResult, err error) { p.write(e.write, err, tell) })
+	case pause:
+		const shortest, longest, doublings = 50 * time.Millisecond, 10 * time.Second, 8
+		most := min(shortest<<min(e.tries, doublings), longest)
+		p.owned.After(resting{}, rand.N(most), func() { tell(due{}) })
+	case complain:
+		p.client.Logger().Warn("shards may be without an owner", "path", p.path, "member", p.id, "error", e.err)
+	case depart:
+		_ = p.kept.Tell(presence.Leave{}) // one that has ended has left
+	}
+}
+
+// stand stands in the line of a shard. The line is that of an exclusive lock.
+func (p *performer) stand(e stand, tell func(input)) {
+	over := func(err error) {
+		p.mu.Lock()
+		if p.places[e.shard].serial == e.serial {
+			delete(p.places, e.shard)
+		}
+		p.mu.Unlock()
+		tell(ended{e.shard, e.serial, err})
+	}
+	h := contender.Open(p.session, &contender.Recipe{
+		Name: "shard", Path: p.path, Dir: lineOf(p.path, e.shard), Data: []byte(p.id),
+		Rule: line.First{Grammar: &nodes.StandardLock, Kind: nodes.Exclusive, EventGrants: true, Brief: true},
+	}, &contender.Presentation[line.Event]{
+		Tell: func(ev line.Event) line.Event { return ev },
+		Lost: ErrLost, Released: ErrGiven,
+		Observe: func(ev line.Event) {
+			switch ev := ev.(type) {
+			case line.Acquired:
+				tell(acquired{e.shard, e.serial, ev.Token})
+			case line.Lost:
+				over(contender.Because(ErrLost, ev.Err))
+			case line.Released:
+				over(nil)
+			case line.Waiting, line.Suspended, line.Resumed, line.Revoked, line.ConditionChanged:
+			}
+		},
+	}, false)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.places[e.shard] = standing{e.serial, h}
+}
+
+// at returns the newest place in the line of a shard.
+func (p *performer) at(shard int) *contender.Handle[line.Event] {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.places[shard].Handle
+}
+
+// look reads the plan first, and then who is there: see [sight].
+func (p *performer) look(tell func(input)) {
+	requests := p.requests
+	var s sight
+	answer := func(err error) { owned.Tell[input](&p.owned, err, tell, looked{s, err}) }
+	requests.Roomy().Get(znode.Join(p.path, planNode), func(data []byte, stat *session.Stat, err error) {
+		if err == nil {
+			var read plan
+			if read, err = decodePlan(data); err == nil {
+				s.plan, s.version = &read, stat.Version
+			}
+		}
+		if err = client.Without(err, session.ErrNoNode); err != nil {
+			answer(err)
+			return
+		}
+		p.list(requests, membersNode, func(names []string, err error) {
+			if err != nil {
+				answer(err)
+				return
+			}
+			s.listed = names
+			p.list(requests, recordsNode, func(names []string, err error) {
+				if s.records = names; err != nil {
+					answer(err)
+					return
+				}
+				p.meet(requests, &s, answer)
+			})
+		})
+	})
+}
+
+// list lists the children of one of the directories.
+func (p *performer) list(requests client.Async, dir string, answer func(names []string, err error)) {
+	requests.Roomy().Children(znode.Join(p.path, dir), func(names []string, _ *session.Stat, err error) {
+		names = slices.Clone(names)
+		slices.Sort(names)
+		answer(names, client.Without(err, session.ErrNoNode))
+	})
+}
+
+// meet reads the nodes of members that the plan does not have.
+func (p *performer) meet(requests client.Async, s *sight, answer func(error)) {
+	var strangers []string
+	for _, id := range s.listed {
+		known := id == p.id
+		if s.plan != nil && !known {
+			_, known = s.plan.peer(id)
+		}
+		if !known {
+			strangers = append(strangers, id)
+		}
+	}
+	s.known = make(map[string]Peer)
+	left := len(strangers)
+	if left == 0 {
+		answer(nil)
+		return
+	}
+	var failed error
+	for _, id := range strangers {
+		requests.Get(p.node(membersNode, id), func(data []byte, _ *session.Stat, err error) {
+			var peer Peer
+			switch {
+			case client.Without(err, session.ErrNoNode) != nil:
+				failed = err
+			case err == nil && json.Unmarshal(data, &peer) == nil && peer.ID == id && peer.Weight >= 0 && peer.Weight <= mostWeight:
+				s.known[id] = peer
+			}
+			if left--; left == 0 {
+				answer(failed)
+			}
+		})
+	}
+}
+
+// ops returns the operations of a write.
+func (p *performer) ops(w write) (ops []session.Op) {
+	plan := znode.Join(p.path, planNode)
+	if w.version < 0 {
+		ops = append(ops, session.CreateOp(plan, w.data, session.Persistent))
+	} else {
+		ops = append(ops, session.SetOp(plan, w.data, w.version))
+	}
+	for _, r := range w.create {
+		ops = append(ops, session.CreateOp(p.node(recordsNode, r.id), r.data, session.Persistent))
+	}
+	for _, r := range w.set {
+		ops = append(ops, session.SetOp(p.node(recordsNode, r.id), r.data, session.AnyVersion))
+	}
+	for _, id := range w.remove {
+		ops = append(ops, session.DeleteOp(p.node(recordsNode, id), session.AnyVersion))
+	}
+	return ops
+}
+
+// write answers a write. If there is no directory of records yet, it is made first.
+func (p *performer) write(w write, err error, tell func(input)) {
+	if !errors.Is(err, session.ErrNoNode) || len(w.create) == 0 {
+		owned.Tell[input](&p.owned, err, tell, wrote{err})
+		return
+	}
+	p.requests.EnsurePath(znode.Join(p.path, recordsNode), func(_ bool, ensured error) {
+		if ensured == nil {
+			ensured = err // the next look writes
+		}
+		owned.Tell[input](&p.owned, ensured, tell, wrote{ensured})
+	})
+}

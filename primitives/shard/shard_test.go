@@ -1,0 +1,415 @@
+package shard_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/zkactors/zkactors/internal/bubble"
+	"github.com/zkactors/zkactors/internal/check"
+	"github.com/zkactors/zkactors/primitives/shard"
+	"github.com/zkactors/zkactors/session"
+	"github.com/zkactors/zkactors/session/zktest"
+)
+
+const orders = "/shards/orders"
+
+// A world is a server in memory, in a bubble, and the witness of who owns which shard.
+type world struct {
+	bubble.World
+
+	mu     sync.Mutex
+	owners map[int]string
+	tokens map[int]int64 // the newest of each shard
+	moves  int
+	users  []*user
+}
+
+func inBubble(t *testing.T, f func(w *world)) {
+	t.Helper()
+	bubble.Run(t, zktest.Config{Tick: time.Second}, func(b bubble.World) {
+		w := &world{World: b, owners: map[int]string{}, tokens: map[int]int64{}}
+		defer func() {
+			w.mu.Lock()
+			w.over = true
+			w.mu.Unlock()
+		}()
+		f(w)
+	})
+}
+
+func (w *world) open() *session.Session {
+	return w.Open(session.Options{Timeout: 12 * time.Second, ServerTick: time.Second})
+}
+
+// A user is a member that works: it gives what is revoked, unless it keeps.
+type user struct {
+	*shard.Member
+	w       *world
+	session *session.Session
+	keeps   bool
+	over    chan struct{}
+	events  []shard.Event
+}
+
+func (w *world) join(s *session.Session, id string, n int, opts shard.Options) *user {
+	w.Helper()
+	opts.ID = id
+	u := &user{check.Open(shard.Join(s, orders, n, &opts))(w), w, s, false, make(chan struct{}), nil}
+	go func() {
+		defer close(u.over)
+		for ev := range u.Events() {
+			u.hear(ev)
+		}
+	}()
+	return u
+}
+
+func (u *user) hear(ev shard.Event) {
+	w := u.w
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.over {
+		return
+	}
+	u.events = append(u.events, ev)
+	switch ev := ev.(type) {
+	case shard.Assigned:
+		if by := w.owners[ev.Shard]; by != "" {
+			w.Errorf("%s: %v, and %s owns it", u.ID(), ev, by)
+		}
+		if ev.Token <= w.tokens[ev.Shard] {
+			w.Errorf("%s: %v, after token %d", u.ID(), ev, w.tokens[ev.Shard])
+		}
+		w.owners[ev.Shard], w.tokens[ev.Shard] = u.ID(), ev.Token
+		w.moves++
+	case shard.Revoke:
+		if !u.keeps {
+			delete(w.owners, ev.Shard)
+			u.Give(ev.Shard)
+		}
+	case shard.Lost:
+		delete(w.owners, ev.Shard)
+	case shard.Left:
+		for i, by := range w.owners {
+			if by == u.ID() {
+				delete(w.owners, i)
+			}
+		}
+	case shard.Joined, shard.Suspended, shard.Resumed, shard.Gone:
+	}
+}
+
+// counts returns how many shards each member owns.
+func (w *world) counts() string {
+	synctest.Wait()
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	all := map[string]int{}
+	for _, by := range w.owners {
+		all[by]++
+	}
+	return fmt.Sprint(all)[len("map"):]
+}
+
+// settle waits long enough for pauses, but for no session to end.
+func (w *world) settle() { bubble.Pass(2 * time.Second) }
+
+// TestComing: members come one after the other, and all at once, and the shards are even.
+func TestComing(t *testing.T) {
+	inBubble(t, func(w *world) {
+		var all []*user
+		for i, want := range []string{"[a:12]", "[a:6 b:6]", "[a:4 b:4 c:4]", "[a:3 b:3 c:3 d:3]"} {
+			all = append(all, w.join(w.open(), string(rune('a'+i)), 12, shard.Options{}))
+			w.settle()
+			check.Equal(t, w.counts(), want)
+		}
+		check.Equal(t, w.moves, 12+6+4+3)
+		check.EqualSlices(t, all[3].Owned(), owned(w, "d"))
+		planned, err := shard.Planned(w.Context(), all[0].session, orders)
+		check.OK(t, err)
+		for i, id := range planned {
+			check.Equal(t, w.owners[i], id, i)
+		}
+		check.OK(t, all[1].Leave(w.Context()))
+		w.settle()
+		check.Equal(t, w.counts(), "[a:4 c:4 d:4]")
+		check.Equal(t, w.moves, 12+6+4+3+3)
+		for _, ev := range all[1].events {
+			if _, is := ev.(shard.Lost); is {
+				t.Errorf("%v: it was given", ev)
+			}
+		}
+		all[0].Close()
+		w.settle()
+		check.Equal(t, w.counts(), "[c:6 d:6]")
+		all[2].session.Close()
+		w.settle()
+		check.Equal(t, w.counts(), "[d:12]")
+		check.OK(t, all[3].Leave(w.Context()))
+		check.Equal(t, w.counts(), "[]")
+		for _, p := range w.Paths() {
+			check.False(t, strings.Contains(p, "/members/") || strings.HasPrefix(p, orders+"/shards/") && strings.Count(p, "/") > 4, "%s is left", p)
+		}
+	})
+}
+
+func owned(w *world, id string) (all []int) {
+	for i, by := range w.owners {
+		if by == id {
+			all = append(all, i)
+		}
+	}
+	slices.Sort(all)
+	return all
+}
+
+// TestReturns: a member whose session expires, or that crashes, gets its shards back, and tokens
+// grow.
+func TestReturns(t *testing.T) {
+	inBubble(t, func(w *world) {
+		a, b := w.join(w.open(), "a", 10, shard.Options{}), w.join(w.open(), "b", 10, shard.Options{})
+		w.join(w.open(), "c", 10, shard.Options{})
+		w.settle()
+		before := owned(w, "a")
+		w.Expire(a.session.ID())
+		w.settle()
+		isOld := func(i int) bool { return slices.Contains(before, i) }
+		for _, i := range owned(w, "a") {
+			check.True(t, isOld(i), "shard %d was not its own: %v", i, before)
+		}
+		check.True(t, len(owned(w, "a")) >= 3, "%v", w.counts())
+		b.session.Close()
+		w.settle()
+		check.Equal(t, w.counts(), "[a:5 c:5]")
+		w.join(w.open(), "b", 10, shard.Options{})
+		w.settle()
+		check.True(t, len(owned(w, "b")) >= 3, "%v", w.counts())
+	})
+}
+
+// TestCrash: the shards of a member that is cut off go to the others when its session is over, and
+// it knows before.
+func TestCrash(t *testing.T) {
+	inBubble(t, func(w *world) {
+		gate := w.OpenGated(session.Options{Timeout: 12 * time.Second, ServerTick: time.Second})
+		a := w.join(gate.Session, "a", 8, shard.Options{})
+		w.join(w.open(), "b", 8, shard.Options{})
+		w.settle()
+		check.Equal(t, w.counts(), "[a:4 b:4]")
+		ctx, cancel := a.Context(w.Context(), a.Owned()[0])
+		defer cancel()
+		gate.Cut()
+		<-ctx.Done()
+		check.Is(t, context.Cause(ctx), shard.ErrLost)
+		bubble.Pass(20 * time.Second)
+		check.Equal(t, w.counts(), "[b:8]")
+		gate.Mend()
+		w.settle()
+		check.Equal(t, w.counts(), "[a:4 b:4]")
+	})
+}
+
+// TestOverdue: a shard that is not given is lost at its time, and goes on.
+func TestOverdue(t *testing.T) {
+	inBubble(t, func(w *world) {
+		a := w.join(w.open(), "a", 4, shard.Options{GiveWithin: time.Minute, AtOnce: 1})
+		w.settle()
+		a.keeps = true
+		w.join(w.open(), "b", 4, shard.Options{})
+		bubble.Pass(59 * time.Second)
+		check.Equal(t, w.counts(), "[a:4]")
+		bubble.Pass(3 * time.Second)
+		check.Equal(t, w.counts(), "[a:3 b:1]")
+		bubble.Pass(60 * time.Second)
+		check.Equal(t, w.counts(), "[a:2 b:2]")
+		var lost []shard.Lost
+		for _, ev := range a.events {
+			if ev, is := ev.(shard.Lost); is {
+				check.Is(t, ev.Err, shard.ErrOverdue)
+				lost = append(lost, ev)
+			}
+		}
+		check.Len(t, lost, 2)
+	})
+}
+
+// TestWeights: shards move with the weights, and a member without weight has none.
+func TestWeights(t *testing.T) {
+	inBubble(t, func(w *world) {
+		a := w.join(w.open(), "a", 12, shard.Options{Weight: 3})
+		w.join(w.open(), "b", 12, shard.Options{})
+		w.settle()
+		check.Equal(t, w.counts(), "[a:9 b:3]")
+		for weight, want := range map[int]string{1: "[a:6 b:6]", 0: "[b:12]", 2: "[a:8 b:4]"} {
+			check.OK(t, a.SetWeight(w.Context(), weight))
+			w.settle()
+			check.Equal(t, w.counts(), want)
+		}
+		check.Is(t, a.SetWeight(w.Context(), -1), session.ErrInvalidArgument)
+	})
+}
+
+// TestGuard: a guard protects what a shard protects, and nothing else.
+func TestGuard(t *testing.T) {
+	inBubble(t, func(w *world) {
+		a := w.join(w.open(), "a", 2, shard.Options{})
+		w.settle()
+		s := w.open()
+		write := func(op session.Op) error {
+			_, err := s.Multi(w.Context(), op, session.CreateOp("/data", nil, session.PersistentSequential))
+			return err
+		}
+		guard := a.Guard(1)
+		check.OK(t, write(guard))
+		check.True(t, a.Token(1) > 0, "no token")
+		for _, n := range []int{-1, 2, 99} {
+			check.Is(t, write(a.Guard(n)), shard.ErrLost)
+			check.Equal(t, a.Token(n), 0)
+			a.Give(n)
+		}
+		a.Give(1) // nobody wants it
+		w.settle()
+		check.OK(t, write(a.Guard(1)))
+		a.Close()
+		check.Is(t, write(guard), shard.ErrLost)
+		check.Is(t, write(a.Guard(1)), shard.ErrLost)
+		ctx, cancel := a.Context(w.Context(), 1)
+		defer cancel()
+		check.Is(t, context.Cause(ctx), shard.ErrLost)
+	})
+}
+
+// TestManyCome: twenty members that come at once write few plans.
+func TestManyCome(t *testing.T) {
+	inBubble(t, func(w *world) {
+		const n, shards = 20, 1000
+		var all []*user
+		for i := range n {
+			all = append(all, w.join(w.open(), fmt.Sprintf("m%02d", i), shards, shard.Options{}))
+		}
+		bubble.Pass(time.Minute)
+		w.mu.Lock()
+		check.True(t, len(w.owners) == shards, "%d are owned", len(w.owners))
+		w.mu.Unlock()
+		for _, u := range all {
+			check.Equal(t, len(u.Owned()), shards/n, u.ID())
+		}
+		t.Logf("%d moves, %v", w.moves, w.Requests())
+		stat, err := all[0].session.Exists(w.Context(), orders+"/plan")
+		check.True(t, err == nil && stat.Version < 2*n, "%+v, %v", stat, err)
+
+		// What it costs that one comes, and that one goes.
+		w.ResetRequests()
+		moves := w.moves
+		one := w.join(w.open(), "one", shards, shard.Options{})
+		w.settle()
+		moved := w.moves - moves
+		t.Logf("one more: %d moves, %v", moved, w.Requests())
+		check.True(t, moved == shards/(n+1) && w.Requests().Total() < 12*moved, "%d moves, %v", moved, w.Requests())
+		w.ResetRequests()
+		moves = w.moves
+		w.mu.Lock()
+		for _, i := range one.Owned() {
+			delete(w.owners, i)
+		}
+		w.mu.Unlock()
+		one.Close()
+		w.settle()
+		moved = w.moves - moves
+		t.Logf("one less: %d moves, %v", moved, w.Requests())
+		check.True(t, w.Requests().Total() < 12*max(moved, 50), "%d moves, %v", moved, w.Requests())
+	})
+}
+
+// TestRefused: members that disagree, another plan, and bad arguments.
+func TestRefused(t *testing.T) {
+	inBubble(t, func(w *world) {
+		s := w.open()
+		for _, c := range []struct {
+			path string
+			n    int
+			opts shard.Options
+			want error
+			word string
+		}{
+			{"orders", 1, shard.Options{}, session.ErrInvalidPath, "path"},
+			{orders, 0, shard.Options{}, session.ErrInvalidArgument, "n:"},
+			{orders, -1, shard.Options{}, session.ErrInvalidArgument, "n:"},
+			{orders, 1 << 20, shard.Options{}, session.ErrInvalidArgument, "n:"},
+			{orders, 1, shard.Options{ID: "a/b"}, session.ErrInvalidArgument, "ID"},
+			{orders, 1, shard.Options{ID: ".."}, session.ErrInvalidPath, "ID"},
+			{orders, 1, shard.Options{Weight: -1}, session.ErrInvalidArgument, "Weight"},
+			{orders, 1, shard.Options{Weight: 1 << 30}, session.ErrInvalidArgument, "Weight"},
+			{orders, 1, shard.Options{GiveWithin: -1}, session.ErrInvalidArgument, "GiveWithin"},
+			{orders, 1, shard.Options{AtOnce: -1}, session.ErrInvalidArgument, "AtOnce"},
+			{orders, 1, shard.Options{ConflictAfter: -1}, session.ErrInvalidArgument, "ConflictAfter"},
+		} {
+			_, err := shard.Join(s, c.path, c.n, &c.opts)
+			check.Is(t, err, c.want, c.word)
+			check.True(t, err != nil && strings.Contains(err.Error(), c.word), "%v does not name %s", err, c.word)
+		}
+		a := w.join(s, "a", 4, shard.Options{})
+		_, err := shard.Join(s, orders, 4, &shard.Options{ID: "a"})
+		check.Is(t, err, shard.ErrDuplicate)
+		w.settle()
+		b := w.join(w.open(), "b", 5, shard.Options{})
+		<-b.over
+		check.Is(t, b.Err(), shard.ErrShards)
+		check.Equal(t, w.counts(), "[a:4]")
+		dup := w.join(w.open(), "a", 4, shard.Options{})
+		<-dup.over
+		check.Is(t, dup.Err(), shard.ErrDuplicate)
+		check.OK(t, a.Leave(w.Context()))
+		check.Is(t, a.SetWeight(w.Context(), 2), shard.ErrLeft)
+		c := w.join(w.open(), "c", 6, shard.Options{}) // alone, it may have another number
+		w.settle()
+		check.Equal(t, w.counts(), "[c:6]")
+		c.Close()
+
+		_, err = s.Set(w.Context(), orders+"/plan", []byte("10.0.0.7"), session.AnyVersion)
+		check.OK(t, err)
+		d := w.join(w.open(), "d", 6, shard.Options{})
+		<-d.over
+		check.Is(t, d.Err(), shard.ErrForeign)
+		_, err = shard.Planned(w.Context(), s, orders)
+		check.Is(t, err, shard.ErrForeign)
+		none, err := shard.Planned(w.Context(), s, "/nothing")
+		check.True(t, none == nil && err == nil, "%v, %v", none, err)
+		data, _, err := s.Get(w.Context(), orders+"/plan")
+		check.True(t, err == nil && string(data) == "10.0.0.7", "%s, %v", data, err)
+	})
+}
+
+// TestDeletedNodes: an operator who deletes nodes disturbs, and the shards have owners again.
+func TestDeletedNodes(t *testing.T) {
+	inBubble(t, func(w *world) {
+		a := w.join(w.open(), "a", 4, shard.Options{})
+		w.join(w.open(), "b", 4, shard.Options{})
+		w.settle()
+		s := w.open()
+		for _, path := range []string{"/members/a", "/records/a", "/records/b", "/members/b"} {
+			check.OK(t, s.Delete(w.Context(), orders+path, session.AnyVersion), path)
+			w.settle()
+			check.Equal(t, w.counts(), "[a:2 b:2]")
+		}
+		for _, shard := range a.Owned() {
+			dir := fmt.Sprintf("%s/shards/%d", orders, shard)
+			names, _, err := s.Children(w.Context(), dir)
+			check.True(t, err == nil && len(names) == 1, "%v, %v", names, err)
+			check.OK(t, s.Delete(w.Context(), dir+"/"+names[0], session.AnyVersion))
+			w.settle()
+			check.Equal(t, w.counts(), "[a:2 b:2]")
+		}
+		check.True(t, slices.ContainsFunc(a.events, func(ev shard.Event) bool {
+			lost, is := ev.(shard.Lost)
+			return is && errors.Is(lost.Err, shard.ErrLost)
+		}), "%v", a.events)
+	})
+}
