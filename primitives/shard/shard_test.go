@@ -28,6 +28,7 @@ type world struct {
 	owners map[int]string
 	tokens map[int]int64 // the newest of each shard
 	moves  int
+	over   bool // the members are being closed
 	users  []*user
 }
 
@@ -174,11 +175,16 @@ func owned(w *world, id string) (all []int) {
 // grow.
 func TestReturns(t *testing.T) {
 	inBubble(t, func(w *world) {
-		a, b := w.join(w.open(), "a", 10, shard.Options{}), w.join(w.open(), "b", 10, shard.Options{})
+		gate := w.OpenGated(session.Options{Timeout: 12 * time.Second, ServerTick: time.Second})
+		w.join(gate.Session, "a", 10, shard.Options{})
+		b := w.join(w.open(), "b", 10, shard.Options{})
 		w.join(w.open(), "c", 10, shard.Options{})
 		w.settle()
 		before := owned(w, "a")
-		w.Expire(a.session.ID())
+		gate.Cut()
+		bubble.Pass(20 * time.Second)
+		check.Equal(t, w.counts(), "[b:5 c:5]")
+		gate.Mend()
 		w.settle()
 		isOld := func(i int) bool { return slices.Contains(before, i) }
 		for _, i := range owned(w, "a") {
