@@ -171,6 +171,8 @@ type member struct {
 	satisfied bool // set when the plan was found to agree, or was replaced; cleared by news
 	news      bool // set by news, cleared by a look: what was seen may be older
 
+	complained bool // set when we were refused, cleared when the plan agrees
+
 	draining bool // leaves when its shards are given; never cleared
 	stopping bool // leaves; never cleared
 	departed bool // our node is given up
@@ -333,7 +335,7 @@ func (t *turn) recorded(in recorded) {
 func (t *turn) learn() { t.satisfied, t.news = false, true }
 
 // agree notes that the plan agrees with what was seen.
-func (t *turn) agree() { t.satisfied, t.tries = !t.news, 0 }
+func (t *turn) agree() { t.satisfied, t.tries, t.complained = !t.news, 0, false }
 
 // want notes which shards are to be ours, in their order.
 func (t *turn) want(all []int) {
@@ -440,7 +442,8 @@ func (t *turn) refused(err error) {
 	case !t.known:
 		t.stop(err)
 	default:
-		if t.tries == 0 {
+		if !t.complained {
+			t.complained = true
 			t.do(complain{fmt.Errorf("shards cannot be placed: %w", err)})
 		}
 		t.wait()
@@ -457,10 +460,12 @@ func (t *turn) wait() {
 func (t *turn) advance() {
 	if !t.stopping {
 		t.reconcile()
-		t.plan()
 	}
 	if t.draining && t.standing == 0 && (!t.in || t.read && (t.record == nil || t.record.Shards == "")) {
 		t.stop(nil)
+	}
+	if !t.stopping {
+		t.plan()
 	}
 	if t.stopping && t.departed && t.standing == 0 {
 		t.over = true

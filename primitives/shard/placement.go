@@ -21,8 +21,8 @@ type Cluster struct {
 	// placement; -1 if there is none, or it is gone.
 	Owners []int
 
-	// Former has, by shard, the index of the peer that had the shard before that owner, preferably
-	// of one that was gone since, and is back; -1 if there is none.
+	// Former has, by shard, the index of the peer that had the shard when it went away, and is back;
+	// -1 if there is none.
 	Former []int
 }
 
@@ -37,13 +37,17 @@ type Placement func(Cluster) []int
 // peer that lacks most.
 func Balanced(c Cluster) []int {
 	owners := slices.Clone(c.Owners)
-	held := make([]int, len(c.Peers))
-	for _, o := range owners {
-		if o >= 0 {
-			held[o]++
+	held, own := make([]int, len(c.Peers)), make([]int, len(c.Peers)) // own: without those of a former owner
+	for shard, o := range owners {
+		if o < 0 {
+			continue
+		}
+		held[o]++
+		if f := c.Former[shard]; f < 0 || f == o {
+			own[o]++
 		}
 	}
-	share := shares(c.Peers, held, len(owners))
+	share := shares(c.Peers, held, own, len(owners))
 
 	// lacks is how many shards a peer is to get yet.
 	lacks := make([]int, len(c.Peers))
@@ -77,8 +81,8 @@ func Balanced(c Cluster) []int {
 }
 
 // shares returns how many of n shards each peer is to have. Of the peers whose shares are rounded,
-// those that hold more are rounded up.
-func shares(peers []Peer, held []int, n int) []int {
+// those that hold more are rounded up; of these first those that hold more of their own.
+func shares(peers []Peer, held, own []int, n int) []int {
 	share := make([]int, len(peers))
 	total := 0
 	for _, p := range peers {
@@ -96,9 +100,9 @@ func shares(peers []Peer, held []int, n int) []int {
 			rounded = append(rounded, i)
 		}
 	}
+	exceeds := func(have []int, i int) int { return max(0, min(1, have[i]-share[i])) }
 	slices.SortStableFunc(rounded, func(a, b int) int {
-		more := func(i int) int { return min(held[i]-share[i], 1) }
-		return cmp.Or(cmp.Compare(max(more(b), 0), max(more(a), 0)), cmp.Compare(n*peers[b].Weight%total, n*peers[a].Weight%total))
+		return cmp.Or(exceeds(held, b)-exceeds(held, a), exceeds(own, b)-exceeds(own, a), n*peers[b].Weight%total-n*peers[a].Weight%total)
 	})
 	for _, i := range rounded[:rest] {
 		share[i]++

@@ -27,7 +27,7 @@ type plan struct {
 	peers  []Peer   // those that are present, in the order of their IDs
 	absent []string // IDs of peers that are gone, the newest last
 	owners []int    // by shard: index in peers, -1 for none
-	former []int    // by shard: index in peers and then absent, -1 for none
+	former []int    // by shard: index in peers and then absent of who had it and is away, -1 for none
 }
 
 // mostAbsent is how many peers that are gone a plan remembers, beside as many as are present.
@@ -142,10 +142,15 @@ func (p plan) with(now []Peer, place Placement) (plan, error) {
 	}
 	var err error
 	next.owners, err = place.placed(c)
+	away := func(i int) bool { return i >= len(now) || i >= 0 && now[i].Weight == 0 }
 	for shard, was := range before {
-		// A peer that is gone is remembered until it is back: others may have the shard meanwhile.
-		if err == nil && was >= 0 && was != next.owners[shard] && next.former[shard] < len(now) {
+		// Others may have the shard until a peer is back that had it when it went.
+		switch f := next.former[shard]; {
+		case err != nil || away(f):
+		case away(was) && next.owners[shard] != was:
 			next.former[shard] = was
+		default:
+			next.former[shard] = -1
 		}
 	}
 	return next, err

@@ -1,0 +1,128 @@
+package shard
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/zkactors/zkactors/actors"
+	"github.com/zkactors/zkactors/internal/check"
+	"github.com/zkactors/zkactors/primitives/internal/presence"
+	"github.com/zkactors/zkactors/session"
+)
+
+// A transcript plays inputs, and has what each leads to.
+type transcript struct {
+	*testing.T
+	m *member
+}
+
+func begin(t *testing.T) *transcript {
+	t.Helper()
+	return &transcript{t, newMember(4, 1, Balanced, Peer{ID: "a", Weight: 1})}
+}
+
+func (tr *transcript) then(in input, want ...any) {
+	tr.Helper()
+	var out actors.Effects[effect, Event]
+	tr.m.Step(in, &out)
+	var got []string
+	for _, ev := range out.Emit {
+		got = append(got, fmt.Sprintf("%T%v", ev, ev))
+	}
+	for _, e := range out.Do {
+		switch e.(type) {
+		case replace:
+			e = replace{}
+		case complain:
+			e = complain{}
+		}
+		got = append(got, fmt.Sprintf("%T%v", e, e))
+	}
+	var wanted []string
+	for _, w := range want {
+		wanted = append(wanted, fmt.Sprintf("%T%v", w, w))
+	}
+	check.EqualSlices(tr, got, wanted)
+}
+
+func has(shards, neighbour string) recorded {
+	return recorded{record: &record{Peer: Peer{ID: "a", Weight: 1}, Watch: neighbour, Shards: shards}}
+}
+
+// TestTranscript: the life of a member, from its first plan to its end.
+func TestTranscript(t *testing.T) {
+	tr := begin(t)
+	tr.then(present{presence.Joined{Epoch: 3}}, Joined{}, follow{3})
+	tr.then(recorded{}, watch{}, pause{1})
+	tr.then(due{}, look{})
+	tr.then(looked{sight: sight{listed: []string{"a"}}}, replace{})
+	tr.then(wrote{session.ErrNodeExists}, pause{2})
+	tr.then(has("0-1", "b"), watch{"b"}, stand{0, 1}, stand{1, 1})
+	tr.then(due{})
+	tr.then(neighbour{id: "b"})
+	tr.then(acquired{0, 1, 7}, Assigned{0, 7})
+	tr.then(acquired{1, 1, 7}, Assigned{1, 7})
+	tr.then(acquired{1, 9, 7})
+	tr.then(give{0})
+	by := time.Unix(1, 0)
+	tr.then(has("3", "b"), ask{0, 1}, stand{3, 1})
+	tr.then(revoked{0, 1, by}, Revoke{0, by})
+	tr.then(give{0}, leave{0, 1}, ask{1, 1}) // one at once
+	tr.then(overdue{0, 1})
+	tr.then(ended{0, 1, nil})
+	tr.then(revoked{1, 1, by}, Revoke{1, by})
+	tr.then(overdue{1, 1}, Lost{1, fmt.Errorf("%w: %w", ErrLost, ErrOverdue)}, leave{1, 1})
+	tr.then(has("1,3", "c"), watch{"c"}) // the place that is being left comes first
+	tr.then(ended{1, 1, nil}, stand{1, 2})
+	tr.then(neighbour{"b", true})
+	tr.then(neighbour{"c", true}, look{})
+	tr.then(looked{err: session.ErrExpired}, look{})
+	tr.then(looked{err: session.ErrNoAuth}, complain{}, pause{3})
+	tr.then(present{presence.Gone{Err: session.ErrExpired}}, Gone{session.ErrExpired}, watch{}, leave{1, 2}, leave{3, 1})
+	tr.then(due{})
+	tr.then(recorded{err: session.ErrExpired})
+	tr.then(ended{3, 1, nil})
+	tr.then(present{presence.Joined{Epoch: 4}}, Joined{}, follow{4})
+	tr.then(has("", ""), watch{})
+	tr.then(ended{1, 2, nil})
+	tr.then(drain{}, depart{})
+	tr.then(weigh{3})
+	tr.then(present{presence.Left{}}, Left{})
+	tr.then(give{0})
+	check.True(t, tr.m.Ended(), "%+v", tr.m)
+}
+
+// TestRefusals: what ends a member of which no other knows, and what a place that is refused does.
+func TestRefusals(t *testing.T) {
+	tr := begin(t)
+	tr.then(present{presence.Joined{Epoch: 1}}, Joined{}, follow{1})
+	tr.then(recorded{}, watch{}, pause{1})
+	tr.then(due{}, look{})
+	tr.then(looked{err: session.ErrNoAuth}, depart{})
+	tr.then(present{presence.Left{}}, Left{session.ErrNoAuth})
+
+	for _, err := range []error{session.ErrNoAuth, errPlan} {
+		tr = begin(t)
+		tr.then(present{presence.Joined{Epoch: 1}}, Joined{}, follow{1})
+		tr.then(recorded{err: err}, depart{})
+	}
+	tr = begin(t)
+	tr.then(present{presence.Joined{Epoch: 1}}, Joined{}, follow{1})
+	tr.then(has("4", ""), depart{}) // there is no such shard
+
+	tr = begin(t)
+	tr.then(present{presence.Joined{Epoch: 1}}, Joined{}, follow{1})
+	tr.then(has("0", ""), watch{}, stand{0, 1})
+	why := errors.New("refused")
+	tr.then(ended{0, 1, why}, complain{})
+	tr.then(has("0-1", ""), stand{0, 2}, stand{1, 1}) // it tries again by the next record
+	tr.then(acquired{0, 2, 7}, Assigned{0, 7})
+	tr.then(stop{}, leave{0, 2}, leave{1, 1}, depart{})
+	tr.then(drain{})
+	tr.then(acquired{1, 1, 8})
+	tr.then(present{presence.Left{}})
+	tr.then(ended{0, 2, nil})
+	tr.then(ended{1, 1, nil}, Left{})
+}
