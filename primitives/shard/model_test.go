@@ -108,6 +108,15 @@ func (a *agent) connect() {
 
 func (a *agent) later(f func()) { a.pending = append(a.pending, f) }
 
+// muchLater lets n other things happen before.
+func (a *agent) muchLater(n int, f func()) {
+	if n > 0 {
+		next := f
+		f = func() { a.muchLater(n-1, next) }
+	}
+	a.later(f)
+}
+
 // tell steps the machine, and performs its effects.
 func (a *agent) tell(in input) {
 	if a.dead {
@@ -197,7 +206,7 @@ func (a *agent) perform(e effect) {
 	case ask:
 		a.later(func() {
 			a.tell(revoked{e.shard, e.serial, time.Time{}})
-			a.later(func() {
+			a.muchLater(w.r.IntN(20), func() {
 				if w.r.IntN(3) == 0 {
 					a.tell(overdue(e))
 				} else {
