@@ -99,6 +99,22 @@
 //
 // In short: one name, one owner.
 //
+// # Shard
+//
+// Import github.com/zkactors/zkactors/primitives/shard to divide n shards among the members that
+// are there. The events of a member are
+//
+//	((Joined (Suspended | Resumed)* Gone)* (Joined (Suspended | Resumed)*)?) Left
+//
+// and, for each shard, anywhere before Left
+//
+//	(Assigned Revoke? Lost?)*
+//
+// Each shard is owned by one member at a time, as by a lock, with a fencing token. Shards move only
+// as even shares demand, when their owner gives them, or at its time limit.
+//
+// In short: every shard has one owner, and no leader decides.
+//
 // # Discovery
 //
 // Import github.com/zkactors/zkactors/primitives/discovery to register the instances of services,

@@ -184,6 +184,8 @@ func (w *sheet) state(t *inspect.Thing) string {
 		return fmt.Sprintf("%d, %d in doubt", len(t.Transactions), doubt)
 	case inspect.Group:
 		return count(len(t.Members), "member")
+	case inspect.Shards:
+		return fmt.Sprintf("%d, %s", t.Limit, count(len(t.Members), "member"))
 	case inspect.Service:
 		return count(len(t.Members), "instance")
 	case inspect.Values:

@@ -23,6 +23,7 @@ import (
 	"github.com/zkactors/zkactors/primitives/naming"
 	"github.com/zkactors/zkactors/primitives/queue"
 	"github.com/zkactors/zkactors/primitives/semaphore"
+	"github.com/zkactors/zkactors/primitives/shard"
 	"github.com/zkactors/zkactors/session"
 	"github.com/zkactors/zkactors/session/zktest"
 	"github.com/zkactors/zkactors/watch"
@@ -141,6 +142,8 @@ func functions() []function {
 		{"naming.Unregister", true, func(ctx context.Context, s *session.Session, p string) error {
 			return naming.Unregister(ctx, s, p, "a")
 		}},
+		{"shard.Join", false, func(_ context.Context, s *session.Session, p string) error { return with(shard.Join(s, p, 1, nil)) }},
+		{"shard.Planned", true, func(ctx context.Context, s *session.Session, p string) error { return with(shard.Planned(ctx, s, p)) }},
 		{"discovery.Register", false, func(_ context.Context, s *session.Session, p string) error {
 			return with(discovery.Register(s, p, discovery.Instance{Service: "a"}, nil))
 		}},
@@ -263,6 +266,16 @@ func methods(t *testing.T, s *session.Session) (all []attempt) {
 	must(err)
 	t.Cleanup(name.Close)
 	add("Registration.Update", func() error { return name.Update(none, nil) })
+	instance, err := discovery.Announce(ctx, s, "/discovery", discovery.Instance{Service: "a"}, nil)
+	must(err)
+	t.Cleanup(instance.Close)
+	add("discovery.Registration.Update", func() error { return instance.Update(none, instance.Instance()) })
+	add("discovery.Registration.Unregister", func() error { return instance.Unregister(none) })
+	owner, err := shard.Join(s, "/shards", 1, nil)
+	must(err)
+	t.Cleanup(owner.Close)
+	add("shard.Member.SetWeight", func() error { return owner.SetWeight(none, 1) })
+	add("shard.Member.Leave", func() error { return owner.Leave(none) })
 
 	p, err := commit.Join(s, "/commit", "a", nil)
 	must(err)

@@ -20,6 +20,7 @@ import (
 	"github.com/zkactors/zkactors/primitives/naming"
 	"github.com/zkactors/zkactors/primitives/queue"
 	"github.com/zkactors/zkactors/primitives/semaphore"
+	"github.com/zkactors/zkactors/primitives/shard"
 	"github.com/zkactors/zkactors/session"
 	"github.com/zkactors/zkactors/session/zktest"
 )
@@ -323,6 +324,22 @@ func TestServices(t *testing.T) {
 			if thing.Kind != inspect.Service || thing.Layout != layout || len(thing.Members) != n || thing.Path != "/"+layout+"/app" || !strings.Contains(thing.Members[0].Data, "10.0.0.7") {
 				t.Errorf("%+v", thing)
 			}
+		}
+	})
+}
+
+// TestShards: how many each member has. The lines of shards are not shown one by one.
+func TestShards(t *testing.T) {
+	inBubble(t, 2, func(t *testing.T, _ *zktest.Server, all []*session.Session) {
+		m := must[*shard.Member](t)(shard.Join(all[0], "/shards", 5, &shard.Options{ID: "one"}))
+		defer m.Close()
+		for range 6 { // Joined, and five shards
+			<-m.Events()
+		}
+		synctest.Wait()
+		thing := the(t, look(t, all[1], "/"))
+		if thing.Kind != inspect.Shards || thing.Path != "/shards" || thing.Limit != 5 || thing.Held != 5 || len(thing.Members) != 1 || thing.Members[0].Name != "one" || thing.Members[0].Data != "5" {
+			t.Errorf("%+v", thing)
 		}
 	})
 }

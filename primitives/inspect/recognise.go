@@ -12,6 +12,7 @@ import (
 	"github.com/zkactors/zkactors/primitives/commit"
 	"github.com/zkactors/zkactors/primitives/discovery"
 	"github.com/zkactors/zkactors/primitives/internal/nodes"
+	"github.com/zkactors/zkactors/primitives/shard"
 	"github.com/zkactors/zkactors/session"
 )
 
@@ -198,6 +199,7 @@ func (r *recogniser) recipe(path string, n *found, names []string) bool {
 		r.prioritized(path, names)
 	case double:
 		r.double(path, n)
+	case has("plan") && r.shards(path, names):
 	case has("leases"):
 		r.semaphore(path, n, names)
 	case has("candidates"):
@@ -438,6 +440,36 @@ func (r *recogniser) election(path string, names []string) {
 		}
 	}
 	r.add(t)
+}
+
+// shards adds shards, and reports whether there is a plan of them. Their lines are not read: there
+// may be thousands.
+func (r *recogniser) shards(path string, names []string) bool {
+	plan := r.node(znode.Join(path, "plan"), watched)
+	if plan == nil {
+		return true // it is read
+	}
+	owners, err := shard.ParsePlan(plan.data)
+	if err != nil {
+		return false
+	}
+	counts := make(map[string]int)
+	for _, id := range owners {
+		counts[id]++
+	}
+	t := Thing{Path: path, Kind: Shards, Limit: len(owners), Held: len(owners) - counts[""], Room: counts[""]}
+	if dir := znode.Join(path, "members"); slices.Contains(names, "members") {
+		for _, id := range r.names(dir) {
+			node := znode.Join(dir, id)
+			if n := r.standing(node, watched); n != nil {
+				e := entry(id, node, n)
+				e.Data = strconv.Itoa(counts[id])
+				t.Members = append(t.Members, e)
+			}
+		}
+	}
+	r.add(t)
+	return true
 }
 
 // double adds a double barrier of this library.

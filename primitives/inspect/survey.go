@@ -16,6 +16,7 @@ const (
 	Transactions  Kind = "transactions"
 	Group         Kind = "group"
 	Service       Kind = "service" // of discovery; its instances are Members
+	Shards        Kind = "shards"  // the Data of each of its Members is the number of shards that it is to own
 	Values        Kind = "values"  // of a configuration, or of names: their nodes are alike
 	Unreadable    Kind = "unreadable"
 )
@@ -50,8 +51,9 @@ type Thing struct {
 	// many of them Contenders has.
 	Line int `json:"line,omitempty"`
 
-	// Limit is the limit of a semaphore, 0 if it is unknown. Held is the sum of the weights that
-	// are held. Room is the rest of the limit, and negative if the limit was lowered below Held.
+	// Limit is the limit of a semaphore, 0 if it is unknown; or the number of shards. Held is the
+	// sum of the weights that are held, or the number of shards that have an owner. Room is the
+	// rest of the limit, and negative if the limit was lowered below Held.
 	Limit int `json:"limit,omitempty"`
 	Held  int `json:"held,omitempty"`
 	Room  int `json:"room,omitempty"`
@@ -62,7 +64,7 @@ type Thing struct {
 	Double  *Rounds     `json:"double,omitempty"`  // of a double barrier
 
 	Transactions []Transaction `json:"transactions,omitempty"`
-	Members      []Entry       `json:"members,omitempty"` // of a group, or of a service
+	Members      []Entry       `json:"members,omitempty"` // of a group, of a service, or of shards
 	Values       []Entry       `json:"values,omitempty"`
 
 	// Forbidden says that the session may not read all of it. Problem names that part, or says why

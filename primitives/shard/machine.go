@@ -365,14 +365,14 @@ func (t *turn) lose(shard int, p *place, err error) {
 	}
 	p.stage = absent
 	t.standing--
-	switch {
-	case was == leaves:
-	case was == waits:
+	switch was {
+	case leaves, absent:
+	case waits:
 		p.wanted = false // until the next record
 		if err != nil && !errors.Is(err, session.ErrClosed) {
 			t.do(complain{fmt.Errorf("shard %d: %w", shard, err)})
 		}
-	default:
+	case owns, asking, asked:
 		t.emit(Lost{shard, err})
 	}
 }

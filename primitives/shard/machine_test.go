@@ -32,10 +32,10 @@ func (tr *transcript) then(in input, want ...any) {
 		got = append(got, fmt.Sprintf("%T%v", ev, ev))
 	}
 	for _, e := range out.Do {
-		switch e.(type) {
-		case replace:
+		if _, is := e.(replace); is {
 			e = replace{}
-		case complain:
+		}
+		if _, is := e.(complain); is {
 			e = complain{}
 		}
 		got = append(got, fmt.Sprintf("%T%v", e, e))

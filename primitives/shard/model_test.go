@@ -20,8 +20,8 @@ import (
 var schedules = flag.Int("shard.schedules", 0, "the number of schedules of TestSchedules; 0 is the default")
 
 // This file plays members at random, on nodes that are simulated, with a line for each shard that
-// grants the first. Members come, leave, crash and lose their sessions; answers and news come in any
-// order, replies get lost, and users give late or not at all. When nothing more happens, every
+// grants the first. Members come, leave, crash and lose their sessions; answers and news come in
+// any order, replies get lost, and users give late or not at all. When nothing more happens, every
 // shard has its owner, as even as weights allow.
 
 // A simNode is the plan or a record, with the version that its readers compare.
@@ -152,12 +152,11 @@ func (a *agent) event(ev Event) {
 	if a.left {
 		a.w.fail("%s: %v after Left", a.id, ev)
 	}
-	was, is := stage(0), func(shard int, from ...stage) {
+	is := func(shard int, from ...stage) {
 		if !slices.Contains(from, a.holds[shard]) {
 			a.w.fail("%s: %v from stage %d", a.id, ev, a.holds[shard])
 		}
 	}
-	_ = was
 	switch ev := ev.(type) {
 	case Assigned:
 		is(ev.Shard, absent)

@@ -21,8 +21,8 @@ type Cluster struct {
 	// placement; -1 if there is none, or it is gone.
 	Owners []int
 
-	// Former has, by shard, the index of the peer that had the shard when it went away, and is back;
-	// -1 if there is none.
+	// Former has, by shard, the index of the peer that had the shard when it went away, and is
+	// back; -1 if there is none.
 	Former []int
 }
 
@@ -72,7 +72,7 @@ func Balanced(c Cluster) []int {
 		}
 	}
 	needy := &needs{lacks: lacks, peers: c.Peers}
-	for shard := len(owners) - 1; shard >= 0; shard-- {
+	for shard := range slices.Backward(owners) {
 		if movable(shard) {
 			move(shard, needy.next())
 		}

@@ -76,7 +76,7 @@ func decodePlan(data []byte) (plan, error) {
 	return p, nil
 }
 
-// newPlan returns the plan of nobody's shards.
+// newPlan returns a plan in which no shard has an owner.
 func newPlan(shards int) plan {
 	return plan{shards: shards, owners: slices.Repeat([]int{-1}, shards), former: slices.Repeat([]int{-1}, shards)}
 }

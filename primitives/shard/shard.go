@@ -135,8 +135,8 @@ func (m *Member) Token(shard int) int64 {
 }
 
 // Guard returns an operation for [session.Session.Multi]. With it, the server refuses the
-// transaction, with [ErrLost] and [session.ErrNoNode], unless the member owns the shard still. If it
-// does not own the shard now, every transaction is refused.
+// transaction, with [ErrLost] and [session.ErrNoNode], unless the member owns the shard still. If
+// it does not own the shard now, every transaction is refused.
 func (m *Member) Guard(shard int) session.Op {
 	if h := m.handle(shard); h != nil {
 		return h.Guard()
@@ -145,9 +145,9 @@ func (m *Member) Guard(shard int) session.Op {
 }
 
 // Context returns a context that ends with parent, and when the member does not own the shard any
-// more: with a cause that wraps [ErrLost], or with [ErrGiven]. It ends before another member can own
-// the shard, unless another client deletes nodes of the shard. The cancel function frees its
-// resources.
+// more: with a cause that wraps [ErrLost], or with [ErrGiven], also if it was overdue. It ends
+// before another member can own the shard, unless another client deletes nodes of the shard. The
+// cancel function frees its resources.
 func (m *Member) Context(parent context.Context, shard int) (context.Context, context.CancelFunc) {
 	h := m.handle(shard)
 	if h == nil || parent == nil {
@@ -191,8 +191,8 @@ func (m *Member) ended() error {
 }
 
 // Leave has all shards of the member revoked, a few at once, and leaves when they are given or
-// overdue. It returns nil when the member has left. If ctx ends first, it returns the cause, and the
-// member goes on to leave: [Member.Close] does not wait for its users.
+// overdue. It returns nil when the member has left. If ctx ends first, it returns the cause, and
+// the member goes on to leave: [Member.Close] does not wait for its users.
 func (m *Member) Leave(ctx context.Context) error {
 	if err := client.CheckContext(ctx); err != nil {
 		return fmt.Errorf("shard: %w", err)
@@ -237,19 +237,26 @@ func (m *Member) Format(f fmt.State, _ rune) { client.Print(f, m) }
 // Planned returns, by shard, the ID of the member that owns it or is to own it; "" for none. It is
 // for operators and clients of the shards, and costs one read.
 func Planned(ctx context.Context, s *session.Session, path string) ([]string, error) {
-	if err := client.CheckContext(ctx); err != nil {
-		return nil, fmt.Errorf("shard: %w", err)
-	}
-	if err := client.CheckPath(s, path); err != nil {
-		return nil, fmt.Errorf("shard: path: %w", err)
+	if err := recipe.Check(s, "shard", path, nil); err != nil {
+		return nil, err
 	}
 	data, _, err := s.Get(ctx, znode.Join(path, planNode))
 	if err = client.Without(err, session.ErrNoNode); err != nil || data == nil {
 		return nil, err
 	}
-	p, err := decodePlan(data)
+	ids, err := ParsePlan(data)
 	if err != nil {
 		return nil, fmt.Errorf("shards %s: %w", path, err)
+	}
+	return ids, nil
+}
+
+// ParsePlan returns what [Planned] does, by the data of the node <path>/plan. If a client of
+// another kind has written that, the error wraps [ErrForeign].
+func ParsePlan(data []byte) ([]string, error) {
+	p, err := decodePlan(data)
+	if err != nil {
+		return nil, err
 	}
 	ids := make([]string, p.shards)
 	for shard, o := range p.owners {

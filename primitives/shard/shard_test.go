@@ -13,6 +13,7 @@ import (
 
 	"github.com/zkactors/zkactors/internal/bubble"
 	"github.com/zkactors/zkactors/internal/check"
+	"github.com/zkactors/zkactors/internal/hasten"
 	"github.com/zkactors/zkactors/primitives/shard"
 	"github.com/zkactors/zkactors/session"
 	"github.com/zkactors/zkactors/session/zktest"
@@ -29,7 +30,6 @@ type world struct {
 	tokens map[int]int64 // the newest of each shard
 	moves  int
 	over   bool // the members are being closed
-	users  []*user
 }
 
 func inBubble(t *testing.T, f func(w *world)) {
@@ -107,6 +107,15 @@ func (u *user) hear(ev shard.Event) {
 	}
 }
 
+// stops has the user stop to use its shards, before it closes what it has.
+func (u *user) stops() {
+	u.w.mu.Lock()
+	defer u.w.mu.Unlock()
+	for _, i := range u.Owned() {
+		delete(u.w.owners, i)
+	}
+}
+
 // counts returns how many shards each member owns.
 func (w *world) counts() string {
 	synctest.Wait()
@@ -147,9 +156,11 @@ func TestComing(t *testing.T) {
 				t.Errorf("%v: it was given", ev)
 			}
 		}
+		all[0].stops()
 		all[0].Close()
 		w.settle()
 		check.Equal(t, w.counts(), "[c:6 d:6]")
+		all[2].stops()
 		all[2].session.Close()
 		w.settle()
 		check.Equal(t, w.counts(), "[d:12]")
@@ -191,6 +202,7 @@ func TestReturns(t *testing.T) {
 			check.True(t, isOld(i), "shard %d was not its own: %v", i, before)
 		}
 		check.True(t, len(owned(w, "a")) >= 3, "%v", w.counts())
+		b.stops()
 		b.session.Close()
 		w.settle()
 		check.Equal(t, w.counts(), "[a:5 c:5]")
@@ -321,11 +333,7 @@ func TestManyCome(t *testing.T) {
 		check.True(t, moved == shards/(n+1) && w.Requests().Total() < 12*moved, "%d moves, %v", moved, w.Requests())
 		w.ResetRequests()
 		moves = w.moves
-		w.mu.Lock()
-		for _, i := range one.Owned() {
-			delete(w.owners, i)
-		}
-		w.mu.Unlock()
+		one.stops()
 		one.Close()
 		w.settle()
 		moved = w.moves - moves
@@ -417,5 +425,46 @@ func TestDeletedNodes(t *testing.T) {
 			lost, is := ev.(shard.Lost)
 			return is && errors.Is(lost.Err, shard.ErrLost)
 		}), "%v", a.events)
+	})
+}
+
+// TestTroubleAtEveryRequest loses each request, or its reply, of a member while others come and go.
+func TestTroubleAtEveryRequest(t *testing.T) {
+	for name, lose := range map[string]func(srv *zktest.Server, m zktest.Match){"request": (*zktest.Server).DropRequest, "reply": (*zktest.Server).DropReply} {
+		t.Run(name, func(t *testing.T) {
+			for skip := range hasten.Sized(70, 25) {
+				inBubble(t, func(w *world) {
+					s := w.open()
+					lose(w.Server, zktest.Match{Session: s.ID(), Skip: skip})
+					a := w.join(s, "a", 4, shard.Options{})
+					w.settle()
+					b := w.join(w.open(), "b", 4, shard.Options{})
+					w.settle()
+					check.Equal(t, w.counts(), "[a:2 b:2]", skip)
+					check.OK(t, b.Leave(w.Context()), skip)
+					w.settle()
+					check.Equal(t, w.counts(), "[a:4]", skip)
+					w.join(w.open(), "c", 4, shard.Options{})
+					w.settle()
+					check.Equal(t, w.counts(), "[a:2 c:2]", skip)
+					check.OK(t, a.Leave(w.Context()), skip)
+					w.settle()
+					check.Equal(t, w.counts(), "[c:4]", skip)
+				})
+			}
+		})
+	}
+}
+
+// TestForbidden: a session that may not write learns why it cannot be a member.
+func TestForbidden(t *testing.T) {
+	inBubble(t, func(w *world) {
+		s := w.open()
+		check.OK(t, s.EnsurePath(w.Context(), orders))
+		_, err := s.SetACL(w.Context(), orders, []session.ACL{{Perms: session.PermRead, Scheme: "world", ID: "anyone"}}, session.AnyVersion)
+		check.OK(t, err)
+		m := w.join(s, "a", 4, shard.Options{})
+		<-m.over
+		check.Is(t, m.Err(), session.ErrNoAuth)
 	})
 }

@@ -27,8 +27,8 @@ type Presentation[Ev any] struct {
 	// has no such event.
 	Changed func(before, now string) (Ev, bool)
 
-	// Observe, if not nil, is called with each event of the line, on the actor's goroutine, when the
-	// accessors are up to date and before the effects of the step are performed.
+	// Observe, if not nil, is called with each event of the line, on the actor's goroutine, when
+	// the accessors are up to date and before the effects of the step are performed.
 	Observe func(line.Event)
 
 	Lost     error // wrapped by [Handle.Err], and by the error of a guard that refuses

@@ -1,0 +1,44 @@
+package shard_test
+
+import (
+	"fmt"
+
+	"github.com/zkactors/zkactors/internal/demo"
+	"github.com/zkactors/zkactors/primitives/shard"
+)
+
+// A member owns all shards, until another one comes; it gives what that is to have.
+func ExampleJoin() {
+	all, end := demo.Sessions(2)
+	defer end()
+
+	first := demo.Must(shard.Join(all[0], "/shards/orders", 4, &shard.Options{ID: "host-1"}))
+	defer first.Close()
+	await(first, 4)
+	fmt.Println("host-1 owns", first.Owned())
+	second := demo.Must(shard.Join(all[1], "/shards/orders", 4, &shard.Options{ID: "host-2"}))
+	defer second.Close()
+	await(first, 2)
+	await(second, 2)
+	fmt.Println("and then", len(first.Owned()), "and host-2", len(second.Owned()))
+	// Output:
+	// host-1 owns [0 1 2 3]
+	// and then 2 and host-2 2
+}
+
+// await works until the member owns n shards, which takes no time here.
+func await(m *shard.Member, n int) {
+	owned := len(m.Owned())
+	for owned != n {
+		switch ev := (<-m.Events()).(type) {
+		case shard.Assigned:
+			owned++
+		case shard.Revoke:
+			m.Give(ev.Shard) // when its work is done
+			owned--
+		case shard.Lost:
+			owned--
+		case shard.Joined, shard.Suspended, shard.Resumed, shard.Gone, shard.Left:
+		}
+	}
+}
