@@ -184,6 +184,10 @@ func (w *sheet) state(t *inspect.Thing) string {
 		return fmt.Sprintf("%d, %d in doubt", len(t.Transactions), doubt)
 	case inspect.Group:
 		return count(len(t.Members), "member")
+	case inspect.Latch:
+		return fmt.Sprintf("%d of %d have arrived", t.Held, t.Limit)
+	case inspect.Once:
+		return "done"
 	case inspect.Shards:
 		return fmt.Sprintf("%d, %s", t.Limit, count(len(t.Members), "member"))
 	case inspect.Service:

@@ -142,6 +142,14 @@ func functions() []function {
 		{"naming.Unregister", true, func(ctx context.Context, s *session.Session, p string) error {
 			return naming.Unregister(ctx, s, p, "a")
 		}},
+		{"lock.Once", true, func(ctx context.Context, s *session.Session, p string) error {
+			return with(lock.Once(ctx, s, p, nil, func(context.Context, int64) ([]byte, error) { return nil, nil }))
+		}},
+		{"lock.Outcome", true, func(ctx context.Context, s *session.Session, p string) error {
+			_, _, err := lock.Outcome(ctx, s, p)
+			return err
+		}},
+		{"barrier.NewLatch", false, func(_ context.Context, s *session.Session, p string) error { return with(barrier.NewLatch(s, p, 1)) }},
 		{"shard.Join", false, func(_ context.Context, s *session.Session, p string) error { return with(shard.Join(s, p, 1, nil)) }},
 		{"shard.Planned", true, func(ctx context.Context, s *session.Session, p string) error { return with(shard.Planned(ctx, s, p)) }},
 		{"discovery.Register", false, func(_ context.Context, s *session.Session, p string) error {
@@ -242,6 +250,13 @@ func methods(t *testing.T, s *session.Session) (all []attempt) {
 	d, err := barrier.NewDouble(s, "/double", 1, nil)
 	must(err)
 	t.Cleanup(d.Close)
+	latch, err := barrier.NewLatch(s, "/latch", 1)
+	must(err)
+	t.Cleanup(latch.Close)
+	add("Latch.Arrive", func() error { return latch.Arrive(none, "a") })
+	add("Latch.CountDown", func() error { return latch.CountDown(none) })
+	add("Latch.Wait", func() error { return latch.Wait(none) })
+	add("Latch.Left", func() error { return with(latch.Left(none)) })
 	add("Barrier.Raise", func() error { return b.Raise(none) })
 	add("Barrier.TryRaise", func() error { return with(b.TryRaise(none)) })
 	add("Barrier.Lift", func() error { return b.Lift(none) })

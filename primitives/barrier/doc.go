@@ -15,6 +15,9 @@
 //
 //	(Waiting* (Entered Leaving* (Left | Lost) | Withdrawn))* Closed
 //
+// A [Latch] opens when n arrivals have come, and stays open. Each arrival counts once, whatever
+// reply is lost.
+//
 // # Guarantees of rounds
 //
 // A round begins when enough parties are present: one transaction lists them as its members, and

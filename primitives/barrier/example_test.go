@@ -74,3 +74,25 @@ func ExampleBarrier_TryRaise() {
 	demo.Check(gate.Lift(ctx))
 	// Output: barrier /barriers/maintenance: try to raise: barrier is raised
 }
+
+// Two workers are to be ready before the service begins.
+func ExampleLatch() {
+	ctx := context.Background()
+	s, end := demo.Session()
+	defer end()
+
+	l := demo.Must(barrier.NewLatch(s, "/start/2026-11-27", 2))
+	defer l.Close()
+	for _, worker := range []string{"worker-1", "worker-2"} {
+		fmt.Println(worker, l.Arrive(ctx, worker))
+	}
+	select {
+	case <-l.Opened():
+		fmt.Println("the service begins")
+	case <-ctx.Done():
+	}
+	// Output:
+	// worker-1 <nil>
+	// worker-2 <nil>
+	// the service begins
+}

@@ -606,7 +606,7 @@ func TestBadInput(t *testing.T) {
 			"no path":          {s, "", election.Options{}, session.ErrInvalidPath},
 			"a relative path":  {s, "x", election.Options{}, session.ErrInvalidPath},
 			"an odd path":      {s, "/x/", election.Options{}, session.ErrInvalidPath},
-			"a layout":         {s, path, election.Options{Layout: 3}, session.ErrInvalidArgument},
+			"a layout":         {s, path, election.Options{Layout: election.CuratorSelector + 1}, session.ErrInvalidArgument},
 			"no layout":        {s, path, election.Options{Layout: -1}, session.ErrInvalidArgument},
 			"negative grace":   {s, path, election.Options{LeadGrace: -1}, session.ErrInvalidArgument},
 			"too much of data": {s, path, election.Options{Data: make([]byte, 600<<10)}, session.ErrTooLarge},
@@ -614,7 +614,7 @@ func TestBadInput(t *testing.T) {
 			_, err := election.New(test.s, test.path, &test.opts)
 			check.Is(w, err, test.want, name)
 		}
-		check.Fails(election.Observe(s, path, &election.ObserveOptions{Layout: 3}))(w, session.ErrInvalidArgument)
+		check.Fails(election.Observe(s, path, &election.ObserveOptions{Layout: election.CuratorSelector + 1}))(w, session.ErrInvalidArgument)
 		check.Fails(election.Observe(nil, path, nil))(w, session.ErrInvalidArgument)
 		check.Fails(election.Candidates(w.soon(), s, "x", nil))(w, session.ErrInvalidPath)
 	})

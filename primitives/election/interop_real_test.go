@@ -24,6 +24,7 @@ var neighbours = []struct {
 	theirs []peers.Kind
 }{
 	{"Curator's latch", election.Curator, []peers.Kind{peers.CuratorLatch}},
+	{"Curator's selector", election.CuratorSelector, []peers.Kind{peers.CuratorSelector}},
 	{"kazoo's election", election.Kazoo, []peers.Kind{peers.KazooElection, peers.KazooLock}},
 }
 
@@ -183,6 +184,12 @@ func seen(t *testing.T, peer *peers.Peer, s *session.Session, path string, kind 
 	}
 	leads := func(node, id string) (term int64) {
 		t.Helper()
+		if node == "-" { // LeaderSelector does not reveal it
+			for string(told.Leader.Data) != id {
+				next()
+			}
+			node = told.Leader.Node
+		}
 		for told.Leader.Node != node {
 			next()
 		}
@@ -336,6 +343,8 @@ var (
 		election.Standard: "lrr lrr lrr lrr lrr lrr",
 		election.Curator:  "wew lrr lrr lrr lrr",
 		election.Kazoo:    "lrr lrr lrr wew wew",
+
+		election.CuratorSelector: "lrr wew wew lrr lrr",
 	}
 )
 

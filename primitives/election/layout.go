@@ -17,11 +17,12 @@ import (
 // and while it waits. But other libraries do not look for our candidates. This was measured with
 // Curator 5.4 and 5.9, and with kazoo 2.8 and 2.11:
 //
-//	            Curator's                                    kazoo's
-//	            LeaderLatch  LeaderSelector  mutex           Election  Lock
-//	Standard    refused      refused         refused         refused   refused
-//	Curator     both         refused         refused         refused   refused
-//	Kazoo       refused      refused         refused         both      both
+//	                   Curator's                                    kazoo's
+//	                   LeaderLatch  LeaderSelector  mutex           Election  Lock
+//	Standard           refused      refused         refused         refused   refused
+//	Curator            both         refused         refused         refused   refused
+//	Kazoo              refused      refused         refused         both      both
+//	CuratorSelector    refused      both            both            refused   refused
 //
 // "Both": each waits for the other. "Refused": theirs is elected if it comes while ours leads, so
 // these must not share a path.
@@ -40,13 +41,17 @@ const (
 	// Kazoo is the layout of kazoo's Election: <32 hex digits>__lock__<number> under the path
 	// itself, and otherwise like Curator.
 	Kazoo
+
+	// CuratorSelector is the layout of Apache Curator's LeaderSelector, which is that of its mutex:
+	// _c_<uuid>-lock-<number> under the path itself, and otherwise like Curator.
+	CuratorSelector
 )
 
 func (l Layout) String() string {
-	if l < Standard || l > Kazoo {
+	if l < Standard || l > CuratorSelector {
 		return "unknown"
 	}
-	return [...]string{"standard", "curator", "kazoo"}[l]
+	return [...]string{"standard", "curator", "kazoo", "curator-selector"}[l]
 }
 
 // without returns the error for a feature that the layout does not have.
@@ -57,7 +62,7 @@ func (l Layout) without(what string) error {
 // grammars has the grammars of the layouts.
 //
 //nolint:gochecknoglobals // they are constant
-var grammars = [...]*nodes.Grammar{Standard: &nodes.StandardElection, Curator: &nodes.CuratorElection, Kazoo: &nodes.KazooElection}
+var grammars = [...]*nodes.Grammar{Standard: &nodes.StandardElection, Curator: &nodes.CuratorElection, Kazoo: &nodes.KazooElection, CuratorSelector: &nodes.CuratorLock}
 
 // The nodes of the standard layout, under the path.
 const (

@@ -14,7 +14,7 @@ import (
 	"github.com/zkactors/zkactors/session/zktest"
 )
 
-var layouts = []election.Layout{election.Standard, election.Curator, election.Kazoo}
+var layouts = []election.Layout{election.Standard, election.Curator, election.Kazoo, election.CuratorSelector}
 
 // TestObserver: who only looks on is told of every leader, in order, across the loss of its
 // own session.

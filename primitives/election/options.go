@@ -58,7 +58,7 @@ func validate(s *session.Session, path string, opts Options) error {
 				errs = append(errs, fmt.Errorf("election: Options.Data: %w", err))
 			}
 		}
-		if opts.Layout < Standard || opts.Layout > Kazoo {
+		if opts.Layout < Standard || opts.Layout > CuratorSelector {
 			errs = append(errs, fmt.Errorf("election: Options.Layout: %w: there is no layout %d", session.ErrInvalidArgument, opts.Layout))
 		}
 		if opts.LeadGrace < 0 {

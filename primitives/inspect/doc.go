@@ -1,6 +1,6 @@
 // Package inspect reads the nodes below a path and reports which recipes they belong to: locks with
-// their holders and waiters, semaphores, elections, queues, barriers, transactions, groups,
-// services, shards and values. It is for operators' programs, such as examples/zkactors.
+// their holders and waiters, semaphores, elections, queues, barriers, latches, transactions,
+// groups, services, shards and values. It is for operators' programs, such as examples/zkactors.
 //
 // [Look] takes one [Survey]. [Watch] takes one after each change. [Break] takes a grant away from
 // its holder.

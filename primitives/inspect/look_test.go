@@ -1,6 +1,7 @@
 package inspect_test
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"strings"
@@ -339,6 +340,23 @@ func TestShards(t *testing.T) {
 		synctest.Wait()
 		thing := the(t, look(t, all[1], "/"))
 		if thing.Kind != inspect.Shards || thing.Path != "/shards" || thing.Limit != 5 || thing.Held != 5 || len(thing.Members) != 1 || thing.Members[0].Name != "one" || thing.Members[0].Data != "5" {
+			t.Errorf("%+v", thing)
+		}
+	})
+}
+
+// TestLatchesAndOnce: arrivals are not taken for barriers, and neither is an empty outcome.
+func TestLatchesAndOnce(t *testing.T) {
+	inBubble(t, 2, func(t *testing.T, _ *zktest.Server, all []*session.Session) {
+		l := must[*barrier.Latch](t)(barrier.NewLatch(all[0], "/latch", 3))
+		defer l.Close()
+		check.Must(t, l.CountDown(t.Context()))
+		if thing := the(t, look(t, all[1], "/")); thing.Kind != inspect.Latch || thing.Path != "/latch" || thing.Limit != 3 || thing.Held != 1 || thing.Room != 2 {
+			t.Errorf("%+v", thing)
+		}
+		_, err := lock.Once(t.Context(), all[0], "/once/seven", nil, func(context.Context, int64) ([]byte, error) { return nil, nil })
+		check.Must(t, err)
+		if thing := the(t, look(t, all[1], "/once")); thing.Kind != inspect.Once || thing.Path != "/once/seven" || len(thing.Values) != 1 {
 			t.Errorf("%+v", thing)
 		}
 	})

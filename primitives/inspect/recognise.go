@@ -177,7 +177,10 @@ func (r *recogniser) describe(path string) (n *found, leaf bool) {
 func (r *recogniser) empty(path string, n *found) bool {
 	limit, limited := nodes.ParseLimit(string(n.data))
 	rounds, double := nodes.ParseRounds(n.data)
+	latch, latched := nodes.ParseLatch(n.data)
 	switch {
+	case latched:
+		r.latch(path, latch)
 	case limited && limit.Unit: // a number alone may be anything
 		r.add(Thing{Path: path, Kind: Semaphore, Layout: standard, Limit: limit.Limit, Room: limit.Limit})
 	case double:
@@ -194,7 +197,11 @@ func (r *recogniser) empty(path string, n *found) bool {
 func (r *recogniser) recipe(path string, n *found, names []string) bool {
 	has := func(name string) bool { return slices.Contains(names, name) }
 	_, double := nodes.ParseRounds(n.data)
+	latch, latched := nodes.ParseLatch(n.data)
 	switch {
+	case latched:
+		r.latch(path, latch)
+	case has(nodes.Outcome) && r.once(path, names):
 	case isPrioritized(n.data, names):
 		r.prioritized(path, names)
 	case double:
@@ -469,6 +476,25 @@ func (r *recogniser) shards(path string, names []string) bool {
 		}
 	}
 	r.add(t)
+	return true
+}
+
+func (r *recogniser) latch(path string, l nodes.Latch) {
+	r.add(Thing{Path: path, Kind: Latch, Limit: l.N, Held: l.Arrived, Room: l.N - l.Arrived})
+}
+
+// once adds a function that has run once, and reports whether there is nothing else at the path.
+func (r *recogniser) once(path string, names []string) bool {
+	if slices.ContainsFunc(names, func(name string) bool { return name != nodes.Outcome && name != nodes.Runners }) {
+		return false
+	}
+	node := znode.Join(path, nodes.Outcome)
+	if n := r.standing(node, watched); n != nil {
+		r.add(Thing{Path: path, Kind: Once, Values: []Entry{entry(nodes.Outcome, node, n)}})
+	}
+	if slices.Contains(names, nodes.Runners) {
+		r.describe(znode.Join(path, nodes.Runners))
+	}
 	return true
 }
 

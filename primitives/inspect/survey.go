@@ -16,6 +16,8 @@ const (
 	Transactions  Kind = "transactions"
 	Group         Kind = "group"
 	Service       Kind = "service" // of discovery; its instances are Members
+	Latch         Kind = "latch"   // Held of its Limit have arrived
+	Once          Kind = "once"    // a function that runs once; its outcome is in Values
 	Shards        Kind = "shards"  // the Data of each of its Members is the number of shards that it is to own
 	Values        Kind = "values"  // of a configuration, or of names: their nodes are alike
 	Unreadable    Kind = "unreadable"
@@ -51,9 +53,10 @@ type Thing struct {
 	// many of them Contenders has.
 	Line int `json:"line,omitempty"`
 
-	// Limit is the limit of a semaphore, 0 if it is unknown; or the number of shards. Held is the
-	// sum of the weights that are held, or the number of shards that have an owner. Room is the
-	// rest of the limit, and negative if the limit was lowered below Held.
+	// Limit is the limit of a semaphore, 0 if it is unknown; or the number of shards, or of the
+	// arrivals that open a latch. Held is the sum of the weights that are held, or the number of
+	// shards that have an owner, or of arrivals. Room is the rest of the limit, and negative if the
+	// limit was lowered below Held.
 	Limit int `json:"limit,omitempty"`
 	Held  int `json:"held,omitempty"`
 	Room  int `json:"room,omitempty"`

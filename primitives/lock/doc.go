@@ -17,6 +17,8 @@
 // [AcquireAll] holds several locks at once, all or none. Callers that do so never wait for each
 // other, in whatever order they name the paths. See [All].
 //
+// [Once] runs a function once in the life of the cluster, while its caller holds a lock.
+//
 // # Safety
 //
 // No two grants of one lock overlap, unless another client deletes the holder's node; then the

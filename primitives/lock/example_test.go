@@ -250,3 +250,22 @@ func ExampleLock_Events() {
 	// <nil>
 	// over: <nil>
 }
+
+// A migration runs once, whichever process comes first.
+func ExampleOnce() {
+	ctx := context.Background()
+	s, end := demo.Session()
+	defer end()
+
+	for range 2 {
+		outcome, err := lock.Once(ctx, s, "/migrations/7", nil, func(_ context.Context, token int64) ([]byte, error) {
+			fmt.Println("adds the column")
+			return []byte("12 rows"), nil
+		})
+		fmt.Println(string(outcome), err)
+	}
+	// Output:
+	// adds the column
+	// 12 rows <nil>
+	// 12 rows <nil>
+}
