@@ -142,6 +142,9 @@ func functions() []function {
 		{"naming.Unregister", true, func(ctx context.Context, s *session.Session, p string) error {
 			return naming.Unregister(ctx, s, p, "a")
 		}},
+		{"config.NewTransactor", false, func(_ context.Context, s *session.Session, p string) error {
+			return with(config.NewTransactor(s, p, nil))
+		}},
 		{"lock.Once", true, func(ctx context.Context, s *session.Session, p string) error {
 			return with(lock.Once(ctx, s, p, nil, func(context.Context, int64) ([]byte, error) { return nil, nil }))
 		}},
@@ -268,6 +271,10 @@ func methods(t *testing.T, s *session.Session) (all []attempt) {
 	v, err := config.Open(s, "/config", config.Text, &config.Options{Sync: true})
 	must(err)
 	t.Cleanup(v.Close)
+	transactor, err := config.NewTransactor(s, "/configs", nil)
+	must(err)
+	t.Cleanup(transactor.Close)
+	add("Transactor.Do", func() error { return transactor.Do(none, func(*config.Tx) error { return nil }) })
 	add("Value.Get", func() error { _, _, err := v.Get(none); return err })
 	add("Value.Set", func() error { return v.Set(none, "a") })
 	add("Value.Update", func() error { return v.Update(none, func(old string) (string, error) { return old, nil }) })

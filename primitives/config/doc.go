@@ -21,6 +21,9 @@
 //
 // In short: ten clients that each increment a counter a hundred times end at one thousand.
 //
+// A [Transactor] reads and writes several values at once: its transactions are serializable, and
+// run again by themselves.
+//
 // [CuratorLong], [CuratorInteger] and [KazooCounter] are codecs for counters that Curator and kazoo
 // count too.
 //

@@ -77,3 +77,37 @@ func ExampleValue_Update() {
 	// no more than three
 	// 3 2 <nil>
 }
+
+// A transfer reads and writes two values, all or nothing.
+func ExampleTransactor_Do() {
+	ctx := context.Background()
+	s, end := demo.Session()
+	defer end()
+
+	t := demo.Must(config.NewTransactor(s, "/accounts", nil))
+	defer t.Close()
+	transfer := func(amount int) error {
+		return t.Do(ctx, func(tx *config.Tx) error {
+			a, _, err := config.Load(tx, "a", config.JSON[int])
+			if err != nil {
+				return err
+			}
+			b, _, err := config.Load(tx, "b", config.JSON[int])
+			if err != nil {
+				return err
+			}
+			if err := config.Store(tx, "a", config.JSON[int], a-amount); err != nil {
+				return err
+			}
+			fmt.Println(a-amount, b+amount)
+			return config.Store(tx, "b", config.JSON[int], b+amount)
+		})
+	}
+	fmt.Println(transfer(10))
+	fmt.Println(transfer(5))
+	// Output:
+	// -10 10
+	// <nil>
+	// -15 15
+	// <nil>
+}

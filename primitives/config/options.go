@@ -29,10 +29,15 @@ type Options struct {
 func (o *Options) withDefaults(path string) Options {
 	v := client.Options(o)
 	if v.Markers == "" {
-		dir, _ := znode.Split(path)
-		v.Markers = znode.Join(dir, nodes.ConfigMarkers)
+		v.Markers = defaultMarkers(path)
 	}
 	return v
+}
+
+// defaultMarkers returns the directory of the markers beside a value.
+func defaultMarkers(path string) string {
+	dir, _ := znode.Split(path)
+	return znode.Join(dir, nodes.ConfigMarkers)
 }
 
 // validate refuses options that cannot be met, before any I/O.

@@ -1,0 +1,262 @@
+package config_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/zkactors/zkactors/internal/bubble"
+	"github.com/zkactors/zkactors/internal/check"
+	"github.com/zkactors/zkactors/internal/hasten"
+	"github.com/zkactors/zkactors/primitives/config"
+	"github.com/zkactors/zkactors/session"
+	"github.com/zkactors/zkactors/session/zktest"
+)
+
+const accounts = "/accounts"
+
+func transactors(t *testing.T, n int, config zktest.Config, play func(t *testing.T, srv *zktest.Server, all []*session.Session)) {
+	t.Helper()
+	config.Tick = time.Second
+	bubble.Sessions(t, config, n, session.Options{Timeout: 12 * time.Second, ServerTick: time.Second}, play)
+}
+
+func transactor(t *testing.T, s *session.Session) *config.Transactor {
+	t.Helper()
+	return check.Open(config.NewTransactor(s, accounts, nil))(t)
+}
+
+// load and store are those of numbers.
+func load(tx *config.Tx, name string) (int, error) {
+	n, _, err := config.Load(tx, name, config.JSON[int])
+	return n, err
+}
+
+func store(tx *config.Tx, name string, n int) error {
+	return config.Store(tx, name, config.JSON[int], n)
+}
+
+// transfer moves an amount from one account to another.
+func transfer(ctx context.Context, tr *config.Transactor, from, to string, amount int) error {
+	return tr.Do(ctx, func(tx *config.Tx) error {
+		a, err := load(tx, from)
+		if err != nil {
+			return err
+		}
+		b, err := load(tx, to)
+		if err != nil {
+			return err
+		}
+		return errors.Join(store(tx, from, a-amount), store(tx, to, b+amount))
+	})
+}
+
+func sum(ctx context.Context, tr *config.Transactor, n int) (total int, err error) {
+	err = tr.Do(ctx, func(tx *config.Tx) error {
+		total = 0
+		for i := range n {
+			v, err := load(tx, fmt.Sprint(i))
+			if err != nil {
+				return err
+			}
+			total += v
+		}
+		return nil
+	})
+	return total, err
+}
+
+// TestTransfers: money neither comes nor goes, at whatever moment a client looks, also on servers
+// that lag.
+func TestTransfers(t *testing.T) {
+	for name, c := range map[string]zktest.Config{"one server": {}, "servers that lag": {Replicas: 3, Lag: 20 * time.Millisecond}} {
+		t.Run(name, func(t *testing.T) {
+			transactors(t, 4, c, func(t *testing.T, _ *zktest.Server, all []*session.Session) {
+				t.Helper()
+				const n = 5
+				var callers sync.WaitGroup
+				for i, s := range all {
+					callers.Go(func() {
+						r, tr := rand.New(rand.NewPCG(1, uint64(i))), transactor(t, s)
+						for range hasten.Sized(50, 15) {
+							p := r.Perm(n)
+							check.OK(t, transfer(t.Context(), tr, fmt.Sprint(p[0]), fmt.Sprint(p[1]), r.IntN(100)))
+							total, err := sum(t.Context(), tr, n)
+							check.True(t, err == nil && total == 0, "%d, %v", total, err)
+						}
+					})
+				}
+				callers.Wait()
+			})
+		})
+	}
+}
+
+// TestWriteSkew: two that have read the same, and write different values, are not both done on it.
+func TestWriteSkew(t *testing.T) {
+	transactors(t, 2, zktest.Config{}, func(t *testing.T, _ *zktest.Server, all []*session.Session) {
+		t.Helper()
+		for round := range 30 {
+			on := fmt.Sprintf("on-call-%d-", round)
+			first := transactor(t, all[0])
+			check.OK(t, first.Do(t.Context(), func(tx *config.Tx) error { return errors.Join(store(tx, on+"0", 1), store(tx, on+"1", 1)) }))
+			var callers sync.WaitGroup
+			for i, s := range all {
+				callers.Go(func() { // each may go home if the other stays
+					tr := transactor(t, s)
+					check.OK(t, tr.Do(t.Context(), func(tx *config.Tx) error {
+						a, err := load(tx, on+"0")
+						b, err2 := load(tx, on+"1")
+						if a+b < 2 || errors.Join(err, err2) != nil {
+							return errors.Join(err, err2)
+						}
+						return store(tx, on+fmt.Sprint(i), 0)
+					}))
+				})
+			}
+			callers.Wait()
+			check.OK(t, first.Do(t.Context(), func(tx *config.Tx) error {
+				a, _ := load(tx, on+"0")
+				b, _ := load(tx, on+"1")
+				check.True(t, a+b == 1, "%d and %d are on call", a, b)
+				return nil
+			}))
+		}
+	})
+}
+
+// TestTransactorTrouble loses each request, or its reply: each transaction is done once.
+func TestTransactorTrouble(t *testing.T) {
+	for _, lose := range []func(*zktest.Server, zktest.Match){(*zktest.Server).DropRequest, (*zktest.Server).DropReply} {
+		for skip := range 24 {
+			transactors(t, 2, zktest.Config{}, func(t *testing.T, srv *zktest.Server, all []*session.Session) {
+				t.Helper()
+				lose(srv, zktest.Match{Session: all[0].ID(), Skip: skip})
+				tr := transactor(t, all[0])
+				for range 4 {
+					check.OK(t, transfer(t.Context(), tr, "0", "1", 10), skip)
+				}
+				check.OK(t, transactor(t, all[1]).Do(t.Context(), func(tx *config.Tx) error {
+					a, err := load(tx, "0")
+					b, err2 := load(tx, "1")
+					check.True(t, a == -40 && b == 40, "%d: %d and %d", skip, a, b)
+					return errors.Join(err, err2)
+				}))
+			})
+		}
+	}
+}
+
+// TestTx: what a transaction sees of its own writes, of values that are not there, and of others.
+func TestTx(t *testing.T) {
+	transactors(t, 2, zktest.Config{}, func(t *testing.T, srv *zktest.Server, all []*session.Session) {
+		t.Helper()
+		tr := transactor(t, all[0])
+		do := func(f func(tx *config.Tx) error) error { return tr.Do(t.Context(), f) }
+		is := func(tx *config.Tx, name string, want int, exists bool) {
+			t.Helper()
+			got, ok, err := config.Load(tx, name, config.JSON[int])
+			check.True(t, got == want && ok == exists && err == nil, "%s: %d, %v, %v", name, got, ok, err)
+		}
+		check.OK(t, do(func(tx *config.Tx) error {
+			is(tx, "a", 0, false)
+			check.OK(t, store(tx, "a", 1))
+			is(tx, "a", 1, true)
+			check.OK(t, tx.Delete("a"))
+			is(tx, "a", 0, false)
+			check.OK(t, tx.Delete("never"))
+			return store(tx, "deep/below", 7)
+		}))
+		v := check.Open(config.Open(all[1], accounts+"/deep/below", config.JSON[int], nil))(t)
+		got, _, err := v.Get(t.Context())
+		check.True(t, got == 7 && err == nil, "%d, %v", got, err)
+
+		// Another client writes while the function runs, and it runs again.
+		runs := 0
+		check.OK(t, do(func(tx *config.Tx) error {
+			n, err := load(tx, "deep/below")
+			check.OK(t, err)
+			if runs++; runs == 1 {
+				check.OK(t, v.Set(t.Context(), 8))
+			}
+			return store(tx, "copy", n)
+		}))
+		check.Equal(t, runs, 2)
+		check.OK(t, do(func(tx *config.Tx) error { is(tx, "copy", 8, true); return tx.Delete("copy") }))
+		check.OK(t, do(func(tx *config.Tx) error { is(tx, "copy", 0, false); return nil }))
+
+		// An error of the function counts if it has seen one moment, and then nothing is written.
+		why := errors.New("too little")
+		runs = 0
+		check.Is(t, do(func(tx *config.Tx) error {
+			is(tx, "copy", 0, false)
+			n, err := load(tx, "deep/below")
+			if runs++; runs == 1 {
+				check.OK(t, v.Set(t.Context(), 9))
+			}
+			return errors.Join(err, store(tx, "copy", 1), fmt.Errorf("%w: %d", why, n))
+		}), why)
+		check.Equal(t, runs, 2)
+		check.OK(t, do(func(tx *config.Tx) error { is(tx, "copy", 0, false); return nil }))
+
+		// A value that is created meanwhile.
+		runs = 0
+		check.OK(t, do(func(tx *config.Tx) error {
+			_, ok, err := config.Load(tx, "new", config.JSON[int])
+			if runs++; runs == 1 {
+				_, err := all[1].Create(t.Context(), accounts+"/new", []byte("5"), session.Persistent)
+				check.OK(t, err)
+			}
+			if !ok {
+				return errors.Join(err, store(tx, "seen", -1))
+			}
+			return errors.Join(err, store(tx, "seen", 5))
+		}))
+		check.OK(t, do(func(tx *config.Tx) error { is(tx, "seen", 5, true); return nil }))
+
+		before := srv.Requests().Total()
+		check.OK(t, do(func(*config.Tx) error { return nil }))
+		check.Equal(t, srv.Requests().Total(), before)
+		tr.Close()
+		tr.Close()
+		check.Is(t, do(func(tx *config.Tx) error { return store(tx, "a", 1) }), config.ErrClosed)
+		for _, p := range srv.Paths() {
+			check.False(t, strings.Contains(p, "transactor"), "%s is left", p)
+		}
+	})
+}
+
+// TestTransactorRefuses bad arguments, and data that do not decode.
+func TestTransactorRefuses(t *testing.T) {
+	transactors(t, 1, zktest.Config{}, func(t *testing.T, _ *zktest.Server, all []*session.Session) {
+		t.Helper()
+		_, err := config.NewTransactor(all[0], "accounts", nil)
+		check.Is(t, err, session.ErrInvalidPath)
+		_, err = config.NewTransactor(all[0], accounts, &config.Options{Markers: "x"})
+		check.Is(t, err, session.ErrInvalidPath)
+		tr := transactor(t, all[0])
+		check.Is(t, tr.Do(t.Context(), nil), session.ErrInvalidArgument)
+		_, err = all[0].Create(t.Context(), accounts, nil, session.Container)
+		check.OK(t, err)
+		_, err = all[0].Create(t.Context(), accounts+"/bad", []byte("x"), session.Persistent)
+		check.OK(t, err)
+		for want, f := range map[error]func(tx *config.Tx) error{
+			session.ErrInvalidPath:     func(tx *config.Tx) error { return store(tx, "..", 1) },
+			config.ErrInvalid:          func(tx *config.Tx) error { _, err := load(tx, "bad"); return err },
+			session.ErrInvalidArgument: func(tx *config.Tx) error { return config.Store(tx, "a", nil, 1) },
+			session.ErrTooLarge: func(tx *config.Tx) error {
+				return config.Store(tx, "a", config.Text, strings.Repeat("x", 2<<20))
+			},
+		} {
+			check.Is(t, tr.Do(t.Context(), f), want)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		check.Is(t, tr.Do(ctx, func(*config.Tx) error { return nil }), context.Canceled)
+	})
+}
