@@ -38,6 +38,8 @@ const (
 	CuratorDouble    Kind = "curator/double"    // DistributedDoubleBarrier; see Kind.Of; a claim holds from enter to leave
 	CuratorQueue     Kind = "curator/queue"     // SimpleDistributedQueue; a claim holds at once: see Claim.Put
 
+	CuratorMember Kind = "curator/member" // GroupMember, whose payload is its name; a claim holds at once
+
 	CuratorLong    Kind = "curator/long"    // DistributedAtomicLong; a claim holds at once: see Claim.Add
 	CuratorInteger Kind = "curator/integer" // DistributedAtomicInteger, likewise
 	CuratorShared  Kind = "curator/shared"  // SharedCount, likewise
@@ -75,6 +77,9 @@ const (
 	KazooDouble       Kind = "kazoo/double"    // like CuratorDouble, but an enter cannot be cancelled
 	KazooQueue        Kind = "kazoo/queue"     // like CuratorQueue
 	KazooLockingQueue Kind = "kazoo/locking-queue"
+
+	KazooParty        Kind = "kazoo/party"         // Party; a claim holds at once
+	KazooShallowParty Kind = "kazoo/shallow-party" // ShallowParty, likewise
 
 	KazooCounter        Kind = "kazoo/counter"         // like CuratorLong
 	KazooCuratorCounter Kind = "kazoo/curator-counter" // with support_curator

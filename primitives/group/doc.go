@@ -1,8 +1,8 @@
 // Package group implements membership: the list of a group's members, and the data of each.
 //
 // A member is an ephemeral node <path>/<id> with the member's payload as data. Members of Curator's
-// GroupMember can be in the same group. [Join] keeps one member, and reports its fate and the other
-// members as [Event] values:
+// GroupMember can be in the same group; for those of kazoo's Party see [Layout]. [Join] keeps one
+// member, and reports its fate and the other members as [Event] values:
 //
 //	(Joined (Suspended | Resumed)* Gone)* (Joined (Suspended | Resumed)*)? Left
 //

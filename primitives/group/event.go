@@ -1,7 +1,9 @@
 package group
 
 import (
+	"cmp"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/zkactors/zkactors/internal/client"
@@ -29,6 +31,13 @@ type Member struct {
 	Data    []byte
 	Session int64 // the id of its session
 	Joined  int64 // the zxid at which it joined; it grows, unless the servers come back with older data
+
+	node string // the name of its node
+}
+
+// compare orders members by their ids, and those with one id by their nodes.
+func compare(a, b Member) int {
+	return cmp.Or(strings.Compare(a.ID, b.ID), strings.Compare(a.node, b.node))
 }
 
 // String returns the member in a few words.
@@ -112,10 +121,10 @@ func newChange(before, now []Member, first bool) MembersChanged {
 	e := MembersChanged{Members: now, before: before, first: first}
 	for i, j := 0, 0; i < len(before) || j < len(now); {
 		switch {
-		case j == len(now) || i < len(before) && before[i].ID < now[j].ID:
+		case j == len(now) || i < len(before) && compare(before[i], now[j]) < 0:
 			e.Removed = append(e.Removed, before[i])
 			i++
-		case i == len(before) || now[j].ID < before[i].ID:
+		case i == len(before) || compare(now[j], before[i]) < 0:
 			e.Added = append(e.Added, now[j])
 			j++
 		default:

@@ -2,6 +2,7 @@ package group
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 
@@ -19,6 +20,7 @@ import (
 type Membership struct {
 	session  *session.Session
 	path, id string
+	layout   Layout
 	kept     *presence.Kept[input, Event]
 	feed     feed
 }
@@ -34,21 +36,24 @@ func Join(s *session.Session, path, id string, data []byte, opts *Options) (*Mem
 	if err := validate(s, path, id, data, o); err != nil {
 		return nil, err
 	}
-	kept, err := presence.Keep(s, znode.Join(path, id), data, presence.Config{ConflictAfter: o.ConflictAfter, TakeOver: o.TakeOver},
+	name, content := o.Layout.newNode(id, data)
+	kept, err := presence.Keep(s, znode.Join(path, name), content, presence.Config{ConflictAfter: o.ConflictAfter, TakeOver: o.TakeOver},
 		presence.Role[machine, input, Event]{
-			Recipe:  "group",
-			Path:    path,
-			Name:    "member " + znode.Join(path, id),
-			Machine: func(node presence.Machine) machine { return machine{node: node, view: view{dir: path}} },
-			Input:   func(in presence.Input) input { return kept{in} },
-			Merge:   merge,
-			Cancel:  cancel,
-			Keep:    recipe.Stays[Joined, Gone, Event],
+			Recipe: "group",
+			Path:   path,
+			Name:   "member " + znode.Join(path, id),
+			Machine: func(node presence.Machine) machine {
+				return machine{node: node, view: view{dir: path, layout: o.Layout}}
+			},
+			Input:  func(in presence.Input) input { return kept{in} },
+			Merge:  merge,
+			Cancel: cancel,
+			Keep:   recipe.Stays[Joined, Gone, Event],
 		})
 	if err != nil {
 		return nil, fmt.Errorf("group: %w", err)
 	}
-	return &Membership{session: s, path: path, id: id, kept: kept}, nil
+	return &Membership{session: s, path: path, id: id, layout: o.Layout, kept: kept}, nil
 }
 
 // Enroll is [Join], and returns when the member stands. If ctx ends first, the error is its cause,
@@ -102,6 +107,12 @@ func (m *Membership) Err() error {
 // reason. If the server refuses the payload, the membership goes on with the last one.
 func (m *Membership) Update(ctx context.Context, data []byte) error {
 	err := fits(m.session, m.path, m.id, data)
+	if !m.layout.hasPayload() {
+		err = errors.Join(m.layout.check(data)...)
+		if err == nil {
+			return nil // it has none, as before
+		}
+	}
 	if err == nil {
 		err = m.kept.Update(ctx, data)
 	}

@@ -600,3 +600,46 @@ func TestJoinedIsKept(t *testing.T) {
 		check.Equal(w, <-m.Events(), group.Event(group.Joined{}))
 	})
 }
+
+// TestParties: in the layouts of kazoo, members have no payload, and several may have one id.
+func TestParties(t *testing.T) {
+	for _, layout := range []group.Layout{group.KazooParty, group.KazooShallowParty} {
+		inBubble(t, zktest.Config{}, func(w world) {
+			s := w.open()
+			opts := &group.Options{Layout: layout}
+			watcher := check.Open(group.Watch(w.open(), workers, &group.WatchOptions{Layout: layout}))(w)
+			expect := func(want ...string) {
+				w.Helper()
+				for ev := range watcher.Events() {
+					if slices.Equal(names(ev.Members), want) {
+						return
+					}
+				}
+			}
+			var all []*group.Membership
+			for range 3 {
+				all = append(all, check.Open(group.Enroll(w.Context(), s, workers, "host-1", nil, opts))(w))
+			}
+			expect("host-1", "host-1", "host-1")
+			_, err := s.Create(w.Context(), workers+"/other", nil, session.Ephemeral)
+			check.OK(w, err)
+			check.OK(w, all[1].Leave(w.Context()))
+			expect("host-1", "host-1")
+			w.Expire(s.ID())
+			await[group.Gone](w, all[0])
+			expect("host-1", "host-1")
+			check.Is(w, all[0].Update(w.Context(), []byte("x")), session.ErrInvalidArgument)
+			check.OK(w, all[0].Update(w.Context(), nil))
+			_, err = group.Join(s, workers, "host-2", []byte("x"), opts)
+			check.Is(w, err, session.ErrInvalidArgument)
+		})
+	}
+	inBubble(t, zktest.Config{}, func(w world) {
+		for _, layout := range []group.Layout{-1, 3} {
+			_, err := group.Join(w.open(), workers, "a", nil, &group.Options{Layout: layout})
+			check.Is(w, err, session.ErrInvalidArgument)
+			_, err = group.Watch(w.open(), workers, &group.WatchOptions{Layout: layout})
+			check.Is(w, err, session.ErrInvalidArgument)
+		}
+	})
+}

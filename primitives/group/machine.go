@@ -3,7 +3,6 @@ package group
 import (
 	"errors"
 	"slices"
-	"strings"
 
 	"github.com/zkactors/zkactors/actors"
 	"github.com/zkactors/zkactors/internal/znode"
@@ -24,29 +23,30 @@ import (
 // A view is the membership of the group as its reader has received it, or will next.
 type view struct {
 	dir     string   // the path of the group; constant
+	layout  Layout   // constant
 	synced  bool     // set when every member has been read once; before that nothing is emitted
-	members []Member // in the order of their ids; replaced, never written to
+	members []Member // in order; replaced, never written to
 }
 
 // apply returns the view after a change of the tree, and the event for the difference, which
 // is nil if there is none. Until the first whole reading it gathers members and returns no event.
 func (v view) apply(state watch.TreeState) (view, *MembersChanged) {
-	now := make(map[string]*Member) // the nodes that differ, by id; nil for those that are no members
+	now := make(map[string]*Member) // the nodes that differ, by name; nil for those that are no members
 	for _, n := range state.Removed {
-		now[v.id(n.Path)] = nil
+		now[v.name(n.Path)] = nil
 	}
 	for _, n := range slices.Concat(state.Added, state.Changed) {
-		id := v.id(n.Path)
-		now[id] = nil
+		name := v.name(n.Path)
+		now[name] = nil
 		// A persistent node is not a member: nothing deletes it with a session.
-		if n.Path != v.dir && n.Stat.EphemeralOwner != 0 {
-			now[id] = &Member{ID: id, Data: n.Data, Session: n.Stat.EphemeralOwner, Joined: n.Stat.Czxid}
+		if id, data, ok := v.layout.member(name, n.Data); ok && n.Path != v.dir && n.Stat.EphemeralOwner != 0 {
+			now[name] = &Member{ID: id, Data: data, Session: n.Stat.EphemeralOwner, Joined: n.Stat.Czxid, node: name}
 		}
 	}
 	// The order of the changes does not matter: each node differs at most once.
 	members := make([]Member, 0, len(v.members)+len(now))
 	for _, m := range v.members { // those that stay as they are
-		if _, differs := now[m.ID]; !differs {
+		if _, differs := now[m.node]; !differs {
 			members = append(members, m)
 		}
 	}
@@ -55,7 +55,7 @@ func (v view) apply(state watch.TreeState) (view, *MembersChanged) {
 			members = append(members, *m)
 		}
 	}
-	slices.SortFunc(members, func(a, b Member) int { return strings.Compare(a.ID, b.ID) }) // nearly sorted already
+	slices.SortFunc(members, compare) // nearly sorted already
 	if !v.synced && !state.Synced {
 		v.members = members // for the first event
 		return v, nil
@@ -73,8 +73,8 @@ func (v view) apply(state watch.TreeState) (view, *MembersChanged) {
 	return v, &change
 }
 
-// id returns the name of a node, and "" for the path of the group itself.
-func (v view) id(path string) string {
+// name returns the name of a node, and "" for the path of the group itself.
+func (v view) name(path string) string {
 	if path == v.dir {
 		return ""
 	}

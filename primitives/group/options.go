@@ -14,6 +14,9 @@ import (
 // Options are optional parameters for [Join]. A nil *Options is equivalent to a zero
 // Options.
 type Options struct {
+	// Layout decides the names of nodes. The default is [Standard].
+	Layout Layout
+
 	// ConflictAfter is the time for which a member with the same id counts as a ghost, whose end is
 	// waited for. The wait begins anew for another ghost, and after a suspension. The default is
 	// twice the timeout of the session. The server does not report the timeouts of other sessions:
@@ -29,6 +32,9 @@ type Options struct {
 // WatchOptions are optional parameters for [Watch]. A nil *WatchOptions is equivalent
 // to a zero WatchOptions.
 type WatchOptions struct {
+	// Layout is that of the members. The default is [Standard].
+	Layout Layout
+
 	// Sync makes the first report at least as new as the call, which costs a round trip.
 	Sync bool
 }
@@ -43,6 +49,7 @@ func validate(s *session.Session, path, id string, data []byte, o Options) error
 		} else if err := fits(s, path, id, data); err != nil {
 			errs = append(errs, fmt.Errorf("group: %w", err))
 		}
+		errs = append(errs, o.Layout.check(data)...)
 		if o.ConflictAfter < 0 {
 			errs = append(errs, fmt.Errorf("group: %w: Options.ConflictAfter %v: must not be negative", session.ErrInvalidArgument, o.ConflictAfter))
 		}

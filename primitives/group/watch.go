@@ -29,11 +29,12 @@ type Watcher struct {
 // If opts is nil, the default options are used. The error names the argument that is refused, and
 // why. A later failure ends the watch, and [Watcher.Err] returns it.
 func Watch(s *session.Session, path string, opts *WatchOptions) (*Watcher, error) {
-	if err := recipe.Check(s, "group", path, nil); err != nil {
+	layout := client.Options(opts).Layout
+	if err := recipe.Check(s, "group", path, func(bool) []error { return layout.check(nil) }); err != nil {
 		return nil, err
 	}
 	w := &Watcher{session: s, path: path}
-	w.actor = actors.Start(watcher{view: view{dir: path}}, actors.Role[watcher, input, presence.Effect, MembersChanged]{
+	w.actor = actors.Start(watcher{view: view{dir: path, layout: layout}}, actors.Role[watcher, input, presence.Effect, MembersChanged]{
 		Name:    "watcher of group " + path,
 		Perform: func(presence.Effect, func(input)) {}, // it asks for nothing
 		Observe: w.observe,

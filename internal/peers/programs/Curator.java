@@ -33,6 +33,7 @@ import org.apache.curator.framework.recipes.locks.InterProcessReadWriteLock;
 import org.apache.curator.framework.recipes.locks.InterProcessSemaphoreV2;
 import org.apache.curator.framework.recipes.locks.Lease;
 import org.apache.curator.framework.recipes.locks.Revoker;
+import org.apache.curator.framework.recipes.nodes.GroupMember;
 import org.apache.curator.framework.recipes.queue.SimpleDistributedQueue;
 import org.apache.curator.framework.recipes.shared.SharedCount;
 import org.apache.curator.framework.recipes.shared.VersionedValue;
@@ -375,6 +376,27 @@ public class Curator {
         }
     }
 
+    /** A member of a group, with its name as payload. */
+    static class Member extends AtOnce {
+        final GroupMember member;
+
+        Member(String path, String id) {
+            super(path);
+            this.member = new GroupMember(client, path, id, id.getBytes(StandardCharsets.UTF_8));
+        }
+
+        @Override
+        public boolean acquire(long millis) {
+            member.start();
+            return true;
+        }
+
+        @Override
+        public void release() {
+            member.close();
+        }
+    }
+
     /** Adds to a counter, and returns its value. */
     interface Adder {
         long add(int n) throws Exception;
@@ -444,6 +466,8 @@ public class Curator {
                 return new Round(path, number);
             case "queue":
                 return new Items(path);
+            case "member":
+                return new Member(path, id);
             case "long":
             case "integer":
             case "shared":
@@ -557,6 +581,19 @@ public class Curator {
             case "selector":
                 for (Participant p : ((Selector) recipe(kind, path, "")).selector.getParticipants()) {
                     line.add(p.getId());
+                }
+                return line;
+            case "member":
+                try (GroupMember looks = new GroupMember(client, path, "looks")) {
+                    looks.start();
+                    for (int left = 100; looks.getCurrentMembers().size() < 2 && left > 0; left--) {
+                        Thread.sleep(20); // it knows itself at once, and the others later
+                    }
+                    for (Map.Entry<String, byte[]> e : looks.getCurrentMembers().entrySet()) {
+                        if (!e.getKey().equals("looks")) {
+                            line.add(e.getKey() + "=" + new String(e.getValue(), StandardCharsets.UTF_8));
+                        }
+                    }
                 }
                 return line;
             case "semaphore":

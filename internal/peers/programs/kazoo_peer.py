@@ -12,6 +12,7 @@ from kazoo.exceptions import CancelledError, LockTimeout
 from kazoo.recipe.barrier import Barrier, DoubleBarrier
 from kazoo.recipe.counter import Counter
 from kazoo.recipe.lock import Lock, ReadLock, Semaphore
+from kazoo.recipe.party import Party, ShallowParty
 from kazoo.recipe.queue import LockingQueue, Queue
 from kazoo.retry import ForceRetryError
 from kazoo.version import __version__
@@ -125,6 +126,24 @@ class Items(AtOnce):
         return "" if data is None else data.decode()
 
 
+class Member(AtOnce):
+    """A member of a party."""
+
+    def __init__(self, client, path, what, identifier):
+        self.party = what(client, path, identifier)
+        self.node = self.party.create_path
+
+    def acquire(self, timeout):
+        self.party.join()
+        return True
+
+    def release(self):
+        self.party.leave()
+
+    def contenders(self):
+        return sorted(self.party)
+
+
 class Count(AtOnce):
     """A counter."""
 
@@ -155,6 +174,10 @@ def recipe(client, kind, path, identifier):
         return Round(client, path, number, identifier)
     if kind == "queue":
         return Items(client, path, Queue)
+    if kind == "party":
+        return Member(client, path, Party, identifier)
+    if kind == "shallow-party":
+        return Member(client, path, ShallowParty, identifier)
     if kind in ("counter", "curator-counter"):
         return Count(client, path, kind == "curator-counter")
     if kind == "locking-queue":
