@@ -278,6 +278,17 @@ func workloads() []workload {
 			counted: ops(20), trips: tripsPerOp,
 		})
 	}
+	add(workload{
+		name: "discovery-1000", title: "an instance of a service, seen by 1,000 watchers in 20 sessions", unit: "a registration seen by one watcher",
+		program: "discover", params: of("watchers", 1000, "sessions", 20), systems: []system{zkactors()},
+		counted: ops(20), trips: tripsPerOp,
+	})
+	add(workload{
+		name: "shards", title: "200 shards, of 10 members one goes and comes", unit: "going or coming, until all are owned evenly",
+		program: "rebalance", params: of("members", 10, "shards", 200),
+		systems: []system{zkactors(), {name: "kazoo, SetPartitioner with 1 s", library: peers.Kazoo}},
+		counted: ops(4), limit: 60 * time.Second,
+	})
 	unbound := func(name string, workers, batch int) system {
 		return system{name: name, library: peers.GoZookeeper, params: of("workers", workers, "batch", batch)}
 	}

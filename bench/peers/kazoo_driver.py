@@ -449,8 +449,80 @@ class Run:
         self.measure(phase)
 
 
+    def rebalance(self):
+        """Have one of the members go and come by turns, until all shards are owned evenly again."""
+        members, shards = self.number("members", 1), self.number("shards", 1)
+        self.open(members)
+        owned, changed, over = {}, threading.Condition(), [threading.Event() for _ in range(members)]
+
+        def member(i):
+            # with less than a second it never finds the group at rest when several come
+            p = self.clients[i].SetPartitioner(self.path, set(str(n) for n in range(shards)), identifier=str(i), time_boundary=1)
+            while not over[i].is_set():
+                if p.failed:
+                    raise RuntimeError("failed")
+                if p.release:
+                    with changed:
+                        owned[i] = 0
+                    p.release_set()
+                elif p.acquired:
+                    with changed:
+                        owned[i] = len(p)
+                        changed.notify_all()
+                    time.sleep(0.005)
+                elif p.allocating:
+                    p.wait_for_acquire(0.1)
+            p.finish()
+
+        def even():
+            least = shards // len(owned)
+            return sum(owned.values()) == shards and all(least <= n <= least + 1 for n in owned.values())
+
+        def await_even():
+            with changed:
+                changed.wait_for(even)
+
+        threads = {}
+
+        def begin(i):
+            over[i].clear()
+            with changed:
+                owned[i] = 0
+            threads[i] = threading.Thread(target=member, args=(i,), daemon=True)
+            threads[i].start()
+
+        for i in range(members):
+            begin(i)
+        await_even()
+        last = members - 1
+
+        def phase(limit):
+            self.samples, there = [], True
+            while not there or limit.next():
+                began = time.monotonic()
+                if there:
+                    over[last].set()
+                    threads[last].join()
+                    with changed:
+                        del owned[last]
+                else:
+                    begin(last)
+                await_even()
+                self.samples.append(time.monotonic() - began)
+                say("progress %d" % len(self.samples))
+                there = not there
+            return len(self.samples)
+
+        phase(self.limit("warm_"))
+        self.measure(phase)
+        for i in range(members):
+            over[i].set()
+        for t in threads.values():
+            t.join()
+
+
 PROGRAMS = (
-    "lock", "readwrite", "semaphore", "succession", "stand", "barrier", "put", "drain", "consume", "flow", "join", "fanout",
+    "lock", "readwrite", "semaphore", "succession", "stand", "barrier", "put", "drain", "consume", "flow", "join", "fanout", "rebalance",
 )
 
 

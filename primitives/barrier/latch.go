@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"strings"
+	"time"
 
 	"github.com/zkactors/zkactors/actors"
 	"github.com/zkactors/zkactors/internal/client"
@@ -122,7 +124,7 @@ func (l *Latch) CountDown(ctx context.Context) error {
 func (l *Latch) arrive(ctx context.Context, name string) error {
 	var pauses owned.Set
 	defer pauses.End()
-	node := znode.Join(l.path, name)
+	node, faster := znode.Join(l.path, name), 0
 	for {
 		arrived, version, err := l.read(ctx)
 		switch {
@@ -144,10 +146,32 @@ func (l *Latch) arrive(ctx context.Context, name string) error {
 				return nil // now, or before
 			}
 		}
-		again := err == nil || session.Passing(err) || session.InDoubt(err) || client.IsAny(err, session.ErrBadVersion, session.ErrNoNode, session.ErrNodeExists)
+		if errors.Is(err, session.ErrBadVersion) { // another arrival was faster
+			faster++
+			if err := l.stepBack(ctx, faster); err != nil {
+				return err
+			}
+			continue
+		}
+		again := err == nil || session.Passing(err) || session.InDoubt(err) || client.IsAny(err, session.ErrNoNode, session.ErrNodeExists)
 		if !again || pauses.Wait(ctx, err) != nil {
 			return err
 		}
+	}
+}
+
+// stepBack waits for a random time, longer the more often other arrivals were faster: so that of
+// many that come at once not all are refused but one.
+func (l *Latch) stepBack(ctx context.Context, faster int) error {
+	const step, most = 4 * time.Millisecond, 50
+	over := make(chan struct{})
+	stop := actors.After(rand.N(step*time.Duration(min(faster, most))), func() { close(over) })
+	defer stop()
+	select {
+	case <-over:
+		return nil
+	case <-ctx.Done():
+		return client.Of(l.session).Explain(context.Cause(ctx))
 	}
 }
 
