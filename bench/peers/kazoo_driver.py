@@ -456,6 +456,12 @@ class Run:
         owned, changed, over = {}, threading.Condition(), [threading.Event() for _ in range(members)]
 
         def member(i):
+            try:
+                work(i)
+            except Exception as e:  # pylint: disable=broad-except
+                say("failed " + repr(e).replace("\n", " "))
+
+        def work(i):
             # with less than a second it never finds the group at rest when several come
             p = self.clients[i].SetPartitioner(self.path, set(str(n) for n in range(shards)), identifier=str(i), time_boundary=1)
             while not over[i].is_set():
@@ -467,7 +473,7 @@ class Run:
                     p.release_set()
                 elif p.acquired:
                     with changed:
-                        owned[i] = len(p)
+                        owned[i] = len(list(p))
                         changed.notify_all()
                     time.sleep(0.005)
                 elif p.allocating:
