@@ -84,25 +84,27 @@ func Balanced(c Cluster) []int {
 // those that hold more are rounded up; of these first those that hold more of their own.
 func shares(peers []Peer, held, own []int, n int) []int {
 	share := make([]int, len(peers))
-	total := 0
+	total := int64(0)
 	for _, p := range peers {
-		total += p.Weight
+		total += int64(p.Weight)
 	}
 	if total == 0 {
 		return share
 	}
+	remainder := make([]int64, len(peers))
 	rest := n
 	var rounded []int
 	for i, p := range peers {
-		share[i] = n * p.Weight / total
+		all := int64(n) * int64(p.Weight)
+		share[i], remainder[i] = int(all/total), all%total
 		rest -= share[i]
-		if n*p.Weight%total > 0 {
+		if remainder[i] > 0 {
 			rounded = append(rounded, i)
 		}
 	}
 	exceeds := func(have []int, i int) int { return max(0, min(1, have[i]-share[i])) }
 	slices.SortStableFunc(rounded, func(a, b int) int {
-		return cmp.Or(exceeds(held, b)-exceeds(held, a), exceeds(own, b)-exceeds(own, a), n*peers[b].Weight%total-n*peers[a].Weight%total)
+		return cmp.Or(exceeds(held, b)-exceeds(held, a), exceeds(own, b)-exceeds(own, a), cmp.Compare(remainder[b], remainder[a]))
 	})
 	for _, i := range rounded[:rest] {
 		share[i]++
@@ -120,7 +122,7 @@ type needs struct {
 func (n *needs) next() int {
 	most := -1
 	for i, lack := range n.lacks {
-		if lack > 0 && (most < 0 || lack*n.peers[most].Weight > n.lacks[most]*n.peers[i].Weight) {
+		if lack > 0 && (most < 0 || int64(lack)*int64(n.peers[most].Weight) > int64(n.lacks[most])*int64(n.peers[i].Weight)) {
 			most = i
 		}
 	}
