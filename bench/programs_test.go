@@ -18,7 +18,7 @@ func small() params {
 }
 
 // TestEveryProgram: every program of every driver runs, on servers that lag, and counts its
-// operations. Barriers and read locks of the peers may hang, and so may partitions, which take long.
+// operations. Barriers and read locks of the peers may hang, and their partitions take long.
 func TestEveryProgram(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it starts the drivers of all peers")
