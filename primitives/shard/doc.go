@@ -28,6 +28,10 @@
 // of a member is noticed by its neighbour: if that crashes at the same time, or is stopped, its own
 // timeout is added.
 //
+// Servers that have come back with older data would grant smaller tokens. So a shard is refused
+// then, as a lock is, and stays without an owner until the zxids have caught up: its member tries
+// every 15 seconds, and logs one warning.
+//
 // As few shards move as even shares allow, one by one, and only with their owner's consent, up to
 // its time limit. A member that comes back gets its own shards back, whatever others had them
 // meanwhile: the plan remembers the members that went last, about as many as are present.

@@ -47,9 +47,10 @@ const (
 
 // A place is a shard as a member has it.
 type place struct {
-	stage  stage
-	wanted bool
-	serial int // counts the places in the line of the shard
+	stage   stage
+	wanted  bool
+	refused bool // the server has refused it; cleared by news of the record, and after a rest
+	serial  int  // counts the places in the line of the shard
 }
 
 // A phase of the planning.
@@ -94,8 +95,9 @@ type (
 		sight
 		err error
 	}
-	wrote struct{ err error } // answers replace
-	due   struct{}            // answers pause
+	wrote  struct{ err error } // answers replace
+	due    struct{}            // answers pause
+	rested struct{}            // answers rest
 
 	give  struct{ shard int }  // commanded
 	weigh struct{ weight int } // commanded
@@ -113,6 +115,7 @@ func (overdue) input()   {}
 func (looked) input()    {}
 func (wrote) input()     {}
 func (due) input()       {}
+func (rested) input()    {}
 func (give) input()      {}
 func (weigh) input()     {}
 func (drain) input()     {}
@@ -132,6 +135,7 @@ type (
 	look     struct{}                    // read what the plan rests on
 	replace  struct{ write }             // replace the plan
 	pause    struct{ tries int }         // longer after more tries
+	rest     struct{}                    // before places that were refused are tried again
 	complain struct{ err error }         // to the log
 	depart   struct{}                    // give up our node
 )
@@ -144,6 +148,7 @@ func (watch) effect()    {}
 func (look) effect()     {}
 func (replace) effect()  {}
 func (pause) effect()    {}
+func (rest) effect()     {}
 func (complain) effect() {}
 func (depart) effect()   {}
 
@@ -172,6 +177,8 @@ type member struct {
 	news      bool // set by news, cleared by a look: what was seen may be older
 
 	complained bool // set when we were refused, cleared when the plan agrees
+	refusing   bool // set when a place was refused, cleared by the next grant
+	resting    bool // set by rest, cleared by rested
 
 	draining bool // leaves when its shards are given; never cleared
 	stopping bool // leaves; never cleared
@@ -223,7 +230,7 @@ func (t *turn) take(in input) {
 		}
 	case acquired:
 		if p := t.at(in.shard, in.serial); p != nil && p.stage == waits {
-			p.stage = owns
+			p.stage, t.refusing = owns, false
 			t.emit(Assigned{in.shard, in.token})
 		}
 	case ended:
@@ -253,6 +260,11 @@ func (t *turn) take(in input) {
 	case due:
 		if t.phase == pausing {
 			t.phase = idle
+		}
+	case rested:
+		t.resting = false
+		for shard := range t.places {
+			t.places[shard].refused = false
 		}
 	case weigh:
 		if !t.draining && !t.stopping {
@@ -340,6 +352,7 @@ func (t *turn) agree() { t.satisfied, t.tries, t.complained = !t.news, 0, false 
 // want notes which shards are to be ours, in their order.
 func (t *turn) want(all []int) {
 	for shard := range t.places {
+		t.places[shard].refused = false
 		t.places[shard].wanted = len(all) > 0 && all[0] == shard
 		if t.places[shard].wanted {
 			all = all[1:]
@@ -368,9 +381,14 @@ func (t *turn) lose(shard int, p *place, err error) {
 	switch was {
 	case leaves, absent:
 	case waits:
-		p.wanted = false // until the next record
-		if err != nil && !errors.Is(err, session.ErrClosed) {
+		p.refused = true
+		if !t.refusing && !errors.Is(err, session.ErrClosed) {
+			t.refusing = true
 			t.do(complain{fmt.Errorf("shard %d: %w", shard, err)})
+		}
+		if !t.resting {
+			t.resting = true
+			t.do(rest{})
 		}
 	case owns, asking, asked:
 		t.emit(Lost{shard, err})
@@ -481,7 +499,7 @@ func (t *turn) reconcile() {
 	for shard := range t.places {
 		p := &t.places[shard]
 		switch {
-		case p.stage == absent && p.wanted:
+		case p.stage == absent && p.wanted && !p.refused:
 			p.stage = waits
 			p.serial++
 			t.standing++

@@ -116,13 +116,15 @@ func TestRefusals(t *testing.T) {
 	tr.then(present{presence.Joined{Epoch: 1}}, Joined{}, follow{1})
 	tr.then(has("0", ""), watch{}, stand{0, 1})
 	why := errors.New("refused")
-	tr.then(ended{0, 1, why}, complain{})
+	tr.then(ended{0, 1, why}, complain{}, rest{})
 	tr.then(has("0-1", ""), stand{0, 2}, stand{1, 1}) // it tries again by the next record
-	tr.then(acquired{0, 2, 7}, Assigned{0, 7})
-	tr.then(stop{}, leave{0, 2}, leave{1, 1}, depart{})
+	tr.then(ended{0, 2, why})
+	tr.then(rested{}, stand{0, 3}) // or after a rest
+	tr.then(acquired{0, 3, 7}, Assigned{0, 7})
+	tr.then(stop{}, leave{0, 3}, leave{1, 1}, depart{})
 	tr.then(drain{})
 	tr.then(acquired{1, 1, 8})
 	tr.then(present{presence.Left{}})
-	tr.then(ended{0, 2, nil})
+	tr.then(ended{0, 3, nil})
 	tr.then(ended{1, 1, nil}, Left{})
 }

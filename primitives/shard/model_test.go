@@ -227,6 +227,8 @@ func (a *agent) perform(e effect) {
 			w.fail("%s tries for ever", a.id)
 		}
 		a.later(func() { a.tell(due{}) })
+	case rest:
+		a.later(func() { a.tell(rested{}) })
 	case complain:
 		w.fail("%s complains: %v", a.id, e.err)
 	case depart:

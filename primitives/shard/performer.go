@@ -69,7 +69,12 @@ type (
 	watched  struct{}
 	timer    struct{ shard, serial int }
 	resting  struct{}
+	refusals struct{}
 )
+
+// retryAfter is the time after which a place in line that was refused is tried again: after servers
+// have come back with older data, for one, until their zxids have caught up.
+const retryAfter = 15 * time.Second
 
 func (p *performer) perform(e effect, tell func(input)) {
 	switch e := e.(type) {
@@ -113,6 +118,8 @@ func (p *performer) perform(e effect, tell func(input)) {
 		const shortest, longest, doublings = 50 * time.Millisecond, 10 * time.Second, 8
 		most := min(shortest<<min(e.tries, doublings), longest)
 		p.owned.After(resting{}, rand.N(most), func() { tell(due{}) })
+	case rest:
+		p.owned.After(refusals{}, retryAfter, func() { tell(rested{}) })
 	case complain:
 		p.client.Logger().Warn("shards may be without an owner", "path", p.path, "member", p.id, "error", e.err)
 	case depart:

@@ -116,16 +116,21 @@ func shares(peers []Peer, held, own []int, n int) []int {
 type needs struct {
 	lacks []int
 	peers []Peer
+	last  int // the peer that was found last: it gets all that it lacks, so that its shards adjoin
 }
 
 // next returns the peer that lacks most; -1 if none lacks any.
 func (n *needs) next() int {
+	if len(n.lacks) > 0 && n.lacks[n.last] > 0 {
+		return n.last
+	}
 	most := -1
 	for i, lack := range n.lacks {
 		if lack > 0 && (most < 0 || int64(lack)*int64(n.peers[most].Weight) > int64(n.lacks[most])*int64(n.peers[i].Weight)) {
 			most = i
 		}
 	}
+	n.last = max(0, most)
 	return most
 }
 

@@ -117,6 +117,11 @@ func TestBack(t *testing.T) {
 	}
 }
 
+// TestNoPeers: without peers no shard has an owner.
+func TestNoPeers(t *testing.T) {
+	check.EqualSlices(t, Balanced(Cluster{Owners: []int{-1, -1}, Former: []int{-1, -1}}), []int{-1, -1})
+}
+
 // TestBadPlacements are refused.
 func TestBadPlacements(t *testing.T) {
 	c := Cluster{Peers: []Peer{{ID: "a", Weight: 1}}, Owners: []int{-1}, Former: []int{-1}}

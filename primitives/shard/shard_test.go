@@ -468,3 +468,30 @@ func TestForbidden(t *testing.T) {
 		check.Is(t, m.Err(), session.ErrNoAuth)
 	})
 }
+
+// TestRestored: after the servers have come back with older data, no token goes back, and the
+// shards have owners again when the zxids have caught up.
+func TestRestored(t *testing.T) {
+	inBubble(t, func(w *world) {
+		a, b := w.join(w.open(), "a", 4, shard.Options{}), w.join(w.open(), "b", 4, shard.Options{})
+		w.settle()
+		check.Equal(t, w.counts(), "[a:2 b:2]")
+		backup, s := w.Backup(), w.open()
+		write := func() {
+			for range 300 {
+				_, err := s.Create(w.Context(), "/other", nil, session.PersistentSequential)
+				check.OK(t, err)
+			}
+		}
+		write()
+		check.OK(t, a.session.Sync(w.Context(), "/")) // they have seen that
+		check.OK(t, b.session.Sync(w.Context(), "/"))
+		w.Restore(backup)
+		bubble.Pass(time.Minute)
+		check.Equal(t, w.counts(), "[]")
+		write()
+		write()
+		bubble.Pass(2 * time.Minute)
+		check.Equal(t, w.counts(), "[a:2 b:2]")
+	})
+}
