@@ -133,6 +133,9 @@ func validateAll(s *session.Session, wants []Want, o Options) error {
 	if o.Layout == Prioritized {
 		return fmt.Errorf("lock: Options.Layout: %w: %v: its locks cannot be acquired together", session.ErrInvalidArgument, o.Layout)
 	}
+	if o.Delay > 0 {
+		return fmt.Errorf("lock: Options.Delay: %w: locks that are acquired together have none", session.ErrInvalidArgument)
+	}
 	var errs []error
 	var ops []session.Op
 	seen := make(map[string]int, len(wants))

@@ -2,6 +2,7 @@ package lock_test
 
 import (
 	"testing"
+	"time"
 
 	"github.com/zkactors/zkactors/primitives/internal/conformance"
 	"github.com/zkactors/zkactors/primitives/lock"
@@ -17,7 +18,8 @@ func TestConformance(t *testing.T) {
 		}
 	}
 	conformance.Run(t, recipe("exclusive", lock.New, nil), recipe("read", lock.NewRead, nil), recipe("write", lock.NewWrite, nil),
-		recipe("with priorities", lock.New, prior(0)), conformance.Recipe[lock.Event]{
+		recipe("with priorities", lock.New, prior(0)),
+		recipe("with a delay", lock.New, &lock.Options{Delay: time.Second}), conformance.Recipe[lock.Event]{
 			Name: "several",
 			Open: func(s *session.Session) (conformance.Handle[lock.Event], error) {
 				return lock.NewAll(s, exclusively("/locks/a", "/locks/b"), nil)

@@ -28,6 +28,9 @@
 // and refuse smaller tokens there. Servers that come back with older data would grant smaller
 // tokens: then the lock is lost with [session.ErrHistoryLost].
 //
+// For a resource that checks no token, [Options.Delay] has the next holder wait after one that was
+// lost.
+//
 // In short: one holder at a time on the servers, and the token protects from a paused one.
 //
 // # Neighbours

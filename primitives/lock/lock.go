@@ -8,6 +8,7 @@ import (
 	"github.com/zkactors/zkactors/internal/client"
 	"github.com/zkactors/zkactors/internal/znode"
 	"github.com/zkactors/zkactors/primitives/internal/contender"
+	"github.com/zkactors/zkactors/primitives/internal/line"
 	"github.com/zkactors/zkactors/primitives/internal/nodes"
 	"github.com/zkactors/zkactors/primitives/internal/priority"
 	"github.com/zkactors/zkactors/session"
@@ -80,6 +81,9 @@ func open(s *session.Session, path string, kind Kind, opts *Options) (*Lock, err
 	if err := validate(s, path, o); err != nil {
 		return nil, err
 	}
+	if o.Delay > 0 && kind != Exclusive {
+		return nil, errDelay
+	}
 	r := recipeOf(path, kind, o)
 	if o.Layout == Prioritized {
 		r = priority.New(client.Of(s), path, priority.Options{
@@ -92,7 +96,11 @@ func open(s *session.Session, path string, kind Kind, opts *Options) (*Lock, err
 
 // recipeOf returns the recipe of a lock in a layout without priorities.
 func recipeOf(path string, kind Kind, o Options) *contender.Recipe {
-	return &contender.Recipe{Name: "lock", Path: path, Dir: path, Data: o.Data, Rule: o.Layout.rule(kind), Revocable: true}
+	r := &contender.Recipe{Name: "lock", Path: path, Dir: path, Data: o.Data, Rule: o.Layout.rule(kind), Revocable: true}
+	if first, is := r.Rule.(line.First); is && o.Delay > 0 {
+		r.Rule, r.Claim = delayed{first}, newDelayer(path, o.Delay, o.tries)
+	}
+	return r
 }
 
 func acquire(ctx context.Context, s *session.Session, path string, kind Kind, opts *Options) (*Lock, error) {
@@ -136,7 +144,7 @@ func tryAcquire(ctx context.Context, s *session.Session, path string, kind Kind,
 	}
 
 	// no holder is asked to leave for a contender that does not wait
-	o.Preempt, o.PreemptAfter = false, 0
+	o.Preempt, o.PreemptAfter, o.tries = false, 0, true
 
 	l, err := open(s, path, kind, &o)
 	if err != nil {

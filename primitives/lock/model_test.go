@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/zkactors/zkactors/internal/client"
 	"github.com/zkactors/zkactors/internal/znode"
@@ -199,5 +200,26 @@ func standard(kinds []Kind) *linemodel.Kind {
 func TestMeetings(t *testing.T) {
 	for _, m := range meetings {
 		t.Run(m.Name, func(t *testing.T) { linemodel.Test(t, standard(m.kinds), &m.Scenario) })
+	}
+}
+
+// later are meetings of contenders with a delay.
+var later = []meeting{
+	{nil, linemodel.Scenario{Name: "calm", Sessions: []int{0, 1}, Warm: linemodel.Root, Nodes: empty}},
+	{nil, linemodel.Scenario{Name: "operator", Sessions: []int{0, 1}, Warm: linemodel.Root, Nodes: empty, Faults: zkmodel.Faults{Strikes: 1}}},
+	{nil, linemodel.Scenario{Name: "disconnected", Sessions: []int{0, 1}, Warm: linemodel.Root, Nodes: empty, Weak: true, Faults: zkmodel.Faults{Cuts: 2}, Effort: 2}},
+	{nil, linemodel.Scenario{Name: "expired and killed", Sessions: []int{0, 1}, Warm: linemodel.Root, Nodes: empty, Faults: zkmodel.Faults{Cuts: 1, Expires: 1, Kills: 1}}},
+	{nil, linemodel.Scenario{Name: "one session", Sessions: []int{0, 0}, Warm: linemodel.Root, Nodes: empty, Faults: zkmodel.Faults{Strikes: 1, Cuts: 1}}},
+}
+
+func TestMeetingsWithDelay(t *testing.T) {
+	for _, m := range later {
+		kind := standard(nil)
+		kind.Claim = func(_ *linemodel.World, node string) string { return znode.Join(linemodel.Root, node) }
+		kind.Recipe = func(client.Session, int) (*contender.Recipe, any) {
+			r := recipeOf(linemodel.Root, Exclusive, Options{Delay: time.Second})
+			return r, r.Claim
+		}
+		t.Run(m.Name, func(t *testing.T) { linemodel.Test(t, kind, &m.Scenario) })
 	}
 }

@@ -46,9 +46,21 @@ type Options struct {
 	// may not be written to cannot be asked, and keeps the lock.
 	PreemptAfter time.Duration
 
+	// Delay is for a resource that checks no token. If the session of this holder expires, or
+	// another client deletes its node, the next contender that has a Delay, too, waits for so long
+	// before it holds: what this holder has begun may still be on its way, or it may be paused. A
+	// release delays no other. So all users of the lock set it, and each may set another: that of
+	// the lost holder counts. It needs an exclusive lock, in a layout without priorities, and costs
+	// two round trips. [TryAcquire] does not wait for it, and fails with [ErrHeld].
+	//
+	// The record of a holder is <path of the parent>/_lock-delays/<name>, and persistent.
+	Delay time.Duration
+
 	// ReleaseInBackground makes [Lock.Release] and [Lock.Close] return at once: the session
 	// completes the release.
 	ReleaseInBackground bool
+
+	tries bool // of TryAcquire
 }
 
 func (o *Options) withDefaults() Options {
@@ -70,6 +82,9 @@ func validate(s *session.Session, path string, opts Options) error {
 			errs = append(errs, fmt.Errorf("lock: Options.Layout: %w", err))
 		} else {
 			errs = append(errs, validatePriority(opts)...)
+		}
+		if opts.Delay < 0 || opts.Delay > 0 && opts.Layout == Prioritized {
+			errs = append(errs, fmt.Errorf("lock: Options.Delay: %w: %v is negative, or in the %v layout, which has none", session.ErrInvalidArgument, opts.Delay, opts.Layout))
 		}
 		if yes, _ := mark.Read(opts.Data); yes {
 			errs = append(errs, fmt.Errorf("lock: Options.Data: %w: it reads as a mark of revocation", session.ErrInvalidArgument))

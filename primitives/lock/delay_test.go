@@ -1,0 +1,149 @@
+package lock_test
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/zkactors/zkactors/internal/bubble"
+	"github.com/zkactors/zkactors/internal/check"
+	"github.com/zkactors/zkactors/primitives/lock"
+	"github.com/zkactors/zkactors/session"
+	"github.com/zkactors/zkactors/session/zktest"
+)
+
+const delayedPath = "/locks/disk"
+
+var delaying = &lock.Options{Delay: time.Minute}
+
+// delays plays with n sessions that can be cut off.
+func delays(t *testing.T, n int, play func(w bubble.World, all []*bubble.Gate)) {
+	t.Helper()
+	bubble.Run(t, zktest.Config{Tick: time.Second}, func(w bubble.World) {
+		all := make([]*bubble.Gate, n)
+		for i := range all {
+			all[i] = w.OpenGated(session.Options{Timeout: 6 * time.Second, ServerTick: time.Second})
+		}
+		play(w, all)
+	})
+}
+
+func delayed(w bubble.World, s *bubble.Gate, opts *lock.Options) *lock.Lock {
+	w.Helper()
+	return check.Open(lock.Acquire(w.Context(), s.Session, delayedPath, opts))(w)
+}
+
+// TestDelay: after a holder that is lost the next waits, and after a release it does not.
+func TestDelay(t *testing.T) {
+	for name, lose := range map[string]func(w bubble.World, g *bubble.Gate, l *lock.Lock){
+		"cut off": func(_ bubble.World, g *bubble.Gate, _ *lock.Lock) { g.Cut() },
+		"deleted": func(w bubble.World, g *bubble.Gate, l *lock.Lock) {
+			check.OK(w, g.Delete(w.Context(), l.Node(), session.AnyVersion))
+		},
+		"expired": func(w bubble.World, g *bubble.Gate, _ *lock.Lock) { w.Expire(g.ID()) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			delays(t, 3, func(w bubble.World, all []*bubble.Gate) {
+				first := delayed(w, all[0], delaying)
+				token := first.Token()
+				check.OK(w, first.Release(w.Context()))
+				began := time.Now()
+				second := delayed(w, all[0], &lock.Options{Delay: 20 * time.Second})
+				check.True(w, time.Since(began) < time.Second && second.Token() > token, "after a release: %v", time.Since(began))
+				began = time.Now()
+				lose(w, all[0], second)
+				<-second.Done()
+				third := delayed(w, all[1], delaying)
+				took := time.Since(began)
+				check.True(w, took >= 20*time.Second && took < 40*time.Second && third.Token() > second.Token(), "after a loss: %v", took)
+				check.OK(w, third.Release(w.Context()))
+				began = time.Now()
+				plain := delayed(w, all[2], nil) // it looks at no record, and leaves none
+				plain.Close()
+				last := delayed(w, all[1], delaying)
+				check.True(w, time.Since(began) < time.Second && last.Token() > third.Token(), "%v", time.Since(began))
+				last.Close()
+				for _, p := range w.Paths() {
+					check.False(w, strings.HasPrefix(p, "/locks/_lock-delays/") || strings.HasPrefix(p, delayedPath+"/"), "%s is left", p)
+				}
+			})
+		})
+	}
+}
+
+// TestDelayCancelled: a contender that leaves while it waits leaves its place, and the delay to the
+// next.
+func TestDelayCancelled(t *testing.T) {
+	delays(t, 3, func(w bubble.World, all []*bubble.Gate) {
+		delayed(w, all[0], delaying)
+		all[0].Cut()
+		bubble.Pass(10 * time.Second)
+		_, err := lock.TryAcquire(w.Context(), all[1].Session, delayedPath, delaying)
+		check.Is(w, err, lock.ErrHeld)
+		ctx, cancel := context.WithTimeout(w.Context(), 30*time.Second)
+		defer cancel()
+		_, err = lock.Acquire(ctx, all[1].Session, delayedPath, delaying)
+		check.Is(w, err, context.DeadlineExceeded)
+		began := time.Now()
+		delayed(w, all[2], delaying)
+		check.True(w, time.Since(began) >= time.Minute, "%v", time.Since(began))
+	})
+}
+
+// TestDelayTrouble loses each request, or its reply, of one of two contenders: no release delays
+// the other by more than the delay, and nothing is left.
+func TestDelayTrouble(t *testing.T) {
+	for _, lose := range []func(*zktest.Server, zktest.Match){(*zktest.Server).DropRequest, (*zktest.Server).DropReply} {
+		for skip := range 24 {
+			delays(t, 2, func(w bubble.World, all []*bubble.Gate) {
+				lose(w.Server, zktest.Match{Session: all[0].ID(), Skip: skip})
+				var holding sync.Mutex
+				last := int64(0)
+				var callers sync.WaitGroup
+				for _, g := range all {
+					callers.Go(func() {
+						for range 3 {
+							l, err := lock.Acquire(w.Context(), g.Session, delayedPath, &lock.Options{Delay: time.Second})
+							check.Must(w, err)
+							check.True(w, holding.TryLock(), "%d: two hold", skip)
+							check.True(w, l.Token() > last, "%d: token %d after %d", skip, l.Token(), last)
+							last = l.Token()
+							holding.Unlock()
+							check.OK(w, l.Release(w.Context()))
+						}
+					})
+				}
+				began := time.Now()
+				callers.Wait()
+				check.True(w, time.Since(began) < 15*time.Second, "%d: %v", skip, time.Since(began))
+				for _, p := range w.Paths() {
+					check.False(w, strings.HasPrefix(p, "/locks/_lock-delays/") || strings.HasPrefix(p, delayedPath+"/"), "%d: %s is left", skip, p)
+				}
+			})
+		}
+	}
+}
+
+// TestDelayRefused: what has no delay.
+func TestDelayRefused(t *testing.T) {
+	delays(t, 1, func(w bubble.World, all []*bubble.Gate) {
+		s := all[0].Session
+		refused := func(_ any, err error) {
+			w.Helper()
+			check.Is(w, err, session.ErrInvalidArgument)
+			check.True(w, strings.Contains(fmt.Sprint(err), "Delay"), "%v does not name it", err)
+		}
+		refused(lock.New(s, delayedPath, &lock.Options{Delay: -1}))
+		refused(lock.New(s, delayedPath, &lock.Options{Delay: 1, Layout: lock.Prioritized}))
+		refused(lock.NewRead(s, delayedPath, delaying))
+		refused(lock.NewWrite(s, delayedPath, delaying))
+		refused(lock.NewAll(s, exclusively(delayedPath), delaying))
+		for _, layout := range []lock.Layout{lock.Curator, lock.Kazoo} {
+			l := delayed(bubble.World{T: w.T, Server: w.Server}, all[0], &lock.Options{Delay: time.Minute, Layout: layout})
+			check.OK(w, l.Release(w.Context()))
+		}
+	})
+}
