@@ -64,12 +64,12 @@ func TestOnceFails(t *testing.T) {
 		got, err := lock.Once(ctx, all[1], migration, nil, func(context.Context, int64) ([]byte, error) { return []byte("good"), nil })
 		check.True(t, err == nil && string(got) == "good", "%q, %v", got, err)
 
-		_, err = lock.Once(ctx, all[0], "/once/lost", nil, func(ctx context.Context, _ int64) ([]byte, error) {
+		_, err = lock.Once(ctx, all[0], "/once/lost", nil, func(work context.Context, _ int64) ([]byte, error) {
 			names, _, err := all[1].Children(ctx, "/once/lost/runners")
 			check.True(t, err == nil && len(names) == 1, "%v, %v", names, err)
 			check.OK(t, all[1].Delete(ctx, "/once/lost/runners/"+names[0], session.AnyVersion))
-			<-ctx.Done()
-			check.Is(t, context.Cause(ctx), lock.ErrLost)
+			<-work.Done()
+			check.Is(t, context.Cause(work), lock.ErrLost)
 			return []byte("late"), nil
 		})
 		check.Is(t, err, lock.ErrLost)
