@@ -3,6 +3,7 @@ package group_test
 import (
 	"context"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -31,7 +32,8 @@ func TestRealParties(t *testing.T) {
 // TestRealGroupMember has a GroupMember of Curator and us see each other.
 func TestRealGroupMember(t *testing.T) {
 	t.Parallel()
-	addrs := zktest.StartEnsemble(t, 1, zktest.NoSync()).Addrs()
+	ens := zktest.StartEnsemble(t, 1, zktest.NoSync())
+	addrs := ens.Addrs()
 	peers.Companies(t, addrs, func(t *testing.T, company *peers.Company) {
 		t.Helper()
 		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
@@ -49,8 +51,10 @@ func TestRealGroupMember(t *testing.T) {
 			}
 		}
 		check.OK(t, theirs.Release(ctx))
-		line, err := peer.Line(ctx, peers.CuratorMember, path)
-		check.True(t, err == nil && slices.Equal(line, []string{"ours=here"}), "%v, %v", line, err)
+		if !strings.HasPrefix(ens.Version(0), "3.5.") { // Curator's caches need a watch that these servers lack
+			line, err := peer.Line(ctx, peers.CuratorMember, path)
+			check.True(t, err == nil && slices.Equal(line, []string{"ours=here"}), "%v, %v", line, err)
+		}
 		check.OK(t, m.Leave(ctx))
 	})
 }
