@@ -120,8 +120,18 @@ func (l *Latch) CountDown(ctx context.Context) error {
 	return l.failed("count down", l.arrive(ctx, znode.NewGUID()))
 }
 
-// arrive counts an arrival, and tries until that is done, or cannot be done.
+// arrive counts an arrival, and tries until that is done, or cannot be done. After a reply was
+// lost, only an answer that settles it ends the doubt.
 func (l *Latch) arrive(ctx context.Context, name string) error {
+	doubt := false
+	err := l.tryToArrive(ctx, name, &doubt)
+	if err != nil && doubt && !session.InDoubt(err) {
+		err = fmt.Errorf("%w: %w", session.ErrUnknownOutcome, err)
+	}
+	return err
+}
+
+func (l *Latch) tryToArrive(ctx context.Context, name string, doubt *bool) error {
 	var pauses owned.Set
 	defer pauses.End()
 	node, faster := znode.Join(l.path, name), 0
@@ -145,6 +155,7 @@ func (l *Latch) arrive(ctx context.Context, name string) error {
 			if results, err = l.session.Multi(ctx, ops...); err == nil || len(results) > 1 && errors.Is(results[1].Err, session.ErrNodeExists) {
 				return nil // now, or before
 			}
+			*doubt = *doubt || session.InDoubt(err)
 		}
 		if errors.Is(err, session.ErrBadVersion) { // another arrival was faster
 			faster++

@@ -74,8 +74,10 @@ type txNode struct {
 // Do runs f, and commits what it has written with [Store] and [Tx.Delete], all or nothing, if
 // nothing of what it has read has changed meanwhile. Otherwise f runs again, until it succeeds or
 // ctx ends: so f must have no other effects. The result is as if the transactions had been done one
-// after the other: serializable. But while f runs, what it reads may be of different moments, as it
-// may find out.
+// after the other: serializable, as long as values are not deleted and created again meanwhile. For
+// the server compares versions, which begin anew then: so do not delete values that others read.
+// While f runs, what it reads may be of different moments, as it may find out. That a value is
+// missing is checked by creating and deleting its node.
 //
 // If f returns an error, nothing is written, and Do returns that error; unless what f has read was
 // not true at one moment: then f runs again.
@@ -116,9 +118,9 @@ func (t *Transactor) Do(ctx context.Context, f func(tx *Tx) error) error {
 	}
 }
 
-// isConflict reports whether a node was not as it had been read.
+// isConflict reports whether a node was not as it had been read, so that nothing was written.
 func isConflict(err error) bool {
-	return client.IsAny(err, session.ErrBadVersion, session.ErrNodeExists, session.ErrNoNode)
+	return !session.InDoubt(err) && client.IsAny(err, session.ErrBadVersion, session.ErrNodeExists, session.ErrNoNode)
 }
 
 // commit checks what was read, and writes what is to be written, unless only is set.
@@ -174,7 +176,7 @@ func (t *Transactor) commit(ctx context.Context, tx *Tx, only bool) error {
 // above makes the nodes above those that do not exist, if their lack may be why a commit was
 // refused.
 func (t *Transactor) above(ctx context.Context, dirs []string, err error) error {
-	if !errors.Is(err, session.ErrNoNode) {
+	if !errors.Is(err, session.ErrNoNode) || session.InDoubt(err) {
 		return err
 	}
 	for _, dir := range dirs {
@@ -251,7 +253,7 @@ func Store[T any](tx *Tx, name string, codec func() Codec[T], value T) error {
 	return nil
 }
 
-// Delete has the transaction delete a value, if there is one.
+// Delete has the transaction delete a value, if there is one. See [Transactor.Do] for the danger.
 func (tx *Tx) Delete(name string) error {
 	n, err := tx.read(name)
 	if err != nil {
@@ -261,9 +263,9 @@ func (tx *Tx) Delete(name string) error {
 	return nil
 }
 
-// Close ends the transactor, and waits until its marker is gone, at most until the session's
-// deadline has passed. A transaction that is under way is still answered; others fail with
-// [ErrClosed]. It may be called any number of times.
+// Close ends the transactor, and waits until its marker is gone. A transaction that is under way is
+// still answered, and waited for; others that write fail with [ErrClosed]. It may be called any
+// number of times.
 func (t *Transactor) Close() {
 	gone := make(chan struct{})
 	t.once.Close(func() { close(gone) })

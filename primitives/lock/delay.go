@@ -1,8 +1,10 @@
 package lock
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -48,20 +50,23 @@ type delayer struct {
 	dir    string // of the contenders
 	record string // the path of the record
 	delay  time.Duration
-	tries  bool // does not wait
 
 	mu      sync.Mutex
 	held    string // the contender whose record is confirmed; "" if there is none
 	version int32  // of that record
 	rest    func() // ends the wait that is under way; nil if there is none
+
+	// The names of contenders that are withdrawn, or what they begin with: no write is sent for
+	// them any more.
+	left []string
 }
 
 // errDelay refuses a delay where others share the lock.
 var errDelay = fmt.Errorf("lock: Options.Delay: %w: only an exclusive lock has one", session.ErrInvalidArgument)
 
-func newDelayer(path string, delay time.Duration, tries bool) *delayer {
+func newDelayer(path string, delay time.Duration) *delayer {
 	dir, name := znode.Split(path)
-	return &delayer{dir: path, record: znode.Join(znode.Join(dir, nodes.LockDelays), name), delay: delay, tries: tries}
+	return &delayer{dir: path, record: znode.Join(znode.Join(dir, nodes.LockDelays), name), delay: delay}
 }
 
 // A delayRecord is the data of a record.
@@ -106,10 +111,8 @@ func (d *delayer) Take(requests client.Async, node string, _ bool, answer func(z
 		case parseDelay(data).node == node:
 			d.hold(node, stat.Version)
 			answer(czxid, false, nil)
-		case d.tries:
-			answer(0, true, nil)
 		default:
-			d.wait(requests, parseDelay(data).delay, func() {
+			d.wait(requests, node, parseDelay(data).delay, func() {
 				d.write(requests, node, czxid, session.SetOp(d.record, delayRecord{node, d.delay}.bytes(), stat.Version), answer)
 			})
 		}
@@ -117,11 +120,17 @@ func (d *delayer) Take(requests client.Async, node string, _ bool, answer func(z
 }
 
 // wait calls f after the delay, unless the contender leaves.
-func (d *delayer) wait(requests client.Async, delay time.Duration, f func()) {
-	stop := requests.After(delay, f)
+func (d *delayer) wait(requests client.Async, node string, delay time.Duration, f func()) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.rest = stop
+	if !d.hasLeft(node) {
+		d.rest = requests.After(delay, f)
+	}
+}
+
+// hasLeft reports whether a contender is withdrawn. The delayer is locked.
+func (d *delayer) hasLeft(node string) bool {
+	return slices.ContainsFunc(d.left, func(name string) bool { return strings.HasPrefix(node, name) })
 }
 
 // hold notes that the record of a contender is confirmed.
@@ -133,6 +142,11 @@ func (d *delayer) hold(node string, version int32) {
 
 // write writes the record, while the node of its contender stands.
 func (d *delayer) write(requests client.Async, node string, czxid int64, op session.Op, answer func(zxid int64, taken bool, err error)) {
+	d.mu.Lock()
+	defer d.mu.Unlock() // a withdrawal reads the record behind this write, or keeps it from being sent
+	if d.hasLeft(node) {
+		return
+	}
 	requests.Multi([]session.Op{session.CheckOp(znode.Join(d.dir, node), session.AnyVersion), op}, func(results []session.OpResult, err error) {
 		switch refused := claim.Failed(results); {
 		case err == nil:
@@ -166,6 +180,7 @@ func (d *delayer) Withdraw(requests client.Async, node, prefix string, answer fu
 	d.mu.Lock()
 	held, version, rest := d.held, d.version, d.rest
 	d.held, d.rest = "", nil
+	d.left = append(d.left, cmp.Or(node, prefix))
 	d.mu.Unlock()
 	if rest != nil {
 		rest()

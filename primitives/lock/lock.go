@@ -98,7 +98,7 @@ func open(s *session.Session, path string, kind Kind, opts *Options) (*Lock, err
 func recipeOf(path string, kind Kind, o Options) *contender.Recipe {
 	r := &contender.Recipe{Name: "lock", Path: path, Dir: path, Data: o.Data, Rule: o.Layout.rule(kind), Revocable: true}
 	if first, is := r.Rule.(line.First); is && o.Delay > 0 {
-		r.Rule, r.Claim = delayed{first}, newDelayer(path, o.Delay, o.tries)
+		r.Rule, r.Claim = delayed{first}, newDelayer(path, o.Delay)
 	}
 	return r
 }
@@ -144,7 +144,7 @@ func tryAcquire(ctx context.Context, s *session.Session, path string, kind Kind,
 	}
 
 	// no holder is asked to leave for a contender that does not wait
-	o.Preempt, o.PreemptAfter, o.tries = false, 0, true
+	o.Preempt, o.PreemptAfter = false, 0
 
 	l, err := open(s, path, kind, &o)
 	if err != nil {

@@ -3,6 +3,7 @@ package lock
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/zkactors/zkactors/internal/client"
@@ -46,6 +47,9 @@ func Once(ctx context.Context, s *session.Session, path string, opts *Options, f
 	}
 	work, end := l.Context(ctx)
 	defer end()
+	if work.Err() != nil { // while the outcome was read
+		return nil, fmt.Errorf("once %s: %w", path, context.Cause(work))
+	}
 	outcome, err = f(work, l.Token())
 	if err != nil {
 		return nil, err
@@ -98,6 +102,9 @@ func record(ctx context.Context, s *session.Session, l *Lock, path string, outco
 			}
 		case session.Passing(err) && pauses.Wait(ctx, err) == nil:
 			continue
+		}
+		if doubt && !session.InDoubt(err) && !errors.Is(err, ErrLost) {
+			err = fmt.Errorf("%w: %w", session.ErrUnknownOutcome, err)
 		}
 		return fmt.Errorf("once %s: the function has returned, but its outcome is not recorded: %w", path, err)
 	}

@@ -51,7 +51,8 @@ type Options struct {
 	// before it holds: what this holder has begun may still be on its way, or it may be paused. A
 	// release delays no other. So all users of the lock set it, and each may set another: that of
 	// the lost holder counts. It needs an exclusive lock, in a layout without priorities, and costs
-	// two round trips. [TryAcquire] does not wait for it, and fails with [ErrHeld].
+	// two round trips. [TryAcquire] waits for it, too. A contender that gives up meanwhile leaves
+	// the whole delay to the next: so no context is to end before it.
 	//
 	// The record of a holder is <path of the parent>/_lock-delays/<name>, and persistent.
 	Delay time.Duration
@@ -59,8 +60,6 @@ type Options struct {
 	// ReleaseInBackground makes [Lock.Release] and [Lock.Close] return at once: the session
 	// completes the release.
 	ReleaseInBackground bool
-
-	tries bool // of TryAcquire
 }
 
 func (o *Options) withDefaults() Options {
