@@ -216,7 +216,7 @@ func workloads() []workload {
 		add(workload{
 			name: "several-" + strconv.Itoa(n), family: "several", size: n,
 			title: fmt.Sprintf("three of twenty locks at once, %d sessions", n), unit: "acquire and release of three",
-			program: "several", params: of("sessions", n, "locks", 20), systems: []system{zkactors(), background(), curator()},
+			program: "several", params: of("sessions", n, "among", 20), systems: []system{zkactors(), background(), curator()},
 			counted: ops(200, "warm_ops", 40), trips: countedTrips(n == 1),
 		})
 	}

@@ -81,7 +81,7 @@ func several(r *driver.Run) error {
 		return err
 	}
 	defer end()
-	locks, opts := r.Int("locks", 1), &lock.Options{ReleaseInBackground: r.Is("release", "background")}
+	locks, opts := r.Int("among", 20), &lock.Options{ReleaseInBackground: r.Is("release", "background")}
 	return r.Loop(len(all), func(w, turn int) error {
 		var wants []lock.Want
 		for i := range 3 { // as the driver of Curator chooses

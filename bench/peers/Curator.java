@@ -278,7 +278,7 @@ public class Curator {
          */
         void several() throws Exception {
             open(number("sessions", 1));
-            int locks = number("locks", 1);
+            int locks = number("among", 20);
             InterProcessMultiLock[][] all = new InterProcessMultiLock[clients.size()][locks];
             for (int i = 0; i < all.length; i++) {
                 for (int first = 0; first < locks; first++) {
