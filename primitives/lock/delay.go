@@ -19,14 +19,15 @@ import (
 
 // This file has the lock delay. A holder with a delay has a record, which its session does not own:
 // it is deleted with the holder's node by a release, and stays when the session expires, or another
-// client deletes the node. A contender that comes first and finds such a record waits for the delay
-// that it names, before it writes its own.
+// client deletes the node. A contender that comes first and finds such a record marks it, which
+// notes the time of the loss, waits for the delay that it names, and writes its own. One that comes
+// first later waits for the rest.
 //
 //	            no record                     create
 //	reading ──────────────────────────────────────────► ours
-//	  ▲  │      of a node that is gone: wait     replace │
-//	  │  ├───────────────────────────────────────────────┘
-//	  │  └── ours already, by an earlier try ─► ours
+//	  ▲  │  of a node that is gone: mark, wait   replace │
+//	  │  ├─────────────── marked: wait ──────────────────┤
+//	  │  └── ours already, by an earlier try ────────────┘
 //	  └───── another record meanwhile ──┘
 
 // A delayed rule is that of locks, but the first in line writes its record before it holds.
@@ -55,6 +56,8 @@ type delayer struct {
 	held    string // the contender whose record is confirmed; "" if there is none
 	version int32  // of that record
 	rest    func() // ends the wait that is under way; nil if there is none
+	over    int64  // the mzxid of the record whose delay is over
+	sent    string // the last contender for which a write of the record was sent
 
 	// The names of contenders that are withdrawn, or what they begin with: no write is sent for
 	// them any more.
@@ -73,18 +76,29 @@ func newDelayer(path string, delay time.Duration) *delayer {
 type delayRecord struct {
 	node  string
 	delay time.Duration
+	lost  bool // the node is gone, since the record's mtime at the latest
 }
 
-func (r delayRecord) bytes() []byte { return fmt.Appendf(nil, "%s %v", r.node, r.delay) }
+// lostMark stands behind the delay in a record whose node is gone.
+const lostMark = " lost"
+
+func (r delayRecord) bytes() []byte {
+	text := fmt.Appendf(nil, "%s %v", r.node, r.delay)
+	if r.lost {
+		text = append(text, lostMark...)
+	}
+	return text
+}
 
 // parseDelay reads a record. One that is none delays by nothing.
 func parseDelay(data []byte) (r delayRecord) {
 	node, text, _ := strings.Cut(string(data), " ")
+	text, lost := strings.CutSuffix(text, lostMark)
 	d, err := time.ParseDuration(text)
 	if err != nil {
 		return delayRecord{}
 	}
-	return delayRecord{node, max(0, d)}
+	return delayRecord{node, max(0, d), lost}
 }
 
 // Claimed implements [contender.Claim]. The record does not prove that the contender holds: its own
@@ -94,37 +108,83 @@ func (d *delayer) Claimed(node string) string { return znode.Join(d.dir, node) }
 // Take implements [contender.Claim]. The token is the czxid of the node, as of a lock without a
 // delay.
 func (d *delayer) Take(requests client.Async, node string, _ bool, answer func(zxid int64, taken bool, err error)) {
-	var czxid int64
+	own := new(session.Stat)
 	requests.Exists(znode.Join(d.dir, node), func(stat *session.Stat, err error) {
 		if stat != nil {
-			czxid = stat.Czxid
+			own = stat
 		}
 	})
 	requests.Get(d.record, func(data []byte, stat *session.Stat, err error) {
-		switch {
+		t := turn{requests, node, own.Czxid, answer}
+		switch r := parseDelay(data); {
 		case client.Without(err, session.ErrNoNode) != nil:
 			answer(0, false, err)
-		case czxid == 0:
+		case own.Czxid == 0:
 			answer(0, false, session.ErrNoNode)
 		case stat == nil:
-			d.write(requests, node, czxid, session.CreateOp(d.record, delayRecord{node, d.delay}.bytes(), session.Persistent), answer)
-		case parseDelay(data).node == node:
+			d.write(t, session.CreateOp(d.record, delayRecord{node: node, delay: d.delay}.bytes(), session.Persistent))
+		case r.node == node:
 			d.hold(node, stat.Version)
-			answer(czxid, false, nil)
+			answer(own.Czxid, false, nil)
+		case r.lost || r == delayRecord{}:
+			// The servers' clock at the time when the contender joined is the last that it knows.
+			since := time.Duration(own.Ctime-stat.Mtime-1) * time.Millisecond
+			d.wait(t, r.delay-max(0, since), stat)
 		default:
-			d.wait(requests, node, parseDelay(data).delay, func() {
-				d.write(requests, node, czxid, session.SetOp(d.record, delayRecord{node, d.delay}.bytes(), stat.Version), answer)
-			})
+			d.mark(t, r, stat.Version)
 		}
 	})
 }
 
-// wait calls f after the delay, unless the contender leaves.
-func (d *delayer) wait(requests client.Async, node string, delay time.Duration, f func()) {
+// A turn is a try of the first in line to write its record.
+type turn struct {
+	requests client.Async
+	node     string
+	czxid    int64 // of the node
+	answer   func(zxid int64, taken bool, err error)
+}
+
+// again tries once more: another client has changed the record meanwhile.
+func (d *delayer) again(t turn) { d.Take(t.requests, t.node, true, t.answer) }
+
+// mark notes in the record of a lost holder that it is lost, and then waits for its delay.
+func (d *delayer) mark(t turn, r delayRecord, version int32) {
+	r.lost = true
+	t.requests.Set(d.record, r.bytes(), version, func(stat *session.Stat, err error) {
+		switch {
+		case err == nil:
+			d.wait(t, r.delay, stat)
+		case client.IsAny(err, session.ErrBadVersion, session.ErrNoNode):
+			d.again(t)
+		default:
+			t.answer(0, false, err)
+		}
+	})
+}
+
+// wait has the contender replace the record of a lost holder after the delay, unless it leaves. It
+// waits once for a record, however often it tries.
+func (d *delayer) wait(t turn, delay time.Duration, record *session.Stat) {
 	d.mu.Lock()
-	defer d.mu.Unlock()
-	if !d.hasLeft(node) {
-		d.rest = requests.After(delay, f)
+	if d.hasLeft(t.node) {
+		d.mu.Unlock()
+		return
+	}
+	replace := func() {
+		d.write(t, session.SetOp(d.record, delayRecord{node: t.node, delay: d.delay}.bytes(), record.Version))
+	}
+	waits := delay > 0 && d.over != record.Mzxid
+	if waits {
+		d.rest = t.requests.After(delay, func() {
+			d.mu.Lock()
+			d.over = record.Mzxid
+			d.mu.Unlock()
+			replace()
+		})
+	}
+	d.mu.Unlock()
+	if !waits {
+		replace()
 	}
 }
 
@@ -141,34 +201,36 @@ func (d *delayer) hold(node string, version int32) {
 }
 
 // write writes the record, while the node of its contender stands.
-func (d *delayer) write(requests client.Async, node string, czxid int64, op session.Op, answer func(zxid int64, taken bool, err error)) {
+func (d *delayer) write(t turn, op session.Op) {
 	d.mu.Lock()
 	defer d.mu.Unlock() // a withdrawal reads the record behind this write, or keeps it from being sent
-	if d.hasLeft(node) {
+	if d.hasLeft(t.node) {
 		return
 	}
-	requests.Multi([]session.Op{session.CheckOp(znode.Join(d.dir, node), session.AnyVersion), op}, func(results []session.OpResult, err error) {
+	d.sent = t.node
+	stands := session.CheckOp(znode.Join(d.dir, t.node), session.AnyVersion)
+	t.requests.Multi([]session.Op{stands, op}, func(results []session.OpResult, err error) {
 		switch refused := claim.Failed(results); {
 		case err == nil:
 			version := int32(0) // of a new record
 			if stat := results[1].Stat; stat != nil {
 				version = stat.Version
 			}
-			d.hold(node, version)
-			answer(czxid, false, nil)
+			d.hold(t.node, version)
+			t.answer(t.czxid, false, nil)
 		case refused == 1 && errors.Is(err, session.ErrNoNode) && op.Path() == d.record:
 			dir, _ := znode.Split(d.record)
-			client.MakeContainer(requests, dir, "", func(err error) {
+			client.MakeContainer(t.requests, dir, "", func(err error) {
 				if err = client.Without(err, session.ErrNodeExists); err != nil {
-					answer(0, false, err)
+					t.answer(0, false, err)
 					return
 				}
-				d.Take(requests, node, true, answer)
+				d.again(t)
 			})
 		case refused == 1 && client.IsAny(err, session.ErrNodeExists, session.ErrBadVersion):
-			d.Take(requests, node, true, answer)
+			d.again(t)
 		default:
-			answer(0, false, err)
+			t.answer(0, false, err)
 		}
 	})
 }
@@ -178,7 +240,7 @@ func (d *delayer) write(requests client.Async, node string, czxid int64, op sess
 // while the node stands, no other contender looks at it.
 func (d *delayer) Withdraw(requests client.Async, node, prefix string, answer func()) {
 	d.mu.Lock()
-	held, version, rest := d.held, d.version, d.rest
+	held, version, sent, rest := d.held, d.version, d.sent, d.rest
 	d.held, d.rest = "", nil
 	d.left = append(d.left, cmp.Or(node, prefix))
 	d.mu.Unlock()
@@ -189,8 +251,15 @@ func (d *delayer) Withdraw(requests client.Async, node, prefix string, answer fu
 	if node != "" {
 		own = session.Removal{Path: znode.Join(d.dir, node)}
 	}
-	if held == "" || node != held && (node != "" || !strings.HasPrefix(held, prefix)) {
-		requests.Remove(d.removal(node, prefix, own), func(error) { answer() })
+	isThis := func(name string) bool {
+		return name != "" && (name == node || node == "" && strings.HasPrefix(name, prefix))
+	}
+	switch {
+	case !isThis(sent): // it may not even be allowed to read the record
+		requests.Remove(own, func(error) { answer() })
+		return
+	case !isThis(held):
+		requests.Remove(d.removal(isThis, own), func(error) { answer() })
 		return
 	}
 	ops := []session.Op{session.DeleteOp(znode.Join(d.dir, held), session.AnyVersion), session.DeleteOp(d.record, version)}
@@ -202,20 +271,16 @@ func (d *delayer) Withdraw(requests client.Async, node, prefix string, answer fu
 		case err == nil, claim.Failed(results) == 0 && errors.Is(err, session.ErrNoNode):
 			requests.Remove(own, func(error) { answer() })
 		default:
-			requests.Remove(d.removal(node, prefix, own), func(error) { answer() })
+			requests.Remove(d.removal(isThis, own), func(error) { answer() })
 		}
 	})
 }
 
-// removal returns the removal of the record of a contender, or of those with the prefix if node is
-// "", and then of its nodes.
-func (d *delayer) removal(node, prefix string, then session.Removal) session.Removal {
+// removal returns the removal of the record of a contender, and then of its nodes.
+func (d *delayer) removal(isThis func(node string) bool, then session.Removal) session.Removal {
 	return session.Removal{
 		Path: d.record,
-		Says: func(data []byte) bool {
-			says := parseDelay(data).node
-			return says != "" && (says == node || node == "" && strings.HasPrefix(says, prefix))
-		},
+		Says: func(data []byte) bool { return isThis(parseDelay(data).node) },
 		Then: &then,
 	}
 }

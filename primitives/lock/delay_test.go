@@ -6,6 +6,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/zkactors/zkactors/internal/bubble"
@@ -74,20 +75,71 @@ func TestDelay(t *testing.T) {
 	}
 }
 
-// TestDelayCancelled: a contender that leaves while it waits leaves its place, and the delay to the
-// next.
+// lost has the first session lose the lock, and returns when the servers have noticed.
+func lost(w bubble.World, g *bubble.Gate) {
+	w.Helper()
+	l := delayed(w, g, delaying)
+	check.OK(w, g.Delete(w.Context(), l.Node(), session.AnyVersion))
+}
+
+// TestDelayCancelled: a contender that leaves while it waits leaves its place, and the rest of the
+// delay to the next, however short each is there.
 func TestDelayCancelled(t *testing.T) {
-	delays(t, 3, func(w bubble.World, all []*bubble.Gate) {
-		delayed(w, all[0], delaying)
-		all[0].Cut()
-		bubble.Pass(10 * time.Second)
-		ctx, cancel := context.WithTimeout(w.Context(), 30*time.Second)
-		defer cancel()
-		_, err := lock.Acquire(ctx, all[1].Session, delayedPath, delaying)
-		check.Is(w, err, context.DeadlineExceeded)
-		began := time.Now()
-		delayed(w, all[2], delaying)
-		check.True(w, time.Since(began) >= time.Minute, "%v", time.Since(began))
+	for _, length := range []time.Duration{30 * time.Second, time.Second, time.Millisecond} {
+		delays(t, 3, func(w bubble.World, all []*bubble.Gate) {
+			lost(w, all[0])
+			began := time.Now()
+			for i := 1; ; i = 3 - i {
+				ctx, cancel := context.WithTimeout(w.Context(), length)
+				l, err := lock.TryAcquire(ctx, all[i].Session, delayedPath, delaying)
+				cancel()
+				if err == nil {
+					check.OK(w, l.Release(w.Context()))
+					break
+				}
+				check.Is(w, err, context.DeadlineExceeded)
+				bubble.Pass(time.Second)
+			}
+			took := time.Since(began)
+			check.True(w, took >= time.Minute && took < time.Minute+length+3*time.Second, "%v with contexts of %v", took, length)
+		})
+	}
+}
+
+// TestDelayOnce: a contender that has waited does not wait again if a later request is lost.
+func TestDelayOnce(t *testing.T) {
+	for _, lose := range []func(*zktest.Server, zktest.Match){(*zktest.Server).DropRequest, (*zktest.Server).DropReply} {
+		delays(t, 2, func(w bubble.World, all []*bubble.Gate) {
+			lost(w, all[0])
+			began := time.Now()
+			var next sync.WaitGroup
+			next.Go(func() {
+				check.OK(w, delayed(w, all[1], delaying).Release(w.Context()))
+			})
+			bubble.Pass(30 * time.Second)
+			lose(w.Server, zktest.Match{Session: all[1].ID(), Op: zktest.OpMulti})
+			next.Wait()
+			took := time.Since(began)
+			check.True(w, took >= time.Minute && took < 80*time.Second, "%v", took)
+		})
+	}
+}
+
+// TestDelayUnreadable: a contender that may not read the record of another fails, and leaves
+// nothing in the line.
+func TestDelayUnreadable(t *testing.T) {
+	delays(t, 2, func(w bubble.World, all []*bubble.Gate) {
+		lost(w, all[0])
+		record := "/locks/_lock-delays/disk"
+		_, err := all[0].SetACL(w.Context(), record, []session.ACL{{Perms: session.PermWrite, Scheme: "world", ID: "anyone"}}, session.AnyVersion)
+		check.OK(w, err)
+		_, err = lock.Acquire(w.Context(), all[1].Session, delayedPath, delaying)
+		check.Is(w, err, session.ErrNoAuth)
+		check.True(w, strings.Contains(fmt.Sprint(err), record), "%v does not name the record", err)
+		synctest.Wait()
+		for _, p := range w.Paths() {
+			check.False(w, strings.HasPrefix(p, delayedPath+"/"), "%s is left", p)
+		}
 	})
 }
 

@@ -52,7 +52,8 @@ type Options struct {
 	// release delays no other. So all users of the lock set it, and each may set another: that of
 	// the lost holder counts. It needs an exclusive lock, in a layout without priorities, and costs
 	// two round trips. [TryAcquire] waits for it, too. A contender that gives up meanwhile leaves
-	// the whole delay to the next: so no context is to end before it.
+	// the rest to the next: it begins when the first finds the loss, and is measured by the
+	// servers' clocks between one contender and the next.
 	//
 	// The record of a holder is <path of the parent>/_lock-delays/<name>, and persistent.
 	Delay time.Duration
