@@ -4,11 +4,15 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
+	"sync"
+	"sync/atomic"
 
 	"github.com/zkactors/zkactors/internal/client"
 	"github.com/zkactors/zkactors/internal/znode"
+	"github.com/zkactors/zkactors/primitives/internal/nodes"
 	"github.com/zkactors/zkactors/primitives/internal/once"
 	"github.com/zkactors/zkactors/primitives/internal/owned"
 	"github.com/zkactors/zkactors/session"
@@ -26,6 +30,18 @@ type Transactor struct {
 	dir     string
 	sync    bool
 	once    once.Writer
+	closed  atomic.Bool
+
+	mu        sync.Mutex
+	deletions map[string]deletions // by the directory of the values
+}
+
+// Deletions are the state of the node that each transaction writes that deletes a value of the
+// directory. A value that was deleted and created again has its old versions once more: so each
+// transaction also checks the version of this node, of before its first reading.
+type deletions struct {
+	version int32
+	stale   bool // another client may have written since
 }
 
 // NewTransactor returns a transactor for the values below dir. Each is a node as [Open] has it: a
@@ -45,7 +61,7 @@ func NewTransactor(s *session.Session, dir string, opts *Options) (*Transactor, 
 	if err := client.CheckPath(s, o.Markers); err != nil {
 		return nil, fmt.Errorf("config: Options.Markers: %w", err)
 	}
-	t := &Transactor{session: s, dir: dir, sync: o.Sync}
+	t := &Transactor{session: s, dir: dir, sync: o.Sync, deletions: make(map[string]deletions)}
 	t.once.Session, t.once.Dir, t.once.Closed = client.Of(s), o.Markers, ErrClosed
 	t.once.Name = func(epoch int) string { return znode.GUIDName(znode.NewGUID(), strconv.Itoa(epoch)+"-transactor") }
 	return t, nil
@@ -58,6 +74,8 @@ type Tx struct {
 	of    *Transactor
 	nodes map[string]*txNode // by name
 	names []string           // in the order of their reads
+
+	deletions map[string]int32 // the versions that are to stand, by directory
 }
 
 // A txNode is a node as a transaction has read it, and is to write it.
@@ -74,10 +92,11 @@ type txNode struct {
 // Do runs f, and commits what it has written with [Store] and [Tx.Delete], all or nothing, if
 // nothing of what it has read has changed meanwhile. Otherwise f runs again, until it succeeds or
 // ctx ends: so f must have no other effects. The result is as if the transactions had been done one
-// after the other: serializable, as long as values are not deleted and created again meanwhile. For
-// the server compares versions, which begin anew then: so do not delete values that others read.
-// While f runs, what it reads may be of different moments, as it may find out. That a value is
-// missing is checked by creating and deleting its node.
+// after the other: serializable, as long as values are deleted by transactions only. For the server
+// compares versions, which begin anew when a value is created again: so transactions share a node
+// _config-deletions beside the values, and a client that may neither read nor create it has to do
+// without. While f runs, what it reads may be of different moments, as it may find out. That a
+// value is missing is checked by creating and deleting its node.
 //
 // If f returns an error, nothing is written, and Do returns that error; unless what f has read was
 // not true at one moment: then f runs again.
@@ -89,8 +108,11 @@ func (t *Transactor) Do(ctx context.Context, f func(tx *Tx) error) error {
 	if err := client.Usable(ctx); err != nil {
 		return t.explain(err)
 	}
-	if f == nil {
+	switch {
+	case f == nil:
 		return t.explain(fmt.Errorf("%w: f is nil", session.ErrInvalidArgument))
+	case t.closed.Load():
+		return t.explain(ErrClosed)
 	}
 	if t.sync {
 		if err := t.session.Sync(ctx, t.dir); err != nil {
@@ -101,9 +123,12 @@ func (t *Transactor) Do(ctx context.Context, f func(tx *Tx) error) error {
 	pauses.Clock = client.Of(t.session)
 	defer pauses.End()
 	for {
-		tx := &Tx{ctx: ctx, of: t, nodes: make(map[string]*txNode)}
+		tx := &Tx{ctx: ctx, of: t, nodes: make(map[string]*txNode), deletions: make(map[string]int32)}
 		failed := f(tx)
 		err := t.commit(ctx, tx, failed != nil)
+		if isConflict(err) {
+			t.doubt(tx)
+		}
 		switch {
 		case err == nil:
 			return failed
@@ -128,10 +153,11 @@ func (t *Transactor) commit(ctx context.Context, tx *Tx, only bool) error {
 	var ops []session.Op
 	var above []string // what nodes that do not exist need
 	writes := false
+	deleting := make(map[string]bool)
 	for _, name := range tx.names {
 		n, path := tx.nodes[name], znode.Join(t.dir, name)
+		dir, _ := znode.Split(path)
 		if !n.exists {
-			dir, _ := znode.Split(path)
 			above = append(above, dir)
 		}
 		writes = writes || n.written && !only
@@ -140,6 +166,7 @@ func (t *Transactor) commit(ctx context.Context, tx *Tx, only bool) error {
 			ops = append(ops, session.CheckOp(path, n.version))
 		case n.exists && n.gone:
 			ops = append(ops, session.DeleteOp(path, n.version))
+			deleting[dir] = true
 		case n.exists:
 			ops = append(ops, session.SetOp(path, n.next, n.version))
 		case n.written && !n.gone && !only:
@@ -151,9 +178,21 @@ func (t *Transactor) commit(ctx context.Context, tx *Tx, only bool) error {
 	switch {
 	case len(ops) == 0, len(ops) == 1 && !writes:
 		return nil // one reading is of one moment
-	case !writes:
+	}
+	for _, dir := range slices.Sorted(maps.Keys(tx.deletions)) {
+		path, version := znode.Join(dir, nodes.ConfigDeletions), tx.deletions[dir]
+		if deleting[dir] {
+			ops = append(ops, session.SetOp(path, nil, version))
+		} else {
+			ops = append(ops, session.CheckOp(path, version))
+		}
+	}
+	if !writes {
 		_, err := t.session.Multi(ctx, ops...)
 		return t.above(ctx, above, err)
+	}
+	if len(deleting) > 0 {
+		defer t.doubt(tx)
 	}
 	if err := client.Of(t.session).Fits(append(slices.Clone(ops), t.once.Longest())...); err != nil {
 		return err
@@ -187,6 +226,15 @@ func (t *Transactor) above(ctx context.Context, dirs []string, err error) error 
 	return err
 }
 
+// doubt notes that the deletions may not be any more as the transaction has them.
+func (t *Transactor) doubt(tx *Tx) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for dir := range tx.deletions {
+		t.deletions[dir] = deletions{stale: true}
+	}
+}
+
 // read returns the node of a name, as the transaction has it.
 func (tx *Tx) read(name string) (*txNode, error) {
 	if n := tx.nodes[name]; n != nil {
@@ -196,7 +244,17 @@ func (tx *Tx) read(name string) (*txNode, error) {
 	if err := client.CheckPlace(tx.of.session, "config: name", path, "a value"); err != nil {
 		return nil, err
 	}
+	dir, _ := znode.Split(path)
+	guarded, err := tx.guard(dir, false)
+	if err != nil {
+		return nil, err
+	}
 	data, stat, err := tx.of.session.Get(tx.ctx, path)
+	if err == nil && !guarded {
+		if guarded, err = tx.guard(dir, true); guarded { // the value has to be read after the deletions
+			data, stat, err = tx.of.session.Get(tx.ctx, path)
+		}
+	}
 	if err = client.Without(err, session.ErrNoNode); err != nil {
 		return nil, fmt.Errorf("config %s: %w", path, err)
 	}
@@ -207,6 +265,44 @@ func (tx *Tx) read(name string) (*txNode, error) {
 	tx.nodes[name] = n
 	tx.names = append(tx.names, name)
 	return n, nil
+}
+
+// guard notes the version of the deletions of a directory in the transaction, and reports whether
+// it has. Those that no transaction of t has read yet are read, and created, only with unknown.
+func (tx *Tx) guard(dir string, unknown bool) (bool, error) {
+	if _, has := tx.deletions[dir]; has {
+		return true, nil
+	}
+	t := tx.of
+	t.mu.Lock()
+	known, has := t.deletions[dir]
+	t.mu.Unlock()
+	switch {
+	case !has && !unknown:
+		return false, nil
+	case !has || known.stale:
+		path := znode.Join(dir, nodes.ConfigDeletions)
+		_, stat, err := t.session.Get(tx.ctx, path)
+		for errors.Is(err, session.ErrNoNode) {
+			_, err = t.session.Create(tx.ctx, path, nil, session.Persistent)
+			if err != nil && !session.InDoubt(err) && !errors.Is(err, session.ErrNodeExists) {
+				break
+			}
+			_, stat, err = t.session.Get(tx.ctx, path)
+		}
+		switch {
+		case errors.Is(err, session.ErrNoAuth):
+			return false, nil
+		case err != nil:
+			return false, fmt.Errorf("config %s: %w", path, err)
+		}
+		known = deletions{version: stat.Version}
+		t.mu.Lock()
+		t.deletions[dir] = known
+		t.mu.Unlock()
+	}
+	tx.deletions[dir] = known.version
+	return true, nil
 }
 
 // Load returns the value of a name, as the transaction has read or written it; the zero value and
@@ -253,22 +349,37 @@ func Store[T any](tx *Tx, name string, codec func() Codec[T], value T) error {
 	return nil
 }
 
-// Delete has the transaction delete a value, if there is one. See [Transactor.Do] for the danger.
+// Delete has the transaction delete a value, if there is one. It fails with [session.ErrNoAuth] if
+// the client may not read and create _config-deletions beside the value; see [Transactor.Do].
 func (tx *Tx) Delete(name string) error {
 	n, err := tx.read(name)
 	if err != nil {
 		return err
 	}
+	dir, _ := znode.Split(znode.Join(tx.of.dir, name))
+	if _, guarded := tx.deletions[dir]; n.exists && !guarded {
+		return fmt.Errorf("config %s: %w", znode.Join(dir, nodes.ConfigDeletions), session.ErrNoAuth)
+	}
 	n.written, n.gone, n.next = true, true, nil
 	return nil
 }
 
-// Close ends the transactor, and waits until its marker is gone. A transaction that is under way is
-// still answered, and waited for; others that write fail with [ErrClosed]. It may be called any
-// number of times.
+// Close ends the transactor, and waits for a write that is under way, and until its marker is gone;
+// at most until the session has expired or is closed. A transaction that is under way is still
+// answered; later ones fail with [ErrClosed]. It may be called any number of times.
 func (t *Transactor) Close() {
+	t.closed.Store(true)
 	gone := make(chan struct{})
-	t.once.Close(func() { close(gone) })
+	end := sync.OnceFunc(func() { close(gone) })
+	var events owned.Set
+	defer events.End()
+	events.Follow(client.Of(t.session), func(ev session.Event) {
+		switch ev.(type) {
+		case session.Expired, session.Closed:
+			end()
+		}
+	}, nil)
+	t.once.Close(end)
 	<-gone
 }
 

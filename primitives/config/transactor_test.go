@@ -41,8 +41,20 @@ func store(tx *config.Tx, name string, n int) error {
 	return config.Store(tx, name, config.JSON[int], n)
 }
 
+// change writes the balance of an account, which has no node if that is 0 and it is fleeting.
+func change(tx *config.Tx, name string, balance int, fleeting bool) error {
+	if balance == 0 && fleeting {
+		return tx.Delete(name)
+	}
+	return store(tx, name, balance)
+}
+
 // transfer moves an amount from one account to another.
 func transfer(ctx context.Context, tr *config.Transactor, from, to string, amount int) error {
+	return transferBetween(ctx, tr, from, to, amount, false)
+}
+
+func transferBetween(ctx context.Context, tr *config.Transactor, from, to string, amount int, fleeting bool) error {
 	return tr.Do(ctx, func(tx *config.Tx) error {
 		a, err := load(tx, from)
 		if err != nil {
@@ -52,7 +64,7 @@ func transfer(ctx context.Context, tr *config.Transactor, from, to string, amoun
 		if err != nil {
 			return err
 		}
-		return errors.Join(store(tx, from, a-amount), store(tx, to, b+amount))
+		return errors.Join(change(tx, from, a-amount, fleeting), change(tx, to, b+amount, fleeting))
 	})
 }
 
@@ -74,18 +86,26 @@ func sum(ctx context.Context, tr *config.Transactor, n int) (total int, err erro
 // TestTransfers: money neither comes nor goes, at whatever moment a client looks, also on servers
 // that lag.
 func TestTransfers(t *testing.T) {
-	for name, c := range map[string]zktest.Config{"one server": {}, "servers that lag": {Replicas: 3, Lag: 20 * time.Millisecond}} {
+	lagging := zktest.Config{Replicas: 3, Lag: 20 * time.Millisecond}
+	for name, c := range map[string]struct {
+		zktest.Config
+		fleeting bool
+	}{"one server": {}, "servers that lag": {lagging, false}, "fleeting accounts": {lagging, true}} {
 		t.Run(name, func(t *testing.T) {
-			transactors(t, 4, c, func(t *testing.T, _ *zktest.Server, all []*session.Session) {
+			transactors(t, 4, c.Config, func(t *testing.T, _ *zktest.Server, all []*session.Session) {
 				t.Helper()
 				const n = 5
+				amounts := 100
+				if c.fleeting {
+					amounts = 2
+				}
 				var callers sync.WaitGroup
 				for i, s := range all {
 					callers.Go(func() {
 						r, tr := rand.New(rand.NewPCG(1, uint64(i))), transactor(t, s)
 						for range hasten.Sized(50, 15) {
 							p := r.Perm(n)
-							check.OK(t, transfer(t.Context(), tr, fmt.Sprint(p[0]), fmt.Sprint(p[1]), r.IntN(100)))
+							check.OK(t, transferBetween(t.Context(), tr, fmt.Sprint(p[0]), fmt.Sprint(p[1]), r.IntN(amounts), c.fleeting))
 							total, err := sum(t.Context(), tr, n)
 							check.True(t, err == nil && total == 0, "%d, %v", total, err)
 						}
@@ -95,6 +115,90 @@ func TestTransfers(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestDeletedAgain: a value that was deleted and created again meanwhile, at the same version, is
+// not taken for the one that was read.
+func TestDeletedAgain(t *testing.T) {
+	transactors(t, 2, zktest.Config{}, func(t *testing.T, srv *zktest.Server, all []*session.Session) {
+		t.Helper()
+		first, other := transactor(t, all[0]), transactor(t, all[1])
+		set := func(name string, n int) {
+			t.Helper()
+			check.OK(t, other.Do(t.Context(), func(tx *config.Tx) error { return store(tx, name, n) }))
+		}
+		for round, name := range []string{"x", "x", "deep/below/x", "deep/below/y"} {
+			set(name, 1)
+			runs := 0
+			before := srv.Requests().Total()
+			check.OK(t, first.Do(t.Context(), func(tx *config.Tx) error {
+				n, err := load(tx, name)
+				check.OK(t, err)
+				if runs++; runs == 1 {
+					check.OK(t, other.Do(t.Context(), func(tx *config.Tx) error { return tx.Delete(name) }))
+					set(name, 2)
+				}
+				return store(tx, "seen", n)
+			}))
+			check.Equal(t, runs, 2, round)
+			check.OK(t, first.Do(t.Context(), func(tx *config.Tx) error {
+				n, err := load(tx, "seen")
+				check.True(t, n == 2, "%d: a value is written that rests on %d", round, n)
+				return errors.Join(err, tx.Delete(name))
+			}))
+			t.Log(srv.Requests().Total()-before, "requests")
+		}
+
+		// When nothing is deleted, it costs no request more.
+		check.OK(t, transfer(t.Context(), first, "0", "1", 1))
+		check.OK(t, transfer(t.Context(), first, "0", "1", 1))
+		before := srv.Requests().Total()
+		check.OK(t, transfer(t.Context(), first, "0", "1", 1))
+		check.Equal(t, srv.Requests().Total()-before, 3)
+	})
+}
+
+// TestNoDeletions: a client that may not see the deletions reads and writes, but does not delete.
+func TestNoDeletions(t *testing.T) {
+	transactors(t, 2, zktest.Config{}, func(t *testing.T, _ *zktest.Server, all []*session.Session) {
+		t.Helper()
+		tr := transactor(t, all[0])
+		check.OK(t, transfer(t.Context(), tr, "0", "1", 1))
+		check.OK(t, transfer(t.Context(), tr, "0", "1", 1))
+		path := accounts + "/_config-deletions"
+		_, err := all[0].SetACL(t.Context(), path, []session.ACL{{Perms: session.PermAdmin, Scheme: "world", ID: "anyone"}}, session.AnyVersion)
+		check.OK(t, err)
+		tr = transactor(t, all[1])
+		check.OK(t, transfer(t.Context(), tr, "0", "1", 1))
+		err = tr.Do(t.Context(), func(tx *config.Tx) error { return tx.Delete("0") })
+		check.Is(t, err, session.ErrNoAuth)
+		check.True(t, strings.Contains(fmt.Sprint(err), path), "%v does not name it", err)
+		check.OK(t, tr.Do(t.Context(), func(tx *config.Tx) error { return tx.Delete("never") }))
+	})
+}
+
+// TestTransactorClosedDisconnected: Close waits for a write no longer than the session lives.
+func TestTransactorClosedDisconnected(t *testing.T) {
+	bubble.Run(t, zktest.Config{Tick: time.Second}, func(w bubble.World) {
+		g := w.OpenGated(session.Options{Timeout: 6 * time.Second, ServerTick: time.Second})
+		tr := check.Open(config.NewTransactor(g.Session, accounts, nil))(w)
+		check.OK(w, transfer(w.Context(), tr, "0", "1", 1))
+		ctx, cancel := context.WithCancel(w.Context())
+		done := make(chan error, 1)
+		go func() {
+			done <- tr.Do(ctx, func(tx *config.Tx) error {
+				defer g.Cut()
+				return store(tx, "0", 0)
+			})
+		}()
+		bubble.Pass(time.Second)
+		began := time.Now()
+		tr.Close()
+		check.True(w, time.Since(began) < 10*time.Second, "%v", time.Since(began))
+		cancel()
+		check.Is(w, <-done, context.Canceled)
+		check.Is(w, tr.Do(w.Context(), func(*config.Tx) error { return nil }), config.ErrClosed)
+	})
 }
 
 // TestWriteSkew: two that have read the same, and write different values, are not both done on it.
