@@ -71,9 +71,11 @@ type (
 	}
 
 	// Revoke means that the shard is to go to another member, when this one has finished with it
-	// and called [Member.Give]. At the time By it is lost without that.
+	// and called [Member.Give]. At the time By it is lost without that. The Token is that of the
+	// grant.
 	Revoke struct {
 		Shard int
+		Token int64
 		By    time.Time
 	}
 

@@ -24,12 +24,14 @@ import (
 //	  └──── ended: Lost, from owned and asked  Give, or overdue: Lost
 //
 // It plans, when it sees that the plan does not agree with the members: it has no record, or one
-// with another weight, or its neighbour is gone. For this it looks, and replaces the plan.
+// with another weight, or its neighbour is gone. For this it looks, and replaces the plan. If many
+// have come at once, it looks on only if those before it have not planned meanwhile.
 //
 //	         needed          differs            done, or refused for good
 //	idle ────────────► looking ─────► writing ─────────────────────────────► idle, until there is news
-//	  ▲                   │ agrees       │ another was faster
-//	  │                   └────────► idle└──────► pausing ──► idle
+//	  ▲                 │  │ agrees       │ another was faster, or perhaps done
+//	  │     others first│  └────────► idle└──────► pausing ──► idle
+//	  └──── pausing ◄───┘
 //
 // It keeps its node among the members, by package presence, whose events it passes on.
 
@@ -50,7 +52,10 @@ type place struct {
 	stage   stage
 	wanted  bool
 	refused bool // the server has refused it; cleared by news of the record, and after a rest
+	unequal bool // among those to be reconciled
+	queued  bool // among those to be revoked
 	serial  int  // counts the places in the line of the shard
+	token   int64
 }
 
 // A phase of the planning.
@@ -99,7 +104,10 @@ type (
 	due    struct{}            // answers pause
 	rested struct{}            // answers rest
 
-	give  struct{ shard int }  // commanded
+	give struct { // commanded
+		shard int
+		token int64 // of the grant; 0 for any
+	}
 	weigh struct{ weight int } // commanded
 	drain struct{}             // commanded: leave when the shards are given
 	stop  struct{}             // commanded: leave at once
@@ -132,7 +140,8 @@ type (
 	ask      struct{ shard, serial int } // answer with the time by which the shard is to be given, and when that has passed
 	follow   struct{ epoch int }         // follow our record in that session
 	watch    struct{ id string }         // follow the member with that ID, and no other; "" for none
-	look     struct{}                    // read what the plan rests on
+	look     struct{ thoroughly bool }   // read what the plan rests on; else only if this member is to plan before others
+	yield    struct{ ahead int }         // to the members that plan before: a pause, longer if there are more
 	replace  struct{ write }             // replace the plan
 	pause    struct{ tries int }         // longer after more tries
 	rest     struct{}                    // before places that were refused are tried again
@@ -147,6 +156,7 @@ func (follow) effect()   {}
 func (watch) effect()    {}
 func (look) effect()     {}
 func (replace) effect()  {}
+func (yield) effect()    {}
 func (pause) effect()    {}
 func (rest) effect()     {}
 func (complain) effect() {}
@@ -168,19 +178,23 @@ type member struct {
 	known  bool    // there was a record once
 	gone   bool    // the neighbour that the record names is gone
 
-	standing int // places that are not absent
-	asking   int // places that are asking or asked
+	standing int   // places that are not absent
+	asking   int   // places that are asking or asked
+	unequal  []int // shards whose places may disagree with the record
+	revoking []int // owned shards that are not wanted, and not asked for yet
 
 	phase     phase
 	tries     int  // how often another member was faster, or we were refused, since the last success
 	satisfied bool // set when the plan was found to agree, or was replaced; cleared by news
 	news      bool // set by news, cleared by a look: what was seen may be older
+	yielded   bool // others were to plan before us; cleared when the plan agrees
 
 	complained bool // set when we were refused, cleared when the plan agrees
 	refusing   bool // set when a place was refused, cleared by the next grant
 	resting    bool // set by rest, cleared by rested
 
 	draining bool // leaves when its shards are given; never cleared
+	alone    bool // draining, and no plan can be made; never cleared
 	stopping bool // leaves; never cleared
 	departed bool // our node is given up
 	why      error
@@ -230,7 +244,8 @@ func (t *turn) take(in input) {
 		}
 	case acquired:
 		if p := t.at(in.shard, in.serial); p != nil && p.stage == waits {
-			p.stage, t.refusing = owns, false
+			p.stage, p.token, t.refusing = owns, in.token, false
+			t.list(in.shard)
 			t.emit(Assigned{in.shard, in.token})
 		}
 	case ended:
@@ -240,7 +255,7 @@ func (t *turn) take(in input) {
 	case revoked:
 		if p := t.at(in.shard, in.serial); p != nil && p.stage == asking {
 			p.stage = asked
-			t.emit(Revoke{in.shard, in.by})
+			t.emit(Revoke{in.shard, p.token, in.by})
 		}
 	case overdue:
 		if p := t.at(in.shard, in.serial); p != nil && p.stage == asked {
@@ -248,7 +263,7 @@ func (t *turn) take(in input) {
 			t.leave(in.shard)
 		}
 	case give:
-		if t.places[in.shard].stage == asked {
+		if p := t.places[in.shard]; p.stage == asked && (in.token == 0 || in.token == p.token) {
 			t.leave(in.shard)
 		}
 	case looked:
@@ -264,7 +279,10 @@ func (t *turn) take(in input) {
 	case rested:
 		t.resting = false
 		for shard := range t.places {
-			t.places[shard].refused = false
+			if t.places[shard].refused {
+				t.places[shard].refused = false
+				t.list(shard)
+			}
 		}
 	case weigh:
 		if !t.draining && !t.stopping {
@@ -300,7 +318,7 @@ func (t *turn) present(ev presence.Event) {
 		t.emit(Resumed{})
 	case presence.Gone:
 		t.emit(Gone{ev.Err})
-		t.in, t.read, t.record, t.gone = false, false, nil, false
+		t.in, t.read, t.record, t.gone, t.yielded = false, false, nil, false, false
 		t.learn()
 		t.do(watch{})
 		for shard := range t.places {
@@ -314,8 +332,12 @@ func (t *turn) present(ev presence.Event) {
 	}
 }
 
-// recorded follows a reading of our record.
+// recorded follows a reading of our record. One of a plan with another number of shards counts for
+// nothing.
 func (t *turn) recorded(in recorded) {
+	if in.record != nil && in.record.Of != t.shards {
+		in.record = nil
+	}
 	if in.err == nil && in.record != nil {
 		var all []int
 		if all, in.err = parseRanges(in.record.Shards, t.shards); in.err == nil {
@@ -347,16 +369,33 @@ func (t *turn) recorded(in recorded) {
 func (t *turn) learn() { t.satisfied, t.news = false, true }
 
 // agree notes that the plan agrees with what was seen.
-func (t *turn) agree() { t.satisfied, t.tries, t.complained = !t.news, 0, false }
+func (t *turn) agree() {
+	t.satisfied, t.tries, t.complained, t.yielded = !t.news, 0, false, false
+}
 
 // want notes which shards are to be ours, in their order.
 func (t *turn) want(all []int) {
+	if t.alone {
+		all = nil
+	}
 	for shard := range t.places {
-		t.places[shard].refused = false
-		t.places[shard].wanted = len(all) > 0 && all[0] == shard
-		if t.places[shard].wanted {
+		p := &t.places[shard]
+		p.refused = false
+		p.wanted = len(all) > 0 && all[0] == shard
+		if p.wanted {
 			all = all[1:]
 		}
+		if p.wanted != (p.stage != absent) {
+			t.list(shard)
+		}
+	}
+}
+
+// list has a place reconciled with the record.
+func (t *turn) list(shard int) {
+	if p := &t.places[shard]; !p.unequal {
+		p.unequal = true
+		t.unequal = append(t.unequal, shard)
 	}
 }
 
@@ -378,6 +417,7 @@ func (t *turn) lose(shard int, p *place, err error) {
 	}
 	p.stage = absent
 	t.standing--
+	t.list(shard)
 	switch was {
 	case leaves, absent:
 	case waits:
@@ -400,16 +440,21 @@ func (t *turn) reweigh(weight int) {
 	t.learn()
 }
 
-// stop gives up all places, and our node. The first reason counts.
+// stop gives up all places, and our node. The first reason counts. If the user has not asked for
+// it, each shard is lost before.
 func (t *turn) stop(why error) {
 	if t.stopping {
 		return
 	}
 	t.stopping, t.why = true, why
 	for shard, p := range t.places {
-		if p.stage != absent && p.stage != leaves {
-			t.leave(shard)
+		if p.stage == absent || p.stage == leaves {
+			continue
 		}
+		if why != nil && p.stage != waits {
+			t.emit(Lost{shard, fmt.Errorf("%w: %w", ErrLost, why)})
+		}
+		t.leave(shard)
 	}
 	if !t.departed {
 		t.do(depart{})
@@ -420,6 +465,11 @@ func (t *turn) stop(why error) {
 func (t *turn) looked(in looked) {
 	t.phase = idle
 	w, needed, err := write{}, false, in.err
+	if err == nil && in.ahead > 0 {
+		t.phase, t.yielded = pausing, true
+		t.do(yield{in.ahead})
+		return
+	}
 	if err == nil {
 		w, needed, err = in.replan(t.shards, t.self, t.placement)
 	}
@@ -444,7 +494,11 @@ func (t *turn) wrote(err error) {
 	switch {
 	case err == nil:
 		t.agree()
-	case session.InDoubt(err): // a look shows whether it was done
+	case session.InDoubt(err):
+		t.wait() // a look shows then whether it was done
+		if t.tries >= oftenInDoubt {
+			t.complain(err)
+		}
 	case client.IsAny(err, session.ErrBadVersion, session.ErrNodeExists, session.ErrNoNode):
 		t.wait()
 	default:
@@ -452,19 +506,32 @@ func (t *turn) wrote(err error) {
 	}
 }
 
+// oftenInDoubt is how often in a row a write is in doubt before that is complained of: the server
+// may close the connection because of it.
+const oftenInDoubt = 5
+
 // refused follows an error that says nothing about another member. It ends a member of which no
-// other knows yet; else another may be able to plan, and this one tries again.
+// other knows yet, and one whose number of shards has been replaced; else another may be able to
+// plan, and this one tries again. One that is to leave does not wait for that.
 func (t *turn) refused(err error) {
 	switch {
 	case client.Over(err) || session.Passing(err):
-	case !t.known:
+	case !t.known, errors.Is(err, ErrShards):
 		t.stop(err)
 	default:
-		if !t.complained {
-			t.complained = true
-			t.do(complain{fmt.Errorf("shards cannot be placed: %w", err)})
-		}
+		t.complain(err)
 		t.wait()
+		if t.draining {
+			t.alone = true
+			t.want(nil)
+		}
+	}
+}
+
+func (t *turn) complain(err error) {
+	if !t.complained {
+		t.complained = true
+		t.do(complain{fmt.Errorf("shards cannot be placed: %w", err)})
 	}
 }
 
@@ -479,7 +546,7 @@ func (t *turn) advance() {
 	if !t.stopping {
 		t.reconcile()
 	}
-	if t.draining && t.standing == 0 && (!t.in || t.read && (t.record == nil || t.record.Shards == "")) {
+	if t.draining && t.standing == 0 && (!t.in || t.alone || t.read && (t.record == nil || t.record.Shards == "")) {
 		t.stop(nil)
 	}
 	if !t.stopping {
@@ -496,8 +563,9 @@ func (t *turn) reconcile() {
 	if !t.read {
 		return
 	}
-	for shard := range t.places {
+	for _, shard := range t.unequal {
 		p := &t.places[shard]
+		p.unequal = false
 		switch {
 		case p.stage == absent && p.wanted && !p.refused:
 			p.stage = waits
@@ -506,7 +574,18 @@ func (t *turn) reconcile() {
 			t.do(stand{shard, p.serial})
 		case p.stage == waits && !p.wanted:
 			t.leave(shard)
-		case p.stage == owns && !p.wanted && t.asking < t.atOnce:
+		case p.stage == owns && !p.wanted && !p.queued:
+			p.queued = true
+			t.revoking = append(t.revoking, shard)
+		}
+	}
+	t.unequal = t.unequal[:0]
+	for len(t.revoking) > 0 && t.asking < t.atOnce {
+		shard := t.revoking[0]
+		t.revoking = t.revoking[1:]
+		p := &t.places[shard]
+		p.queued = false
+		if p.stage == owns && !p.wanted {
 			p.stage = asking
 			t.asking++
 			t.do(ask{shard, p.serial})
@@ -523,6 +602,6 @@ func (t *turn) plan() {
 		t.wait()
 	default:
 		t.phase, t.news = looking, false
-		t.do(look{})
+		t.do(look{thoroughly: t.record != nil || t.yielded})
 	}
 }

@@ -48,7 +48,7 @@ func (tr *transcript) then(in input, want ...any) {
 }
 
 func has(shards, neighbour string) recorded {
-	return recorded{record: &record{Peer: Peer{ID: "a", Weight: 1}, Watch: neighbour, Shards: shards}}
+	return recorded{record: &record{Peer: Peer{ID: "a", Weight: 1}, Of: 4, Watch: neighbour, Shards: shards}}
 }
 
 // TestTranscript: the life of a member, from its first plan to its end.
@@ -56,7 +56,7 @@ func TestTranscript(t *testing.T) {
 	tr := begin(t)
 	tr.then(present{presence.Joined{Epoch: 3}}, Joined{}, follow{3})
 	tr.then(recorded{}, watch{}, pause{1})
-	tr.then(due{}, look{})
+	tr.then(due{}, look{false})
 	tr.then(looked{sight: sight{listed: []string{"a"}}}, replace{})
 	tr.then(wrote{session.ErrNodeExists}, pause{2})
 	tr.then(has("0-1", "b"), watch{"b"}, stand{0, 1}, stand{1, 1})
@@ -65,20 +65,21 @@ func TestTranscript(t *testing.T) {
 	tr.then(acquired{0, 1, 7}, Assigned{0, 7})
 	tr.then(acquired{1, 1, 7}, Assigned{1, 7})
 	tr.then(acquired{1, 9, 7})
-	tr.then(give{0})
+	tr.then(give{shard: 0})
 	by := time.Unix(1, 0)
-	tr.then(has("3", "b"), ask{0, 1}, stand{3, 1})
-	tr.then(revoked{0, 1, by}, Revoke{0, by})
-	tr.then(give{0}, leave{0, 1}, ask{1, 1}) // one at once
+	tr.then(has("3", "b"), stand{3, 1}, ask{0, 1})
+	tr.then(revoked{0, 1, by}, Revoke{0, 7, by})
+	tr.then(give{0, 6})                         // another grant
+	tr.then(give{0, 7}, leave{0, 1}, ask{1, 1}) // one at once
 	tr.then(overdue{0, 1})
 	tr.then(ended{0, 1, nil})
-	tr.then(revoked{1, 1, by}, Revoke{1, by})
+	tr.then(revoked{1, 1, by}, Revoke{1, 7, by})
 	tr.then(overdue{1, 1}, Lost{1, fmt.Errorf("%w: %w", ErrLost, ErrOverdue)}, leave{1, 1})
 	tr.then(has("1,3", "c"), watch{"c"}) // the place that is being left comes first
 	tr.then(ended{1, 1, nil}, stand{1, 2})
 	tr.then(neighbour{"b", true})
-	tr.then(neighbour{"c", true}, look{})
-	tr.then(looked{err: session.ErrExpired}, look{})
+	tr.then(neighbour{"c", true}, look{true})
+	tr.then(looked{err: session.ErrExpired}, look{true})
 	tr.then(looked{err: session.ErrNoAuth}, complain{}, pause{3})
 	tr.then(present{presence.Gone{Err: session.ErrExpired}}, Gone{session.ErrExpired}, watch{}, leave{1, 2}, leave{3, 1})
 	tr.then(due{})
@@ -90,7 +91,7 @@ func TestTranscript(t *testing.T) {
 	tr.then(drain{}, depart{})
 	tr.then(weigh{3})
 	tr.then(present{presence.Left{}}, Left{})
-	tr.then(give{0})
+	tr.then(give{shard: 0})
 	check.True(t, tr.m.Ended(), "%+v", tr.m)
 }
 
@@ -99,7 +100,7 @@ func TestRefusals(t *testing.T) {
 	tr := begin(t)
 	tr.then(present{presence.Joined{Epoch: 1}}, Joined{}, follow{1})
 	tr.then(recorded{}, watch{}, pause{1})
-	tr.then(due{}, look{})
+	tr.then(due{}, look{false})
 	tr.then(looked{err: session.ErrNoAuth}, depart{})
 	tr.then(present{presence.Left{}}, Left{session.ErrNoAuth})
 
@@ -127,4 +128,89 @@ func TestRefusals(t *testing.T) {
 	tr.then(present{presence.Left{}})
 	tr.then(ended{0, 3, nil})
 	tr.then(ended{1, 1, nil}, Left{})
+}
+
+// TestYield: a member that comes with others looks on only if they have not planned meanwhile.
+func TestYield(t *testing.T) {
+	for _, planned := range []bool{true, false} {
+		tr := begin(t)
+		tr.then(present{presence.Joined{Epoch: 1}}, Joined{}, follow{1})
+		tr.then(recorded{}, watch{}, pause{1})
+		tr.then(due{}, look{false})
+		tr.then(looked{sight: sight{listed: []string{"0", "a"}, ahead: 1}}, yield{1})
+		if planned {
+			tr.then(has("0-1", "b"), watch{"b"}, stand{0, 1}, stand{1, 1})
+			tr.then(due{})
+			continue
+		}
+		tr.then(due{}, look{true})
+		tr.then(looked{sight: sight{listed: []string{"0", "a"}}}, replace{})
+		tr.then(wrote{})
+		tr.then(recorded{}, watch{}, pause{1})
+		tr.then(due{}, look{false})
+	}
+}
+
+// TestStopped: a member that ends by itself loses each shard before another can own it.
+func TestStopped(t *testing.T) {
+	why := errors.New("taken over")
+	tr := begin(t)
+	tr.then(present{presence.Joined{Epoch: 1}}, Joined{}, follow{1})
+	tr.then(has("0-2", ""), watch{}, stand{0, 1}, stand{1, 1}, stand{2, 1})
+	tr.then(acquired{0, 1, 7}, Assigned{0, 7})
+	tr.then(acquired{1, 1, 8}, Assigned{1, 8})
+	tr.then(has("0,2", ""), ask{1, 1})
+	lost := fmt.Errorf("%w: %w", ErrLost, why)
+	tr.then(present{presence.Left{Err: why}}, Lost{0, lost}, Lost{1, lost}, leave{0, 1}, leave{1, 1}, leave{2, 1})
+}
+
+// TestOtherNumber: a record of a plan with another number of shards counts for nothing.
+func TestOtherNumber(t *testing.T) {
+	tr := begin(t)
+	other := has("0-1", "b")
+	other.record.Of = 9
+	tr.then(present{presence.Joined{Epoch: 1}}, Joined{}, follow{1})
+	tr.then(other, watch{}, pause{1})
+	tr.then(due{}, look{false})
+	there := plan{shards: 9, peers: []Peer{{ID: "a", Weight: 1}, {ID: "b", Weight: 1}}, owners: make([]int, 9), former: make([][]int, 9)}
+	s := sight{plan: &there, listed: []string{"a", "b"}, records: []string{"a", "b"}, known: map[string]Peer{}}
+	s.meet("b", []byte(`{"id":"b","weight":1,"of":4}`), 4)
+	tr.then(looked{sight: s}, replace{})
+	s.meet("b", []byte(`{"id":"b","weight":1,"of":9}`), 4)
+	tr.then(wrote{session.ErrBadVersion}, pause{2})
+	tr.then(due{}, look{false})
+	tr.then(looked{sight: s}, depart{})
+	tr.then(present{presence.Left{}}, Left{fmt.Errorf("%w: 9 by the plan, 4 here", ErrShards)})
+}
+
+// TestNoPlan: a member that is to leave does not wait for a plan that cannot be made.
+func TestNoPlan(t *testing.T) {
+	tr := begin(t)
+	tr.then(present{presence.Joined{Epoch: 1}}, Joined{}, follow{1})
+	tr.then(has("0-1", ""), watch{}, stand{0, 1}, stand{1, 1})
+	tr.then(acquired{0, 1, 7}, Assigned{0, 7})
+	tr.then(drain{}, look{true})
+	tr.then(looked{err: errPlan}, complain{}, pause{1}, leave{1, 1}, ask{0, 1})
+	by := time.Unix(1, 0)
+	tr.then(revoked{0, 1, by}, Revoke{0, 7, by})
+	tr.then(ended{1, 1, nil})
+	tr.then(give{shard: 0}, leave{0, 1})
+	tr.then(ended{0, 1, nil}, depart{})
+	tr.then(present{presence.Left{}}, Left{})
+}
+
+// TestDoubt: a write that is always in doubt is tried again more and more slowly, and told of once.
+func TestDoubt(t *testing.T) {
+	tr := begin(t)
+	tr.then(present{presence.Joined{Epoch: 1}}, Joined{}, follow{1})
+	tr.then(recorded{}, watch{}, pause{1})
+	for i := range 10 {
+		tr.then(due{}, look{false})
+		tr.then(looked{sight: sight{listed: []string{"a"}}}, replace{})
+		if i+2 == oftenInDoubt {
+			tr.then(wrote{session.ErrUnknownOutcome}, pause{i + 2}, complain{})
+		} else {
+			tr.then(wrote{session.ErrUnknownOutcome}, pause{i + 2})
+		}
+	}
 }

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -210,7 +211,7 @@ func (a *agent) perform(e effect) {
 					a.tell(overdue(e))
 				} else {
 					a.holdsNot(e.shard)
-					a.tell(give{e.shard})
+					a.tell(give{shard: e.shard})
 				}
 			})
 		})
@@ -219,7 +220,9 @@ func (a *agent) perform(e effect) {
 	case watch:
 		a.watching, a.goneTold = e.id, -1
 	case look:
-		a.look()
+		a.look(e.thoroughly)
+	case yield:
+		a.later(func() { a.tell(due{}) })
 	case replace:
 		a.later(func() { a.write(e.write) })
 	case pause:
@@ -250,8 +253,8 @@ func (a *agent) holdsNot(shard int) {
 	}
 }
 
-// look reads in three steps, between which anything may happen.
-func (a *agent) look() {
+// look reads in steps, between which anything may happen.
+func (a *agent) look(thoroughly bool) {
 	w, epoch := a.w, a.epoc
 	over := func() bool {
 		if a.epoc != epoch || a.inBetween {
@@ -274,17 +277,7 @@ func (a *agent) look() {
 			if over() {
 				return
 			}
-			s.known = map[string]Peer{}
-			for id, of := range w.members {
-				s.listed = append(s.listed, id)
-				if s.plan != nil {
-					if _, ok := s.plan.peer(id); ok {
-						continue
-					}
-				}
-				s.known[id] = of.m.self
-			}
-			slices.Sort(s.listed)
+			s.listed = slices.Sorted(maps.Keys(w.members))
 			a.later(func() {
 				if over() {
 					return
@@ -293,7 +286,24 @@ func (a *agent) look() {
 					s.records = append(s.records, id)
 				}
 				slices.Sort(s.records)
-				a.later(func() { a.tell(looked{sight: s}) })
+				strangers := s.strangers(w.shards)
+				if i := slices.Index(strangers, a.id); i > 0 && !thoroughly {
+					s.ahead = i
+					a.later(func() { a.tell(looked{sight: s}) })
+					return
+				}
+				a.later(func() {
+					if over() {
+						return
+					}
+					s.known = map[string]Peer{}
+					for _, id := range strangers {
+						if of := w.members[id]; of != nil && of != a {
+							s.known[id] = of.m.self
+						}
+					}
+					a.later(func() { a.tell(looked{sight: s}) })
+				})
 			})
 		})
 	})

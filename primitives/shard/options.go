@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/zkactors/zkactors/internal/client"
 	"github.com/zkactors/zkactors/internal/znode"
@@ -23,7 +24,7 @@ type Options struct {
 	// Weight says how many shards the member is to have, in relation to the others; 1 by default.
 	Weight int
 
-	// Zone is for a Placement of yours; [Balanced] does not look at it.
+	// Zone is for a Placement of yours; [Balanced] does not look at it. It is UTF-8.
 	Zone string
 
 	// GiveWithin is the time in which the member gives a shard that is revoked. It loses the shard
@@ -48,10 +49,12 @@ const (
 	defaultAtOnce     = 16
 )
 
-// The largest values: plans and records stay well below what a node can have.
+// The largest values: a plan and all records, which may be written in one transaction, stay below
+// what a request can have.
 const (
-	mostShards = 100_000
+	mostShards = 50_000
 	mostWeight = 1_000_000
+	mostZone   = 100 // bytes
 )
 
 func (o *Options) withDefaults() Options {
@@ -81,6 +84,7 @@ func validate(s *session.Session, path string, n int, o Options) error {
 			errs = append(errs, fmt.Errorf("shard: Options.ID: %w", err))
 		}
 		refuse(o.Weight < 0 || o.Weight > mostWeight, "Options.Weight %d: must be from 1 to %d", o.Weight, mostWeight)
+		refuse(len(o.Zone) > mostZone || !utf8.ValidString(o.Zone), "Options.Zone %q: must be text of at most %d bytes", o.Zone, mostZone)
 		refuse(o.GiveWithin < 0, "Options.GiveWithin %v: must not be negative", o.GiveWithin)
 		refuse(o.AtOnce < 0, "Options.AtOnce %d: must not be negative", o.AtOnce)
 		refuse(o.ConflictAfter < 0, "Options.ConflictAfter %v: must not be negative", o.ConflictAfter)

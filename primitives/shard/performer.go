@@ -23,6 +23,7 @@ type performer struct {
 	session *session.Session
 	client  client.Session
 	path    string
+	shards  int
 	id      string
 	within  time.Duration // see Options.GiveWithin
 	kept    *presence.Kept[presence.Input, presence.Event]
@@ -32,6 +33,7 @@ type performer struct {
 
 	mu     sync.Mutex
 	places map[int]standing // by shard, from stand to the end of the place
+	took   time.Duration    // the last look that was not thorough
 }
 
 // A standing is a place in the line of a shard.
@@ -41,10 +43,10 @@ type standing struct {
 }
 
 // newPerformer returns a performer that keeps the node of the member.
-func newPerformer(s *session.Session, path string, self Peer, o Options) (*performer, error) {
-	p := &performer{session: s, client: client.Of(s), path: path, id: o.ID, within: o.GiveWithin, places: make(map[int]standing)}
+func newPerformer(s *session.Session, path string, n int, self Peer, o Options) (*performer, error) {
+	p := &performer{session: s, client: client.Of(s), path: path, shards: n, id: o.ID, within: o.GiveWithin, places: make(map[int]standing)}
 	p.owned.Clock = p.client
-	data, err := json.Marshal(self)
+	data, err := json.Marshal(memberData{self, n})
 	if err != nil {
 		return nil, err
 	}
@@ -111,9 +113,17 @@ func (p *performer) perform(e effect, tell func(input)) {
 			}
 		}))
 	case look:
-		p.look(tell)
+		p.look(e.thoroughly, tell)
 	case replace:
 		p.requests.Multi(p.ops(e.write), func(_ []session.OpResult, err error) { p.write(e.write, err, tell) })
+	case yield:
+		const shortest, longest = 10 * time.Millisecond, 10 * time.Second
+		p.mu.Lock()
+		unit := max(p.took, shortest)
+		p.mu.Unlock()
+		// The first still has to read the nodes of all, and to write, which may take several round
+		// trips. Whoever looks on then plans for all.
+		p.owned.After(resting{}, 5*unit+rand.N(min(unit*time.Duration(e.ahead), longest)), func() { tell(due{}) })
 	case pause:
 		const shortest, longest, doublings = 50 * time.Millisecond, 10 * time.Second, 8
 		most := min(shortest<<min(e.tries, doublings), longest)
@@ -167,9 +177,10 @@ func (p *performer) at(shard int) *contender.Handle[line.Event] {
 	return p.places[shard].Handle
 }
 
-// look reads the plan first, and then who is there: see [sight].
-func (p *performer) look(tell func(input)) {
-	requests := p.requests
+// look reads the plan first, and then who is there: see [sight]. Unless it is to be thorough, it
+// stops if other strangers are to plan before.
+func (p *performer) look(thoroughly bool, tell func(input)) {
+	requests, began := p.requests, p.client.Age()
 	var s sight
 	answer := func(err error) { owned.Tell[input](&p.owned, err, tell, looked{s, err}) }
 	requests.Roomy().Get(znode.Join(p.path, planNode), func(data []byte, stat *session.Stat, err error) {
@@ -194,7 +205,16 @@ func (p *performer) look(tell func(input)) {
 					answer(err)
 					return
 				}
-				p.meet(requests, &s, answer)
+				strangers := s.strangers(p.shards)
+				if i := slices.Index(strangers, p.id); i > 0 && !thoroughly {
+					p.mu.Lock()
+					p.took = p.client.Age() - began
+					p.mu.Unlock()
+					s.ahead = i
+					answer(nil)
+					return
+				}
+				p.meet(requests, &s, strangers, answer)
 			})
 		})
 	})
@@ -209,19 +229,10 @@ func (p *performer) list(requests client.Async, dir string, answer func(names []
 	})
 }
 
-// meet reads the nodes of members that the plan does not have.
-func (p *performer) meet(requests client.Async, s *sight, answer func(error)) {
-	var strangers []string
-	for _, id := range s.listed {
-		known := id == p.id
-		if s.plan != nil && !known {
-			_, known = s.plan.peer(id)
-		}
-		if !known {
-			strangers = append(strangers, id)
-		}
-	}
+// meet reads the nodes of strangers.
+func (p *performer) meet(requests client.Async, s *sight, strangers []string, answer func(error)) {
 	s.known = make(map[string]Peer)
+	strangers = slices.DeleteFunc(strangers, func(id string) bool { return id == p.id })
 	left := len(strangers)
 	if left == 0 {
 		answer(nil)
@@ -230,12 +241,10 @@ func (p *performer) meet(requests client.Async, s *sight, answer func(error)) {
 	var failed error
 	for _, id := range strangers {
 		requests.Get(p.node(membersNode, id), func(data []byte, _ *session.Stat, err error) {
-			var peer Peer
-			switch {
-			case client.Without(err, session.ErrNoNode) != nil:
+			if err == nil {
+				s.meet(id, data, p.shards)
+			} else if client.Without(err, session.ErrNoNode) != nil {
 				failed = err
-			case err == nil && json.Unmarshal(data, &peer) == nil && peer.ID == id && peer.Weight >= 0 && peer.Weight <= mostWeight:
-				s.known[id] = peer
 			}
 			if left--; left == 0 {
 				answer(failed)

@@ -9,16 +9,17 @@ import (
 // A Peer is a member, as a [Placement] sees it.
 type Peer struct {
 	ID     string `json:"id"`
-	Weight int    `json:"weight"` // 0 if it is to have no shards
+	Weight int    `json:"weight"`
 	Zone   string `json:"zone,omitempty"`
 }
 
 // A Cluster is what a [Placement] places the shards by.
 type Cluster struct {
-	Peers []Peer // those that are present, in the order of their IDs
+	// Peers are those that are present, and have a weight, in the order of their IDs.
+	Peers []Peer
 
 	// Owners has, by shard, the index of the peer that owns it, or is to own it, by the last
-	// placement; -1 if there is none, or it is gone.
+	// placement; -1 if there is none, or it is gone, or leaving.
 	Owners []int
 
 	// Former has, by shard, the index of the peer that had the shard when it went away, and is
@@ -134,15 +135,37 @@ func (n *needs) next() int {
 	return most
 }
 
-// placed returns the placement, or an error if it is none.
+// placed returns the placement, or an error if it is none. A peer without a weight gets no shards.
 func (place Placement) placed(c Cluster) ([]int, error) {
-	owners := place(Cluster{slices.Clone(c.Peers), slices.Clone(c.Owners), slices.Clone(c.Former)})
+	var in Cluster
+	var index []int // in c, by index in in
+	weighty := make([]int, len(c.Peers))
+	for i, p := range c.Peers {
+		if weighty[i] = -1; p.Weight > 0 {
+			weighty[i] = len(index)
+			index, in.Peers = append(index, i), append(in.Peers, p)
+		}
+	}
+	only := func(all []int) []int {
+		some := slices.Clone(all)
+		for shard, i := range all {
+			if i >= 0 {
+				some[shard] = weighty[i]
+			}
+		}
+		return some
+	}
+	in.Owners, in.Former = only(c.Owners), only(c.Former)
+	owners := slices.Clone(place(in))
 	if len(owners) != len(c.Owners) {
 		return nil, fmt.Errorf("the placement has %d shards, not %d", len(owners), len(c.Owners))
 	}
 	for shard, o := range owners {
-		if o < -1 || o >= len(c.Peers) {
-			return nil, fmt.Errorf("the placement has shard %d at peer %d of %d", shard, o, len(c.Peers))
+		switch {
+		case o < -1 || o >= len(index):
+			return nil, fmt.Errorf("the placement has shard %d at peer %d of %d", shard, o, len(index))
+		case o >= 0:
+			owners[shard] = index[o]
 		}
 	}
 	return owners, nil

@@ -117,6 +117,45 @@ func TestBack(t *testing.T) {
 	}
 }
 
+// TestGhosts: who never comes back does not keep another, who has stood in since, from its shards.
+func TestGhosts(t *testing.T) {
+	all := func(ids string) (peers []Peer) {
+		for _, id := range ids {
+			peers = append(peers, Peer{ID: string(id), Weight: 1})
+		}
+		return peers
+	}
+	p := newPlan(12)
+	own := func(ids string) (owned [][]int) {
+		var err error
+		p, err = p.with(all(ids), Balanced)
+		check.Must(t, err)
+		owned = make([][]int, len(p.peers))
+		for shard, o := range p.owners {
+			owned[o] = append(owned[o], shard)
+		}
+		return owned
+	}
+	own("ab")
+	own("b") // a has left for ever
+	before := own("bc")
+	own("c")
+	check.Equal(t, fmt.Sprint(own("bc")), fmt.Sprint(before))
+	own("c")
+	own("d") // c has stood in for b
+	own("c")
+	check.Equal(t, fmt.Sprint(own("bc")), fmt.Sprint(before))
+	for range 20 { // the memory is bounded
+		own("b")
+		own("x")
+		own("y")
+		own("z")
+	}
+	for shard := range p.shards {
+		check.True(t, len(p.former[shard]) <= mostFormer, "%v", p.former[shard])
+	}
+}
+
 // TestNoPeers: without peers no shard has an owner.
 func TestNoPeers(t *testing.T) {
 	check.EqualSlices(t, Balanced(Cluster{Owners: []int{-1, -1}, Former: []int{-1, -1}}), []int{-1, -1})

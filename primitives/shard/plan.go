@@ -27,11 +27,14 @@ type plan struct {
 	peers  []Peer   // those that are present, in the order of their IDs
 	absent []string // IDs of peers that are gone, the newest last
 	owners []int    // by shard: index in peers, -1 for none
-	former []int    // by shard: index in peers and then absent of who had it and is away, -1 for none
+	former [][]int  // by shard: indexes in peers and then absent of who had it and is away, the oldest first
 }
 
 // mostAbsent is how many peers that are gone a plan remembers, beside as many as are present.
 const mostAbsent = 100
+
+// mostFormer is how many peers a plan remembers that had a shard, each when the one before was away.
+const mostFormer = 3
 
 var errPlan = errors.New("not a plan of shards")
 
@@ -41,36 +44,52 @@ type planData struct {
 	Peers  []Peer   `json:"members"`
 	Absent []string `json:"absent,omitempty"`
 	Owners []byte   `json:"owners"` // by shard, as unsigned varints: 0 for none, else 1 and the index
-	Former []byte   `json:"former"`
+	Former []byte   `json:"former"` // by shard: how many, and their indexes
 }
 
 func (p plan) encode() ([]byte, error) {
-	pack := func(all []int) (b []byte) {
-		for _, i := range all {
-			b = binary.AppendUvarint(b, uint64(i+1))
+	d := planData{Format: format, Shards: p.shards, Peers: p.peers, Absent: p.absent}
+	for shard, o := range p.owners {
+		d.Owners = binary.AppendUvarint(d.Owners, uint64(o+1))
+		d.Former = binary.AppendUvarint(d.Former, uint64(len(p.former[shard])))
+		for _, f := range p.former[shard] {
+			d.Former = binary.AppendUvarint(d.Former, uint64(f))
 		}
-		return b
 	}
-	return json.Marshal(planData{format, p.shards, p.peers, p.absent, pack(p.owners), pack(p.former)})
+	return json.Marshal(d)
+}
+
+// numbers reads packed numbers.
+type numbers struct {
+	rest []byte
+	bad  bool
+}
+
+// next returns the next number, which must be below limit.
+func (n *numbers) next(limit int) int {
+	v, size := binary.Uvarint(n.rest)
+	if n.bad = n.bad || size <= 0 || v >= uint64(limit); n.bad {
+		return 0
+	}
+	n.rest = n.rest[size:]
+	return int(v)
 }
 
 func decodePlan(data []byte) (plan, error) {
 	var d planData
-	if err := json.Unmarshal(data, &d); err != nil || d.Format != format || d.Shards <= 0 {
+	if err := json.Unmarshal(data, &d); err != nil || d.Format != format || d.Shards <= 0 || d.Shards > len(d.Owners) {
 		return plan{}, errPlan
 	}
-	unpack := func(b []byte, limit int) (all []int) {
-		for len(b) > 0 {
-			v, n := binary.Uvarint(b)
-			if n <= 0 || v > uint64(limit) {
-				return nil
-			}
-			all, b = append(all, int(v)-1), b[n:]
+	p := newPlan(d.Shards)
+	p.peers, p.absent = d.Peers, d.Absent
+	owners, former := numbers{rest: d.Owners}, numbers{rest: d.Former}
+	for shard := range p.shards {
+		p.owners[shard] = owners.next(len(p.peers)+1) - 1
+		for range former.next(mostFormer + 1) {
+			p.former[shard] = append(p.former[shard], former.next(len(p.peers)+len(p.absent)))
 		}
-		return all
 	}
-	p := plan{d.Shards, d.Peers, d.Absent, unpack(d.Owners, len(d.Peers)), unpack(d.Former, len(d.Peers)+len(d.Absent))}
-	if len(p.owners) != p.shards || len(p.former) != p.shards {
+	if owners.bad || former.bad || len(owners.rest)+len(former.rest) > 0 {
 		return plan{}, errPlan
 	}
 	return p, nil
@@ -78,7 +97,7 @@ func decodePlan(data []byte) (plan, error) {
 
 // newPlan returns a plan in which no shard has an owner.
 func newPlan(shards int) plan {
-	return plan{shards: shards, owners: slices.Repeat([]int{-1}, shards), former: slices.Repeat([]int{-1}, shards)}
+	return plan{shards: shards, owners: slices.Repeat([]int{-1}, shards), former: make([][]int, shards)}
 }
 
 // peer returns the peer with the ID, if the plan has it.
@@ -126,39 +145,61 @@ func (p plan) with(now []Peer, place Placement) (plan, error) {
 		}
 		return -1
 	}
-	here := func(i int) int { // only peers that are present
-		if i < len(now) {
-			return i
-		}
-		return -1
-	}
+	away := func(i int) bool { return i < 0 || i >= len(now) || now[i].Weight == 0 }
 	c := Cluster{Peers: now}
 	before := make([]int, p.shards) // the owners, also those that are gone
+	back := make([]int, p.shards)   // the index in next.former of who is back; -1 if there is none
 	for shard := range p.shards {
 		before[shard] = at(p.owners[shard])
-		next.former = append(next.former, at(p.former[shard]))
-		c.Owners = append(c.Owners, here(before[shard]))
-		c.Former = append(c.Former, here(next.former[shard]))
+		var former []int
+		for _, f := range p.former[shard] {
+			if f = at(f); f >= 0 {
+				former = append(former, f)
+			}
+		}
+		next.former = append(next.former, former)
+		owner, returned := before[shard], -1
+		if away(owner) {
+			owner = -1
+		}
+		if back[shard] = slices.IndexFunc(former, func(f int) bool { return !away(f) }); back[shard] >= 0 {
+			returned = former[back[shard]]
+		}
+		c.Owners, c.Former = append(c.Owners, owner), append(c.Former, returned)
 	}
-	var err error
-	next.owners, err = place.placed(c)
-	away := func(i int) bool { return i >= len(now) || i >= 0 && now[i].Weight == 0 }
+	owners, err := place.placed(c)
+	if err != nil {
+		return plan{}, err
+	}
+	next.owners = owners
 	for shard, was := range before {
-		// Others may have the shard until a peer is back that had it when it went.
-		switch f := next.former[shard]; {
-		case err != nil || away(f):
-		case away(was) && next.owners[shard] != was:
-			next.former[shard] = was
-		default:
-			next.former[shard] = -1
+		// Others may have the shard until a peer is back that had it when it went. Those that had it
+		// after that one have no claim then.
+		former := next.former[shard]
+		if i := back[shard]; i >= 0 {
+			former = former[:i]
+		}
+		if was >= 0 && away(was) && !slices.Contains(former, was) {
+			former = append(former, was)
+		}
+		next.former[shard] = former[max(0, len(former)-mostFormer):]
+		if len(former) == 0 {
+			next.former[shard] = nil
 		}
 	}
-	return next, err
+	return next, nil
+}
+
+// A memberData is the data of the node of a member.
+type memberData struct {
+	Peer
+	Of int `json:"of"` // the number of shards
 }
 
 // A record says what a member is to do by the plan.
 type record struct {
 	Peer
+	Of     int    `json:"of"`              // the number of shards of the plan
 	Watch  string `json:"watch,omitempty"` // the ID of the neighbour whose end it is to notice; "" for none
 	Shards string `json:"shards"`          // as ranges
 }
@@ -173,7 +214,7 @@ func (p plan) records() map[string]record {
 		}
 	}
 	for i, peer := range p.peers {
-		r := record{Peer: peer, Shards: ranges(owned[i])}
+		r := record{Peer: peer, Of: p.shards, Shards: ranges(owned[i])}
 		if n := len(p.peers); n > 1 {
 			r.Watch = p.peers[(i+n-1)%n].ID
 		}
@@ -251,8 +292,36 @@ type sight struct {
 	plan    *plan // nil if there is none
 	version int32 // of the plan
 	listed  []string
-	known   map[string]Peer // of those listed that the plan does not have
 	records []string        // the IDs of which there are records
+	ahead   int             // strangers that plan before this member. If there are any, what follows is missing.
+	known   map[string]Peer // of those listed that no plan with our number of shards has
+	other   bool            // one of those listed has another number of shards
+}
+
+// strangers returns those listed that no plan with our number of shards has.
+func (s sight) strangers(shards int) (ids []string) {
+	for _, id := range s.listed {
+		known := false
+		if s.plan != nil && s.plan.shards == shards {
+			_, known = s.plan.peer(id)
+		}
+		if !known {
+			ids = append(ids, id)
+		}
+	}
+	return ids
+}
+
+// meet notes the node of a stranger.
+func (s *sight) meet(id string, data []byte, shards int) {
+	var m memberData
+	switch {
+	case json.Unmarshal(data, &m) != nil || m.ID != id || m.Weight < 0 || m.Weight > mostWeight:
+	case m.Of != shards:
+		s.other = true
+	default:
+		s.known[id] = m.Peer
+	}
 }
 
 // errShards means that members disagree about the number of shards.
@@ -267,7 +336,7 @@ func (s sight) replan(shards int, self Peer, place Placement) (w write, needed b
 		w.version = s.version
 		if s.plan.shards == shards {
 			old = *s.plan
-		} else if slices.ContainsFunc(s.listed, func(id string) bool { return id != self.ID }) {
+		} else if s.other {
 			return w, false, fmt.Errorf("%w: %d by the plan, %d here", errShards, s.plan.shards, shards)
 		}
 	}

@@ -23,7 +23,12 @@ func TestPlans(t *testing.T) {
 			p.absent = append(p.absent, fmt.Sprint("x", i))
 		}
 		for shard := range p.shards {
-			p.owners[shard], p.former[shard] = r.IntN(len(p.peers)+1)-1, r.IntN(len(p.peers)+len(p.absent)+1)-1
+			p.owners[shard] = r.IntN(len(p.peers)+1) - 1
+			if n := len(p.peers) + len(p.absent); n > 0 {
+				for range r.IntN(mostFormer + 1) {
+					p.former[shard] = append(p.former[shard], r.IntN(n))
+				}
+			}
 		}
 		data, err := p.encode()
 		check.Must(t, err)
@@ -35,6 +40,7 @@ func TestPlans(t *testing.T) {
 	for _, change := range []func(*planData){
 		func(d *planData) { d.Format = "" }, func(d *planData) { d.Shards = 3 }, func(d *planData) { d.Shards = -1 },
 		func(d *planData) { d.Owners = []byte{1, 0} }, func(d *planData) { d.Owners = []byte{0x80} }, func(d *planData) { d.Former = []byte{0, 0, 0} },
+		func(d *planData) { d.Former = []byte{1, 0, 0} }, func(d *planData) { d.Former = []byte{mostFormer + 1, 0} },
 	} {
 		var d planData
 		check.Must(t, json.Unmarshal(good, &d))

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strconv"
 	"sync"
+	"sync/atomic"
 
 	"github.com/zkactors/zkactors/actors"
 	"github.com/zkactors/zkactors/internal/client"
@@ -30,6 +31,7 @@ type Member struct {
 	performer *performer
 	actor     *actors.Actor[input, Event]
 	fed       <-chan struct{}
+	leaving   atomic.Bool
 
 	mu    sync.Mutex
 	owned map[int]*contender.Handle[line.Event]
@@ -47,7 +49,7 @@ func Join(s *session.Session, path string, n int, opts *Options) (*Member, error
 		return nil, err
 	}
 	self := Peer{o.ID, o.Weight, o.Zone}
-	p, err := newPerformer(s, path, self, o)
+	p, err := newPerformer(s, path, n, self, o)
 	if err != nil {
 		return nil, fmt.Errorf("shard: %w", err)
 	}
@@ -99,16 +101,22 @@ func (m *Member) ID() string { return m.self.ID }
 //
 //	(Assigned Revoke? Lost?)*
 //
-// where no Lost comes for a shard that was given. The channel has every event from the first on,
+// where no Lost comes for a shard that was given, nor after Close. The channel has every event from the first on,
 // also those before the first call, but for a Suspended with its Resumed. It is closed after the
 // last event: receive with "ev, ok := <-events", because a select over a closed channel spins.
 func (m *Member) Events() <-chan Event { return m.actor.Events() }
 
 // Give gives a shard whose [Revoke] has come, when its work is done: the next owner may begin. It
 // returns at once. The contexts of the shard end first. It does nothing for other shards.
-func (m *Member) Give(shard int) {
+//
+// It gives the grant that stands. A user who answers a Revoke after its time, when the member may
+// own the shard again and be asked for it again, calls [Member.GiveGrant].
+func (m *Member) Give(shard int) { m.GiveGrant(shard, 0) }
+
+// GiveGrant is [Member.Give], but does nothing unless the token is that of the present grant.
+func (m *Member) GiveGrant(shard int, token int64) {
 	if shard >= 0 && shard < m.shards {
-		_ = m.actor.Tell(give{shard})
+		_ = m.actor.Tell(give{shard, token})
 	}
 }
 
@@ -145,7 +153,8 @@ func (m *Member) Guard(shard int) session.Op {
 }
 
 // Context returns a context that ends with parent, and when the member does not own the shard any
-// more: with a cause that wraps [ErrLost], or with [ErrGiven], also if it was overdue. It ends
+// more: with a cause that wraps [ErrLost], or with [ErrGiven] if the member has left its line: when
+// the shard was given, or was overdue, and when the member leaves, for whatever reason. It ends
 // before another member can own the shard, unless another client deletes nodes of the shard. The
 // cancel function frees its resources.
 func (m *Member) Context(parent context.Context, shard int) (context.Context, context.CancelFunc) {
@@ -159,7 +168,8 @@ func (m *Member) Context(parent context.Context, shard int) (context.Context, co
 }
 
 // SetWeight changes the weight of the member, and returns nil when its node has the weight. The
-// shards move after that. If ctx ends first, it returns the cause, and the change goes on.
+// shards move after that. If ctx ends first, it returns the cause, and the change goes on. It fails
+// with [ErrLeft] after [Member.Leave].
 func (m *Member) SetWeight(ctx context.Context, weight int) error {
 	if err := client.CheckContext(ctx); err != nil {
 		return fmt.Errorf("shard: %w", err)
@@ -167,12 +177,12 @@ func (m *Member) SetWeight(ctx context.Context, weight int) error {
 	if weight < 0 || weight > mostWeight {
 		return fmt.Errorf("shard: %w: weight %d: must be from 0 to %d", session.ErrInvalidArgument, weight, mostWeight)
 	}
-	if m.actor.Tell(weigh{weight}) != nil {
+	if m.leaving.Load() || m.actor.Tell(weigh{weight}) != nil {
 		return fmt.Errorf("shards %s: %w", m.path, m.ended())
 	}
 	self := m.self
 	self.Weight = weight
-	data, err := json.Marshal(self)
+	data, err := json.Marshal(memberData{self, m.shards})
 	if err == nil {
 		err = m.performer.kept.Update(ctx, data)
 	}
@@ -197,6 +207,7 @@ func (m *Member) Leave(ctx context.Context) error {
 	if err := client.CheckContext(ctx); err != nil {
 		return fmt.Errorf("shard: %w", err)
 	}
+	m.leaving.Store(true)
 	_ = m.actor.Tell(drain{}) // one that has ended has left
 	select {
 	case <-m.actor.Ended():
@@ -240,8 +251,8 @@ func Planned(ctx context.Context, s *session.Session, path string) ([]string, er
 	if err := recipe.Check(s, "shard", path, nil); err != nil {
 		return nil, err
 	}
-	data, _, err := s.Get(ctx, znode.Join(path, planNode))
-	if err = client.Without(err, session.ErrNoNode); err != nil || data == nil {
+	data, stat, err := s.Get(ctx, znode.Join(path, planNode))
+	if err = client.Without(err, session.ErrNoNode); err != nil || stat == nil {
 		return nil, err
 	}
 	ids, err := ParsePlan(data)

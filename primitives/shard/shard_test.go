@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -34,7 +35,12 @@ type world struct {
 
 func inBubble(t *testing.T, f func(w *world)) {
 	t.Helper()
-	bubble.Run(t, zktest.Config{Tick: time.Second}, func(b bubble.World) {
+	inBubbleWith(t, zktest.Config{Tick: time.Second}, f)
+}
+
+func inBubbleWith(t *testing.T, c zktest.Config, f func(w *world)) {
+	t.Helper()
+	bubble.Run(t, c, func(b bubble.World) {
 		w := &world{World: b, owners: map[int]string{}, tokens: map[int]int64{}}
 		defer func() {
 			w.mu.Lock()
@@ -57,12 +63,13 @@ type user struct {
 	keeps   bool
 	over    chan struct{}
 	events  []shard.Event
+	has     map[int]bool // not lost, and not given
 }
 
 func (w *world) join(s *session.Session, id string, n int, opts shard.Options) *user {
 	w.Helper()
 	opts.ID = id
-	u := &user{check.Open(shard.Join(s, orders, n, &opts))(w), w, s, false, make(chan struct{}), nil}
+	u := &user{check.Open(shard.Join(s, orders, n, &opts))(w), w, s, false, make(chan struct{}), nil, map[int]bool{}}
 	go func() {
 		defer close(u.over)
 		for ev := range u.Events() {
@@ -88,19 +95,22 @@ func (u *user) hear(ev shard.Event) {
 		if ev.Token <= w.tokens[ev.Shard] {
 			w.Errorf("%s: %v, after token %d", u.ID(), ev, w.tokens[ev.Shard])
 		}
-		w.owners[ev.Shard], w.tokens[ev.Shard] = u.ID(), ev.Token
+		w.owners[ev.Shard], w.tokens[ev.Shard], u.has[ev.Shard] = u.ID(), ev.Token, true
 		w.moves++
 	case shard.Revoke:
 		if !u.keeps {
 			delete(w.owners, ev.Shard)
-			u.Give(ev.Shard)
+			delete(u.has, ev.Shard)
+			u.GiveGrant(ev.Shard, ev.Token)
 		}
 	case shard.Lost:
 		delete(w.owners, ev.Shard)
+		delete(u.has, ev.Shard)
 	case shard.Left:
-		for i, by := range w.owners {
-			if by == u.ID() {
-				delete(w.owners, i)
+		for i := range u.has {
+			delete(w.owners, i)
+			if ev.Err != nil {
+				w.Errorf("%s: %v, and it has not lost %d before", u.ID(), ev, i)
 			}
 		}
 	case shard.Joined, shard.Suspended, shard.Resumed, shard.Gone:
@@ -111,9 +121,10 @@ func (u *user) hear(ev shard.Event) {
 func (u *user) stops() {
 	u.w.mu.Lock()
 	defer u.w.mu.Unlock()
-	for _, i := range u.Owned() {
+	for i := range u.has {
 		delete(u.w.owners, i)
 	}
+	clear(u.has)
 }
 
 // counts returns how many shards each member owns.
@@ -361,6 +372,8 @@ func TestRefused(t *testing.T) {
 			{orders, 1, shard.Options{ID: ".."}, session.ErrInvalidPath, "ID"},
 			{orders, 1, shard.Options{Weight: -1}, session.ErrInvalidArgument, "Weight"},
 			{orders, 1, shard.Options{Weight: 1 << 30}, session.ErrInvalidArgument, "Weight"},
+			{orders, 1, shard.Options{Zone: "\xff"}, session.ErrInvalidArgument, "Zone"},
+			{orders, 1, shard.Options{Zone: strings.Repeat("z", 1000)}, session.ErrInvalidArgument, "Zone"},
 			{orders, 1, shard.Options{GiveWithin: -1}, session.ErrInvalidArgument, "GiveWithin"},
 			{orders, 1, shard.Options{AtOnce: -1}, session.ErrInvalidArgument, "AtOnce"},
 			{orders, 1, shard.Options{ConflictAfter: -1}, session.ErrInvalidArgument, "ConflictAfter"},
@@ -398,6 +411,181 @@ func TestRefused(t *testing.T) {
 		check.True(t, none == nil && err == nil, "%v, %v", none, err)
 		data, _, err := s.Get(w.Context(), orders+"/plan")
 		check.True(t, err == nil && string(data) == "10.0.0.7", "%s, %v", data, err)
+	})
+}
+
+// TestOtherNumber: members that come back with another number of shards, at whatever moment.
+func TestOtherNumber(t *testing.T) {
+	for _, again := range []int{3, 4, 6} {
+		for name, leave := range map[string]func(w *world, u *user){
+			"closed":  func(_ *world, u *user) { u.stops(); u.Close() },
+			"left":    func(w *world, u *user) { check.OK(w, u.Leave(w.Context())) },
+			"crashed": func(w *world, u *user) { u.stops(); w.Expire(u.session.ID()); u.Close() },
+		} {
+			t.Run(fmt.Sprint(name, again), func(t *testing.T) {
+				inBubble(t, func(w *world) { // one
+					leave(w, w.join(w.open(), "a", 4, shard.Options{}))
+					w.join(w.open(), "a", again, shard.Options{})
+					bubble.Pass(time.Minute)
+					check.Equal(t, w.counts(), fmt.Sprintf("[a:%d]", again))
+				})
+				for _, ids := range []string{"ab", "xy", "ay"} { // all
+					inBubble(t, func(w *world) {
+						a, b := w.join(w.open(), "a", 4, shard.Options{}), w.join(w.open(), "b", 4, shard.Options{})
+						w.settle()
+						leave(w, a)
+						leave(w, b)
+						w.join(w.open(), ids[:1], again, shard.Options{})
+						w.join(w.open(), ids[1:], again, shard.Options{})
+						bubble.Pass(time.Minute)
+						check.Equal(t, w.counts(), fmt.Sprintf("[%c:%d %c:%d]", ids[0], (again+1)/2, ids[1], again/2))
+					})
+				}
+			})
+		}
+	}
+}
+
+// TestTwoNumbers: of members that disagree, those of one number go on, and the others leave.
+func TestTwoNumbers(t *testing.T) {
+	for range 10 {
+		inBubble(t, func(w *world) {
+			all := map[int]*user{4: w.join(w.open(), "a", 4, shard.Options{}), 5: w.join(w.open(), "b", 5, shard.Options{})}
+			bubble.Pass(time.Minute)
+			for n, other := range map[int]int{4: 5, 5: 4} {
+				if all[n].Err() == nil {
+					check.Len(t, all[n].Owned(), n)
+					check.Is(t, all[other].Err(), shard.ErrShards)
+				}
+			}
+			check.True(t, (all[4].Err() == nil) != (all[5].Err() == nil), "%v, %v", all[4].Err(), all[5].Err())
+		})
+		inBubble(t, func(w *world) { // one that is there crashes, and is back with another number
+			w.join(w.open(), "a", 4, shard.Options{})
+			gate := w.OpenGated(session.Options{Timeout: 12 * time.Second, ServerTick: time.Second})
+			w.join(gate.Session, "b", 4, shard.Options{})
+			w.settle()
+			gate.Cut()
+			b := w.join(w.open(), "b", 6, shard.Options{})
+			bubble.Pass(time.Minute)
+			check.Is(t, b.Err(), shard.ErrShards)
+			check.Equal(t, w.counts(), "[a:4]")
+		})
+	}
+}
+
+// TestTakenOver: a member whose place another takes loses its shards before that has them.
+func TestTakenOver(t *testing.T) {
+	inBubble(t, func(w *world) {
+		gate := w.OpenGated(session.Options{Timeout: 12 * time.Second, ServerTick: time.Second})
+		first := w.join(gate.Session, "a", 8, shard.Options{})
+		w.settle()
+		gate.Cut()
+		bubble.Pass(13 * time.Second) // its session is over, and it is to join again
+		w.join(w.open(), "a", 8, shard.Options{})
+		w.settle()
+		gate.Mend()
+		bubble.Pass(time.Minute)
+		check.Is(t, first.Err(), shard.ErrDuplicate)
+		check.Equal(t, w.counts(), "[a:8]")
+	})
+	inBubble(t, func(w *world) {
+		a := w.join(w.open(), "a", 8, shard.Options{})
+		w.join(w.open(), "b", 8, shard.Options{})
+		w.settle()
+		_, err := a.session.Set(w.Context(), orders+"/records/a", []byte("x"), session.AnyVersion)
+		check.OK(t, err)
+		bubble.Pass(time.Minute)
+		check.Is(t, a.Err(), shard.ErrForeign)
+		check.Equal(t, w.counts(), "[b:8]")
+	})
+}
+
+// TestSpoiled: a member leaves when it is told to, also if no plan can be made.
+func TestSpoiled(t *testing.T) {
+	for _, data := range []string{"x", ""} {
+		inBubble(t, func(w *world) {
+			a, b := w.join(w.open(), "a", 4, shard.Options{}), w.join(w.open(), "b", 4, shard.Options{})
+			w.settle()
+			_, err := a.session.Set(w.Context(), orders+"/plan", []byte(data), session.AnyVersion)
+			check.OK(t, err)
+			_, err = shard.Planned(w.Context(), a.session, orders)
+			check.Is(t, err, shard.ErrForeign)
+			check.OK(t, a.Leave(w.Context()))
+			check.OK(t, b.Leave(w.Context()))
+			check.Equal(t, w.counts(), "[]")
+		})
+	}
+}
+
+// TestPlacementWithoutWeights: one who leaves gives its shards, whatever the placement.
+func TestPlacementWithoutWeights(t *testing.T) {
+	inBubble(t, func(w *world) {
+		opts := shard.Options{Placement: func(c shard.Cluster) []int {
+			all := make([]int, len(c.Owners))
+			for i := range all {
+				all[i] = i % max(1, len(c.Peers))
+			}
+			return all
+		}}
+		a := w.join(w.open(), "a", 4, opts)
+		w.join(w.open(), "b", 4, opts)
+		w.settle()
+		check.Equal(t, w.counts(), "[a:2 b:2]")
+		check.OK(t, a.Leave(w.Context()))
+		check.Is(t, a.SetWeight(w.Context(), 2), shard.ErrLeft)
+		w.settle()
+		check.Equal(t, w.counts(), "[b:4]")
+	})
+}
+
+// TestHerd: members that come together read in proportion to their number.
+func TestHerd(t *testing.T) {
+	for _, latency := range []time.Duration{time.Millisecond, 10 * time.Millisecond, 100 * time.Millisecond} {
+		inBubbleWith(t, zktest.Config{Tick: time.Second, Latency: latency}, func(w *world) {
+			n := hasten.Sized(200, 50)
+			var sessions []*session.Session
+			for range n {
+				sessions = append(sessions, w.open())
+			}
+			w.ResetRequests()
+			for i, s := range sessions {
+				w.join(s, fmt.Sprintf("m%03d", i), n, shard.Options{})
+			}
+			bubble.Pass(time.Minute)
+			w.mu.Lock()
+			check.Len(t, slices.Collect(maps.Keys(w.owners)), n)
+			w.mu.Unlock()
+			reads := w.Requests()[zktest.OpGetData] + w.Requests()[zktest.OpGetChildren2]
+			t.Logf("%v: %d members: %d reads of %v", 2*latency, n, reads, w.Requests())
+			check.True(t, reads < 25*n, "%d reads", reads)
+		})
+	}
+}
+
+// TestStaleGive: an answer to a Revoke of an earlier grant does not give the present one.
+func TestStaleGive(t *testing.T) {
+	inBubble(t, func(w *world) {
+		a := w.join(w.open(), "a", 1, shard.Options{GiveWithin: time.Minute})
+		w.settle()
+		a.keeps = true
+		old := a.Token(0)
+		check.OK(t, a.SetWeight(w.Context(), 0))
+		bubble.Pass(2 * time.Minute) // it is overdue
+		check.OK(t, a.SetWeight(w.Context(), 1))
+		w.settle()
+		check.Equal(t, w.counts(), "[a:1]")
+		check.OK(t, a.SetWeight(w.Context(), 0))
+		w.settle()
+		a.GiveGrant(0, old)
+		w.settle()
+		check.True(t, a.Token(0) > old, "the new grant is given")
+		w.mu.Lock()
+		delete(w.owners, 0)
+		w.mu.Unlock()
+		a.GiveGrant(0, a.Token(0))
+		w.settle()
+		check.Equal(t, a.Token(0), 0)
 	})
 }
 
