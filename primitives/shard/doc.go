@@ -33,9 +33,10 @@
 // every 15 seconds, and logs one warning.
 //
 // As few shards move as even shares allow, one by one, and only with their owner's consent, up to
-// its time limit. A member that comes back gets its own shards back: those that it had when it went,
-// as many as its share allows, even if another that had them meanwhile has gone, too. For that the
-// plan remembers the members that went last, about as many as are present, and three for each shard.
+// its time limit. A member that comes back gets its own shards back: those that it had when it
+// went, as many as its share allows, even if another that had them meanwhile has gone, too. For
+// that the plan remembers the members that went last, about as many as are present, and three for
+// each shard.
 //
 // # How it works
 //

@@ -122,7 +122,7 @@ func (p *performer) perform(e effect, tell func(input)) {
 		unit := max(p.took, shortest)
 		p.mu.Unlock()
 		// The first still has to read the nodes of all, and to write, which may take several round
-		// trips. Whoever looks on then plans for all.
+		// trips. Any member that looks on then plans for all.
 		p.owned.After(resting{}, 5*unit+rand.N(min(unit*time.Duration(e.ahead), longest)), func() { tell(due{}) })
 	case pause:
 		const shortest, longest, doublings = 50 * time.Millisecond, 10 * time.Second, 8

@@ -27,13 +27,14 @@ type plan struct {
 	peers  []Peer   // those that are present, in the order of their IDs
 	absent []string // IDs of peers that are gone, the newest last
 	owners []int    // by shard: index in peers, -1 for none
-	former [][]int  // by shard: indexes in peers and then absent of who had it and is away, the oldest first
+	former [][]int  // by shard: indexes, in peers and then absent, of those that had it and are away, in order
 }
 
 // mostAbsent is how many peers that are gone a plan remembers, beside as many as are present.
 const mostAbsent = 100
 
-// mostFormer is how many peers a plan remembers that had a shard, each when the one before was away.
+// mostFormer is how many peers a plan remembers of those that had a shard, each while the one
+// before was away.
 const mostFormer = 3
 
 var errPlan = errors.New("not a plan of shards")
@@ -173,8 +174,8 @@ func (p plan) with(now []Peer, place Placement) (plan, error) {
 	}
 	next.owners = owners
 	for shard, was := range before {
-		// Others may have the shard until a peer is back that had it when it went. Those that had it
-		// after that one have no claim then.
+		// Others may have the shard until a peer is back that had it when it went. Those that had
+		// it after that one have no claim then.
 		former := next.former[shard]
 		if i := back[shard]; i >= 0 {
 			former = former[:i]

@@ -101,9 +101,10 @@ func (m *Member) ID() string { return m.self.ID }
 //
 //	(Assigned Revoke? Lost?)*
 //
-// where no Lost comes for a shard that was given, nor after Close. The channel has every event from the first on,
-// also those before the first call, but for a Suspended with its Resumed. It is closed after the
-// last event: receive with "ev, ok := <-events", because a select over a closed channel spins.
+// where no Lost comes for a shard that was given, nor after Close. The channel has every event from
+// the first on, also those before the first call, but for a Suspended with its Resumed. It is
+// closed after the last event: receive with "ev, ok := <-events", because a select over a closed
+// channel spins.
 func (m *Member) Events() <-chan Event { return m.actor.Events() }
 
 // Give gives a shard whose [Revoke] has come, when its work is done: the next owner may begin. It
