@@ -89,21 +89,23 @@ func (b *bench) say(format string, args ...any) {
 // all runs everything, on all servers. It stops early if ctx ends.
 func (b *bench) all(ctx context.Context) {
 	for _, w := range b.opts.workloads {
-		b.steps += len(b.systems(w)) * b.turns(w) * len(b.opts.offers)
+		b.steps += len(b.systems(w)) * b.turns(w) * len(b.opts.offers) * len(b.opts.rtts)
 		if w.counted != nil {
 			b.steps += len(b.systems(w))
 		}
 	}
 	counts := make(map[key]count)
 	for _, o := range b.opts.offers {
-		f, err := o.start(ctx, b.opts.onDisk)
-		if err != nil {
-			b.say("nothing is timed: %s", inOneLine(err))
-			f = nil
-		}
-		b.on(ctx, f, counts)
-		if f != nil {
-			f.close()
+		for _, rtt := range b.opts.rtts {
+			f, err := o.start(ctx, b.opts.onDisk, rtt)
+			if err != nil {
+				b.say("nothing is timed: %s", inOneLine(err))
+				f = nil
+			}
+			b.on(ctx, f, counts)
+			if f != nil {
+				f.close()
+			}
 		}
 	}
 }

@@ -73,6 +73,7 @@ func withCrew(programs map[string]driver.Program, open func(crew.Options) crew.O
 // options are the values of the flags.
 type options struct {
 	offers    []offer
+	rtts      []time.Duration
 	onDisk    bool
 	workloads []workload // with the chosen systems
 	duration  time.Duration
@@ -90,6 +91,7 @@ func parse(args []string, log io.Writer) (o options, err error) {
 	flags := flag.NewFlagSet("bench", flag.ContinueOnError)
 	flags.SetOutput(log)
 	servers := flags.String("servers", "1", "start so many servers: 1 or 3, or 1,3 for one run on each; or use the servers at host:port,...")
+	rtts := flags.String("rtt", "0", "how long a round trip takes between a client and a server, and between servers: 0, 1ms, or 0,1ms for a run of each")
 	flags.BoolVar(&o.onDisk, "fsync", false, "have the servers started keep their data on disk, not on tmpfs")
 	filter := flags.String("filter", "", "run these workloads only: names or patterns, with commas between")
 	systems := flags.String("systems", "", "run these systems only: names or patterns, with commas between, and no spaces after the commas")
@@ -112,6 +114,9 @@ func parse(args []string, log io.Writer) (o options, err error) {
 		return o, fmt.Errorf("-duration %v, -turns %d: must be positive", o.duration, o.turns)
 	}
 	if o.offers, err = parseServers(*servers); err != nil {
+		return o, err
+	}
+	if o.rtts, err = parseRoundTrips(*rtts, o.offers); err != nil {
 		return o, err
 	}
 	o.workloads, err = choose(workloads(), *filter, *systems, *limits, log)

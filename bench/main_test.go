@@ -17,6 +17,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/zkactors/zkactors/bench/peers"
+	"github.com/zkactors/zkactors/internal/check"
 	"github.com/zkactors/zkactors/session/zktest"
 )
 
@@ -154,6 +155,24 @@ func TestServersFlag(t *testing.T) {
 			}
 		}
 	}
+}
+
+// TestRoundTrips: which are accepted, and that servers that run already are not delayed.
+func TestRoundTrips(t *testing.T) {
+	started, running := []offer{{count: 1}}, []offer{{addrs: []string{"zk1:2181"}}}
+	for flag, want := range map[string][]time.Duration{"0": {0}, "0,1ms": {0, time.Millisecond}, "0.3ms, 5ms": {300 * time.Microsecond, 5 * time.Millisecond}} {
+		got, err := parseRoundTrips(flag, started)
+		check.OK(t, err)
+		check.EqualSlices(t, got, want)
+	}
+	for _, flag := range []string{"", "1", "x", "-1ms", "2s", "1ms,"} {
+		_, err := parseRoundTrips(flag, started)
+		check.True(t, err != nil && strings.Contains(err.Error(), "-rtt"), "%q: %v", flag, err)
+	}
+	_, err := parseRoundTrips("1ms", running)
+	check.True(t, err != nil, "servers that run already are delayed")
+	_, err = parseRoundTrips("0", running)
+	check.OK(t, err)
 }
 
 func TestNoWorkloadHasTheNameOfAnother(t *testing.T) {
@@ -332,7 +351,7 @@ func TestPortOfAnotherProgram(t *testing.T) {
 	defer l.Close() //nolint:errcheck // nothing was written
 	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 	defer cancel()
-	_, err = offer{addrs: []string{l.Addr().String()}}.start(ctx, false)
+	_, err = offer{addrs: []string{l.Addr().String()}}.start(ctx, false, 0)
 	if want := "no ZooKeeper answers at " + l.Addr().String(); err == nil || !strings.HasPrefix(err.Error(), want) || strings.Contains(err.Error(), "\n") {
 		t.Errorf("error %v, want one line that begins with %s", err, want)
 	}

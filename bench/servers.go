@@ -7,11 +7,13 @@ import (
 	"io"
 	"net"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
 	"time"
 
+	"github.com/zkactors/zkactors/bench/relay"
 	"github.com/zkactors/zkactors/internal/znode"
 	"github.com/zkactors/zkactors/session"
 	"github.com/zkactors/zkactors/session/zktest"
@@ -62,8 +64,23 @@ func parseServers(flag string) ([]offer, error) {
 	return []offer{{addrs: addrs}}, nil
 }
 
+// parseRoundTrips parses the flag -rtt.
+func parseRoundTrips(flag string, offers []offer) (all []time.Duration, err error) {
+	for part := range strings.SplitSeq(flag, ",") {
+		d, err := time.ParseDuration(strings.TrimSpace(part))
+		switch {
+		case err != nil || d < 0 || d > time.Second:
+			return nil, fmt.Errorf("-rtt %s: each must be a time from 0 to 1s, such as 1ms", flag)
+		case d > 0 && slices.ContainsFunc(offers, func(o offer) bool { return o.addrs != nil }):
+			return nil, fmt.Errorf("-rtt %s: servers that run already have a network of their own", flag)
+		}
+		all = append(all, d)
+	}
+	return all, nil
+}
+
 // start starts the servers, or checks that the servers at the given addresses answer.
-func (o offer) start(ctx context.Context, onDisk bool) (*fleet, error) {
+func (o offer) start(ctx context.Context, onDisk bool, rtt time.Duration) (*fleet, error) {
 	if o.addrs != nil {
 		if err := answering(ctx, o.addrs); err != nil {
 			return nil, err
@@ -74,31 +91,52 @@ func (o offer) start(ctx context.Context, onDisk bool) (*fleet, error) {
 	if err != nil {
 		return nil, err
 	}
+	var between *relay.Relay
+	end := func() { _ = os.RemoveAll(dir) } // it is in the system's directory for temporary files
+	var link func(string) (string, error)
+	if rtt > 0 {
+		between = relay.New(rtt / 2)
+		link = between.To
+		end = func() {
+			between.Close()
+			_ = os.RemoveAll(dir)
+		}
+	}
 	ens, err := zktest.NewEnsemble(zktest.EnsembleConfig{ //nolint:contextcheck // the servers have an end of their own
-		Servers: o.count, Dir: dir, DirectLinks: true, TickTime: 200 * time.Millisecond,
+		Servers: o.count, Dir: dir, DirectLinks: true, Link: link, TickTime: 200 * time.Millisecond,
 		// These replace the flags with which zktest starts servers quickly. In a bench servers must
 		// run at full speed.
 		JVMFlags: []string{"-Xmx1g", "-XX:TieredStopAtLevel=4", "-Dznode.container.checkIntervalMs=60000"},
 	})
 	if err != nil {
-		return nil, errors.Join(err, os.RemoveAll(dir))
+		end()
+		return nil, err
 	}
-	leader, err := ens.LeaderContext(ctx)
-	if err != nil {
+	f := &fleet{name: "1 server", addrs: ens.Addrs(), close: sync.OnceFunc(func() {
 		ens.Close()
-		return nil, errors.Join(err, os.RemoveAll(dir))
-	}
-	f := &fleet{name: "1 server", addrs: ens.Addrs(), clients: []string{ens.Addr(leader)}}
+		end()
+	})}
 	if o.count > 1 {
 		f.name = strconv.Itoa(o.count) + " servers"
+	}
+	leader, err := ens.LeaderContext(ctx)
+	if err == nil {
+		f.clients = []string{ens.Addr(leader)}
+	}
+	if err == nil && rtt > 0 {
+		f.name += fmt.Sprintf(", %v away", rtt)
+		f.clients[0], err = between.To(f.clients[0])
+	}
+	if err != nil {
+		f.close()
+		return nil, err
+	}
+	if onDisk {
+		f.name += ", on disk"
 	}
 	for i := range o.count {
 		f.pids = append(f.pids, ens.Pid(i))
 	}
-	f.close = sync.OnceFunc(func() {
-		ens.Close()
-		_ = os.RemoveAll(dir) // it is in the system's directory for temporary files
-	})
 	return f, nil
 }
 

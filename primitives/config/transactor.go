@@ -377,6 +377,7 @@ func (t *Transactor) Close() {
 		switch ev.(type) {
 		case session.Expired, session.Closed:
 			end()
+		case session.Connected, session.Suspended, session.Resumed:
 		}
 	}, nil)
 	t.once.Close(end)

@@ -49,11 +49,12 @@ func change(tx *config.Tx, name string, balance int, fleeting bool) error {
 	return store(tx, name, balance)
 }
 
-// transfer moves an amount from one account to another.
-func transfer(ctx context.Context, tr *config.Transactor, from, to string, amount int) error {
-	return transferBetween(ctx, tr, from, to, amount, false)
+// transfer moves an amount from account 0 to account 1.
+func transfer(ctx context.Context, tr *config.Transactor, amount int) error {
+	return transferBetween(ctx, tr, "0", "1", amount, false)
 }
 
+// transferBetween moves an amount from one account to another.
 func transferBetween(ctx context.Context, tr *config.Transactor, from, to string, amount int, fleeting bool) error {
 	return tr.Do(ctx, func(tx *config.Tx) error {
 		a, err := load(tx, from)
@@ -150,10 +151,10 @@ func TestDeletedAgain(t *testing.T) {
 		}
 
 		// When nothing is deleted, it costs no request more.
-		check.OK(t, transfer(t.Context(), first, "0", "1", 1))
-		check.OK(t, transfer(t.Context(), first, "0", "1", 1))
+		check.OK(t, transfer(t.Context(), first, 1))
+		check.OK(t, transfer(t.Context(), first, 1))
 		before := srv.Requests().Total()
-		check.OK(t, transfer(t.Context(), first, "0", "1", 1))
+		check.OK(t, transfer(t.Context(), first, 1))
 		check.Equal(t, srv.Requests().Total()-before, 3)
 	})
 }
@@ -163,13 +164,13 @@ func TestNoDeletions(t *testing.T) {
 	transactors(t, 2, zktest.Config{}, func(t *testing.T, _ *zktest.Server, all []*session.Session) {
 		t.Helper()
 		tr := transactor(t, all[0])
-		check.OK(t, transfer(t.Context(), tr, "0", "1", 1))
-		check.OK(t, transfer(t.Context(), tr, "0", "1", 1))
+		check.OK(t, transfer(t.Context(), tr, 1))
+		check.OK(t, transfer(t.Context(), tr, 1))
 		path := accounts + "/_config-deletions"
 		_, err := all[0].SetACL(t.Context(), path, []session.ACL{{Perms: session.PermAdmin, Scheme: "world", ID: "anyone"}}, session.AnyVersion)
 		check.OK(t, err)
 		tr = transactor(t, all[1])
-		check.OK(t, transfer(t.Context(), tr, "0", "1", 1))
+		check.OK(t, transfer(t.Context(), tr, 1))
 		err = tr.Do(t.Context(), func(tx *config.Tx) error { return tx.Delete("0") })
 		check.Is(t, err, session.ErrNoAuth)
 		check.True(t, strings.Contains(fmt.Sprint(err), path), "%v does not name it", err)
@@ -182,7 +183,7 @@ func TestTransactorClosedDisconnected(t *testing.T) {
 	bubble.Run(t, zktest.Config{Tick: time.Second}, func(w bubble.World) {
 		g := w.OpenGated(session.Options{Timeout: 6 * time.Second, ServerTick: time.Second})
 		tr := check.Open(config.NewTransactor(g.Session, accounts, nil))(w)
-		check.OK(w, transfer(w.Context(), tr, "0", "1", 1))
+		check.OK(w, transfer(w.Context(), tr, 1))
 		ctx, cancel := context.WithCancel(w.Context())
 		done := make(chan error, 1)
 		go func() {
@@ -243,7 +244,7 @@ func TestTransactorTrouble(t *testing.T) {
 				lose(srv, zktest.Match{Session: all[0].ID(), Skip: skip})
 				tr := transactor(t, all[0])
 				for range 4 {
-					check.OK(t, transfer(t.Context(), tr, "0", "1", 10), skip)
+					check.OK(t, transfer(t.Context(), tr, 10), skip)
 				}
 				check.OK(t, transactor(t, all[1]).Do(t.Context(), func(tx *config.Tx) error {
 					a, err := load(tx, "0")

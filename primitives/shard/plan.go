@@ -300,7 +300,7 @@ type sight struct {
 }
 
 // strangers returns those listed that no plan with our number of shards has.
-func (s sight) strangers(shards int) (ids []string) {
+func (s *sight) strangers(shards int) (ids []string) {
 	for _, id := range s.listed {
 		known := false
 		if s.plan != nil && s.plan.shards == shards {
@@ -330,7 +330,7 @@ var errShards = errors.New("members disagree about the number of shards")
 
 // replan returns the write by which the plan follows what was seen, and false if the plan does that
 // already.
-func (s sight) replan(shards int, self Peer, place Placement) (w write, needed bool, err error) {
+func (s *sight) replan(shards int, self Peer, place Placement) (w write, needed bool, err error) {
 	old := newPlan(shards)
 	w.version = -1
 	if s.plan != nil {

@@ -61,6 +61,11 @@ type EnsembleConfig struct {
 	// benchmarks: links cannot be cut then.
 	DirectLinks bool
 
+	// Link, if not nil, returns the address at which another server finds a port of a server, given
+	// the address of the port. It is for benchmarks too, with relays of their own, which may be as
+	// slow as a network is. It is called before the servers start.
+	Link func(addr string) (string, error)
+
 	// Settings are further lines of the servers' configuration, by key. With leaderServes=no in an
 	// ensemble, the leader answers no client and no four letter word.
 	Settings map[string]string
@@ -282,7 +287,11 @@ func newEnsemble(config EnsembleConfig, programs []program, tb testing.TB) (_ *E
 		return nil, err
 	}
 	for i, s := range e.servers {
-		if err := s.configure(config, e.peers(i)); err != nil {
+		peers, err := e.peers(i)
+		if err != nil {
+			return nil, err
+		}
+		if err := s.configure(config, peers); err != nil {
 			return nil, err
 		}
 	}
@@ -298,7 +307,7 @@ func newEnsemble(config EnsembleConfig, programs []program, tb testing.TB) (_ *E
 func (e *Ensemble) connect() error {
 	for i := range e.servers {
 		for j, to := range e.servers {
-			if i == j || e.config.DirectLinks {
+			if i == j || e.config.DirectLinks || e.config.Link != nil {
 				continue
 			}
 			l, err := newLink(to.quorum.addr, to.election.addr, func() bool { return to.running() != nil })
@@ -313,9 +322,9 @@ func (e *Ensemble) connect() error {
 
 // peers returns the lines of the configuration that describe the ensemble to server i. It knows the
 // others only by the near ends of its links.
-func (e *Ensemble) peers(i int) []string {
+func (e *Ensemble) peers(i int) ([]string, error) {
 	if len(e.servers) == 1 {
-		return nil
+		return nil, nil
 	}
 	var lines []string
 	for j, s := range e.servers {
@@ -323,10 +332,18 @@ func (e *Ensemble) peers(i int) []string {
 		if l := e.links[[2]int{i, j}]; l != nil {
 			quorum, election = l.addrs()[0], l.addrs()[1]
 		}
+		if link := e.config.Link; link != nil && i != j {
+			var errs [2]error
+			quorum, errs[0] = link(quorum)
+			election, errs[1] = link(election)
+			if err := errors.Join(errs[:]...); err != nil {
+				return nil, fmt.Errorf("zktest: a link to server %d: %w", j, err)
+			}
+		}
 		_, port, _ := strings.Cut(election, ":")
 		lines = append(lines, fmt.Sprintf("server.%d=%s:%s", j+1, quorum, port))
 	}
-	return lines
+	return lines, nil
 }
 
 // start launches servers and waits until all of them serve.
