@@ -4,9 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math/rand/v2"
+	"slices"
 	"strings"
-	"time"
 
 	"github.com/zkactors/zkactors/actors"
 	"github.com/zkactors/zkactors/internal/client"
@@ -134,7 +133,7 @@ func (l *Latch) arrive(ctx context.Context, name string) error {
 func (l *Latch) tryToArrive(ctx context.Context, name string, doubt *bool) error {
 	var pauses owned.Set
 	defer pauses.End()
-	node, faster := znode.Join(l.path, name), 0
+	node := znode.Join(l.path, name)
 	for {
 		arrived, version, err := l.read(ctx)
 		switch {
@@ -152,37 +151,23 @@ func (l *Latch) tryToArrive(ctx context.Context, name string, doubt *bool) error
 				ops = append(ops, session.CreateOp(znode.Join(l.path, openNode), nil, session.Persistent))
 			}
 			var results []session.OpResult
-			if results, err = l.session.Multi(ctx, ops...); err == nil || len(results) > 1 && errors.Is(results[1].Err, session.ErrNodeExists) {
-				return nil // now, or before
+			results, err = l.session.Multi(ctx, ops...)
+			if err == nil || slices.ContainsFunc(results, func(r session.OpResult) bool { return errors.Is(r.Err, session.ErrNodeExists) }) {
+				return nil // now, or before, or the latch was opened by hand
 			}
 			*doubt = *doubt || session.InDoubt(err)
 		}
-		if errors.Is(err, session.ErrBadVersion) { // another arrival was faster
-			faster++
-			if err := l.stepBack(ctx, faster); err != nil {
-				return err
+		// Another arrival was faster; or the latch is opened or made at the same time, or by hand.
+		if !session.InDoubt(err) && client.IsAny(err, session.ErrBadVersion, session.ErrNoNode, session.ErrNodeExists) {
+			if err := pauses.StepBack(ctx); err != nil {
+				return client.Of(l.session).Explain(err)
 			}
 			continue
 		}
-		again := err == nil || session.Passing(err) || session.InDoubt(err) || client.IsAny(err, session.ErrNoNode, session.ErrNodeExists)
+		again := err == nil || session.Passing(err) || session.InDoubt(err)
 		if !again || pauses.Wait(ctx, err) != nil {
 			return err
 		}
-	}
-}
-
-// stepBack waits for a random time, longer the more often other arrivals were faster: so that of
-// many that come at once not all are refused but one.
-func (l *Latch) stepBack(ctx context.Context, faster int) error {
-	const step, most = 4 * time.Millisecond, 50
-	over := make(chan struct{})
-	stop := actors.After(rand.N(step*time.Duration(min(faster, most))), func() { close(over) })
-	defer stop()
-	select {
-	case <-over:
-		return nil
-	case <-ctx.Done():
-		return client.Of(l.session).Explain(context.Cause(ctx))
 	}
 }
 

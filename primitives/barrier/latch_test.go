@@ -107,6 +107,23 @@ func TestLatchCrowd(t *testing.T) {
 	})
 }
 
+// TestLatchByHand: a latch that an operator has opened is open, and an arrival finds that out at
+// once.
+func TestLatchByHand(t *testing.T) {
+	latches(t, 1, func(t *testing.T, srv *zktest.Server, all []*session.Session) {
+		t.Helper()
+		l := latchOf(t, all[0], 5)
+		check.OK(t, l.Arrive(t.Context(), "a"))
+		_, err := all[0].Create(t.Context(), latchPath+"/open", nil, session.Persistent)
+		check.OK(t, err)
+		srv.ResetRequests()
+		check.OK(t, l.Arrive(t.Context(), "b"))
+		check.OK(t, l.CountDown(t.Context()))
+		check.True(t, srv.Requests().Total() <= 8, "%v", srv.Requests())
+		check.OK(t, l.Wait(t.Context()))
+	})
+}
+
 // TestLatchRefuses what it cannot do, and other nodes.
 func TestLatchRefuses(t *testing.T) {
 	latches(t, 1, func(t *testing.T, _ *zktest.Server, all []*session.Session) {

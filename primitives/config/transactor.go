@@ -1,12 +1,13 @@
 package config
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 
@@ -15,6 +16,7 @@ import (
 	"github.com/zkactors/zkactors/primitives/internal/nodes"
 	"github.com/zkactors/zkactors/primitives/internal/once"
 	"github.com/zkactors/zkactors/primitives/internal/owned"
+	"github.com/zkactors/zkactors/primitives/internal/procedure"
 	"github.com/zkactors/zkactors/session"
 	"github.com/zkactors/zkactors/watch"
 )
@@ -32,16 +34,13 @@ type Transactor struct {
 	once    once.Writer
 	closed  atomic.Bool
 
+	// The deletions are a node that each transaction writes that deletes a value. A value that was
+	// deleted and created again has its old versions once more: so each transaction that has read a
+	// value also checks the version of this node, of before its first reading.
 	mu        sync.Mutex
-	deletions map[string]deletions // by the directory of the values
-}
-
-// Deletions are the state of the node that each transaction writes that deletes a value of the
-// directory. A value that was deleted and created again has its old versions once more: so each
-// transaction also checks the version of this node, of before its first reading.
-type deletions struct {
-	version int32
-	stale   bool // another client may have written since
+	deletions int32 // the version that was read last, unless stale
+	known     bool  // the node was read, or created
+	stale     bool  // another client may have written since
 }
 
 // NewTransactor returns a transactor for the values below dir. Each is a node as [Open] has it: a
@@ -61,7 +60,7 @@ func NewTransactor(s *session.Session, dir string, opts *Options) (*Transactor, 
 	if err := client.CheckPath(s, o.Markers); err != nil {
 		return nil, fmt.Errorf("config: Options.Markers: %w", err)
 	}
-	t := &Transactor{session: s, dir: dir, sync: o.Sync, deletions: make(map[string]deletions)}
+	t := &Transactor{session: s, dir: dir, sync: o.Sync}
 	t.once.Session, t.once.Dir, t.once.Closed = client.Of(s), o.Markers, ErrClosed
 	t.once.Name = func(epoch int) string { return znode.GUIDName(znode.NewGUID(), strconv.Itoa(epoch)+"-transactor") }
 	return t, nil
@@ -75,7 +74,8 @@ type Tx struct {
 	nodes map[string]*txNode // by name
 	names []string           // in the order of their reads
 
-	deletions map[string]int32 // the versions that are to stand, by directory
+	guarded   bool  // deletions is set
+	deletions int32 // the version of the node of deletions
 }
 
 // A txNode is a node as a transaction has read it, and is to write it.
@@ -83,6 +83,7 @@ type txNode struct {
 	data    []byte
 	version int32
 	exists  bool
+	missing string // if it does not exist: the path of the highest node above it that does not either, or its own
 
 	written bool
 	gone    bool   // is to be deleted
@@ -93,10 +94,11 @@ type txNode struct {
 // nothing of what it has read has changed meanwhile. Otherwise f runs again, until it succeeds or
 // ctx ends: so f must have no other effects. The result is as if the transactions had been done one
 // after the other: serializable, as long as values are deleted by transactions only. For the server
-// compares versions, which begin anew when a value is created again: so transactions share a node
-// _config-deletions beside the values, and a client that may neither read nor create it has to do
-// without. While f runs, what it reads may be of different moments, as it may find out. That a
-// value is missing is checked by creating and deleting its node.
+// compares versions, which begin anew when a value is created again: so transactors share a node
+// _config-deletions in their directory, which stays, and a client that may neither read nor create
+// it has to do without. Transactors of values that any of them deletes have the same directory.
+// While f runs, what it reads may be of different moments, as it may find out. That a value is
+// missing is checked by creating and deleting its node, or one above it.
 //
 // If f returns an error, nothing is written, and Do returns that error; unless what f has read was
 // not true at one moment: then f runs again.
@@ -123,21 +125,25 @@ func (t *Transactor) Do(ctx context.Context, f func(tx *Tx) error) error {
 	pauses.Clock = client.Of(t.session)
 	defer pauses.End()
 	for {
-		tx := &Tx{ctx: ctx, of: t, nodes: make(map[string]*txNode), deletions: make(map[string]int32)}
+		tx := &Tx{ctx: ctx, of: t, nodes: make(map[string]*txNode)}
 		failed := f(tx)
 		err := t.commit(ctx, tx, failed != nil)
 		if isConflict(err) {
-			t.doubt(tx)
+			t.doubt()
 		}
 		switch {
 		case err == nil:
 			return failed
 		case failed != nil && !isConflict(err):
 			return failed // it is not known whether that was true at one moment
-		case !isConflict(err) && (session.InDoubt(err) || !session.Passing(err)):
+		case isConflict(err):
+			err = pauses.StepBack(ctx)
+		case session.InDoubt(err) || !session.Passing(err):
 			return t.explain(err)
+		default:
+			err = pauses.Wait(ctx, err)
 		}
-		if err := pauses.Wait(ctx, err); err != nil {
+		if err != nil {
 			return t.explain(client.Of(t.session).Explain(err))
 		}
 	}
@@ -148,91 +154,131 @@ func isConflict(err error) bool {
 	return !session.InDoubt(err) && client.IsAny(err, session.ErrBadVersion, session.ErrNodeExists, session.ErrNoNode)
 }
 
-// commit checks what was read, and writes what is to be written, unless only is set.
+// commit checks what was read, and writes what is to be written, unless only is set. If nodes above
+// those that do not exist are missing, too, it does what that needs, and tries once more.
 func (t *Transactor) commit(ctx context.Context, tx *Tx, only bool) error {
-	var ops []session.Op
-	var above []string // what nodes that do not exist need
-	writes := false
-	deleting := make(map[string]bool)
+	err := t.try(ctx, tx, only)
+	if !errors.Is(err, session.ErrNoNode) || session.InDoubt(err) {
+		return err
+	}
+	if failed := t.climb(ctx, tx, only); failed != nil {
+		return failed
+	}
+	return t.try(ctx, tx, only)
+}
+
+// climb makes the nodes above those that are to be created, and finds the highest that is missing
+// above those that are not.
+func (t *Transactor) climb(ctx context.Context, tx *Tx, only bool) error {
+	var absent []*txNode
 	for _, name := range tx.names {
 		n, path := tx.nodes[name], znode.Join(t.dir, name)
-		dir, _ := znode.Split(path)
-		if !n.exists {
-			above = append(above, dir)
+		switch {
+		case n.exists:
+		case !n.creates(only):
+			n.missing = path
+			absent = append(absent, n)
+		default:
+			dir, _ := znode.Split(path)
+			if tx.creates(dir, only) {
+				continue
+			}
+			if err := t.session.EnsurePath(ctx, dir); err != nil {
+				return err
+			}
 		}
+	}
+	for _, n := range absent {
+		for dir, _ := znode.Split(n.missing); dir != "/" && !tx.creates(dir, only); dir, _ = znode.Split(dir) {
+			stat, err := t.session.Exists(ctx, dir)
+			if err != nil {
+				return err
+			}
+			if stat != nil {
+				break
+			}
+			n.missing = dir
+		}
+	}
+	return nil
+}
+
+// creates reports whether the transaction creates the node at a path.
+func (tx *Tx) creates(path string, only bool) bool {
+	n := tx.nodes[strings.TrimPrefix(path, tx.of.dir+"/")]
+	return n != nil && n.creates(only)
+}
+
+// creates reports whether its transaction creates the node.
+func (n *txNode) creates(only bool) bool { return !n.exists && n.written && !n.gone && !only }
+
+// ops returns the operations of a transaction. Nodes come before those below them, but are deleted
+// after them.
+func (t *Transactor) ops(tx *Tx, only bool) (ops []session.Op, writes bool) {
+	var deletes []session.Op
+	absent := make(map[string]bool)
+	for _, name := range slices.Sorted(slices.Values(tx.names)) {
+		n, path := tx.nodes[name], znode.Join(t.dir, name)
 		writes = writes || n.written && !only
 		switch {
 		case n.exists && (!n.written || only):
 			ops = append(ops, session.CheckOp(path, n.version))
 		case n.exists && n.gone:
-			ops = append(ops, session.DeleteOp(path, n.version))
-			deleting[dir] = true
+			deletes = append(deletes, session.DeleteOp(path, n.version))
 		case n.exists:
 			ops = append(ops, session.SetOp(path, n.next, n.version))
-		case n.written && !n.gone && !only:
+		case n.creates(only):
 			ops = append(ops, session.CreateOp(path, n.next, session.Persistent))
 		default: // there is no operation that checks that a node does not exist
-			ops = append(ops, session.CreateOp(path, nil, session.Persistent), session.DeleteOp(path, session.AnyVersion))
+			path = cmp.Or(n.missing, path)
+			if !absent[path] {
+				absent[path] = true
+				ops = append(ops, session.CreateOp(path, nil, session.Persistent), session.DeleteOp(path, session.AnyVersion))
+			}
 		}
 	}
+	slices.Reverse(deletes)
+	alone := len(ops)+len(deletes) == 1 && !writes // one reading is of one moment
+	guard := znode.Join(t.dir, nodes.ConfigDeletions)
 	switch {
-	case len(ops) == 0, len(ops) == 1 && !writes:
-		return nil // one reading is of one moment
+	case !tx.guarded || alone:
+	case len(deletes) > 0:
+		deletes = append(deletes, session.SetOp(guard, nil, tx.deletions))
+	default:
+		ops = append(ops, session.CheckOp(guard, tx.deletions))
 	}
-	for _, dir := range slices.Sorted(maps.Keys(tx.deletions)) {
-		path, version := znode.Join(dir, nodes.ConfigDeletions), tx.deletions[dir]
-		if deleting[dir] {
-			ops = append(ops, session.SetOp(path, nil, version))
-		} else {
-			ops = append(ops, session.CheckOp(path, version))
-		}
+	if alone {
+		return nil, false
 	}
-	if !writes {
+	return append(ops, deletes...), writes
+}
+
+// try sends a transaction.
+func (t *Transactor) try(ctx context.Context, tx *Tx, only bool) error {
+	ops, writes := t.ops(tx, only)
+	switch {
+	case len(ops) == 0:
+		return nil
+	case !writes:
 		_, err := t.session.Multi(ctx, ops...)
-		return t.above(ctx, above, err)
+		return err
 	}
-	if len(deleting) > 0 {
-		defer t.doubt(tx)
+	if slices.ContainsFunc(tx.names, func(name string) bool { return tx.nodes[name].gone }) {
+		defer t.doubt()
 	}
 	if err := client.Of(t.session).Fits(append(slices.Clone(ops), t.once.Longest())...); err != nil {
 		return err
 	}
-	answer := make(chan error, 1)
-	abandon := t.once.Begin(0, ops, func(_ []session.OpResult, err error) { answer <- err })
-	select {
-	case err := <-answer:
-		return t.above(ctx, above, err)
-	case <-ctx.Done():
-		abandon()
-		err := <-answer
-		if session.InDoubt(err) {
-			err = fmt.Errorf("%w: %w", err, context.Cause(ctx))
-		}
-		return err
-	}
+	return procedure.Await(ctx, func(done func(error)) (abandon func()) {
+		return t.once.Begin(0, ops, func(_ []session.OpResult, err error) { done(err) })
+	})
 }
 
-// above makes the nodes above those that do not exist, if their lack may be why a commit was
-// refused.
-func (t *Transactor) above(ctx context.Context, dirs []string, err error) error {
-	if !errors.Is(err, session.ErrNoNode) || session.InDoubt(err) {
-		return err
-	}
-	for _, dir := range dirs {
-		if failed := t.session.EnsurePath(ctx, dir); failed != nil {
-			return failed
-		}
-	}
-	return err
-}
-
-// doubt notes that the deletions may not be any more as the transaction has them.
-func (t *Transactor) doubt(tx *Tx) {
+// doubt notes that the deletions may not be any more as they were read.
+func (t *Transactor) doubt() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	for dir := range tx.deletions {
-		t.deletions[dir] = deletions{stale: true}
-	}
+	t.stale = true
 }
 
 // read returns the node of a name, as the transaction has it.
@@ -244,14 +290,15 @@ func (tx *Tx) read(name string) (*txNode, error) {
 	if err := client.CheckPlace(tx.of.session, "config: name", path, "a value"); err != nil {
 		return nil, err
 	}
-	dir, _ := znode.Split(path)
-	guarded, err := tx.guard(dir, false)
-	if err != nil {
+	if first, _, _ := strings.Cut(name, "/"); nodes.Beside(first) {
+		return nil, fmt.Errorf("config: name: %w %q: %s is not for values", session.ErrInvalidPath, path, first)
+	}
+	if err := tx.guard(false); err != nil {
 		return nil, err
 	}
 	data, stat, err := tx.of.session.Get(tx.ctx, path)
-	if err == nil && !guarded {
-		if guarded, err = tx.guard(dir, true); guarded { // the value has to be read after the deletions
+	if err == nil && !tx.guarded {
+		if err = tx.guard(true); tx.guarded { // the value has to be read after the deletions
 			data, stat, err = tx.of.session.Get(tx.ctx, path)
 		}
 	}
@@ -267,42 +314,55 @@ func (tx *Tx) read(name string) (*txNode, error) {
 	return n, nil
 }
 
-// guard notes the version of the deletions of a directory in the transaction, and reports whether
-// it has. Those that no transaction of t has read yet are read, and created, only with unknown.
-func (tx *Tx) guard(dir string, unknown bool) (bool, error) {
-	if _, has := tx.deletions[dir]; has {
-		return true, nil
-	}
+// guard notes the version of the deletions in the transaction. If no transaction of t has read them
+// yet, they are read, and created, only with unknown.
+func (tx *Tx) guard(unknown bool) error {
 	t := tx.of
+	if tx.guarded {
+		return nil
+	}
 	t.mu.Lock()
-	known, has := t.deletions[dir]
+	known, stale, version := t.known, t.stale, t.deletions
 	t.mu.Unlock()
 	switch {
-	case !has && !unknown:
-		return false, nil
-	case !has || known.stale:
-		path := znode.Join(dir, nodes.ConfigDeletions)
-		_, stat, err := t.session.Get(tx.ctx, path)
-		for errors.Is(err, session.ErrNoNode) {
-			_, err = t.session.Create(tx.ctx, path, nil, session.Persistent)
-			if err != nil && !session.InDoubt(err) && !errors.Is(err, session.ErrNodeExists) {
-				break
-			}
-			_, stat, err = t.session.Get(tx.ctx, path)
-		}
+	case !known && !unknown:
+		return nil
+	case !known || stale:
+		var err error
+		version, err = t.readDeletions(tx.ctx)
 		switch {
 		case errors.Is(err, session.ErrNoAuth):
-			return false, nil
+			return nil
 		case err != nil:
-			return false, fmt.Errorf("config %s: %w", path, err)
+			return fmt.Errorf("config %s: %w", znode.Join(t.dir, nodes.ConfigDeletions), err)
 		}
-		known = deletions{version: stat.Version}
-		t.mu.Lock()
-		t.deletions[dir] = known
-		t.mu.Unlock()
 	}
-	tx.deletions[dir] = known.version
-	return true, nil
+	tx.guarded, tx.deletions = true, version
+	return nil
+}
+
+// readDeletions returns the version of the deletions, and creates their node if there is none.
+func (t *Transactor) readDeletions(ctx context.Context) (version int32, err error) {
+	path := znode.Join(t.dir, nodes.ConfigDeletions)
+	t.mu.Lock()
+	t.stale = false // what is written from now on makes it stale again
+	t.mu.Unlock()
+	_, stat, err := t.session.Get(ctx, path)
+	for errors.Is(err, session.ErrNoNode) {
+		_, err = t.session.Create(ctx, path, nil, session.Persistent)
+		if err != nil && !session.InDoubt(err) && !errors.Is(err, session.ErrNodeExists) {
+			break
+		}
+		_, stat, err = t.session.Get(ctx, path)
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if err != nil {
+		t.stale = true
+		return 0, err
+	}
+	t.known, t.deletions = true, stat.Version
+	return stat.Version, nil
 }
 
 // Load returns the value of a name, as the transaction has read or written it; the zero value and
@@ -350,15 +410,14 @@ func Store[T any](tx *Tx, name string, codec func() Codec[T], value T) error {
 }
 
 // Delete has the transaction delete a value, if there is one. It fails with [session.ErrNoAuth] if
-// the client may not read and create _config-deletions beside the value; see [Transactor.Do].
+// the client may not read and create _config-deletions in the directory; see [Transactor.Do].
 func (tx *Tx) Delete(name string) error {
 	n, err := tx.read(name)
 	if err != nil {
 		return err
 	}
-	dir, _ := znode.Split(znode.Join(tx.of.dir, name))
-	if _, guarded := tx.deletions[dir]; n.exists && !guarded {
-		return fmt.Errorf("config %s: %w", znode.Join(dir, nodes.ConfigDeletions), session.ErrNoAuth)
+	if n.exists && !tx.guarded {
+		return fmt.Errorf("config %s: %w", znode.Join(tx.of.dir, nodes.ConfigDeletions), session.ErrNoAuth)
 	}
 	n.written, n.gone, n.next = true, true, nil
 	return nil
@@ -373,13 +432,15 @@ func (t *Transactor) Close() {
 	end := sync.OnceFunc(func() { close(gone) })
 	var events owned.Set
 	defer events.End()
-	events.Follow(client.Of(t.session), func(ev session.Event) {
+	over := func(ev session.Event) {
 		switch ev.(type) {
-		case session.Expired, session.Closed:
+		case nil, session.Expired, session.Closed: // its marker, if there is one, ends with the session
 			end()
 		case session.Connected, session.Suspended, session.Resumed:
 		}
-	}, nil)
+	}
+	events.Follow(client.Of(t.session), over, nil)
+	over(t.session.State()) // an end of before is not told again
 	t.once.Close(end)
 	<-gone
 }

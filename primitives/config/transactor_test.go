@@ -178,6 +178,74 @@ func TestNoDeletions(t *testing.T) {
 	})
 }
 
+// TestMissing: what a transaction does not find, it does not leave either; whether its function
+// fails, reads or writes.
+func TestMissing(t *testing.T) {
+	transactors(t, 1, zktest.Config{}, func(t *testing.T, srv *zktest.Server, all []*session.Session) {
+		t.Helper()
+		tr, failed := transactor(t, all[0]), errors.New("failed")
+		is := func(tx *config.Tx, names ...string) (err error) {
+			for _, name := range names {
+				_, ok, failed := config.Load(tx, name, config.JSON[int])
+				check.False(t, ok, "%s is there", name)
+				err = errors.Join(err, failed)
+			}
+			return err
+		}
+		value := check.Open(config.Open(all[0], accounts+"/a", config.JSON[int], nil))(t)
+		for range 2 {
+			check.OK(t, tr.Do(t.Context(), func(tx *config.Tx) error { return is(tx, "a/b", "a/c") }))
+			check.OK(t, tr.Do(t.Context(), func(tx *config.Tx) error { return is(tx, "a", "a/b", "a/b/c", "d/e/f") }))
+			check.Is(t, tr.Do(t.Context(), func(tx *config.Tx) error { return errors.Join(is(tx, "x/y", "x/y/z"), failed) }), failed)
+			check.Is(t, tr.Do(t.Context(), func(tx *config.Tx) error { return errors.Join(store(tx, "x/y", 1), failed) }), failed)
+			check.OK(t, tr.Do(t.Context(), func(tx *config.Tx) error { return errors.Join(is(tx, "p/q/r", "p/s"), store(tx, "there", 1)) }))
+			for _, p := range srv.Paths() {
+				name, below := strings.CutPrefix(p, accounts+"/")
+				check.False(t, below && name != "there" && !strings.HasPrefix(name, "_config"), "%s is left", p)
+			}
+		}
+		_, version, err := value.Get(t.Context())
+		check.True(t, errors.Is(err, session.ErrNoNode), "%d, %v", version, err)
+
+		// Values below values, in one transaction.
+		check.OK(t, tr.Do(t.Context(), func(tx *config.Tx) error {
+			return errors.Join(store(tx, "a/b/c", 3), store(tx, "a/b", 2), store(tx, "a", 1), is(tx, "a/d", "e/f"))
+		}))
+		check.OK(t, tr.Do(t.Context(), func(tx *config.Tx) error {
+			return errors.Join(tx.Delete("a"), tx.Delete("a/b"), tx.Delete("a/b/c"))
+		}))
+		check.OK(t, tr.Do(t.Context(), func(tx *config.Tx) error { return is(tx, "a", "a/b") }))
+		for _, name := range []string{"_config-deletions", "_config-markers", "_config-markers/x"} {
+			check.Is(t, tr.Do(t.Context(), func(tx *config.Tx) error { return store(tx, name, 1) }), session.ErrInvalidPath)
+		}
+	})
+}
+
+// TestTransactorCrowd: many write one value at once, and each steps back.
+func TestTransactorCrowd(t *testing.T) {
+	const n = 100
+	transactors(t, 5, zktest.Config{Latency: 5 * time.Millisecond}, func(t *testing.T, srv *zktest.Server, all []*session.Session) {
+		t.Helper()
+		var callers sync.WaitGroup
+		for i := range n {
+			tr := transactor(t, all[i%5])
+			callers.Go(func() {
+				check.OK(t, tr.Do(t.Context(), func(tx *config.Tx) error {
+					v, err := load(tx, "n")
+					return errors.Join(err, store(tx, "n", v+1))
+				}))
+			})
+		}
+		began := time.Now()
+		callers.Wait()
+		t.Logf("%v in %v", srv.Requests(), time.Since(began))
+		check.True(t, srv.Requests().Total() < 60*n, "%v", srv.Requests())
+		v := check.Open(config.Open(all[0], accounts+"/n", config.JSON[int], nil))(t)
+		got, _, err := v.Get(t.Context())
+		check.True(t, got == n && err == nil, "%d, %v", got, err)
+	})
+}
+
 // TestTransactorClosedDisconnected: Close waits for a write no longer than the session lives.
 func TestTransactorClosedDisconnected(t *testing.T) {
 	bubble.Run(t, zktest.Config{Tick: time.Second}, func(w bubble.World) {
@@ -196,6 +264,9 @@ func TestTransactorClosedDisconnected(t *testing.T) {
 		began := time.Now()
 		tr.Close()
 		check.True(w, time.Since(began) < 10*time.Second, "%v", time.Since(began))
+		began = time.Now()
+		tr.Close()
+		check.Equal(w, time.Since(began), 0)
 		cancel()
 		check.Is(w, <-done, context.Canceled)
 		check.Is(w, tr.Do(w.Context(), func(*config.Tx) error { return nil }), config.ErrClosed)

@@ -26,7 +26,8 @@
 // never stands beside the present one; and once Unregister has returned nil, the instance is not
 // registered again. Two processes with one ID are not both registered: the second waits for the
 // end of the first, which may be a ghost of its own, for Options.ConflictAfter, and then gives up
-// with [ErrDuplicate]. With Options.TakeOver it replaces the first at once.
+// with [ErrDuplicate]. With Options.TakeOver it replaces the first at once. The nodes of the type
+// [DynamicSequential] have a number as well, so two with one ID both stand.
 //
 // A crashed process stays registered until its session has timed out. A process that is started
 // again with an ID of its own choice, as of its host and port, replaces its ghost; one that has a

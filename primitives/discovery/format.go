@@ -9,6 +9,7 @@ import (
 	"math/rand/v2"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/zkactors/zkactors/session"
 )
@@ -100,8 +101,8 @@ func encodeCurator(i Instance, errs []error) ([]byte, error) {
 		errs = append(errs, problem("Type", fmt.Errorf("%q is none", typ)))
 	}
 	c.Type = &typ
-	if i.Payload != nil && !json.Valid(i.Payload) {
-		errs = append(errs, problem("Payload", errors.New("it is not JSON")))
+	if i.Payload != nil && (!json.Valid(i.Payload) || !utf8.Valid(i.Payload)) {
+		errs = append(errs, problem("Payload", errors.New("it is not JSON in UTF-8")))
 	}
 	if i.URISpec != "" {
 		parts, err := parseURISpec(i.URISpec)
@@ -127,7 +128,11 @@ func encodeCurator(i Instance, errs []error) ([]byte, error) {
 
 func decodeCurator(data []byte) (Instance, error) {
 	var c curatorInstance
-	if err := json.Unmarshal(data, &c); err != nil {
+	err := unmarshal(data, map[string]any{
+		"name": &c.Name, "id": &c.ID, "address": &c.Address, "port": &c.Port, "sslPort": &c.SSLPort, "payload": &c.Payload,
+		"registrationTimeUTC": &c.Registered, "serviceType": &c.Type, "uriSpec": &c.URISpec, "enabled": &c.Enabled,
+	})
+	if err != nil {
 		return Instance{}, err
 	}
 	if c.Name == nil || c.ID == nil {
@@ -176,6 +181,7 @@ func encodeServerSet(i Instance, errs []error) ([]byte, error) {
 		{"Payload", i.Payload != nil},
 		{"URISpec", i.URISpec != ""},
 		{"Disabled", i.Disabled},
+		{"Registered", !i.Registered.IsZero()},
 		{"Type", i.Type != "" && i.Type != Dynamic && i.Type != DynamicSequential},
 	} {
 		if f.set {
@@ -187,6 +193,11 @@ func encodeServerSet(i Instance, errs []error) ([]byte, error) {
 	}
 	if i.Address == "" {
 		errs = append(errs, problem("Address", errors.New("it is empty")))
+	}
+	for name, e := range i.Endpoints {
+		if err := errors.Join(checkText(name), checkText(e.Host), checkPort(e.Port)); err != nil {
+			errs = append(errs, problem("Endpoints", fmt.Errorf("%q: %w", name, err)))
+		}
 	}
 	if len(errs) > 0 {
 		return nil, errors.Join(errs...)
@@ -201,7 +212,8 @@ func encodeServerSet(i Instance, errs []error) ([]byte, error) {
 
 func decodeServerSet(service, node string, data []byte) (Instance, error) {
 	var m serverSetMember
-	if err := json.Unmarshal(data, &m); err != nil {
+	err := unmarshal(data, map[string]any{"serviceEndpoint": &m.Endpoint, "additionalEndpoints": &m.Endpoints, "status": &m.Status, "shard": &m.Shard})
+	if err != nil {
 		return Instance{}, err
 	}
 	if !isMember(node) || m.Endpoint == nil || m.Endpoints == nil || m.Status == nil {
@@ -211,6 +223,25 @@ func decodeServerSet(service, node string, data []byte) (Instance, error) {
 		Service: service, ID: node, Address: m.Endpoint.Host, Port: m.Endpoint.Port,
 		Endpoints: *m.Endpoints, Shard: m.Shard, Disabled: *m.Status != alive,
 	}, nil
+}
+
+// unmarshal reads the fields of an object, whose names are exactly those given: for json.Unmarshal
+// "ID" is "id", for Java it is not.
+func unmarshal(data []byte, fields map[string]any) error {
+	var object map[string]json.RawMessage
+	if err := json.Unmarshal(data, &object); err != nil {
+		return err
+	}
+	for name, to := range fields {
+		value, is := object[name]
+		if !is {
+			continue
+		}
+		if err := json.Unmarshal(value, to); err != nil {
+			return fmt.Errorf("%s: %w", name, err)
+		}
+	}
+	return nil
 }
 
 // marshal is [json.Marshal], and writes <, > and & as Java does.

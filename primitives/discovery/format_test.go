@@ -63,6 +63,7 @@ func TestOthersWrite(t *testing.T) {
 		`{"name":"app","id":"1","payload":["java.lang.Integer",5],"serviceType":"PERMANENT","enabled":true,"new":{}}`: {
 			Service: "app", ID: "1", Type: Permanent, Payload: json.RawMessage(`["java.lang.Integer",5]`),
 		},
+		`{"name":"app","id":"1","ID":"2","NAME":7,"Address":"x","enabled":null}`: {Service: "app", ID: "1"}, // Java's keys have a case
 		`{"name":"app","id":"1","address":"h","port":1,"uriSpec":{"parts":[{"value":"{x}","variable":false}]}}`: {
 			Service: "app", ID: "1", Address: "h", Port: 1, URISpec: "{[}x{]}",
 		},
@@ -165,6 +166,11 @@ func TestRefusedInstances(t *testing.T) {
 		{[]Format{Curator, ServerSet}, "Port", with(func(i *Instance) { i.Port = 65536 })},
 		{[]Format{Curator, ServerSet}, "SSLPort", with(func(i *Instance) { i.SSLPort = -1 })},
 		{[]Format{Curator, ServerSet}, "Type", with(func(i *Instance) { i.Type = "OTHER" })},
+		{[]Format{Curator, ServerSet}, "Address", with(func(i *Instance) { i.Address = "h\xff" })},
+		{[]Format{Curator}, "Payload", with(func(i *Instance) { i.Payload = json.RawMessage("\"\xff\"") })},
+		{[]Format{ServerSet}, "Registered", with(func(i *Instance) { i.Registered = time.Unix(1, 0) })},
+		{[]Format{ServerSet}, "Endpoints", with(func(i *Instance) { i.Endpoints = map[string]Endpoint{"a": {"h", -7}} })},
+		{[]Format{ServerSet}, "Endpoints", with(func(i *Instance) { i.Endpoints = map[string]Endpoint{"a": {"\xff", 7}} })},
 		{[]Format{Curator}, "Payload", with(func(i *Instance) { i.Payload = json.RawMessage("{") })},
 		{[]Format{Curator}, "Payload", with(func(i *Instance) { i.Payload = json.RawMessage{} })},
 		{[]Format{Curator}, "URISpec", with(func(i *Instance) { i.URISpec = "{a" })},

@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/zkactors/zkactors/session"
 )
@@ -165,13 +166,31 @@ func (i Instance) check() (errs []error) {
 			errs = append(errs, problem("ID", err))
 		}
 	}
-	const most = 65535
+	if err := checkText(i.Address); err != nil {
+		errs = append(errs, problem("Address", err))
+	}
 	for field, port := range map[string]int{"Port": i.Port, "SSLPort": i.SSLPort} {
-		if port < 0 || port > most {
-			errs = append(errs, problem(field, fmt.Errorf("%d is no port", port)))
+		if err := checkPort(port); err != nil {
+			errs = append(errs, problem(field, err))
 		}
 	}
 	return errs
+}
+
+func checkPort(port int) error {
+	const most = 65535
+	if port < 0 || port > most {
+		return fmt.Errorf("%d is no port", port)
+	}
+	return nil
+}
+
+// checkText reports why JSON cannot have a text as it is.
+func checkText(text string) error {
+	if !utf8.ValidString(text) {
+		return fmt.Errorf("%q is not UTF-8", text)
+	}
+	return nil
 }
 
 // checkName reports why a name cannot be that of a node.

@@ -2,6 +2,7 @@ package discovery
 
 import (
 	"maps"
+	"slices"
 	"time"
 )
 
@@ -64,9 +65,8 @@ type ledger struct {
 
 // failures are those of one instance.
 type failures struct {
-	n     int
-	since time.Duration // the first of them
-	until time.Duration // the instance is left out; 0 if it is not
+	at    []time.Duration // the last ones within the window
+	until time.Duration   // the instance is left out; 0 if it is not
 }
 
 func newLedger(limit int, window time.Duration, picks uint64) ledger {
@@ -80,14 +80,12 @@ func (l *ledger) isOut(id string, now time.Duration) bool { return now < l.failu
 // use began before.
 func (l *ledger) fail(id string, now time.Duration) {
 	f := l.failures[id]
-	switch {
-	case l.limit == 0 || now < f.until:
+	if l.limit == 0 || now < f.until {
 		return
-	case f.n == 0 || f.until > 0 || now-f.since >= l.window:
-		f = failures{since: now}
 	}
-	if f.n++; f.n >= l.limit {
-		f.until = now + l.window
+	f.at = slices.DeleteFunc(append(f.at, now), func(at time.Duration) bool { return now-at >= l.window })
+	if len(f.at) >= l.limit {
+		f = failures{until: now + l.window}
 	}
 	l.failures[id] = f
 }

@@ -128,6 +128,18 @@ func TestLeftOut(t *testing.T) {
 	out()
 }
 
+// TestSliding: whichever failures come within the window count.
+func TestSliding(t *testing.T) {
+	c := choosing("a", "b")
+	c.limit, c.window = 3, 30*time.Second
+	for _, at := range []time.Duration{0, 29, 31} {
+		c.fail("a", at*time.Second)
+		check.False(t, c.isOut("a", at*time.Second), "at %d s", at)
+	}
+	c.fail("a", 32*time.Second)
+	check.True(t, c.isOut("a", 32*time.Second) && !c.isOut("a", 62*time.Second), "%+v", c.failures)
+}
+
 // TestPools: no strategy ever leaves its pool.
 func TestPools(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 4))

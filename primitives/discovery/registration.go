@@ -188,7 +188,7 @@ func (r *Registration) replacement(i Instance) (data []byte, err error) {
 	if i.ID != r.instance.ID {
 		err = errors.Join(err, problem("ID", fmt.Errorf("%q: it was %q", i.ID, r.instance.ID)))
 	}
-	if i.Type != r.instance.Type {
+	if cmp.Or(i.Type, Dynamic) != cmp.Or(r.instance.Type, Dynamic) {
 		err = errors.Join(err, problem("Type", fmt.Errorf("%q: it was %q", i.Type, r.instance.Type)))
 	}
 	if err == nil {

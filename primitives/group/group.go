@@ -108,12 +108,13 @@ func (m *Membership) Err() error {
 func (m *Membership) Update(ctx context.Context, data []byte) error {
 	err := fits(m.session, m.path, m.id, data)
 	if !m.layout.hasPayload() {
-		err = errors.Join(m.layout.check(data)...)
-		if err == nil {
-			return nil // it has none, as before
+		err = errors.Join(append(m.layout.check(data), client.CheckContext(ctx))...)
+		select {
+		case <-m.kept.Done():
+			err = errors.Join(err, m.kept.Last().Reason())
+		default: // it has none, as before
 		}
-	}
-	if err == nil {
+	} else if err == nil {
 		err = m.kept.Update(ctx, data)
 	}
 	if err != nil {

@@ -630,6 +630,8 @@ func TestParties(t *testing.T) {
 			expect("host-1", "host-1")
 			check.Is(w, all[0].Update(w.Context(), []byte("x")), session.ErrInvalidArgument)
 			check.OK(w, all[0].Update(w.Context(), nil))
+			check.Is(w, all[0].Update(nil, nil), session.ErrInvalidArgument) //nolint:staticcheck // it is refused
+			check.Is(w, all[1].Update(w.Context(), nil), group.ErrLeft)
 			_, err = group.Join(s, workers, "host-2", []byte("x"), opts)
 			check.Is(w, err, session.ErrInvalidArgument)
 		})

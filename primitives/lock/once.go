@@ -24,7 +24,8 @@ import (
 // f returns nil, its outcome is recorded in the node <path>/outcome, in one transaction with the
 // guard of the lock. If the lock was lost before that, the error wraps [ErrLost], and f runs again.
 // If it is not known whether the outcome was recorded, the error wraps
-// [session.ErrUnknownOutcome]: call Once again.
+// [session.ErrUnknownOutcome]: call Once again. An outcome that is too large for a node is not
+// recorded, with [session.ErrTooLarge], and f has run in vain.
 //
 // The outcome stays until a client deletes its node: then f runs once more. If ctx ends first, the
 // error is its cause. If opts is nil, the default options are used.
@@ -51,10 +52,13 @@ func Once(ctx context.Context, s *session.Session, path string, opts *Options, f
 		return nil, fmt.Errorf("once %s: %w", path, context.Cause(work))
 	}
 	outcome, err = f(work, l.Token())
+	if err == nil {
+		err = record(ctx, s, l, path, outcome)
+	}
 	if err != nil {
 		return nil, err
 	}
-	return outcome, record(ctx, s, l, path, outcome)
+	return outcome, nil
 }
 
 // Outcome returns the outcome of the function that [Once] has run, and false if none is recorded.

@@ -83,6 +83,18 @@ func TestOnceFails(t *testing.T) {
 	})
 }
 
+// TestOnceTooLarge: an outcome that no node can have is not recorded, and not returned.
+func TestOnceTooLarge(t *testing.T) {
+	onces(t, 1, func(ctx context.Context, _ *zktest.Server, all []*session.Session) {
+		large := func(context.Context, int64) ([]byte, error) { return make([]byte, 2<<20), nil }
+		got, err := lock.Once(ctx, all[0], migration, nil, large)
+		check.Is(t, err, session.ErrTooLarge)
+		check.True(t, got == nil, "%d bytes", len(got))
+		_, done, err := lock.Outcome(ctx, all[0], migration)
+		check.True(t, !done && err == nil, "%v, %v", done, err)
+	})
+}
+
 // TestOnceTrouble loses each request, or its reply: the function runs once, and its outcome is
 // recorded.
 func TestOnceTrouble(t *testing.T) {

@@ -104,8 +104,10 @@ func (u *user) hear(ev shard.Event) {
 			u.GiveGrant(ev.Shard, ev.Token)
 		}
 	case shard.Lost:
-		delete(w.owners, ev.Shard)
-		delete(u.has, ev.Shard)
+		if u.has[ev.Shard] { // it had not stopped before
+			delete(w.owners, ev.Shard)
+			delete(u.has, ev.Shard)
+		}
 	case shard.Left:
 		for i := range u.has {
 			delete(w.owners, i)

@@ -6,6 +6,7 @@ package owned
 import (
 	"context"
 	"errors"
+	"math/rand/v2"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -35,6 +36,7 @@ type Set struct {
 	room  [4]item       // memory for items of most handles
 	over  bool          // set by End. While set, nothing is kept.
 	pause time.Duration // the last pause, see [Set.Answer]
+	steps int           // the calls of [Set.StepBack]
 }
 
 // A Clock has timers like [actors.After].
@@ -184,6 +186,24 @@ func Tell[In any](s *Set, err error, tell func(In), in In) {
 func (s *Set) Wait(ctx context.Context, err error) error {
 	over := make(chan struct{})
 	s.Answer(err, func() { close(over) })
+	select {
+	case <-over:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+// StepBack pauses for a random time, which grows with each call: so that of many that change one
+// node at once not all are refused but one. It returns the cause if ctx ends first.
+func (s *Set) StepBack(ctx context.Context) error {
+	const step, most = 4 * time.Millisecond, 50
+	s.mu.Lock()
+	s.steps = min(s.steps+1, most)
+	pause := rand.N(step * time.Duration(s.steps))
+	s.mu.Unlock()
+	over := make(chan struct{})
+	s.After(new(int), pause, func() { close(over) })
 	select {
 	case <-over:
 		return nil
