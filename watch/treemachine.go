@@ -383,6 +383,10 @@ func (m *treeMachine) refused(n *treeNode, in treeRead) {
 		if in.aspect == session.AspectData {
 			m.vanish(n)
 		}
+	// Another node was found in its place; the parent's list may have come before.
+	case in.Stat != nil:
+		m.vanish(n)
+		m.request(n, session.AspectData)
 	// The answer is older than what is known of the node: it may stand.
 	case in.Zxid != 0 && in.Zxid < max(n.aspects[0].zxid, n.aspects[1].zxid, n.parent.listed()):
 		m.unfollow(n, session.AspectData)

@@ -140,8 +140,14 @@ func (l *Latch) tryToArrive(ctx context.Context, name string, doubt *bool) error
 		case errors.Is(err, session.ErrNoNode):
 			err = l.make(ctx)
 		case err != nil:
-		case arrived >= l.n:
-			return nil // it is open, for whichever arrivals
+		case arrived >= l.n: // it is open, for whichever arrivals
+			var open *session.Stat
+			if open, err = l.session.Exists(ctx, znode.Join(l.path, openNode)); open != nil {
+				return nil
+			}
+			if err == nil { // it was deleted by hand
+				_, err = l.session.Create(ctx, znode.Join(l.path, openNode), nil, session.Persistent)
+			}
 		default:
 			ops := []session.Op{
 				session.SetOp(l.path, nodes.Latch{N: l.n, Arrived: arrived + 1}.Bytes(), version),

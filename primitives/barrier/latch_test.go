@@ -121,6 +121,16 @@ func TestLatchByHand(t *testing.T) {
 		check.OK(t, l.CountDown(t.Context()))
 		check.True(t, srv.Requests().Total() <= 8, "%v", srv.Requests())
 		check.OK(t, l.Wait(t.Context()))
+
+		// And one whose opening was deleted opens with the next arrival.
+		for range 4 {
+			check.OK(t, all[0].Delete(t.Context(), latchPath+"/open", session.AnyVersion))
+			_, err = all[0].Set(t.Context(), latchPath, []byte("zkactors latch 5 5"), session.AnyVersion)
+			check.OK(t, err)
+			check.OK(t, l.CountDown(t.Context()))
+			stat, err := all[0].Exists(t.Context(), latchPath+"/open")
+			check.True(t, stat != nil && err == nil, "%v", err)
+		}
 	})
 }
 

@@ -179,6 +179,66 @@ func TestNoPhantom(t *testing.T) {
 	}
 }
 
+// TestSeenAgain: a watcher that was cut off while it read the list sees an instance that was
+// registered again meanwhile.
+func TestSeenAgain(t *testing.T) {
+	inBubble(t, func(w world) {
+		gate := w.OpenGated(session.Options{Timeout: 12 * time.Second, ServerTick: time.Second})
+		owner := w.open()
+		w.register(owner, at("a", 1), nil)
+		watcher := w.watch(gate.Session, nil)
+		w.expect(watcher, "a=10.0.0.7:1")
+		w.DropReply(zktest.Match{Op: zktest.OpGetChildren2, Session: gate.ID()})
+		gate.Refuse()
+		w.register(w.open(), at("b", 1), nil)
+		synctest.Wait()
+		w.Expire(owner.ID())
+		bubble.Pass(3 * time.Second)
+		gate.Mend()
+		bubble.Pass(time.Minute)
+		check.Len(t, watcher.Instances(), 2)
+	})
+}
+
+// TestBusyUpdate: a busy server delays an update, whether it has done it or not, and does not undo
+// it.
+func TestBusyUpdate(t *testing.T) {
+	for _, code := range []int32{-7, -122, -127} {
+		inBubble(t, func(w world) {
+			r := w.register(w.open(), at("a", 1), nil)
+			watcher := w.watch(w.open(), nil)
+			w.AnswerError(zktest.Match{Op: zktest.OpSetData}, code)
+			check.OK(t, r.Update(w.Context(), at("a", 2)))
+			w.expect(watcher, "a=10.0.0.7:2")
+		})
+	}
+}
+
+// TestSuccessor: a failure of an instance that is gone does not count against the one that has come
+// in its place.
+func TestSuccessor(t *testing.T) {
+	inBubble(t, func(w world) {
+		watcher := w.watch(w.open(), &discovery.WatchOptions{FailureLimit: 1})
+		first := w.register(w.open(), at("a", 1), nil)
+		w.register(w.open(), at("b", 1), nil)
+		w.expect(watcher, "a=10.0.0.7:1", "b=10.0.0.7:1")
+		early, late := watcher.Use(watcher.Instances()[0]), watcher.Use(watcher.Instances()[0])
+		first.Close()
+		w.expect(watcher, "b=10.0.0.7:1")
+		early(errors.New("connection reset"))
+		w.register(w.open(), at("a", 2), nil)
+		w.expect(watcher, "a=10.0.0.7:2", "b=10.0.0.7:1")
+		late(errors.New("connection reset"))
+		picked := map[string]int{}
+		for range 4 {
+			i, err := watcher.Pick(discovery.RoundRobin)
+			check.OK(t, err)
+			picked[i.ID]++
+		}
+		check.EqualMaps(t, picked, map[string]int{"a": 2, "b": 2})
+	})
+}
+
 // TestDuplicates: of two instances with one ID, one stands. A ghost is waited for.
 func TestDuplicates(t *testing.T) {
 	inBubble(t, func(w world) {

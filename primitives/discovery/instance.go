@@ -151,6 +151,11 @@ func joinURISpec(parts []uriPart) string {
 	return spec.String()
 }
 
+// isSame reports whether another reading is of the same registration.
+func (i Instance) isSame(other Instance) bool {
+	return i.ID == other.ID && i.Registered.Equal(other.Registered) && i.Address == other.Address && i.Port == other.Port && i.SSLPort == other.SSLPort
+}
+
 // A problem names a field of an instance that cannot be written.
 func problem(field string, why error) error {
 	return fmt.Errorf("%w: Instance.%s: %w", session.ErrInvalidArgument, field, why)

@@ -2,6 +2,7 @@ package discovery
 
 import (
 	"maps"
+	"math"
 	"slices"
 	"time"
 )
@@ -12,10 +13,12 @@ type Strategy func(Pool) int
 
 // A Pool is what a [Strategy] chooses from.
 type Pool struct {
-	Instances []Instance // at least one, in the order of their IDs; those that are disabled or fail are left out
-	Picks     uint64     // how many picks came before; begins with a random number, so that watchers begin with different instances
-	Last      string     // the ID of the instance that was picked last; "" if none was
-	Random    uint64     // another number for each pick
+	// Instances are at least one, in the order of their IDs; those that are disabled or fail are
+	// left out. They must not be modified.
+	Instances []Instance
+	Picks     uint64 // how many picks came before; begins with a random number, so that watchers begin with different instances
+	Last      string // the ID of the instance that was picked last; "" if none was
+	Random    uint64 // another number for each pick
 
 	// Uses returns how many uses of an instance are under way, by [Watcher.Use].
 	Uses func(id string) int
@@ -61,6 +64,13 @@ type ledger struct {
 	uses     map[string]int // under way
 	picks    uint64
 	last     string
+
+	all []Instance // that are there
+
+	// What is picked from, until there are other instances or failures, or an instance is back.
+	good  []Instance
+	known bool
+	until time.Duration
 }
 
 // failures are those of one instance.
@@ -70,7 +80,7 @@ type failures struct {
 }
 
 func newLedger(limit int, window time.Duration, picks uint64) ledger {
-	return ledger{limit, window, make(map[string]failures), make(map[string]int), picks, ""}
+	return ledger{limit: limit, window: window, failures: make(map[string]failures), uses: make(map[string]int), picks: picks}
 }
 
 // isOut reports whether an instance is left out.
@@ -88,6 +98,7 @@ func (l *ledger) fail(id string, now time.Duration) {
 		f = failures{until: now + l.window}
 	}
 	l.failures[id] = f
+	l.known = false
 }
 
 // use begins a use, and end ends it.
@@ -99,8 +110,9 @@ func (l *ledger) end(id string) {
 	}
 }
 
-// keep forgets the failures of all instances that are not there any more.
+// keep notes which instances are there, and forgets the failures of all others.
 func (l *ledger) keep(all []Instance) {
+	l.all, l.known = all, false
 	if len(l.failures) == 0 {
 		return
 	}
@@ -113,21 +125,32 @@ func (l *ledger) keep(all []Instance) {
 
 // pool returns the instances from which to pick: those that are enabled, without those that fail,
 // unless all of them do: a client that knows nothing better tries them.
-func (l *ledger) pool(all []Instance, now time.Duration, random uint64) Pool {
+func (l *ledger) pool(now time.Duration, random uint64) Pool {
+	if !l.known || now >= l.until {
+		l.choose(now)
+	}
+	return Pool{Instances: l.good, Picks: l.picks, Last: l.last, Random: random, Uses: func(id string) int { return l.uses[id] }}
+}
+
+// choose notes which instances are picked from, and until when.
+func (l *ledger) choose(now time.Duration) {
 	var enabled, good []Instance
-	for _, i := range all {
+	l.known, l.until = true, math.MaxInt64
+	for _, i := range l.all {
 		if i.Disabled {
 			continue
 		}
 		enabled = append(enabled, i)
-		if !l.isOut(i.ID, now) {
+		if l.isOut(i.ID, now) {
+			l.until = min(l.until, l.failures[i.ID].until)
+		} else {
 			good = append(good, i)
 		}
 	}
 	if len(good) == 0 {
 		good = enabled
 	}
-	return Pool{Instances: good, Picks: l.picks, Last: l.last, Random: random, Uses: func(id string) int { return l.uses[id] }}
+	l.good = good
 }
 
 // picked notes that an instance was picked.

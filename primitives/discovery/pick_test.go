@@ -19,12 +19,11 @@ func instancesOf(ids ...string) (all []Instance) {
 // A chooser plays with a ledger.
 type chooser struct {
 	ledger
-	all []Instance
 	now time.Duration
 }
 
 func (c *chooser) pick(s Strategy) string {
-	p := c.pool(c.all, c.now, rand.Uint64())
+	p := c.pool(c.now, rand.Uint64())
 	id := p.Instances[s(p)].ID
 	c.picked(id)
 	return id
@@ -39,13 +38,15 @@ func (c *chooser) count(s Strategy, n int) map[string]int {
 }
 
 func choosing(ids ...string) *chooser {
-	return &chooser{ledger: newLedger(2, 30*time.Second, rand.Uint64()), all: instancesOf(ids...), now: time.Hour}
+	c := &chooser{newLedger(2, 30*time.Second, rand.Uint64()), time.Hour}
+	c.keep(instancesOf(ids...))
+	return c
 }
 
 func TestRoundRobin(t *testing.T) {
 	c := choosing("a", "b", "c")
 	check.EqualMaps(t, c.count(RoundRobin, 30), map[string]int{"a": 10, "b": 10, "c": 10})
-	c.all = c.all[:1]
+	c.keep(c.all[:1])
 	check.EqualMaps(t, c.count(RoundRobin, 5), map[string]int{"a": 5})
 }
 
@@ -59,9 +60,10 @@ func TestSticky(t *testing.T) {
 	first := c.pick(Sticky)
 	check.EqualMaps(t, c.count(Sticky, 20), map[string]int{first: 20})
 	c.all[0].Disabled, c.all[1].Disabled, c.all[2].Disabled = first == "a", first == "b", first == "c"
+	c.keep(c.all)
 	second := c.pick(Sticky)
 	check.True(t, second != first, "it is disabled")
-	c.all = instancesOf("a", "b", "c")
+	c.keep(instancesOf("a", "b", "c"))
 	check.EqualMaps(t, c.count(Sticky, 20), map[string]int{second: 20})
 }
 
@@ -146,9 +148,11 @@ func TestPools(t *testing.T) {
 	strategies := []Strategy{RoundRobin, Random, Sticky, LeastUsed}
 	for range 500 {
 		c := choosing()
+		var all []Instance
 		for i := range 1 + r.IntN(6) {
-			c.all = append(c.all, Instance{ID: fmt.Sprint(i), Disabled: i > 0 && r.IntN(3) == 0})
+			all = append(all, Instance{ID: fmt.Sprint(i), Disabled: i > 0 && r.IntN(3) == 0})
 		}
+		c.keep(all)
 		for range 40 {
 			c.now += time.Duration(r.Int64N(int64(10 * time.Second)))
 			id := c.pick(strategies[r.IntN(len(strategies))])

@@ -29,7 +29,8 @@ type Options struct {
 	ConflictAfter time.Duration
 
 	// TakeOver replaces an instance with the same ID at once, as Curator does, instead of waiting
-	// for its end. It means nothing once this instance is [Registered].
+	// for its end; also one that was published, for good. It means nothing once this instance is
+	// [Registered].
 	TakeOver bool
 }
 
@@ -162,10 +163,10 @@ func (r *Registration) Err() error {
 }
 
 // Update replaces the instance: its node stays, and so Service, ID and Type have to. A field
-// Registered that is zero stays as it is. Update returns nil when the server has the new instance,
-// or a newer one. If ctx ends first, it returns the cause, and the update goes on: it is made when
-// the session is connected again, and survives an expiry. If the registration ends first, the error
-// wraps the reason.
+// Registered that is zero becomes that of [Registration.Instance]. Update returns nil when the
+// server has the new instance, or a newer one. If ctx ends first, it returns the cause, and the
+// update goes on: it is made when the session is connected again, and survives an expiry. If the
+// registration ends first, the error wraps the reason.
 func (r *Registration) Update(ctx context.Context, instance Instance) error {
 	data, err := r.replacement(instance)
 	if err == nil {

@@ -164,7 +164,7 @@ func (w *Watcher) Pick(strategy Strategy) (Instance, error) {
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	pool := w.ledger.pool(w.instances, client.Of(w.session).Age(), rand.Uint64())
+	pool := w.ledger.pool(client.Of(w.session).Age(), rand.Uint64())
 	switch {
 	case w.err != nil:
 		return Instance{}, fmt.Errorf("%w of service %s: %w", ErrNoInstance, w.dir, w.err)
@@ -192,7 +192,8 @@ func (w *Watcher) Use(instance Instance) (done func(error)) {
 			w.mu.Lock()
 			defer w.mu.Unlock()
 			w.ledger.end(instance.ID)
-			if err != nil {
+			// A failure of an instance that is gone says nothing of its successor.
+			if err != nil && slices.ContainsFunc(w.instances, instance.isSame) {
 				w.ledger.fail(instance.ID, client.Of(w.session).Age())
 			}
 		})

@@ -88,6 +88,8 @@ func record(ctx context.Context, s *session.Session, l *Lock, path string, outco
 		switch {
 		case err == nil:
 			return nil
+		case !doubt && errors.Is(err, session.ErrNodeExists):
+			err = fmt.Errorf("%w: another client has recorded an outcome", ErrLost)
 		case doubt && client.IsAny(err, session.ErrNodeExists, session.ErrNoNode):
 			// It was recorded by the first try, or the lock is lost since.
 			recorded, done, failed := Outcome(ctx, s, path)

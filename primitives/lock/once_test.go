@@ -95,6 +95,19 @@ func TestOnceTooLarge(t *testing.T) {
 	})
 }
 
+// TestOnceByHand: an outcome that another client records while the function runs stays.
+func TestOnceByHand(t *testing.T) {
+	onces(t, 1, func(ctx context.Context, _ *zktest.Server, all []*session.Session) {
+		_, err := lock.Once(ctx, all[0], migration, nil, func(ctx context.Context, _ int64) ([]byte, error) {
+			_, err := all[0].Create(ctx, migration+"/outcome", []byte("by hand"), session.Persistent)
+			return []byte("run"), err
+		})
+		check.Is(t, err, lock.ErrLost)
+		outcome, done, err := lock.Outcome(ctx, all[0], migration)
+		check.True(t, done && err == nil && string(outcome) == "by hand", "%s, %v, %v", outcome, done, err)
+	})
+}
+
 // TestOnceTrouble loses each request, or its reply: the function runs once, and its outcome is
 // recorded.
 func TestOnceTrouble(t *testing.T) {

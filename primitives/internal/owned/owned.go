@@ -194,13 +194,13 @@ func (s *Set) Wait(ctx context.Context, err error) error {
 	}
 }
 
-// StepBack pauses for a random time, which grows with each call: so that of many that change one
-// node at once not all are refused but one. It returns the cause if ctx ends first.
+// StepBack pauses for a random time, twice as long with each call, up to a second: so that of many
+// that change one node at once not all are refused but one. It returns the cause if ctx ends first.
 func (s *Set) StepBack(ctx context.Context) error {
-	const step, most = 4 * time.Millisecond, 50
+	const step, doublings = 4 * time.Millisecond, 8
 	s.mu.Lock()
-	s.steps = min(s.steps+1, most)
-	pause := rand.N(step * time.Duration(s.steps))
+	pause := rand.N(step << s.steps)
+	s.steps = min(s.steps+1, doublings)
 	s.mu.Unlock()
 	over := make(chan struct{})
 	s.After(new(int), pause, func() { close(over) })

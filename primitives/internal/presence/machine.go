@@ -522,10 +522,10 @@ func (m *turn) fail(err error) {
 		m.looked(Sight{})
 	case client.IsAny(err, session.ErrNodeExists, session.ErrBadVersion, session.ErrNoNode):
 		m.doubt = true
-	case was == setting:
-		m.refuse(err)
 	case errors.Is(err, session.ErrBusy): // a busy server may have done it
 		m.doubt = true
+	case was == setting:
+		m.refuse(err)
 	case was == marking, was == taking && client.IsAny(err, session.ErrNoAuth):
 		m.barred = err
 	default:

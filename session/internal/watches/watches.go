@@ -153,7 +153,7 @@ func (t *Table) found(e *entry, r Reading) news {
 		e.epoch.Found(e.key.Path, r.Stat)
 	}
 	// A node that was deleted, and another created in its place, is gone.
-	n := t.abandon(e, Reading{Zxid: r.Zxid}, func(sub *Subscription) bool { return sub.told > 0 && sub.told != r.Stat.Czxid })
+	n := t.abandon(e, Reading{Zxid: r.Zxid, Stat: r.Stat}, func(sub *Subscription) bool { return sub.told > 0 && sub.told != r.Stat.Czxid })
 	return t.settled(e, n)
 }
 
