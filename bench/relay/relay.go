@@ -40,15 +40,14 @@ const most = 1 << 14
 // nap is the longest sleep, so that Close does not wait for a packet.
 const nap = 10 * time.Millisecond
 
-// A sender writes to one end of a connection. After an error it has its packets still taken, so
-// that they keep no other waiting.
+// A sender writes to one end of a connection. After an error it still takes its packets, and drops
+// them, so that they delay no other connection.
 type sender struct {
 	conn net.Conn
 	due  chan []byte // nil is the end
 }
 
-// New returns a relay with which a round trip takes twice as long as oneWay, beside what it takes
-// anyway.
+// New returns a relay that delays each direction of its connections by oneWay.
 func New(oneWay time.Duration) *Relay {
 	r := &Relay{oneWay: oneWay, conns: make(map[net.Conn]struct{}), done: make(chan struct{})}
 	r.arrived.L = &r.mu
@@ -159,8 +158,13 @@ func (r *Relay) deliver() {
 		p := r.queue[0]
 		r.queue = r.queue[1:]
 		r.mu.Unlock()
-		for left := time.Until(p.due); left > 0 && r.keep(func() {}); left = time.Until(p.due) {
-			sleep(min(left, nap))
+		for left := time.Until(p.due); left > 0; left = time.Until(p.due) {
+			select {
+			case <-r.done:
+				return
+			default:
+				sleep(min(left, nap))
+			}
 		}
 		select {
 		case p.to.due <- p.data:
@@ -170,7 +174,7 @@ func (r *Relay) deliver() {
 	}
 }
 
-// send writes what is due, and ends its direction of the connection.
+// send writes the packets that are due, and ends its direction of the connection after the last.
 func (r *Relay) send(to *sender) {
 	var err error
 	for {

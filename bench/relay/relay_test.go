@@ -15,7 +15,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// echo returns the address of a server that answers with what it is told.
+// echo returns the address of a server that sends all bytes back.
 func echo(t *testing.T) string {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -80,7 +80,7 @@ func TestDelay(t *testing.T) {
 	check.True(t, err == nil && slices.Equal(got, sent), "%d bytes of %d, %v", len(got), n, err)
 }
 
-// TestClose ends what is under way, and listens no more.
+// TestClose: Close ends all connections, and the relay listens no more.
 func TestClose(t *testing.T) {
 	r := New(time.Hour)
 	target := echo(t)

@@ -184,14 +184,7 @@ func Tell[In any](s *Set, err error, tell func(In), in In) {
 
 // Wait pauses after an error as [Set.Answer] does. It returns the cause if ctx ends first.
 func (s *Set) Wait(ctx context.Context, err error) error {
-	over := make(chan struct{})
-	s.Answer(err, func() { close(over) })
-	select {
-	case <-over:
-		return nil
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
+	return await(ctx, func(over func()) { s.Answer(err, over) })
 }
 
 // StepBack pauses for a random time, twice as long with each call, up to a second: so that of many
@@ -202,8 +195,13 @@ func (s *Set) StepBack(ctx context.Context) error {
 	pause := rand.N(step << s.steps)
 	s.steps = min(s.steps+1, doublings)
 	s.mu.Unlock()
+	return await(ctx, func(over func()) { s.After(new(int), pause, over) })
+}
+
+// await returns nil when a pause is over, and the cause if ctx ends first.
+func await(ctx context.Context, begin func(over func())) error {
 	over := make(chan struct{})
-	s.After(new(int), pause, func() { close(over) })
+	begin(func() { close(over) })
 	select {
 	case <-over:
 		return nil
