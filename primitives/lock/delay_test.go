@@ -125,6 +125,20 @@ func TestDelayOnce(t *testing.T) {
 	}
 }
 
+// TestDelayMarked: a contender whose mark of the loss is lost, or the reply to it, waits once.
+func TestDelayMarked(t *testing.T) {
+	for _, lose := range []func(*zktest.Server, zktest.Match){(*zktest.Server).DropRequest, (*zktest.Server).DropReply} {
+		delays(t, 2, func(w bubble.World, all []*bubble.Gate) {
+			lost(w, all[0])
+			began := time.Now()
+			lose(w.Server, zktest.Match{Session: all[1].ID(), Op: zktest.OpSetData})
+			check.OK(w, delayed(w, all[1], delaying).Release(w.Context()))
+			took := time.Since(began)
+			check.True(w, took >= time.Minute && took < 80*time.Second, "%v", took)
+		})
+	}
+}
+
 // TestDelayUnreadable: a contender that may not read the record of another fails, and leaves
 // nothing in the line.
 func TestDelayUnreadable(t *testing.T) {
