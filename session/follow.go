@@ -77,9 +77,9 @@ func (a Async) Watch(path string, answer, changed func(data []byte, stat *Stat, 
 // Follow reads one aspect of the node at path, and calls tell with that reading, and with a new
 // reading after each change: with the newest state, not with every state. If lasting, it goes on
 // while there is no node, which is a state like others; else it ends with [ErrNoNode], and leaves
-// no watch on a node that does not exist. It ends with its first error: [ErrExpired] or [ErrClosed]
-// with the epoch, or the reason why the node cannot be read. After a reconnect it goes on without
-// the caller.
+// no watch on a node that does not exist. If another node was found in its place, that reading has
+// the Stat of the other. It ends with its first error: [ErrExpired] or [ErrClosed] with the epoch,
+// or the reason why the node cannot be read. After a reconnect it goes on without the caller.
 //
 // There is one watch on each aspect of a node, and one read for each change, however many callers
 // follow it. The first reading may be older than the call, but is still true.

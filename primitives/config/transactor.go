@@ -154,8 +154,8 @@ func isConflict(err error) bool {
 	return !session.InDoubt(err) && client.IsAny(err, session.ErrBadVersion, session.ErrNodeExists, session.ErrNoNode)
 }
 
-// commit checks what was read, and writes what is to be written, unless only is set. If nodes above
-// those that do not exist are missing, too, it does what that needs, and tries once more.
+// commit checks the values that the transaction has read, and writes its new ones, unless only is
+// set. If nodes above a value that does not exist are missing, too, it climbs, and tries once more.
 func (t *Transactor) commit(ctx context.Context, tx *Tx, only bool) error {
 	err := t.try(ctx, tx, only)
 	if !errors.Is(err, session.ErrNoNode) || session.InDoubt(err) {

@@ -162,10 +162,10 @@ func (r *Registration) Err() error {
 	return nil
 }
 
-// Update replaces the instance: its node stays, and so Service, ID and Type have to. A field
-// Registered that is zero becomes that of [Registration.Instance]. Update returns nil when the
-// server has the new instance, or a newer one. If ctx ends first, it returns the cause, and the
-// update goes on: it is made when the session is connected again, and survives an expiry. If the
+// Update replaces the instance: its node stays, and so Service, ID and Type have to. If the time
+// Registered is zero, it is taken from [Registration.Instance]. Update returns nil when the server
+// has the new instance, or a newer one. If ctx ends first, it returns the cause, and the update
+// goes on: it is made when the session is connected again, and survives an expiry. If the
 // registration ends first, the error wraps the reason.
 func (r *Registration) Update(ctx context.Context, instance Instance) error {
 	data, err := r.replacement(instance)

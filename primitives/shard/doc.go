@@ -57,6 +57,6 @@
 // Below the path are plan, members/<id> (ephemeral), records/<id>, and shards/<n> with the
 // contenders of shard n. Plan and records stay when the last member has left.
 //
-// The number of shards is that of the first member: another number is refused with [ErrShards],
-// unless no other member is there. All members need the same Placement.
+// The number of shards is that of the members that are there: a member with another number leaves
+// with [ErrShards], unless none of those is left. All members need the same Placement.
 package shard
