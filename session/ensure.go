@@ -1,7 +1,6 @@
 package session
 
 import (
-	"errors"
 	"fmt"
 	"sync/atomic"
 
@@ -21,9 +20,9 @@ func (a Async) EnsurePath(path string, answer func(made bool, err error)) {
 // to fail.
 type ensuring struct {
 	requests Async
-	over     atomic.Bool // set when the caller has left: nothing is repeated any more
-	doubt    error       // of the newest create whose reply was lost
-	blamed   int         // how many connections in a row its creates have broken
+	over     atomic.Bool  // set when the caller has left: nothing is repeated any more
+	doubt    error        // of the newest create whose reply was lost
+	broken   fault.Record // of its creates
 }
 
 func (e *ensuring) begin(path string, answer func(bool, error)) *call {
@@ -40,9 +39,7 @@ func (e *ensuring) ensure(full string, answer func(bool, error)) *call {
 	w := wire.Request{Op: wire.OpCreateContainer, Path: full, ACL: a.session.acl, Flags: int32(Container)}
 	return issue(a, &newRequest("ensure", a.session.relative(full), nothing, func(_ struct{}, err error) {
 		again := func() { e.ensure(full, answer) }
-		if e.blamed++; !errors.Is(err, fault.ErrBlamed) {
-			e.blamed = 0
-		}
+		e.broken.Note(err)
 		switch {
 		case err == nil:
 			answer(true, nil)
@@ -59,7 +56,7 @@ func (e *ensuring) ensure(full string, answer func(bool, error)) *call {
 				}
 				again()
 			})
-		case isAny(err, ErrDisconnected) && e.blamed < fault.MostBlamed:
+		case isAny(err, ErrDisconnected) && !e.broken.Hopeless():
 			e.doubt = err
 			again()
 		case isAny(err, ErrNoAuth):
@@ -71,7 +68,7 @@ func (e *ensuring) ensure(full string, answer func(bool, error)) *call {
 				}
 				answer(false, err)
 			})
-		case e.blamed == fault.MostBlamed:
+		case e.broken.Hopeless():
 			answer(false, fmt.Errorf("%w; %w", err, fault.ErrHopeless))
 		case e.doubt != nil && isAny(err, ErrExpired, ErrClosed) && !InDoubt(err):
 			answer(false, fmt.Errorf("%w: %w", ErrUnknownOutcome, err))

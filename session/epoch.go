@@ -8,6 +8,7 @@ import (
 	"github.com/zkactors/zkactors/session/internal/conn"
 	"github.com/zkactors/zkactors/session/internal/watches"
 	"github.com/zkactors/zkactors/session/internal/wire"
+	"github.com/zkactors/zkactors/session/internal/workers"
 )
 
 // This file is the session as the packages below it see it: an owner for conn, an epoch for
@@ -72,7 +73,10 @@ func (s *Session) unwatchable(path string, why error) error {
 }
 
 // Later implements [watches.Epoch].
-func (e *epoch) Later(pauses *backoff.ExponentialBackOff, path string, why error, do func()) *backoff.ExponentialBackOff {
+func (e *epoch) Later(pauses *backoff.ExponentialBackOff, path string, why error, suspicious bool, do func()) *backoff.ExponentialBackOff {
+	if suspicious {
+		pauses = workers.NewPauses(e.session.connected.Timeout/4, time.Hour)
+	}
 	return e.session.conn.Later(pauses, e.session.relative(path), why, do)
 }
 

@@ -288,7 +288,7 @@ func (j *job) again(err error, try func()) {
 		j.end(err)
 	case err == nil, isNoNode(err), j.desk.Over(err):
 		j.end(nil)
-	case isAny(err, ErrDisconnected, ErrUnknownOutcome, ErrExpired, ErrBadVersion) && !errors.Is(err, fault.ErrBlamed):
+	case isAny(err, ErrDisconnected, ErrUnknownOutcome, ErrExpired, ErrBadVersion) && !errors.Is(err, fault.ErrAlone):
 		try()
 	case j.Impatient && !Passing(err):
 		j.end(err)

@@ -313,6 +313,39 @@ func TestConnectionsThatBreakAtOnce(t *testing.T) {
 	})
 }
 
+// TestWatchOnConnectionsThatBreakAtOnce: each connection is lost while the read of a watch is the
+// only request on it. That is not its fault: the watch goes on, and finds the change.
+func TestWatchOnConnectionsThatBreakAtOnce(t *testing.T) {
+	inBubble(t, zktest.Config{Latency: 20 * time.Millisecond}, func(t *testing.T, srv *zktest.Server, opts *session.Options) {
+		opts.Timeout = 10 * time.Second
+		s, calm := mustOpen(t, srv.Addrs(), opts), mustOpen(t, srv.Addrs(), &session.Options{Dialer: srv.DialContext})
+		check.Have(s.Create(t.Context(), "/seen", []byte("before"), session.Persistent))(t)
+		readings := make(chan session.Reading, 100)
+		sub := s.Async(0).Follow("/seen", session.AspectData, true, func(r session.Reading, err error) {
+			check.OK(t, err)
+			readings <- r
+		})
+		defer sub.Cancel()
+		check.Equal(t, string((<-readings).Data), "before", "the data")
+		check.Have(calm.Set(t.Context(), "/seen", []byte("after"), session.AnyVersion))(t)
+		events := s.Events(t.Context())
+		zktest.Await(t, events, nil)
+		alone := 0
+		for range 40 {
+			if sub.Unsettled() {
+				alone++
+			}
+			srv.Disconnect(s.ID())
+			zktest.Await(t, events, func(ev session.Event) bool {
+				_, resumed := ev.(session.Resumed)
+				return resumed
+			})
+		}
+		check.True(t, alone >= 20 && !sub.Over(), "the read was under way %d times; over: %v", alone, sub.Over())
+		check.Equal(t, string((<-readings).Data), "after", "the data")
+	})
+}
+
 // TestPoison: a request whose reply always ends the connection fails, and others go on.
 func TestPoison(t *testing.T) {
 	for _, v := range verbs() {

@@ -100,15 +100,13 @@ func (s *Session) waitedInVain(why error) error {
 // for a reason that does not pass, or ctx ends.
 func repeatPassing[T any](ctx context.Context, of Async, try func() (T, error)) (T, error) {
 	var pause *backoff.ExponentialBackOff
-	for blamed := 0; ; {
+	var broken fault.Record
+	for {
 		result, err := try()
 		if err == nil || errors.Is(err, fault.ErrHopeless) {
 			return result, err
 		}
-		if blamed++; !errors.Is(err, fault.ErrBlamed) {
-			blamed = 0
-		}
-		if blamed == fault.MostBlamed {
+		if broken.Note(err); broken.Hopeless() {
 			return result, fmt.Errorf("%w; %w", err, fault.ErrHopeless)
 		}
 		if pause == nil {

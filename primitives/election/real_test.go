@@ -59,7 +59,7 @@ func realAwait[E election.Event](t *testing.T, c *election.Candidate) (ev E) {
 				return e
 			}
 			if !ok {
-				t.Errorf("no %T came", ev)
+				t.Errorf("no %T came, %v", ev, c.Err())
 				return ev
 			}
 		case <-ctx.Done():

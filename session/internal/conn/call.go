@@ -166,7 +166,7 @@ func (c *Call) settle(h wire.Header, rest []byte, reply *wire.Reply) error {
 		c.Err = c.epoch.Load().Learn(c, h.Code)
 	default:
 		if err := wire.ParseReply(c.Opcode, c.Ops, rest, reply); err != nil {
-			c.Err = fault.Blame(fmt.Errorf("%w: reply: %w", c.lost(nil), err))
+			c.Err = fault.Blame(fmt.Errorf("%w: reply: %w", c.lost(nil), err), true)
 			return err
 		}
 		c.takes(reply)

@@ -144,7 +144,7 @@ func (e *Epoch) severed(l *connection) {
 	s.Logger.Info("connection lost", "server", l.server, "epoch", e.Number, "reason", why)
 	for _, c := range lost {
 		if c.Err = c.lost(over); len(lost) == 1 && over == nil {
-			c.Err = fault.Blame(c.Err)
+			c.Err = fault.Blame(c.Err, l.proven)
 		}
 		s.Order.Add(c)
 	}

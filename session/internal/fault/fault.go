@@ -20,26 +20,70 @@ var (
 	ErrSessionFull    = errors.New("session full: too many bytes of ephemeral paths; use another session")
 )
 
-// ErrBlamed is in the error of a request whose reply was malformed, or that was the only one sent
-// when its connection broke. If that happens again and again, the request is the reason, and
-// repeating it keeps the session from working.
+// ErrAlone is in the error of a request whose reply was malformed, or that was the only one sent
+// when its connection broke. If that happens again and again, the request may be the reason, and
+// repeating it at once keeps the session from working.
+var ErrAlone = errors.New("the request was alone")
+
+// ErrBlamed is in the error of such a request if its connection had worked before. Where networks
+// break connections as soon as they are made, a request may be alone on each of them, and is not
+// the reason.
 var ErrBlamed = errors.New("the request may be the reason")
 
-// MostBlamed is the number of connections in a row that a request may break before it fails for
-// good, with an error that wraps ErrHopeless.
-const MostBlamed = 5
+// ErrHopeless ends a call that has broken too many connections.
+var ErrHopeless = errors.New("given up: the connection broke each time")
 
-// ErrHopeless ends a request that has broken too many connections.
-var ErrHopeless = errors.New("given up after five connections")
+// Blame returns err as one that is ErrAlone too, and ErrBlamed if the connection had worked,
+// without a word of it: once is no reason to suspect a request.
+func Blame(err error, worked bool) error { return blamedError{err, worked} }
 
-// Blame returns err as one that is ErrBlamed too, without a word of it: once is no reason to
-// suspect a request.
-func Blame(err error) error { return blamedError{err} }
+type blamedError struct {
+	error
 
-type blamedError struct{ error }
+	worked bool
+}
 
-func (e blamedError) Unwrap() error      { return e.error }
-func (blamedError) Is(target error) bool { return target == ErrBlamed }
+func (e blamedError) Unwrap() error { return e.error }
+func (e blamedError) Is(target error) bool {
+	return target == ErrAlone || target == ErrBlamed && e.worked
+}
+
+// A Record has how many connections in a row a request has broken.
+type Record struct{ alone, blamed int }
+
+// The numbers of connections after which a request is given up: of those that had worked, and of
+// any.
+const (
+	mostBlamed = 5
+	mostAlone  = 10
+)
+
+// Note enters the end of a try; err may be nil.
+func (r *Record) Note(err error) {
+	switch {
+	case !errors.Is(err, ErrAlone):
+		*r = Record{}
+	case errors.Is(err, ErrBlamed):
+		r.blamed++
+		r.alone++
+	default:
+		r.alone++
+	}
+}
+
+// Suspicious reports whether the request should only be made on a connection that has worked for
+// some time.
+func (r Record) Suspicious() bool { return r.alone >= 4 }
+
+// Alone returns how many connections in a row broke when the request was the only one.
+func (r Record) Alone() int { return r.alone }
+
+// Guilty reports whether the request is the reason, as far as can be known.
+func (r Record) Guilty() bool { return r.blamed >= mostBlamed }
+
+// Hopeless reports whether there is no sense in another try now. A call should fail then, with an
+// error that wraps ErrHopeless.
+func (r Record) Hopeless() bool { return r.Guilty() || r.alone >= mostAlone }
 
 // IsAny reports whether err is one of the targets.
 func IsAny(err error, targets ...error) bool {

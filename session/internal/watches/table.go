@@ -6,6 +6,7 @@ import (
 
 	"github.com/cenkalti/backoff/v4"
 
+	"github.com/zkactors/zkactors/session/internal/fault"
 	"github.com/zkactors/zkactors/session/internal/order"
 	"github.com/zkactors/zkactors/session/internal/wire"
 )
@@ -30,8 +31,9 @@ type Epoch interface {
 	Found(path string, stat *wire.Stat)
 
 	// Later calls again what has failed, in the session's order, after the next pause. Pauses are
-	// nil at first, and returned for the next time.
-	Later(pauses *backoff.ExponentialBackOff, path string, why error, do func()) *backoff.ExponentialBackOff
+	// nil at first, and returned for the next time. If suspicious is set, the pause is so long that
+	// a new connection can show meanwhile that it works.
+	Later(pauses *backoff.ExponentialBackOff, path string, why error, suspicious bool, do func()) *backoff.ExponentialBackOff
 }
 
 // A Table holds the watches of one epoch after the other, one on each aspect of each
@@ -114,7 +116,7 @@ type entry struct {
 	origin *Subscription
 
 	pauses *backoff.ExponentialBackOff // between reads that fail for no passing reason; nil after an answer
-	blamed int                         // how many connections in a row its reads have broken
+	broken fault.Record                // of its reads
 }
 
 // What follows is called with the table locked, unless it says otherwise.

@@ -101,23 +101,24 @@ func (r Read) Answered(found Reading, err error) {
 func (t *Table) answered(e *entry, r Reading, probing bool, err error) {
 	t.mu.Lock()
 	var n news
+	e.broken.Note(err)
 	lasting := fault.IsAny(err, fault.ErrNoAuth, fault.ErrTooLarge, fault.ErrExpired, fault.ErrClosed)
 	switch {
 	case e.dead: // no subscriber is left
 	case errors.Is(err, fault.ErrNoNode):
-		e.pauses, e.blamed = nil, 0
+		e.pauses = nil
 		n = t.missing(e, r.Zxid, probing)
 	case err == nil && probing: // it is there again
-		e.absent, e.pauses, e.blamed = false, nil, 0
+		e.absent, e.pauses = false, nil
 		t.arm(e)
 	case err == nil:
 		n = t.found(e, r)
-	case lasting || e.blames(err) || len(e.subs) == 0:
+	case lasting || e.broken.Guilty() || len(e.subs) == 0:
 		n = news{ended: t.drop(e), why: err}
-	case errors.Is(err, fault.ErrDisconnected) && e.blamed < maxUnpaused:
+	case errors.Is(err, fault.ErrDisconnected) && e.broken.Alone() < maxUnpaused:
 		t.arm(e)
 	default:
-		e.pauses = e.epoch.Later(e.pauses, e.key.Path, err, func() {
+		e.pauses = e.epoch.Later(e.pauses, e.key.Path, err, e.broken.Suspicious(), func() {
 			t.mu.Lock()
 			defer t.mu.Unlock()
 			if !e.dead {
@@ -131,20 +132,13 @@ func (t *Table) answered(e *entry, r Reading, probing bool, err error) {
 
 // maxUnpaused is the number of connections in a row that the read of a watch may break before it
 // pauses. Where connections are lost as soon as they are made, this read may be the only request of
-// each by chance.
+// each by chance. Then it waits until a connection has worked for some time. The watch ends only if
+// that breaks too, again and again.
 const maxUnpaused = 2
-
-// blames reports whether the read of a watch is the reason that it fails.
-func (e *entry) blames(err error) bool {
-	if e.blamed++; !errors.Is(err, fault.ErrBlamed) {
-		e.blamed = 0
-	}
-	return e.blamed == fault.MostBlamed
-}
 
 // found returns what a read has found.
 func (t *Table) found(e *entry, r Reading) news {
-	e.armed, e.absent, e.reading, e.pauses, e.blamed = true, false, r, nil, 0
+	e.armed, e.absent, e.reading, e.pauses = true, false, r, nil
 	if origin := e.origin; origin != nil {
 		e.origin = nil
 		t.unfollow(origin)
