@@ -337,7 +337,13 @@ func (c *Candidate) perform(e effect, _ func(input)) {
 	case glance:
 		c.glance(e)
 	case note:
-		c.store.write(c.session.Async(e.epoch), nil, record{Node: e.node, Acknowledged: true, Data: c.store.data}, func(zxid int64, _ int, err error) { c.answer(err, noted{e, zxid, err}) })
+		c.store.write(c.session.Async(e.epoch), nil, record{Node: e.node, Acknowledged: true, Term: e.term, Data: c.store.data}, func(zxid int64, _ int, err error) { c.answer(err, noted{e, zxid, err}) })
+	case heed:
+		c.follow.heed(c.session.Async(e.epoch), func(s sighting) { c.tell(heeded{e, s}) }, func(deleted bool) { c.tell(disturbed{e, deleted}) })
+	case unheed:
+		c.follow.unheed()
+	case prepare:
+		c.store.prepare(c.session.Async(e.epoch), e.node, func(zxid int64, err error) { c.answer(err, prepared{e, zxid, err}) })
 	case seek:
 		c.seek(e)
 	case hand:
@@ -377,7 +383,7 @@ func (c *Candidate) hand(e hand, tells bool) {
 	if tells {
 		first = session.SetOp(node, []byte(e.toData), session.AnyVersion)
 	}
-	r := record{Node: e.node, Acknowledged: e.acknowledged, Successor: e.to, Data: c.store.data}
+	r := record{Node: e.node, Acknowledged: e.acknowledged, Successor: e.to, Term: e.term, Data: c.store.data}
 	c.store.write(c.session.Async(e.epoch), []session.Op{first}, r, func(_ int64, failed int, err error) {
 		if tells && (errors.Is(err, session.ErrNoAuth) && failed == 0 || errors.Is(err, session.ErrTooLarge)) {
 			c.hand(e, false)

@@ -11,7 +11,8 @@ import (
 )
 
 // This file has the claims of leadership in the standard layout, as pure rules for package claim.
-// Two candidates never lead at once, because:
+// Two candidates never lead at once, because of the following. heir.go has a claim that follows the
+// election.
 //
 //   - The leader's node is created only if there is none, in one transaction with a check of the
 //     candidate's own node. The transaction also writes to the leader's node, which returns the
@@ -170,14 +171,14 @@ func (b bid) Judge(found []claim.Found) (bid, claim.Verdict) {
 }
 
 // Resign implements [claim.Spec]. The leader's node is deleted at the version of our last write, so
-// another leader's node is not deleted. If it has the same version by chance, the first deletion
-// fails.
+// another leader's node is not deleted. If it has the same version by chance, the next deletion
+// fails. It comes first, so that the heir hears of it first.
 func (b bid) Resign(c claim.Claim) []session.Op {
-	ops := []session.Op{session.DeleteOp(znode.Join(b.dir, c.Node), session.AnyVersion)}
+	ops := []session.Op{session.DeleteOp(b.leader, c.Version), session.DeleteOp(znode.Join(b.dir, c.Node), session.AnyVersion)}
 	if b.record.Succeeds {
 		ops = append(ops, session.DeleteOp(b.guard(), session.AnyVersion))
 	}
-	return append(ops, session.DeleteOp(b.leader, c.Version))
+	return ops
 }
 
 // Remove implements [claim.Spec].

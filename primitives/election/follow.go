@@ -59,7 +59,8 @@ func (f *follower) sight(r session.Reading) sighting {
 	if r.Stat != nil {
 		s.at = r.Stat.Mzxid
 		if r.Stat.EphemeralOwner != 0 {
-			s.term, s.record = r.Stat.Czxid, nodes.ParseLeader(r.Data)
+			s.record = nodes.ParseLeader(r.Data)
+			s.term = s.TermOf(r.Stat.Czxid)
 		}
 		f.store.sighted(s.record, r.Stat.Version)
 	}

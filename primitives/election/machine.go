@@ -52,6 +52,8 @@ type machine struct {
 	// a new epoch.
 	heard int64
 
+	heir heir // while we are directly behind the leader
+
 	// Our own term.
 	tenure            // set by elect, cleared by depose
 	acknowledged bool // set when that is written in this term; cleared by the next
@@ -132,6 +134,18 @@ func (m machine) Step(in input, out *effects) machine {
 	case blinded:
 		if in.epoch == t.follow && !client.Over(in.err) {
 			t.end(in.err)
+		}
+	case heeded:
+		if in.of == t.heir.heed {
+			t.heeded(in)
+		}
+	case disturbed:
+		if in.of == t.heir.heed {
+			t.disturbed(in.deleted)
+		}
+	case prepared:
+		if in.of == (prepare{t.heir.epoch, t.place.Node(), t.heir.after}) {
+			t.prepared(in)
 		}
 	case touched: // if the leader is followed, a sighting is on its way
 		if in.epoch == t.follow && !t.following {
@@ -244,7 +258,7 @@ func (t *turn) settle() {
 	}
 	// Our node stands, so no other candidate leads, and the successor's name may be written into
 	// the record.
-	if t.work.term == 0 && t.handing.to != "" && t.handing.phase == ceasing && t.place.Holding() {
+	if t.work.term == 0 && t.handing.to != "" && t.handing.phase == ceasing && t.place.Holding() && t.place.Claimed() != 0 {
 		t.handing.phase = offered
 		t.do(hand{t.handing.tenure, t.handing.to, t.handing.data, t.acknowledged})
 	}
@@ -255,6 +269,7 @@ func (t *turn) settle() {
 		t.advance(line.Promote{})
 	}
 	t.observe()
+	t.inherit()
 	// A function begins only while there is a connection, and works on when it is lost.
 	if _, yes := t.leading(); yes && t.wanted {
 		t.wanted, t.work = false, work{term: t.term}
@@ -311,7 +326,7 @@ func (t *turn) givenUp() {
 func (t *turn) elect(ev line.Acquired) {
 	t.tenure = tenure{t.place.Epoch(), ev.Token, ev.Node}
 	t.acknowledged = false
-	t.see(sighting{at: ev.Token, term: ev.Token, record: record{Node: ev.Node, Data: t.data}})
+	t.see(sighting{at: max(ev.Token, t.view.at), term: ev.Token, record: record{Node: ev.Node, Data: t.data}})
 	t.emit(Elected{ev.Token})
 }
 
@@ -339,11 +354,15 @@ func (t *turn) depose(why error) {
 // term is over: another client has deleted our record. A term after the one that we hand over is
 // the end of the transfer.
 func (t *turn) see(s sighting) {
-	if t.term != 0 && (s.term > t.term || s.term == 0 && s.at > t.term) {
+	since := t.place.Claimed()
+	if t.term != 0 && since == 0 && s.term == 0 { // our record is yet to be written
+		return
+	}
+	if t.term != 0 && (s.term > t.term || s.term == 0 && s.at > since) {
 		t.depose(ErrNodeDeleted)
 		t.advance(line.Leave{})
 	}
-	if h := t.handing; h.to != "" && (h.phase == ceasing || h.phase == offered) && t.place.Holding() && s.term == 0 && s.at > h.term {
+	if h := t.handing; h.to != "" && (h.phase == ceasing || h.phase == offered) && t.place.Holding() && s.term == 0 && since != 0 && s.at > since {
 		t.fallBack(ErrNotTaken) // without the record no candidate can take over
 	}
 	t.viewed(t.view.see(s))
@@ -431,6 +450,9 @@ func (t *turn) noted(in noted) {
 			t.acknowledged = true
 			t.see(sighting{at: in.zxid, term: in.of.term, record: record{Node: in.of.node, Data: t.data, Acknowledged: true}})
 		}
+	case ours && t.place.Claimed() == 0 && errors.Is(err, session.ErrNoNode): // the record is yet to be written
+		t.do(in.of)
+		return
 	case !ours, client.Over(err), errors.Is(err, session.ErrNoNode):
 		err = ErrNotLeading
 	case session.Passing(err): // a repetition does no harm

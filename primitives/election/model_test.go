@@ -56,6 +56,11 @@ var (
 		{name: "a busy server, unobserved", sessions: twoParties, ignores: twoParties, hands: 1, resigns: 1, faults: zkmodel.Faults{Busy: 2}},
 		{name: "lagging followers, unobserved", sessions: threeParties, ignores: threeParties, hands: 1, resigns: 1, faults: zkmodel.Faults{Lags: 2, Cuts: 1}},
 		{name: "everything, unobserved", sessions: []int{0, 1, 1}, ignores: []int{0, 1, 2}, hands: 2, resigns: 2, works: 1, faults: zkmodel.Faults{Cuts: 3, Lates: 1, Expires: 1, Crashes: 1, Strikes: 1, Closes: 1}},
+		{name: "heirs", sessions: threeParties, resigns: 2},
+		{name: "heirs, and lost replies", sessions: threeParties, ignores: twoParties, resigns: 2, faults: zkmodel.Faults{Cuts: 2, Lates: 1}},
+		{name: "heirs, and an operator", sessions: threeParties, ignores: threeParties, resigns: 2, faults: zkmodel.Faults{Strikes: 1}},
+		{name: "heirs, a transfer, and lagging followers", sessions: threeParties, ignores: threeParties, hands: 1, resigns: 2, faults: zkmodel.Faults{Lags: 2}},
+		{name: "heirs of the dead", sessions: threeParties, ignores: []int{1}, hands: 1, resigns: 1, faults: zkmodel.Faults{Crashes: 1, Expires: 1}},
 		{name: "a restore", sessions: twoParties, resigns: 2, faults: zkmodel.Faults{Restores: 1}},
 		{name: "a restore, and a transfer", sessions: threeParties, hands: 1, resigns: 1, faults: zkmodel.Faults{Restores: 1}},
 		{name: "everything", sessions: []int{0, 1, 1}, hands: 2, resigns: 2, works: 1, faults: zkmodel.Faults{Cuts: 3, Lates: 1, Expires: 1, Crashes: 1, Strikes: 1, Closes: 1}},
@@ -213,7 +218,10 @@ func (w *electorate) told(p *party, _ machine, did effects) {
 			zkmodel.Violate("candidate %d: term %d after %d", p.n, elected.Term, w.newest)
 		}
 		w.newest = elected.Term
-		if n, r := w.leader(); n == nil || r.Node != p.M.place.Node() || n.Czxid != elected.Term {
+		n, r := w.leader()
+		switch {
+		case n == nil && p.M.place.Claimed() == 0: // an heir claims now
+		case n == nil || r.Node != p.M.place.Node() || r.TermOf(n.Czxid) != elected.Term:
 			zkmodel.Violate("candidate %d leads without a record", p.n)
 		}
 	}
@@ -237,8 +245,8 @@ func (w *electorate) Check() {
 		if leads >= 0 {
 			zkmodel.Violate("candidates %d and %d lead", leads, p.n)
 		}
-		if n, r := w.leader(); n == nil || r.Node != p.M.node {
-			zkmodel.Violate("candidate %d leads, and %+v", p.n, r)
+		if n, r := w.leader(); (n != nil || p.M.place.Claimed() != 0) && r.Node != p.M.node || n != nil && r.TermOf(n.Czxid) != p.M.term {
+			zkmodel.Violate("candidate %d leads in term %d, and %+v", p.n, p.M.term, r)
 		}
 		leads = p.n
 	}

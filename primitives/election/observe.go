@@ -160,7 +160,7 @@ func (w watcher) Step(in input, out *actors.Effects[effect, LeaderChanged]) watc
 	case leave:
 		w.ended = true
 	// inputs of a candidate
-	case placed, touched, overlooked, resign, acknowledge, noted, transfer, sought, handed, refused, lead, returned, overdue, lapsed:
+	case placed, heeded, disturbed, prepared, touched, overlooked, resign, acknowledge, noted, transfer, sought, handed, refused, lead, returned, overdue, lapsed:
 	}
 	return w
 }

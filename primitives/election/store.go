@@ -34,6 +34,7 @@ type store struct {
 
 	mu       sync.Mutex
 	handover handover // by the newest sighting
+	inherits tenure   // the newest inherited term
 	directed bool     // there is a directory of successors, by the newest read
 }
 
@@ -160,10 +161,20 @@ func (s *store) bid(node string) bid {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	b.directed = s.directed
+	if node != "" && s.inherits.node == node {
+		b.record.Term = s.inherits.term
+	}
 	if h := s.handover; node != "" && h.Successor == node {
 		b = b.succeeding(h.record, h.version)
 	}
 	return b
+}
+
+// Inherit implements [contender.Inheriting].
+func (s *store) Inherit(node string, term int64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.inherits = tenure{node: node, term: term}
 }
 
 // Take implements [contender.Claim].
@@ -188,11 +199,13 @@ func (s *store) Take(requests client.Async, node string, again bool, answer func
 
 // Withdraw implements [contender.Claim].
 func (s *store) Withdraw(requests client.Async, node, prefix string, answer func()) {
-	b := s.claims.Made()
-	if node == "" || b.record.Node != node {
-		b = s.bid("")
-	}
-	s.claims.GiveUp(requests, b, node, prefix, answer)
+	s.claims.Settled(node, prefix, func() {
+		b := s.claims.Made()
+		if node == "" || b.record.Node != node {
+			b = s.bid("")
+		}
+		s.claims.GiveUp(requests, b, node, prefix, answer)
+	})
 }
 
 // Written implements [contender.Transferable].

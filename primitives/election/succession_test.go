@@ -22,10 +22,10 @@ func TestSuccession(t *testing.T) {
 		requests   zktest.Counts
 		events     int
 	}{
-		{10, true, zktest.Counts{zktest.OpMulti: 3, zktest.OpGetData: 4, zktest.OpGetChildren2: 5}, 4},
-		{10, false, zktest.Counts{zktest.OpMulti: 3, zktest.OpGetData: 13, zktest.OpExists: 10, zktest.OpGetChildren2: 5}, 0},
-		{100, true, zktest.Counts{zktest.OpMulti: 3, zktest.OpGetData: 4, zktest.OpGetChildren2: 5}, 4},
-		{100, false, zktest.Counts{zktest.OpMulti: 3, zktest.OpGetData: 103, zktest.OpExists: 100, zktest.OpGetChildren2: 5}, 0},
+		{10, true, zktest.Counts{zktest.OpMulti: 4, zktest.OpGetData: 5, zktest.OpExists: 1, zktest.OpGetChildren2: 5}, 6},
+		{10, false, zktest.Counts{zktest.OpMulti: 4, zktest.OpGetData: 13, zktest.OpExists: 10, zktest.OpGetChildren2: 5}, 0},
+		{100, true, zktest.Counts{zktest.OpMulti: 4, zktest.OpGetData: 5, zktest.OpExists: 1, zktest.OpGetChildren2: 5}, 6},
+		{100, false, zktest.Counts{zktest.OpMulti: 4, zktest.OpGetData: 103, zktest.OpExists: 100, zktest.OpGetChildren2: 5}, 0},
 	}[:hasten.Sized(4, 2)] {
 		runInBubble(t, fmt.Sprintf("%d, ignore %v", row.candidates, row.ignore), zktest.Config{Latency: 10 * time.Millisecond}, func(w *world) {
 			for i := range row.candidates {

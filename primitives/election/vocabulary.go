@@ -79,6 +79,22 @@ type (
 		untold bool // the candidate's node could not be written to
 	}
 
+	// heeded answers heed, with each reading of the leader's record.
+	heeded struct {
+		of heed
+		sighting
+	}
+	// disturbed answers heed: what was read last has been changed, or deleted.
+	disturbed struct {
+		of      heed
+		deleted bool
+	}
+	prepared struct { // answers prepare
+		of   prepare
+		zxid int64
+		err  error
+	}
+
 	// refused answers expect: the successor's node is gone, or cannot be watched.
 	refused struct{ of expect }
 
@@ -86,6 +102,9 @@ type (
 	lapsed  struct{ of lapse } // answers lapse
 )
 
+func (heeded) input()      {}
+func (disturbed) input()   {}
+func (prepared) input()    {}
 func (placed) input()      {}
 func (sighted) input()     {}
 func (blinded) input()     {}
@@ -125,6 +144,19 @@ type (
 	unfollow struct{}
 	// glance reads the leader's node once.
 	glance struct{ epoch int }
+	// heed reports the leader's record, and each of its ends as it is heard of, until unheed.
+	heed struct {
+		epoch int
+		next  string // the only candidate ahead
+	}
+	// unheed ends heed.
+	unheed struct{}
+	// prepare has the servers number a term that our candidate with the node may inherit.
+	prepare struct {
+		epoch int
+		node  string
+		after int64 // the term of the present leader
+	}
 	// note writes that the leader has acknowledged.
 	note struct {
 		tenure
@@ -165,6 +197,9 @@ type (
 	}
 )
 
+func (heed) effect()     {}
+func (unheed) effect()   {}
+func (prepare) effect()  {}
 func (inPlace) effect()  {}
 func (follow) effect()   {}
 func (unfollow) effect() {}

@@ -433,7 +433,7 @@ func (r *recogniser) election(path string, names []string) {
 		t.Forbidden = t.Forbidden || n.forbidden()
 		if record := nodes.ParseLeader(n.data); record.Node != "" && n.stat != nil {
 			t.Leader = &Leader{
-				Node: znode.Join(dir, record.Node), Identity: text([]byte(record.Data)), Term: n.stat.Czxid,
+				Node: znode.Join(dir, record.Node), Identity: text([]byte(record.Data)), Term: record.TermOf(n.stat.Czxid),
 				Since: since(n.stat.Ctime), Acknowledged: record.Acknowledged,
 			}
 			if record.Successor != "" {

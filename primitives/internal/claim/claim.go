@@ -28,6 +28,10 @@ type Keeper[S Spec[S]] struct {
 	made  S      // the newest confirmed claim, as it was made; never cleared
 	tried string // the prefix of the newest contender of Take; "" before
 
+	// The contender for which a claim is under way, and what is to follow; cleared by the answer.
+	taking string
+	then   func()
+
 	// Set to the contender of a claim of unknown outcome; never cleared, because no contender is
 	// used again.
 	doubt string
@@ -76,6 +80,7 @@ func (k *Keeper[S]) Take(requests client.Async, spec S, node string, again bool,
 		k.doubt = node
 	}
 	m := takes(spec, k.doubt == node)
+	k.taking = node
 	k.mu.Unlock()
 	run(requests, m, func(made S, v Verdict) {
 		switch {
@@ -84,8 +89,29 @@ func (k *Keeper[S]) Take(requests client.Async, spec S, node string, again bool,
 		case v.Err == nil:
 			k.update(node, func(c *Claim) { *c, k.made = Claim{node, true, v.Zxid, v.Version}, made })
 		}
+		k.mu.Lock()
+		then := k.then
+		k.taking, k.then = "", nil
+		k.mu.Unlock()
 		answer(v.Zxid, v.Taken, v.Err)
+		if then != nil {
+			then()
+		}
 	})
+}
+
+// Settled calls then when no claim is under way for the contender, or for one with the prefix if
+// node is "". A claim that is given up then is known to stand, or not.
+func (k *Keeper[S]) Settled(node, prefix string, then func()) {
+	k.mu.Lock()
+	under := k.taking != "" && (k.taking == node || node == "" && Prefix(k.taking) == prefix)
+	if under {
+		k.then = then
+	}
+	k.mu.Unlock()
+	if !under {
+		then()
+	}
 }
 
 // GiveUp removes a contender and its claim. If node is "", it removes all contenders with the

@@ -122,6 +122,9 @@ func (p *Performer) Perform(e line.Effect, tell func(line.Input)) {
 	case line.UnwatchTarget:
 		p.owned.Cancel(e.Target)
 	case line.Claim:
+		if claim, is := p.Claim.(Inheriting); is && e.Token != 0 {
+			claim.Inherit(e.Node, e.Token)
+		}
 		p.Claim.Take(requests, e.Node, e.Again, func(zxid int64, taken bool, err error) {
 			if taken {
 				p.reply(e, tell, line.Occupied{Attempt: e.Attempt}, err)

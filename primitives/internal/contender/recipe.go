@@ -123,6 +123,14 @@ type Preemptible interface {
 	Ask(timers *owned.Set, requests client.Async, attempt int, node string, answer func(overdue bool))
 }
 
+// An Inheriting claim may follow the grant.
+type Inheriting interface {
+	Claim
+
+	// Inherit is called before Take, with the token of the grant.
+	Inherit(node string, token int64)
+}
+
 // A Transferable claim is handed over by a write to the node of its next owner.
 type Transferable interface {
 	Claim

@@ -28,7 +28,7 @@ func TestClaims(t *testing.T) {
 		mine    = Watched{at, deletion(own), 7, 9, false, Obstacle{}}
 		theirs  = Target{own, Unclaimed}
 		unknown = fmt.Errorf("multi: %w, %w", session.ErrUnknownOutcome, session.ErrDisconnected)
-		ask     = Claim{at, own, false}
+		ask     = Claim{at, own, false, 0}
 
 		hello    = Heard{session.Connected{Epoch: 1, ID: 9}}
 		sole     = []Input{hello, Joined{at, own, 7, 1, ""}, mine} // claims at once
@@ -36,6 +36,12 @@ func TestClaims(t *testing.T) {
 		occupied = append(slices.Clone(sole), Occupied{at})
 		holder   = append(slices.Clone(sole), Claimed{at, 12})
 		taker    = append(slices.Clone(behind), Promote{})
+		known    = append(slices.Clone(behind), Watched{at, deletion(a), 6, 8, false, Obstacle{}})
+		heir     = append(slices.Clone(known), Inherit{11})
+		inherits = Claim{at, own, false, 11}
+		again    = Claim{at, own, true, 11}
+		early    = append(slices.Clone(heir), Happened{at, deletion(a)})
+		settled  = append(slices.Clone(early), Claimed{at, 12})
 	)
 	for _, row := range []struct {
 		danger string
@@ -53,7 +59,7 @@ func TestClaims(t *testing.T) {
 		{danger: "what is another's is waited for", before: sole, in: occupied[len(occupied)-1], state: waiting, do: []Effect{WatchTarget{at, theirs}}, emit: Waiting{1}},
 		{danger: "when it is free there may be others ahead", before: occupied, in: Happened{at, theirs}, state: waiting, do: []Effect{ListParent{at}}},
 		{danger: "it was free before it was watched", before: occupied, in: Failed{WatchTarget{at, theirs}, session.ErrNoNode}, state: waiting, do: []Effect{ListParent{at}}},
-		{danger: "a claim may have been done", before: sole, in: Failed{ask, unknown}, state: claiming, do: []Effect{Claim{at, own, true}}},
+		{danger: "a claim may have been done", before: sole, in: Failed{ask, unknown}, state: claiming, do: []Effect{Claim{at, own, true, 0}}},
 		{danger: "a claim was not sent", before: sole, in: Failed{ask, session.ErrDisconnected}, state: claiming, do: []Effect{ask}},
 		{danger: "what we thought to know is not so", before: sole, in: Failed{ask, session.ErrNoNode}, state: waiting, do: []Effect{ListParent{at}}},
 		{danger: "a claim is refused", before: sole, in: Failed{ask, session.ErrNoAuth}, state: leaving, do: []Effect{WithdrawNode{at, own}}, emit: Lost{session.ErrNoAuth}},
@@ -70,6 +76,22 @@ func TestClaims(t *testing.T) {
 		{danger: "who is not in line yet takes nothing", before: []Input{hello}, in: Promote{}, state: joining},
 		{danger: "where nothing is claimed there is nothing to take", rule: exclusive, before: behind, in: Promote{}, state: waiting},
 		{danger: "who was to take it comes too late", before: taker, in: occupied[len(occupied)-1], state: waiting, do: []Effect{WatchTarget{at, theirs}}},
+		{danger: "an heir has nothing yet", before: known, in: Inherit{11}, state: waiting},
+		{danger: "an heir holds by the event, and claims after that", before: heir, in: Happened{at, deletion(a)}, state: held, do: []Effect{inherits}, emit: Acquired{11, own}},
+		{danger: "an heir is one no more", before: append(slices.Clone(heir), Inherit{}), in: Happened{at, deletion(a)}, state: claiming, do: []Effect{ask}},
+		{danger: "an heir may have missed something", before: append(slices.Clone(heir), Heard{session.Suspended{}}), in: Happened{at, deletion(a)}, state: waiting, do: []Effect{ListParent{at}}},
+		{danger: "the one ahead is of our session, which may have ended", before: append(slices.Clone(behind), Watched{at, deletion(a), 6, 9, false, Obstacle{}}, Inherit{11}), in: Happened{at, deletion(a)}, state: waiting, do: []Effect{ListParent{at}}},
+		{danger: "who is not next inherits nothing", before: sole, in: Inherit{11}, state: claiming},
+		{danger: "an heir has its claim", before: early, in: Claimed{at, 12}, state: held, do: []Effect{WatchTarget{at, theirs}}},
+		{danger: "an heir's claim may have been done", before: early, in: Failed{inherits, unknown}, state: held, do: []Effect{again}},
+		{danger: "an heir's claim was not sent", before: early, in: Failed{inherits, session.ErrDisconnected}, state: held, do: []Effect{inherits}},
+		{danger: "an heir's claim is refused", before: early, in: Failed{inherits, session.ErrNodeExists}, state: leaving, do: []Effect{WithdrawNode{at, own}}, emit: Lost{ErrNodeDeleted}},
+		{danger: "an heir may not claim", before: early, in: Failed{inherits, session.ErrNoAuth}, state: leaving, do: []Effect{WithdrawNode{at, own}}, emit: Lost{session.ErrNoAuth}},
+		{danger: "an heir's claim is another's", before: early, in: Occupied{at}, state: leaving, do: []Effect{WithdrawNode{at, own}}, emit: Lost{ErrNodeDeleted}},
+		{danger: "an heir's node is gone before it has claimed", before: early, in: Happened{at, deletion(own)}, state: leaving, do: []Effect{WithdrawAll{at, guid}}, emit: Lost{ErrNodeDeleted}},
+		{danger: "an heir leaves before it has claimed", before: early, in: Leave{}, state: leaving, do: []Effect{WithdrawNode{at, own}}},
+		{danger: "the czxid of an heir's claim is not its token", before: settled, in: Watched{at, theirs, 12, 9, false, Obstacle{}}, state: held},
+		{danger: "an heir's claim is another's by now", before: settled, in: Watched{at, theirs, 13, 9, false, Obstacle{}}, state: leaving, do: []Effect{UnwatchTarget{at, theirs}, WithdrawNode{at, own}}, emit: Lost{ErrNodeDeleted}},
 		{danger: "the one ahead matters no more to who takes", before: taker, in: Happened{at, deletion(a)}, state: claiming},
 	} {
 		t.Run(row.danger, func(t *testing.T) {
@@ -84,6 +106,16 @@ func TestClaims(t *testing.T) {
 			check.False(t, emitted != (row.emit != nil) || emitted && out.Emit[0] != row.emit, "Emit %v, want %v", out.Emit, row.emit)
 		})
 	}
+}
+
+// refuses reports whether an answer of the attempt refuses the claim of the node for good.
+func refuses(in Input, at Attempt, node string) bool {
+	if in == Input(Occupied{at}) {
+		return true
+	}
+	f, _ := in.(Failed)
+	claim, ok := f.What.(Claim)
+	return ok && claim.Attempt == at && claim.Node == node && denied(in) && !errors.Is(f.Err, session.ErrExpired)
 }
 
 // TestClaimExhaustion goes through every state that a claiming machine can reach by any
@@ -102,9 +134,9 @@ func TestClaimExhaustion(t *testing.T) {
 		p := queue[0]
 		queue = queue[1:]
 		at, theirs := p.attempt, Target{p.node, Unclaimed}
-		ins := append(alphabet(p.Machine), Promote{}, Reevaluate{}, Claimed{at, 12}, Occupied{at}, Watched{at, theirs, 12, 1, false, Obstacle{}}, Watched{at, theirs, 13, 1, false, Obstacle{}}, Happened{at, theirs})
+		ins := append(alphabet(p.Machine), Promote{}, Reevaluate{}, Inherit{11}, Inherit{}, Claimed{at, 12}, Occupied{at}, Watched{at, theirs, 12, 1, false, Obstacle{}}, Watched{at, theirs, 13, 1, false, Obstacle{}}, Happened{at, theirs})
 		for _, err := range []error{session.ErrDisconnected, errors.Join(session.ErrUnknownOutcome, session.ErrDisconnected), session.ErrNoNode, session.ErrNoAuth, session.ErrExpired} {
-			ins = append(ins, Failed{Claim{at, p.node, false}, err}, Failed{WatchTarget{at, theirs}, err})
+			ins = append(ins, Failed{Claim{at, p.node, false, 0}, err}, Failed{Claim{at, p.node, false, 11}, err}, Failed{WatchTarget{at, theirs}, err})
 		}
 		for _, in := range ins {
 			m, out := p.after(in)
@@ -119,6 +151,7 @@ func TestClaimExhaustion(t *testing.T) {
 				}
 			}
 			granting, granted := in.(Claimed)
+			heir := p.heir != 0 && m.token == p.heir && in == Input(Happened{at, p.target}) && p.Next() == p.target.Node && claims == 1
 			complaint := inspectEnd(m)
 			switch {
 			case complaint != "":
@@ -126,11 +159,15 @@ func TestClaimExhaustion(t *testing.T) {
 				complaint = "breaks the grammar"
 			case m.Ended() && !m.finalEmitted:
 				complaint = "ends in silence"
-			case m.Holding() && !p.Holding() && (!granted || m.token != granting.Zxid):
+			case m.Holding() && !p.Holding() && (!granted || m.token != granting.Zxid) && !heir:
 				complaint = "holds without a claim"
-			case m.Holding() && (m.node == "" || m.target != (Target{m.node, Unclaimed})):
+			case m.Holding() && (m.node == "" || m.claimed != 0 && m.target != (Target{m.node, Unclaimed})):
 				complaint = "does not watch its claim"
-			case claims > 0 && m.state != claiming, m.state == claiming && p.state != claiming && claims != 1:
+			case p.Holding() && m.Holding() && p.claimed != 0 && m.claimed != p.claimed:
+				complaint = "claims what it has"
+			case p.Holding() && p.claimed == 0 && m.Holding() && refuses(in, at, p.node):
+				complaint = "holds what was refused"
+			case claims > 0 && m.state != claiming && !m.claims(), m.state == claiming && p.state != claiming && claims != 1:
 				complaint = "claims out of turn"
 			case m.state == waiting && m.target == (Target{}) && !m.listing:
 				complaint = "waits for nothing"

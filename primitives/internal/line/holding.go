@@ -21,12 +21,39 @@ func (m *turn) first() {
 	if m.rule.Traits().Claims {
 		m.unwatch()
 		m.state = claiming
-		m.do(Claim{m.attempt, m.node, false})
+		m.do(Claim{Attempt: m.attempt, Node: m.node})
 	} else {
 		m.token = m.czxid
 		m.grant()
 	}
 	m.watchOwn("")
+}
+
+// inherit is the grant of the next in line, before its claim: the holder has given up its own in a
+// way that leaves no other contender to claim. Until ours is confirmed, only our node is watched.
+func (m *turn) inherit(token int64) {
+	if m.exceedsPast(token) {
+		m.token = token
+		m.do(Claim{Attempt: m.attempt, Node: m.node, Token: token})
+		m.grant()
+	}
+}
+
+// claimConfirmed is the grant, unless we have inherited it.
+func (m *turn) claimConfirmed(czxid int64) {
+	switch {
+	case m.Holding():
+		m.claimed = czxid
+		m.watchClaim()
+	case m.exceedsPast(czxid):
+		m.token, m.claimed = czxid, czxid
+		m.grant()
+	}
+}
+
+// claims reports whether our claim is under way: before the grant, or after an inherited one.
+func (m Machine) claims() bool {
+	return m.state == claiming || m.Holding() && m.rule.Traits().Claims && m.claimed == 0
 }
 
 // promote claims although others may be ahead: the claim was handed over to us.
@@ -65,7 +92,7 @@ func (m *turn) grant() {
 }
 
 func (m *turn) watchClaim() {
-	if m.rule.Traits().Claims {
+	if m.claimed != 0 {
 		m.target = Target{m.node, Unclaimed}
 		m.watch(m.target)
 	}
@@ -128,7 +155,7 @@ func (m *turn) yield() {
 // is reported after the reconnect may be one of several: so no deletion is a grant until the next
 // list.
 func (m *turn) suspend(deadline time.Time) {
-	m.deletionGrants = false
+	m.deletionGrants, m.heir = false, 0
 	if m.Holding() && !m.suspended {
 		m.suspended = true
 		m.emit(Suspended{deadline})
@@ -152,15 +179,21 @@ func (m *turn) resume() {
 }
 
 // notClaimed handles the failure of a claim. In doubt the claim is repeated, with the note that the
-// first may have been executed. If the server contradicts our knowledge, we wait, and list again.
+// first may have been executed. If the server contradicts our knowledge, we wait, and list again;
+// what we have inherited is lost.
 func (m *turn) notClaimed(e Claim, err error) {
 	switch {
 	case session.InDoubt(err):
-		m.do(Claim{e.Attempt, e.Node, true})
+		e.Again = true
+		m.do(e)
 	case session.Passing(err):
 		m.do(e)
 	case errors.Is(err, session.ErrNoNode), errors.Is(err, session.ErrNodeExists),
 		errors.Is(err, session.ErrBadVersion), errors.Is(err, session.ErrNotEmpty):
+		if m.Holding() {
+			m.fail(m.deleted())
+			return
+		}
 		m.state = waiting
 		m.look()
 	default:

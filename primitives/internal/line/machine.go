@@ -81,7 +81,11 @@ type attemptState struct {
 	node  string // set when its creation is known, cleared when its deletion is
 	czxid int64  // of node; 0 until known. Without claims, known before a grant
 	token int64  // set by the grant, then constant; 0 before
-	owned bool   // set when the watch on node is confirmed, cleared by a downgrade
+
+	// The czxid of our claim; 0 until it is confirmed, which an inherited grant precedes.
+	claimed int64
+
+	owned bool // set when the watch on node is confirmed, cleared by a downgrade
 
 	// Set by the first snapshot after czxid became known, cleared with node. Until it is set, the
 	// condition may have been another when node was created.
@@ -120,6 +124,10 @@ type attemptState struct {
 	// Set on a grant that has to be announced, until a list shows whether a contender is still
 	// behind; cleared by that list, or by the announcement.
 	unannounced bool
+
+	// The token that we inherit with the deletion of target, cleared with it. 0 if its deletion is
+	// not yet the grant, because the rule claims.
+	heir int64
 
 	// Set when target is found to be of our own session, cleared with target. While set, the end of
 	// the session may have caused its deletion, and deleted our node too.
@@ -167,6 +175,8 @@ func (m Machine) String() string {
 		{m.node != "", "node=" + m.node},
 		{m.czxid != 0, fmt.Sprintf("czxid=%d", m.czxid)},
 		{m.token != m.czxid && m.token != 0, fmt.Sprintf("token=%d", m.token)},
+		{m.claimed != m.token && m.claimed != 0, fmt.Sprintf("claimed=%d", m.claimed)},
+		{m.heir != 0, fmt.Sprintf("heir=%d", m.heir)},
 		{m.owned, "owned"},
 		{m.proven, "proven"},
 		{m.unwatched, "unwatched"},
@@ -215,6 +225,18 @@ func (m Machine) Standing() bool {
 
 // Watching returns the target whose change a waiter awaits.
 func (m Machine) Watching() Target { return m.target }
+
+// Next returns the only contender ahead, if its deletion would be the grant, or lead to our claim;
+// else "".
+func (m Machine) Next() string {
+	if m.state == waiting && m.deletionGrants && m.owned && !m.sameSession && m.beside == "" {
+		return m.target.Node
+	}
+	return ""
+}
+
+// Claimed returns the czxid of our claim; 0 until it is confirmed.
+func (m Machine) Claimed() int64 { return m.claimed }
 
 // Ahead returns the number of contenders ahead, as of the newest Waiting; -1 if there was none.
 func (m Machine) Ahead() int { return m.ahead }
@@ -344,7 +366,7 @@ func (m *turn) unwatchTarget() {
 }
 
 func (m *turn) forgetTarget() {
-	m.target, m.instead, m.later, m.deletionGrants, m.sameSession = Target{}, Target{}, "", false, false
+	m.target, m.instead, m.later, m.deletionGrants, m.sameSession, m.heir = Target{}, Target{}, "", false, false, 0
 }
 
 // clear deletes all nodes that may stand for us, before we join the line anew. The attempt stays

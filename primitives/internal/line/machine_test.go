@@ -178,7 +178,7 @@ func alphabet(m Machine) []Input {
 			Claimed{at, 9}, Occupied{at}, NodeChanged{at}, GrantAnnounced{at}, Withdrawn{at, own}, Withdrawn{at, ""},
 			Failed{CreateNode{at, m.guid(), false}, session.ErrDisconnected}, Failed{ListParent{at}, session.ErrNoNode},
 			Failed{WatchTarget{at, deletion(own)}, session.ErrNoNode}, Failed{ChangeNode{at, own, weaker}, session.ErrDisconnected},
-			Failed{Claim{at, own, false}, session.ErrDisconnected})
+			Failed{Claim{at, own, false, 0}, session.ErrDisconnected})
 	}
 	at := m.attempt
 	ins = append(ins, Inspected{at, true, true}, Inspected{at, true, false}, Inspected{at, false, false}, Made{at}, ListDue{at})
@@ -195,9 +195,9 @@ func alphabet(m Machine) []Input {
 		WithdrawAll{at, m.guid()},
 	}
 	if m.rule.Traits().Claims {
-		ins = append(ins, Claimed{at, 9}, Occupied{at})
+		ins = append(ins, Claimed{at, 9}, Occupied{at}, Inherit{9}, Inherit{})
 		nodes = append(nodes, Target{own, Unclaimed})
-		effects = append(effects, Claim{at, own, false}, Claim{at, own, true})
+		effects = append(effects, Claim{at, own, false, 0}, Claim{at, own, true, 0})
 	}
 	if m.rule.Traits().AnnouncesGrants {
 		ins = append(ins, ConditionRead{"1"}, ConditionRead{"2"}, GrantAnnounced{at}, Watched{at, Target{a, Changed}, 7, 2, true, Obstacle{}}, Watched{at, Target{b, Changed}, 7, 2, true, Obstacle{}}, Listed{at, Snapshot{Names: []string{own}, Data: "bad"}})
@@ -372,7 +372,8 @@ func inspectStep(m Machine, in Input, next Machine, out Effects, p phase) string
 			c, isClaimed := in.(Claimed)
 			switch p := m.rule.Locate(l.Snapshot, m.node, m.guid()); {
 			case m.rule.Traits().Claims:
-				if !isClaimed || m.state != claiming || ev.Token != c.Zxid {
+				inherited := isGone && m.heir != 0 && ev.Token == m.heir && g.Target.Node == m.Next()
+				if !inherited && (!isClaimed || m.state != claiming || ev.Token != c.Zxid) {
 					return "has claimed nothing"
 				}
 			case isJoined && j.Children != 1:
@@ -423,7 +424,7 @@ func inspectStep(m Machine, in Input, next Machine, out Effects, p phase) string
 			ok = e.Target == m.target && e.Target != next.target || m.accompaniedBy(e.Target) && (!next.accompaniedBy(e.Target) || !next.Standing()) || e.Target == deletion(m.node) && m.node != next.node && next.Holding()
 		case Claim:
 			f, isFailed := in.(Failed)
-			ok = next.state == claiming && next.rule.Traits().Claims && e.Node == next.node && e.Again == (isFailed && (errors.Is(f.Err, session.ErrUnknownOutcome) || f.What == Effect(Claim{next.attempt, next.node, true})))
+			ok = next.claims() && next.rule.Traits().Claims && e.Node == next.node && e.Again == (isFailed && (errors.Is(f.Err, session.ErrUnknownOutcome) || f.What.(Claim).Again))
 		case ChangeNode:
 			ok = next.Holding() && e.From == next.node && e.To == next.to
 		case Ask:
@@ -950,8 +951,8 @@ func TestDangersOfClaims(t *testing.T) {
 		at      = Attempt{1, 1}
 		again   = Attempt{1, 2}
 		own     = Published(attemptGUID(id, 1)) + "lock-0000000005"
-		ask     = Claim{at, own, false}
-		check   = Claim{at, own, true}
+		ask     = Claim{at, own, false, 0}
+		check   = Claim{at, own, true, 0}
 		theirs  = Target{own, Unclaimed}
 		unknown = fmt.Errorf("multi: %w, %w", session.ErrUnknownOutcome, session.ErrDisconnected)
 		seen    = func(names ...string) Listed { return Listed{at, Snapshot{Names: names}} }
@@ -1203,7 +1204,7 @@ func parseInput(m Machine, d *datadriven.TestData) (Input, error) {
 		e := map[string]Effect{
 			"inspect": InspectParent{at, true}, "make": MakeParent{at}, "create": CreateNode{at, m.guid(), false}, "create-plainly": CreateNode{at, m.guid(), true},
 			"list": ListParent{at}, "watch": WatchTarget{at, target}, "change": ChangeNode{at, m.node, m.to},
-			"claim": Claim{at, m.node, false}, "claim-again": Claim{at, m.node, true},
+			"claim": Claim{at, m.node, false, 0}, "claim-again": Claim{at, m.node, true, 0},
 		}[words[0]]
 		if e == nil || err == nil {
 			return nil, fmt.Errorf("failed what, and why?")

@@ -169,7 +169,7 @@ func TestClaimingMachine(t *testing.T) {
 		lessening = append(slices.Clone(holder), Downgrade{actors.Reply[error]{}})
 		sharing   = append(slices.Clone(lessening), NodeChanged{at}, Watched{at, Target{less, Unclaimed}, 12, 9, false, Obstacle{}})
 
-		createIt, listIt, claimIt, changeIt = CreateNode{at, guid, true}, ListParent{at}, Claim{at, own, false}, ChangeNode{at, own, less}
+		createIt, listIt, claimIt, changeIt = CreateNode{at, guid, true}, ListParent{at}, Claim{at, own, false, 0}, ChangeNode{at, own, less}
 		watchClaim                          = WatchTarget{at, Target{own, Unclaimed}}
 	)
 	const theClaim = "holder"
@@ -196,7 +196,7 @@ func TestClaimingMachine(t *testing.T) {
 		{danger: "a claim that somebody else was faster with", before: first, in: Failed{claimIt, session.ErrNodeExists}, state: waiting, do: []Effect{listIt}},
 		{danger: "a claim while readers hold", before: first, in: Failed{claimIt, session.ErrNotEmpty}, state: waiting, do: []Effect{listIt}},
 		{danger: "a claim after somebody wrote to the path", before: first, in: Failed{claimIt, session.ErrBadVersion}, state: waiting, do: []Effect{listIt}},
-		{danger: "a claim done or not", before: first, in: Failed{claimIt, unknown}, state: claiming, do: []Effect{Claim{at, own, true}}},
+		{danger: "a claim done or not", before: first, in: Failed{claimIt, unknown}, state: claiming, do: []Effect{Claim{at, own, true, 0}}},
 		{danger: "a claim that was never sent", before: first, in: Failed{claimIt, session.ErrDisconnected}, state: claiming, do: []Effect{claimIt}},
 		{danger: "our node is gone, and what it has claimed may not be", before: first, in: Happened{at, deletion(own)}, state: clearing, do: []Effect{WithdrawAll{at, guid}}},
 		{danger: "a late claim of a waiter, too", before: behind, in: Happened{at, deletion(own)}, state: clearing, do: []Effect{UnwatchTarget{at, deletion(theClaim)}, WithdrawAll{at, guid}}},

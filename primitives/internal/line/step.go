@@ -72,10 +72,11 @@ func (m Machine) Again(out *Effects) Machine {
 //	Joined                   joining
 //	Listed                   recovering, waiting and held, while a list is under way
 //	ListDue                  waiting and held
-//	Seen, Promote, Asked     waiting
+//	Seen, Promote, Inherit,
+//	Asked                    waiting
 //	Watched, Happened,
 //	RevokeRequested          waiting, claiming and held, where our node stands
-//	Claimed, Occupied        claiming
+//	Claimed, Occupied        claiming, and held if the grant was inherited
 //	NodeChanged              held, while a downgrade is under way
 //	Withdrawn                clearing and leaving
 //
@@ -93,6 +94,10 @@ func (m *turn) dispatch(in Input) {
 	case Promote:
 		if m.state == waiting {
 			m.promote()
+		}
+	case Inherit:
+		if m.Next() != "" || in.Token == 0 {
+			m.heir = in.Token
 		}
 	case Heard:
 		m.heard(in.Event)
@@ -132,13 +137,15 @@ func (m *turn) dispatch(in Input) {
 			m.revokeRequest(in)
 		}
 	case Claimed:
-		if m.state == claiming && m.exceedsPast(in.Zxid) {
-			m.token = in.Zxid
-			m.grant()
+		if m.claims() {
+			m.claimConfirmed(in.Zxid)
 		}
 	case Occupied:
-		if m.state == claiming {
+		switch {
+		case m.state == claiming:
 			m.yield()
+		case m.claims():
+			m.fail(m.deleted())
 		}
 	case NodeChanged:
 		if m.to != "" {
@@ -209,7 +216,7 @@ func (m *turn) failed(e Effect, err error) {
 	case WatchTarget:
 		m.notWatched(e.Target, err)
 	case Claim:
-		if m.state == claiming && e.Node == m.node {
+		if m.claims() && e.Node == m.node {
 			m.notClaimed(e, err)
 		}
 	case ChangeNode:

@@ -52,6 +52,9 @@ type (
 	// Promote says that the claim was handed over to us, although others may be ahead. It is for
 	// rules that claim: the server decides whether it is true.
 	Promote struct{}
+	// Inherit says that the deletion of the only contender ahead is the grant, with this token,
+	// although the rule claims: the claim follows the grant. A token of 0 takes that back.
+	Inherit struct{ Token int64 }
 )
 
 // News.
@@ -160,6 +163,7 @@ func (f Failed) Of() Attempt { return f.What.Of() }
 func (Leave) input()           {}
 func (Downgrade) input()       {}
 func (Promote) input()         {}
+func (Inherit) input()         {}
 func (Heard) input()           {}
 func (ConditionRead) input()   {}
 func (Reevaluate) input()      {}
@@ -233,7 +237,8 @@ type (
 	Claim struct {
 		Attempt
 		Node  string
-		Again bool // an earlier claim may have been executed
+		Again bool  // an earlier claim may have been executed
+		Token int64 // of the grant, if that has preceded the claim; else 0
 	}
 	// ChangeNode deletes a node and creates another in its place, in one transaction.
 	ChangeNode struct {

@@ -155,7 +155,7 @@ func (m *turn) watched(in Watched) {
 		m.look()
 	case in.Target != m.target || !m.Standing():
 	case in.Target.Until == Unclaimed:
-		if m.Holding() && in.Czxid != m.token && !m.downgraded {
+		if m.Holding() && in.Czxid != m.claimed && !m.downgraded {
 			m.happened(in.Target)
 		}
 	case in.Target.Until == Members: // earlier changes are not reported
@@ -204,9 +204,13 @@ func (m *turn) happened(target Target) {
 		m.fail(m.deleted())
 	default:
 		granted := m.deletionGrants && m.owned && !m.sameSession && m.beside == ""
-		predecessor := m.later
+		predecessor, heir := m.later, m.heir
 		m.forgetTarget()
-		if granted {
+		switch {
+		case granted && heir != 0:
+			m.inherit(heir)
+			return
+		case granted:
 			m.first()
 			return
 		}

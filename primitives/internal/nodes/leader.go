@@ -2,6 +2,8 @@ package nodes
 
 import (
 	"bytes"
+	"cmp"
+	"strconv"
 	"strings"
 )
 
@@ -14,20 +16,25 @@ import (
 //	acknowledged
 //	succeeds
 //	successor _c_<uuid>-n_<number>
+//	term <number>
 //
 //	data of the leader
 //
 // The first line is the format and its version, the second names the candidate; the others
 // are there if they apply. After an empty line come the leader's data as they are. Other
-// lines are for later versions, and ignored. The term is not written down: it is the
-// czxid of the node.
+// lines are for later versions, and ignored. The term is the czxid of the node, unless it is
+// written down: see [Leader.TermOf].
 type Leader struct {
 	Node         string // of the leader, among the candidates
 	Acknowledged bool
 	Succeeds     bool   // another leader has handed over to it: its guard is the node of that name among the successors
 	Successor    string // the candidate that the leader hands over to; "" while it leads
+	Term         int64  // if it is not the czxid of the node, or is known in any case; else 0
 	Data         string
 }
+
+// TermOf returns the term of the leader whose node has the czxid.
+func (l Leader) TermOf(czxid int64) int64 { return cmp.Or(l.Term, czxid) }
 
 const (
 	leaderFormat       = "leader 1"
@@ -35,6 +42,7 @@ const (
 	leaderAcknowledged = "acknowledged"
 	leaderSucceeds     = "succeeds"
 	leaderSuccessor    = "successor "
+	leaderTerm         = "term "
 )
 
 // Bytes returns the record.
@@ -49,6 +57,9 @@ func (l Leader) Bytes() []byte {
 	}
 	if l.Successor != "" {
 		b.WriteString(leaderSuccessor + l.Successor + "\n")
+	}
+	if l.Term != 0 {
+		b.WriteString(leaderTerm + strconv.FormatInt(l.Term, 10) + "\n")
 	}
 	b.WriteString("\n" + l.Data)
 	return b.Bytes()
@@ -67,6 +78,8 @@ func ParseLeader(data []byte) (l Leader) {
 			l.Node = node
 		} else if node, ok := strings.CutPrefix(line, leaderSuccessor); ok {
 			l.Successor = node
+		} else if term, ok := strings.CutPrefix(line, leaderTerm); ok {
+			l.Term, _ = strconv.ParseInt(term, 10, 64) // 0 if it is not a number
 		}
 		l.Acknowledged = l.Acknowledged || line == leaderAcknowledged
 		l.Succeeds = l.Succeeds || line == leaderSucceeds
