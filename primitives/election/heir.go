@@ -35,8 +35,7 @@ import (
 type heir struct {
 	heed
 	leads bool  // the newest reading shows that the candidate ahead leads, and nothing has changed since
-	after int64 // the term of that leader; kept when its record changes
-	asked bool  // set when the term is being prepared, or cannot be
+	asked bool  // set when a term is being prepared, or was; a candidate leads once by one node
 	term  int64 // ours; 0 until it is prepared
 }
 
@@ -57,20 +56,14 @@ func (t *turn) inherit() {
 	}
 }
 
-// heeded handles a reading of the record. A term is prepared for each leader, once.
+// heeded handles a reading of the record. A term is prepared once.
 func (t *turn) heeded(in heeded) {
 	h := &t.heir
 	h.leads = in.term != 0 && in.Node == h.next && in.Successor == "" && !in.Succeeds
 	t.place = t.inherits(0)
-	if !h.leads {
-		return
-	}
-	if h.after != in.term {
-		h.after, h.asked, h.term = in.term, false, 0
-	}
-	if !h.asked {
+	if h.leads && !h.asked {
 		h.asked = true
-		t.do(prepare{h.epoch, t.place.Node(), h.after})
+		t.do(prepare{h.heed, t.place.Node()})
 	}
 }
 

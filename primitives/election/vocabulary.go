@@ -153,9 +153,8 @@ type (
 	unheed struct{}
 	// prepare has the servers number a term that our candidate with the node may inherit.
 	prepare struct {
-		epoch int
-		node  string
-		after int64 // the term of the present leader
+		heed
+		node string
 	}
 	// note writes that the leader has acknowledged.
 	note struct {
