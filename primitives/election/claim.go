@@ -45,6 +45,9 @@ type bid struct {
 	version  int32     // of the leader's node
 	directed bool      // there is a directory of successors, by the newest look
 	trusting bool      // set when the directory may not be deleted
+
+	// Set when it was handed over to the candidate, which may not be the first in line.
+	promoted bool
 }
 
 // errUndirected means that a successor's claim was refused because there is no directory for its
@@ -63,7 +66,7 @@ const (
 // succeeding returns the claim of a leader's successor. The leader's node has the record and the
 // version.
 func (b bid) succeeding(leader record, version int32) bid {
-	b.stands, b.from, b.version = yielded, b.guardOf(leader), version
+	b.stands, b.from, b.version, b.promoted = yielded, b.guardOf(leader), version, true
 	b.record.Succeeds = true
 	return b
 }
@@ -148,6 +151,9 @@ func (b bid) Judge(found []claim.Found) (bid, claim.Verdict) {
 	f := found[0]
 	b.stands, b.from, b.version, b.record.Succeeds = nothing, "", 0, false
 	switch {
+	// the record of the leader that has handed over is gone, so the line decides
+	case b.promoted && (isNoNode(f.Err) || f.Err == nil && f.Stat.EphemeralOwner == 0):
+		return b, claim.Verdict{Taken: true}
 	case isNoNode(f.Err):
 		return b, claim.Verdict{Next: claim.Take}
 	// the read is repeated

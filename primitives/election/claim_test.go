@@ -69,10 +69,15 @@ func TestBids(t *testing.T) {
 		{"an ownerless node is in the way", claim.Found{Stat: &session.Stat{Version: 4}}, squatter, take},
 	} {
 		for _, before := range []bid{first, heir, third, squatter} { // what was seen earlier counts no more
+			before.promoted = false
 			if b, v := before.Judge([]claim.Found{row.found}); v != row.want || b != row.bid {
 				t.Errorf("%s: %+v, %+v", row.danger, b, v)
 			}
 		}
+	}
+	for _, gone := range []claim.Found{{Err: session.ErrNoNode}, {Stat: &session.Stat{Version: 4}}} {
+		_, v := heir.Judge([]claim.Found{gone})
+		check.True(t, v == taken, "claimed out of turn, without a leader that hands over: %+v", v)
 	}
 	own := session.CheckOp("/e/candidates/a", session.AnyVersion)
 	check.True(t, slices.ContainsFunc(squatter.Take(), func(o session.Op) bool { return o.Path() == own.Path() }), "a claim does not depend on the node of the candidate")

@@ -261,6 +261,9 @@ func (w *electorate) checkQuiet(leads int) {
 	stand := 0
 	works := slices.ContainsFunc(w.all, func(p *party) bool { return !p.Ended() && p.M.work.term != 0 })
 	leader, r := w.leader()
+	if leads < 0 { // or one leads of which only a duplicate was struck
+		leads = slices.IndexFunc(w.all, func(p *party) bool { return !p.Ended() && p.M.term != 0 })
+	}
 	for _, p := range w.all {
 		if p.Ended() || works && p.M.term == 0 {
 			continue

@@ -35,6 +35,7 @@ type store struct {
 	mu       sync.Mutex
 	handover handover // by the newest sighting
 	inherits tenure   // the newest inherited term
+	promoted string   // the candidate that claims what was handed over to it; cleared if it comes too late
 	directed bool     // there is a directory of successors, by the newest read
 }
 
@@ -165,8 +166,9 @@ func (s *store) bid(node string) bid {
 		b.record.Term = s.inherits.term
 	}
 	if h := s.handover; node != "" && h.Successor == node {
-		b = b.succeeding(h.record, h.version)
+		b, s.promoted = b.succeeding(h.record, h.version), node
 	}
+	b.promoted = node != "" && node == s.promoted
 	return b
 }
 
@@ -192,6 +194,9 @@ func (s *store) Take(requests client.Async, node string, again bool, answer func
 			return
 		case taken: // the leadership is no longer handed over to us
 			s.sighted(record{}, 0)
+			s.mu.Lock()
+			s.promoted = ""
+			s.mu.Unlock()
 		}
 		answer(zxid, taken, err)
 	})
