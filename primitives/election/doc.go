@@ -24,11 +24,11 @@
 //
 // Candidates stand under "candidates". Beside that, "leader" is an ephemeral node with a few lines
 // of text that name the leader: observers watch it, and so does every candidate without
-// [Options.IgnoreLeader]. The candidate behind a leader that resigns is elected by the event of that,
-// and names itself there a moment later. After a [Candidate.Transfer] the leader has a node of its name under
-// "successors" too. All of these belong to the election. [Curator] and [Kazoo] are layouts for
-// elections with these libraries; they have no acknowledgement and no transfer. A candidate that
-// finds contenders of another layout leaves with [ErrLayout]; a leader logs it.
+// [Options.IgnoreLeader]. The candidate behind a leader that resigns is elected by the event of
+// that, and names itself there a moment later. After a [Candidate.Transfer] the leader has a node
+// of its name under "successors" too. All of these belong to the election. [Curator] and [Kazoo]
+// are layouts for elections with these libraries; they have no acknowledgement and no transfer. A
+// candidate that finds contenders of another layout leaves with [ErrLayout]; a leader logs it.
 //
 // # Backpressure
 //

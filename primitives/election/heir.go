@@ -20,10 +20,11 @@ import (
 //
 // No other candidate leads then:
 //
-//   - The record stood from its reading to its deletion, without a change, because a watch on it has
-//     reported nothing else. So the leader did not hand over, and there was no other leader.
+//   - The record stood from its reading to its deletion, without a change, because a watch on it
+//     has reported nothing else. So the leader did not hand over, and there was no other leader.
 //   - The leader's own node, its guard, is deleted after that. A session has the events in their
-//     order. Until then no other candidate could claim, because it was not first; after that we are.
+//     order. Until then no other candidate could claim, because it was not first; after that we
+//     are.
 //   - Our term is the zxid of a transaction that we made when we had seen the record. So it is
 //     greater than the leader's term, and less than that of any claim that follows.
 //
