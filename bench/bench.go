@@ -326,6 +326,9 @@ func (b *bench) once(ctx context.Context, f *fleet, w workload, s system) (got s
 		run["cpuprofile"] = file
 	}
 	got.Measurement, err = p.Run(ctx, w.programOf(s), run, hooks, b.patience(w))
+	if w.rests {
+		got.Seconds = float64(got.Ops) * got.MeanLatency() / 1000
+	}
 	if err != nil {
 		b.end(s.library)
 	}

@@ -83,6 +83,7 @@ type workload struct {
 
 	counted params        // of the run that counts requests, where they differ from params; nil: no such run
 	trips   trips         // how that run counts round trips
+	rests   bool          // the program pauses between operations, so their latencies are the measured time
 	once    bool          // one turn suffices
 	limit   time.Duration // of one run, in addition to its measured time and its warm-up
 	silence time.Duration // see peers.Patience
@@ -237,8 +238,9 @@ func workloads() []workload {
 		counted: ops(300), silence: 5 * time.Second,
 	})
 	add(workload{
-		name: "succession", title: "election, a leader of 10 candidates resigns", unit: "resignation until the next one knows",
-		program: "succession", params: of("candidates", 10),
+		name: "succession", title: "election, a leader of 10 candidates resigns after 50 ms",
+		unit:    "resignation until the next one knows; the 50 ms do not count",
+		program: "succession", params: of("candidates", 10, "rest_ms", 50), rests: true,
 		systems: []system{
 			zkactors(),
 			{name: "zkactors, Curator's layout", library: peers.ZKActors, params: params{"layout": "curator"}},

@@ -132,8 +132,10 @@ func leases(r *driver.Run) error {
 	})
 }
 
-// succession measures the time from a resignation until the next candidate is elected.
+// succession measures the time from a resignation until the next candidate is elected. A leader
+// leads for some time before it resigns, as those of services do.
 func succession(r *driver.Run) error {
+	rest := time.Duration(r.Int("rest_ms", 0)) * time.Millisecond
 	all, end, err := open(r, r.Int("candidates", 2))
 	if err != nil {
 		return err
@@ -172,6 +174,7 @@ func succession(r *driver.Run) error {
 			if err := <-resigned; err != nil {
 				return nil, err
 			}
+			<-time.After(rest)
 		}
 		return took, nil
 	}

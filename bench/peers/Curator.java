@@ -332,6 +332,7 @@ public class Curator {
                 all[i] = candidate(i, elected);
             }
             int[] leader = {elected.take()};
+            int rest = number("rest_ms", 0);
             // The time until the next leader knows counts. The time until the old one stands again does not.
             Measured phase = limit -> {
                 Samples mine = new Samples();
@@ -342,6 +343,7 @@ public class Curator {
                     leader[0] = elected.take();
                     mine.add(System.nanoTime() - began);
                     all[old] = candidate(old, elected);
+                    Thread.sleep(rest);
                 }
                 samples.clear();
                 samples.add(mine);

@@ -192,7 +192,7 @@ class Run:
 
         for i in range(len(self.clients)):
             threading.Thread(target=candidate, args=(i,), daemon=True).start()
-        leader = elected.get()
+        leader, rest = elected.get(), self.number("rest_ms", 0) / 1000
 
         def phase(limit):
             nonlocal leader
@@ -202,6 +202,7 @@ class Run:
                 resign[leader].set()
                 leader = elected.get()
                 self.samples.append(time.monotonic() - began)
+                time.sleep(rest)
             return len(self.samples)
 
         phase(self.limit("warm_"))

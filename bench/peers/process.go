@@ -67,6 +67,14 @@ func (m Measurement) Quantile(q float64) float64 {
 	return m.Latencies[int(q*float64(len(m.Latencies)-1)+0.5)]
 }
 
+// MeanLatency returns the mean of the latencies in ms, or 0 without latencies.
+func (m Measurement) MeanLatency() (mean float64) {
+	for _, l := range m.Latencies {
+		mean += l / float64(len(m.Latencies))
+	}
+	return mean
+}
+
 // Hooks are called during a run. They may be nil.
 type Hooks struct {
 	Begin, End func()

@@ -264,6 +264,7 @@ func contention(r *driver.Run, order func(*place, int, int) *place) error {
 
 // rawSuccession measures the time from a deletion until the next session receives the event.
 func rawSuccession(r *driver.Run) error {
+	rest := time.Duration(r.Int("rest_ms", 0)) * time.Millisecond
 	all, end, err := open(r, r.Int("candidates", 2))
 	if err != nil {
 		return err
@@ -301,6 +302,7 @@ func rawSuccession(r *driver.Run) error {
 				return nil, err
 			}
 			stand(old)
+			<-time.After(rest)
 		}
 		return took, leads.err
 	}
