@@ -32,12 +32,15 @@ import (
 // Until its claim is made, the record names no leader, and an operator who deletes the heir's node
 // makes a second one for a round trip (docs/adr/0083).
 
-// An heir is our knowledge as the heir. It is zero while we are not next.
+// An heir is our knowledge as the heir. Its heed is zero while we are not next.
 type heir struct {
 	heed
-	leads bool  // the newest reading shows that the candidate ahead leads, and nothing has changed since
-	asked bool  // set when a term is being prepared, or was; a candidate leads once by one node
-	term  int64 // ours; 0 until it is prepared
+	leads bool // the newest reading shows that the candidate ahead leads, and nothing has changed since
+
+	// A candidate leads once by one node. So a term is prepared once, and stays ours if we are not
+	// next for a while, as after a reconnect.
+	asked prepare // the newest; never cleared
+	term  int64   // its result; 0 before
 }
 
 // inherit begins to heed the record when one candidate is ahead of us, and ends when it is not.
@@ -52,7 +55,7 @@ func (t *turn) inherit() {
 	if t.heir.next != "" {
 		t.do(unheed{})
 	}
-	if t.heir = (heir{heed: now}); now.next != "" {
+	if t.heir = (heir{heed: now, asked: t.heir.asked, term: t.heir.term}); now.next != "" {
 		t.do(now)
 	}
 }
@@ -62,9 +65,9 @@ func (t *turn) heeded(in heeded) {
 	h := &t.heir
 	h.leads = in.term != 0 && in.Node == h.next && in.Successor == "" && !in.Succeeds
 	t.place = t.inherits(0)
-	if h.leads && !h.asked {
-		h.asked = true
-		t.do(prepare{h.heed, t.place.Node()})
+	if wanted := (prepare{h.heed, t.place.Node()}); h.leads && h.asked != wanted {
+		h.asked, h.term = wanted, 0
+		t.do(wanted)
 	}
 }
 

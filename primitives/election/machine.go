@@ -144,7 +144,7 @@ func (m machine) Step(in input, out *effects) machine {
 			t.disturbed(in.deleted)
 		}
 	case prepared:
-		if in.of == (prepare{t.heir.heed, t.place.Node()}) {
+		if in.of == t.heir.asked {
 			t.prepared(in)
 		}
 	case touched: // if the leader is followed, a sighting is on its way
