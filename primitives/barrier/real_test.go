@@ -13,7 +13,7 @@ import (
 	"github.com/zkactors/zkactors/session/zktest"
 )
 
-var realRounds = flag.Int("barrier.rounds", 60, "rounds on real servers; 1,000 are a campaign")
+var realRounds = flag.Int("barrier.rounds", 30, "rounds on real servers; 1,000 are a campaign")
 
 // TestRealRounds has ten parties go through rounds on three servers, while connections are cut
 // every 50 ms.

@@ -34,7 +34,7 @@ import (
 
 // An heir is our knowledge as the heir. Its heed is zero while we are not next.
 type heir struct {
-	heed
+	heed  heed
 	leads bool // the newest reading shows that the candidate ahead leads, and nothing has changed since
 
 	// A candidate leads once by one node. So a term is prepared once, and stays ours if we are not
@@ -52,7 +52,7 @@ func (t *turn) inherit() {
 	if now == t.heir.heed {
 		return
 	}
-	if t.heir.next != "" {
+	if t.heir.heed.next != "" {
 		t.do(unheed{})
 	}
 	if t.heir = (heir{heed: now, asked: t.heir.asked, term: t.heir.term}); now.next != "" {
@@ -63,7 +63,7 @@ func (t *turn) inherit() {
 // heeded handles a reading of the record. A term is prepared once.
 func (t *turn) heeded(in heeded) {
 	h := &t.heir
-	h.leads = in.term != 0 && in.Node == h.next && in.Successor == "" && !in.Succeeds
+	h.leads = in.term != 0 && in.Node == h.heed.next && in.Successor == "" && !in.Succeeds
 	t.place = t.inherits(0)
 	if wanted := (prepare{h.heed, t.place.Node()}); h.leads && h.asked != wanted {
 		h.asked, h.term = wanted, 0

@@ -43,6 +43,16 @@ func alphabet(m machine, asked []line.Effect) []input {
 		leave{}, resign{}, resign{term: m.term}, acknowledge{}, transfer{node: other}, transfer{node: m.node},
 		lead{}, returned{}, overdue{m.work.term}, overdue{9}, refused{expect{h.tenure, h.to}}, lapsed{lapse{h.tenure}}, heard{session.Connected{Epoch: 1}},
 	)
+	if next := m.heir.heed; next != (heed{}) {
+		ins = append(
+			ins,
+			heeded{next, sighting{at: newest, term: newest, record: record{Node: next.next}}},
+			heeded{next, sighting{at: newest, term: newest, record: record{Node: next.next, Successor: m.place.Node()}}},
+			heeded{next, sighting{at: newest}},
+			heeded{heed{next.epoch, "-"}, sighting{at: newest, term: newest, record: record{Node: "-"}}},
+			disturbed{next, true}, disturbed{next, false}, disturbed{heed{next.epoch, "-"}, true},
+		)
+	}
 	for _, err := range []error{nil, session.ErrNoNode, errUnknown, session.ErrExpired, session.ErrNoAuth} {
 		ins = append(ins,
 			noted{of: note{tenure: of}, zxid: newest + 1, err: err},
@@ -50,6 +60,9 @@ func alphabet(m machine, asked []line.Effect) []input {
 			sought{of: seek{h.tenure, h.to}, err: err},
 			handed{of: hand{tenure: h.tenure, to: h.to}, err: err},
 		)
+	}
+	if asked := m.heir.asked; asked != (prepare{}) {
+		ins = append(ins, prepared{of: asked, zxid: newest + 1}, prepared{of: asked, err: errUnknown}, prepared{of: asked, err: session.ErrExpired}, prepared{of: asked, err: session.ErrNoAuth})
 	}
 	return append(ins,
 		handed{of: hand{tenure: h.tenure, to: h.to}, untold: true},
@@ -122,7 +135,9 @@ func exhaust(t *testing.T, observes observation) {
 	start.observes = observes
 	seen, queue := map[string]bool{}, []position{start}
 	t.Helper()
-	key := func(p position) string { return fmt.Sprintf("%v %v %v %v", p.machine, p.view, p.handing, p.stage) }
+	key := func(p position) string {
+		return fmt.Sprintf("%v %v %v %v %v", p.machine, p.view, p.handing, p.heir, p.stage)
+	}
 	steps := 0
 	for len(queue) > 0 && len(seen) < *modelStates/2 {
 		p := queue[0]
@@ -174,6 +189,8 @@ func isOver(in input) bool {
 		err = in.err
 	case handed:
 		err = in.err
+	case prepared:
+		err = in.err
 	}
 	return err != nil && client.Over(err)
 }
@@ -222,6 +239,18 @@ func inspect(before machine, in input, m machine, out effects) string {
 		case lapse:
 			if m.handing.to == "" || m.handing.phase != offered {
 				return "waits for a successor that it does not hand over to"
+			}
+		case heed:
+			if m.heir.heed != e || m.place.Next() != e.next || m.observes == never {
+				return "heeds what it is not behind"
+			}
+		case unheed:
+			if before.heir.heed == (heed{}) || before.heir.heed == m.heir.heed {
+				return "heeds no more, and has to"
+			}
+		case prepare:
+			if over || !m.heir.leads || m.heir.asked != e || e.heed != m.heir.heed {
+				return "prepares a term that it does not inherit"
 			}
 		case expect, bear, answer:
 		}

@@ -186,8 +186,8 @@ func Tell[A comparable](w World[A], trace []A, write func(string)) {
 
 //nolint:gochecknoglobals // they are flags
 var (
-	breadth = flag.Int("explore.states", 1000, "states of each scenario that are gone through")
-	walks   = flag.Int("explore.walks", 600, "random walks through each scenario")
+	breadth = flag.Int("explore.states", 400, "states of each scenario that are gone through")
+	walks   = flag.Int("explore.walks", 240, "random walks through each scenario")
 )
 
 // shorter is the factor by which short tests do less.

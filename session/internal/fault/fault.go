@@ -73,17 +73,17 @@ func (r *Record) Note(err error) {
 
 // Suspicious reports whether the request should only be made on a connection that has worked for
 // some time.
-func (r Record) Suspicious() bool { return r.alone >= 4 }
+func (r *Record) Suspicious() bool { return r.alone >= 4 }
 
 // Alone returns how many connections in a row broke when the request was the only one.
-func (r Record) Alone() int { return r.alone }
+func (r *Record) Alone() int { return r.alone }
 
 // Guilty reports whether the request is the reason, as far as can be known.
-func (r Record) Guilty() bool { return r.blamed >= mostBlamed }
+func (r *Record) Guilty() bool { return r.blamed >= mostBlamed }
 
 // Hopeless reports whether there is no sense in another try now. A call should fail then, with an
 // error that wraps ErrHopeless.
-func (r Record) Hopeless() bool { return r.Guilty() || r.alone >= mostAlone }
+func (r *Record) Hopeless() bool { return r.Guilty() || r.alone >= mostAlone }
 
 // IsAny reports whether err is one of the targets.
 func IsAny(err error, targets ...error) bool {
