@@ -25,8 +25,8 @@ type Options struct {
 
 	// With IgnoreLeader the candidate does not follow the leader: [LeaderChanged] reports only its
 	// own terms, and [Candidate.Leader] knows no other leader. Without it, every candidate reads
-	// the leader's node at each change. With it, the cost of a succession does not depend on the
-	// number of candidates.
+	// the leader's node at each change. With it, only the candidate directly behind the leader
+	// does, so the cost of a succession does not depend on the number of candidates.
 	IgnoreLeader bool
 
 	// LeadGrace is the time that a function of [Candidate.Lead] has to return after the end of its

@@ -89,15 +89,22 @@ func (k *Keeper[S]) Take(requests client.Async, spec S, node string, again bool,
 		case v.Err == nil:
 			k.update(node, func(c *Claim) { *c, k.made = Claim{node, true, v.Zxid, v.Version}, made })
 		}
-		k.mu.Lock()
-		then := k.then
-		k.taking, k.then = "", nil
-		k.mu.Unlock()
 		answer(v.Zxid, v.Taken, v.Err)
-		if then != nil {
-			then()
-		}
+		k.settle(node)
 	})
+}
+
+// settle does what waits until no claim is under way for the contender.
+func (k *Keeper[S]) settle(node string) {
+	k.mu.Lock()
+	var then func()
+	if k.taking == node {
+		then, k.taking, k.then = k.then, "", nil
+	}
+	k.mu.Unlock()
+	if then != nil {
+		then()
+	}
 }
 
 // Settled calls then when no claim is under way for the contender, or for one with the prefix if
