@@ -280,6 +280,19 @@ func workloads() []workload {
 			counted: ops(20), trips: tripsPerOp,
 		})
 	}
+	for _, n := range []int{10_000, 100_000} {
+		add(workload{
+			name: "tree-" + strconv.Itoa(n), family: "tree", size: n,
+			title: fmt.Sprintf("a tree of %s nodes of 100 bytes is read and followed", thousands(n)), unit: "until all nodes are known",
+			program: "tree", params: of("nodes", n), systems: []system{zkactors(), curator(), kazoo()},
+			once: n > 10_000, limit: 2 * time.Minute,
+		})
+	}
+	add(workload{
+		name: "tree-change", title: "a node of a tree of 10,000 that is followed changes", unit: "a change seen",
+		program: "tree-change", params: of("nodes", 10_000), systems: []system{zkactors(), curator(), kazoo()},
+		counted: ops(20), trips: tripsPerOp, limit: time.Minute,
+	})
 	add(workload{
 		name: "discovery-1000", title: "an instance of a service, seen by 1,000 watchers in 20 sessions", unit: "a registration seen by one watcher",
 		program: "discover", params: of("watchers", 1000, "sessions", 20), systems: []system{zkactors()},

@@ -351,6 +351,17 @@ func (r *Run) report() {
 	}, r.extras...)...)
 }
 
+// Resident returns the resident memory of this process in MB; 0 if it is not known.
+func Resident() float64 {
+	status, err := os.ReadFile("/proc/self/status")
+	if err != nil {
+		return 0
+	}
+	_, rest, _ := strings.Cut(string(status), "VmRSS:")
+	kilobytes, _ := strconv.ParseFloat(strings.Fields(rest + " 0")[0], 64)
+	return kilobytes / 1024
+}
+
 // CPUTime returns the user and system time of this process.
 func CPUTime() time.Duration {
 	var usage syscall.Rusage

@@ -26,7 +26,7 @@ func Programs() map[string]driver.Program {
 		"lock": locks, "several": several, "readwrite": readWrite, "semaphore": leases, "succession": succession, "stand": stand,
 		"barrier": rounds, "put": put, "drain": drain, "consume": consume, "flow": flow, "commit": transactions,
 		"join": join, "fanout": fanOut, "holders": holders, "waiters": waiters, "sessions": idleSessions,
-		"rebalance": rebalance, "discover": discover,
+		"rebalance": rebalance, "discover": discover, "tree": tree, "tree-change": treeChange,
 	}
 }
 

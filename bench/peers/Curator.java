@@ -7,6 +7,8 @@ import java.io.PrintStream;
 import java.lang.management.ManagementFactory;
 import java.nio.ByteBuffer;
 import java.nio.charset.StandardCharsets;
+import java.nio.file.Files;
+import java.nio.file.Paths;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.HashMap;
@@ -16,6 +18,7 @@ import java.util.Map;
 import java.util.concurrent.ArrayBlockingQueue;
 import java.util.concurrent.BlockingQueue;
 import java.util.concurrent.CountDownLatch;
+import java.util.concurrent.LinkedBlockingQueue;
 import java.util.concurrent.Semaphore;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicBoolean;
@@ -165,6 +168,7 @@ public class Curator {
         long ops;
         long elapsed;
         long cpu;
+        double extra;
         int scale = 1;
 
         Run(String[] words) {
@@ -255,7 +259,8 @@ public class Curator {
                 }
                 say(line.toString());
             }
-            say(String.format(Locale.ROOT, "result ops=%d seconds=%.6f cpu_us=%d", ops, elapsed / 1e9, cpu / 1000));
+            String more = extra > 0 ? String.format(Locale.ROOT, " MB_resident=%.1f", extra) : "";
+            say(String.format(Locale.ROOT, "result ops=%d seconds=%.6f cpu_us=%d", ops, elapsed / 1e9, cpu / 1000) + more);
         }
 
         void lock() throws Exception {
@@ -630,6 +635,88 @@ public class Curator {
             each(n, i -> caches[i].close());
         }
 
+        /** Creates a tree below the path, and returns its leaves. */
+        List<String> plant(CuratorFramework client) throws Exception {
+            client.create().orSetData().creatingParentsIfNeeded().forPath(path, payload());
+            List<String> leaves = new ArrayList<>();
+            for (int d = 0; d < (number("nodes", 1) + 99) / 100; d++) {
+                String dir = path + String.format("/d%04d", d);
+                List<CuratorOp> ops = new ArrayList<>();
+                ops.add(client.transactionOp().create().forPath(dir, payload()));
+                for (int n = 0; n < 99; n++) {
+                    leaves.add(dir + String.format("/n%02d", n));
+                    ops.add(client.transactionOp().create().forPath(leaves.get(leaves.size() - 1), payload()));
+                }
+                client.transaction().forOperations(ops);
+            }
+            return leaves;
+        }
+
+        /** Returns the cache of the tree when it is complete. */
+        CuratorCache follow(CuratorFramework client, int leaves, CuratorCacheListener listener) throws Exception {
+            CuratorCache cache = CuratorCache.build(client, path);
+            CountDownLatch complete = new CountDownLatch(1);
+            cache.listenable().addListener(CuratorCacheListener.builder().forInitialized(complete::countDown).build());
+            if (listener != null) {
+                cache.listenable().addListener(listener);
+            }
+            cache.start();
+            complete.await();
+            if (cache.size() != 1 + leaves / 99 * 100) {
+                throw new IllegalStateException(cache.size() + " nodes with " + leaves + " leaves");
+            }
+            return cache;
+        }
+
+        void tree() throws Exception {
+            open(1);
+            int leaves = plant(clients.get(0)).size();
+            loop(1, (w, turn) -> {
+                CuratorCache cache = follow(clients.get(0), leaves, null);
+                extra = Math.max(extra, resident());
+                cache.close();
+            });
+        }
+
+        void treeChange() throws Exception {
+            open(2);
+            List<String> leaves = plant(clients.get(0));
+            BlockingQueue<String> told = new LinkedBlockingQueue<>();
+            CuratorCache cache = follow(clients.get(1), leaves.size(), CuratorCacheListener.builder().afterInitialized().forChanges((old, node) -> {
+                told.add(new String(node.getData(), StandardCharsets.UTF_8));
+            }).build());
+            int[] turn = {0};
+            Measured phase = limit -> {
+                Samples mine = new Samples();
+                while (limit.next()) {
+                    int n = turn[0]++;
+                    String value = Integer.toString(n);
+                    long began = System.nanoTime();
+                    clients.get(0).setData().inBackground().forPath(leaves.get((int) ((long) n * 37 % leaves.size())), value.getBytes(StandardCharsets.UTF_8));
+                    while (!told.take().equals(value)) {
+                        continue;
+                    }
+                    mine.add(System.nanoTime() - began);
+                }
+                samples.clear();
+                samples.add(mine);
+                return mine.n;
+            };
+            phase.run(limit("warm_"));
+            measure(phase);
+            cache.close();
+        }
+
+        /** Returns the resident memory of this process in MB. */
+        static double resident() throws IOException {
+            for (String line : Files.readAllLines(Paths.get("/proc/self/status"))) {
+                if (line.startsWith("VmRSS:")) {
+                    return Double.parseDouble(line.replaceAll("[^0-9]", "")) / 1024;
+                }
+            }
+            return 0;
+        }
+
         static void awaitAll(BlockingQueue<Object[]> told, String value, int n, long began, Samples into) throws Exception {
             for (int seen = 0; seen < n; ) {
                 Object[] next = told.take();
@@ -677,6 +764,12 @@ public class Curator {
                     return;
                 case "fanout":
                     fanout();
+                    return;
+                case "tree":
+                    tree();
+                    return;
+                case "tree-change":
+                    treeChange();
                     return;
                 default:
                     throw new IllegalArgumentException("there is no program " + program);

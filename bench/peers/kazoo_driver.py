@@ -9,6 +9,7 @@ import threading
 import time
 
 from kazoo.client import KazooClient
+from kazoo.recipe.cache import TreeCache, TreeEvent
 from kazoo.recipe.queue import LockingQueue, Queue
 
 logging.basicConfig(level=logging.CRITICAL)
@@ -33,6 +34,15 @@ def wait(line):
 def cpu_time():
     usage = resource.getrusage(resource.RUSAGE_SELF)
     return usage.ru_utime + usage.ru_stime
+
+
+def resident():
+    """Return the resident memory of this process in MB."""
+    with open("/proc/self/status", encoding="ascii") as status:
+        for line in status:
+            if line.startswith("VmRSS:"):
+                return int(line.split()[1]) / 1024
+    return 0
 
 
 def each(n, part):
@@ -78,7 +88,7 @@ class Run:
         self.params = dict(w.split("=", 1) for w in words[2:])
         self.path = self.params["path"]
         self.clients, self.samples = [], []
-        self.ops, self.elapsed, self.cpu = 0, 0, 0
+        self.ops, self.elapsed, self.cpu, self.resident = 0, 0, 0, 0
 
     def number(self, name, fallback):
         return int(self.params.get(name, fallback))
@@ -131,7 +141,8 @@ class Run:
             parts = min(QUANTILES, n - 1)
             at = [i * (n - 1) // parts if parts else 0 for i in range(parts + 1)]
             say("latencies " + " ".join("%.1f" % (every[i] * 1e6) for i in at))
-        say("result ops=%d seconds=%.6f cpu_us=%d" % (self.ops, self.elapsed, self.cpu * 1e6))
+        more = " MB_resident=%.1f" % self.resident if self.resident else ""
+        say("result ops=%d seconds=%.6f cpu_us=%d" % (self.ops, self.elapsed, self.cpu * 1e6) + more)
 
     # The programs.
 
@@ -449,6 +460,71 @@ class Run:
         phase(self.limit("warm_"))
         self.measure(phase)
 
+    def plant(self):
+        """Create a tree below the path, and return its leaves."""
+        client, leaves = self.clients[0], []
+        client.ensure_path(self.path)
+        client.set(self.path, PAYLOAD)
+        for d in range((self.number("nodes", 1) + 99) // 100):
+            directory = "%s/d%04d" % (self.path, d)
+            transaction = client.transaction()
+            transaction.create(directory, PAYLOAD)
+            for n in range(99):
+                leaves.append("%s/n%02d" % (directory, n))
+                transaction.create(leaves[-1], PAYLOAD)
+            failed = [r for r in transaction.commit() if isinstance(r, Exception)]
+            if failed:
+                raise failed[0]
+        return leaves
+
+    def follow(self, client, leaves, listener=None):
+        """Return the cache of the tree when it is complete."""
+        complete, cache = threading.Event(), TreeCache(client, self.path)
+
+        def told(event):
+            if event.event_type == TreeEvent.INITIALIZED:
+                complete.set()
+            elif listener and event.event_type == TreeEvent.NODE_UPDATED:
+                listener(event.event_data.data)
+
+        cache.listen(told)
+        cache.start()
+        complete.wait()
+        if cache.get_data(leaves[-1]) is None:
+            raise RuntimeError("the last leaf is missing")
+        return cache
+
+    def tree(self):
+        self.open(1)
+        leaves = self.plant()
+
+        def op(_, __):
+            cache = self.follow(self.clients[0], leaves)
+            self.resident = max(self.resident, resident())
+            cache.close()
+
+        self.loop(1, op)
+
+    def tree_change(self):
+        self.open(2)
+        leaves, told, values = self.plant(), queue.Queue(), itertools.count()
+        cache = self.follow(self.clients[1], leaves, told.put)
+
+        def phase(limit):
+            self.samples = []
+            while limit.next():
+                n = next(values)
+                value, began = b"%d" % n, time.monotonic()
+                written = self.clients[0].set_async(leaves[n * 37 % len(leaves)], value)
+                while told.get() != value:
+                    pass
+                self.samples.append(time.monotonic() - began)
+                written.get()
+            return len(self.samples)
+
+        phase(self.limit("warm_"))
+        self.measure(phase)
+        cache.close()
 
     def rebalance(self):
         """Have one of the members go and come by turns, until all shards are owned evenly again."""
@@ -530,6 +606,7 @@ class Run:
 
 PROGRAMS = (
     "lock", "readwrite", "semaphore", "succession", "stand", "barrier", "put", "drain", "consume", "flow", "join", "fanout", "rebalance",
+    "tree", "tree-change",
 )
 
 
@@ -540,7 +617,7 @@ def main():
         try:
             if words[1] not in PROGRAMS:
                 raise ValueError("there is no program " + words[1])
-            getattr(run, words[1])()
+            getattr(run, words[1].replace("-", "_"))()
             run.close()
             run.report()
         except Exception as e:  # pylint: disable=broad-except
