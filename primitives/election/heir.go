@@ -46,7 +46,7 @@ type heir struct {
 // inherit begins to heed the record when one candidate is ahead of us, and ends when it is not.
 func (t *turn) inherit() {
 	var now heed
-	if next := t.place.Next(); next != "" && t.observes != never && !t.closing {
+	if next := t.place.Next(); next != "" && !t.closing {
 		now = heed{t.place.Epoch(), next}
 	}
 	if now == t.heir.heed {

@@ -195,10 +195,13 @@ func (m machine) Step(in input, out *effects) machine {
 }
 
 // advance hands an input to the place in line, and handles its events. If the place is lost before
-// it is held, there is no place for us, and the candidate leaves. While our function works, the
-// place is not given up: work.then keeps that effect.
+// it is held, or our claim is refused for good, there is no place for us, and the candidate leaves.
+// While our function works, the place is not given up: work.then keeps that effect.
 func (t *turn) advance(in line.Input) {
-	held := t.place.Holding()
+	held, refused := t.place.Holding(), false
+	if _, failed := in.(line.Failed); failed {
+		refused = t.place.Claimed() == 0
+	}
 	var did line.Effects
 	t.place = t.place.Step(in, &did)
 	// Each time the candidate stands by another node, and emits that once, before it is elected.
@@ -221,7 +224,7 @@ func (t *turn) advance(in line.Input) {
 				t.emit(Resumed{})
 			}
 		case line.Lost:
-			if t.depose(ev.Err); !held { // there is no place for us
+			if t.depose(ev.Err); !held || refused && !errors.Is(ev.Err, line.ErrNodeDeleted) { // there is no place for us
 				t.end(ev.Err)
 			}
 		case line.Waiting, line.Revoked, line.ConditionChanged, line.Released:

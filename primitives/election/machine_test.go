@@ -241,7 +241,7 @@ func inspect(before machine, in input, m machine, out effects) string {
 				return "waits for a successor that it does not hand over to"
 			}
 		case heed:
-			if m.heir.heed != e || m.place.Next() != e.next || m.observes == never {
+			if m.heir.heed != e || m.place.Next() != e.next {
 				return "heeds what it is not behind"
 			}
 		case unheed:

@@ -2,6 +2,7 @@ package election
 
 import (
 	"fmt"
+	"math"
 	"time"
 
 	"github.com/zkactors/zkactors/internal/client"
@@ -71,7 +72,7 @@ func validate(s *session.Session, path string, opts Options) error {
 // fits returns an error if the largest transaction of a candidate is too large to be sent.
 func fits(s *session.Session, path string, opts Options) error {
 	node := znode.GUIDName(znode.NewGUID(), "__lock__-2147483648")
-	r := record{Node: node, Acknowledged: true, Succeeds: true, Successor: node, Data: string(opts.Data)}
+	r := record{Node: node, Acknowledged: true, Succeeds: true, Successor: node, Term: math.MaxInt64, Data: string(opts.Data)}
 	own, leader := znode.Join(znode.Join(path, candidatesNode), node), znode.Join(path, leaderNode)
 	b := bid{dir: znode.Join(path, candidatesNode), leader: leader, successors: znode.Join(path, successorsNode), record: r}.succeeding(r, 0)
 	return client.Of(s).Fits(append(b.Take(), session.DeleteOp(own, 0))...)

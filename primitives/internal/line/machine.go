@@ -226,10 +226,10 @@ func (m Machine) Standing() bool {
 // Watching returns the target whose change a waiter awaits.
 func (m Machine) Watching() Target { return m.target }
 
-// Next returns the only contender ahead, if its deletion would be the grant, or lead to our claim;
-// else "".
+// Next returns, where the rule claims, the only contender ahead, if its deletion would lead to our
+// claim; else "".
 func (m Machine) Next() string {
-	if m.state == waiting && m.deletionGrants && m.owned && !m.sameSession && m.beside == "" {
+	if m.rule.Traits().Claims && m.state == waiting && m.deletionGrants && m.owned && !m.sameSession && m.beside == "" {
 		return m.target.Node
 	}
 	return ""
