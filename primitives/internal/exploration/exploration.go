@@ -191,7 +191,7 @@ var (
 )
 
 // shorter is the factor by which short tests do less.
-const shorter = 60
+const shorter = 24
 
 // Test explores the states that follow from start, and then walks at random beyond them. It logs
 // the shortest trace to a violation that it finds. effort multiplies the number of states and
