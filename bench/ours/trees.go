@@ -92,6 +92,9 @@ func treeChange(r *driver.Run) error {
 	if err != nil {
 		return err
 	}
+	if err := all[1].Sync(r.Context(), r.Path); err != nil { // its server may lag
+		return err
+	}
 	c, err := follow(all[1], r.Path, nodes)
 	if err != nil {
 		return err

@@ -682,6 +682,7 @@ public class Curator {
             open(2);
             List<String> leaves = plant(clients.get(0));
             BlockingQueue<String> told = new LinkedBlockingQueue<>();
+            clients.get(1).sync().forPath(path); // its server may lag
             CuratorCache cache = follow(clients.get(1), leaves.size(), CuratorCacheListener.builder().afterInitialized().forChanges((old, node) -> {
                 told.add(new String(node.getData(), StandardCharsets.UTF_8));
             }).build());

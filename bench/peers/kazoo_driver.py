@@ -508,6 +508,7 @@ class Run:
     def tree_change(self):
         self.open(2)
         leaves, told, values = self.plant(), queue.Queue(), itertools.count()
+        self.clients[1].sync(self.path)  # its server may lag
         cache = self.follow(self.clients[1], leaves, told.put)
 
         def phase(limit):
