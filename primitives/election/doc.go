@@ -18,6 +18,11 @@
 // two leaders never pass at the same time, whatever is deleted. Servers that come back with older
 // data would elect with a smaller term: then the candidate leaves with [session.ErrHistoryLost].
 //
+// There is one exception to the order of terms. If an operator deletes the node of the candidate
+// behind a leader that resigns, or ends its session, and that candidate receives its events late,
+// then it may emit [Elected] after the next leader has, with a smaller term, and [Deposed] with the
+// events that follow. Its guard does not pass.
+//
 // In short: one leader at a time on the servers; term and guard protect from a paused one.
 //
 // # Nodes
