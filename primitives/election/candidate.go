@@ -31,6 +31,8 @@ type Candidate struct {
 	begun   time.Duration // when it began to wait, by the session's age
 	stands  chan struct{} // closed when it stands for the first time
 
+	postponed []acknowledge // for the performer
+
 	mu    sync.Mutex
 	now   machine       // the machine after the newest step, for the accessors
 	stood bool          // stands is closed
@@ -336,6 +338,13 @@ func (c *Candidate) perform(e effect, _ func(input)) {
 		c.follow.end()
 	case glance:
 		c.glance(e)
+	case postpone:
+		c.postponed = append(c.postponed, e.acknowledge)
+	case proceed:
+		for _, command := range c.postponed {
+			c.tell(command)
+		}
+		c.postponed = nil
 	case note:
 		c.store.write(c.session.Async(e.epoch), nil, record{Node: e.node, Acknowledged: true, Term: e.term, Data: c.store.data}, func(zxid int64, _ int, err error) { c.answer(err, noted{e, zxid, err}) })
 	case heed:

@@ -10,13 +10,14 @@ import (
 // This file has the heir: the candidate directly behind the leader, if that is the first in line.
 // It is elected by the event of the leader's resignation, and claims after that:
 //
-//	idle ── none but one is ahead ► heeding ── the record names that one: a term is prepared ► ready
-//	  ▲                                ▲                                                       │
-//	  │                                ├──────────────── the record has changed ───────────────┤
-//	  │                                │                                                       │ it is deleted
-//	  │                                └─────────── there is another ─────────┐                ▼
-//	  │                                                                   bereaved: the deletion of the
-//	  └──────────────────────────── elected, or not next any more ─────── leader's own node is the grant
+//	idle ─ one is ahead ► heeding ─ the record names that one: a term is prepared ► ready
+//	  ▲                     ▲                                                         │
+//	  │                     ├───────────── the record has changed ────────────────────┤
+//	  │                     │                                                         │ it is
+//	  │                     └───────────── there is another ─────┐                    │ deleted
+//	  │                                                          │                    ▼
+//	  └─────── elected, or more than one is ahead ───────────── inherits: the deletion of the
+//	                                                            leader's own node is the grant
 //
 // No other candidate leads then:
 //
@@ -26,16 +27,19 @@ import (
 //     order. Until then no other candidate could claim, because it was not first; after that we
 //     are.
 //   - Our term is the zxid of a transaction that we made when we had seen the record. So it is
-//     greater than the leader's term, and less than that of any claim that follows.
+//     greater than the leader's term. All later claims have greater ones.
 //
 // An heir that has missed something claims as any other candidate: it is elected one commit later.
-// Until its claim is made, the record names no leader, and an operator who deletes the heir's node
-// makes a second one for a round trip (docs/adr/0083).
+// Until its claim is made, there is no record. If an operator deletes the heir's node in that time,
+// the next candidate is elected, and for a round trip both lead (docs/adr/0083).
 
 // An heir is our knowledge as the heir. Its heed is zero while we are not next.
 type heir struct {
 	heed  heed
-	leads bool // the newest reading shows that the candidate ahead leads, and nothing has changed since
+
+	// The term in which the candidate ahead leads, by the newest reading of the record; 0 if it does
+	// not lead, and when the record has changed since.
+	led int64
 
 	// A candidate leads once by one node. So a term is prepared once, and stays ours if we are not
 	// next for a while, as after a reconnect.
@@ -63,9 +67,12 @@ func (t *turn) inherit() {
 // heeded handles a reading of the record. A term is prepared once.
 func (t *turn) heeded(in heeded) {
 	h := &t.heir
-	h.leads = in.term != 0 && in.Node == h.heed.next && in.Successor == "" && !in.Succeeds
-	t.place = t.inherits(0)
-	if wanted := (prepare{h.heed, t.place.Node()}); h.leads && h.asked != wanted {
+	h.led = 0
+	if in.Node == h.heed.next && in.Successor == "" && !in.Succeeds {
+		h.led = in.term
+	}
+	t.inherits(0)
+	if wanted := (prepare{h.heed, t.place.Node()}); h.led != 0 && h.asked != wanted {
 		h.asked, h.term = wanted, 0
 		t.do(wanted)
 	}
@@ -73,17 +80,18 @@ func (t *turn) heeded(in heeded) {
 
 // disturbed handles a change of the record that is yet to be read, or its deletion.
 func (t *turn) disturbed(deleted bool) {
-	inherits := t.heir.leads && deleted
-	if t.heir.leads = false; inherits {
-		t.place = t.inherits(t.heir.term)
+	led := t.heir.led
+	t.heir.led = 0
+	if deleted && led != 0 && t.heir.term > led { // servers that have lost data number from below
+		t.inherits(t.heir.term)
 	}
 }
 
-// inherits returns the place in line, which holds with the term when the candidate ahead is gone,
-// or has to claim if that is 0.
-func (t *turn) inherits(term int64) line.Machine {
+// inherits makes the deletion of the candidate ahead the grant, with the term; if that is 0, we
+// have to claim then.
+func (t *turn) inherits(term int64) {
 	var none line.Effects // it does nothing
-	return t.place.Step(line.Inherit{Token: term}, &none)
+	t.place = t.place.Step(line.Inherit{Token: term}, &none)
 }
 
 // prepared handles the number of a term. Without one, we claim.

@@ -9,33 +9,35 @@ import (
 	"github.com/zkactors/zkactors/session"
 )
 
+var attempt = line.Attempt{Epoch: 1, N: 1}
+
+// newHeir returns a candidate directly behind another, which it heeds.
+func newHeir() machine {
+	own := Standard.rule("").Name(id) + "0000000002"
+	return script(
+		newMachine(),
+		placed{line.Heard{Event: session.Connected{Epoch: 1, ID: 9}}},
+		placed{line.Joined{Attempt: attempt, Node: own, Czxid: 7, Children: 2}},
+		placed{line.Listed{Attempt: attempt, Snapshot: line.Snapshot{Names: []string{other, own}}}},
+		placed{line.Watched{Attempt: attempt, Target: line.Target{Node: own}, Czxid: 7, Owner: 9}},
+		placed{line.Watched{Attempt: attempt, Target: line.Target{Node: other}, Czxid: 6, Owner: 8}},
+		heeded{heed{1, other}, sighting{at: 8, term: 8, record: record{Node: other}}},
+	)
+}
+
+// bereave gives an heir its term, and takes the leader from it.
+func bereave(m machine, term int64) machine {
+	return script(
+		m, prepared{of: m.heir.asked, zxid: term}, disturbed{m.heir.heed, true},
+		placed{line.Happened{Attempt: attempt, Target: line.Target{Node: other}}},
+	)
+}
+
 // TestHeirClaims has rows for what becomes of an heir that leads before its claim is made.
 func TestHeirClaims(t *testing.T) {
-	m, at := newMachine(), line.Attempt{Epoch: 1, N: 1}
-	do := func(ins ...input) (emitted []Event) {
-		for _, in := range ins {
-			next, out := m.after(in)
-			m, emitted = next, append(emitted, out.Emit...)
-		}
-		return emitted
-	}
-	own := Standard.rule("").Name(id) + "0000000002"
-	do(
-		placed{line.Heard{Event: session.Connected{Epoch: 1, ID: 9}}},
-		placed{line.Joined{Attempt: at, Node: own, Czxid: 7, Children: 2}},
-		placed{line.Listed{Attempt: at, Snapshot: line.Snapshot{Names: []string{other, own}}}},
-		placed{line.Watched{Attempt: at, Target: line.Target{Node: own}, Czxid: 7, Owner: 9}},
-		placed{line.Watched{Attempt: at, Target: line.Target{Node: other}, Czxid: 6, Owner: 8}},
-	)
-	next := heed{1, other}
-	do(
-		heeded{next, sighting{at: 8, term: 8, record: record{Node: other}}},
-		prepared{of: prepare{next, own}, zxid: 10},
-		disturbed{next, true},
-	)
-	emitted := do(placed{line.Happened{Attempt: at, Target: line.Target{Node: other}}})
-	check.Require(t, slices.Contains(emitted, Event(Elected{10})), "%v", emitted)
-	leads, claim := m, line.Claim{Attempt: at, Node: own, Token: 10}
+	leads := bereave(newHeir(), 10)
+	check.Require(t, leads.term == 10, "%v", leads)
+	claim := line.Claim{Attempt: attempt, Node: leads.place.Node(), Token: 10}
 	for _, row := range []struct {
 		danger       string
 		in           input
@@ -43,18 +45,45 @@ func TestHeirClaims(t *testing.T) {
 	}{
 		{"its record is not there yet", sighted{1, sighting{at: 12}}, true, true},
 		{"another leads", sighted{1, sighting{at: 13, term: 13, record: record{Node: other}}}, false, true},
-		{"its claim is made", placed{line.Claimed{Attempt: at, Zxid: 12}}, true, true},
+		{"its claim is made", placed{line.Claimed{Attempt: attempt, Zxid: 12}}, true, true},
 		{"its claim was lost", placed{line.Failed{What: claim, Err: session.ErrDisconnected}}, true, true},
 		{"its claim contradicts", placed{line.Failed{What: claim, Err: session.ErrNotEmpty}}, false, true},
-		{"another was faster", placed{line.Occupied{Attempt: at}}, false, true},
+		{"another was faster", placed{line.Occupied{Attempt: attempt}}, false, true},
 		{"it may not claim at all", placed{line.Failed{What: claim, Err: session.ErrNoAuth}}, false, false},
-		{"it acknowledges before its record is there", noted{of: note{tenure: leads.tenure}, err: session.ErrNoNode}, true, true},
+		{"it acknowledges before its record is there", acknowledge{}, true, true},
 	} {
-		m = leads
-		do(row.in)
+		m := script(leads, row.in)
 		check.True(t, (m.term == 10) == row.leads && m.closing != row.stays, "%s: %v", row.danger, m)
 	}
-	m = leads
-	do(placed{line.Claimed{Attempt: at, Zxid: 12}}, sighted{1, sighting{at: 14}})
+	m := script(leads, placed{line.Claimed{Attempt: attempt, Zxid: 12}}, sighted{1, sighting{at: 14}})
 	check.True(t, m.term == 0, "leads without the record that it had")
+}
+
+// TestHeirOfLostData: a term that is not greater than the leader's, from servers that have lost
+// data, is not inherited.
+func TestHeirOfLostData(t *testing.T) {
+	for term, inherits := range map[int64]bool{7: false, 8: false, 9: true} {
+		m := bereave(newHeir(), term)
+		check.Equal(t, m.term != 0, inherits, "leads in the term", term)
+	}
+}
+
+// TestHeirAcknowledges: what an heir acknowledges before its record is there is written when it is,
+// and refused when it leads no more.
+func TestHeirAcknowledges(t *testing.T) {
+	m := bereave(newHeir(), 10)
+	for range 2 {
+		var out effects
+		m, out = m.after(acknowledge{})
+		check.Equal(t, kinds(out.Do), "election.postpone ", "what it does before")
+	}
+	for in, want := range map[input]string{
+		placed{line.Claimed{Attempt: attempt, Zxid: 12}}: "election.note ",
+		resign{}: "election.answer ",
+	} {
+		next, out := m.after(in)
+		check.True(t, slices.Contains(out.Do, effect(proceed{})), "%T: does %v", in, out.Do)
+		_, out = next.after(acknowledge{})
+		check.Equal(t, kinds(out.Do), want, in)
+	}
 }

@@ -80,3 +80,23 @@ func TestHeirAtOnce(t *testing.T) {
 		}
 	}
 }
+
+// TestHeirOfABusyServer: what an heir acknowledges while its claim is refused by a busy server costs
+// nothing until the claim is made.
+func TestHeirOfABusyServer(t *testing.T) {
+	inBubble(t, zktest.Config{}, func(w *world) {
+		leader := w.elect(w.open(0), nil)
+		heir := w.stand(w.open(0), nil)
+		<-time.After(time.Second)
+		for range 9 {
+			w.AnswerError(zktest.Match{Op: zktest.OpMulti, Path: path + "/successors", Session: heir.session.ID()}, -127)
+		}
+		before := w.Requests()[zktest.OpMulti]
+		check.Must(t, leader.Resign(w.soon()))
+		elected, _ := await[election.Elected](heir, 0)
+		check.Must(t, heir.Acknowledge(w.soon()))
+		check.AtMost(t, w.Requests()[zktest.OpMulti]-before, 20, "transactions")
+		term, leads := heir.Leading()
+		check.True(t, leads && term == elected.Term, "leads %v in term %d", leads, term)
+	})
+}

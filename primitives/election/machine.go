@@ -57,6 +57,7 @@ type machine struct {
 	// Our own term.
 	tenure            // set by elect, cleared by depose
 	acknowledged bool // set when that is written in this term; cleared by the next
+	deferred     bool // set by an acknowledgement that waits for our record; cleared by the record, and with the term
 	suspended    bool // set by Suspended, cleared by Resumed and with the term
 
 	// Commands for a leader.
@@ -160,7 +161,7 @@ func (m machine) Step(in input, out *effects) machine {
 	case resign:
 		t.resign(in)
 	case acknowledge:
-		t.acknowledge(in.reply)
+		t.acknowledge(in)
 	case noted: // of any term
 		t.noted(in)
 	case transfer:
@@ -244,8 +245,9 @@ func (t *turn) advance(in line.Input) {
 }
 
 // settle draws the consequences of the new state, in this order. It gives up the place of a closing
-// candidate whose function takes too long. It handles the end of the place. It continues a transfer
-// when the function has returned. It takes over a leadership that is handed over to us. It follows
+// candidate whose function takes too long. It handles the end of the place. It lets the
+// acknowledgements proceed that wait for our record. It continues a transfer when the function has
+// returned. It takes over a leadership that is handed over to us. It follows
 // the leader, or stops. It lets a function begin to work.
 func (t *turn) settle() {
 	if t.work.then != nil && t.closing && t.work.overdue {
@@ -255,6 +257,10 @@ func (t *turn) settle() {
 	// After its end another place begins, which may lead at once.
 	if t.place.Ended() {
 		t.givenUp()
+	}
+	if t.deferred && (t.term == 0 || t.place.Claimed() != 0) {
+		t.deferred = false
+		t.do(proceed{})
 	}
 	if t.ended {
 		return
@@ -431,15 +437,19 @@ func (t *turn) resign(in resign) {
 	t.advance(line.Leave{})
 }
 
-// acknowledge writes the acknowledgement into the record. A second one writes nothing.
-func (t *turn) acknowledge(reply actors.Reply[error]) {
+// acknowledge writes the acknowledgement into the record. A second one writes nothing. An heir's
+// waits until there is a record.
+func (t *turn) acknowledge(in acknowledge) {
 	switch {
 	case t.term == 0:
-		t.do(answer{reply, ErrNotLeading})
+		t.do(answer{in.reply, ErrNotLeading})
 	case t.acknowledged:
-		t.do(answer{reply, nil})
+		t.do(answer{in.reply, nil})
+	case t.place.Claimed() == 0:
+		t.deferred = true
+		t.do(postpone{in})
 	default:
-		t.do(note{t.tenure, reply})
+		t.do(note{t.tenure, in.reply})
 	}
 }
 
@@ -453,9 +463,6 @@ func (t *turn) noted(in noted) {
 			t.acknowledged = true
 			t.see(sighting{at: in.zxid, term: in.of.term, record: record{Node: in.of.node, Data: t.data, Acknowledged: true}})
 		}
-	case ours && t.place.Claimed() == 0 && errors.Is(err, session.ErrNoNode): // the record is yet to be written
-		t.do(in.of)
-		return
 	case !ours, client.Over(err), errors.Is(err, session.ErrNoNode):
 		err = ErrNotLeading
 	case session.Passing(err): // a repetition does no harm

@@ -217,8 +217,16 @@ func inspect(before machine, in input, m machine, out effects) string {
 				return "engages without a term"
 			}
 		case note:
-			if over || m.term == 0 || e.tenure != m.tenure {
+			if over || m.term == 0 || e.tenure != m.tenure || m.place.Claimed() == 0 {
 				return "acknowledges what is not its own"
+			}
+		case postpone:
+			if !m.deferred {
+				return "postpones an acknowledgement for ever"
+			}
+		case proceed:
+			if !before.deferred || m.deferred {
+				return "hands back what it has not postponed"
 			}
 		case seek:
 			if over || m.term == 0 {
@@ -249,7 +257,7 @@ func inspect(before machine, in input, m machine, out effects) string {
 				return "heeds no more, and has to"
 			}
 		case prepare:
-			if over || !m.heir.leads || m.heir.asked != e || e.heed != m.heir.heed {
+			if over || m.heir.led == 0 || m.heir.asked != e || e.heed != m.heir.heed {
 				return "prepares a term that it does not inherit"
 			}
 		case expect, bear, answer:
@@ -257,6 +265,9 @@ func inspect(before machine, in input, m machine, out effects) string {
 	}
 	if m.term != 0 && (!m.place.Holding() || m.node != m.place.Node()) {
 		return "leads without a place"
+	}
+	if m.deferred && (m.term == 0 || m.place.Claimed() != 0) {
+		return "defers an acknowledgement without a reason"
 	}
 	if m.ended {
 		return ""

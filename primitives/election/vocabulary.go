@@ -84,7 +84,7 @@ type (
 		of heed
 		sighting
 	}
-	// disturbed answers heed: what was read last has been changed, or deleted.
+	// disturbed answers heed: the record has changed since the newest reading, or is gone.
 	disturbed struct {
 		of      heed
 		deleted bool
@@ -156,6 +156,10 @@ type (
 		heed
 		node string
 	}
+	// postpone keeps a command until proceed.
+	postpone struct{ acknowledge }
+	// proceed hands the commands that are kept to the machine again.
+	proceed struct{}
 	// note writes that the leader has acknowledged.
 	note struct {
 		tenure
@@ -203,6 +207,8 @@ func (inPlace) effect()  {}
 func (follow) effect()   {}
 func (unfollow) effect() {}
 func (glance) effect()   {}
+func (postpone) effect() {}
+func (proceed) effect()  {}
 func (note) effect()     {}
 func (seek) effect()     {}
 func (hand) effect()     {}

@@ -151,7 +151,7 @@ func TestClaimExhaustion(t *testing.T) {
 				}
 			}
 			granting, granted := in.(Claimed)
-			heir := p.heir != 0 && m.token == p.heir && in == Input(Happened{at, p.target}) && p.Next() == p.target.Node && claims == 1
+			heir := p.inherits != 0 && m.token == p.inherits && in == Input(Happened{at, p.target}) && p.Next() == p.target.Node && claims == 1
 			complaint := inspectEnd(m)
 			switch {
 			case complaint != "":

@@ -155,7 +155,7 @@ func (m *turn) yield() {
 // is reported after the reconnect may be one of several: so no deletion is a grant until the next
 // list.
 func (m *turn) suspend(deadline time.Time) {
-	m.deletionGrants, m.heir = false, 0
+	m.deletionGrants, m.inherits = false, 0
 	if m.Holding() && !m.suspended {
 		m.suspended = true
 		m.emit(Suspended{deadline})

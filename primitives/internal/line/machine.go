@@ -14,7 +14,7 @@ import (
 
 // A state is the part of the protocol that the contender is in. It decides which inputs mean
 // something.
-type state int
+type state int8
 
 const (
 	outside    state = iota // there is no session
@@ -38,7 +38,7 @@ func (s state) String() string {
 
 // A parent is our knowledge of the contenders' parent. It decides how a node is created. We prefer
 // a transaction that also writes to the parent, because its answer has the number of children.
-type parent int
+type parent int8
 
 const (
 	unseen parent = iota // nothing
@@ -85,6 +85,10 @@ type attemptState struct {
 	// The czxid of our claim; 0 until it is confirmed, which an inherited grant precedes.
 	claimed int64
 
+	// The token that we inherit with the deletion of target, cleared with it. 0 if its deletion is
+	// not yet the grant, because the rule claims.
+	inherits int64
+
 	owned bool // set when the watch on node is confirmed, cleared by a downgrade
 
 	// Set by the first snapshot after czxid became known, cleared with node. Until it is set, the
@@ -124,10 +128,6 @@ type attemptState struct {
 	// Set on a grant that has to be announced, until a list shows whether a contender is still
 	// behind; cleared by that list, or by the announcement.
 	unannounced bool
-
-	// The token that we inherit with the deletion of target, cleared with it. 0 if its deletion is
-	// not yet the grant, because the rule claims.
-	heir int64
 
 	// Set when target is found to be of our own session, cleared with target. While set, the end of
 	// the session may have caused its deletion, and deleted our node too.
@@ -176,7 +176,7 @@ func (m Machine) String() string {
 		{m.czxid != 0, fmt.Sprintf("czxid=%d", m.czxid)},
 		{m.token != m.czxid && m.token != 0, fmt.Sprintf("token=%d", m.token)},
 		{m.claimed != m.token && m.claimed != 0, fmt.Sprintf("claimed=%d", m.claimed)},
-		{m.heir != 0, fmt.Sprintf("heir=%d", m.heir)},
+		{m.inherits != 0, fmt.Sprintf("inherits=%d", m.inherits)},
 		{m.owned, "owned"},
 		{m.proven, "proven"},
 		{m.unwatched, "unwatched"},
@@ -366,7 +366,7 @@ func (m *turn) unwatchTarget() {
 }
 
 func (m *turn) forgetTarget() {
-	m.target, m.instead, m.later, m.deletionGrants, m.sameSession, m.heir = Target{}, Target{}, "", false, false, 0
+	m.target, m.instead, m.later, m.deletionGrants, m.sameSession, m.inherits = Target{}, Target{}, "", false, false, 0
 }
 
 // clear deletes all nodes that may stand for us, before we join the line anew. The attempt stays

@@ -372,7 +372,7 @@ func inspectStep(m Machine, in Input, next Machine, out Effects, p phase) string
 			c, isClaimed := in.(Claimed)
 			switch p := m.rule.Locate(l.Snapshot, m.node, m.guid()); {
 			case m.rule.Traits().Claims:
-				inherited := isGone && m.heir != 0 && ev.Token == m.heir && g.Target.Node == m.Next()
+				inherited := isGone && m.inherits != 0 && ev.Token == m.inherits && g.Target.Node == m.Next()
 				if !inherited && (!isClaimed || m.state != claiming || ev.Token != c.Zxid) {
 					return "has claimed nothing"
 				}

@@ -97,7 +97,7 @@ func (m *turn) dispatch(in Input) {
 		}
 	case Inherit:
 		if m.Next() != "" || in.Token == 0 {
-			m.heir = in.Token
+			m.inherits = in.Token
 		}
 	case Heard:
 		m.heard(in.Event)

@@ -204,11 +204,11 @@ func (m *turn) happened(target Target) {
 		m.fail(m.deleted())
 	default:
 		granted := m.deletionGrants && m.owned && !m.sameSession && m.beside == ""
-		predecessor, heir := m.later, m.heir
+		predecessor, token := m.later, m.inherits
 		m.forgetTarget()
 		switch {
-		case granted && heir != 0:
-			m.inherit(heir)
+		case granted && token != 0:
+			m.inherit(token)
 			return
 		case granted:
 			m.first()
