@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"path"
 	"slices"
 	"time"
 
@@ -239,6 +240,25 @@ func LogLoss(s Session, recipe, path string, why error) {
 		level = slog.LevelInfo
 	}
 	Log(s, level, recipe, path, "lost", slog.Any("reason", why))
+}
+
+// MakePersistent makes a persistent node, and containers above it, unless it exists. It answers
+// whether this call has made it. It is for parents that are shared with kazoo, whose objects make
+// their parent once, and fail when it is gone.
+func MakePersistent(requests Async, node string, answer func(made bool, err error)) {
+	requests.Create(node, nil, session.Persistent, func(_ string, err error) {
+		if !errors.Is(err, session.ErrNoNode) {
+			answer(err == nil, Without(err, session.ErrNodeExists))
+			return
+		}
+		requests.EnsurePath(path.Dir(node), func(_ bool, err error) {
+			if err != nil {
+				answer(false, err)
+				return
+			}
+			MakePersistent(requests, node, answer)
+		})
+	})
 }
 
 // MakeContainer makes a container.

@@ -339,7 +339,7 @@ func (c *Candidate) perform(e effect, _ func(input)) {
 	case glance:
 		c.glance(e)
 	case postpone:
-		c.postponed = append(c.postponed, e.acknowledge)
+		c.postponed = append(c.postponed, e.command)
 	case proceed:
 		for _, command := range c.postponed {
 			c.tell(command)

@@ -35,10 +35,10 @@ import (
 
 // An heir is our knowledge as the heir. Its heed is zero while we are not next.
 type heir struct {
-	heed  heed
+	heed heed
 
-	// The term in which the candidate ahead leads, by the newest reading of the record; 0 if it does
-	// not lead, and when the record has changed since.
+	// The term in which the candidate ahead leads, by the newest reading of the record; 0 if it
+	// does not lead, and when the record has changed since.
 	led int64
 
 	// A candidate leads once by one node. So a term is prepared once, and stays ours if we are not

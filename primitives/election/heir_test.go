@@ -81,8 +81,8 @@ func TestHeirAtOnce(t *testing.T) {
 	}
 }
 
-// TestHeirOfABusyServer: what an heir acknowledges while its claim is refused by a busy server costs
-// nothing until the claim is made.
+// TestHeirOfABusyServer: what an heir acknowledges while its claim is refused by a busy server
+// costs nothing until the claim is made.
 func TestHeirOfABusyServer(t *testing.T) {
 	inBubble(t, zktest.Config{}, func(w *world) {
 		leader := w.elect(w.open(0), nil)

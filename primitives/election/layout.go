@@ -39,7 +39,7 @@ const (
 	Curator
 
 	// Kazoo is the layout of kazoo's Election: <32 hex digits>__lock__<number> under the path
-	// itself, and otherwise like Curator.
+	// itself, and otherwise like Curator. The path is a persistent node, as kazoo makes it.
 	Kazoo
 
 	// CuratorSelector is the layout of Apache Curator's LeaderSelector, which is that of its mutex:

@@ -60,7 +60,7 @@ func (s *store) recipe() *contender.Recipe {
 	if s.layout == Standard {
 		r.Parent, r.Condition, r.Claim = parent{contender.Published{Dir: s.dir}, s}, s, s
 	} else {
-		r.Parent = guests{contender.Published{Dir: s.dir}, r.Rule}
+		r.Parent = guests{contender.Published{Dir: s.dir, Persistent: s.layout == Kazoo}, r.Rule}
 	}
 	return r
 }

@@ -157,7 +157,7 @@ type (
 		node string
 	}
 	// postpone keeps a command until proceed.
-	postpone struct{ acknowledge }
+	postpone struct{ command acknowledge }
 	// proceed hands the commands that are kept to the machine again.
 	proceed struct{}
 	// note writes that the leader has acknowledged.

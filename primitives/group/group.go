@@ -37,7 +37,7 @@ func Join(s *session.Session, path, id string, data []byte, opts *Options) (*Mem
 		return nil, err
 	}
 	name, content := o.Layout.newNode(id, data)
-	kept, err := presence.Keep(s, znode.Join(path, name), content, presence.Config{ConflictAfter: o.ConflictAfter, TakeOver: o.TakeOver},
+	kept, err := presence.Keep(s, znode.Join(path, name), content, presence.Config{ConflictAfter: o.ConflictAfter, TakeOver: o.TakeOver, Persistent: o.Layout != Standard},
 		presence.Role[machine, input, Event]{
 			Recipe: "group",
 			Path:   path,

@@ -18,7 +18,8 @@ const (
 	Standard Layout = iota
 
 	// KazooParty is the layout of kazoo's Party: <32 hex digits>__party__, with the id as data.
-	// There is no payload, and several members may have one id.
+	// There is no payload, and several members may have one id. The path is a persistent node, as
+	// kazoo makes it.
 	KazooParty
 
 	// KazooShallowParty is the layout of kazoo's ShallowParty: <32 hex digits>-<id>, without data.

@@ -100,6 +100,9 @@ func recipeOf(path string, kind Kind, o Options) *contender.Recipe {
 	if first, is := r.Rule.(line.First); is && o.Delay > 0 {
 		r.Rule, r.Claim = delayed{first}, newDelayer(path, o.Delay)
 	}
+	if o.Layout == Kazoo {
+		r.Parent = contender.Published{Dir: path, Persistent: true}
+	}
 	return r
 }
 

@@ -426,21 +426,13 @@ func (f *Flat) forget() {
 	f.listed = nil
 }
 
-// make makes the path. One that is shared with kazoo stays when it is empty: kazoo's Queue makes it
-// once, and then fails if it is gone.
+// make makes the path.
 func (k *flatCaller) make(answer func(error)) {
 	if k.layout != Kazoo {
 		k.requests.EnsurePath(k.path, func(_ bool, err error) { answer(err) })
 		return
 	}
-	parent, _ := znode.Split(k.path)
-	k.requests.EnsurePath(parent, func(_ bool, err error) {
-		if err != nil {
-			answer(err)
-			return
-		}
-		k.requests.Create(k.path, nil, session.Persistent, func(_ string, err error) { answer(client.Without(err, session.ErrNodeExists)) })
-	})
+	client.MakePersistent(k.requests, k.path, func(_ bool, err error) { answer(err) })
 }
 
 // creations returns the operations that put items.

@@ -46,7 +46,10 @@ type Parent interface {
 
 // Published is the parent of the published recipe: any node, except the path of a lock with
 // priorities.
-type Published struct{ Dir string }
+type Published struct {
+	Dir        string
+	Persistent bool // it is one, if we make it; otherwise a container
+}
 
 // Inspect implements [Parent].
 func (p Published) Inspect(requests client.Async, _ bool, answer func(parent *session.Stat, err error)) {
@@ -66,6 +69,10 @@ func (p Published) Inspect(requests client.Async, _ bool, answer func(parent *se
 
 // Make implements [Parent].
 func (p Published) Make(requests client.Async, answer func(made bool, err error)) {
+	if p.Persistent {
+		client.MakePersistent(requests, p.Dir, answer)
+		return
+	}
 	requests.EnsurePath(p.Dir, answer)
 }
 
@@ -184,7 +191,7 @@ func (r *Recipe) exchange(requests client.Async, from, to string, answer func(er
 // parent returns the recipe's parent.
 func (r *Recipe) parent() Parent {
 	if r.Parent == nil {
-		return Published{r.Dir}
+		return Published{Dir: r.Dir}
 	}
 	return r.Parent
 }

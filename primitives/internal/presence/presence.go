@@ -10,7 +10,7 @@ import (
 	"github.com/zkactors/zkactors/session"
 )
 
-// A Config says how a conflict with another session's node ends.
+// A Config says how a conflict with another session's node ends, and how the parent is made.
 type Config struct {
 	// ConflictAfter is the time for which the machine waits for the end of another session's node.
 	// The default is twice the timeout of the session.
@@ -19,6 +19,9 @@ type Config struct {
 	// TakeOver replaces that node after the wait. AtOnce replaces it without a wait, and a
 	// persistent node too.
 	TakeOver, AtOnce bool
+
+	// Persistent makes the parent a persistent node; otherwise it is a container.
+	Persistent bool
 }
 
 // A Node performs the effects of a [Machine].
@@ -26,8 +29,11 @@ type Node struct {
 	session  client.Session
 	path     string
 	registry *registry
-	kept     any           // the handle; set by claim, and complete when started is closed
-	started  chan struct{} // closed when the handle is complete
+
+	persistent bool // as in the Config; constant
+
+	kept    any           // the handle; set by claim, and complete when started is closed
+	started chan struct{} // closed when the handle is complete
 
 	owned owned.Set // the watch, the timer and the session's events; ended by End
 
@@ -47,8 +53,9 @@ type registry struct {
 
 // A parent is created in one epoch: the answer of another is not for its waiters.
 type parent struct {
-	dir   string
-	epoch int
+	dir        string
+	persistent bool
+	epoch      int
 }
 
 type registryKey struct{}
@@ -127,7 +134,7 @@ func (n *Node) Perform(e Effect, tell func(Input)) {
 		n.create(e.requestID, e.data, nil, func(in created, err error) { reply(e.requestID, in, err) })
 	case makeParent:
 		dir, _ := znode.Split(n.path)
-		n.registry.makeParent(n.in(e.requestID), parent{dir, e.epoch}, func(err error) { reply(e.requestID, done{requestID: e.requestID}, err) })
+		n.registry.makeParent(n.in(e.requestID), parent{dir, n.persistent, e.epoch}, func(err error) { reply(e.requestID, done{requestID: e.requestID}, err) })
 	case look:
 		n.look(e, func(s Sight, err error) { reply(e.requestID, looked{e.requestID, s}, err) })
 	case takeOver:
@@ -163,7 +170,11 @@ func (r *registry) makeParent(requests client.Async, p parent, answer func(error
 	if len(waiting) > 1 {
 		return
 	}
-	requests.EnsurePath(p.dir, func(_ bool, err error) {
+	ensure := requests.EnsurePath
+	if p.persistent {
+		ensure = func(dir string, made func(bool, error)) { client.MakePersistent(requests, dir, made) }
+	}
+	ensure(p.dir, func(_ bool, err error) {
 		r.mu.Lock()
 		waiting := r.making[p]
 		delete(r.making, p)
