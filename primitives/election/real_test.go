@@ -9,6 +9,7 @@ import (
 
 	"github.com/zkactors/zkactors/internal/check"
 	"github.com/zkactors/zkactors/primitives/election"
+	"github.com/zkactors/zkactors/primitives/internal/nodes"
 	"github.com/zkactors/zkactors/session"
 	"github.com/zkactors/zkactors/session/zktest"
 )
@@ -23,6 +24,7 @@ func TestRealElection(t *testing.T) {
 			t.Run(layout.String(), func(t *testing.T) { realCommands(t, ens, layout) })
 		}
 	})
+	t.Run("heirs", func(t *testing.T) { realHeirs(t, ens) })
 	t.Run("reconnects", func(t *testing.T) { realReconnects(t, ens) })
 	t.Run("a guard of a successor", func(t *testing.T) { realGuardOfASuccessor(t, ens) })
 	t.Run("frozen", func(t *testing.T) {
@@ -149,6 +151,37 @@ func realCommands(t *testing.T, ens *zktest.Ensemble, layout election.Layout) {
 	check.Must(t, s.Sync(ctx, path)) // its server may be behind
 	line, err := election.Candidates(ctx, s, path, &election.ObserveOptions{Layout: layout})
 	check.True(t, err == nil && len(line) == 0, "%+v are left, %v", line, err)
+}
+
+// realHeirs has two candidates resign in turn, until five of them were elected by the event of that:
+// then the record says which term the leader has.
+func realHeirs(t *testing.T, ens *zktest.Ensemble) {
+	const path = "/heirs"
+	ctx, s := realContext(t), realOpen(t, ens.Addrs(), 10*time.Second)
+	var both [2]*election.Candidate
+	for i := range both {
+		both[i] = check.Have(election.Stand(ctx, realOpen(t, ens.Addrs(), 10*time.Second), path, nil))(t)
+		defer both[i].Close()
+	}
+	newest := realAwait[election.Elected](t, both[0]).Term
+	for turn, heirs := 0, 0; heirs < 5 && !t.Failed(); turn++ {
+		leader, next := both[turn%2], both[(turn+1)%2]
+		check.OK(t, leader.Resign(ctx))
+		elected := realAwait[election.Elected](t, next)
+		check.True(t, elected.Term > newest, "term %d after %d", elected.Term, newest)
+		newest = elected.Term
+		check.OK(t, next.Acknowledge(ctx)) // when its record is there
+		check.Have(s.Multi(ctx, next.Guard()))(t)
+		check.Fails(s.Multi(ctx, leader.Guard()))(t, election.ErrNotLeading)
+		check.Must(t, s.Sync(ctx, path))
+		data, stat, err := s.Get(ctx, path+"/leader")
+		check.Must(t, err)
+		record := nodes.ParseLeader(data)
+		check.Equal(t, record.TermOf(stat.Czxid), elected.Term, "the term in the record")
+		if record.Term != 0 {
+			heirs++
+		}
+	}
 }
 
 func realReconnects(t *testing.T, ens *zktest.Ensemble) {

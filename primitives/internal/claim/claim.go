@@ -28,9 +28,8 @@ type Keeper[S Spec[S]] struct {
 	made  S      // the newest confirmed claim, as it was made; never cleared
 	tried string // the prefix of the newest contender of Take; "" before
 
-	// The contender for which a claim is under way, and what is to follow; cleared by the answer.
-	taking string
-	then   func()
+	taking string // the contender whose claim is under way; cleared by the answer
+	then   func() // called when that has come; nil if nothing waits for it
 
 	// Set to the contender of a claim of unknown outcome; never cleared, because no contender is
 	// used again.
