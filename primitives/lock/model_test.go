@@ -89,6 +89,8 @@ var meetings = []meeting{
 	{[]Kind{Write}, linemodel.Scenario{Name: "downgrade refused", Sessions: []int{0}, Warm: linemodel.Root, Nodes: empty, Faults: zkmodel.Faults{Cuts: 1, Lates: 1, Strikes: 1, Full: 1}, Downgrades: 1}},
 	{[]Kind{Write}, linemodel.Scenario{Name: "downgrade alone, in the background", Sessions: []int{0}, Warm: linemodel.Root, Nodes: empty, Background: true, Faults: zkmodel.Faults{Cuts: 2, Lates: 1, Strikes: 1, Closes: 1}, Downgrades: 1}},
 	{[]Kind{Write, Write, Read}, linemodel.Scenario{Name: "downgrade before a writer and a reader", Sessions: []int{0, 1, 2}, Warm: linemodel.Root, Nodes: empty, Downgrades: 2}},
+	{[]Kind{Write, Write, Read, Read}, linemodel.Scenario{Name: "readers behind two writers", Sessions: []int{0, 1, 2, 3}, Warm: linemodel.Root, Nodes: empty, Faults: zkmodel.Faults{Strikes: 1, Cuts: 1}, Downgrades: 1}},
+	{[]Kind{Write, Write, Write, Read}, linemodel.Scenario{Name: "a reader behind three writers", Sessions: []int{0, 1, 2, 3}, Warm: linemodel.Root, Nodes: empty, Faults: zkmodel.Faults{Strikes: 2}, Effort: 2}},
 	{[]Kind{Write, Write}, linemodel.Scenario{Name: "downgrade, cut", Sessions: []int{0, 1}, Warm: linemodel.Root, Nodes: empty, Faults: zkmodel.Faults{Cuts: 1, Lates: 1}, Downgrades: 2}},
 	{[]Kind{Write, Read}, linemodel.Scenario{Name: "downgrade, struck", Sessions: []int{0, 1}, Warm: linemodel.Root, Nodes: empty, Faults: zkmodel.Faults{Cuts: 1, Strikes: 2}, Downgrades: 1}},
 	{[]Kind{Write, Exclusive}, linemodel.Scenario{Name: "downgrade, expired", Sessions: []int{0, 1}, Warm: linemodel.Root, Nodes: empty, Faults: zkmodel.Faults{Cuts: 1, Expires: 1, Lates: 1}, Downgrades: 1}},
@@ -167,12 +169,13 @@ func standard(kinds []Kind) *linemodel.Kind {
 				return 2
 			}
 			all := grammar.Line(names)
-			behind := 0
+			behind, others := 0, 0 // readers, behind no other but one
 			for _, c := range all[slices.Index(all, me)+1:] {
-				if c.Kind != nodes.Read {
+				if c.Kind == nodes.Read {
+					behind++
+				} else if others++; others > 1 {
 					break
 				}
-				behind++
 			}
 			return 1 + max(2, behind+1)
 		},
