@@ -166,6 +166,11 @@ func events(tx *commit.Transaction) string {
 	return strings.Join(all, "; ")
 }
 
+// TestNoOutcome: what is not decided is not called an abort.
+func TestNoOutcome(t *testing.T) {
+	check.Equal(t, commit.Outcome{}.String(), "undecided")
+}
+
 func TestOutcomes(t *testing.T) {
 	for _, mode := range []commit.Mode{commit.Coordinated, commit.Peer} {
 		for _, c := range []struct {

@@ -98,7 +98,10 @@ type Outcome struct {
 
 // String implements [fmt.Stringer].
 func (o Outcome) String() string {
-	if o.Committed {
+	switch {
+	case o == Outcome{}:
+		return "undecided"
+	case o.Committed:
 		return "committed by " + o.By
 	}
 	s := "aborted by " + o.By + ": " + string(o.Reason)

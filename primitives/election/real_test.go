@@ -153,8 +153,8 @@ func realCommands(t *testing.T, ens *zktest.Ensemble, layout election.Layout) {
 	check.True(t, err == nil && len(line) == 0, "%+v are left, %v", line, err)
 }
 
-// realHeirs has two candidates resign in turn, until five of them were elected by the event of that:
-// then the record says which term the leader has.
+// realHeirs has two candidates resign in turn, until five of them were elected by the event of
+// that: then the record says which term the leader has.
 func realHeirs(t *testing.T, ens *zktest.Ensemble) {
 	const path = "/heirs"
 	ctx, s := realContext(t), realOpen(t, ens.Addrs(), 10*time.Second)

@@ -17,6 +17,7 @@ import (
 //
 // Every Lock, and every TryLock, that returns nil needs one Unlock, also after the lock is lost. A
 // Mutex is safe for concurrent use. It needs no Close: an unlocked mutex has no node on the server.
+// Create it with [NewMutex]: the zero Mutex cannot be locked.
 // Of the goroutines that wait in Lock, only one stands in line there.
 type Mutex struct {
 	session   *session.Session
@@ -87,6 +88,9 @@ func (m *Mutex) TryLock(ctx context.Context) error {
 
 // reenter locks a reentrant mutex once more in a context of its own.
 func (m *Mutex) reenter(ctx context.Context) (entered bool, err error) {
+	if m.session == nil {
+		return false, fmt.Errorf("lock: %w: the Mutex was not created with NewMutex", session.ErrInvalidArgument)
+	}
 	if _, err = reenters(ctx, m.session, m.path, Exclusive); !errors.Is(err, ErrReentered) {
 		return false, err
 	}

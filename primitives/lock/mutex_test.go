@@ -352,3 +352,11 @@ func TestBlocker(t *testing.T) {
 		srv.Refuse(false)
 	})
 }
+
+// TestZeroMutex: a Mutex that was not created by NewMutex is refused, and not waited for.
+func TestZeroMutex(t *testing.T) {
+	var m lock.Mutex
+	check.Is(t, m.Lock(t.Context()), session.ErrInvalidArgument)
+	check.Is(t, m.TryLock(t.Context()), session.ErrInvalidArgument)
+	check.Is(t, m.Unlock(t.Context()), lock.ErrNotHeld)
+}

@@ -41,6 +41,8 @@ func Limit(ctx context.Context, s *session.Session, path string) (int, error) {
 // some time after its last leases, and the limit with it. All contenders in line read the new
 // limit, so do not call SetLimit every second.
 //
+// SetLimit replaces no data that is not a limit: then the error wraps [ErrLimit].
+//
 // The error wraps [session.ErrUnknownOutcome] if ctx ends or the session expires before the reply.
 // It also does if the reply is lost and another client has set another limit meanwhile.
 func SetLimit(ctx context.Context, s *session.Session, path string, limit int) error {
@@ -86,7 +88,12 @@ func setLimit(ctx context.Context, s *session.Session, path string, limit int) (
 	case err != nil:
 		return false, err
 	}
-	record, _ := parseRecord(string(data)) // a bad record is replaced
+	var record recordedLimit
+	if len(data) > 0 {
+		if record, err = parseRecord(string(data)); err != nil { // it may be another's
+			return false, err
+		}
+	}
 	record.Limit = limit
 	if string(data) == record.String() {
 		return false, nil

@@ -52,7 +52,7 @@ func TestBackInLineAfterSetLimit(t *testing.T) {
 
 // TestHandWritten: what an operator writes by hand, without the mark.
 func TestHandWritten(t *testing.T) {
-	for _, text := range []string{"many", "", "4"} {
+	for _, text := range []string{"", "4"} {
 		runInBubble(t, text, 3, func(t *testing.T, _ *zktest.Server, all []*session.Session) {
 			leases := []*semaphore.Lease{acquire(t, all[0], 4, weight(3))}
 			check.Have(all[2].Set(t.Context(), path, []byte(text), session.AnyVersion))(t)

@@ -237,6 +237,20 @@ func TestWeightsAreWithinTheLimit(t *testing.T) {
 	}
 }
 
+// TestOthersData: a semaphore replaces no data of another recipe.
+func TestOthersData(t *testing.T) {
+	for _, data := range []string{`{"a": 1}`, "transaction 1\n", "12 apples", "-1", "0"} {
+		inBubble(t, 1, func(t *testing.T, _ *zktest.Server, all []*session.Session) {
+			check.Must(t, all[0].EnsurePath(t.Context(), path))
+			check.Have(all[0].Set(t.Context(), path, []byte(data), session.AnyVersion))(t)
+			check.Fails(semaphore.Acquire(t.Context(), all[0], path, 5, nil))(t, semaphore.ErrLimit)
+			check.Fails(semaphore.TryAcquire(t.Context(), all[0], path, 5, nil))(t, semaphore.ErrLimit)
+			check.Is(t, semaphore.SetLimit(t.Context(), all[0], path, 5), semaphore.ErrLimit)
+			record(t, all[0], data)
+		})
+	}
+}
+
 // TestSetLimit changes the limit while some hold leases and some wait.
 func TestSetLimit(t *testing.T) {
 	inBubble(t, 7, func(t *testing.T, _ *zktest.Server, all []*session.Session) {
@@ -315,12 +329,15 @@ func TestDisagreement(t *testing.T) {
 		held.Close()
 		any.Close()
 
-		// The record is not a limit, until a client sets one.
+		// The record is not a limit. It may belong to another, and stays.
 		check.Have(all[0].Set(t.Context(), path, []byte("many"), session.AnyVersion))(t)
 		for _, s := range all {
 			check.Fails(semaphore.Acquire(t.Context(), s, path, 3, nil))(t, semaphore.ErrLimit) // no limit
 		}
 		check.Fails(semaphore.Limit(t.Context(), all[0], path))(t, semaphore.ErrLimit) // no limit
+		check.Is(t, semaphore.SetLimit(t.Context(), all[0], path, 3), semaphore.ErrLimit)
+		record(t, all[0], "many")
+		check.Have(all[0].Set(t.Context(), path, nil, session.AnyVersion))(t)
 		setLimit(t, all[0], 3)
 		acquire(t, all[1], 3, nil).Close()
 		check.Equal(t, len(srv.Sessions()), 3, "sessions")
@@ -481,8 +498,8 @@ func TestThrottledLimit(t *testing.T) {
 	}
 }
 
-// TestWakeUps: a release wakes those who can proceed, the next one, and the one as far behind as the
-// limit, who reads once.
+// TestWakeUps: a release wakes those who can proceed, the next one, and the one as far behind as
+// the limit, who reads once.
 func TestWakeUps(t *testing.T) {
 	const limit, waiters = 3, 8
 	inBubble(t, limit+waiters, func(t *testing.T, srv *zktest.Server, all []*session.Session) {
