@@ -79,7 +79,6 @@ func TestLog(t *testing.T) {
 			"level=WARN msg=\"session expired\" epoch=1 " + of(first),
 			"level=INFO msg=\"session connected\" epoch=2 timeout=12s server=" + server + " " + of(second),
 			"level=INFO msg=\"session closed\" " + of(second),
-			"level=INFO msg=\"connection lost\" server=" + server + " epoch=2 reason=… " + of(second),
 		}
 		var got []string
 		for _, line := range j.kept() {
@@ -99,6 +98,29 @@ func TestLog(t *testing.T) {
 			t.Errorf("logged\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
 		}
 	})
+}
+
+// TestNormalLifeIsQuiet: a session that is closed, whatever it was doing, warns of nothing, and says
+// of no connection that it was lost.
+func TestNormalLifeIsQuiet(t *testing.T) {
+	for wait := range 40 {
+		inBubble(t, zktest.Config{Latency: 5 * time.Millisecond}, func(t *testing.T, srv *zktest.Server, opts *session.Options) {
+			j := newJournal(slog.LevelInfo)
+			opts.Logger = slog.New(j)
+			s, err := session.Start(srv.Addrs(), opts)
+			check.Must(t, err)
+			<-time.After(time.Duration(wait) * time.Millisecond)
+			if wait%2 == 0 {
+				go func() { _, _ = s.Exists(t.Context(), "/") }()
+			}
+			s.Close()
+			for _, line := range j.kept() {
+				if strings.Contains(line, "WARN") || strings.Contains(line, "connection lost") {
+					t.Errorf("closed after %d ms: %s", wait, line)
+				}
+			}
+		})
+	}
 }
 
 // A clerk is an observer that notes the reports of recipes.

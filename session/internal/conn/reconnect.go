@@ -135,13 +135,17 @@ func (e *Epoch) severed(l *connection) {
 	e.mu.Unlock()
 	s.Owner.Tell(Severed{e.Number, e.until()})
 	switch {
-	case errors.Is(why, errLeaving), parting: // we have left it
+	case errors.Is(why, errLeaving), parting, over != nil: // we have left it
 	case !l.proven:
 		s.Servers.Failed(l.server, why)
-	case over == nil:
+	default:
 		s.Servers.Note(l.server, why)
 	}
-	s.Logger.Info("connection lost", "server", l.server, "epoch", e.Number, "reason", why)
+	if parting || errors.Is(over, fault.ErrClosed) {
+		s.Logger.Debug("connection closed", "server", l.server, "epoch", e.Number)
+	} else {
+		s.Logger.Info("connection lost", "server", l.server, "epoch", e.Number, "reason", why)
+	}
 	for _, c := range lost {
 		if c.Err = c.lost(over); len(lost) == 1 && over == nil {
 			c.Err = fault.Blame(c.Err, l.proven)
