@@ -100,8 +100,8 @@ func TestLog(t *testing.T) {
 	})
 }
 
-// TestNormalLifeIsQuiet: a session that is closed, whatever it was doing, warns of nothing, and says
-// of no connection that it was lost.
+// TestNormalLifeIsQuiet: a session that is closed, whatever it was doing, warns of nothing, and
+// says of no connection that it was lost.
 func TestNormalLifeIsQuiet(t *testing.T) {
 	for wait := range 40 {
 		inBubble(t, zktest.Config{Latency: 5 * time.Millisecond}, func(t *testing.T, srv *zktest.Server, opts *session.Options) {
