@@ -8,12 +8,15 @@ import (
 	"net"
 	"runtime"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
 // A Relay delays connections. It is safe for concurrent use.
 type Relay struct {
 	oneWay time.Duration
+
+	sent, received atomic.Int64 // bytes from the clients, and from the servers
 
 	mu        sync.Mutex
 	arrived   sync.Cond // a packet, or the end
@@ -81,6 +84,10 @@ func (r *Relay) To(target string) (addr string, err error) {
 	return l.Addr().String(), nil
 }
 
+// Bytes returns how many bytes the relay has received from the clients, which dial it, and how many
+// from the servers. It counts all connections.
+func (r *Relay) Bytes() (sent, received int64) { return r.sent.Load(), r.received.Load() }
+
 // keep calls f, unless the relay is closed.
 func (r *Relay) keep(f func()) bool {
 	r.mu.Lock()
@@ -103,9 +110,12 @@ func (r *Relay) carry(near net.Conn, target string) {
 		return
 	}
 	var ways sync.WaitGroup
-	for _, way := range [][2]net.Conn{{near, far}, {far, near}} {
-		to := &sender{way[1], make(chan []byte, most)}
-		ways.Go(func() { r.receive(way[0], to) })
+	for _, way := range []struct {
+		from, to net.Conn
+		bytes    *atomic.Int64
+	}{{near, far, &r.sent}, {far, near, &r.received}} {
+		to := &sender{way.to, make(chan []byte, most)}
+		ways.Go(func() { r.receive(way.from, to, way.bytes) })
 		ways.Go(func() { r.send(to) })
 	}
 	ways.Wait()
@@ -116,12 +126,13 @@ func (r *Relay) carry(near net.Conn, target string) {
 }
 
 // receive puts what arrives on its way.
-func (r *Relay) receive(from net.Conn, to *sender) {
+func (r *Relay) receive(from net.Conn, to *sender, bytes *atomic.Int64) {
 	for {
 		data := make([]byte, 16<<10)
 		n, err := from.Read(data)
 		due := time.Now().Add(r.oneWay)
 		if n > 0 {
+			bytes.Add(int64(n))
 			r.put(packet{to, data[:n:n], due})
 		}
 		if err != nil {

@@ -80,6 +80,35 @@ func TestDelay(t *testing.T) {
 	check.True(t, err == nil && slices.Equal(got, sent), "%d bytes of %d, %v", len(got), n, err)
 }
 
+// TestBytes: the relay counts what the clients send, and what they receive, of all connections.
+func TestBytes(t *testing.T) {
+	r := New(0)
+	defer r.Close()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	check.Must(t, err)
+	var server sync.WaitGroup
+	defer server.Wait()
+	defer l.Close() //nolint:errcheck // it is over
+	server.Go(func() {
+		for c, err := l.Accept(); err == nil; c, err = l.Accept() {
+			_, _ = io.Copy(io.Discard, c)
+			_, _ = c.Write(make([]byte, 100_000))
+			_ = c.Close()
+		}
+	})
+	for range 2 {
+		c := dial(t, r, l.Addr().String())
+		_, err := c.Write(make([]byte, 30))
+		check.Must(t, err)
+		check.OK(t, c.(*net.TCPConn).CloseWrite())
+		_, err = io.Copy(io.Discard, c)
+		check.Must(t, err)
+		check.OK(t, c.Close())
+	}
+	sent, received := r.Bytes()
+	check.True(t, sent == 60 && received == 200_000, "%d bytes sent and %d received", sent, received)
+}
+
 // TestClose: Close ends all connections, and the relay listens no more.
 func TestClose(t *testing.T) {
 	r := New(time.Hour)
