@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/zkactors/zkactors/bench/peers"
+	"github.com/zkactors/zkactors/bench/relay"
 	"github.com/zkactors/zkactors/session"
 	"github.com/zkactors/zkactors/session/zktest"
 )
@@ -121,7 +122,7 @@ func (b *bench) on(ctx context.Context, f *fleet, counts map[key]count) {
 	for _, w := range b.opts.workloads {
 		results := make([]result, len(b.systems(w)))
 		for i, s := range b.systems(w) {
-			results[i] = result{Workload: w.name, System: s.name, Unit: w.unit, Limit: s.limit, workload: w, library: s.library}
+			results[i] = result{Workload: w.name, System: s.name, Unit: w.unit, Limit: s.limit, Remark: s.remark, workload: w, library: s.library}
 		}
 		if f != nil {
 			b.timed(ctx, f, w, results)
@@ -155,7 +156,7 @@ func (b *bench) turns(w workload) int {
 // warmUp runs each driver for a while, so that the just-in-time compilers of servers and drivers
 // have done most of their work.
 func (b *bench) warmUp(ctx context.Context, f *fleet) {
-	w := workload{name: "warm-up", program: "lock", params: of("sessions", 1, "locks", 16, "warm_seconds", min(3, 3*b.opts.duration.Seconds()))}
+	w := workload{name: "warm-up", program: "lock", params: of("sessions", 1, "locks", 16, "warm_seconds", b.opts.coldWarmUp())}
 	for _, l := range b.libraries() {
 		if b.missing[l] != nil || ctx.Err() != nil {
 			continue
@@ -216,6 +217,7 @@ func (b *bench) progress(w workload, s system, turn int, text string) {
 type sample struct {
 	peers.Measurement
 	watchEvents, maxEvents float64 // as the servers report
+	serverCPU              time.Duration
 	others                 load
 }
 
@@ -259,6 +261,22 @@ func (b *bench) another(l peers.Library) (*peers.Process, error) {
 	return peers.Start(l, command)
 }
 
+// driverFor returns the driver that runs the workload. The caller calls done after the run.
+func (b *bench) driverFor(w workload, l peers.Library) (p *peers.Process, done func(error), err error) {
+	if w.trees {
+		if p, err = b.another(l); err != nil {
+			return nil, nil, err
+		}
+		return p, func(error) { p.Kill() }, nil
+	}
+	p, err = b.process(l)
+	return p, func(failed error) {
+		if failed != nil {
+			b.end(l)
+		}
+	}, err
+}
+
 // end kills the driver of the library.
 func (b *bench) end(l peers.Library) {
 	if p := b.running[l]; p != nil {
@@ -267,9 +285,9 @@ func (b *bench) end(l peers.Library) {
 	}
 }
 
-// own returns the processes of this run: the bench, its drivers and its servers.
-func (b *bench) own(f *fleet) []int {
-	own := append([]int{os.Getpid()}, f.pids...)
+// own returns the processes of this run: the bench, its servers and its drivers, one of them given.
+func (b *bench) own(f *fleet, driver int) []int {
+	own := append([]int{os.Getpid(), driver}, f.pids...)
 	for _, p := range b.running {
 		own = append(own, p.Pid())
 	}
@@ -279,9 +297,13 @@ func (b *bench) own(f *fleet) []int {
 // params returns the parameters of one run.
 func (b *bench) params(w workload, s system, addrs []string) params {
 	b.path++
+	warm := b.opts.duration.Seconds() / 4
+	if w.trees { // in a process that is cold
+		warm = b.opts.coldWarmUp()
+	}
 	return of(
 		"servers", join(addrs), "path", root+"/"+strconv.Itoa(b.path), "timeout_ms", sessionTimeout.Milliseconds(),
-		"seconds", b.opts.duration.Seconds(), "warm_seconds", b.opts.duration.Seconds()/4,
+		"seconds", b.opts.duration.Seconds(), "warm_seconds", warm,
 	).with(w.params).with(s.params)
 }
 
@@ -292,10 +314,11 @@ func (b *bench) patience(w workload) peers.Patience {
 
 // once runs a workload with a system, on real servers.
 func (b *bench) once(ctx context.Context, f *fleet, w workload, s system) (got sample, err error) {
-	p, err := b.process(s.library)
+	p, done, err := b.driverFor(w, s.library)
 	if err != nil {
 		return got, err
 	}
+	defer func() { done(err) }()
 	addrs := f.clients
 	hooks := peers.Hooks{}
 	if w.proxied {
@@ -308,12 +331,14 @@ func (b *bench) once(ctx context.Context, f *fleet, w workload, s system) (got s
 	}
 	var used use
 	var fired events
+	var served time.Duration
 	hooks.Begin = func() {
 		f.resetCounters()
-		used, fired = measureUse(), watchEvents(f.addrs)
+		used, fired, served = measureUse(), watchEvents(f.addrs), f.serverCPU()
 	}
 	hooks.End = func() {
-		got.others = measureUse().others(used, b.own(f))
+		got.serverCPU = f.serverCPU() - served
+		got.others = measureUse().others(used, b.own(f, p.Pid()))
 		now := watchEvents(f.addrs)
 		got.watchEvents, got.maxEvents = now.sum-fired.sum, now.max
 	}
@@ -325,12 +350,17 @@ func (b *bench) once(ctx context.Context, f *fleet, w workload, s system) (got s
 		}
 		run["cpuprofile"] = file
 	}
-	got.Measurement, err = p.Run(ctx, w.programOf(s), run, hooks, b.patience(w))
+	if w.trees {
+		err = plant(ctx, f.addrs, run)
+	}
+	if err == nil {
+		got.Measurement, err = p.Run(ctx, w.programOf(s), run, hooks, b.patience(w))
+	}
 	if w.rests {
 		got.Seconds = float64(got.Ops) * got.MeanLatency() / 1000
 	}
-	if err != nil {
-		b.end(s.library)
+	if w.trees && len(f.pids) > 0 && got.Ops > 0 {
+		got.Extras[serverCPU] = float64(got.serverCPU.Microseconds()) / 1000 / float64(got.Ops)
 	}
 	if swept := sweep(ctx, f.addrs, run["path"]); swept != nil && ctx.Err() == nil {
 		b.say("%s: %v", run["path"], swept)
@@ -358,6 +388,8 @@ type count struct {
 	requests  zktest.Counts
 	proposals float64
 	trips     float64 // NaN if they are not counted
+	sent      float64 // bytes; 0 if they are not counted
+	received  float64
 	note      string
 }
 
@@ -369,27 +401,45 @@ func (b *bench) count(ctx context.Context, w workload, s system) (c count) {
 		return count{note: err.Error()}
 	}
 	defer srv.Close()
-	p, err := b.process(s.library)
+	p, done, err := b.driverFor(w, s.library)
 	if err != nil {
 		return count{note: err.Error()}
 	}
+	defer func() { done(err) }()
 	trip, err := roundTrip(ctx, srv.Addrs())
 	if err != nil {
 		return count{note: err.Error()}
 	}
 	run := b.params(w, s, srv.Addrs()).with(params{"timeout_ms": "60000"}).with(w.counted).with(s.counted)
+	var scale *relay.Relay // counts bytes
+	if w.trees {
+		scale = relay.New(0)
+		defer scale.Close()
+		addr, err := scale.To(srv.Addrs()[0])
+		if err := errors.Join(err, plant(ctx, srv.Addrs(), run)); err != nil {
+			return count{note: err.Error()}
+		}
+		run["servers"] = addr
+	}
+	var sent, received int64
 	m, err := p.Run(ctx, w.programOf(s), run, peers.Hooks{
 		Begin: func() {
 			settle(ctx, srv)
 			srv.ResetRequests()
+			if scale != nil {
+				sent, received = scale.Bytes()
+			}
 		},
 		End: func() {
 			settle(ctx, srv)
 			c.requests, c.proposals = srv.Requests(), float64(srv.Proposals())
+			if scale != nil {
+				s, r := scale.Bytes()
+				c.sent, c.received = float64(s-sent), float64(r-received)
+			}
 		},
 	}, b.patience(w))
 	if err != nil {
-		b.end(s.library)
 		c.note = "not counted: " + err.Error()
 		return c
 	}
@@ -457,7 +507,8 @@ type result struct {
 	MaxEvents  float64            `json:"max_watch_events"`    // of one deletion; on servers of others, since their start
 	OtherLoad  float64            `json:"other_load_cores"`
 	Extras     map[string]float64 `json:"extras,omitempty"`
-	Note       string             `json:"note,omitempty"`
+	Remark     string             `json:"remark,omitempty"` // on the choice of the system
+	Note       string             `json:"note,omitempty"`   // a failure
 
 	workload  workload
 	library   peers.Library
@@ -537,6 +588,12 @@ func (r *result) counted(c count) {
 	}
 	if !math.IsNaN(c.trips) {
 		r.RoundTrips = per(c.trips)
+	}
+	if c.sent > 0 {
+		if r.Extras == nil {
+			r.Extras = make(map[string]float64)
+		}
+		r.Extras["bytes_sent"], r.Extras["bytes_received"] = math.Round(c.sent/c.ops), math.Round(c.received/c.ops)
 	}
 }
 

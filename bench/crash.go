@@ -49,7 +49,7 @@ func (b *bench) crash(ctx context.Context, f *fleet, w workload, s system) (got 
 		took := time.Since(killed)
 		got.Ops, got.Seconds = 1, took.Seconds()
 		got.Latencies = []float64{took.Seconds() * 1000}
-		got.others = measureUse().others(used, append(b.own(f), leader.Pid(), next.Pid()))
+		got.others = measureUse().others(used, append(b.own(f, next.Pid()), leader.Pid()))
 		return errKilled
 	}}, b.patience(w))
 	if !errors.Is(err, errKilled) {

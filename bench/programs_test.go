@@ -14,7 +14,7 @@ import (
 // small returns small sizes of the workloads, for tests.
 func small() params {
 	return of("parties", 3, "producers", 2, "batch", 1, "items", 40, "consumers", 2, "workers", 2, "takers", 2, "locks", 2, "sessions", 3,
-		"contenders", 4, "leases", 2, "candidates", 3, "sites", 2, "members", 4, "watchers", 4, "n", 20, "shards", 12, "nodes", 200)
+		"contenders", 4, "leases", 2, "candidates", 3, "sites", 2, "members", 4, "watchers", 4, "n", 20, "shards", 12, "nodes", 200, "warm_nodes", 100)
 }
 
 // TestEveryProgram: every program of every driver runs, on servers that lag, and counts its

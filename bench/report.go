@@ -92,7 +92,7 @@ func (r *result) cells() []string {
 	return row
 }
 
-// remarks returns the numbers that have no column, and the note.
+// remarks returns the numbers that have no column, the remark and the note.
 func (r *result) remarks() string {
 	var all []string
 	for _, name := range slices.Sorted(maps.Keys(r.Extras)) {
@@ -101,8 +101,10 @@ func (r *result) remarks() string {
 	if r.workload.family == "barrier" && r.OpsPerS > 0 {
 		all = append(all, figure(r.OpsPerS/float64(2*r.workload.size))+" rounds/s")
 	}
-	if r.Note != "" {
-		all = append(all, r.Note)
+	for _, text := range []string{r.Remark, r.Note} {
+		if text != "" {
+			all = append(all, text)
+		}
 	}
 	return strings.Join(all, "; ")
 }

@@ -351,13 +351,23 @@ func (r *Run) report() {
 	}, r.extras...)...)
 }
 
+// Memory adds to the result the resident memory of this process before the measured part, and its
+// peak so far.
+func (r *Run) Memory(before float64) {
+	r.Extra("MB_resident_before", before)
+	r.Extra("MB_resident_peak", megabytes("VmHWM:"))
+}
+
 // Resident returns the resident memory of this process in MB; 0 if it is not known.
-func Resident() float64 {
+func Resident() float64 { return megabytes("VmRSS:") }
+
+// megabytes returns a field of this process's status.
+func megabytes(field string) float64 {
 	status, err := os.ReadFile("/proc/self/status")
 	if err != nil {
 		return 0
 	}
-	_, rest, _ := strings.Cut(string(status), "VmRSS:")
+	_, rest, _ := strings.Cut(string(status), field)
 	kilobytes, _ := strconv.ParseFloat(strings.Fields(rest + " 0")[0], 64)
 	return kilobytes / 1024
 }

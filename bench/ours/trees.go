@@ -10,62 +10,92 @@ import (
 	"github.com/zkactors/zkactors/watch"
 )
 
-// perDirectory is how many nodes of a tree one transaction creates: a directory, and those in it.
-const perDirectory = 100
+// The bench creates two trees below the path of a run. The drivers in other languages use the same
+// names.
+const (
+	WarmTree = "/warm" // which only the warm-up reads
+	Tree     = "/it"   // which no session reads before the measured part
+)
 
-// plant creates a tree below the path, and returns the number of its nodes and the leaves.
-func plant(r *driver.Run, s *session.Session) (nodes int, leaves []string, err error) {
-	if err := s.EnsurePath(r.Context(), r.Path); err != nil {
-		return 0, nil, err
+// A directory and its leaves are 100 nodes. One transaction creates them.
+const leavesEach = 99
+
+// Directories returns the number of directories in a tree of so many nodes.
+func Directories(nodes int) int { return (nodes + leavesEach) / (1 + leavesEach) }
+
+// Directory returns the path of a directory of the tree at root.
+func Directory(root string, number int) string { return fmt.Sprintf("%s/d%04d", root, number) }
+
+// Leaves returns the paths of the leaves of a directory.
+func Leaves(dir string) []string {
+	all := make([]string, leavesEach)
+	for n := range all {
+		all[n] = fmt.Sprintf("%s/n%02d", dir, n)
 	}
-	data := make([]byte, 100)
-	if _, err := s.Set(r.Context(), r.Path, data, session.AnyVersion); err != nil { // which keeps it
-		return 0, nil, err
-	}
-	nodes = 1
-	for d := range (r.Int("nodes", 1) + perDirectory - 1) / perDirectory {
-		dir := fmt.Sprintf("%s/d%04d", r.Path, d)
-		ops := []session.Op{session.CreateOp(dir, data, session.Persistent)}
-		for n := range perDirectory - 1 {
-			leaves = append(leaves, fmt.Sprintf("%s/n%02d", dir, n))
-			ops = append(ops, session.CreateOp(leaves[len(leaves)-1], data, session.Persistent))
-		}
-		if _, err := s.Multi(r.Context(), ops...); err != nil {
-			return 0, nil, err
-		}
-		nodes += len(ops)
-	}
-	return nodes, leaves, nil
+	return all
 }
 
-// tree measures the time until all nodes of a tree are known.
-func tree(r *driver.Run) error {
+// A treeOf is one of the two trees.
+type treeOf struct {
+	path        string
+	directories int
+}
+
+func (t treeOf) nodes() int { return 1 + t.directories*(1+leavesEach) }
+
+func trees(r *driver.Run) (warm, it treeOf) {
+	return treeOf{r.Path + WarmTree, Directories(r.Int("warm_nodes", 1))}, treeOf{r.Path + Tree, Directories(r.Int("nodes", 1))}
+}
+
+// fresh calls f with a session that has seen no tree. Its server has the tree.
+func fresh(r *driver.Run, t treeOf, f func(*session.Session) error) error {
 	all, end, err := open(r, 1)
 	if err != nil {
 		return err
 	}
 	defer end()
-	nodes, _, err := plant(r, all[0])
-	if err != nil {
+	if err := all[0].Sync(r.Context(), t.path); err != nil { // its server may lag
 		return err
 	}
-	resident := 0.0
-	err = r.Loop(1, func(int, int) error {
-		c, err := follow(all[0], r.Path, nodes)
+	return f(all[0])
+}
+
+// tree measures the time until all nodes of a tree are known. A session may keep watches, so each
+// load has a session of its own, and the warm-up has a tree of its own.
+func tree(r *driver.Run) error {
+	warm, it := trees(r)
+	for l := r.WarmUp(); l.Next(); {
+		err := fresh(r, warm, func(s *session.Session) error {
+			c, err := follow(s, warm)
+			if err == nil {
+				c.Close()
+			}
+			return err
+		})
 		if err != nil {
 			return err
 		}
-		resident = max(resident, driver.Resident())
-		c.Close()
-		return nil
+	}
+	return fresh(r, it, func(s *session.Session) error {
+		before := driver.Resident()
+		var c *watch.Cache
+		err := r.Measure(func(driver.Limit) (_ int, err error) {
+			began := time.Now()
+			c, err = follow(s, it)
+			r.Latency(time.Since(began))
+			return 1, err
+		})
+		r.Memory(before)
+		if c != nil {
+			c.Close()
+		}
+		return err
 	})
-	r.Extra("MB_resident", resident)
-	return err
 }
 
 // follow returns the cache of a tree when it is complete.
-func follow(s *session.Session, path string, nodes int) (*watch.Cache, error) {
-	c, err := watch.Tree(s, path, nil)
+func follow(s *session.Session, t treeOf) (*watch.Cache, error) {
+	c, err := watch.Tree(s, t.path, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -74,54 +104,77 @@ func follow(s *session.Session, path string, nodes int) (*watch.Cache, error) {
 	case <-c.Done():
 		return nil, c.Err()
 	}
-	if got := c.Len(); got != nodes {
+	if got := c.Len(); got != t.nodes() {
 		c.Close()
-		return nil, fmt.Errorf("%d nodes of %d", got, nodes)
+		return nil, fmt.Errorf("%d nodes of %d", got, t.nodes())
 	}
 	return c, nil
 }
 
 // treeChange measures the time from a change of a node until the follower of its tree has seen it.
+// The warm-up has a follower and a tree of its own.
 func treeChange(r *driver.Run) error {
-	all, end, err := open(r, 2)
+	warm, it := trees(r)
+	err := changes(r, warm, func(change func(driver.Limit) ([]time.Duration, error)) error {
+		_, err := change(r.WarmUp())
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	return changes(r, it, func(change func(driver.Limit) ([]time.Duration, error)) error {
+		before := driver.Resident()
+		err := r.Measure(func(l driver.Limit) (int, error) {
+			took, err := change(l)
+			r.Latency(took...)
+			return len(took), err
+		})
+		r.Memory(before)
+		return err
+	})
+}
+
+// changes calls f with a function that changes nodes of the tree, each after its follower has seen
+// the change before. The function returns the times until the follower has seen the changes.
+func changes(r *driver.Run, t treeOf, f func(change func(driver.Limit) ([]time.Duration, error)) error) error {
+	all, end, err := open(r, 1)
 	if err != nil {
 		return err
 	}
 	defer end()
-	nodes, leaves, err := plant(r, all[0])
-	if err != nil {
-		return err
+	var leaves []string
+	for d := range t.directories {
+		leaves = append(leaves, Leaves(Directory(t.path, d))...)
 	}
-	if err := all[1].Sync(r.Context(), r.Path); err != nil { // its server may lag
-		return err
-	}
-	c, err := follow(all[1], r.Path, nodes)
-	if err != nil {
-		return err
-	}
-	defer c.Close()
-	changes := c.Changes()
-	<-changes // all that it has
-	n := 0
-	return r.Latencies(1, func(l driver.Limit) (took []time.Duration, err error) {
-		for l.Next() {
-			value, leaf := strconv.Itoa(n), leaves[(n*37)%len(leaves)]
-			n++
-			began, written := time.Now(), make(chan error, 1)
-			go func() {
-				_, err := all[0].Set(r.Context(), leaf, []byte(value), session.AnyVersion)
-				written <- err
-			}()
-			for string(c.Get(leaf).Data) != value {
-				if _, ok := <-changes; !ok {
-					return nil, c.Err()
+	return fresh(r, t, func(s *session.Session) error {
+		c, err := follow(s, t)
+		if err != nil {
+			return err
+		}
+		defer c.Close()
+		seen := c.Changes()
+		<-seen // all that it has
+		n := 0
+		return f(func(l driver.Limit) (took []time.Duration, err error) {
+			for l.Next() {
+				value, leaf := strconv.Itoa(n), leaves[(n*37)%len(leaves)]
+				n++
+				began, written := time.Now(), make(chan error, 1)
+				go func() {
+					_, err := all[0].Set(r.Context(), leaf, []byte(value), session.AnyVersion)
+					written <- err
+				}()
+				for string(c.Get(leaf).Data) != value {
+					if _, ok := <-seen; !ok {
+						return nil, c.Err()
+					}
+				}
+				took = append(took, time.Since(began))
+				if err := <-written; err != nil {
+					return nil, err
 				}
 			}
-			took = append(took, time.Since(began))
-			if err := <-written; err != nil {
-				return nil, err
-			}
-		}
-		return took, nil
+			return took, nil
+		})
 	})
 }

@@ -24,12 +24,14 @@ import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicBoolean;
 import java.util.concurrent.atomic.AtomicLong;
 import java.util.concurrent.atomic.AtomicReference;
+import java.util.function.Consumer;
 import org.apache.curator.framework.CuratorFramework;
 import org.apache.curator.framework.CuratorFrameworkFactory;
 import org.apache.curator.framework.api.transaction.CuratorOp;
 import org.apache.curator.framework.recipes.barriers.DistributedDoubleBarrier;
 import org.apache.curator.framework.recipes.cache.CuratorCache;
 import org.apache.curator.framework.recipes.cache.CuratorCacheListener;
+import org.apache.curator.framework.recipes.cache.TreeCache;
 import org.apache.curator.framework.recipes.leader.LeaderLatch;
 import org.apache.curator.framework.recipes.leader.LeaderLatchListener;
 import org.apache.curator.framework.recipes.locks.InterProcessMultiLock;
@@ -168,7 +170,7 @@ public class Curator {
         long ops;
         long elapsed;
         long cpu;
-        double extra;
+        String extras = "";
         int scale = 1;
 
         Run(String[] words) {
@@ -259,8 +261,7 @@ public class Curator {
                 }
                 say(line.toString());
             }
-            String more = extra > 0 ? String.format(Locale.ROOT, " MB_resident=%.1f", extra) : "";
-            say(String.format(Locale.ROOT, "result ops=%d seconds=%.6f cpu_us=%d", ops, elapsed / 1e9, cpu / 1000) + more);
+            say(String.format(Locale.ROOT, "result ops=%d seconds=%.6f cpu_us=%d", ops, elapsed / 1e9, cpu / 1000) + extras);
         }
 
         void lock() throws Exception {
@@ -635,87 +636,143 @@ public class Curator {
             each(n, i -> caches[i].close());
         }
 
-        /** Creates a tree below the path, and returns its leaves. */
-        List<String> plant(CuratorFramework client) throws Exception {
-            client.create().orSetData().creatingParentsIfNeeded().forPath(path, payload());
+        interface Use<T> {
+            void run(T thing) throws Exception;
+        }
+
+        /** Returns the leaves of a tree that the bench has created. */
+        static List<String> leaves(String tree, int nodes) {
             List<String> leaves = new ArrayList<>();
-            for (int d = 0; d < (number("nodes", 1) + 99) / 100; d++) {
-                String dir = path + String.format("/d%04d", d);
-                List<CuratorOp> ops = new ArrayList<>();
-                ops.add(client.transactionOp().create().forPath(dir, payload()));
+            for (int d = 0; d < (nodes + 99) / 100; d++) {
                 for (int n = 0; n < 99; n++) {
-                    leaves.add(dir + String.format("/n%02d", n));
-                    ops.add(client.transactionOp().create().forPath(leaves.get(leaves.size() - 1), payload()));
+                    leaves.add(tree + String.format("/d%04d/n%02d", d, n));
                 }
-                client.transaction().forOperations(ops);
             }
             return leaves;
         }
 
-        /** Returns the cache of the tree when it is complete. */
-        CuratorCache follow(CuratorFramework client, int leaves, CuratorCacheListener listener) throws Exception {
-            CuratorCache cache = CuratorCache.build(client, path);
+        /** Gives use a client that has seen no tree. Its server has the tree. */
+        void fresh(String tree, Use<CuratorFramework> use) throws Exception {
+            open(1);
+            CuratorFramework client = clients.remove(clients.size() - 1);
+            client.sync().forPath(tree); // its server may lag
+            use.run(client);
+            client.close();
+        }
+
+        /** Returns the cache of a tree when it is complete. The listener may be null; it gets the data of nodes that change. */
+        Closeable follow(CuratorFramework client, String tree, int leaves, Consumer<byte[]> listener) throws Exception {
             CountDownLatch complete = new CountDownLatch(1);
-            cache.listenable().addListener(CuratorCacheListener.builder().forInitialized(complete::countDown).build());
-            if (listener != null) {
-                cache.listenable().addListener(listener);
+            AtomicLong nodes = new AtomicLong();
+            Closeable cache;
+            if (is("cache", "TreeCache")) {
+                TreeCache old = new TreeCache(client, tree);
+                old.getListenable().addListener((from, event) -> {
+                    switch (event.getType()) {
+                        case NODE_ADDED:
+                            nodes.incrementAndGet();
+                            return;
+                        case INITIALIZED:
+                            complete.countDown();
+                            return;
+                        case NODE_UPDATED:
+                            if (listener != null) {
+                                listener.accept(event.getData().getData());
+                            }
+                            return;
+                        default:
+                    }
+                });
+                old.start();
+                complete.await();
+                cache = old;
+            } else {
+                CuratorCache all = CuratorCache.build(client, tree);
+                all.listenable().addListener(CuratorCacheListener.builder().forInitialized(complete::countDown).build());
+                if (listener != null) {
+                    all.listenable().addListener(CuratorCacheListener.builder().afterInitialized().forChanges((old, node) -> {
+                        listener.accept(node.getData());
+                    }).build());
+                }
+                all.start();
+                complete.await();
+                nodes.set(all.size());
+                cache = all;
             }
-            cache.start();
-            complete.await();
-            if (cache.size() != 1 + leaves / 99 * 100) {
-                throw new IllegalStateException(cache.size() + " nodes with " + leaves + " leaves");
+            if (nodes.get() != 1 + leaves / 99 * 100) {
+                throw new IllegalStateException(nodes + " nodes with " + leaves + " leaves");
             }
             return cache;
         }
 
         void tree() throws Exception {
-            open(1);
-            int leaves = plant(clients.get(0)).size();
-            loop(1, (w, turn) -> {
-                CuratorCache cache = follow(clients.get(0), leaves, null);
-                extra = Math.max(extra, resident());
-                cache.close();
+            int warm = leaves(path + "/warm", number("warm_nodes", 1)).size();
+            int leaves = leaves(path + "/it", number("nodes", 1)).size();
+            for (Limit limit = limit("warm_"); limit.next(); ) {
+                fresh(path + "/warm", client -> follow(client, path + "/warm", warm, null).close());
+            }
+            fresh(path + "/it", client -> {
+                memory(false);
+                Samples mine = new Samples();
+                List<Closeable> cache = new ArrayList<>();
+                measure(limit -> {
+                    long began = System.nanoTime();
+                    cache.add(follow(client, path + "/it", leaves, null));
+                    mine.add(System.nanoTime() - began);
+                    return 1;
+                });
+                samples.add(mine);
+                memory(true);
+                cache.get(0).close();
             });
         }
 
         void treeChange() throws Exception {
-            open(2);
-            List<String> leaves = plant(clients.get(0));
-            BlockingQueue<String> told = new LinkedBlockingQueue<>();
-            clients.get(1).sync().forPath(path); // its server may lag
-            CuratorCache cache = follow(clients.get(1), leaves.size(), CuratorCacheListener.builder().afterInitialized().forChanges((old, node) -> {
-                told.add(new String(node.getData(), StandardCharsets.UTF_8));
-            }).build());
-            int[] turn = {0};
-            Measured phase = limit -> {
-                Samples mine = new Samples();
-                while (limit.next()) {
-                    int n = turn[0]++;
-                    String value = Integer.toString(n);
-                    long began = System.nanoTime();
-                    clients.get(0).setData().inBackground().forPath(leaves.get((int) ((long) n * 37 % leaves.size())), value.getBytes(StandardCharsets.UTF_8));
-                    while (!told.take().equals(value)) {
-                        continue;
-                    }
-                    mine.add(System.nanoTime() - began);
-                }
-                samples.clear();
-                samples.add(mine);
-                return mine.n;
-            };
-            phase.run(limit("warm_"));
-            measure(phase);
-            cache.close();
+            changes(path + "/warm", number("warm_nodes", 1), phase -> phase.run(limit("warm_")));
+            changes(path + "/it", number("nodes", 1), phase -> {
+                memory(false);
+                measure(phase);
+                memory(true);
+            });
         }
 
-        /** Returns the resident memory of this process in MB. */
-        static double resident() throws IOException {
+        /** Gives use a phase that changes nodes of the tree, each after its follower has seen the change before. */
+        void changes(String tree, int nodes, Use<Measured> use) throws Exception {
+            open(1);
+            CuratorFramework writer = clients.get(clients.size() - 1);
+            List<String> leaves = leaves(tree, nodes);
+            BlockingQueue<String> told = new LinkedBlockingQueue<>();
+            fresh(tree, client -> {
+                Closeable cache = follow(client, tree, leaves.size(), data -> told.add(new String(data, StandardCharsets.UTF_8)));
+                int[] turn = {0};
+                use.run(limit -> {
+                    Samples mine = new Samples();
+                    while (limit.next()) {
+                        int n = turn[0]++;
+                        String value = Integer.toString(n);
+                        long began = System.nanoTime();
+                        writer.setData().inBackground().forPath(leaves.get((int) ((long) n * 37 % leaves.size())), value.getBytes(StandardCharsets.UTF_8));
+                        while (!told.take().equals(value)) {
+                            continue;
+                        }
+                        mine.add(System.nanoTime() - began);
+                    }
+                    samples.clear();
+                    samples.add(mine);
+                    return mine.n;
+                });
+                cache.close();
+            });
+        }
+
+        /** Adds the resident memory of this process to the result: what it has before the measured part, or its peak. */
+        void memory(boolean peak) throws IOException {
             for (String line : Files.readAllLines(Paths.get("/proc/self/status"))) {
-                if (line.startsWith("VmRSS:")) {
-                    return Double.parseDouble(line.replaceAll("[^0-9]", "")) / 1024;
+                if (line.startsWith(peak ? "VmHWM:" : "VmRSS:")) {
+                    double megabytes = Double.parseDouble(line.replaceAll("[^0-9]", "")) / 1024;
+                    extras += String.format(Locale.ROOT, " MB_resident_%s=%.1f", peak ? "peak" : "before", megabytes);
                 }
             }
-            return 0;
         }
 
         static void awaitAll(BlockingQueue<Object[]> told, String value, int n, long began, Samples into) throws Exception {

@@ -36,11 +36,11 @@ def cpu_time():
     return usage.ru_utime + usage.ru_stime
 
 
-def resident():
-    """Return the resident memory of this process in MB."""
+def megabytes(field):
+    """Return a field of this process's status."""
     with open("/proc/self/status", encoding="ascii") as status:
         for line in status:
-            if line.startswith("VmRSS:"):
+            if line.startswith(field):
                 return int(line.split()[1]) / 1024
     return 0
 
@@ -88,7 +88,7 @@ class Run:
         self.params = dict(w.split("=", 1) for w in words[2:])
         self.path = self.params["path"]
         self.clients, self.samples = [], []
-        self.ops, self.elapsed, self.cpu, self.resident = 0, 0, 0, 0
+        self.ops, self.elapsed, self.cpu, self.extras = 0, 0, 0, ""
 
     def number(self, name, fallback):
         return int(self.params.get(name, fallback))
@@ -97,11 +97,12 @@ class Run:
         return Limit(self.number(prefix + "ops", 0), float(self.params.get(prefix + "seconds", 1)))
 
     def open(self, n):
-        self.clients = [
-            KazooClient(hosts=self.params["servers"], timeout=self.number("timeout_ms", 20000) / 1000) for _ in range(n)
-        ]
-        for c in self.clients:
-            c.start(timeout=15)
+        self.clients = [self.client() for _ in range(n)]
+
+    def client(self):
+        client = KazooClient(hosts=self.params["servers"], timeout=self.number("timeout_ms", 20000) / 1000)
+        client.start(timeout=15)
+        return client
 
     def close(self):
         for c in self.clients:
@@ -141,8 +142,7 @@ class Run:
             parts = min(QUANTILES, n - 1)
             at = [i * (n - 1) // parts if parts else 0 for i in range(parts + 1)]
             say("latencies " + " ".join("%.1f" % (every[i] * 1e6) for i in at))
-        more = " MB_resident=%.1f" % self.resident if self.resident else ""
-        say("result ops=%d seconds=%.6f cpu_us=%d" % (self.ops, self.elapsed, self.cpu * 1e6) + more)
+        say("result ops=%d seconds=%.6f cpu_us=%d" % (self.ops, self.elapsed, self.cpu * 1e6) + self.extras)
 
     # The programs.
 
@@ -460,72 +460,103 @@ class Run:
         phase(self.limit("warm_"))
         self.measure(phase)
 
-    def plant(self):
-        """Create a tree below the path, and return its leaves."""
-        client, leaves = self.clients[0], []
-        client.ensure_path(self.path)
-        client.set(self.path, PAYLOAD)
-        for d in range((self.number("nodes", 1) + 99) // 100):
-            directory = "%s/d%04d" % (self.path, d)
-            transaction = client.transaction()
-            transaction.create(directory, PAYLOAD)
-            for n in range(99):
-                leaves.append("%s/n%02d" % (directory, n))
-                transaction.create(leaves[-1], PAYLOAD)
-            failed = [r for r in transaction.commit() if isinstance(r, Exception)]
-            if failed:
-                raise failed[0]
-        return leaves
+    def fresh(self, tree, use):
+        """Call use with a client that has seen no tree. Its server has the tree."""
+        client = self.client()
+        client.sync(tree)  # its server may lag
+        try:
+            use(client)
+        finally:
+            client.stop()
+            client.close()
 
-    def follow(self, client, leaves, listener=None):
+    @staticmethod
+    def leaves(tree, nodes):
+        """Return the leaves of a tree that the bench has created."""
+        return ["%s/d%04d/n%02d" % (tree, d, n) for d in range((nodes + 99) // 100) for n in range(99)]
+
+    @staticmethod
+    def follow(client, tree, leaves, listener=None):
         """Return the cache of the tree when it is complete."""
-        complete, cache = threading.Event(), TreeCache(client, self.path)
+        complete, added, cache = threading.Event(), itertools.count(), TreeCache(client, tree)
 
         def told(event):
             if event.event_type == TreeEvent.INITIALIZED:
                 complete.set()
+            elif event.event_type == TreeEvent.NODE_ADDED:
+                next(added)
             elif listener and event.event_type == TreeEvent.NODE_UPDATED:
                 listener(event.event_data.data)
 
         cache.listen(told)
         cache.start()
         complete.wait()
-        if cache.get_data(leaves[-1]) is None:
-            raise RuntimeError("the last leaf is missing")
+        nodes, expected = next(added), 1 + len(leaves) // 99 * 100
+        if nodes != expected:
+            raise RuntimeError("%d nodes of %d" % (nodes, expected))
         return cache
 
-    def tree(self):
-        self.open(1)
-        leaves = self.plant()
+    def memory(self, name, field):
+        self.extras += " MB_resident_%s=%.1f" % (name, megabytes(field))
 
-        def op(_, __):
-            cache = self.follow(self.clients[0], leaves)
-            self.resident = max(self.resident, resident())
+    def tree(self):
+        warm, tree = self.path + "/warm", self.path + "/it"
+        limit, leaves = self.limit("warm_"), self.leaves(warm, self.number("warm_nodes", 1))
+        while limit.next():
+            self.fresh(warm, lambda client: self.follow(client, warm, leaves).close())
+        leaves = self.leaves(tree, self.number("nodes", 1))
+
+        def load(client):
+            cache = None
+
+            def measured(_):
+                nonlocal cache
+                began = time.monotonic()
+                cache = self.follow(client, tree, leaves)
+                self.samples.append(time.monotonic() - began)
+                return 1
+
+            self.memory("before", "VmRSS:")
+            self.measure(measured)
+            self.memory("peak", "VmHWM:")
             cache.close()
 
-        self.loop(1, op)
+        self.fresh(tree, load)
 
     def tree_change(self):
-        self.open(2)
-        leaves, told, values = self.plant(), queue.Queue(), itertools.count()
-        self.clients[1].sync(self.path)  # its server may lag
-        cache = self.follow(self.clients[1], leaves, told.put)
+        self.changes(self.path + "/warm", self.number("warm_nodes", 1), lambda phase: phase(self.limit("warm_")))
+
+        def measured(phase):
+            self.memory("before", "VmRSS:")
+            self.measure(phase)
+            self.memory("peak", "VmHWM:")
+
+        self.changes(self.path + "/it", self.number("nodes", 1), measured)
+
+    def changes(self, tree, nodes, use):
+        """Call use with a phase that changes nodes, each after the follower has seen the change before."""
+        leaves, told, values = self.leaves(tree, nodes), queue.Queue(), itertools.count()
+        self.clients.append(self.client())
+        writer = self.clients[-1]
 
         def phase(limit):
             self.samples = []
             while limit.next():
                 n = next(values)
                 value, began = b"%d" % n, time.monotonic()
-                written = self.clients[0].set_async(leaves[n * 37 % len(leaves)], value)
+                written = writer.set_async(leaves[n * 37 % len(leaves)], value)
                 while told.get() != value:
                     pass
                 self.samples.append(time.monotonic() - began)
                 written.get()
             return len(self.samples)
 
-        phase(self.limit("warm_"))
-        self.measure(phase)
-        cache.close()
+        def followed(client):
+            cache = self.follow(client, tree, leaves, told.put)
+            use(phase)
+            cache.close()
+
+        self.fresh(tree, followed)
 
     def rebalance(self):
         """Have one of the members go and come by turns, until all shards are owned evenly again."""
