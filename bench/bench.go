@@ -118,6 +118,11 @@ type key struct{ workload, system string }
 func (b *bench) on(ctx context.Context, f *fleet, counts map[key]count) {
 	if f != nil {
 		b.warmUp(ctx, f)
+		trip, err := roundTrip(ctx, f.clients)
+		if err != nil && ctx.Err() == nil {
+			b.say("the round trip is unknown: %s", inOneLine(err))
+		}
+		f.trip = trip
 	}
 	for _, w := range b.opts.workloads {
 		results := make([]result, len(b.systems(w)))
@@ -173,7 +178,8 @@ func (b *bench) timed(ctx context.Context, f *fleet, w workload, results []resul
 	samples := make([][]sample, len(results))
 	defer func() { // also after an interruption
 		for i := range results {
-			results[i].Servers = f.name
+			results[i].Servers, results[i].kind = f.name, f.kind
+			results[i].rtt, results[i].RTT, results[i].trip = f.rtt, float64(f.rtt)/float64(time.Millisecond), f.trip
 			results[i].summarise(samples[i])
 		}
 	}()
@@ -492,6 +498,7 @@ type result struct {
 	Workload   string             `json:"workload"`
 	System     string             `json:"system"`
 	Servers    string             `json:"servers"`
+	RTT        float64            `json:"rtt_ms"`          // of the flag -rtt
 	Limit      bool               `json:"limit,omitempty"` // the system is bare requests, and no library
 	Unit       string             `json:"unit"`
 	OpsPerS    float64            `json:"ops_per_s"`
@@ -512,8 +519,11 @@ type result struct {
 
 	workload  workload
 	library   peers.Library
-	err       error     // of the run that failed
-	quantiles []float64 // of latencies, in ms
+	kind      string        // of servers, without their distance
+	rtt       time.Duration // of the flag -rtt
+	trip      float64       // a round trip as measured, in ms
+	err       error         // of the run that failed
+	quantiles []float64     // of latencies, in ms
 }
 
 // empty reports whether the result has no content, because an interruption came before the run.

@@ -91,7 +91,7 @@ func parse(args []string, log io.Writer) (o options, err error) {
 	flags := flag.NewFlagSet("bench", flag.ContinueOnError)
 	flags.SetOutput(log)
 	servers := flags.String("servers", "1", "start so many servers: 1 or 3, or 1,3 for one run on each; or use the servers at host:port,...")
-	rtts := flags.String("rtt", "0", "how long a round trip takes between a client and a server, and between servers: 0, 1ms, or 0,1ms for a run of each")
+	rtts := flags.String("rtt", "0", "how long a round trip takes between a client and a server, and between servers: 0, 1ms, or 0,0.3ms,1ms,5ms for a run of each and a table by distance")
 	flags.BoolVar(&o.onDisk, "fsync", false, "have the servers started keep their data on disk, not on tmpfs")
 	filter := flags.String("filter", "", "run these workloads only: names or patterns, with commas between")
 	systems := flags.String("systems", "", "run these systems only: names or patterns, with commas between, and no spaces after the commas")

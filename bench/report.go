@@ -165,6 +165,9 @@ func (r report) print(out io.Writer) error {
 			fmt.Fprintln(&text, "  "+strings.Join(row.cells(), "\t"))
 		}
 	})
+	for _, c := range r.comparisons() {
+		text.WriteString(c.text())
+	}
 	fmt.Fprintf(&text, "\n%s\nother load: %v\n", r.machine, r.load)
 	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	_, err := io.WriteString(table, text.String())
@@ -179,6 +182,9 @@ func (r report) markdownText(pictures []picture) string {
 	fmt.Fprintf(&b, "Other load of the machine (median): %v.\n", r.load)
 	fmt.Fprintf(&b, "Requests, proposals and blocking round trips per operation were counted on the server in memory, %v away; ", oneWay)
 	b.WriteString("*deletions seen* is how many watches the deletion of nodes fired on the servers per operation.\n")
+	for _, c := range r.comparisons() {
+		b.WriteString(c.markdown())
+	}
 	before := ""
 	r.each(func(servers string, w workload, of []result) {
 		if servers != before {

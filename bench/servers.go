@@ -21,7 +21,10 @@ import (
 
 // A fleet is the servers of timed runs.
 type fleet struct {
-	name    string   // for readers: "1 server"
+	name    string // for readers: "1 server, 1ms away"
+	kind    string // the name without the distance
+	rtt     time.Duration
+	trip    float64  // a round trip as measured, in ms
 	addrs   []string // of all servers
 	clients []string // the addresses for the systems: the leader's alone, so that all systems have the same server
 	pids    []int    // of the processes that this program started
@@ -85,7 +88,8 @@ func (o offer) start(ctx context.Context, onDisk bool, rtt time.Duration) (*flee
 		if err := answering(ctx, o.addrs); err != nil {
 			return nil, err
 		}
-		return &fleet{name: strings.Join(o.addrs, ","), addrs: o.addrs, clients: o.addrs, close: func() {}}, nil
+		name := strings.Join(o.addrs, ",")
+		return &fleet{name: name, kind: name, addrs: o.addrs, clients: o.addrs, close: func() {}}, nil
 	}
 	dir, err := os.MkdirTemp(dataDir(onDisk), "zkactors-bench-")
 	if err != nil {
@@ -112,19 +116,20 @@ func (o offer) start(ctx context.Context, onDisk bool, rtt time.Duration) (*flee
 		end()
 		return nil, err
 	}
-	f := &fleet{name: "1 server", addrs: ens.Addrs(), close: sync.OnceFunc(func() {
+	f := &fleet{kind: "1 server", rtt: rtt, addrs: ens.Addrs(), close: sync.OnceFunc(func() {
 		ens.Close()
 		end()
 	})}
 	if o.count > 1 {
-		f.name = strconv.Itoa(o.count) + " servers"
+		f.kind = strconv.Itoa(o.count) + " servers"
 	}
+	f.name = f.kind
 	leader, err := ens.LeaderContext(ctx)
 	if err == nil {
 		f.clients = []string{ens.Addr(leader)}
 	}
 	if err == nil && rtt > 0 {
-		f.name += fmt.Sprintf(", %v away", rtt)
+		f.name += ", " + away(rtt) + " away"
 		f.clients[0], err = between.To(f.clients[0])
 	}
 	if err != nil {
@@ -133,6 +138,7 @@ func (o offer) start(ctx context.Context, onDisk bool, rtt time.Duration) (*flee
 	}
 	if onDisk {
 		f.name += ", on disk"
+		f.kind += ", on disk"
 	}
 	for i := range o.count {
 		f.pids = append(f.pids, ens.Pid(i))
