@@ -17,6 +17,7 @@ import (
 // A picture is a file with a chart.
 type picture struct {
 	file, title string
+	dark        string // the file for dark pages; empty if the picture has only one
 	servers     string
 	after       string // the workload whose table the picture follows
 }
@@ -51,7 +52,7 @@ func (r report) plot(dir string) ([]picture, error) {
 			errs = append(errs, err)
 			return
 		}
-		all = append(all, picture{file, p.Title.Text + ", " + kind, servers, after})
+		all = append(all, picture{file: file, title: p.Title.Text + ", " + kind, servers: servers, after: after})
 	}
 	families := make(map[string][]result) // by servers and family
 	var last []string                     // keys of families, in order
@@ -75,6 +76,10 @@ func (r report) plot(dir string) ([]picture, error) {
 		of := families[key]
 		largest := of[len(of)-1]
 		save(scaling(of), 9*vg.Centimeter, largest.Servers, largest.Workload, "scaling")
+	}
+	for _, c := range r.comparisons() {
+		more, err := c.plot(dir)
+		all, errs = append(all, more...), append(errs, err)
 	}
 	return all, errors.Join(errs...)
 }

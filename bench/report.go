@@ -184,6 +184,7 @@ func (r report) markdownText(pictures []picture) string {
 	b.WriteString("*deletions seen* is how many watches the deletion of nodes fired on the servers per operation.\n")
 	for _, c := range r.comparisons() {
 		b.WriteString(c.markdown())
+		r.show(&b, pictures, c.kind, byDistance)
 	}
 	before := ""
 	r.each(func(servers string, w workload, of []result) {
@@ -196,13 +197,23 @@ func (r report) markdownText(pictures []picture) string {
 		for _, row := range of {
 			fmt.Fprintf(&b, "| %s |\n", strings.ReplaceAll(strings.Join(row.cells(), " | "), "\n", " "))
 		}
-		for _, p := range pictures {
-			if p.servers == servers && p.after == w.name {
-				fmt.Fprintf(&b, "\n![%s](%s)\n", p.title, r.link(p.file))
-			}
-		}
+		r.show(&b, pictures, servers, w.name)
 	})
 	return b.String()
+}
+
+// show writes the pictures that follow a table.
+func (r report) show(b *strings.Builder, pictures []picture, servers, after string) {
+	for _, p := range pictures {
+		switch {
+		case p.servers != servers || p.after != after:
+		case p.dark != "":
+			fmt.Fprintf(b, "\n<picture><source media=\"(prefers-color-scheme: dark)\" srcset=\"%s\"><img src=\"%s\" alt=\"%s\"></picture>\n",
+				r.link(p.dark), r.link(p.file), p.title)
+		default:
+			fmt.Fprintf(b, "\n![%s](%s)\n", p.title, r.link(p.file))
+		}
+	}
 }
 
 // link returns the path of a picture relative to the file that shows it.
