@@ -127,7 +127,7 @@ func (b *bench) on(ctx context.Context, f *fleet, counts map[key]count) {
 	for _, w := range b.opts.workloads {
 		results := make([]result, len(b.systems(w)))
 		for i, s := range b.systems(w) {
-			results[i] = result{Workload: w.name, System: s.name, Unit: w.unit, Limit: s.limit, Remark: s.remark, workload: w, library: s.library}
+			results[i] = result{Workload: w.name, System: s.name, Unit: w.unit, Limit: s.limit, Remark: s.remark, aside: s.aside, workload: w, library: s.library}
 		}
 		if f != nil {
 			b.timed(ctx, f, w, results)
@@ -519,6 +519,7 @@ type result struct {
 
 	workload  workload
 	library   peers.Library
+	aside     bool
 	kind      string        // of servers, without their distance
 	rtt       time.Duration // of the flag -rtt
 	trip      float64       // a round trip as measured, in ms

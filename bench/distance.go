@@ -94,7 +94,7 @@ func (row comparisonRow) fastest(d time.Duration, l peers.Library) (best result,
 		return row.ours(d)
 	}
 	for _, r := range row.results[d] {
-		if r.library == l && !r.Limit && r.completed() && r.OpsPerS > best.OpsPerS {
+		if r.library == l && !r.Limit && !r.aside && r.completed() && r.OpsPerS > best.OpsPerS {
 			best, ok = r, true
 		}
 	}

@@ -186,11 +186,12 @@ const room = "   "
 type decades struct{}
 
 // Ticks implements [plot.Ticker].
-func (decades) Ticks(least, most float64) []plot.Tick {
-	ticks := plot.LogTicks{Prec: -1}.Ticks(least, most)
-	for i := range ticks {
-		if ticks[i].Label != "" {
-			ticks[i].Label = figure(ticks[i].Value) + room
+func (decades) Ticks(least, most float64) (ticks []plot.Tick) {
+	for e := math.Round(math.Log10(least)); math.Pow(10, e) <= most; e++ {
+		at := math.Pow(10, e)
+		ticks = append(ticks, plot.Tick{Value: at, Label: figure(at) + room})
+		for n := 2.0; n < 10 && n*at < most; n++ {
+			ticks = append(ticks, plot.Tick{Value: n * at})
 		}
 	}
 	return ticks

@@ -101,3 +101,16 @@ func TestSideBySide(t *testing.T) {
 		}
 	}
 }
+
+// TestDecades: the axis of curves has a number at both of its ends, also below 1.
+func TestDecades(t *testing.T) {
+	var labels []string
+	for _, tick := range (decades{}).Ticks(0.1, 1000) {
+		if tick.Label != "" {
+			labels = append(labels, strings.TrimSpace(tick.Label))
+		}
+	}
+	if got := strings.Join(labels, " "); got != "0.10 1.00 10.0 100 1,000" {
+		t.Errorf("the numbers are %s", got)
+	}
+}

@@ -32,6 +32,8 @@ func atDistances() report {
 		row("3 servers", d, "lock-1", "kazoo", peers.Kazoo, 100*n)
 		row("3 servers", d, "lock-1", "raw requests", peers.GoZookeeper, 20_000)
 		all[len(all)-1].Limit = true
+		row("3 servers", d, "lock-1", "one ephemeral node", peers.GoZookeeper, 20_000)
+		all[len(all)-1].aside = true
 		row("3 servers", d, "barrier-10", "zkactors", peers.ZKActors, 3000/n)
 		row("3 servers", d, "barrier-10", "curator", peers.Curator, 9000)
 		all[len(all)-1].failed(errors.New("hung")) // leaves the rate, as of a system that was cut off
@@ -44,7 +46,7 @@ func atDistances() report {
 }
 
 // TestByDistance: the table has a row for each workload that a peer has run, with the rates of both
-// and their ratio. Limits and systems that hung are no peers.
+// and their ratio. Limits, contrasts and systems that hung are no peers.
 func TestByDistance(t *testing.T) {
 	r := atDistances()
 	all := r.comparisons()

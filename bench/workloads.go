@@ -30,6 +30,7 @@ type system struct {
 	limit   bool   // bare requests: they show what the servers and go-zookeeper allow
 	counted params // of the run that counts requests, where they differ from the workload's
 	remark  string // for the readers of the table
+	aside   bool   // a contrast that is no recipe: it is no peer in the table by distance
 }
 
 // Systems that occur in several workloads.
@@ -210,7 +211,7 @@ func workloads() []workload {
 	for _, n := range []int{2, 10, 100} {
 		systems := []system{zkactors(), background(), zkLock(), curator(), kazoo()}
 		if n > 2 {
-			systems = append(systems, system{name: "one ephemeral node", library: peers.GoZookeeper, program: "herd"})
+			systems = append(systems, system{name: "one ephemeral node", library: peers.GoZookeeper, program: "herd", aside: true})
 		}
 		systems = append(systems, raw("line"), rawBackground("line"))
 		add(workload{
