@@ -61,9 +61,10 @@ func TestTreeRow(t *testing.T) {
 	for _, name := range []string{"tree-10000", "tree-change"} {
 		srv := zktest.Start(t)
 		b, w := treeBench(t, name)
+		w.params = w.params.with(of("nodes", 5000))                                     // enough for the coarse clock of the servers
 		f := &fleet{addrs: srv.Addrs(), clients: srv.Addrs(), pids: []int{os.Getpid()}} // the server is in this process
 		var got []sample
-		for range 5 { // the clock of the servers is coarse
+		for range 5 {
 			s, err := b.once(t.Context(), f, w, zkactors())
 			if err != nil {
 				t.Fatalf("%s: %v", name, err)

@@ -355,7 +355,7 @@ func (r *Run) report() {
 // peak so far.
 func (r *Run) Memory(before float64) {
 	r.Extra("MB_resident_before", before)
-	r.Extra("MB_resident_peak", megabytes("VmHWM:"))
+	r.Extra("MB_resident_peak", max(before, megabytes("VmHWM:"))) // the kernel notes a peak late
 }
 
 // Resident returns the resident memory of this process in MB; 0 if it is not known.

@@ -171,6 +171,7 @@ public class Curator {
         long elapsed;
         long cpu;
         String extras = "";
+        double resident;
         int scale = 1;
 
         Run(String[] words) {
@@ -770,7 +771,8 @@ public class Curator {
             for (String line : Files.readAllLines(Paths.get("/proc/self/status"))) {
                 if (line.startsWith(peak ? "VmHWM:" : "VmRSS:")) {
                     double megabytes = Double.parseDouble(line.replaceAll("[^0-9]", "")) / 1024;
-                    extras += String.format(Locale.ROOT, " MB_resident_%s=%.1f", peak ? "peak" : "before", megabytes);
+                    resident = Math.max(resident, megabytes); // the kernel notes a peak late
+                    extras += String.format(Locale.ROOT, " MB_resident_%s=%.1f", peak ? "peak" : "before", resident);
                 }
             }
         }

@@ -88,7 +88,7 @@ class Run:
         self.params = dict(w.split("=", 1) for w in words[2:])
         self.path = self.params["path"]
         self.clients, self.samples = [], []
-        self.ops, self.elapsed, self.cpu, self.extras = 0, 0, 0, ""
+        self.ops, self.elapsed, self.cpu, self.extras, self.resident = 0, 0, 0, "", 0
 
     def number(self, name, fallback):
         return int(self.params.get(name, fallback))
@@ -497,7 +497,8 @@ class Run:
         return cache
 
     def memory(self, name, field):
-        self.extras += " MB_resident_%s=%.1f" % (name, megabytes(field))
+        self.resident = max(self.resident, megabytes(field))  # the kernel notes a peak late
+        self.extras += " MB_resident_%s=%.1f" % (name, self.resident)
 
     def tree(self):
         warm, tree = self.path + "/warm", self.path + "/it"
