@@ -4,6 +4,7 @@ package hasten
 
 import (
 	"flag"
+	"os"
 	"runtime"
 	"runtime/debug"
 	"strconv"
@@ -44,6 +45,11 @@ func Sized[T any](full, short T) T {
 	}
 	return full
 }
+
+// Thorough reports whether explorations go through all of their settings, as in .ci/run, which sets
+// ZKACTORS_THOROUGH. Without it they leave out those that take the longest, so that all tests
+// together take minutes.
+func Thorough() bool { return os.Getenv("ZKACTORS_THOROUGH") != "" }
 
 // OneIn returns a choice from the parts of a campaign: all, and under -short one in n, the first
 // among them.

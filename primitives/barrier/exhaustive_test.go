@@ -1321,7 +1321,8 @@ func brief() bool { return exploration.Brief(*full) }
 
 var full = flag.Bool("barrier.full", false, "go through the larger settings of the exhaustive walk too")
 
-// TestExhaustive goes through all states of all settings, and with -barrier.full of larger ones.
+// TestExhaustive goes through all states of all settings, or of the smaller ones: see
+// [hasten.Thorough]. With -barrier.full it goes through those of larger ones too.
 // With four parties and two rounds these are so many states, and a million of them takes a minute
 // or two of one processor:
 //
@@ -1450,6 +1451,9 @@ func settings() (all []setting) {
 					s.parties, s.handles, s.enters = parties, parties+spare, enters
 					if s.faults > 1 && spare > 0 && parties > 2 {
 						continue // too many states
+					}
+					if of.small > 4 && !hasten.Thorough() {
+						of.small = 4
 					}
 					if small := s.size() <= of.small && (s.size() <= 2 || !brief()) && s.faults <= hasten.Sized[int8](2, 1); small || *full {
 						all = append(all, s)

@@ -1564,16 +1564,16 @@ var (
 	modelStates = flag.Int("commit.states", 50_000_000, "states of each of these that are gone through at most")
 )
 
-// TestExhaustive goes through all states of all settings, and with -commit.full of larger ones. It
-// is complete: no setting is too large. The largest, with three sites in Peer mode and a cut, have
-// millions of states. Walks that take all moves in every order have more, and come to the same
-// ends: see TestFirst.
+// TestExhaustive goes through all states of all settings, or of the smaller ones (see
+// [hasten.Thorough]), and with -commit.full of larger ones. It is complete: no setting is too
+// large. The largest, with three sites in Peer mode and a cut, have millions of states. Walks that
+// take all moves in every order have more, and come to the same ends: see TestFirst.
 func TestExhaustive(t *testing.T) {
 	size := usual
 	switch {
 	case *modelFull:
 		size = large
-	case exploration.Brief(false):
+	case exploration.Brief(false), !hasten.Thorough():
 		size = small
 	}
 	chosen := hasten.OneIn(5)

@@ -186,9 +186,17 @@ func Tell[A comparable](w World[A], trace []A, write func(string)) {
 
 //nolint:gochecknoglobals // they are flags
 var (
-	breadth = flag.Int("explore.states", 400, "states of each scenario that are gone through")
-	walks   = flag.Int("explore.walks", 240, "random walks through each scenario")
+	breadth = flag.Int("explore.states", usually(400, 1000), "states of each scenario that are gone through")
+	walks   = flag.Int("explore.walks", usually(240, 600), "random walks through each scenario")
 )
+
+// usually returns n, or more if the tests are to be thorough.
+func usually(n, thorough int) int {
+	if hasten.Thorough() {
+		return thorough
+	}
+	return n
+}
 
 // shorter is the factor by which short tests do less.
 const shorter = 24
