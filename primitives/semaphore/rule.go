@@ -158,10 +158,10 @@ type lease struct {
 //   - The second waiter has room when any two contenders ahead have left, whatever the first waiter
 //     does: it watches all of them except the oldest. The oldest mostly leaves first, and lets in
 //     the first waiter. Then the second waiter already watches all that it has to.
-//   - Every other waiter watches the contender directly ahead, which announces its grant, unless it
-//     leaves before. So it learns when it is the second. It also watches the contender that is as
-//     far ahead as the limit: if contenders leave in the order in which they came, that makes room
-//     for it.
+//   - Every other waiter watches the two contenders directly ahead. They announce their grants,
+//     unless they leave before. So it learns when it is the second. It also watches the contender
+//     that is as far ahead as the limit: if contenders leave in the order in which they came, that
+//     makes room for it.
 //
 // If the first and the second waiter would watch too many nodes, they watch all members instead.
 //
@@ -172,8 +172,9 @@ func watchBehindUnits(others []lease, limit int) (watch line.Target, beside []li
 	last := len(others) - 1
 	switch more := len(others) - limit; {
 	case more > 1:
-		if more < last {
-			beside = []line.Target{{Node: others[more].Name}}
+		beside = []line.Target{{Node: others[last-1].Name, Until: line.Changed}}
+		if more < last-1 {
+			beside = append(beside, line.Target{Node: others[more].Name})
 		}
 		return line.Target{Node: others[last].Name, Until: line.Changed}, beside
 	case limit > manyBeside:
