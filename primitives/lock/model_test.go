@@ -169,13 +169,12 @@ func standard(kinds []Kind) *linemodel.Kind {
 				return 2
 			}
 			all := grammar.Line(names)
-			behind, others := 0, 0 // readers, behind no other but one
+			behind := 0
 			for _, c := range all[slices.Index(all, me)+1:] {
-				if c.Kind == nodes.Read {
-					behind++
-				} else if others++; others > 1 {
+				if c.Kind != nodes.Read {
 					break
 				}
+				behind++
 			}
 			return 1 + max(2, behind+1)
 		},

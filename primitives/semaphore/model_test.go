@@ -102,7 +102,7 @@ func (p *pool) kind() *linemodel.Kind {
 			if w.Node(w.Dir) == nil { // an operator has deleted the line: all follow what stands at the path
 				return len(w.All)
 			}
-			return 1 + max(2, p.fitting(w)+1)
+			return 1 + max(3, p.fitting(w)+2) // and the one as far behind as the limit
 		},
 		Hold:    p.hold,
 		Granted: func(*linemodel.World, *linemodel.Contender) {},

@@ -22,8 +22,8 @@ type First struct {
 	EventGrants bool
 
 	// Brief says that holders may hold for less than a round trip. With EventGrants, a contender
-	// then watches the two contenders directly ahead that exclude it. Without Brief it watches only
-	// the farther of the two, and a deletion wakes one contender less.
+	// then watches the two contenders directly ahead of it. Without Brief it watches only the
+	// farther of the two, and a deletion wakes one contender less.
 	Brief bool
 
 	// Far, with Brief, is the largest number of contenders ahead with which a contender watches
@@ -57,8 +57,7 @@ func (f First) Downgrade(own string) (Rule, string, bool) {
 
 // Locate implements [Rule]. A contender watches its predecessor: the nearest contender that
 // excludes it. If deletions are grants, it watches its predecessor's predecessor as well, or
-// instead: see Brief and Far. So it learns in advance, while others hold, that it is next. A reader
-// does so only where the two are all that is ahead: the deletions grant then, without a list.
+// instead: see Brief and Far. So it learns in advance, while others hold, that it is next.
 func (f First) Locate(s Snapshot, own, guid string) Position {
 	var p Position
 	me, _ := f.Parse(own)
@@ -93,13 +92,10 @@ func (f First) Locate(s Snapshot, own, guid string) Position {
 	}
 	p.Ahead, p.Watch.Node = ahead.Waits(f.Kind), next.Name
 	exclusive := f.EventGrants && f.Kind == nodes.Exclusive && next.Kind == nodes.Exclusive
-	reads := f.EventGrants && f.Kind == nodes.Read
 	switch {
 	case p.Ahead == 0, next.Name == "":
 	case p.Ahead == 1:
-		p.deletionGrants = exclusive || reads
-	case reads && f.Brief && p.Ahead == 2:
-		p.Beside, p.deletionGrants = []Target{{Node: second.Name}}, true
+		p.deletionGrants = exclusive || f.EventGrants && f.Kind == nodes.Read
 	case !exclusive, second.Kind != nodes.Exclusive:
 	case f.Brief && f.Far > 0 && p.Ahead > f.Far:
 		p.Watch.Node, p.Later = second.Name, next.Name
