@@ -2,6 +2,7 @@ package semaphore_test
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -137,6 +138,34 @@ func TestNumberFaults(t *testing.T) {
 					check.Require(t, skip <= 40, "there is no end of requests")
 				}
 			})
+		}
+	}
+}
+
+// TestNumberedAnnounce: a numbered lease lets those behind know that it is held, when its number is
+// claimed: else the one who is second would not learn that.
+func TestNumberedAnnounce(t *testing.T) {
+	for _, weight := range []int{1, 2} { // of the second waiter
+		for _, order := range [][]int{{0, 1, 2}, {0, 1, 3}, {0, 1, 2, 3}} {
+			runInBubble(t, fmt.Sprint(weight, order), 7, func(t *testing.T, _ *zktest.Server, all []*session.Session) {
+				var leases []*semaphore.Lease
+				for i, s := range all {
+					opts := &semaphore.Options{Numbered: weight == 1 || i == 5, Weight: 1}
+					if i == 5 {
+						opts.Weight = weight
+					}
+					leases = append(leases, join(t, s, 4, opts))
+					<-time.After(time.Second)
+				}
+				for _, i := range order {
+					release(t, leases[i])
+					<-time.After(time.Second)
+				}
+				for i, l := range leases {
+					room := len(order)-3 >= weight-1 || i < 6
+					check.Equal(t, held(l), !slices.Contains(order, i) && room, i, "is held")
+				}
+			}, zktest.Latency(time.Millisecond))
 		}
 	}
 }

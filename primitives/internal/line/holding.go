@@ -89,6 +89,9 @@ func (m *turn) grant() {
 	m.watchClaim()
 	m.emit(Acquired{Token: m.token, Node: m.node})
 	m.revoke()
+	if m.unannounced && !m.listing { // since the claim began
+		m.look()
+	}
 }
 
 func (m *turn) watchClaim() {

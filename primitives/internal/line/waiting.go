@@ -72,7 +72,9 @@ func (m *turn) rank(s Snapshot) {
 		m.first()
 		if p.AnnounceGrant { // unless another list shows that the contender behind has gone
 			m.unannounced = true
-			m.look()
+			if m.Holding() { // else after the claim
+				m.look()
+			}
 		}
 	}
 	for _, node := range p.Ask {
