@@ -247,17 +247,26 @@ func LogLoss(s Session, recipe, path string, why error) {
 // their parent once, and fail when it is gone.
 func MakePersistent(requests Async, node string, answer func(made bool, err error)) {
 	requests.Create(node, nil, session.Persistent, func(_ string, err error) {
-		if !errors.Is(err, session.ErrNoNode) {
-			answer(err == nil, Without(err, session.ErrNodeExists))
-			return
-		}
-		requests.EnsurePath(path.Dir(node), func(_ bool, err error) {
-			if err != nil {
+		switch {
+		case errors.Is(err, session.ErrNoNode):
+			requests.EnsurePath(path.Dir(node), func(_ bool, err error) {
+				if err != nil {
+					answer(false, err)
+					return
+				}
+				MakePersistent(requests, node, answer)
+			})
+		case errors.Is(err, session.ErrNoAuth):
+			// The server looks at the parent's ACL before it looks for the node.
+			requests.Exists(node, func(stat *session.Stat, existsErr error) {
+				if existsErr == nil && stat != nil {
+					err = nil
+				}
 				answer(false, err)
-				return
-			}
-			MakePersistent(requests, node, answer)
-		})
+			})
+		default:
+			answer(err == nil, Without(err, session.ErrNodeExists))
+		}
 	})
 }
 

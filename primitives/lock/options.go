@@ -195,7 +195,8 @@ const (
 	// writers, which are the same here, and __rlock__ for readers. Curator does not respect such
 	// nodes, and kazoo's own Lock does not respect readers. The ReadLock of kazoo 2.8 also waits
 	// for writers behind it, which is a deadlock; the one of 2.11 does not. The path is a
-	// persistent node, as kazoo makes it: its objects fail when it is gone.
+	// persistent node, as kazoo makes it: its objects fail when it is gone. On ClickHouse Keeper
+	// sessions delete it when it is empty.
 	Kazoo
 
 	// Prioritized is the layout of locks with priorities, which no other library has: see

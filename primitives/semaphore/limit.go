@@ -31,8 +31,9 @@ func Limit(ctx context.Context, s *session.Session, path string) (int, error) {
 	return record.Limit, nil
 }
 
-// SetLimit records the limit of the semaphore at path, whether or not there is one yet. It returns when the limit is recorded. Waiters that have room now proceed by themselves.
-// Holders keep their leases, so after a lower limit more may be held for a while. A waiter whose
+// SetLimit records the limit of the semaphore at path, whether or not there is one yet. It returns
+// when the limit is recorded. Waiters that have room now proceed by themselves. Holders keep their
+// leases, so after a lower limit more may be held for a while. A waiter whose
 // weight exceeds the new limit receives [Lost] with [ErrLimit]. A contender that comes later and
 // asks for the old limit is refused, unless it has [Options.AnyLimit].
 //
@@ -40,8 +41,8 @@ func Limit(ctx context.Context, s *session.Session, path string) (int, error) {
 // some time after its last leases, and the limit with it. All contenders in line read the new
 // limit, so do not call SetLimit every second.
 //
-// SetLimit replaces no data that is not a limit, which may be another recipe's: then the error wraps
-// [ErrLimit]. If it is a limit that was written wrong by hand, write it anew by hand.
+// SetLimit replaces no data that is not a limit, which may be another recipe's: then the error
+// wraps [ErrLimit]. If it is a limit that was written wrong by hand, write it anew by hand.
 //
 // The error wraps [session.ErrUnknownOutcome] if ctx ends or the session expires before the reply.
 // It also does if the reply is lost and another client has set another limit meanwhile.
