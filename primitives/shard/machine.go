@@ -135,8 +135,11 @@ func (stop) input()      {}
 type effect interface{ effect() }
 
 type (
-	stand    struct{ shard, serial int } // stand in the line of the shard
-	leave    struct{ shard, serial int } // leave it
+	stand struct{ shard, serial int } // stand in the line of the shard
+	leave struct {                    // leave it
+		shard, serial int
+		told          bool // of its loss: the user hears of that first
+	}
 	ask      struct{ shard, serial int } // answer with the time by which the shard is to be given, and when that has passed
 	follow   struct{ epoch int }         // follow our record in that session
 	watch    struct{ id string }         // follow the member with that ID, and no other; "" for none
@@ -259,8 +262,7 @@ func (t *turn) take(in input) {
 		}
 	case overdue:
 		if p := t.at(in.shard, in.serial); p != nil && p.stage == asked {
-			t.emit(Lost{in.shard, fmt.Errorf("%w: %w", ErrLost, ErrOverdue)})
-			t.leave(in.shard)
+			t.forfeit(in.shard, ErrOverdue)
 		}
 	case give:
 		if p := t.places[in.shard]; p.stage == asked && (in.token == 0 || in.token == p.token) {
@@ -399,14 +401,22 @@ func (t *turn) list(shard int) {
 	}
 }
 
-// leave leaves the line of a shard.
-func (t *turn) leave(shard int) {
+// leave leaves the line of a shard, of which its user has no use.
+func (t *turn) leave(shard int) { t.quit(shard, false) }
+
+// forfeit takes a shard from its user, and leaves its line.
+func (t *turn) forfeit(shard int, why error) {
+	t.emit(Lost{shard, fmt.Errorf("%w: %w", ErrLost, why)})
+	t.quit(shard, true)
+}
+
+func (t *turn) quit(shard int, told bool) {
 	p := &t.places[shard]
 	if p.stage == asking || p.stage == asked {
 		t.asking--
 	}
 	p.stage = leaves
-	t.do(leave{shard, p.serial})
+	t.do(leave{shard, p.serial, told})
 }
 
 // lose follows the end of a place.
@@ -452,9 +462,10 @@ func (t *turn) stop(why error) {
 			continue
 		}
 		if why != nil && p.stage != waits {
-			t.emit(Lost{shard, fmt.Errorf("%w: %w", ErrLost, why)})
+			t.forfeit(shard, why)
+		} else {
+			t.leave(shard)
 		}
-		t.leave(shard)
 	}
 	if !t.departed {
 		t.do(depart{})

@@ -70,18 +70,18 @@ func TestTranscript(t *testing.T) {
 	tr.then(has("3", "b"), stand{3, 1}, ask{0, 1})
 	tr.then(revoked{0, 1, by}, Revoke{0, 7, by})
 	tr.then(give{0, 6})                         // another grant
-	tr.then(give{0, 7}, leave{0, 1}, ask{1, 1}) // one at once
+	tr.then(give{0, 7}, leave{0, 1, false}, ask{1, 1}) // one at once
 	tr.then(overdue{0, 1})
 	tr.then(ended{0, 1, nil})
 	tr.then(revoked{1, 1, by}, Revoke{1, 7, by})
-	tr.then(overdue{1, 1}, Lost{1, fmt.Errorf("%w: %w", ErrLost, ErrOverdue)}, leave{1, 1})
+	tr.then(overdue{1, 1}, Lost{1, fmt.Errorf("%w: %w", ErrLost, ErrOverdue)}, leave{1, 1, true})
 	tr.then(has("1,3", "c"), watch{"c"}) // the place that is being left comes first
 	tr.then(ended{1, 1, nil}, stand{1, 2})
 	tr.then(neighbour{"b", true})
 	tr.then(neighbour{"c", true}, look{true})
 	tr.then(looked{err: session.ErrExpired}, look{true})
 	tr.then(looked{err: session.ErrNoAuth}, complain{}, pause{3})
-	tr.then(present{presence.Gone{Err: session.ErrExpired}}, Gone{session.ErrExpired}, watch{}, leave{1, 2}, leave{3, 1})
+	tr.then(present{presence.Gone{Err: session.ErrExpired}}, Gone{session.ErrExpired}, watch{}, leave{1, 2, false}, leave{3, 1, false})
 	tr.then(due{})
 	tr.then(recorded{err: session.ErrExpired})
 	tr.then(ended{3, 1, nil})
@@ -122,7 +122,7 @@ func TestRefusals(t *testing.T) {
 	tr.then(ended{0, 2, why})
 	tr.then(rested{}, stand{0, 3}) // or after a rest
 	tr.then(acquired{0, 3, 7}, Assigned{0, 7})
-	tr.then(stop{}, leave{0, 3}, leave{1, 1}, depart{})
+	tr.then(stop{}, leave{0, 3, false}, leave{1, 1, false}, depart{})
 	tr.then(drain{})
 	tr.then(acquired{1, 1, 8})
 	tr.then(present{presence.Left{}})
@@ -161,7 +161,7 @@ func TestStopped(t *testing.T) {
 	tr.then(acquired{1, 1, 8}, Assigned{1, 8})
 	tr.then(has("0,2", ""), ask{1, 1})
 	lost := fmt.Errorf("%w: %w", ErrLost, why)
-	tr.then(present{presence.Left{Err: why}}, Lost{0, lost}, Lost{1, lost}, leave{0, 1}, leave{1, 1}, leave{2, 1})
+	tr.then(present{presence.Left{Err: why}}, Lost{0, lost}, Lost{1, lost}, leave{0, 1, true}, leave{1, 1, true}, leave{2, 1, false})
 }
 
 // TestOtherNumber: a record of a plan with another number of shards counts for nothing.
@@ -190,11 +190,11 @@ func TestNoPlan(t *testing.T) {
 	tr.then(has("0-1", ""), watch{}, stand{0, 1}, stand{1, 1})
 	tr.then(acquired{0, 1, 7}, Assigned{0, 7})
 	tr.then(drain{}, look{true})
-	tr.then(looked{err: errPlan}, complain{}, pause{1}, leave{1, 1}, ask{0, 1})
+	tr.then(looked{err: errPlan}, complain{}, pause{1}, leave{1, 1, false}, ask{0, 1})
 	by := time.Unix(1, 0)
 	tr.then(revoked{0, 1, by}, Revoke{0, 7, by})
 	tr.then(ended{1, 1, nil})
-	tr.then(give{shard: 0}, leave{0, 1})
+	tr.then(give{shard: 0}, leave{0, 1, false})
 	tr.then(ended{0, 1, nil}, depart{})
 	tr.then(present{presence.Left{}}, Left{})
 }

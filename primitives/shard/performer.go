@@ -78,15 +78,17 @@ type (
 // have come back with older data, for one, until their zxids have caught up.
 const retryAfter = 15 * time.Second
 
+// headStart is the time between the event that tells a user that a shard is lost and the moment
+// from which another can own it, if the loss is this member's own decision: as much as leases have
+// with long timeouts.
+const headStart = 250 * time.Millisecond
+
 func (p *performer) perform(e effect, tell func(input)) {
 	switch e := e.(type) {
 	case stand:
 		p.stand(e, tell)
 	case leave:
-		p.owned.Cancel(timer(e))
-		if h := p.at(e.shard); h != nil { // else its end is on the way
-			h.Leave()
-		}
+		p.leave(e)
 	case ask:
 		tell(revoked{e.shard, e.serial, p.client.Deadline(p.within)})
 		p.owned.After(timer(e), p.within, func() { tell(overdue(e)) })
@@ -175,6 +177,20 @@ func (p *performer) at(shard int) *contender.Handle[line.Event] {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.places[shard].Handle
+}
+
+func (p *performer) leave(e leave) {
+	t := timer{e.shard, e.serial}
+	p.owned.Cancel(t)
+	h := p.at(e.shard)
+	switch {
+	case h == nil: // its end is on the way
+	case e.told:
+		h.Forfeit()
+		p.owned.After(t, headStart, h.Leave)
+	default:
+		h.Leave()
+	}
 }
 
 // look reads the plan first, and then who is there: see [sight]. Unless it is to be thorough, it

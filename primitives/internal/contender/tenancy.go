@@ -72,6 +72,8 @@ type tenancy[In, Ev any] struct {
 
 	barred bool // the blocker is known to hold
 
+	forfeited bool // by Forfeit
+
 	// It is no longer held, or never will be. It is set before contexts end, and they end before
 	// done.
 	over bool
@@ -190,7 +192,7 @@ func (h *tenancy[In, Ev]) Context(parent context.Context) (context.Context, cont
 	ctx, end := context.WithCancelCause(parent)
 	d := &derived{end: end}
 	h.mu.Lock()
-	over, reason := h.over, h.reason()
+	over, reason := h.over || h.forfeited, h.reason()
 	if !over {
 		h.contexts = append(h.contexts, d)
 	}
@@ -239,6 +241,22 @@ func (h *tenancy[In, Ev]) Release(ctx context.Context) error {
 
 // Leave is Release, and returns at once.
 func (h *tenancy[In, Ev]) Leave() { h.tell(h.leave) }
+
+// Forfeit ends the contexts of the grant, as Leave does, but the place stands until Leave: so a user
+// who has not given it by himself learns of that before another contender is granted.
+func (h *tenancy[In, Ev]) Forfeit() {
+	h.mu.Lock()
+	h.forfeited = true
+	contexts, reason := h.contexts, h.reason()
+	h.contexts = nil
+	h.mu.Unlock()
+	for _, d := range contexts {
+		d.end(reason)
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.raise(done)
+}
 
 // failed names the operation and the lines in an error.
 func (h *tenancy[In, Ev]) failed(op string, err error) error {
