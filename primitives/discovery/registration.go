@@ -95,7 +95,7 @@ func Announce(ctx context.Context, s *session.Session, path string, instance Ins
 	if err != nil {
 		return nil, err
 	}
-	if err := r.kept.Await(ctx, s); err != nil {
+	if err := r.kept.Await(ctx); err != nil {
 		return nil, fmt.Errorf("discovery %s: announce %s: %w", path, r.instance, err)
 	}
 	return r, nil

@@ -67,7 +67,7 @@ func Enroll(ctx context.Context, s *session.Session, path, id string, data []byt
 	if err != nil {
 		return nil, err
 	}
-	if err := m.kept.Await(ctx, s); err != nil {
+	if err := m.kept.Await(ctx); err != nil {
 		return nil, fmt.Errorf("group %s: enroll %s: %w", path, id, err)
 	}
 	return m, nil

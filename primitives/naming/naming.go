@@ -50,7 +50,7 @@ func registerEphemeral(ctx context.Context, s *session.Session, path, name strin
 	for {
 		r, err := Keep(s, path, name, data, &o)
 		if err == nil {
-			if err = r.kept.Await(ctx, s); err != nil {
+			if err = r.kept.Await(ctx); err != nil {
 				err = fmt.Errorf("naming: register %q: %w", name, err)
 			}
 			return err
@@ -95,12 +95,12 @@ func Unregister(ctx context.Context, s *session.Session, path, name string) erro
 		}
 	}
 	if err == nil { // it was waited for, or lost before
-		err = persistent.Remove(ctx, s, node)
+		err = client.Of(s).Explain(persistent.Remove(ctx, s, node))
 	}
 	if err == nil || gaveUp && errors.Is(err, ErrNotFound) {
 		return nil
 	}
-	return fmt.Errorf("naming: unregister %q: %w", name, client.Of(s).Explain(err))
+	return fmt.Errorf("naming: unregister %q: %w", name, err)
 }
 
 // Lookup returns the data of the name. If there is no such name, the error wraps [ErrNotFound]. The

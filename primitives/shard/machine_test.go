@@ -69,7 +69,7 @@ func TestTranscript(t *testing.T) {
 	by := time.Unix(1, 0)
 	tr.then(has("3", "b"), stand{3, 1}, ask{0, 1})
 	tr.then(revoked{0, 1, by}, Revoke{0, 7, by})
-	tr.then(give{0, 6})                         // another grant
+	tr.then(give{0, 6})                                // another grant
 	tr.then(give{0, 7}, leave{0, 1, false}, ask{1, 1}) // one at once
 	tr.then(overdue{0, 1})
 	tr.then(ended{0, 1, nil})

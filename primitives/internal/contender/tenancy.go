@@ -138,7 +138,7 @@ func (h *tenancy[In, Ev]) acquire(ctx context.Context, op string, queued <-chan 
 		_ = h.Release(ctx) // it goes on
 		err = taken
 	case <-ctx.Done():
-		err = h.session.Explain(h.blocked(context.Cause(ctx))) // before it leaves
+		err = h.blocked(context.Cause(ctx)) // before it leaves
 		h.tell(h.leave)
 	}
 	return h.failed(op, err)
@@ -242,8 +242,8 @@ func (h *tenancy[In, Ev]) Release(ctx context.Context) error {
 // Leave is Release, and returns at once.
 func (h *tenancy[In, Ev]) Leave() { h.tell(h.leave) }
 
-// Forfeit ends the contexts of the grant, as Leave does, but the place stands until Leave: so a user
-// who has not given it by himself learns of that before another contender is granted.
+// Forfeit ends the contexts of the grant, as Leave does, but the place stands until Leave: so a
+// user who has not given it by himself learns of that before another contender is granted.
 func (h *tenancy[In, Ev]) Forfeit() {
 	h.mu.Lock()
 	h.forfeited = true
@@ -258,12 +258,13 @@ func (h *tenancy[In, Ev]) Forfeit() {
 	h.raise(done)
 }
 
-// failed names the operation and the lines in an error.
+// failed names the operation and the lines in an error, and for a wait that has ended with its
+// context the servers that do not answer.
 func (h *tenancy[In, Ev]) failed(op string, err error) error {
 	if err == nil {
 		return nil
 	}
-	return fmt.Errorf("%s %s: %w", op, h.what(), err)
+	return fmt.Errorf("%s %s: %w", op, h.what(), h.session.Explain(err))
 }
 
 // what names the recipe and the lines, or the first of many.

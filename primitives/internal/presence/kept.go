@@ -44,10 +44,11 @@ type Role[M, In, Ev any] struct {
 // A Kept node is the part that the handles of recipes have in common.
 type Kept[In, Ev any] struct {
 	// Set by Keep, and constant.
-	actor  *actors.Actor[In, Ev]
-	input  func(Input) In
-	joined chan struct{} // closed when the node stands for the first time
-	once   sync.Once     // guards the closing of joined
+	session client.Session
+	actor   *actors.Actor[In, Ev]
+	input   func(Input) In
+	joined  chan struct{} // closed when the node stands for the first time
+	once    sync.Once     // guards the closing of joined
 
 	// Used by the actor's goroutine alone, for the observer of the session.
 	stands bool          // set while the node stands, as was reported last
@@ -63,7 +64,7 @@ func Keep[M Keeper[M, In, Ev], In, Ev any](s *session.Session, path string, data
 	c := client.Of(s)
 	n := newNode(c, path)
 	n.persistent = config.Persistent
-	k := &Kept[In, Ev]{input: role.Input, joined: make(chan struct{}), since: c.Age()}
+	k := &Kept[In, Ev]{session: c, input: role.Input, joined: make(chan struct{}), since: c.Age()}
 	if err := n.claim(k); err != nil {
 		return nil, err
 	}
@@ -145,7 +146,7 @@ func (k *Kept[In, Ev]) Done() <-chan struct{} { return k.actor.Ended() }
 // Await returns nil when the node stands for the first time. If the node is given up first, Await
 // returns the reason. If ctx ends first, it returns the cause, and the node is given up in the
 // background.
-func (k *Kept[In, Ev]) Await(ctx context.Context, s *session.Session) error {
+func (k *Kept[In, Ev]) Await(ctx context.Context) error {
 	select {
 	case <-k.joined:
 		return nil
@@ -153,7 +154,7 @@ func (k *Kept[In, Ev]) Await(ctx context.Context, s *session.Session) error {
 		return k.Last().Reason()
 	case <-ctx.Done():
 		_ = k.Tell(k.input(Leave{})) // an ended one has left
-		return client.Of(s).Explain(context.Cause(ctx))
+		return k.session.Explain(context.Cause(ctx))
 	}
 }
 
@@ -178,7 +179,7 @@ func (k *Kept[In, Ev]) Update(ctx context.Context, data []byte) error {
 	if errors.Is(err, actors.ErrEnded) {
 		return k.Last().Reason()
 	}
-	return err
+	return k.session.Explain(err)
 }
 
 // Leave gives the node up. It returns nil when the node is deleted, and [Machine.Undeleted] if the
@@ -192,7 +193,7 @@ func (k *Kept[In, Ev]) Leave(ctx context.Context) error {
 	case <-k.Done():
 		return k.Last().Undeleted()
 	case <-ctx.Done():
-		return context.Cause(ctx)
+		return k.session.Explain(context.Cause(ctx))
 	}
 }
 
