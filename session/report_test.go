@@ -123,6 +123,30 @@ func TestNormalLifeIsQuiet(t *testing.T) {
 	}
 }
 
+// TestExpiryBlamesNoServer: a server that ends a session, and with it the connection, is no server
+// that cannot be used; one that does so again and again is.
+func TestExpiryBlamesNoServer(t *testing.T) {
+	for _, row := range []struct {
+		times int
+		warns bool
+	}{{1, false}, {3, true}} {
+		inBubble(t, zktest.Config{}, func(t *testing.T, srv *zktest.Server, opts *session.Options) {
+			j := newJournal(slog.LevelInfo)
+			opts.Logger = slog.New(j)
+			s := mustOpen(t, srv.Addrs(), opts)
+			defer s.Close()
+			events := s.Events(t.Context())
+			for range row.times {
+				srv.Expire(s.ID())
+				zktest.Await(t, events, func(ev session.Event) bool { _, is := ev.(session.Expired); return is })
+				zktest.Await(t, events, func(ev session.Event) bool { _, is := ev.(session.Connected); return is })
+			}
+			warned := slices.ContainsFunc(j.kept(), func(line string) bool { return strings.Contains(line, "cannot be used") })
+			check.Equal(t, warned, row.warns, strings.Join(j.kept(), "\n"))
+		})
+	}
+}
+
 // A clerk is an observer that notes the reports of recipes.
 type clerk struct {
 	session.NopObserver

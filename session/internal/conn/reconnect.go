@@ -107,6 +107,7 @@ func (e *Epoch) severed(l *connection) {
 	s := e.session
 	e.mu.Lock()
 	why, over, parting := l.why, e.over, e.parting
+	opened := l == e.open || l == e.reading
 	if e.open == l {
 		e.open = nil
 	}
@@ -136,8 +137,9 @@ func (e *Epoch) severed(l *connection) {
 	s.Owner.Tell(Severed{e.Number, e.until()})
 	switch {
 	case errors.Is(why, errLeaving), parting, over != nil: // we have left it
+	case !opened && errors.Is(why, fault.ErrExpired): // the session is of no use, not the server
 	case !l.proven:
-		s.Servers.Failed(l.server, why)
+		s.Servers.Failed(l.server, why, opened)
 	default:
 		s.Servers.Note(l.server, why)
 	}

@@ -39,7 +39,7 @@ func TestWhichServerIsTried(t *testing.T) {
 			before := len(at)
 			server, socket := s.Dial(t.Context(), noLease, false)
 			_ = socket.Close()
-			s.Failed(server, errors.New("it has no leader"))
+			s.Failed(server, errors.New("it has no leader"), false)
 			for i := before + 1; i < len(at) && i < 5; i++ {
 				check.Equal(t, at[i], at[i-1], "a server that is down is followed at once, in the first round")
 			}
@@ -114,7 +114,7 @@ func TestPausesFollowTheLease(t *testing.T) {
 			rest := lease - time.Since(begun)
 			server, socket := s.Dial(t.Context(), func() time.Duration { return lease - time.Since(begun) }, false)
 			_ = socket.Close()
-			s.Failed(server, errors.New("it has no leader"))
+			s.Failed(server, errors.New("it has no leader"), false)
 			seconds := rest.Seconds()
 			check.AtMost(t, time.Since(before).Seconds(), max(seconds*seconds/10, 0.1)+1e-6)
 			before = time.Now()
@@ -231,7 +231,7 @@ func TestPatienceWithAFarServer(t *testing.T) {
 					var socket net.Conn
 					server, socket = s.Dial(t.Context(), func() time.Duration { return tt.rest - time.Since(begun) }, false)
 					_ = socket.Close()
-					s.Failed(server, errors.New("it has no leader"))
+					s.Failed(server, errors.New("it has no leader"), false)
 				}
 				check.True(t, server != near, "timeout %v: the far server is not reached", tt.timeout)
 				check.AtMost(t, time.Since(begun), tt.rest, "until the far server is reached, timeout", tt.timeout)

@@ -40,13 +40,14 @@ func TestRecords(t *testing.T) {
 		l.Unresolved(errors.New("no such host"))
 		replace("b", "a") // the same
 		want("a: no answer yet; b: no answer yet", "")
+		useless := func(server string, why error) { l.Failed(server, why, false) }
 		warnings = 0
-		fails(l.Failed, "a", "refused")
-		fails(l.Failed, "a", "refused again")
+		fails(useless, "a", "refused")
+		fails(useless, "a", "refused again")
 		if warnings != 1 {
 			t.Errorf("%d warnings within seconds, want 1", warnings)
 		}
-		fails(l.Failed, "b", "silent")
+		fails(useless, "b", "silent")
 		fails(l.Note, "a", "reset")
 		want("a: refused again; b: silent", "a reset;b silent;")
 		l.Succeeded("a")

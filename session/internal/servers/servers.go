@@ -294,7 +294,7 @@ func (s *List) Dial(ctx context.Context, rest func() time.Duration, lost bool) (
 			if took >= accept {
 				s.gaveUp(took)
 			}
-			s.failed(server, err, false)
+			s.failed(server, err, false, false)
 			r.lost(ctx, server, err)
 		}
 	}
@@ -403,22 +403,28 @@ func (s *List) open(ctx context.Context, server string, accept time.Duration) (n
 	return secure, nil
 }
 
-// Failed records that a server was reached, and was of no use.
-func (s *List) Failed(server string, why error) { s.failed(server, why, true) }
+// Failed records that a server was reached, and was of no use. If the connection had opened, that
+// is no warning the first time: connections break early too, as when the server ends the session.
+func (s *List) Failed(server string, why error, opened bool) {
+	s.mu.Lock()
+	quiet := opened && s.penalty[server] == 0
+	s.mu.Unlock()
+	s.failed(server, why, true, quiet)
+}
 
 // failed records that a server could not be used. A server that could not even be reached is
 // probably down, and is tried a third as often as the others.
-func (s *List) failed(server string, why error, reached bool) {
+func (s *List) failed(server string, why error, reached, quiet bool) {
 	s.mu.Lock()
 	s.failures++
 	s.useless = reached
-	const quiet = 10 * time.Second
+	const spell = 10 * time.Second
 	now := time.Now()
 	r := record{Failure{server, why, now}, why, s.records[server].warned}
 	if s.penalty[server]++; !reached {
 		s.penalty[server] += 2
 	}
-	warn := r.warned.IsZero() || now.Sub(r.warned) >= quiet
+	warn := !quiet && (r.warned.IsZero() || now.Sub(r.warned) >= spell)
 	if warn {
 		r.warned = now
 	}
