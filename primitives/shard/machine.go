@@ -52,6 +52,7 @@ type place struct {
 	stage   stage
 	wanted  bool
 	refused bool // the server has refused it; cleared by news of the record, and after a rest
+	failed  bool // it was refused; cleared by a grant
 	unequal bool // among those to be reconciled
 	queued  bool // among those to be revoked
 	serial  int  // counts the places in the line of the shard
@@ -82,6 +83,7 @@ type (
 	neighbour struct { // news of the member that we watch
 		id   string
 		gone bool
+		err  error // why it is not watched
 	}
 	acquired struct { // answers stand
 		shard, serial int
@@ -108,9 +110,12 @@ type (
 		shard int
 		token int64 // of the grant; 0 for any
 	}
-	weigh struct{ weight int } // commanded
-	drain struct{}             // commanded: leave when the shards are given
-	stop  struct{}             // commanded: leave at once
+	weigh struct { // commanded
+		weight int
+		reply  actors.Reply[error]
+	}
+	drain struct{} // commanded: leave when the shards are given
+	stop  struct{} // commanded: leave at once
 )
 
 func (present) input()   {}
@@ -143,13 +148,22 @@ type (
 	ask      struct{ shard, serial int } // answer with the time by which the shard is to be given, and when that has passed
 	follow   struct{ epoch int }         // follow our record in that session
 	watch    struct{ id string }         // follow the member with that ID, and no other; "" for none
+	suspect  struct{ id string }         // as watch, but say after a rest that it is gone, whether it is or not
 	look     struct{ thoroughly bool }   // read what the plan rests on; else only if this member is to plan before others
 	yield    struct{ ahead int }         // to the members that plan before: a pause, longer if there are more
 	replace  struct{ write }             // replace the plan
 	pause    struct{ tries int }         // longer after more tries
 	rest     struct{}                    // before places that were refused are tried again
 	complain struct{ err error }         // to the log
-	depart   struct{}                    // give up our node
+	renew    struct {                    // have our node say who we are
+		self  Peer
+		reply actors.Reply[error]
+	}
+	answer struct {
+		reply actors.Reply[error]
+		err   error
+	}
+	depart struct{} // give up our node
 )
 
 func (stand) effect()    {}
@@ -163,6 +177,9 @@ func (yield) effect()    {}
 func (pause) effect()    {}
 func (rest) effect()     {}
 func (complain) effect() {}
+func (suspect) effect()  {}
+func (renew) effect()    {}
+func (answer) effect()   {}
 func (depart) effect()   {}
 
 // A member is the machine of a member. Its actor steps it in place: it may have many shards.
@@ -171,6 +188,7 @@ type member struct {
 	shards    int
 	atOnce    int // how many shards are asked for at once, at most
 	placement Placement
+	fits      func(write) bool // reports whether a write can be sent; nil if every one can
 
 	self   Peer    // as it is to be
 	places []place // by shard
@@ -179,7 +197,8 @@ type member struct {
 	read   bool    // the record was read; cleared with in
 	record *record // as it was read last; nil if there is none
 	known  bool    // there was a record once
-	gone   bool    // the neighbour that the record names is gone
+	gone   bool    // the neighbour that the record names is gone, or may be
+	blind  bool    // it cannot be watched; cleared when it can
 
 	standing int   // places that are not absent
 	asking   int   // places that are asking or asked
@@ -193,8 +212,10 @@ type member struct {
 	yielded   bool // others were to plan before us; cleared when the plan agrees
 
 	complained bool // set when we were refused, cleared when the plan agrees
-	refusing   bool // set when a place was refused, cleared by the next grant
+	refusals   int  // places that are refused
+	refusing   bool // set when that of a place was told, cleared by rested
 	resting    bool // set by rest, cleared by rested
+	probed     int  // the shard from which on places are tried again
 
 	draining bool // leaves when its shards are given; never cleared
 	alone    bool // draining, and no plan can be made; never cleared
@@ -242,14 +263,17 @@ func (t *turn) take(in input) {
 		}
 	case neighbour:
 		if t.record != nil && t.record.Watch == in.id {
-			t.gone = in.gone
-			t.learn()
+			t.neighbour(in)
 		}
 	case acquired:
 		if p := t.at(in.shard, in.serial); p != nil && p.stage == waits {
-			p.stage, p.token, t.refusing = owns, in.token, false
+			p.stage, p.token = owns, in.token
 			t.list(in.shard)
 			t.emit(Assigned{in.shard, in.token})
+			if p.failed {
+				p.failed = false
+				t.retry(t.shards)
+			}
 		}
 	case ended:
 		if p := t.at(in.shard, in.serial); p != nil {
@@ -279,17 +303,18 @@ func (t *turn) take(in input) {
 			t.phase = idle
 		}
 	case rested:
-		t.resting = false
-		for shard := range t.places {
-			if t.places[shard].refused {
-				t.places[shard].refused = false
-				t.list(shard)
-			}
+		t.resting, t.refusing = false, false
+		t.retry(probes)
+		if t.refusals > 0 {
+			t.rest()
 		}
 	case weigh:
-		if !t.draining && !t.stopping {
-			t.reweigh(in.weight)
+		if t.draining || t.stopping {
+			t.do(answer{in.reply, ErrLeft})
+			return
 		}
+		t.reweigh(in.weight)
+		t.do(renew{t.self, in.reply})
 	case drain:
 		if !t.draining && !t.stopping {
 			t.reweigh(0)
@@ -382,7 +407,7 @@ func (t *turn) want(all []int) {
 	}
 	for shard := range t.places {
 		p := &t.places[shard]
-		p.refused = false
+		t.refuse(p, false)
 		p.wanted = len(all) > 0 && all[0] == shard
 		if p.wanted {
 			all = all[1:]
@@ -431,18 +456,65 @@ func (t *turn) lose(shard int, p *place, err error) {
 	switch was {
 	case leaves, absent:
 	case waits:
-		p.refused = true
-		if !t.refusing && !errors.Is(err, session.ErrClosed) {
+		t.refuse(p, true)
+		if !p.failed && !t.refusing && !errors.Is(err, session.ErrClosed) {
 			t.refusing = true
 			t.do(complain{fmt.Errorf("shard %d: %w", shard, err)})
 		}
-		if !t.resting {
-			t.resting = true
-			t.do(rest{})
-		}
+		p.failed = true
+		t.rest()
 	case owns, asking, asked:
 		t.emit(Lost{shard, err})
 	}
+}
+
+func (t *turn) refuse(p *place, is bool) {
+	switch {
+	case is && !p.refused:
+		t.refusals++
+	case !is && p.refused:
+		t.refusals--
+	}
+	p.refused = is
+}
+
+func (t *turn) rest() {
+	if !t.resting {
+		t.resting = true
+		t.do(rest{})
+	}
+}
+
+// probes is how many of the places that were refused are tried again after a rest. If one of them
+// is granted, all others are.
+const probes = 16
+
+// retry tries so many places again, at most, of those that were refused.
+func (t *turn) retry(most int) {
+	for n := t.shards; n > 0 && most > 0 && t.refusals > 0; n-- {
+		if p := &t.places[t.probed]; p.refused {
+			t.refuse(p, false)
+			t.list(t.probed)
+			most--
+		}
+		t.probed = (t.probed + 1) % t.shards
+	}
+}
+
+// neighbour follows news of the member that we watch. If it cannot be watched, it is looked for
+// among the others, again and again.
+func (t *turn) neighbour(in neighbour) {
+	if in.err != nil {
+		if !t.blind {
+			t.blind = true
+			t.do(complain{fmt.Errorf("member %s cannot be watched: %w", in.id, in.err)})
+		}
+		t.do(suspect{in.id})
+		return
+	}
+	t.blind = t.blind && in.gone
+	t.gone = in.gone
+	t.learn()
 }
 
 func (t *turn) reweigh(weight int) {
@@ -482,12 +554,15 @@ func (t *turn) looked(in looked) {
 		return
 	}
 	if err == nil {
-		w, needed, err = in.replan(t.shards, t.self, t.placement)
+		w, needed, err = in.replan(t.shards, t.self, t.placement, t.fits)
 	}
 	switch {
 	case err != nil:
 		t.refused(err)
 	case needed:
+		if w.unplaced > 0 {
+			t.complain(fmt.Errorf("%d shards: the sessions of the members have no room for them", w.unplaced))
+		}
 		t.phase = writing
 		t.do(replace{w})
 	default:

@@ -419,7 +419,7 @@ func (a *agent) news() (all []func()) {
 		if gone != a.goneTold { // changes that undo each other are not reported
 			all = append(all, func() {
 				a.goneTold = gone
-				a.tell(neighbour{a.watching, gone == 1})
+				a.tell(neighbour{id: a.watching, gone: gone == 1})
 			})
 		}
 	}
@@ -535,7 +535,7 @@ func (w *world) trouble() {
 	case 2:
 		a.crash()
 	case 3:
-		a.tell(weigh{w.r.IntN(4)})
+		a.tell(weigh{weight: w.r.IntN(4)})
 	case 4:
 		a.tell(drain{})
 	case 5:

@@ -49,12 +49,13 @@ const (
 	defaultAtOnce     = 16
 )
 
-// The largest values: a plan and all records, which may be written in one transaction, stay below
-// what a request can have.
+// The largest values. A plan with the records of all members, which may be written in one
+// transaction, fits a request then if there are no more than some 2,000 members.
 const (
 	mostShards = 50_000
 	mostWeight = 1_000_000
-	mostZone   = 100 // bytes
+	mostID     = 256 // bytes
+	mostZone   = 100
 )
 
 func (o *Options) withDefaults() Options {
@@ -93,6 +94,9 @@ func validate(s *session.Session, path string, n int, o Options) error {
 }
 
 func validID(path, id string) error {
+	if len(id) > mostID {
+		return fmt.Errorf("%w: it has %d bytes, the limit is %d", session.ErrInvalidArgument, len(id), mostID)
+	}
 	if strings.Contains(id, "/") {
 		return fmt.Errorf("%w: %q has a / in it", session.ErrInvalidArgument, id)
 	}

@@ -110,14 +110,17 @@ func (p *performer) perform(e effect, tell func(input)) {
 			return
 		}
 		p.owned.Keep(watched{}, p.requests.Follow(p.node(membersNode, e.id), session.AspectData, true, func(r session.Reading, err error) {
-			if err == nil {
-				tell(neighbour{e.id, r.Stat == nil})
+			if !client.Over(err) { // else a new session follows
+				tell(neighbour{e.id, err == nil && r.Stat == nil, err})
 			}
 		}))
+	case suspect:
+		p.owned.After(watched{}, retryAfter, func() { tell(neighbour{id: e.id, gone: true}) })
 	case look:
 		p.look(e.thoroughly, tell)
 	case replace:
-		p.requests.Multi(p.ops(e.write), func(_ []session.OpResult, err error) { p.write(e.write, err, tell) })
+		requests := p.requests
+		requests.Multi(p.ops(e.write), func(_ []session.OpResult, err error) { p.write(requests, e.write, err, tell) })
 	case yield:
 		const shortest, longest = 10 * time.Millisecond, 10 * time.Second
 		p.mu.Lock()
@@ -134,6 +137,16 @@ func (p *performer) perform(e effect, tell func(input)) {
 		p.owned.After(refusals{}, retryAfter, func() { tell(rested{}) })
 	case complain:
 		p.client.Logger().Warn("shards may be without an owner", "path", p.path, "member", p.id, "error", e.err)
+	case renew:
+		data, err := json.Marshal(memberData{e.self, p.shards})
+		if err == nil {
+			err = p.kept.Tell(presence.Update{Data: string(data), Reply: e.reply})
+		}
+		if err != nil { // it has ended
+			e.reply.Give(ErrLeft)
+		}
+	case answer:
+		e.reply.Give(e.err)
 	case depart:
 		_ = p.kept.Tell(presence.Leave{}) // one that has ended has left
 	}
@@ -154,7 +167,7 @@ func (p *performer) stand(e stand, tell func(input)) {
 		Rule: line.First{Grammar: &nodes.StandardLock, Kind: nodes.Exclusive, EventGrants: true, Brief: true},
 	}, &contender.Presentation[line.Event]{
 		Tell: func(ev line.Event) line.Event { return ev },
-		Lost: ErrLost, Released: ErrGiven,
+		Lost: ErrLost, Released: ErrGiven, Retried: true,
 		Observe: func(ev line.Event) {
 			switch ev := ev.(type) {
 			case line.Acquired:
@@ -269,6 +282,9 @@ func (p *performer) meet(requests client.Async, s *sight, strangers []string, an
 	}
 }
 
+// fits reports whether a write can be sent.
+func (p *performer) fits(w write) bool { return p.client.Fits(p.ops(w)...) == nil }
+
 // ops returns the operations of a write.
 func (p *performer) ops(w write) (ops []session.Op) {
 	plan := znode.Join(p.path, planNode)
@@ -290,12 +306,12 @@ func (p *performer) ops(w write) (ops []session.Op) {
 }
 
 // write answers a write. If there is no directory of records yet, it is made first.
-func (p *performer) write(w write, err error, tell func(input)) {
+func (p *performer) write(requests client.Async, w write, err error, tell func(input)) {
 	if !errors.Is(err, session.ErrNoNode) || len(w.create) == 0 {
 		owned.Tell[input](&p.owned, err, tell, wrote{err})
 		return
 	}
-	p.requests.EnsurePath(znode.Join(p.path, recordsNode), func(_ bool, ensured error) {
+	requests.EnsurePath(znode.Join(p.path, recordsNode), func(_ bool, ensured error) {
 		if ensured == nil {
 			ensured = err // the next look writes
 		}

@@ -11,11 +11,16 @@ type Peer struct {
 	ID     string `json:"id"`
 	Weight int    `json:"weight"`
 	Zone   string `json:"zone,omitempty"`
+
+	// Most is how many shards the peer can have: what its session has room for, if that is less
+	// than all; 0 if there is no limit.
+	Most int `json:"most,omitempty"`
 }
 
 // A Cluster is what a [Placement] places the shards by.
 type Cluster struct {
-	// Peers are those that are present, and have a weight, in the order of their IDs.
+	// Peers are those that are present, and have a weight, in the order of their IDs. There is at
+	// least one.
 	Peers []Peer
 
 	// Owners has, by shard, the index of the peer that owns it, or is to own it, by the last
@@ -35,7 +40,8 @@ type Placement func(Cluster) []int
 // Balanced is the default placement. Each peer gets a share of the shards in proportion to its
 // weight, rounded up or down. As few shards move as that allows. A peer that is back gets the
 // shards that it had before, among those that move to it, and a shard without an owner goes to the
-// peer that lacks most.
+// peer that lacks most. What is more than a peer can have goes to the others, and to none if they
+// cannot have it either.
 func Balanced(c Cluster) []int {
 	owners := slices.Clone(c.Owners)
 	held, own := make([]int, len(c.Peers)), make([]int, len(c.Peers)) // own: without those of a former owner
@@ -48,7 +54,7 @@ func Balanced(c Cluster) []int {
 			own[o]++
 		}
 	}
-	share := shares(c.Peers, held, own, len(owners))
+	share := capped(c.Peers, held, own, len(owners))
 
 	// lacks is how many shards a peer is to get yet.
 	lacks := make([]int, len(c.Peers))
@@ -79,6 +85,27 @@ func Balanced(c Cluster) []int {
 		}
 	}
 	return owners
+}
+
+// capped returns how many of n shards each peer is to have, of which some have a limit.
+func capped(peers []Peer, held, own []int, n int) []int {
+	rest := slices.Clone(peers)
+	full := make([]int, len(peers))
+	for {
+		share, over := shares(rest, held, own, n), false
+		for i, p := range rest {
+			if p.Most > 0 && share[i] > p.Most && p.Weight > 0 {
+				over, full[i], rest[i].Weight = true, p.Most, 0
+				n -= p.Most
+			}
+		}
+		if !over {
+			for i := range share {
+				share[i] += full[i]
+			}
+			return share
+		}
+	}
 }
 
 // shares returns how many of n shards each peer is to have. Of the peers whose shares are rounded,
@@ -154,6 +181,9 @@ func (place Placement) placed(c Cluster) ([]int, error) {
 			}
 		}
 		return some
+	}
+	if len(index) == 0 {
+		return slices.Repeat([]int{-1}, len(c.Owners)), nil
 	}
 	in.Owners, in.Former = only(c.Owners), only(c.Former)
 	owners := slices.Clone(place(in))

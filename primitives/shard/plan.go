@@ -280,6 +280,8 @@ type write struct {
 	set     []recordData
 	create  []recordData
 	remove  []string // IDs
+
+	unplaced int // shards without an owner, although there are members with a weight
 }
 
 type recordData struct {
@@ -329,8 +331,8 @@ func (s *sight) meet(id string, data []byte, shards int) {
 var errShards = errors.New("members disagree about the number of shards")
 
 // replan returns the write by which the plan follows what was seen, and false if the plan does that
-// already.
-func (s *sight) replan(shards int, self Peer, place Placement) (w write, needed bool, err error) {
+// already. A plan that cannot be sent forgets who had the shards before.
+func (s *sight) replan(shards int, self Peer, place Placement, fits func(write) bool) (w write, needed bool, err error) {
 	old := newPlan(shards)
 	w.version = -1
 	if s.plan != nil {
@@ -378,6 +380,22 @@ func (s *sight) replan(shards int, self Peer, place Placement) (w write, needed 
 			w.remove = append(w.remove, id)
 		}
 	}
+	if slices.ContainsFunc(now, func(p Peer) bool { return p.Weight > 0 }) {
+		for _, o := range next.owners {
+			if o < 0 {
+				w.unplaced++
+			}
+		}
+	}
 	w.data, err = next.encode()
+	for _, forget := range []func(){
+		func() { next.former = make([][]int, shards) },
+		func() { next.absent = nil },
+	} {
+		if err == nil && fits != nil && !fits(w) {
+			forget()
+			w.data, err = next.encode()
+		}
+	}
 	return w, s.plan == nil || s.plan.shards != shards || len(w.set)+len(w.create)+len(w.remove) > 0, err
 }

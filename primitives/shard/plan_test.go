@@ -17,7 +17,7 @@ func TestPlans(t *testing.T) {
 	for range 500 {
 		p := newPlan(1 + r.IntN(300))
 		for i := range r.IntN(200) {
-			p.peers = append(p.peers, Peer{fmt.Sprintf("m%03d", i), r.IntN(3), []string{"", "z"}[r.IntN(2)]})
+			p.peers = append(p.peers, Peer{ID: fmt.Sprintf("m%03d", i), Weight: r.IntN(3), Zone: []string{"", "z"}[r.IntN(2)], Most: r.IntN(2)})
 		}
 		for i := range r.IntN(5) {
 			p.absent = append(p.absent, fmt.Sprint("x", i))

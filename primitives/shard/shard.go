@@ -2,7 +2,6 @@ package shard
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
@@ -48,13 +47,18 @@ func Join(s *session.Session, path string, n int, opts *Options) (*Member, error
 	if err := validate(s, path, n, o); err != nil {
 		return nil, err
 	}
-	self := Peer{o.ID, o.Weight, o.Zone}
+	self := Peer{ID: o.ID, Weight: o.Weight, Zone: o.Zone}
+	if room := roomFor(path); n > room {
+		self.Most = room
+	}
 	p, err := newPerformer(s, path, n, self, o)
 	if err != nil {
 		return nil, fmt.Errorf("shard: %w", err)
 	}
 	m := &Member{session: s, path: path, shards: n, self: self, performer: p, owned: make(map[int]*contender.Handle[line.Event])}
-	m.actor = actors.StartKept(newMember(n, o.AtOnce, o.Placement, self), actors.Role[*member, input, effect, Event]{
+	machine := newMember(n, o.AtOnce, o.Placement, self)
+	machine.fits = p.fits
+	m.actor = actors.StartKept(machine, actors.Role[*member, input, effect, Event]{
 		Name: m.String(), Perform: m.perform, Observe: m.observe, Stop: stop{}, Cancel: recipe.Undone[Suspended, Resumed, Event],
 	})
 	m.fed = actors.Feed(m.String(), p.kept.Events(), func(ev presence.Event) { _ = m.actor.Tell(present{ev}) }, func() {})
@@ -178,17 +182,15 @@ func (m *Member) SetWeight(ctx context.Context, weight int) error {
 	if weight < 0 || weight > mostWeight {
 		return fmt.Errorf("shard: %w: weight %d: must be from 0 to %d", session.ErrInvalidArgument, weight, mostWeight)
 	}
-	if m.leaving.Load() || m.actor.Tell(weigh{weight}) != nil {
+	if m.leaving.Load() {
 		return fmt.Errorf("shards %s: %w", m.path, m.ended())
 	}
-	self := m.self
-	self.Weight = weight
-	data, err := json.Marshal(memberData{self, m.shards})
-	if err == nil {
-		err = m.performer.kept.Update(ctx, data)
+	err := client.Ask(ctx, m.actor, func(reply actors.Reply[error]) input { return weigh{weight, reply} })
+	if errors.Is(err, actors.ErrEnded) {
+		err = m.ended()
 	}
 	if err != nil {
-		return fmt.Errorf("shards %s: weight: %w", m.path, err)
+		return fmt.Errorf("shards %s: weight: %w", m.path, client.Of(m.session).Explain(err))
 	}
 	return nil
 }
@@ -290,4 +292,11 @@ const (
 // lineOf returns the path of the line of a shard.
 func lineOf(path string, shard int) string {
 	return znode.Join(znode.Join(path, shardsNode), strconv.Itoa(shard))
+}
+
+// roomFor returns how many of the shards at path a member stands in line for: their nodes have
+// three quarters of what a session may own, which is 1 MiB of paths ([session.ErrSessionFull]).
+func roomFor(path string) int {
+	const share = 3 << 18
+	return share / len(znode.Join(lineOf(path, mostShards), znode.GUIDName(znode.NewGUID(), "lock-0000000000")))
 }

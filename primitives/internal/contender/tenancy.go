@@ -31,6 +31,10 @@ type Presentation[Ev any] struct {
 	// the accessors are up to date and before the effects of the step are performed.
 	Observe func(line.Event)
 
+	// Retried says that the recipe joins the line again when it was refused: then the observer
+	// hears of no loss.
+	Retried bool
+
 	Lost     error // wrapped by [Handle.Err], and by the error of a guard that refuses
 	Released error // the cause with which contexts end at a release
 }
@@ -325,7 +329,7 @@ func (h *tenancy[In, Ev]) observe(events []line.Event, holding, ended bool) {
 	}
 	observer := h.session.Observer()
 	for _, path := range h.paths {
-		h.report(observer, path, events, waited)
+		h.report(observer, path, events, held, waited)
 		switch {
 		case over && held:
 			observer.Held(h.name, path, now-since)
@@ -336,13 +340,15 @@ func (h *tenancy[In, Ev]) observe(events []line.Event, holding, ended bool) {
 }
 
 // report notifies the session's observer.
-func (h *tenancy[In, Ev]) report(observer session.Observer, path string, events []line.Event, waited time.Duration) {
+func (h *tenancy[In, Ev]) report(observer session.Observer, path string, events []line.Event, held bool, waited time.Duration) {
 	for _, ev := range events {
 		switch ev := ev.(type) {
 		case line.Acquired:
 			observer.Waited(h.name, path, waited)
 		case line.Lost:
-			observer.Lost(h.name, path, Because(h.presentation.Lost, ev.Err))
+			if held || !h.presentation.Retried {
+				observer.Lost(h.name, path, Because(h.presentation.Lost, ev.Err))
+			}
 		case line.Revoked:
 			observer.Revoked(h.name, path)
 		case line.Waiting, line.Suspended, line.Resumed, line.ConditionChanged, line.Released:
