@@ -41,6 +41,9 @@ type Latch struct {
 // NewLatch begins to watch the latch at path, which n arrivals open, and returns at once:
 // [Latch.Opened] reports when it is open. The error names the argument that is refused, and why.
 //
+// Arrivals that come at the same time are counted one after the other, each in a round trip: some
+// hundred at once take seconds across a network.
+//
 // All must agree on n. The nodes of a latch stay until clients delete them: a latch is used once,
 // so a path of its own, such as one with a number or a date, is best.
 func NewLatch(s *session.Session, path string, n int) (*Latch, error) {

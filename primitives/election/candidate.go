@@ -71,8 +71,9 @@ func Stand(ctx context.Context, s *session.Session, path string, opts *Options) 
 
 // New stands for election at path, and returns at once: [Candidate.Events] reports what happens. A
 // candidate whose session has no connection joins the line when it has one.
-// Calls of one goroutine may join in another order than that of the calls. If one is to stand behind
-// another, make it when the first has reported [Standing].
+//
+// Two calls of one goroutine may join in the other order. If the second is to stand behind, make it
+// when the first has reported [Standing].
 //
 // If opts is nil, the default options are used. The error names the argument that is wrong; nothing
 // else fails here.

@@ -44,8 +44,9 @@ type All struct {
 
 // NewAll joins the lines for all locks, and returns at once: [All.Events] reports what happens. A
 // session without a connection joins when it has one.
-// Calls of one goroutine may join in another order than that of the calls. If one is to stand behind
-// another, make it when the first has reported [Waiting] or [Acquired].
+//
+// Two calls of one goroutine may join in the other order. If the second is to stand behind, make it
+// when the first has reported [Waiting] or [Acquired].
 //
 // If opts is nil, the default options are used. They apply to all locks. The layout [Prioritized]
 // is refused: there the server decides at each grant which contender holds, so two callers could

@@ -306,3 +306,23 @@ func TestAllRefuses(t *testing.T) {
 		check.Len(t, children(t, all[0], "/a"), 0)
 	})
 }
+
+// TestAllReaped: locks whose empty parents the servers have removed cost few transactions.
+func TestAllReaped(t *testing.T) {
+	inRoom(t, 2, func(t *testing.T, srv *zktest.Server, all []*session.Session) {
+		var paths []string
+		for i := range 200 {
+			paths = append(paths, fmt.Sprintf("/l/%d", i))
+		}
+		acquireAll(t, all[0], paths...).Close()
+		synctest.Wait()
+		for _, p := range paths {
+			check.OK(t, all[1].Delete(t.Context(), p, session.AnyVersion))
+		}
+		srv.ResetRequests()
+		a := acquireAll(t, all[0], paths...)
+		synctest.Wait()
+		check.True(t, srv.Requests()[zktest.OpMulti] <= 3, "%v", srv.Requests())
+		a.Close()
+	})
+}

@@ -28,8 +28,9 @@ type Lock struct {
 
 // New joins the line for the lock at path, which all contenders share, and returns at once:
 // [Lock.Events] reports what happens. A session without a connection joins when it has one.
-// Calls of one goroutine may join in another order than that of the calls. If one is to stand behind
-// another, make it when the first has reported [Waiting] or [Acquired].
+//
+// Two calls of one goroutine may join in the other order. If the second is to stand behind, make it
+// when the first has reported [Waiting] or [Acquired].
 //
 // If opts is nil, the default options are used. The error names the argument that is wrong; nothing
 // else fails here.

@@ -26,8 +26,9 @@ type Lease struct {
 // New joins the line for a lease of the semaphore at path, and returns at once: [Lease.Events]
 // reports what happens. A session without a connection joins when it has one. New records the limit
 // if there is no record yet.
-// Calls of one goroutine may join in another order than that of the calls. If one is to stand behind
-// another, make it when the first has reported [Waiting] or [Acquired].
+//
+// Two calls of one goroutine may join in the other order. If the second is to stand behind, make it
+// when the first has reported [Waiting] or [Acquired].
 //
 // If opts is nil, the default options are used. The error names the argument that is wrong; nothing
 // else fails here. If another limit is recorded, the lease receives [Lost].

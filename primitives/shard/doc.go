@@ -30,13 +30,19 @@
 //
 // Servers that have come back with older data would grant smaller tokens. So a shard is refused
 // then, as a lock is, and stays without an owner until the zxids have caught up: its member tries
-// every 15 seconds, and logs one warning.
+// every 15 seconds, a few if many are refused, and all when one is granted. It logs one warning for
+// those that are refused together.
 //
 // As few shards move as even shares allow, one by one, and only with their owner's consent, up to
-// its time limit. A member that comes back gets its own shards back: those that it had when it
-// went, as many as its share allows, even if another that had them meanwhile has gone, too. For
-// that the plan remembers the members that went last, about as many as are present, and three for
-// each shard.
+// its time limit. A member that comes back gets its own shards back: of the shards that move to it,
+// as many as can be are those that it had when it went, even if another that had them meanwhile has
+// gone, too. If no other member has come or gone meanwhile, all are, up to its share. For that the
+// plan remembers the members that went last, about as many as are present, and three for each
+// shard, if a request has room for them.
+//
+// A session has room for so many nodes, some ten thousand with short paths. A member gets no more
+// shards than three quarters of that. Shards that no member can have stay without an owner until
+// another comes, and the member that plans logs a warning.
 //
 // # How it works
 //

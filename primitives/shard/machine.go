@@ -213,7 +213,7 @@ type member struct {
 
 	complained bool // set when we were refused, cleared when the plan agrees
 	refusals   int  // places that are refused
-	refusing   bool // set when that of a place was told, cleared by rested
+	refusing   bool // set by the complaint about a place, cleared by rested
 	resting    bool // set by rest, cleared by rested
 	probed     int  // the shard from which on places are tried again
 

@@ -68,7 +68,8 @@ type agent struct {
 	recordAt  simNode  // as it was reported last
 	reported  bool
 	watching  string
-	goneTold  int // -1 not reported, 0 there, 1 gone
+	goneTold  int  // -1 not reported, 0 there, 1 gone
+	blind     bool // the next report is an error
 	holds     map[int]stage
 	dead      bool
 	left      bool
@@ -218,7 +219,7 @@ func (a *agent) perform(e effect) {
 	case follow:
 		a.recordOf, a.reported = e.epoch, false
 	case watch:
-		a.watching, a.goneTold = e.id, -1
+		a.watching, a.goneTold, a.blind = e.id, -1, w.r.IntN(10) == 0
 	case look:
 		a.look(e.thoroughly)
 	case yield:
@@ -232,7 +233,13 @@ func (a *agent) perform(e effect) {
 		a.later(func() { a.tell(due{}) })
 	case rest:
 		a.later(func() { a.tell(rested{}) })
+	case suspect:
+		a.later(func() { a.tell(neighbour{id: e.id, gone: true}) })
+	case renew, answer:
 	case complain:
+		if errors.Is(e.err, errBlind) {
+			return
+		}
 		w.fail("%s complains: %v", a.id, e.err)
 	case depart:
 		a.later(func() {
@@ -245,6 +252,8 @@ func (a *agent) perform(e effect) {
 		})
 	}
 }
+
+var errBlind = errors.New("it cannot be read")
 
 // holdsNot notes that the user has stopped.
 func (a *agent) holdsNot(shard int) {
@@ -418,6 +427,12 @@ func (a *agent) news() (all []func()) {
 		}
 		if gone != a.goneTold { // changes that undo each other are not reported
 			all = append(all, func() {
+				if a.blind {
+					a.blind = false
+					a.tell(neighbour{id: a.watching, err: errBlind})
+					a.watching = ""
+					return
+				}
 				a.goneTold = gone
 				a.tell(neighbour{id: a.watching, gone: gone == 1})
 			})

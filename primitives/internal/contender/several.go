@@ -1,6 +1,7 @@
 package contender
 
 import (
+	"errors"
 	"slices"
 
 	"github.com/zkactors/zkactors/actors"
@@ -173,7 +174,9 @@ func (p *Performers) Perform(e line.SeveralEffect, tell func(line.SeveralInput))
 	}
 }
 
-// create creates all nodes. The operations of each are its own: see [Performer.creation].
+// create creates all nodes. The operations of each are its own: see [Performer.creation]. If a
+// parent is gone, others may be too, as servers remove empty ones: so all places look after theirs,
+// side by side, instead of one for each transaction.
 func (p *Performers) create(e line.CreateTogether, tell func(line.SeveralInput)) {
 	var ops []session.Op
 	ends := make([]int, len(p.all))
@@ -186,7 +189,7 @@ func (p *Performers) create(e line.CreateTogether, tell func(line.SeveralInput))
 		begin := 0
 		for i, one := range p.all {
 			end := ends[i]
-			if refused >= 0 && (refused < begin || refused >= end) {
+			if refused >= 0 && (refused < begin || refused >= end) && !errors.Is(err, session.ErrNoNode) {
 				tell(line.Undone{Line: i, Attempt: e.Creates[i].Attempt})
 			} else {
 				of := make([]session.OpResult, end-begin) // without results, there is an error
