@@ -109,7 +109,7 @@ func textOf(t *testing.T, path string) []string {
 // pages returns the Markdown pages of the module, relative to the root.
 func pages(t *testing.T) (all []string) {
 	t.Helper()
-	for _, pattern := range []string{"*.md", "docs/*.md", "docs/adr/*.md", "bench/*.md", "examples/*.md", "examples/*/*.md"} {
+	for _, pattern := range []string{"*.md", "docs/*.md", "docs/adr/*.md", "docs/guides/*.md", "bench/*.md", "examples/*.md", "examples/*/*.md"} {
 		for _, page := range check.Have(filepath.Glob(filepath.Join(root, pattern)))(t) {
 			all = append(all, filepath.ToSlash(check.Have(filepath.Rel(root, page))(t)))
 		}
