@@ -41,6 +41,7 @@ const calls = `func calls(ctx context.Context, s *session.Session, path string, 
 var shorthand = func() map[string]string {
 	all := map[string]string{
 		"slog": "log/slog", "http": "net/http", "tls": "crypto/tls", "x509": "crypto/x509",
+		"zk":      "github.com/go-zookeeper/zk",
 		"session": module + "/session", "watch": module + "/watch",
 	}
 	for _, std := range []string{"context", "errors", "fmt", "log", "os", "sync", "time"} {
@@ -236,7 +237,7 @@ func TestGuides(t *testing.T) {
 		}
 		write(name, string(check.Have(os.ReadFile(test))(t)))
 	}
-	for _, args := range [][]string{{"vet", "./..."}, {"test", "./..."}} {
+	for _, args := range [][]string{{"vet", "./..."}, {"test", "-timeout=90s", "./..."}} {
 		cmd := exec.CommandContext(t.Context(), "go", args...)
 		cmd.Dir = dir
 		cmd.Env = append(os.Environ(), "GOFLAGS=-mod=mod", "GOPROXY=off", "GOSUMDB=off", "GOWORK=off")
