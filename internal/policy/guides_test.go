@@ -15,6 +15,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/zkactors/zkactors/internal/check"
 )
@@ -237,14 +238,67 @@ func TestGuides(t *testing.T) {
 		}
 		write(name, string(check.Have(os.ReadFile(test))(t)))
 	}
-	for _, args := range [][]string{{"vet", "./..."}, {"test", "-timeout=90s", "./..."}} {
-		cmd := exec.CommandContext(t.Context(), "go", args...)
-		cmd.Dir = dir
-		cmd.Env = append(os.Environ(), "GOFLAGS=-mod=mod", "GOPROXY=off", "GOSUMDB=off", "GOWORK=off")
-		if out, err := cmd.CombinedOutput(); err != nil {
-			t.Fatalf("go %v: %v\n%s", args, err, out)
-		} else {
-			t.Logf("%s", out)
+	args := []string{"test", "-vet=all", "-timeout=120s"}
+	if testing.Short() {
+		args = append(args, "-short") // no real servers
+	}
+	cmd := exec.CommandContext(t.Context(), "go", append(args, "./...")...)
+	cmd.Dir = dir
+	cmd.Env = append(os.Environ(), "GOFLAGS=-mod=mod", "GOPROXY=off", "GOSUMDB=off", "GOWORK=off")
+	cmd.WaitDelay = time.Second // a server that outlives a test that fails must not keep this one
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		t.Fatalf("go %v: %v\n%s", args, err, out)
+	}
+	t.Logf("%s", out)
+}
+
+var (
+	metric = regexp.MustCompile(`zkactors_\w+`)
+	label  = regexp.MustCompile(`\b(\w+)(?:=~|!=|=)"([^"]*)"`)
+)
+
+// TestGuidesNameMetricsThatExist: rules for alerts name metrics of the exporter for Prometheus, and
+// labels and values that the code has.
+func TestGuidesNameMetricsThatExist(t *testing.T) {
+	t.Parallel()
+	literals, exported := make(map[string]bool), make(map[string]bool)
+	for _, s := range sources(t) {
+		ast.Inspect(s.ast, func(n ast.Node) bool {
+			if lit, ok := n.(*ast.BasicLit); ok && lit.Kind == token.STRING && !s.test {
+				text := strings.Trim(lit.Value, "\"`")
+				literals[text] = true
+				if filepath.Base(s.dir) == "prom" {
+					exported["zkactors_"+strings.TrimPrefix(text, "zkactors_")] = true
+				}
+			}
+			return true
+		})
+	}
+	found := 0
+	for _, page := range check.Have(filepath.Glob(filepath.Join(root, "docs/guides/*.md")))(t) {
+		text := string(check.Have(os.ReadFile(page))(t))
+		for _, name := range metric.FindAllString(text, -1) {
+			found++
+			base := name
+			for _, of := range []string{"_bucket", "_count", "_sum"} {
+				base = strings.TrimSuffix(base, of)
+			}
+			if !exported[base] {
+				t.Errorf("%s: there is no metric %s", page, name)
+			}
 		}
+		for _, rule := range regexp.MustCompile(`zkactors_\w+\{[^}]*\}`).FindAllString(text, -1) {
+			for _, m := range label.FindAllStringSubmatch(rule, -1) {
+				for _, value := range append(strings.Split(m[2], "|"), m[1]) {
+					if !literals[value] {
+						t.Errorf("%s: %s: no code has %q", page, rule, value)
+					}
+				}
+			}
+		}
+	}
+	if found == 0 {
+		t.Error("no guide names a metric")
 	}
 }
