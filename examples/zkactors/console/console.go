@@ -7,18 +7,22 @@
 //
 // # Access
 //
-// Every client that can connect sees everything that the session may read. The console refuses a
-// request with a host name other than localhost, so that no web site can read the page through a
-// name of its own. With [Options.AllowWrites] the page can break locks, and ask their holders to
-// release. For that it needs the token of [Console.Token]. The page finds the token behind the # of
-// its address; the console never sends it. A request to write must also come from the page itself,
-// by its Origin.
+// Without [Options.Users], every client that can connect sees everything that the session may read.
+// With it, they log in first. The console refuses a request with a host name other than localhost,
+// or that of [Options.PublicOrigin], so that no web site can read the page through a name of its
+// own.
+//
+// With [Options.AllowWrites] the page can break locks, and ask their holders to release. Users that
+// have logged in may do that. Without users, the page needs the token of [Console.Token]. The page
+// finds the token behind the # of its address; the console never sends it. A request to write must
+// also come from the page itself, by its Origin. Every write is logged, with the user's name.
 package console
 
 import (
 	"context"
 	"crypto/rand"
 	"fmt"
+	"log/slog"
 	"net/http"
 	"sync"
 	"time"
@@ -31,6 +35,19 @@ import (
 type Options struct {
 	// AllowWrites lets the page break locks, and ask their holders to release.
 	AllowWrites bool
+
+	// PublicOrigin is the address of the page as browsers show it, if it is not the console's own.
+	// An example is https://ops.example/zk, for a proxy with TLS in front of the console. It may
+	// have a path, which the proxy passes on or removes.
+	PublicOrigin string
+
+	// Users may open the page. They log in with a name and a password. If it is nil, there is no
+	// login.
+	Users Users
+
+	// Logger receives a record of each write, with the name of the user, and of each login. The
+	// default is none.
+	Logger *slog.Logger
 
 	// MaxWaiters bounds the number of waiters of a line that are read and sent, from the front. All
 	// waiters are counted. The default is 20,000.
@@ -50,6 +67,10 @@ type Console struct {
 	writes   bool
 	patience time.Duration
 	token    string
+	public   origin // of PublicOrigin
+	base     string // the path of the page, with a slash at its end
+	door     *door  // nil without users
+	log      *slog.Logger
 	stop     context.CancelFunc
 	running  sync.WaitGroup // the loop, and the streams
 
@@ -75,6 +96,19 @@ func New(s *session.Session, path string, opts *Options) (*Console, error) {
 	if o.Patience < 0 {
 		return nil, fmt.Errorf("console: %w: Options.Patience: %v is negative", session.ErrInvalidArgument, o.Patience)
 	}
+	public, base, err := parseOrigin(o.PublicOrigin)
+	if err != nil {
+		return nil, fmt.Errorf("console: %w: Options.PublicOrigin: %w", session.ErrInvalidArgument, err)
+	}
+	var entrance *door
+	if o.Users != nil {
+		if entrance, err = newDoor(o.Users); err != nil {
+			return nil, err
+		}
+	}
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
 	watcher, err := inspect.Watch(s, path, &inspect.Options{MaxWaiters: o.MaxWaiters})
 	if err != nil {
 		return nil, fmt.Errorf("console: %w", err)
@@ -82,21 +116,26 @@ func New(s *session.Session, path string, opts *Options) (*Console, error) {
 	ctx, stop := context.WithCancel(context.Background())
 	c := &Console{
 		mux: http.NewServeMux(), session: s, watcher: watcher, writes: o.AllowWrites, patience: o.Patience,
-		token: rand.Text(), stop: stop, now: &snapshot{state: connecting(), path: path}, changed: make(chan struct{}),
+		token: rand.Text(), public: public, base: base, door: entrance, log: o.Logger, stop: stop, now: &snapshot{state: connecting(), path: path}, changed: make(chan struct{}),
 	}
 	c.mux.HandleFunc("GET /{$}", c.page)
 	c.mux.HandleFunc("GET /events", func(w http.ResponseWriter, r *http.Request) { c.stream(ctx, w, r) })
-	c.mux.HandleFunc("POST /break", c.write(c.breakOne))
-	c.mux.HandleFunc("POST /revoke", c.write(c.revokeOne))
+	c.mux.HandleFunc("POST /break", c.write("break", c.breakOne))
+	c.mux.HandleFunc("POST /revoke", c.write("revoke", c.revokeOne))
+	c.mux.HandleFunc("GET /user", func(http.ResponseWriter, *http.Request) {}) // who is not logged in is refused
+	if c.door != nil {
+		c.mux.HandleFunc("POST /login", c.logIn)
+		c.mux.HandleFunc("POST /logout", c.logOut)
+	}
 	events := s.Events(ctx)
 	c.running.Go(func() { c.follow(ctx, events) })
 	return c, nil
 }
 
 // Token returns the token for writes: the address of a page that may write is the console's
-// address, "#" and the token. It is "" without [Options.AllowWrites].
+// address, "#" and the token. It is "" without [Options.AllowWrites], and with [Options.Users].
 func (c *Console) Token() string {
-	if !c.writes {
+	if !c.writes || c.door != nil {
 		return ""
 	}
 	return c.token

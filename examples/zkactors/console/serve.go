@@ -1,7 +1,6 @@
 package console
 
 import (
-	"bytes"
 	"context"
 	"crypto/rand"
 	"crypto/subtle"
@@ -9,9 +8,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"net"
 	"net/http"
-	"net/netip"
 	"strconv"
 	"strings"
 	"time"
@@ -26,8 +23,9 @@ var pageText string
 
 // ServeHTTP implements [http.Handler].
 func (c *Console) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	if !localHost(r.Host) {
-		http.Error(w, "the Host of the request is neither localhost nor an address", http.StatusForbidden)
+	if !c.hostAllowed(r.Host) {
+		http.Error(w, "the Host of the request is neither localhost nor an address: by another name, start the console with --public-origin and "+
+			"the address that the browser shows", http.StatusForbidden)
 		return
 	}
 	h := w.Header()
@@ -35,25 +33,21 @@ func (c *Console) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	h.Set("X-Content-Type-Options", "nosniff")
 	h.Set("Referrer-Policy", "no-referrer")
 	h.Set("Cross-Origin-Resource-Policy", "same-origin")
-	c.mux.ServeHTTP(w, r)
-}
-
-// localHost reports whether the name of the host is one that no web site can give to the console.
-func localHost(host string) bool {
-	if name, _, err := net.SplitHostPort(host); err == nil {
-		host = name
+	if r = c.below(w, r); r != nil && c.admit(w, r) {
+		c.mux.ServeHTTP(w, r)
 	}
-	_, err := netip.ParseAddr(strings.Trim(host, "[]"))
-	return err == nil || host == "localhost"
 }
 
-// page sends the page. The policy lets the page load nothing, and connect only to the console.
-func (c *Console) page(w http.ResponseWriter, _ *http.Request) {
+func (c *Console) page(w http.ResponseWriter, _ *http.Request) { c.html(w, http.StatusOK, pageText) }
+
+// html sends a page. The policy lets the page load nothing, and connect only to the console.
+func (c *Console) html(w http.ResponseWriter, status int, text string) {
 	nonce := rand.Text()
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")
 	w.Header().Set("Content-Security-Policy", fmt.Sprintf("default-src 'none'; style-src 'nonce-%s'; script-src 'nonce-%s'; connect-src 'self'; "+
 		"img-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'", nonce, nonce))
-	_, _ = w.Write([]byte(strings.ReplaceAll(pageText, "NONCE", nonce))) // a browser that has gone needs no answer
+	w.WriteHeader(status)
+	_, _ = w.Write([]byte(strings.NewReplacer("NONCE", nonce, "BASE", c.base).Replace(text))) // a browser that has gone needs no answer
 }
 
 // maxStreams bounds the number of open pages.
@@ -91,6 +85,8 @@ func (c *Console) stream(ctx context.Context, w http.ResponseWriter, r *http.Req
 	}
 	defer c.leave()
 	w.Header().Set("Content-Type", "text/event-stream")
+	w.Header().Set("X-Accel-Buffering", "no") // nginx passes on what it receives
+	user := c.user(r)
 	out := http.NewResponseController(w)
 	const alive = 10 * time.Second
 	ticker := time.NewTicker(alive)
@@ -100,7 +96,7 @@ func (c *Console) stream(ctx context.Context, w http.ResponseWriter, r *http.Req
 	for {
 		now, changed := c.newest()
 		if sent != now {
-			text = c.append(text, sent, now)
+			text = c.append(text, sent, now, user)
 			sent = now
 		}
 		err := out.SetWriteDeadline(time.Now().Add(c.patience))
@@ -123,13 +119,16 @@ func (c *Console) stream(ctx context.Context, w http.ResponseWriter, r *http.Req
 		case <-ctx.Done():
 			return
 		}
+		if c.user(r) != user { // the login has ended
+			return
+		}
 	}
 }
 
 // append appends an event with the difference between two snapshots.
-func (c *Console) append(text []byte, from, to *snapshot) []byte {
+func (c *Console) append(text []byte, from, to *snapshot, user string) []byte {
 	m := difference(from, to)
-	m.Writes = c.writes
+	m.Writes, m.User = c.writes, user
 	data, err := json.Marshal(m)
 	if err != nil {
 		panic(err) // it has no value that JSON cannot represent
@@ -137,16 +136,9 @@ func (c *Console) append(text []byte, from, to *snapshot) []byte {
 	return append(append(append(text, "data: "...), data...), "\n\n"...)
 }
 
-// sameSite reports whether the request comes from the console's own page, or from no browser.
-func sameSite(r *http.Request) bool {
-	site := r.Header.Get("Sec-Fetch-Site")
-	return site == "" || site == "same-origin" || site == "none"
-}
-
 var (
 	errReadOnly = errors.New("the console is read-only: start it with --allow-writes")
 	errToken    = errors.New("the token is missing or wrong: open the address that the console has printed")
-	errOrigin   = errors.New("the request comes from another site")
 	errGone     = errors.New("it is gone, or another stands there now")
 
 	errCannotAsk = errors.New("only contenders for a lock of one layout can be asked to release: break it")
@@ -157,12 +149,12 @@ type action func(ctx context.Context, t *thing, c inspect.Contender) error
 
 // write returns a handler that does the action to the contender that the request names: {"node":
 // "/locks/a/…", "czxid": "123"}.
-func (c *Console) write(do action) http.HandlerFunc {
+func (c *Console) write(act string, do action) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		err := c.mayWrite(r)
 		status := http.StatusForbidden
 		if err == nil {
-			status, err = c.try(do, w, r)
+			status, err = c.try(act, do, w, r)
 		}
 		if err != nil {
 			http.Error(w, err.Error(), status)
@@ -196,30 +188,25 @@ func LayoutOf(name string) (lock.Layout, bool) {
 	return 0, false
 }
 
-// mayWrite returns an error if the request must not write.
+// mayWrite returns an error if the request must not write. It needs the token, or a user who has
+// logged in.
 func (c *Console) mayWrite(r *http.Request) error {
-	token := r.Header.Get("X-Zkactors-Token")
-	switch {
-	case !c.writes:
+	if !c.writes {
 		return errReadOnly
-	case !sameSite(r), r.Header.Get("Origin") != "http://"+r.Host:
-		return errOrigin
-	case subtle.ConstantTimeCompare([]byte(token), []byte(c.token)) == 0:
+	}
+	if err := c.ours(r); err != nil {
+		return err
+	}
+	token := r.Header.Get("X-Zkactors-Token")
+	if c.door == nil && subtle.ConstantTimeCompare([]byte(token), []byte(c.token)) == 0 {
 		return errToken
-	case r.Header.Get("Content-Type") != "application/json": // a form cannot send this type
-		return errors.New("the request is not JSON")
 	}
 	return nil
 }
 
-func (c *Console) try(do action, w http.ResponseWriter, r *http.Request) (status int, err error) {
+func (c *Console) try(act string, do action, w http.ResponseWriter, r *http.Request) (status int, err error) {
 	var what struct{ Node, Czxid string }
-	const longest = 4 << 10
-	var body bytes.Buffer
-	if _, err := body.ReadFrom(http.MaxBytesReader(w, r.Body, longest)); err != nil {
-		return http.StatusBadRequest, err
-	}
-	if err := json.Unmarshal(body.Bytes(), &what); err != nil {
+	if err := decode(w, r, &what); err != nil {
 		return http.StatusBadRequest, err
 	}
 	czxid, err := strconv.ParseInt(what.Czxid, 10, 64)
@@ -233,7 +220,9 @@ func (c *Console) try(do action, w http.ResponseWriter, r *http.Request) (status
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), c.patience)
 	defer cancel()
-	switch err := do(ctx, t, contender); {
+	err = do(ctx, t, contender)
+	c.log.InfoContext(ctx, act, "user", c.user(r), "from", r.RemoteAddr, "what", t.key, "whom", contender.Identity, "node", contender.Node, "czxid", contender.Czxid, "error", err)
+	switch {
 	case err == nil:
 		return http.StatusNoContent, nil
 	case errors.Is(err, inspect.ErrGone), errors.Is(err, lock.ErrNotHeld):

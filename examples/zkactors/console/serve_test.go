@@ -65,13 +65,18 @@ type reader struct {
 
 func read(t *testing.T, address string) *reader {
 	t.Helper()
-	ctx, cancel := context.WithCancel(t.Context())
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, address+"/events", nil)
+	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, address+"/events", nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	transport := &http.Transport{}
-	answer, err := transport.RoundTrip(request)
+	return readFrom(t, request, &http.Transport{})
+}
+
+// readFrom is like read, with a request.
+func readFrom(t *testing.T, request *http.Request, transport *http.Transport) *reader {
+	t.Helper()
+	ctx, cancel := context.WithCancel(request.Context())
+	answer, err := transport.RoundTrip(request.WithContext(ctx))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -151,6 +151,7 @@ type message struct {
 	Now       int64    `json:"now"`
 	State     state    `json:"state"`
 	Writes    bool     `json:"writes"`
+	User      string   `json:"user,omitempty"` // who has logged in
 	Path      string   `json:"path"`
 	Taken     int64    `json:"taken,omitempty"`
 	Exists    bool     `json:"exists"`
