@@ -70,6 +70,8 @@ func (p *program) consoleCommand() *cobra.Command {
 	flags.StringVar(&f.users, "users", "", "`file` with a line name:hash for each user, of htpasswd -B; they log in")
 	flags.StringVar(&f.cert, "https-cert", "", "`file` with the certificate of the page, in PEM: serve https")
 	flags.StringVar(&f.key, "https-key", "", "`file` with its key, in PEM")
+	flags.DurationVar(&f.opts.Slow, "slow", time.Minute, "draw what waits for this long amber")
+	flags.DurationVar(&f.opts.Stuck, "stuck", 10*time.Minute, "draw what waits for this long red")
 	flags.BoolVar(&f.insecure, "insecure", false, "serve other machines although there is no login, or no TLS")
 	return c
 }
@@ -85,6 +87,9 @@ func (f *consoleFlags) validate() (*tls.Config, error) {
 	}
 	if (f.cert == "") != (f.key == "") {
 		return nil, errors.New("--https-cert and --https-key belong together")
+	}
+	if f.opts.Slow <= 0 || f.opts.Stuck < f.opts.Slow {
+		return nil, fmt.Errorf("--slow %v is not positive, or longer than --stuck %v", f.opts.Slow, f.opts.Stuck)
 	}
 	if f.users != "" {
 		file, err := os.Open(f.users)

@@ -171,6 +171,8 @@ func TestConsoleListen(t *testing.T) {
 		"--listen :7070 --https-cert " + cert + " --https-key " + key + " --users " + users: "",
 		"--listen :7070 --insecure":                     "",
 		"--public-origin ops.example":                   `--public-origin: "ops.example" is not an address`,
+		"--slow 0s":                                     "--slow 0s is not positive",
+		"--slow 2m --stuck 1m":                          "longer than --stuck 1m",
 		"--users /nowhere":                              "--users: open /nowhere",
 		"--users " + cert:                               "--users " + cert + ": line 1 is not name:hash",
 		"--https-cert " + cert:                          "--https-cert and --https-key belong together",

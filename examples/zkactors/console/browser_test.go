@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"runtime/debug"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -23,6 +24,7 @@ import (
 
 	"github.com/zkactors/zkactors/examples/zkactors/internal/storm"
 	"github.com/zkactors/zkactors/internal/hasten"
+	"github.com/zkactors/zkactors/primitives/inspect"
 	"github.com/zkactors/zkactors/primitives/lock"
 	"github.com/zkactors/zkactors/session"
 	"github.com/zkactors/zkactors/session/zktest"
@@ -171,7 +173,7 @@ func TestWritesByKeys(t *testing.T) {
 	}
 	do(tab, t, chromedp.Navigate("about:blank"), chromedp.Navigate(address+"/#"+c.Token()), until(shows("lock /l", "1 waiting")), until(`!location.hash`),
 		chromedp.KeyEvent("j"), chromedp.KeyEvent("r"), until(opened("confirm")))
-	if question := value[string](tab, t, `document.getElementById('confirm').innerText`); !strings.Contains(question, "Ask it to release?") || !strings.Contains(question, "host-a:1") {
+	if question := value[string](tab, t, `document.getElementById('confirm').innerText`); !strings.Contains(question, "Ask for the release of the lock?") || strings.Contains(question, "type") || !strings.Contains(question, "host-a:1") {
 		t.Errorf("asked %q", question)
 	}
 	do(tab, t, chromedp.KeyEvent("\r"), until(`!`+opened("confirm"))) // Cancel has the focus
@@ -183,19 +185,178 @@ func TestWritesByKeys(t *testing.T) {
 	do(tab, t, chromedp.KeyEvent("r"), until(opened("confirm")), chromedp.KeyEvent("\t"), chromedp.KeyEvent("\r"), until(said("Asked to release")),
 		until(shows("lock /l", "· asked")))
 	<-first.Revoked()
-	do(tab, t, chromedp.KeyEvent("b"), until(opened("confirm")))
-	if question := value[string](tab, t, `document.getElementById('confirm').innerText`); !strings.Contains(question, "host-a:1") || !strings.Contains(question, "/l") {
-		t.Errorf("asked %q", question)
+	const disabled = `document.getElementById('confirm-yes').disabled`
+	do(tab, t, key("b"), until(opened("confirm")))
+	question := value[string](tab, t, `document.getElementById('confirm').innerText`)
+	for _, want := range []string{"Break the lock?", "host-a:1 holds /l, for ", "To break it, type l", "Ask to release instead"} {
+		if strings.Count(question, want) != 1 {
+			t.Errorf("%q is not there once: %q", want, question)
+		}
 	}
-	do(tab, t, chromedp.KeyEvent("\r"), until(`!`+opened("confirm"))) // Cancel has the focus
+	do(tab, t, chromedp.KeyEvent("\r"), until(opened("confirm")+` && `+disabled), // Enter alone does nothing
+		chromedp.KeyEvent("x"), until(`document.getElementById('confirm-name').value === 'x' && `+disabled), chromedp.KeyEvent("\r"), until(opened("confirm")),
+		script(`document.getElementById('confirm-no').click()`), until(`!`+opened("confirm")))
 	if first.Err() != nil {
-		t.Fatal("broken without an answer")
+		t.Fatal("broken without its name")
 	}
-	do(tab, t, chromedp.KeyEvent("b"), until(opened("confirm")), chromedp.KeyEvent("\t"), chromedp.KeyEvent("\r"), until(said("Broken")),
-		until(shows("lock /l", "held by host-b:2")))
+	do(tab, t, key("b"), until(opened("confirm")), script(`document.getElementById('confirm-ask').click()`),
+		until(opened("confirm")+` && document.getElementById('confirm').innerText.includes('Ask for the release')`), chromedp.KeyEvent("\r"), until(`!`+opened("confirm")),
+		key("b"), until(opened("confirm")+` && document.activeElement.id === 'confirm-name'`), chromedp.KeyEvent("l"), until(`!`+disabled),
+		chromedp.KeyEvent("\r"), until(said("Broken")), until(shows("lock /l", "held by host-b:2")))
 	<-first.Done()
 	if first.Err() == nil || second.Err() != nil {
 		t.Errorf("%v, %v", first.Err(), second.Err())
+	}
+	do(tab, t, key("Enter"), until(opened("details")), until(`document.getElementById('details-history').rows.length >= 4`))
+	past := value[string](tab, t, `document.getElementById('details-history').innerText`)
+	for _, want := range []string{"host-a:1 holds", "host-a:1 was asked to release", "host-a:1 asked to release by", "host-a:1 broken by a user of this page", "host-a:1 no longer holds after", "host-b:2 holds after a wait of"} {
+		if !strings.Contains(past, want) {
+			t.Errorf("the last hour has no %q: %q", want, past)
+		}
+	}
+}
+
+// many returns a survey of n locks. Three of them are stuck, four are slow, and every tenth has a
+// waiter of a few seconds.
+func many(n int) *inspect.Survey {
+	now := time.Now()
+	survey := &inspect.Survey{Path: "/", Taken: now, Exists: true}
+	for i := range n {
+		path := fmt.Sprintf("/many/tenant-%05d", i)
+		t := inspect.Thing{Path: path, Kind: inspect.Lock, Layout: "standard"}
+		stand := func(holds bool, name string, session int, age time.Duration) {
+			t.Line++
+			t.Contenders = append(t.Contenders, inspect.Contender{
+				Node: fmt.Sprintf("%s/_c_%d-lock-%010d", path, session, t.Line), Wants: "exclusive", Identity: name, Session: fmt.Sprintf("0x1a%08x", session),
+				Since: now.Add(-age), Holds: holds, Czxid: int64(i*10 + t.Line),
+			})
+		}
+		stand(true, fmt.Sprintf("web-%d:4211 report", i), i, time.Hour)
+		switch {
+		case i%(n/3) == n/3-1:
+			stand(false, fmt.Sprintf("app-%d:99 import", i), n+i, 20*time.Minute+time.Duration(i)*time.Millisecond)
+		case i%(n/4) == n/4-2:
+			stand(false, fmt.Sprintf("app-%d:99 import", i), n+i, 2*time.Minute)
+			stand(false, fmt.Sprintf("batch-%d:7", i), 2*n+i, 90*time.Second)
+		case i%10 == 0:
+			stand(false, fmt.Sprintf("app-%d:99 import", i), n+i, 5*time.Second)
+		}
+		survey.Things = append(survey.Things, t)
+	}
+	return survey
+}
+
+// display makes the console show a survey instead of what it has read.
+func display(t *testing.T, c *Console, survey *inspect.Survey) {
+	t.Helper()
+	for now, changed := c.newest(); now.taken == 0; now, changed = c.newest() {
+		<-changed
+	}
+	c.take(survey)
+}
+
+// elements is an expression: the number of elements of the page.
+const elements = `document.querySelectorAll('*').length`
+
+// onScreen is an expression: the paths of the cards that can be seen, from the top.
+const onScreen = `[...document.querySelectorAll('.card')].filter(el => el.getBoundingClientRect().top < innerHeight && el.getBoundingClientRect().bottom > 0).map(el => el.querySelector('.path').textContent)`
+
+// TestStuckFirst: of thousands of locks, the first screen begins with those that need a person.
+// Only what can be seen has elements. The others are found by scrolling, by a name, by a session,
+// by their state, and by a link.
+func TestStuckFirst(t *testing.T) {
+	tab := browser(t)
+	srv := zktest.Start(t)
+	for _, n := range []int{2_000, 20_000} {
+		t.Run(fmt.Sprint(n), func(t *testing.T) {
+			c, address := serve(t, srv, nil) //nolint:contextcheck // the tab is not its parent
+			survey := many(n)
+			display(t, c, survey)
+			var stuck []string
+			for _, thing := range survey.Things {
+				if len(thing.Contenders) == 2 && time.Since(thing.Contenders[1].Since) > 10*time.Minute {
+					stuck = append(stuck, thing.Path)
+				}
+			}
+			slices.Reverse(stuck) // the longest wait is in front
+			do(tab, t, chromedp.Navigate("about:blank"), chromedp.Navigate(address), until(fmt.Sprintf(`things.size === %d && document.querySelectorAll('.card').length > 10`, n)))
+			bounded := func(where string) {
+				t.Helper()
+				if n := value[int](tab, t, elements); n > 1000 {
+					t.Errorf("%s: %d elements", where, n)
+				}
+			}
+			bounded("at the top")
+			if seen := value[[]string](tab, t, onScreen); len(stuck) != 3 || len(seen) < 15 || !slices.Equal(seen[:3], stuck) {
+				t.Errorf("the screen shows %d, first %.5v, want %v", len(seen), seen, stuck)
+			}
+			if levels := value[[]string](tab, t, `[...document.querySelectorAll('.card')].slice(0, 8).map(el => el.dataset.level)`); !slices.Equal(levels, []string{"stuck", "stuck", "stuck", "slow", "slow", "slow", "slow", "waits"}) {
+				t.Errorf("levels %v", levels)
+			}
+			colors := value[[]string](tab, t, `[0, 3, 7].map(i => getComputedStyle(document.querySelectorAll('.card')[i]).borderLeftColor)`)
+			if colors[0] == colors[1] || colors[1] == colors[2] || colors[0] == colors[2] {
+				t.Errorf("colours %v", colors)
+			}
+			counts := value[string](tab, t, `[...document.querySelectorAll('.count')].filter(el => !el.hidden).map(el => el.textContent).join(', ')`)
+			if !strings.HasPrefix(counts, "3 stuck ≥ 10m, 4 slow ≥ 1m, ") || strings.Contains(counts, "problem") || !strings.Contains(counts, "held") {
+				t.Errorf("counts %q", counts)
+			}
+			last := fmt.Sprintf("/many/tenant-%05d", n-1)
+			do(tab, t, script(`scrollTo(0, 1e9)`), until(fmt.Sprintf(`%s.at(-1) === %q`, onScreen, last)))
+			bounded("at the end")
+			find := func(text, want string) {
+				t.Helper()
+				do(tab, t, script(fmt.Sprintf(`find(%q)`, text)), until(fmt.Sprintf(`document.querySelectorAll('.card').length === 1 && %s[0] === %q`, onScreen, want)))
+			}
+			at := n / 2
+			path := fmt.Sprintf("/many/tenant-%05d", at)
+			find(fmt.Sprintf("holder:web-%d:4211", at), path)
+			find(fmt.Sprintf("session:0X1A%08x", at), path)
+			find(fmt.Sprintf("0x1a%08x kind:lock", n+at), path)
+			find(fmt.Sprintf("tenant-%05d", at), path)
+			if chosen := value[string](tab, t, fmt.Sprintf(`find('app-%d:99 import'); drawNow(); move(1); contender().i`, at)); chosen != fmt.Sprintf("app-%d:99 import", at) {
+				t.Errorf("%s is chosen", chosen)
+			}
+			do(tab, t, script(`find('')`), until(`document.querySelectorAll('.card').length > 10`), script(`document.querySelector('.count[data-level=stuck]').click()`),
+				until(`document.querySelectorAll('.card').length === 3 && document.querySelector('.count[data-level=stuck]').getAttribute('aria-pressed') === 'true'`),
+				script(`document.querySelector('.count[data-level=stuck]').click()`), until(`document.querySelectorAll('.card').length > 10`),
+				script(`setSort('path')`), until(onScreen+`[0] === '/many/tenant-00000'`), script(`setSort('wait')`), until(fmt.Sprintf(`%s[0] === %q`, onScreen, stuck[0])))
+			path = fmt.Sprintf("/many/tenant-%05d", at+1)
+			seen := fmt.Sprintf(`%s.includes(%q) && document.activeElement.dataset.key === 'lock %s'`, onScreen, path, path)
+			do(tab, t, script(`document.activeElement.blur(); location.hash = '#at=lock:`+path+`'`), until(seen))
+			do(tab, t, chromedp.Navigate("about:blank"), chromedp.Navigate(address+"/#at=lock:"+path), until(seen), until(shows("lock "+path, "holds")))
+			bounded("at the link")
+			do(tab, t, chromedp.Navigate("about:blank"), chromedp.Navigate(address+"/#at=lock:/nowhere"), until(`document.getElementById('toast').textContent.includes('There is no lock /nowhere')`))
+		})
+	}
+}
+
+// TestScrolling: what is on the screen stays there while others come and go above, and while cards
+// turn out to be higher than they were taken for.
+func TestScrolling(t *testing.T) {
+	tab := browser(t)
+	c, address := serve(t, zktest.Start(t), nil)
+	survey := many(400)
+	for i := 0; i < 400; i += 3 { // of another height
+		survey.Things[i] = inspect.Thing{Path: survey.Things[i].Path, Kind: inspect.Group, Members: make([]inspect.Entry, i%7), Problem: strings.Repeat("long ", i%50*10), Forbidden: true}
+	}
+	display(t, c, survey)
+	const top = `(() => { const el = [...document.querySelectorAll('.card')].find(el => el.getBoundingClientRect().bottom > 0); return el.dataset.key + ' ' + Math.round(el.getBoundingClientRect().top); })()`
+	do(tab, t, chromedp.Navigate(address), until(`things.size === 400 && document.querySelectorAll('.card').length > 3`), script(`setSort('path'); drawNow(); scrollTo(0, 4000); drawNow(); drawNow()`),
+		script(`window.was = `+top))
+	next := *survey
+	next.Taken = time.Now().Add(time.Second)
+	next.Things = slices.Clone(survey.Things)[3:]
+	display(t, c, &next)
+	do(tab, t, until(`things.size === 397 && !things.has('lock /many/tenant-00001') && shown.length === 397`))
+	if was, now := value[string](tab, t, `window.was`), value[string](tab, t, top); was != now {
+		t.Errorf("%s was on the top of the screen, now it is %s", was, now)
+	}
+	do(tab, t, script(`for (let y = scrollY; y >= 0; y -= 211) { scrollTo(0, y); drawNow(); }
+		const tall = [...document.querySelectorAll('.card')].map(el => el.getBoundingClientRect()).sort((a, b) => a.top - b.top);
+		window.overlaps = tall.filter((r, i) => i && r.top < tall[i - 1].bottom).length; scrollTo(0, 0); drawNow()`), until(`scrollY === 0`))
+	if n := value[int](tab, t, `window.overlaps`); n > 0 {
+		t.Errorf("%d cards overlap", n)
 	}
 }
 

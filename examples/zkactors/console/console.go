@@ -49,6 +49,10 @@ type Options struct {
 	// default is none.
 	Logger *slog.Logger
 
+	// Slow and Stuck are waits: a recipe whose longest wait has reached Slow is drawn amber, from
+	// Stuck on red. The defaults are one minute and ten.
+	Slow, Stuck time.Duration
+
 	// MaxWaiters bounds the number of waiters of a line that are read and sent, from the front. All
 	// waiters are counted. The default is 20,000.
 	MaxWaiters int
@@ -66,6 +70,8 @@ type Console struct {
 	watcher  *inspect.Watcher
 	writes   bool
 	patience time.Duration
+	slow     time.Duration
+	stuck    time.Duration
 	token    string
 	public   origin // of PublicOrigin
 	base     string // the path of the page, with a slash at its end
@@ -73,6 +79,7 @@ type Console struct {
 	log      *slog.Logger
 	stop     context.CancelFunc
 	running  sync.WaitGroup // the loop, and the streams
+	history  history
 
 	mu      sync.Mutex
 	closed  bool          // set by Close
@@ -80,6 +87,13 @@ type Console struct {
 	now     *snapshot     // the newest; never modified
 	changed chan struct{} // closed when now is replaced
 }
+
+// These bound what is read, and what is watched. Nodes beyond maxWatched are read every five
+// seconds.
+const (
+	maxNodes   = 250_000
+	maxWatched = 50_000
+)
 
 // New begins to watch the path. The error names the argument that is wrong.
 func New(s *session.Session, path string, opts *Options) (*Console, error) {
@@ -90,11 +104,20 @@ func New(s *session.Session, path string, opts *Options) (*Console, error) {
 	if o.MaxWaiters == 0 {
 		o.MaxWaiters = 20_000
 	}
+	if o.Slow == 0 {
+		o.Slow = time.Minute
+	}
+	if o.Stuck == 0 {
+		o.Stuck = max(10*time.Minute, o.Slow)
+	}
 	if o.Patience == 0 {
 		o.Patience = 20 * time.Second
 	}
 	if o.Patience < 0 {
 		return nil, fmt.Errorf("console: %w: Options.Patience: %v is negative", session.ErrInvalidArgument, o.Patience)
+	}
+	if o.Slow < 0 || o.Stuck < o.Slow {
+		return nil, fmt.Errorf("console: %w: Options.Slow: %v is negative, or longer than Options.Stuck: %v", session.ErrInvalidArgument, o.Slow, o.Stuck)
 	}
 	public, base, err := parseOrigin(o.PublicOrigin)
 	if err != nil {
@@ -109,17 +132,18 @@ func New(s *session.Session, path string, opts *Options) (*Console, error) {
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
-	watcher, err := inspect.Watch(s, path, &inspect.Options{MaxWaiters: o.MaxWaiters})
+	watcher, err := inspect.Watch(s, path, &inspect.Options{MaxWaiters: o.MaxWaiters, MaxNodes: maxNodes, MaxWatched: maxWatched})
 	if err != nil {
 		return nil, fmt.Errorf("console: %w", err)
 	}
 	ctx, stop := context.WithCancel(context.Background())
 	c := &Console{
-		mux: http.NewServeMux(), session: s, watcher: watcher, writes: o.AllowWrites, patience: o.Patience,
+		mux: http.NewServeMux(), session: s, watcher: watcher, writes: o.AllowWrites, patience: o.Patience, slow: o.Slow, stuck: o.Stuck,
 		token: rand.Text(), public: public, base: base, door: entrance, log: o.Logger, stop: stop, now: &snapshot{state: connecting(), path: path}, changed: make(chan struct{}),
 	}
 	c.mux.HandleFunc("GET /{$}", c.page)
 	c.mux.HandleFunc("GET /events", func(w http.ResponseWriter, r *http.Request) { c.stream(ctx, w, r) })
+	c.mux.HandleFunc("GET /history", c.tell)
 	c.mux.HandleFunc("POST /break", c.write("break", c.breakOne))
 	c.mux.HandleFunc("POST /revoke", c.write("revoke", c.revokeOne))
 	c.mux.HandleFunc("GET /user", func(http.ResponseWriter, *http.Request) {}) // who is not logged in is refused
@@ -156,29 +180,61 @@ func (c *Console) Close() {
 func (c *Console) follow(ctx context.Context, events <-chan session.Event) {
 	surveys := c.watcher.Surveys()
 	for {
-		next := *c.now // only this goroutine sets it
 		select {
 		case ev, ok := <-events:
 			if !ok {
 				events = nil
 				continue
 			}
-			next.state = stateOf(ev, next.state)
+			c.enter(ev)
 		case survey, ok := <-surveys:
 			if !ok {
 				surveys = nil
 				continue
 			}
-			next.take(survey)
+			for waiting := true; waiting; { // events from before the survey say whether it has a gap
+				select {
+				case ev, ok := <-events:
+					if waiting = ok; ok {
+						c.enter(ev)
+					}
+				default:
+					waiting = false
+				}
+			}
+			c.take(survey)
 		case <-ctx.Done():
 			return
 		}
-		c.mu.Lock()
-		c.now = &next
-		close(c.changed)
-		c.changed = make(chan struct{})
-		c.mu.Unlock()
 	}
+}
+
+// enter publishes the state of the session after an event.
+func (c *Console) enter(ev session.Event) {
+	c.publish(func(next *snapshot) {
+		next.state = stateOf(ev, next.state)
+		next.gap = next.gap || next.state.Name != "connected"
+	})
+}
+
+// take publishes a survey.
+func (c *Console) take(survey *inspect.Survey) {
+	c.publish(func(next *snapshot) {
+		last := *next
+		next.take(survey)
+		c.history.note(&last, next)
+	})
+}
+
+// publish replaces the newest snapshot by a changed copy.
+func (c *Console) publish(change func(next *snapshot)) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	next := *c.now
+	change(&next)
+	c.now = &next
+	close(c.changed)
+	c.changed = make(chan struct{})
 }
 
 // newest returns the newest snapshot, and a channel that is closed when another replaces it.

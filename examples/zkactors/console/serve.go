@@ -1,6 +1,7 @@
 package console
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"crypto/subtle"
@@ -125,10 +126,20 @@ func (c *Console) stream(ctx context.Context, w http.ResponseWriter, r *http.Req
 	}
 }
 
+// tell sends the history of a thing, the newest entry first.
+func (c *Console) tell(w http.ResponseWriter, r *http.Request) {
+	if !sameSite(r) {
+		http.Error(w, "the request comes from another site", http.StatusForbidden)
+		return
+	}
+	w.Header().Set("Content-Type", "application/json")
+	_ = json.NewEncoder(w).Encode(c.history.read(r.URL.Query().Get("key"))) // a browser that has gone needs no answer
+}
+
 // append appends an event with the difference between two snapshots.
 func (c *Console) append(text []byte, from, to *snapshot, user string) []byte {
 	m := difference(from, to)
-	m.Writes, m.User = c.writes, user
+	m.Writes, m.User, m.Slow, m.Stuck = c.writes, user, c.slow.Milliseconds(), c.stuck.Milliseconds()
 	data, err := json.Marshal(m)
 	if err != nil {
 		panic(err) // it has no value that JSON cannot represent
@@ -224,6 +235,10 @@ func (c *Console) try(act string, do action, w http.ResponseWriter, r *http.Requ
 	c.log.InfoContext(ctx, act, "user", c.user(r), "from", r.RemoteAddr, "what", t.key, "whom", contender.Identity, "node", contender.Node, "czxid", contender.Czxid, "error", err)
 	switch {
 	case err == nil:
+		c.history.add(t.key, entry{
+			At: time.Now().UnixMilli(), What: map[string]string{"break": "broken", "revoke": "asked to release"}[act], Who: nameOf(stander{Contender: contender}),
+			By: cmp.Or(c.user(r), "a user of this page"),
+		})
 		return http.StatusNoContent, nil
 	case errors.Is(err, inspect.ErrGone), errors.Is(err, lock.ErrNotHeld):
 		return http.StatusConflict, errGone

@@ -43,6 +43,7 @@ func stateOf(ev session.Event, before state) state {
 // A snapshot is the content of the page at one moment. It is not modified after it is published.
 type snapshot struct {
 	state     state
+	gap       bool // set when the session is not connected, cleared by a survey: meanwhile changes are seen late, or not at all
 	path      string
 	taken     int64 // when the survey was complete; 0 before the first survey
 	exists    bool
@@ -56,9 +57,21 @@ type thing struct {
 	key    string
 	kind   inspect.Kind
 	layout string
-	head   []byte // JSON of everything except the line
-	line   []inspect.Contender
+	head   []byte        // JSON of everything except the line
+	of     inspect.Thing // without its contenders
+	line   []stander
 }
+
+// A stander is a contender in line.
+type stander struct {
+	inspect.Contender
+
+	granted grant // zero unless it holds
+}
+
+// A grant was given between two moments, in milliseconds. They differ if the console was not
+// there. Nodes do not say when a lock was granted.
+type grant struct{ earliest, latest int64 }
 
 // most bounds the lists of a thing other than its line. The page shows the full lengths.
 const most = 200
@@ -73,12 +86,13 @@ type counts struct {
 }
 
 func newThing(t inspect.Thing) *thing {
-	made := &thing{key: string(t.Kind) + " " + t.Path, kind: t.Kind, layout: t.Layout, line: t.Contenders}
-	if byHolding := func(a, b inspect.Contender) int { return rank(a) - rank(b) }; !slices.IsSortedFunc(made.line, byHolding) {
-		made.line = slices.Clone(made.line)
-		slices.SortStableFunc(made.line, byHolding)
+	made := &thing{key: string(t.Kind) + " " + t.Path, kind: t.Kind, layout: t.Layout, line: make([]stander, 0, len(t.Contenders))}
+	for _, c := range t.Contenders {
+		made.line = append(made.line, stander{Contender: c})
 	}
+	slices.SortStableFunc(made.line, func(a, b stander) int { return rank(a.Contender) - rank(b.Contender) })
 	t.Contenders = nil
+	made.of = t
 	var n counts
 	if t.Double != nil {
 		d := *t.Double
@@ -121,14 +135,52 @@ func (s *snapshot) take(survey *inspect.Survey) {
 	for _, t := range s.things {
 		before[t.key] = t
 	}
+	last := *s
 	s.path, s.taken, s.exists, s.truncated = survey.Path, survey.Taken.UnixMilli(), survey.Exists, survey.Truncated
+	s.gap = s.state.Name != "connected"
 	s.things = make([]*thing, 0, len(survey.Things))
 	for _, t := range survey.Things {
 		next := newThing(t)
+		next.date(&last, before[next.key], s.taken)
 		if was := before[next.key]; was != nil && string(was.head) == string(next.head) && slices.Equal(was.line, next.line) {
 			next = was
 		}
 		s.things = append(s.things, next)
+	}
+}
+
+// date says of each holder when it was granted. It compares with the last snapshot, in which the
+// thing was was. If that is nil, the thing is new.
+func (t *thing) date(last *snapshot, was *thing, taken int64) {
+	before := make(map[string]stander)
+	if was != nil {
+		for _, c := range was.line {
+			if !c.Holds {
+				break // holders stand in front
+			}
+			before[c.Node] = c
+		}
+	}
+	blind := last.taken == 0 || was == nil && last.truncated || was != nil && (was.of.Problem != "" || was.of.Forbidden)
+	for i := range t.line {
+		c := &t.line[i]
+		if !c.Holds {
+			break
+		}
+		joined := min(c.Since.UnixMilli(), taken)
+		old, held := before[c.Node]
+		switch {
+		case t.kind == inspect.Election && c.Claim != "": // the node of the leader was created then
+			c.granted = grant{t.of.Leader.Since.UnixMilli(), t.of.Leader.Since.UnixMilli()}
+		case held && old.Czxid == c.Czxid:
+			c.granted = old.granted
+		case blind:
+			c.granted = grant{joined, taken}
+		case last.gap: // it did not hold when the last survey was taken
+			c.granted = grant{min(max(joined, last.taken), taken), taken}
+		default:
+			c.granted = grant{taken, taken}
+		}
 	}
 }
 
@@ -138,7 +190,7 @@ func (s *snapshot) contender(node string, czxid int64) (*thing, inspect.Contende
 	for _, t := range s.things {
 		for _, c := range t.line {
 			if c.Node == node && c.Czxid == czxid {
-				return t, c, true
+				return t, c.Contender, true
 			}
 		}
 	}
@@ -152,6 +204,8 @@ type message struct {
 	State     state    `json:"state"`
 	Writes    bool     `json:"writes"`
 	User      string   `json:"user,omitempty"` // who has logged in
+	Slow      int64    `json:"slow"`           // milliseconds of a wait
+	Stuck     int64    `json:"stuck"`
 	Path      string   `json:"path"`
 	Taken     int64    `json:"taken,omitempty"`
 	Exists    bool     `json:"exists"`
@@ -184,17 +238,24 @@ type contender struct {
 	Session  string `json:"s,omitempty"`
 	Since    int64  `json:"t"`
 	Holds    bool   `json:"h,omitempty"`
+	Earliest int64  `json:"e,omitempty"` // when it was granted, unless that is known
+	Latest   int64  `json:"l,omitempty"` // when it was granted, at the latest
 	Revoked  bool   `json:"r,omitempty"`
 	Priority int    `json:"p,omitempty"`
 	Weight   int    `json:"g,omitempty"`
 	Czxid    string `json:"z"` // as text: a number of JavaScript has 53 bits
 }
 
-func short(c inspect.Contender) contender {
-	return contender{
+func short(c stander) contender {
+	made := contender{
 		Node: c.Node, Wants: c.Wants, Identity: strings.ToValidUTF8(c.Identity, "�"), Session: c.Session, Since: c.Since.UnixMilli(),
 		Holds: c.Holds, Revoked: c.Revoked, Priority: c.Priority, Weight: c.Weight, Czxid: strconv.FormatInt(c.Czxid, 10),
+		Latest: c.granted.latest,
 	}
+	if c.granted.earliest != c.granted.latest {
+		made.Earliest = c.granted.earliest
+	}
+	return made
 }
 
 // difference returns the message that turns the snapshot from into the snapshot to. A page without
