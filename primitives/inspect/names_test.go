@@ -117,6 +117,7 @@ func TestOddTrees(t *testing.T) {
 		{"a lock with a stranger", tree{"/l/lock-0000000001": "a", "/l/config": "b"}, "/l lock standard"},
 		{"directories that are called items", tree{"/shop/items/books": "a", "/shop/items/pens": "b"}, "/shop/items values "},
 		{"leases of nobody", tree{"/house": "", "/house/leases/2024": "x"}, "/house semaphore standard"},
+		{"a lease of Curator's, and nobody waits", tree{"/s/leases/_c_" + guid + "-lease-0000000001": "a"}, "/s semaphore curator"},
 		{"a value that is a number", tree{"/config/limit": "10"}, "/config values "},
 		{"a limit", tree{"/limits/a": "10 unit"}, "/limits/a semaphore standard"},
 		{"a queue with dead letters", tree{"/q/items/paused": "", "/q/dead/items/2147483648-0000000000/x": "a"}, "/q queue standard; /q/dead queue standard"},

@@ -319,7 +319,7 @@ func (r *recogniser) prioritized(path string, names []string) {
 func (r *recogniser) semaphore(path string, n *found, names []string) {
 	dir := znode.Join(path, "leases")
 	t := Thing{Path: path, Kind: Semaphore, Layout: standard}
-	record, _ := nodes.ParseLimit(string(n.data))
+	record, limited := nodes.ParseLimit(string(n.data))
 	t.Limit = record.Limit
 	l := r.list(dir)
 	if l == nil {
@@ -327,9 +327,14 @@ func (r *recogniser) semaphore(path string, n *found, names []string) {
 	}
 	t.Forbidden = l.forbidden()
 	all := standings(l.names)
-	if slices.Contains(names, "locks") {
+	mutex := slices.Contains(names, "locks")
+	if mutex || !limited && len(all) > 0 { // servers remove the mutex when nobody waits
 		t.Layout, t.Limit = curator, 0
-		r.curatorSemaphore(znode.Join(path, "locks"), dir, all, &t)
+		var line []standing
+		if mutex {
+			line = standings(r.names(znode.Join(path, "locks")))
+		}
+		r.curatorSemaphore(path, all, line, &t)
 		r.add(t)
 		return
 	}
@@ -354,15 +359,11 @@ func (r *recogniser) semaphore(path string, n *found, names []string) {
 
 // curatorSemaphore adds the leases of Curator's semaphore. Its contenders queue for a mutex, and
 // its holder waits among the leases.
-func (r *recogniser) curatorSemaphore(locks, leases string, all []standing, t *Thing) {
-	l := r.list(locks)
-	if l == nil {
-		return
-	}
-	t.Contenders = r.contenders(t, leases, all, len(all))
+func (r *recogniser) curatorSemaphore(path string, all, line []standing, t *Thing) {
+	t.Contenders = r.contenders(t, znode.Join(path, "leases"), all, len(all))
 	t.Held = len(t.Contenders)
 	t.hold()
-	queue := r.contenders(t, locks, standings(l.names), 0)
+	queue := r.contenders(t, znode.Join(path, "locks"), line, 0)
 	for i := range slices.Backward(t.Contenders) {
 		if c := &t.Contenders[i]; len(queue) > 0 && c.Session == queue[0].Session {
 			c.Holds = false
