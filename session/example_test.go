@@ -4,23 +4,23 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log"
 	"time"
 
-	"github.com/zkactors/zkactors/internal/demo"
 	"github.com/zkactors/zkactors/session"
 	"github.com/zkactors/zkactors/session/zktest"
 )
 
+// A program passes the addresses of its own servers, such as zk1:2181.
 func ExampleOpen() {
-	srv := demo.Must(zktest.NewServer(zktest.Config{}))
+	srv := must(zktest.NewServer(zktest.Config{})) // a server in memory
 	defer srv.Close()
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 	defer cancel()
 
 	s, err := session.Open(ctx, srv.Addrs(), nil)
 	if err != nil {
-		fmt.Println(err)
-		return
+		log.Fatal(err)
 	}
 	defer s.Close()
 	fmt.Println(s.Create(ctx, "/config", []byte("one"), session.Persistent))
@@ -29,10 +29,13 @@ func ExampleOpen() {
 
 // A loop receives what becomes of the session, until the session is closed.
 func ExampleSession_Events() {
-	s, end := demo.Session()
-	defer end()
+	ctx := context.Background()
+	srv := must(zktest.NewServer(zktest.Config{})) // a server in memory
+	defer srv.Close()
+	s := must(session.Open(ctx, srv.Addrs(), nil))
+	defer s.Close()
 
-	events := s.Events(context.Background())
+	events := s.Events(ctx)
 	for ev := range events {
 		switch ev.(type) {
 		case session.Connected:
@@ -51,9 +54,11 @@ func ExampleSession_Events() {
 // All operations are done, or none: the account is charged only if the order is new.
 func ExampleSession_Multi() {
 	ctx := context.Background()
-	s, end := demo.Session()
-	defer end()
-	demo.Must(s.Create(ctx, "/account", []byte("10"), session.Persistent))
+	srv := must(zktest.NewServer(zktest.Config{})) // a server in memory
+	defer srv.Close()
+	s := must(session.Open(ctx, srv.Addrs(), nil))
+	defer s.Close()
+	must(s.Create(ctx, "/account", []byte("10"), session.Persistent))
 
 	for range 2 {
 		_, err := s.Multi(ctx,
@@ -65,4 +70,12 @@ func ExampleSession_Multi() {
 	// Output:
 	// true false
 	// false true
+}
+
+// must returns the value. It ends the program if there is an error.
+func must[T any](value T, err error) T {
+	if err != nil {
+		log.Fatal(err)
+	}
+	return value
 }

@@ -3,10 +3,11 @@ package watch_test
 import (
 	"context"
 	"fmt"
+	"log"
 	"time"
 
-	"github.com/zkactors/zkactors/internal/demo"
 	"github.com/zkactors/zkactors/session"
+	"github.com/zkactors/zkactors/session/zktest"
 	"github.com/zkactors/zkactors/watch"
 )
 
@@ -15,10 +16,21 @@ import (
 func ExampleWatch_Changes() {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
-	s, end := demo.Session()
-	defer end()
+	srv, err := zktest.NewServer(zktest.Config{}) // a server in memory
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer srv.Close()
+	s, err := session.Open(ctx, srv.Addrs(), nil)
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer s.Close()
 
-	v := demo.Must(watch.Value(s, "/limits/exports", watch.JSON[int], nil))
+	v, err := watch.Value(s, "/limits/exports", watch.JSON[int], nil)
+	if err != nil {
+		log.Fatal(err)
+	}
 	defer v.Close()
 	requests := make(chan string, 1)
 	requests <- "a request"
@@ -33,8 +45,12 @@ func ExampleWatch_Changes() {
 			case limit.Err != nil: // limit.Value is the last good one
 				fmt.Println(limit.Err)
 			case !limit.Exists:
-				demo.Check(s.EnsurePath(ctx, "/limits"))
-				demo.Must(s.Create(ctx, "/limits/exports", []byte("10"), session.Persistent))
+				if err := s.EnsurePath(ctx, "/limits"); err != nil {
+					log.Fatal(err)
+				}
+				if _, err := s.Create(ctx, "/limits/exports", []byte("10"), session.Persistent); err != nil {
+					log.Fatal(err)
+				}
 			default:
 				fmt.Println("limit", limit.Value)
 				serve = requests

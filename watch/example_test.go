@@ -3,25 +3,28 @@ package watch_test
 import (
 	"context"
 	"fmt"
+	"log"
 	"time"
 
-	"github.com/zkactors/zkactors/internal/demo"
 	"github.com/zkactors/zkactors/session"
+	"github.com/zkactors/zkactors/session/zktest"
 	"github.com/zkactors/zkactors/watch"
 )
 
 // A node is watched whether or not it is there.
 func ExampleNode() {
 	ctx := context.Background()
-	s, end := demo.Session()
-	defer end()
+	srv := must(zktest.NewServer(zktest.Config{})) // a server in memory
+	defer srv.Close()
+	s := must(session.Open(ctx, srv.Addrs(), nil))
+	defer s.Close()
 
-	w := demo.Must(watch.Node(s, "/config", nil))
+	w := must(watch.Node(s, "/config", nil))
 	defer w.Close()
 	fmt.Println((<-w.Changes()).Exists)
-	demo.Must(s.Create(ctx, "/config", []byte("one"), session.Persistent))
+	must(s.Create(ctx, "/config", []byte("one"), session.Persistent))
 	fmt.Printf("%s\n", (<-w.Changes()).Data)
-	demo.Must(s.Set(ctx, "/config", []byte("two"), session.AnyVersion))
+	must(s.Set(ctx, "/config", []byte("two"), session.AnyVersion))
 	fmt.Printf("%s\n", (<-w.Changes()).Data)
 	// Output:
 	// false
@@ -31,16 +34,18 @@ func ExampleNode() {
 
 func ExampleChildren() {
 	ctx := context.Background()
-	s, end := demo.Session()
-	defer end()
-	demo.Must(s.Create(ctx, "/services", nil, session.Persistent))
-	demo.Must(s.Create(ctx, "/services/api", nil, session.Persistent))
+	srv := must(zktest.NewServer(zktest.Config{})) // a server in memory
+	defer srv.Close()
+	s := must(session.Open(ctx, srv.Addrs(), nil))
+	defer s.Close()
+	must(s.Create(ctx, "/services", nil, session.Persistent))
+	must(s.Create(ctx, "/services/api", nil, session.Persistent))
 
-	w := demo.Must(watch.Children(s, "/services", nil))
+	w := must(watch.Children(s, "/services", nil))
 	defer w.Close()
 	state := <-w.Changes()
 	fmt.Println(state.Names, "added", state.Added, "removed", state.Removed)
-	demo.Must(s.Multi(ctx, session.CreateOp("/services/web", nil, session.Persistent), session.DeleteOp("/services/api", session.AnyVersion)))
+	must(s.Multi(ctx, session.CreateOp("/services/web", nil, session.Persistent), session.DeleteOp("/services/api", session.AnyVersion)))
 	state = <-w.Changes()
 	fmt.Println(state.Names, "added", state.Added, "removed", state.Removed)
 	// Output:
@@ -51,16 +56,18 @@ func ExampleChildren() {
 // A value that does not decode is told, and the last good one stays.
 func ExampleValue() {
 	ctx := context.Background()
-	s, end := demo.Session()
-	defer end()
-	demo.Must(s.Create(ctx, "/limits", []byte(`{"PerSecond":100}`), session.Persistent))
+	srv := must(zktest.NewServer(zktest.Config{})) // a server in memory
+	defer srv.Close()
+	s := must(session.Open(ctx, srv.Addrs(), nil))
+	defer s.Close()
+	must(s.Create(ctx, "/limits", []byte(`{"PerSecond":100}`), session.Persistent))
 
 	type Limits struct{ PerSecond int }
-	v := demo.Must(watch.Value(s, "/limits", watch.JSON[Limits], nil))
+	v := must(watch.Value(s, "/limits", watch.JSON[Limits], nil))
 	defer v.Close()
 	state := <-v.Changes()
 	fmt.Println(state.Value.PerSecond, state.Version, state.Err)
-	demo.Must(s.Set(ctx, "/limits", []byte(`{"PerSecond":`), session.AnyVersion))
+	must(s.Set(ctx, "/limits", []byte(`{"PerSecond":`), session.AnyVersion))
 	state = <-v.Changes()
 	fmt.Println(state.Value.PerSecond, state.Version, state.Err)
 	// Output:
@@ -71,17 +78,19 @@ func ExampleValue() {
 // A cache follows a whole tree.
 func ExampleTree() {
 	ctx := context.Background()
-	s, end := demo.Session()
-	defer end()
-	demo.Must(s.Create(ctx, "/names", nil, session.Persistent))
-	demo.Must(s.Create(ctx, "/names/billing", []byte("10.0.0.7:80"), session.Persistent))
+	srv := must(zktest.NewServer(zktest.Config{})) // a server in memory
+	defer srv.Close()
+	s := must(session.Open(ctx, srv.Addrs(), nil))
+	defer s.Close()
+	must(s.Create(ctx, "/names", nil, session.Persistent))
+	must(s.Create(ctx, "/names/billing", []byte("10.0.0.7:80"), session.Persistent))
 
-	c := demo.Must(watch.Tree(s, "/names", nil))
+	c := must(watch.Tree(s, "/names", nil))
 	defer c.Close()
 	<-c.Synced()
 	fmt.Printf("%d nodes, billing is at %s\n", c.Len(), c.Get("/names/billing").Data)
 	fmt.Println(<-c.Changes())
-	demo.Must(s.Set(ctx, "/names/billing", []byte("10.0.0.8:80"), session.AnyVersion))
+	must(s.Set(ctx, "/names/billing", []byte("10.0.0.8:80"), session.AnyVersion))
 	for _, n := range (<-c.Changes()).Changed {
 		fmt.Printf("%s is at %s\n", n.Path, n.Data)
 	}
@@ -94,8 +103,10 @@ func ExampleTree() {
 func ExampleUntilExists() {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
-	s, end := demo.Session()
-	defer end()
+	srv := must(zktest.NewServer(zktest.Config{})) // a server in memory
+	defer srv.Close()
+	s := must(session.Open(ctx, srv.Addrs(), nil))
+	defer s.Close()
 
 	s.Async(0).Create("/ready", nil, session.Persistent, func(string, error) {})
 	fmt.Println(watch.UntilExists(ctx, s, "/ready"))
@@ -105,11 +116,21 @@ func ExampleUntilExists() {
 func ExampleUntilGone() {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
-	s, end := demo.Session()
-	defer end()
-	demo.Must(s.Create(ctx, "/busy", nil, session.Persistent))
+	srv := must(zktest.NewServer(zktest.Config{})) // a server in memory
+	defer srv.Close()
+	s := must(session.Open(ctx, srv.Addrs(), nil))
+	defer s.Close()
+	must(s.Create(ctx, "/busy", nil, session.Persistent))
 
 	s.Async(0).Delete("/busy", session.AnyVersion, func(error) {})
 	fmt.Println(watch.UntilGone(ctx, s, "/busy"))
 	// Output: <nil>
+}
+
+// must returns the value. It ends the program if there is an error.
+func must[T any](value T, err error) T {
+	if err != nil {
+		log.Fatal(err)
+	}
+	return value
 }

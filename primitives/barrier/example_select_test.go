@@ -3,10 +3,12 @@ package barrier_test
 import (
 	"context"
 	"fmt"
+	"log"
 	"time"
 
-	"github.com/zkactors/zkactors/internal/demo"
 	"github.com/zkactors/zkactors/primitives/barrier"
+	"github.com/zkactors/zkactors/session"
+	"github.com/zkactors/zkactors/session/zktest"
 )
 
 // Requests are served while the barrier is down. A closed channel is
@@ -14,10 +16,21 @@ import (
 func ExampleBarrier_Events() {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
-	s, end := demo.Session()
-	defer end()
+	srv, err := zktest.NewServer(zktest.Config{}) // a server in memory
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer srv.Close()
+	s, err := session.Open(ctx, srv.Addrs(), nil)
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer s.Close()
 
-	b := demo.Must(barrier.New(s, "/barriers/deploy", nil))
+	b, err := barrier.New(s, "/barriers/deploy", nil)
+	if err != nil {
+		log.Fatal(err)
+	}
 	defer b.Close()
 	requests := make(chan string, 1)
 	requests <- "a request"
@@ -34,10 +47,14 @@ func ExampleBarrier_Events() {
 			case barrier.Raised:
 				serve, deployed = nil, true
 				fmt.Println("deploying")
-				demo.Check(b.Lift(ctx))
+				if err := b.Lift(ctx); err != nil {
+					log.Fatal(err)
+				}
 			case barrier.Released:
 				if !deployed {
-					demo.Check(b.Raise(ctx))
+					if err := b.Raise(ctx); err != nil {
+						log.Fatal(err)
+					}
 					continue
 				}
 				serve = requests

@@ -3,29 +3,32 @@ package barrier_test
 import (
 	"context"
 	"fmt"
+	"log"
 	"sync"
 
-	"github.com/zkactors/zkactors/internal/demo"
 	"github.com/zkactors/zkactors/primitives/barrier"
+	"github.com/zkactors/zkactors/session"
+	"github.com/zkactors/zkactors/session/zktest"
 )
 
 // Requests wait while a deployment is under way.
 func ExampleNew() {
 	ctx := context.Background()
-	s, end := demo.Session()
-	defer end()
-	b, err := barrier.New(s, "/barriers/deploy", nil)
-	demo.Check(err)
+	srv := must(zktest.NewServer(zktest.Config{})) // a server in memory
+	defer srv.Close()
+	s := must(session.Open(ctx, srv.Addrs(), nil))
+	defer s.Close()
+	b := must(barrier.New(s, "/barriers/deploy", nil))
 	defer b.Close()
 
-	demo.Check(b.Raise(ctx))
+	try(b.Raise(ctx))
 	served := make(chan error)
 	go func() {
 		served <- b.Wait(ctx)
 	}()
 	fmt.Println("deploying")
-	demo.Check(b.Lift(ctx))
-	demo.Check(<-served)
+	try(b.Lift(ctx))
+	try(<-served)
 	fmt.Println("serving")
 	// Output:
 	// deploying
@@ -35,18 +38,19 @@ func ExampleNew() {
 // Three workers begin a round together, and end it together.
 func ExampleNewDouble() {
 	ctx := context.Background()
-	s, end := demo.Session()
-	defer end()
+	srv := must(zktest.NewServer(zktest.Config{})) // a server in memory
+	defer srv.Close()
+	s := must(session.Open(ctx, srv.Addrs(), nil))
+	defer s.Close()
 	var workers sync.WaitGroup
 	for i := range 3 {
 		workers.Go(func() {
-			d, err := barrier.NewDouble(s, "/barriers/run", 3, &barrier.DoubleOptions{Name: fmt.Sprint("worker-", i)})
-			demo.Check(err)
+			d := must(barrier.NewDouble(s, "/barriers/run", 3, &barrier.DoubleOptions{Name: fmt.Sprint("worker-", i)}))
 			defer d.Close()
 			for range 2 {
-				demo.Check(d.Enter(ctx))
+				try(d.Enter(ctx))
 				// All three are in: compute.
-				demo.Check(d.Leave(ctx))
+				try(d.Leave(ctx))
 				// All three have left.
 			}
 			if i == 0 {
@@ -61,27 +65,29 @@ func ExampleNewDouble() {
 // A gate lets one client in at a time.
 func ExampleBarrier_TryRaise() {
 	ctx := context.Background()
-	s, end := demo.Session()
-	defer end()
-	b, err := barrier.New(s, "/barriers/maintenance", nil)
-	demo.Check(err)
+	srv := must(zktest.NewServer(zktest.Config{})) // a server in memory
+	defer srv.Close()
+	s := must(session.Open(ctx, srv.Addrs(), nil))
+	defer s.Close()
+	b := must(barrier.New(s, "/barriers/maintenance", nil))
 	defer b.Close()
 
-	gate, err := b.TryRaise(ctx)
-	demo.Check(err)
-	_, err = b.TryRaise(ctx)
+	gate := must(b.TryRaise(ctx))
+	_, err := b.TryRaise(ctx)
 	fmt.Println(err)
-	demo.Check(gate.Lift(ctx))
+	try(gate.Lift(ctx))
 	// Output: barrier /barriers/maintenance: try to raise: barrier is raised
 }
 
 // Two workers are to be ready before the service begins.
 func ExampleLatch() {
 	ctx := context.Background()
-	s, end := demo.Session()
-	defer end()
+	srv := must(zktest.NewServer(zktest.Config{})) // a server in memory
+	defer srv.Close()
+	s := must(session.Open(ctx, srv.Addrs(), nil))
+	defer s.Close()
 
-	l := demo.Must(barrier.NewLatch(s, "/start/2026-11-27", 2))
+	l := must(barrier.NewLatch(s, "/start/2026-11-27", 2))
 	defer l.Close()
 	for _, worker := range []string{"worker-1", "worker-2"} {
 		fmt.Println(worker, l.Arrive(ctx, worker))
@@ -95,4 +101,19 @@ func ExampleLatch() {
 	// worker-1 <nil>
 	// worker-2 <nil>
 	// the service begins
+}
+
+// must returns the value. It ends the program if there is an error.
+func must[T any](value T, err error) T {
+	if err != nil {
+		log.Fatal(err)
+	}
+	return value
+}
+
+// try ends the program if there is an error.
+func try(err error) {
+	if err != nil {
+		log.Fatal(err)
+	}
 }

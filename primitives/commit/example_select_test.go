@@ -3,10 +3,12 @@ package commit_test
 import (
 	"context"
 	"fmt"
+	"log"
 	"time"
 
-	"github.com/zkactors/zkactors/internal/demo"
 	"github.com/zkactors/zkactors/primitives/commit"
+	"github.com/zkactors/zkactors/session"
+	"github.com/zkactors/zkactors/session/zktest"
 )
 
 // A site that votes in the same select as it waits for the outcome. A closed channel is
@@ -14,12 +16,26 @@ import (
 func ExampleParticipant_Events() {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
-	s, end := demo.Session()
-	defer end()
+	srv, err := zktest.NewServer(zktest.Config{}) // a server in memory
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer srv.Close()
+	s, err := session.Open(ctx, srv.Addrs(), nil)
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer s.Close()
 
-	p := demo.Must(commit.Join(s, "/shop/tx", "payments", nil))
+	p, err := commit.Join(s, "/shop/tx", "payments", nil)
+	if err != nil {
+		log.Fatal(err)
+	}
 	defer p.Close()
-	tx := demo.Must(commit.Begin(ctx, s, "/shop/tx/order-44", &commit.Options{Sites: []string{"payments"}}))
+	tx, err := commit.Begin(ctx, s, "/shop/tx/order-44", &commit.Options{Sites: []string{"payments"}})
+	if err != nil {
+		log.Fatal(err)
+	}
 	defer tx.Close()
 	votes, outcomes := p.Events(), tx.Events()
 	for votes != nil {
@@ -31,10 +47,14 @@ func ExampleParticipant_Events() {
 			}
 			switch ev := ev.(type) {
 			case commit.Prepare:
-				demo.Check(p.Vote(ctx, ev.Tx, commit.Yes))
+				if err := p.Vote(ctx, ev.Tx, commit.Yes); err != nil {
+					log.Fatal(err)
+				}
 			case commit.Committed:
 				fmt.Println("site:", ev.Tx)
-				demo.Check(p.Finish(ctx, ev.Tx))
+				if err := p.Finish(ctx, ev.Tx); err != nil {
+					log.Fatal(err)
+				}
 				p.Close()
 			case commit.Aborted, commit.Forgotten, commit.Left, commit.Voted: // nothing to apply
 			}

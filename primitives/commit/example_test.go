@@ -3,47 +3,47 @@ package commit_test
 import (
 	"context"
 	"fmt"
+	"log"
 	"sync"
 	"time"
 
-	"github.com/zkactors/zkactors/internal/demo"
 	"github.com/zkactors/zkactors/primitives/commit"
+	"github.com/zkactors/zkactors/session"
+	"github.com/zkactors/zkactors/session/zktest"
 )
 
 // Two sites vote on an order.
 func ExampleBegin() {
 	ctx := context.Background()
-	s, end := demo.Session()
-	defer end()
+	srv := must(zktest.NewServer(zktest.Config{})) // a server in memory
+	defer srv.Close()
+	s := must(session.Open(ctx, srv.Addrs(), nil))
+	defer s.Close()
 	var sites sync.WaitGroup
 	for _, site := range []string{"inventory", "payments"} {
-		p, err := commit.Join(s, "/shop/tx", site, nil)
-		demo.Check(err)
+		p := must(commit.Join(s, "/shop/tx", site, nil))
 		sites.Go(func() {
 			defer p.Close()
 			for ev := range p.Events() {
 				switch ev := ev.(type) {
 				case commit.Prepare:
-					demo.Check(p.Vote(ctx, ev.Tx, commit.Yes))
+					try(p.Vote(ctx, ev.Tx, commit.Yes))
 				case commit.Committed: // apply ev.Payload, once
-					demo.Check(p.Finish(ctx, ev.Tx))
+					try(p.Finish(ctx, ev.Tx))
 					return
 				case commit.Aborted:
-					demo.Check(p.Finish(ctx, ev.Tx))
+					try(p.Finish(ctx, ev.Tx))
 					return
 				case commit.Voted, commit.Forgotten, commit.Left:
 				}
 			}
 		})
 	}
-	tx, err := commit.Begin(ctx, s, "/shop/tx/order-42", &commit.Options{
+	tx := must(commit.Begin(ctx, s, "/shop/tx/order-42", &commit.Options{
 		Sites: []string{"inventory", "payments"}, Payload: []byte("two chairs"),
-	})
-	demo.Check(err)
+	}))
 	defer tx.Close()
-	outcome, err := tx.Wait(ctx)
-	demo.Check(err)
-	fmt.Println(outcome)
+	fmt.Println(must(tx.Wait(ctx)))
 	sites.Wait()
 	// Output: committed by coordinator
 }
@@ -52,24 +52,22 @@ func ExampleBegin() {
 // No meanwhile.
 func ExampleResume() {
 	ctx := context.Background()
-	s, end := demo.Session()
-	defer end()
-	p, err := commit.Join(s, "/shop/tx", "payments", nil)
-	demo.Check(err)
+	srv := must(zktest.NewServer(zktest.Config{})) // a server in memory
+	defer srv.Close()
+	s := must(session.Open(ctx, srv.Addrs(), nil))
+	defer s.Close()
+	p := must(commit.Join(s, "/shop/tx", "payments", nil))
 	defer p.Close()
-	tx, err := commit.Begin(ctx, s, "/shop/tx/order-43", &commit.Options{Sites: []string{"payments"}, Deadline: time.Minute})
-	demo.Check(err)
+	tx := must(commit.Begin(ctx, s, "/shop/tx/order-43", &commit.Options{Sites: []string{"payments"}, Deadline: time.Minute}))
 	tx.Close() // as a crash would
 
 	asked := (<-p.Events()).(commit.Prepare)
 	fmt.Println(asked)
-	demo.Check(p.Vote(ctx, asked.Tx, commit.No))
-	all, err := commit.List(ctx, s, "/shop/tx")
-	demo.Check(err)
+	try(p.Vote(ctx, asked.Tx, commit.No))
+	all := must(commit.List(ctx, s, "/shop/tx"))
 	fmt.Println(all[0])
 
-	resumed, err := commit.Resume(ctx, s, "/shop/tx")
-	demo.Check(err)
+	resumed := must(commit.Resume(ctx, s, "/shop/tx"))
 	defer resumed[0].Close()
 	for ev := range resumed[0].Events() {
 		fmt.Println(ev)
@@ -79,4 +77,19 @@ func ExampleResume() {
 	// order-43 coordinated undecided: payments=no
 	// voted payments no
 	// order-43 aborted by coordinator: a site voted no: payments
+}
+
+// must returns the value. It ends the program if there is an error.
+func must[T any](value T, err error) T {
+	if err != nil {
+		log.Fatal(err)
+	}
+	return value
+}
+
+// try ends the program if there is an error.
+func try(err error) {
+	if err != nil {
+		log.Fatal(err)
+	}
 }

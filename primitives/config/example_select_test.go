@@ -3,10 +3,12 @@ package config_test
 import (
 	"context"
 	"fmt"
+	"log"
 	"time"
 
-	"github.com/zkactors/zkactors/internal/demo"
 	"github.com/zkactors/zkactors/primitives/config"
+	"github.com/zkactors/zkactors/session"
+	"github.com/zkactors/zkactors/session/zktest"
 )
 
 // A service that changes its rate while it works. A closed channel is
@@ -14,10 +16,21 @@ import (
 func ExampleValue_Events() {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
-	s, end := demo.Session()
-	defer end()
+	srv, err := zktest.NewServer(zktest.Config{}) // a server in memory
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer srv.Close()
+	s, err := session.Open(ctx, srv.Addrs(), nil)
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer s.Close()
 
-	v := demo.Must(config.Open(s, "/config/rate", config.JSON[int], nil))
+	v, err := config.Open(s, "/config/rate", config.JSON[int], nil)
+	if err != nil {
+		log.Fatal(err)
+	}
 	defer v.Close()
 	requests := make(chan string, 1)
 	for rate := 1; ; {
@@ -29,7 +42,9 @@ func ExampleValue_Events() {
 			}
 			switch ev := ev.(type) {
 			case config.Deleted: // there is none yet
-				demo.Check(v.Set(ctx, 100))
+				if err := v.Set(ctx, 100); err != nil {
+					log.Fatal(err)
+				}
 			case config.Changed[int]:
 				rate = ev.Value
 				requests <- "a request"

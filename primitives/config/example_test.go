@@ -4,10 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log"
 
-	"github.com/zkactors/zkactors/internal/demo"
 	"github.com/zkactors/zkactors/primitives/config"
 	"github.com/zkactors/zkactors/session"
+	"github.com/zkactors/zkactors/session/zktest"
 )
 
 type Limits struct {
@@ -17,9 +18,11 @@ type Limits struct {
 // The events of a value that is made, broken by another client, and deleted.
 func ExampleOpen() {
 	ctx := context.Background()
-	s, end := demo.Session()
-	defer end()
-	v := demo.Must(config.Open(s, "/config/limits", config.JSON[Limits], nil))
+	srv := must(zktest.NewServer(zktest.Config{})) // a server in memory
+	defer srv.Close()
+	s := must(session.Open(ctx, srv.Addrs(), nil))
+	defer s.Close()
+	v := must(config.Open(s, "/config/limits", config.JSON[Limits], nil))
 	defer v.Close()
 
 	for ev := range v.Events() {
@@ -32,15 +35,14 @@ func ExampleOpen() {
 				continue
 			}
 			fmt.Println("there is none yet")
-			demo.Check(v.Set(ctx, Limits{Rate: 100}))
+			try(v.Set(ctx, Limits{Rate: 100}))
 		case config.Changed[Limits]:
 			fmt.Println("version", ev.Version, "is", ev.Value)
-			_, err := s.Set(ctx, "/config/limits", []byte("{rate: many}"), session.AnyVersion)
-			demo.Check(err)
+			must(s.Set(ctx, "/config/limits", []byte("{rate: many}"), session.AnyVersion))
 		case config.Invalid:
 			last, version, _ := v.Last()
 			fmt.Println("version", ev.Version, "does not decode; version", version, "was", last)
-			demo.Check(s.Delete(ctx, "/config/limits", session.AnyVersion))
+			try(s.Delete(ctx, "/config/limits", session.AnyVersion))
 		case config.Closed:
 			fmt.Println("closed", ev.Err)
 		}
@@ -56,13 +58,15 @@ func ExampleOpen() {
 // A counter: f may be called several times, its result is written once.
 func ExampleValue_Update() {
 	ctx := context.Background()
-	s, end := demo.Session()
-	defer end()
-	orders := demo.Must(config.Open(s, "/counters/orders", config.JSON[int], nil))
+	srv := must(zktest.NewServer(zktest.Config{})) // a server in memory
+	defer srv.Close()
+	s := must(session.Open(ctx, srv.Addrs(), nil))
+	defer s.Close()
+	orders := must(config.Open(s, "/counters/orders", config.JSON[int], nil))
 	defer orders.Close()
 
 	for range 3 {
-		demo.Check(orders.Update(ctx, func(old int) (int, error) { return old + 1, nil }))
+		try(orders.Update(ctx, func(old int) (int, error) { return old + 1, nil }))
 	}
 	full := errors.New("no more than three")
 	err := orders.Update(ctx, func(old int) (int, error) {
@@ -81,10 +85,12 @@ func ExampleValue_Update() {
 // A transfer reads and writes two values, all or nothing.
 func ExampleTransactor_Do() {
 	ctx := context.Background()
-	s, end := demo.Session()
-	defer end()
+	srv := must(zktest.NewServer(zktest.Config{})) // a server in memory
+	defer srv.Close()
+	s := must(session.Open(ctx, srv.Addrs(), nil))
+	defer s.Close()
 
-	t := demo.Must(config.NewTransactor(s, "/accounts", nil))
+	t := must(config.NewTransactor(s, "/accounts", nil))
 	defer t.Close()
 	transfer := func(amount int) error {
 		return t.Do(ctx, func(tx *config.Tx) error {
@@ -110,4 +116,19 @@ func ExampleTransactor_Do() {
 	// <nil>
 	// -15 15
 	// <nil>
+}
+
+// must returns the value. It ends the program if there is an error.
+func must[T any](value T, err error) T {
+	if err != nil {
+		log.Fatal(err)
+	}
+	return value
+}
+
+// try ends the program if there is an error.
+func try(err error) {
+	if err != nil {
+		log.Fatal(err)
+	}
 }

@@ -3,10 +3,12 @@ package discovery_test
 import (
 	"context"
 	"fmt"
+	"log"
 	"time"
 
-	"github.com/zkactors/zkactors/internal/demo"
 	"github.com/zkactors/zkactors/primitives/discovery"
+	"github.com/zkactors/zkactors/session"
+	"github.com/zkactors/zkactors/session/zktest"
 )
 
 // A service that is registered, and follows another one, in one loop. A closed channel is always
@@ -14,12 +16,26 @@ import (
 func ExampleRegistration_Events() {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
-	s, end := demo.Session()
-	defer end()
+	srv, err := zktest.NewServer(zktest.Config{}) // a server in memory
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer srv.Close()
+	s, err := session.Open(ctx, srv.Addrs(), nil)
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer s.Close()
 
-	r := demo.Must(discovery.Register(s, "/services", discovery.Instance{Service: "search", Address: "10.0.0.7", Port: 9200}, nil))
+	r, err := discovery.Register(s, "/services", discovery.Instance{Service: "search", Address: "10.0.0.7", Port: 9200}, nil)
+	if err != nil {
+		log.Fatal(err)
+	}
 	defer r.Close()
-	w := demo.Must(discovery.Watch(s, "/services", "search", nil))
+	w, err := discovery.Watch(s, "/services", "search", nil)
+	if err != nil {
+		log.Fatal(err)
+	}
 	defer w.Close()
 	events, changes := r.Events(), w.Changes()
 	for events != nil {

@@ -3,29 +3,33 @@ package discovery_test
 import (
 	"context"
 	"fmt"
+	"log"
 
-	"github.com/zkactors/zkactors/internal/demo"
 	"github.com/zkactors/zkactors/primitives/discovery"
+	"github.com/zkactors/zkactors/session"
+	"github.com/zkactors/zkactors/session/zktest"
 )
 
 // A client finds two instances of a service, and calls one after the other.
 func ExampleWatcher_Pick() {
 	ctx := context.Background()
-	s, end := demo.Session()
-	defer end()
+	srv := must(zktest.NewServer(zktest.Config{})) // a server in memory
+	defer srv.Close()
+	s := must(session.Open(ctx, srv.Addrs(), nil))
+	defer s.Close()
 
 	for _, host := range []string{"10.0.0.7", "10.0.0.8"} {
 		i := discovery.Instance{Service: "search", ID: host, Address: host, Port: 9200}
-		r := demo.Must(discovery.Announce(ctx, s, "/services", i, nil))
+		r := must(discovery.Announce(ctx, s, "/services", i, nil))
 		defer r.Close()
 	}
-	w := demo.Must(discovery.Watch(s, "/services", "search", nil))
+	w := must(discovery.Watch(s, "/services", "search", nil))
 	defer w.Close()
 	fmt.Println(<-w.Changes())
 
 	calls := make(map[string]int)
 	for range 4 {
-		i := demo.Must(w.Pick(discovery.RoundRobin))
+		i := must(w.Pick(discovery.RoundRobin))
 		done := w.Use(i)
 		calls[i.Address]++ // and here goes the call
 		done(nil)
@@ -34,4 +38,12 @@ func ExampleWatcher_Pick() {
 	// Output:
 	// [search/10.0.0.7=10.0.0.7:9200 search/10.0.0.8=10.0.0.8:9200]
 	// map[10.0.0.7:2 10.0.0.8:2]
+}
+
+// must returns the value. It ends the program if there is an error.
+func must[T any](value T, err error) T {
+	if err != nil {
+		log.Fatal(err)
+	}
+	return value
 }

@@ -3,10 +3,12 @@ package election_test
 import (
 	"context"
 	"fmt"
+	"log"
 	"time"
 
-	"github.com/zkactors/zkactors/internal/demo"
 	"github.com/zkactors/zkactors/primitives/election"
+	"github.com/zkactors/zkactors/session"
+	"github.com/zkactors/zkactors/session/zktest"
 )
 
 // A candidate in the same select as the work of its terms. A closed channel is
@@ -14,10 +16,21 @@ import (
 func ExampleCandidate_Events() {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
-	s, end := demo.Session()
-	defer end()
+	srv, err := zktest.NewServer(zktest.Config{}) // a server in memory
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer srv.Close()
+	s, err := session.Open(ctx, srv.Addrs(), nil)
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer s.Close()
 
-	c := demo.Must(election.New(s, "/elections/scheduler", nil))
+	c, err := election.New(s, "/elections/scheduler", nil)
+	if err != nil {
+		log.Fatal(err)
+	}
 	defer c.Close()
 	var work chan string // nil, and never ready, while another leads
 	for {

@@ -4,26 +4,31 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log"
 
-	"github.com/zkactors/zkactors/internal/demo"
 	"github.com/zkactors/zkactors/primitives/election"
+	"github.com/zkactors/zkactors/session"
+	"github.com/zkactors/zkactors/session/zktest"
 )
 
 // A candidate who waits, and then leads.
 func ExampleNew() {
 	ctx := context.Background()
-	sessions, end := demo.Sessions(2)
-	defer end()
-	a, b := sessions[0], sessions[1]
+	srv := must(zktest.NewServer(zktest.Config{})) // a server in memory
+	defer srv.Close()
+	a := must(session.Open(ctx, srv.Addrs(), nil))
+	defer a.Close()
+	b := must(session.Open(ctx, srv.Addrs(), nil))
+	defer b.Close()
 
-	first := demo.Must(election.New(a, "/elections/scheduler", &election.Options{Data: []byte("host-1")}))
+	first := must(election.New(a, "/elections/scheduler", &election.Options{Data: []byte("host-1")}))
 	defer first.Close()
 	for ev := range first.Events() {
 		if _, ok := ev.(election.Elected); ok {
 			break
 		}
 	}
-	second := demo.Must(election.New(b, "/elections/scheduler", &election.Options{Data: []byte("host-2")}))
+	second := must(election.New(b, "/elections/scheduler", &election.Options{Data: []byte("host-2")}))
 	standing, leader := false, ""
 	for ev := range second.Events() {
 		switch ev := ev.(type) {
@@ -58,10 +63,12 @@ func ExampleNew() {
 // Work that only the leader does.
 func ExampleCandidate_Lead() {
 	ctx := context.Background()
-	a, end := demo.Session()
-	defer end()
+	srv := must(zktest.NewServer(zktest.Config{})) // a server in memory
+	defer srv.Close()
+	a := must(session.Open(ctx, srv.Addrs(), nil))
+	defer a.Close()
 
-	c := demo.Must(election.New(a, "/elections/scheduler", nil))
+	c := must(election.New(a, "/elections/scheduler", nil))
 	defer c.Close()
 	err := c.Lead(ctx, func(ctx context.Context, term int64) error {
 		fmt.Println("leading, with a token:", term > 0)
@@ -84,15 +91,18 @@ func ExampleCandidate_Lead() {
 // The leader, as other candidates see it.
 func ExampleObserve() {
 	ctx := context.Background()
-	sessions, end := demo.Sessions(2)
-	defer end()
-	a, b := sessions[0], sessions[1]
+	srv := must(zktest.NewServer(zktest.Config{})) // a server in memory
+	defer srv.Close()
+	a := must(session.Open(ctx, srv.Addrs(), nil))
+	defer a.Close()
+	b := must(session.Open(ctx, srv.Addrs(), nil))
+	defer b.Close()
 
-	o := demo.Must(election.Observe(b, "/elections/scheduler", nil))
+	o := must(election.Observe(b, "/elections/scheduler", nil))
 	defer o.Close()
 	fmt.Println(<-o.Events())
 
-	c := demo.Must(election.New(a, "/elections/scheduler", &election.Options{Data: []byte("host-1")}))
+	c := must(election.New(a, "/elections/scheduler", &election.Options{Data: []byte("host-1")}))
 	defer c.Close()
 	ev := <-o.Events()
 	fmt.Printf("%s leads\n", ev.Leader.Data)
@@ -110,4 +120,12 @@ func ExampleObserve() {
 	// host-1 leads
 	// transfer election /elections/scheduler: no such candidate: /elections/scheduler/candidates/nobody
 	// 1 true <nil>
+}
+
+// must returns the value. It ends the program if there is an error.
+func must[T any](value T, err error) T {
+	if err != nil {
+		log.Fatal(err)
+	}
+	return value
 }

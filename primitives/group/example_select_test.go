@@ -3,10 +3,12 @@ package group_test
 import (
 	"context"
 	"fmt"
+	"log"
 	"time"
 
-	"github.com/zkactors/zkactors/internal/demo"
 	"github.com/zkactors/zkactors/primitives/group"
+	"github.com/zkactors/zkactors/session"
+	"github.com/zkactors/zkactors/session/zktest"
 )
 
 // A member that looks at the others while it works. A closed channel is
@@ -14,10 +16,21 @@ import (
 func ExampleMembership_Events() {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
-	s, end := demo.Session()
-	defer end()
+	srv, err := zktest.NewServer(zktest.Config{}) // a server in memory
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer srv.Close()
+	s, err := session.Open(ctx, srv.Addrs(), nil)
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer s.Close()
 
-	m := demo.Must(group.Join(s, "/groups/workers", "host-1", nil, nil))
+	m, err := group.Join(s, "/groups/workers", "host-1", nil, nil)
+	if err != nil {
+		log.Fatal(err)
+	}
 	defer m.Close()
 	for {
 		select {

@@ -3,21 +3,25 @@ package group_test
 import (
 	"context"
 	"fmt"
+	"log"
 
-	"github.com/zkactors/zkactors/internal/demo"
 	"github.com/zkactors/zkactors/primitives/group"
+	"github.com/zkactors/zkactors/session"
+	"github.com/zkactors/zkactors/session/zktest"
 )
 
 // One who looks on sees a member join, say something else of itself, and leave.
 func ExampleJoin() {
 	ctx := context.Background()
-	s, end := demo.Session()
-	defer end()
+	srv := must(zktest.NewServer(zktest.Config{})) // a server in memory
+	defer srv.Close()
+	s := must(session.Open(ctx, srv.Addrs(), nil))
+	defer s.Close()
 
-	g := demo.Must(group.Watch(s, "/groups/workers", nil))
+	g := must(group.Watch(s, "/groups/workers", nil))
 	defer g.Close()
 	fmt.Println(<-g.Events())
-	m := demo.Must(group.Join(s, "/groups/workers", "host-1", []byte("10.0.0.7:80"), nil))
+	m := must(group.Join(s, "/groups/workers", "host-1", []byte("10.0.0.7:80"), nil))
 	defer m.Close()
 	fmt.Println(<-g.Events())
 	fmt.Println(m.Update(ctx, []byte("10.0.0.7:8080")))
@@ -31,4 +35,12 @@ func ExampleJoin() {
 	// members=[host-1="10.0.0.7:8080"] added=[] changed=[host-1] removed=[]
 	// <nil>
 	// members=[] added=[] changed=[] removed=[host-1]
+}
+
+// must returns the value. It ends the program if there is an error.
+func must[T any](value T, err error) T {
+	if err != nil {
+		log.Fatal(err)
+	}
+	return value
 }

@@ -18,9 +18,9 @@ func TestBreak(t *testing.T) {
 	for _, layout := range []lock.Layout{lock.Standard, lock.Curator, lock.Kazoo, lock.Prioritized} {
 		t.Run(layout.String(), func(t *testing.T) {
 			inBubble(t, 3, func(t *testing.T, _ *zktest.Server, all []*session.Session) {
-				first := must[*lock.Lock](t)(lock.Acquire(t.Context(), all[0], "/l", opts("a", layout)))
+				first := have[*lock.Lock](t)(lock.Acquire(t.Context(), all[0], "/l", opts("a", layout)))
 				defer first.Close()
-				second := must[*lock.Lock](t)(lock.New(all[1], "/l", opts("b", layout)))
+				second := have[*lock.Lock](t)(lock.New(all[1], "/l", opts("b", layout)))
 				defer second.Close()
 				synctest.Wait()
 				holder := the(t, look(t, all[2], "/l")).Contenders[0]
@@ -41,7 +41,7 @@ func TestBreak(t *testing.T) {
 func TestBreakLeader(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, _ *zktest.Server, all []*session.Session) {
 		for i, name := range []string{"a", "b"} {
-			c := must[*election.Candidate](t)(election.New(all[i], "/e", &election.Options{Data: []byte(name)}))
+			c := have[*election.Candidate](t)(election.New(all[i], "/e", &election.Options{Data: []byte(name)}))
 			defer c.Close()
 			synctest.Wait()
 		}

@@ -3,21 +3,25 @@ package inspect_test
 import (
 	"context"
 	"fmt"
+	"log"
 	"time"
 
-	"github.com/zkactors/zkactors/internal/demo"
 	"github.com/zkactors/zkactors/primitives/inspect"
 	"github.com/zkactors/zkactors/primitives/lock"
+	"github.com/zkactors/zkactors/session"
+	"github.com/zkactors/zkactors/session/zktest"
 )
 
 func ExampleLook() {
 	ctx := context.Background()
-	s, end := demo.Session()
-	defer end()
-	held := demo.Must(lock.Acquire(ctx, s, "/locks/report", &lock.Options{Data: []byte("host-1")}))
+	srv := must(zktest.NewServer(zktest.Config{})) // a server in memory
+	defer srv.Close()
+	s := must(session.Open(ctx, srv.Addrs(), nil))
+	defer s.Close()
+	held := must(lock.Acquire(ctx, s, "/locks/report", &lock.Options{Data: []byte("host-1")}))
 	defer held.Close()
 
-	survey := demo.Must(inspect.Look(ctx, s, "/locks", nil))
+	survey := must(inspect.Look(ctx, s, "/locks", nil))
 	for _, thing := range survey.Things {
 		for _, c := range thing.Holders() {
 			fmt.Println(thing.Path, c.Wants, "held by", c.Identity)
@@ -31,12 +35,14 @@ func ExampleLook() {
 func ExampleWatcher_Surveys() {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
-	s, end := demo.Session()
-	defer end()
-	held := demo.Must(lock.Acquire(ctx, s, "/locks/report", nil))
+	srv := must(zktest.NewServer(zktest.Config{})) // a server in memory
+	defer srv.Close()
+	s := must(session.Open(ctx, srv.Addrs(), nil))
+	defer s.Close()
+	held := must(lock.Acquire(ctx, s, "/locks/report", nil))
 	defer held.Close()
 
-	w := demo.Must(inspect.Watch(s, "/locks", nil))
+	w := must(inspect.Watch(s, "/locks", nil))
 	defer w.Close()
 	for {
 		select {
@@ -57,4 +63,12 @@ func ExampleWatcher_Surveys() {
 	// Output:
 	// /locks/report 1 holds
 	// closed <nil>
+}
+
+// must returns the value. It ends the program if there is an error.
+func must[T any](value T, err error) T {
+	if err != nil {
+		log.Fatal(err)
+	}
+	return value
 }

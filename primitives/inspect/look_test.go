@@ -73,7 +73,7 @@ func brief(thing inspect.Thing) string {
 	return strings.Join(all, "; ")
 }
 
-func must[T any](t *testing.T) func(v T, err error) T {
+func have[T any](t *testing.T) func(v T, err error) T {
 	return func(v T, err error) T {
 		t.Helper()
 		check.Must(t, err)
@@ -91,7 +91,7 @@ func TestLocks(t *testing.T) {
 	for layout, name := range layouts {
 		t.Run(name, func(t *testing.T) {
 			inBubble(t, 4, func(t *testing.T, _ *zktest.Server, all []*session.Session) {
-				made := must[*lock.Lock](t)
+				made := have[*lock.Lock](t)
 				first := made(lock.AcquireRead(t.Context(), all[0], "/locks/l", opts("a", layout)))
 				defer first.Close()
 				second := made(lock.AcquireRead(t.Context(), all[1], "/locks/l", opts("b", layout)))
@@ -140,7 +140,7 @@ func TestSemaphore(t *testing.T) {
 	inBubble(t, 1, func(t *testing.T, _ *zktest.Server, all []*session.Session) {
 		s := all[0]
 		join := func(name string, weight int) *semaphore.Lease {
-			l := must[*semaphore.Lease](t)(semaphore.New(s, "/sem", 4, &semaphore.Options{Data: []byte(name), Weight: weight}))
+			l := have[*semaphore.Lease](t)(semaphore.New(s, "/sem", 4, &semaphore.Options{Data: []byte(name), Weight: weight}))
 			synctest.Wait()
 			return l
 		}
@@ -171,7 +171,7 @@ func TestElections(t *testing.T) {
 		t.Run(layout.String(), func(t *testing.T) {
 			inBubble(t, 2, func(t *testing.T, _ *zktest.Server, all []*session.Session) {
 				for i, name := range []string{"a", "b"} {
-					c := must[*election.Candidate](t)(election.New(all[i], "/e", &election.Options{Data: []byte(name), Layout: layout}))
+					c := have[*election.Candidate](t)(election.New(all[i], "/e", &election.Options{Data: []byte(name), Layout: layout}))
 					defer c.Close()
 
 					synctest.Wait()
@@ -191,13 +191,13 @@ func TestElections(t *testing.T) {
 
 func TestQueue(t *testing.T) {
 	inBubble(t, 2, func(t *testing.T, _ *zktest.Server, all []*session.Session) {
-		q := must[*queue.Queue](t)(queue.New(all[0], "/q", nil))
+		q := have[*queue.Queue](t)(queue.New(all[0], "/q", nil))
 		for range 4 {
 			check.Have(q.Put(t.Context(), []byte("item")))(t)
 		}
 		check.Have(q.PutOnce(t.Context(), "key", []byte("item")))(t)
 		check.Have(q.PutAfter(t.Context(), []byte("item"), time.Hour))(t)
-		c := must[*queue.Consumer](t)(q.Consume(&queue.ConsumeOptions{Prefetch: 2, Name: "worker"}))
+		c := have[*queue.Consumer](t)(q.Consume(&queue.ConsumeOptions{Prefetch: 2, Name: "worker"}))
 		defer c.Close()
 		synctest.Wait()
 		thing := the(t, look(t, all[1], "/q"))
@@ -209,7 +209,7 @@ func TestQueue(t *testing.T) {
 			t.Errorf("%+v", claim)
 		}
 		check.OK(t, q.Pause(t.Context()))
-		check.Have(must[*queue.Queue](t)(queue.New(all[0], "/q/dead", nil)).Put(t.Context(), []byte("letter")))(t)
+		check.Have(have[*queue.Queue](t)(queue.New(all[0], "/q/dead", nil)).Put(t.Context(), []byte("letter")))(t)
 		things := look(t, all[1], "/q").Things
 		if len(things) != 2 || things[1].Queue.Items != 1 || things[1].Queue.Paused {
 			t.Fatalf("%+v", things)
@@ -217,7 +217,7 @@ func TestQueue(t *testing.T) {
 		if state := things[0].Queue; !state.Paused || state.Dead != 1 || state.Items != 6 || state.Buckets != 2 {
 			t.Errorf("%+v", state)
 		}
-		flat := must[*queue.Flat](t)(queue.NewFlat(all[0], "/flat/q", queue.Kazoo, nil))
+		flat := have[*queue.Flat](t)(queue.NewFlat(all[0], "/flat/q", queue.Kazoo, nil))
 		check.Have(flat.Put(t.Context(), []byte{}))(t)
 		if thing := the(t, look(t, all[1], "/flat")); thing.Layout != "kazoo" || thing.Queue.Items != 1 || time.Since(thing.Queue.Oldest) > time.Second {
 			t.Errorf("%+v", thing)
@@ -230,7 +230,7 @@ func TestQueue(t *testing.T) {
 // The oldest item of a queue may stand behind items that were put later.
 func TestOldestItem(t *testing.T) {
 	inBubble(t, 1, func(t *testing.T, _ *zktest.Server, all []*session.Session) {
-		q := must[*queue.Priority](t)(queue.NewPriority(all[0], "/q", nil))
+		q := have[*queue.Priority](t)(queue.NewPriority(all[0], "/q", nil))
 		for _, priority := range []int32{0, 0, -1} {
 			check.Have(q.Put(t.Context(), []byte("item"), priority))(t)
 			<-time.After(time.Minute)
@@ -250,12 +250,12 @@ func TestOldestItem(t *testing.T) {
 
 func TestBarriers(t *testing.T) {
 	inBubble(t, 2, func(t *testing.T, _ *zktest.Server, all []*session.Session) {
-		b := must[*barrier.Barrier](t)(barrier.New(all[0], "/b/raised", nil))
+		b := have[*barrier.Barrier](t)(barrier.New(all[0], "/b/raised", nil))
 		defer b.Close()
 		check.Must(t, b.Raise(t.Context()))
-		other := must[*barrier.Barrier](t)(barrier.New(all[0], "/b/gate", nil))
+		other := have[*barrier.Barrier](t)(barrier.New(all[0], "/b/gate", nil))
 		defer other.Close()
-		gate := must[*barrier.Gate](t)(other.TryRaise(t.Context()))
+		gate := have[*barrier.Gate](t)(other.TryRaise(t.Context()))
 		things := look(t, all[1], "/b").Things
 		if len(things) != 2 || things[0].Path != "/b/gate" || things[0].Barrier.Session == "" || things[1].Kind != inspect.Barrier || things[1].Barrier.Session != "" {
 			t.Errorf("%+v", things)
@@ -266,7 +266,7 @@ func TestBarriers(t *testing.T) {
 		}
 		var doubles []*barrier.Double
 		for _, name := range []string{"x", "y", ""} {
-			d := must[*barrier.Double](t)(barrier.NewDouble(all[0], "/d", 2, &barrier.DoubleOptions{Name: name}))
+			d := have[*barrier.Double](t)(barrier.NewDouble(all[0], "/d", 2, &barrier.DoubleOptions{Name: name}))
 			defer d.Close()
 			doubles = append(doubles, d)
 		}
@@ -292,9 +292,9 @@ func TestBarriers(t *testing.T) {
 
 func TestTransactions(t *testing.T) {
 	inBubble(t, 2, func(t *testing.T, _ *zktest.Server, all []*session.Session) {
-		a := must[*commit.Participant](t)(commit.Join(all[0], "/tx", "a", nil))
+		a := have[*commit.Participant](t)(commit.Join(all[0], "/tx", "a", nil))
 		defer a.Close()
-		tx := must[*commit.Transaction](t)(commit.Begin(t.Context(), all[1], "/tx/t1", &commit.Options{Sites: []string{"a", "b"}, Deadline: time.Hour}))
+		tx := have[*commit.Transaction](t)(commit.Begin(t.Context(), all[1], "/tx/t1", &commit.Options{Sites: []string{"a", "b"}, Deadline: time.Hour}))
 		defer tx.Close()
 		synctest.Wait() // until the site knows it
 		check.Must(t, a.Vote(t.Context(), tx.Tx(), commit.Yes))
@@ -315,7 +315,7 @@ func TestServices(t *testing.T) {
 	inBubble(t, 2, func(t *testing.T, _ *zktest.Server, all []*session.Session) {
 		for layout, opts := range map[string]*discovery.Options{"curator": nil, "serverset": {Format: discovery.ServerSet}} {
 			for range 2 {
-				r := must[*discovery.Registration](t)(discovery.Announce(t.Context(), all[0], "/"+layout, discovery.Instance{Service: "app", Address: "10.0.0.7", Port: 80}, opts))
+				r := have[*discovery.Registration](t)(discovery.Announce(t.Context(), all[0], "/"+layout, discovery.Instance{Service: "app", Address: "10.0.0.7", Port: 80}, opts))
 				defer r.Close()
 			}
 		}
@@ -332,7 +332,7 @@ func TestServices(t *testing.T) {
 // TestShards: how many each member has. The lines of shards are not shown one by one.
 func TestShards(t *testing.T) {
 	inBubble(t, 2, func(t *testing.T, _ *zktest.Server, all []*session.Session) {
-		m := must[*shard.Member](t)(shard.Join(all[0], "/shards", 5, &shard.Options{ID: "one"}))
+		m := have[*shard.Member](t)(shard.Join(all[0], "/shards", 5, &shard.Options{ID: "one"}))
 		defer m.Close()
 		for range 6 { // Joined, and five shards
 			<-m.Events()
@@ -348,7 +348,7 @@ func TestShards(t *testing.T) {
 // TestLatchesAndOnce: arrivals are not taken for barriers, and neither is an empty outcome.
 func TestLatchesAndOnce(t *testing.T) {
 	inBubble(t, 2, func(t *testing.T, _ *zktest.Server, all []*session.Session) {
-		l := must[*barrier.Latch](t)(barrier.NewLatch(all[0], "/latch", 3))
+		l := have[*barrier.Latch](t)(barrier.NewLatch(all[0], "/latch", 3))
 		defer l.Close()
 		check.Must(t, l.CountDown(t.Context()))
 		if thing := the(t, look(t, all[1], "/")); thing.Kind != inspect.Latch || thing.Path != "/latch" || thing.Limit != 3 || thing.Held != 1 || thing.Room != 2 {
@@ -364,7 +364,7 @@ func TestLatchesAndOnce(t *testing.T) {
 
 func TestGroupsAndValues(t *testing.T) {
 	inBubble(t, 2, func(t *testing.T, _ *zktest.Server, all []*session.Session) {
-		m := must[*group.Membership](t)(group.Enroll(t.Context(), all[0], "/g", "m1", []byte("payload"), nil))
+		m := have[*group.Membership](t)(group.Enroll(t.Context(), all[0], "/g", "m1", []byte("payload"), nil))
 		defer m.Close()
 		if thing := the(t, look(t, all[1], "/")); thing.Kind != inspect.Group || thing.Members[0].Name != "m1" || thing.Members[0].Data != "payload" || thing.Members[0].Session == "" {
 			t.Errorf("%+v", thing)
@@ -373,7 +373,7 @@ func TestGroupsAndValues(t *testing.T) {
 		if thing := the(t, look(t, all[1], "/n")); thing.Kind != inspect.Values || thing.Values[0].Name != "db" || thing.Values[0].Data != "db:5432" {
 			t.Errorf("%+v", thing)
 		}
-		v := must[*config.Value[string]](t)(config.Open(all[0], "/c/limit", config.Text, nil))
+		v := have[*config.Value[string]](t)(config.Open(all[0], "/c/limit", config.Text, nil))
 		defer v.Close()
 		check.Must(t, v.Set(t.Context(), "ten"))
 		if thing := the(t, look(t, all[1], "/c")); thing.Path != "/c" || len(thing.Values) != 1 || thing.Values[0].Data != "ten" {

@@ -109,8 +109,8 @@ func change(t *testing.T, random *rand.Rand, srv *zktest.Server, all []*session.
 func TestHandover(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, _ *zktest.Server, all []*session.Session) {
 		w := watchAll(t, all[0], "/l", nil)
-		first := must[*lock.Lock](t)(lock.Acquire(t.Context(), all[1], "/l", opts("a", lock.Standard)))
-		second := must[*lock.Lock](t)(lock.New(all[2], "/l", opts("b", lock.Standard)))
+		first := have[*lock.Lock](t)(lock.Acquire(t.Context(), all[1], "/l", opts("a", lock.Standard)))
+		second := have[*lock.Lock](t)(lock.New(all[2], "/l", opts("b", lock.Standard)))
 		defer second.Close()
 		if got := brief(the(t, newest(t, w, nil))); got != "a exclusive holds; b exclusive" {
 			t.Error(got)
@@ -176,7 +176,7 @@ func TestLongLineIsNoStorm(t *testing.T) {
 // What may not be read is in the survey as such.
 func TestForbidden(t *testing.T) {
 	inBubble(t, 2, func(t *testing.T, _ *zktest.Server, all []*session.Session) {
-		first := must[*lock.Lock](t)(lock.Acquire(t.Context(), all[1], "/p/open", opts("a", lock.Standard)))
+		first := have[*lock.Lock](t)(lock.Acquire(t.Context(), all[1], "/p/open", opts("a", lock.Standard)))
 		defer first.Close()
 		nobody := []session.ACL{{Perms: session.PermRead, Scheme: "digest", ID: "nobody:xxxxxxxxxxxxxxxxxxxxxxxxxxx="}}
 		check.Must(t, all[1].EnsurePath(t.Context(), "/p/closed"))

@@ -3,22 +3,26 @@ package lock_test
 import (
 	"context"
 	"fmt"
+	"log"
 	"time"
 
-	"github.com/zkactors/zkactors/internal/demo"
 	"github.com/zkactors/zkactors/primitives/lock"
 	"github.com/zkactors/zkactors/session"
+	"github.com/zkactors/zkactors/session/zktest"
 )
 
 // The events of one who has to wait.
 func ExampleNew() {
 	ctx := context.Background()
-	sessions, end := demo.Sessions(2)
-	defer end()
-	a, b := sessions[0], sessions[1]
+	srv := must(zktest.NewServer(zktest.Config{})) // a server in memory
+	defer srv.Close()
+	a := must(session.Open(ctx, srv.Addrs(), nil))
+	defer a.Close()
+	b := must(session.Open(ctx, srv.Addrs(), nil))
+	defer b.Close()
 
-	first := demo.Must(lock.Acquire(ctx, a, "/locks/report", nil))
-	second := demo.Must(lock.New(b, "/locks/report", nil))
+	first := must(lock.Acquire(ctx, a, "/locks/report", nil))
+	second := must(lock.New(b, "/locks/report", nil))
 	defer second.Close()
 	for ev := range second.Events() {
 		switch ev := ev.(type) {
@@ -47,10 +51,12 @@ func ExampleNew() {
 // this one, and this one never waits for that.
 func ExampleAcquireAll() {
 	ctx := context.Background()
-	s, end := demo.Session()
-	defer end()
+	srv := must(zktest.NewServer(zktest.Config{})) // a server in memory
+	defer srv.Close()
+	s := must(session.Open(ctx, srv.Addrs(), nil))
+	defer s.Close()
 
-	held := demo.Must(lock.AcquireAll(ctx, s, []lock.Want{{Path: "/accounts/ann"}, {Path: "/accounts/bob"}, {Path: "/rates", Kind: lock.Read}}, nil))
+	held := must(lock.AcquireAll(ctx, s, []lock.Want{{Path: "/accounts/ann"}, {Path: "/accounts/bob"}, {Path: "/rates", Kind: lock.Read}}, nil))
 	defer held.Close()
 	_, err := s.Multi(ctx, append(held.Guards(), session.CreateOp("/transfer-1", []byte("ann to bob: 5"), session.Persistent))...)
 	fmt.Println(err)
@@ -61,10 +67,12 @@ func ExampleAcquireAll() {
 // A transaction that the server refuses to who holds the lock no more.
 func ExampleLock_Guard() {
 	ctx := context.Background()
-	s, end := demo.Session()
-	defer end()
+	srv := must(zktest.NewServer(zktest.Config{})) // a server in memory
+	defer srv.Close()
+	s := must(session.Open(ctx, srv.Addrs(), nil))
+	defer s.Close()
 
-	held := demo.Must(lock.Acquire(ctx, s, "/locks/report", nil))
+	held := must(lock.Acquire(ctx, s, "/locks/report", nil))
 	_, err := s.Multi(ctx, held.Guard(), session.CreateOp("/report", []byte("1"), session.Persistent))
 	fmt.Println(err)
 	held.Close()
@@ -77,8 +85,10 @@ func ExampleLock_Guard() {
 
 func ExampleDo() {
 	ctx := context.Background()
-	s, end := demo.Session()
-	defer end()
+	srv := must(zktest.NewServer(zktest.Config{})) // a server in memory
+	defer srv.Close()
+	s := must(session.Open(ctx, srv.Addrs(), nil))
+	defer s.Close()
 
 	err := lock.Do(ctx, s, "/locks/report", nil, func(_ context.Context, token int64) error {
 		fmt.Println("holding, with a token:", token > 0)
@@ -92,11 +102,14 @@ func ExampleDo() {
 
 func ExampleTryAcquire() {
 	ctx := context.Background()
-	sessions, end := demo.Sessions(2)
-	defer end()
-	a, b := sessions[0], sessions[1]
+	srv := must(zktest.NewServer(zktest.Config{})) // a server in memory
+	defer srv.Close()
+	a := must(session.Open(ctx, srv.Addrs(), nil))
+	defer a.Close()
+	b := must(session.Open(ctx, srv.Addrs(), nil))
+	defer b.Close()
 
-	held := demo.Must(lock.TryAcquire(ctx, a, "/locks/report", nil))
+	held := must(lock.TryAcquire(ctx, a, "/locks/report", nil))
 	defer held.Close()
 	_, err := lock.TryAcquire(ctx, b, "/locks/report", nil)
 	fmt.Println(err)
@@ -106,16 +119,19 @@ func ExampleTryAcquire() {
 // The contenders in line.
 func ExampleContenders() {
 	ctx := context.Background()
-	sessions, end := demo.Sessions(2)
-	defer end()
-	a, b := sessions[0], sessions[1]
+	srv := must(zktest.NewServer(zktest.Config{})) // a server in memory
+	defer srv.Close()
+	a := must(session.Open(ctx, srv.Addrs(), nil))
+	defer a.Close()
+	b := must(session.Open(ctx, srv.Addrs(), nil))
+	defer b.Close()
 
 	for name, s := range map[string]*session.Session{"host-1": a, "host-2": b} {
-		l := demo.Must(lock.New(s, "/locks/report", &lock.Options{Data: []byte(name)}))
+		l := must(lock.New(s, "/locks/report", &lock.Options{Data: []byte(name)}))
 		defer l.Close()
 		<-l.Events() // it stands in line
 	}
-	line := demo.Must(lock.Contenders(ctx, a, "/locks/report", nil))
+	line := must(lock.Contenders(ctx, a, "/locks/report", nil))
 	for _, c := range line {
 		fmt.Println(c.Kind, c.Holding)
 	}
@@ -127,13 +143,16 @@ func ExampleContenders() {
 // Readers share; a writer waits for them, and they for it.
 func ExampleAcquireRead() {
 	ctx := context.Background()
-	sessions, end := demo.Sessions(2)
-	defer end()
-	a, b := sessions[0], sessions[1]
+	srv := must(zktest.NewServer(zktest.Config{})) // a server in memory
+	defer srv.Close()
+	a := must(session.Open(ctx, srv.Addrs(), nil))
+	defer a.Close()
+	b := must(session.Open(ctx, srv.Addrs(), nil))
+	defer b.Close()
 
-	first := demo.Must(lock.AcquireRead(ctx, a, "/locks/table", nil))
+	first := must(lock.AcquireRead(ctx, a, "/locks/table", nil))
 	defer first.Close()
-	second := demo.Must(lock.AcquireRead(ctx, b, "/locks/table", nil))
+	second := must(lock.AcquireRead(ctx, b, "/locks/table", nil))
 	defer second.Close()
 	_, err := lock.TryAcquireWrite(ctx, b, "/locks/table", nil)
 	fmt.Println(err)
@@ -151,18 +170,21 @@ func ExampleAcquireRead() {
 // A writer that lets readers in, and no other writer.
 func ExampleLock_Downgrade() {
 	ctx := context.Background()
-	sessions, end := demo.Sessions(2)
-	defer end()
-	a, b := sessions[0], sessions[1]
+	srv := must(zktest.NewServer(zktest.Config{})) // a server in memory
+	defer srv.Close()
+	a := must(session.Open(ctx, srv.Addrs(), nil))
+	defer a.Close()
+	b := must(session.Open(ctx, srv.Addrs(), nil))
+	defer b.Close()
 
-	held := demo.Must(lock.AcquireWrite(ctx, a, "/locks/table", nil))
+	held := must(lock.AcquireWrite(ctx, a, "/locks/table", nil))
 	defer held.Close()
 	_, err := lock.TryAcquireRead(ctx, b, "/locks/table", nil)
 	fmt.Println(err)
 
 	token := held.Token()
 	fmt.Println(held.Downgrade(ctx), held.Token() == token)
-	reader := demo.Must(lock.TryAcquireRead(ctx, b, "/locks/table", nil))
+	reader := must(lock.TryAcquireRead(ctx, b, "/locks/table", nil))
 	defer reader.Close()
 	fmt.Println(held.Downgrade(ctx))
 	// Output:
@@ -174,10 +196,12 @@ func ExampleLock_Downgrade() {
 // A mutex is locked and unlocked as often as needed.
 func ExampleMutex() {
 	ctx := context.Background()
-	s, end := demo.Session()
-	defer end()
+	srv := must(zktest.NewServer(zktest.Config{})) // a server in memory
+	defer srv.Close()
+	s := must(session.Open(ctx, srv.Addrs(), nil))
+	defer s.Close()
 
-	m := demo.Must(lock.NewMutex(s, "/locks/report", nil))
+	m := must(lock.NewMutex(s, "/locks/report", nil))
 	for range 2 {
 		if err := m.Lock(ctx); err != nil {
 			fmt.Println(err)
@@ -200,11 +224,15 @@ func ExampleMutex() {
 // Functions that call each other lock a reentrant mutex, each for itself.
 func ExampleNewReentrantMutex() {
 	ctx := context.Background()
-	s, end := demo.Session()
-	defer end()
+	srv := must(zktest.NewServer(zktest.Config{})) // a server in memory
+	defer srv.Close()
+	s := must(session.Open(ctx, srv.Addrs(), nil))
+	defer s.Close()
 
-	m := demo.Must(lock.NewReentrantMutex(s, "/locks/report", nil))
-	demo.Check(m.Lock(ctx))
+	m := must(lock.NewReentrantMutex(s, "/locks/report", nil))
+	if err := m.Lock(ctx); err != nil {
+		log.Fatal(err)
+	}
 	work, cancel := m.Context(ctx)
 	defer cancel()
 	fmt.Println(m.Lock(work)) // its own context: it is held already
@@ -221,10 +249,12 @@ func ExampleNewReentrantMutex() {
 func ExampleLock_Events() {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
-	s, end := demo.Session()
-	defer end()
+	srv := must(zktest.NewServer(zktest.Config{})) // a server in memory
+	defer srv.Close()
+	s := must(session.Open(ctx, srv.Addrs(), nil))
+	defer s.Close()
 
-	l := demo.Must(lock.New(s, "/locks/report", nil))
+	l := must(lock.New(s, "/locks/report", nil))
 	defer l.Close()
 	requests := make(chan string, 1)
 	for {
@@ -254,8 +284,10 @@ func ExampleLock_Events() {
 // A migration runs once, whichever process comes first.
 func ExampleOnce() {
 	ctx := context.Background()
-	s, end := demo.Session()
-	defer end()
+	srv := must(zktest.NewServer(zktest.Config{})) // a server in memory
+	defer srv.Close()
+	s := must(session.Open(ctx, srv.Addrs(), nil))
+	defer s.Close()
 
 	for range 2 {
 		outcome, err := lock.Once(ctx, s, "/migrations/7", nil, func(_ context.Context, token int64) ([]byte, error) {
@@ -268,4 +300,12 @@ func ExampleOnce() {
 	// adds the column
 	// 12 rows <nil>
 	// 12 rows <nil>
+}
+
+// must returns the value. It ends the program if there is an error.
+func must[T any](value T, err error) T {
+	if err != nil {
+		log.Fatal(err)
+	}
+	return value
 }

@@ -3,10 +3,12 @@ package naming_test
 import (
 	"context"
 	"fmt"
+	"log"
 	"time"
 
-	"github.com/zkactors/zkactors/internal/demo"
 	"github.com/zkactors/zkactors/primitives/naming"
+	"github.com/zkactors/zkactors/session"
+	"github.com/zkactors/zkactors/session/zktest"
 )
 
 // A service that serves while it has its name. A closed channel is
@@ -14,10 +16,21 @@ import (
 func ExampleRegistration_Events() {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
-	s, end := demo.Session()
-	defer end()
+	srv, err := zktest.NewServer(zktest.Config{}) // a server in memory
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer srv.Close()
+	s, err := session.Open(ctx, srv.Addrs(), nil)
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer s.Close()
 
-	r := demo.Must(naming.Keep(s, "/names", "billing", []byte("10.0.0.7:80"), nil))
+	r, err := naming.Keep(s, "/names", "billing", []byte("10.0.0.7:80"), nil)
+	if err != nil {
+		log.Fatal(err)
+	}
 	defer r.Close()
 	requests := make(chan string, 1)
 	requests <- "a request"

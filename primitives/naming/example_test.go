@@ -4,16 +4,20 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log"
 
-	"github.com/zkactors/zkactors/internal/demo"
 	"github.com/zkactors/zkactors/primitives/naming"
+	"github.com/zkactors/zkactors/session"
+	"github.com/zkactors/zkactors/session/zktest"
 )
 
 // A name is registered, looked up, replaced and removed.
 func ExampleRegister() {
 	ctx := context.Background()
-	s, end := demo.Session()
-	defer end()
+	srv := must(zktest.NewServer(zktest.Config{})) // a server in memory
+	defer srv.Close()
+	s := must(session.Open(ctx, srv.Addrs(), nil))
+	defer s.Close()
 
 	fmt.Println(naming.Register(ctx, s, "/names", "billing/primary", []byte("10.0.0.7:80"), nil))
 	data, err := naming.Lookup(ctx, s, "/names", "billing/primary")
@@ -35,4 +39,12 @@ func ExampleRegister() {
 	// [billing/primary] <nil>
 	// <nil>
 	// not found: true
+}
+
+// must returns the value. It ends the program if there is an error.
+func must[T any](value T, err error) T {
+	if err != nil {
+		log.Fatal(err)
+	}
+	return value
 }

@@ -3,10 +3,12 @@ package queue_test
 import (
 	"context"
 	"fmt"
+	"log"
 	"time"
 
-	"github.com/zkactors/zkactors/internal/demo"
 	"github.com/zkactors/zkactors/primitives/queue"
+	"github.com/zkactors/zkactors/session"
+	"github.com/zkactors/zkactors/session/zktest"
 )
 
 // The items and the events of a consumer in one select. A closed channel is
@@ -14,12 +16,28 @@ import (
 func ExampleConsumer_Events() {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
-	s, end := demo.Session()
-	defer end()
+	srv, err := zktest.NewServer(zktest.Config{}) // a server in memory
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer srv.Close()
+	s, err := session.Open(ctx, srv.Addrs(), nil)
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer s.Close()
 
-	q := demo.Must(queue.New(s, "/queues/jobs", nil))
-	demo.Must(q.PutAll(ctx, [][]byte{[]byte("mail"), []byte("bill")}))
-	c := demo.Must(q.Consume(nil))
+	q, err := queue.New(s, "/queues/jobs", nil)
+	if err != nil {
+		log.Fatal(err)
+	}
+	if _, err := q.PutAll(ctx, [][]byte{[]byte("mail"), []byte("bill")}); err != nil {
+		log.Fatal(err)
+	}
+	c, err := q.Consume(nil)
+	if err != nil {
+		log.Fatal(err)
+	}
 	defer c.Close()
 	items, events := c.Items(), c.Events()
 	for done := 0; items != nil || events != nil; {

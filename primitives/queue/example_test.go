@@ -4,49 +4,35 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log"
 
-	"github.com/zkactors/zkactors/internal/demo"
 	"github.com/zkactors/zkactors/primitives/queue"
+	"github.com/zkactors/zkactors/session"
+	"github.com/zkactors/zkactors/session/zktest"
 )
 
 // The second of two jobs fails whenever it is worked on, and ends among the dead letters.
 func ExampleQueue_Consume() {
 	ctx := context.Background()
-	s, end := demo.Session()
-	defer end()
+	srv := must(zktest.NewServer(zktest.Config{})) // a server in memory
+	defer srv.Close()
+	s := must(session.Open(ctx, srv.Addrs(), nil))
+	defer s.Close()
 
-	q, err := queue.New(s, "/queues/jobs", &queue.Options{MaxAttempts: 2, DeadLetter: "/queues/dead"})
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
-	if _, err := q.PutAll(ctx, [][]byte{[]byte("good"), []byte("bad")}); err != nil {
-		fmt.Println(err)
-		return
-	}
-	c, err := q.Consume(&queue.ConsumeOptions{Prefetch: 1})
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
+	q := must(queue.New(s, "/queues/jobs", &queue.Options{MaxAttempts: 2, DeadLetter: "/queues/dead"}))
+	must(q.PutAll(ctx, [][]byte{[]byte("good"), []byte("bad")}))
+	c := must(q.Consume(&queue.ConsumeOptions{Prefetch: 1}))
 	for range 3 {
 		item := <-c.Items()
 		fmt.Printf("%s, attempt %d\n", item.Data, item.Attempt)
 		if string(item.Data) == "good" {
-			err = item.Ack(ctx)
+			try(item.Ack(ctx))
 		} else {
-			err = item.Reject(ctx)
-		}
-		if err != nil {
-			fmt.Println(err)
+			try(item.Reject(ctx))
 		}
 	}
 	c.Close()
-	dead, err := queue.New(s, "/queues/dead", nil)
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
+	dead := must(queue.New(s, "/queues/dead", nil))
 	data, err := dead.Take(ctx)
 	fmt.Printf("dead: %s %v\n", data, err)
 	_, err = q.TryTake(ctx)
@@ -62,14 +48,12 @@ func ExampleQueue_Consume() {
 // An order comes twice. The second call puts nothing, and returns the ID of the first item.
 func ExampleQueue_PutOnce() {
 	ctx := context.Background()
-	s, end := demo.Session()
-	defer end()
+	srv := must(zktest.NewServer(zktest.Config{})) // a server in memory
+	defer srv.Close()
+	s := must(session.Open(ctx, srv.Addrs(), nil))
+	defer s.Close()
 
-	q, err := queue.New(s, "/queues/orders", nil)
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
+	q := must(queue.New(s, "/queues/orders", nil))
 	first, err := q.PutOnce(ctx, "order 17", []byte("two chairs"))
 	fmt.Println(err)
 	second, err := q.PutOnce(ctx, "order 17", []byte("two chairs"))
@@ -80,4 +64,19 @@ func ExampleQueue_PutOnce() {
 	// <nil>
 	// true true
 	// 1 <nil>
+}
+
+// must returns the value. It ends the program if there is an error.
+func must[T any](value T, err error) T {
+	if err != nil {
+		log.Fatal(err)
+	}
+	return value
+}
+
+// try ends the program if there is an error.
+func try(err error) {
+	if err != nil {
+		log.Fatal(err)
+	}
 }

@@ -3,10 +3,12 @@ package semaphore_test
 import (
 	"context"
 	"fmt"
+	"log"
 	"time"
 
-	"github.com/zkactors/zkactors/internal/demo"
 	"github.com/zkactors/zkactors/primitives/semaphore"
+	"github.com/zkactors/zkactors/session"
+	"github.com/zkactors/zkactors/session/zktest"
 )
 
 // A lease in the same select as other work. A closed channel is
@@ -14,10 +16,21 @@ import (
 func ExampleLease_Events() {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
-	s, end := demo.Session()
-	defer end()
+	srv, err := zktest.NewServer(zktest.Config{}) // a server in memory
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer srv.Close()
+	s, err := session.Open(ctx, srv.Addrs(), nil)
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer s.Close()
 
-	l := demo.Must(semaphore.New(s, "/limits/exports", 2, nil))
+	l, err := semaphore.New(s, "/limits/exports", 2, nil)
+	if err != nil {
+		log.Fatal(err)
+	}
 	defer l.Close()
 	exports := make(chan string, 1)
 	for {

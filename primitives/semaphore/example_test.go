@@ -4,19 +4,23 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log"
 
-	"github.com/zkactors/zkactors/internal/demo"
 	"github.com/zkactors/zkactors/primitives/semaphore"
+	"github.com/zkactors/zkactors/session"
+	"github.com/zkactors/zkactors/session/zktest"
 )
 
 // One of two that may export at once.
 func ExampleAcquire() {
 	ctx := context.Background()
-	s, end := demo.Session()
-	defer end()
+	srv := must(zktest.NewServer(zktest.Config{})) // a server in memory
+	defer srv.Close()
+	s := must(session.Open(ctx, srv.Addrs(), nil))
+	defer s.Close()
 
 	for range 2 {
-		lease := demo.Must(semaphore.Acquire(ctx, s, "/limits/exports", 2, nil))
+		lease := must(semaphore.Acquire(ctx, s, "/limits/exports", 2, nil))
 		defer lease.Close()
 	}
 	_, err := semaphore.TryAcquire(ctx, s, "/limits/exports", 2, nil)
@@ -31,12 +35,14 @@ func ExampleAcquire() {
 // A lease of three, all or nothing, and a limit that rises while it waits.
 func ExampleNew() {
 	ctx := context.Background()
-	s, end := demo.Session()
-	defer end()
+	srv := must(zktest.NewServer(zktest.Config{})) // a server in memory
+	defer srv.Close()
+	s := must(session.Open(ctx, srv.Addrs(), nil))
+	defer s.Close()
 
-	small := demo.Must(semaphore.Acquire(ctx, s, "/limits/exports", 3, nil))
+	small := must(semaphore.Acquire(ctx, s, "/limits/exports", 3, nil))
 	defer small.Close()
-	large := demo.Must(semaphore.New(s, "/limits/exports", 3, &semaphore.Options{Weight: 3}))
+	large := must(semaphore.New(s, "/limits/exports", 3, &semaphore.Options{Weight: 3}))
 	defer large.Close()
 	for ev := range large.Events() {
 		switch ev := ev.(type) {
@@ -64,8 +70,10 @@ func ExampleNew() {
 
 func ExampleDo() {
 	ctx := context.Background()
-	s, end := demo.Session()
-	defer end()
+	srv := must(zktest.NewServer(zktest.Config{})) // a server in memory
+	defer srv.Close()
+	s := must(session.Open(ctx, srv.Addrs(), nil))
+	defer s.Close()
 
 	err := semaphore.Do(ctx, s, "/limits/exports", 2, nil, func(ctx context.Context) error {
 		holders, err := semaphore.Holders(ctx, s, "/limits/exports")
@@ -81,15 +89,25 @@ func ExampleDo() {
 // A worker has the smallest number that no other has.
 func ExampleLease_Number() {
 	ctx := context.Background()
-	s, end := demo.Session()
-	defer end()
+	srv := must(zktest.NewServer(zktest.Config{})) // a server in memory
+	defer srv.Close()
+	s := must(session.Open(ctx, srv.Addrs(), nil))
+	defer s.Close()
 
 	for range 2 {
-		worker := demo.Must(semaphore.Acquire(ctx, s, "/ids/workers", 1024, &semaphore.Options{Numbered: true}))
+		worker := must(semaphore.Acquire(ctx, s, "/ids/workers", 1024, &semaphore.Options{Numbered: true}))
 		defer worker.Close()
 		fmt.Println("worker", worker.Number())
 	}
 	// Output:
 	// worker 0
 	// worker 1
+}
+
+// must returns the value. It ends the program if there is an error.
+func must[T any](value T, err error) T {
+	if err != nil {
+		log.Fatal(err)
+	}
+	return value
 }

@@ -3,10 +3,12 @@ package shard_test
 import (
 	"context"
 	"fmt"
+	"log"
 	"time"
 
-	"github.com/zkactors/zkactors/internal/demo"
 	"github.com/zkactors/zkactors/primitives/shard"
+	"github.com/zkactors/zkactors/session"
+	"github.com/zkactors/zkactors/session/zktest"
 )
 
 // A service that works for its shards, each with a context that ends when another may own it. A
@@ -14,10 +16,21 @@ import (
 func ExampleMember_Events() {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
-	s, end := demo.Session()
-	defer end()
+	srv, err := zktest.NewServer(zktest.Config{}) // a server in memory
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer srv.Close()
+	s, err := session.Open(ctx, srv.Addrs(), nil)
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer s.Close()
 
-	m := demo.Must(shard.Join(s, "/shards/orders", 2, nil))
+	m, err := shard.Join(s, "/shards/orders", 2, nil)
+	if err != nil {
+		log.Fatal(err)
+	}
 	defer m.Close()
 	stops := make(map[int]context.CancelFunc)
 	for {

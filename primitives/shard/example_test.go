@@ -1,22 +1,30 @@
 package shard_test
 
 import (
+	"context"
 	"fmt"
+	"log"
 
-	"github.com/zkactors/zkactors/internal/demo"
 	"github.com/zkactors/zkactors/primitives/shard"
+	"github.com/zkactors/zkactors/session"
+	"github.com/zkactors/zkactors/session/zktest"
 )
 
 // A member owns all shards, until another one comes; it gives what that is to have.
 func ExampleJoin() {
-	all, end := demo.Sessions(2)
-	defer end()
+	ctx := context.Background()
+	srv := must(zktest.NewServer(zktest.Config{})) // a server in memory
+	defer srv.Close()
+	a := must(session.Open(ctx, srv.Addrs(), nil))
+	defer a.Close()
+	b := must(session.Open(ctx, srv.Addrs(), nil))
+	defer b.Close()
 
-	first := demo.Must(shard.Join(all[0], "/shards/orders", 4, &shard.Options{ID: "host-1"}))
+	first := must(shard.Join(a, "/shards/orders", 4, &shard.Options{ID: "host-1"}))
 	defer first.Close()
 	await(first, 4)
 	fmt.Println("host-1 owns", first.Owned())
-	second := demo.Must(shard.Join(all[1], "/shards/orders", 4, &shard.Options{ID: "host-2"}))
+	second := must(shard.Join(b, "/shards/orders", 4, &shard.Options{ID: "host-2"}))
 	defer second.Close()
 	await(first, 2)
 	await(second, 2)
@@ -41,4 +49,12 @@ func await(m *shard.Member, n int) {
 		case shard.Joined, shard.Suspended, shard.Resumed, shard.Gone, shard.Left:
 		}
 	}
+}
+
+// must returns the value. It ends the program if there is an error.
+func must[T any](value T, err error) T {
+	if err != nil {
+		log.Fatal(err)
+	}
+	return value
 }
