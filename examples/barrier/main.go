@@ -7,15 +7,19 @@ package main
 
 import (
 	"context"
+	"flag"
 	"fmt"
 	"io"
+	"log"
 	"os"
+	"os/signal"
+	"strings"
 	"sync"
 	"time"
 
-	"github.com/zkactors/zkactors/internal/demo"
 	"github.com/zkactors/zkactors/primitives/barrier"
 	"github.com/zkactors/zkactors/session"
+	"github.com/zkactors/zkactors/session/zktest"
 )
 
 const (
@@ -29,26 +33,45 @@ const (
 type rod [1 + workers*cells + 1]float64
 
 func main() {
-	demo.Main(20*time.Second, func(ctx context.Context, servers []string) error { return run(ctx, os.Stdout, servers) })
+	servers := flag.String("servers", "", "use these servers, such as zk1:2181,zk2:2181, instead of one in memory")
+	flag.Parse()
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	defer stop()
+	ctx, cancel := context.WithTimeout(ctx, 20*time.Second)
+	defer cancel()
+	addrs := strings.Split(*servers, ",")
+	if *servers == "" {
+		srv, err := zktest.NewServer(zktest.Config{})
+		if err != nil {
+			log.Fatal(err)
+		}
+		defer srv.Close()
+		addrs = srv.Addrs()
+	}
+	if err := run(ctx, os.Stdout, addrs); err != nil {
+		log.Fatal(err)
+	}
 }
 
 func run(ctx context.Context, out io.Writer, servers []string) error {
 	// The rods alternate: a round reads one and writes the other.
 	var rods [2]rod
 	rods[0][0], rods[1][0] = 100, 100
-	ctx, fail := context.WithCancelCause(ctx)
-	defer fail(nil)
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	failures := make(chan error, workers)
 	var working sync.WaitGroup
 	for i := range workers {
 		working.Go(func() {
 			if err := work(ctx, servers, i, &rods); err != nil {
-				fail(err) // the others would wait for this worker forever
+				failures <- err
+				stop() // the others would wait for this worker forever
 			}
 		})
 	}
 	working.Wait()
-	if ctx.Err() != nil {
-		return context.Cause(ctx)
+	if len(failures) > 0 {
+		return <-failures // the first is the reason for the others
 	}
 	_, _ = fmt.Fprintf(out, "after %d rounds: %.0f\n", rounds, rods[rounds%2])
 	return nil

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/zkactors/zkactors/internal/demo"
+	"github.com/zkactors/zkactors/session/zktest"
 	"go.uber.org/goleak"
 )
 
@@ -14,7 +14,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 func TestRun(t *testing.T) {
 	var out strings.Builder
-	err := demo.On(t.Context(), "", func(ctx context.Context, servers []string) error { return run(ctx, &out, servers) })
+	err := run(t.Context(), &out, zktest.Start(t).Addrs())
 	if err != nil || !strings.HasPrefix(out.String(), "after 20 rounds: [100 79 59 ") {
 		t.Fatalf("%v\n%s", err, out.String())
 	}
@@ -23,11 +23,9 @@ func TestRun(t *testing.T) {
 // TestInterrupted: an interrupted run prints no result, and reports the reason once.
 func TestInterrupted(t *testing.T) {
 	var out strings.Builder
-	err := demo.On(t.Context(), "", func(ctx context.Context, servers []string) error {
-		ctx, cancel := context.WithCancel(ctx)
-		cancel()
-		return run(ctx, &out, servers)
-	})
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	err := run(ctx, &out, zktest.Start(t).Addrs())
 	if !errors.Is(err, context.Canceled) || strings.Count(err.Error(), "canceled") != 1 || out.Len() > 0 {
 		t.Errorf("%v\n%s", err, out.String())
 	}

@@ -6,14 +6,18 @@ package main
 
 import (
 	"context"
+	"flag"
 	"fmt"
 	"io"
+	"log"
 	"os"
+	"os/signal"
+	"strings"
 	"time"
 
-	"github.com/zkactors/zkactors/internal/demo"
 	"github.com/zkactors/zkactors/primitives/config"
 	"github.com/zkactors/zkactors/session"
+	"github.com/zkactors/zkactors/session/zktest"
 )
 
 const path = "/zkactors-config/limits"
@@ -23,7 +27,24 @@ type limits struct {
 }
 
 func main() {
-	demo.Main(20*time.Second, func(ctx context.Context, servers []string) error { return run(ctx, os.Stdout, servers) })
+	servers := flag.String("servers", "", "use these servers, such as zk1:2181,zk2:2181, instead of one in memory")
+	flag.Parse()
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	defer stop()
+	ctx, cancel := context.WithTimeout(ctx, 20*time.Second)
+	defer cancel()
+	addrs := strings.Split(*servers, ",")
+	if *servers == "" {
+		srv, err := zktest.NewServer(zktest.Config{})
+		if err != nil {
+			log.Fatal(err)
+		}
+		defer srv.Close()
+		addrs = srv.Addrs()
+	}
+	if err := run(ctx, os.Stdout, addrs); err != nil {
+		log.Fatal(err)
+	}
 }
 
 func run(ctx context.Context, out io.Writer, servers []string) error {

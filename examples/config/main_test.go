@@ -1,11 +1,10 @@
 package main
 
 import (
-	"context"
 	"strings"
 	"testing"
 
-	"github.com/zkactors/zkactors/internal/demo"
+	"github.com/zkactors/zkactors/session/zktest"
 	"go.uber.org/goleak"
 )
 
@@ -13,7 +12,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 func TestRun(t *testing.T) {
 	var out strings.Builder
-	if err := demo.On(t.Context(), "", func(ctx context.Context, servers []string) error { return run(ctx, &out, servers) }); err != nil {
+	if err := run(t.Context(), &out, zktest.Start(t).Addrs()); err != nil {
 		t.Fatal(err)
 	}
 	story := out.String()

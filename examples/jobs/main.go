@@ -12,13 +12,16 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"log"
 	"os"
+	"os/signal"
+	"strings"
 	"sync"
 	"time"
 
-	"github.com/zkactors/zkactors/internal/demo"
 	"github.com/zkactors/zkactors/primitives/queue"
 	"github.com/zkactors/zkactors/session"
+	"github.com/zkactors/zkactors/session/zktest"
 )
 
 const jobs = "/zkactors-jobs/jobs"
@@ -29,8 +32,25 @@ func options() *queue.Options {
 }
 
 func main() {
+	servers := flag.String("servers", "", "use these servers, such as zk1:2181,zk2:2181, instead of one in memory")
 	n := flag.Int("jobs", 20, "how many jobs there are")
-	demo.Main(time.Minute, func(ctx context.Context, servers []string) error { return run(ctx, os.Stdout, servers, *n) })
+	flag.Parse()
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	defer stop()
+	ctx, cancel := context.WithTimeout(ctx, time.Minute)
+	defer cancel()
+	addrs := strings.Split(*servers, ",")
+	if *servers == "" {
+		srv, err := zktest.NewServer(zktest.Config{})
+		if err != nil {
+			log.Fatal(err)
+		}
+		defer srv.Close()
+		addrs = srv.Addrs()
+	}
+	if err := run(ctx, os.Stdout, addrs, *n); err != nil {
+		log.Fatal(err)
+	}
 }
 
 func run(ctx context.Context, out io.Writer, servers []string, n int) error {

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/zkactors/zkactors/internal/demo"
+	"github.com/zkactors/zkactors/session/zktest"
 	"go.uber.org/goleak"
 )
 
@@ -37,7 +37,7 @@ func contains(t *testing.T, out *output, wants ...string) {
 
 func TestRun(t *testing.T) {
 	var out output
-	if err := demo.On(t.Context(), "", func(ctx context.Context, servers []string) error { return run(ctx, &out, servers, 20) }); err != nil {
+	if err := run(t.Context(), &out, zktest.Start(t).Addrs(), 20); err != nil {
 		t.Fatalf("%v\n%s", err, out.String())
 	}
 	contains(t, &out, "20 jobs are put, of 20 in the queue", "a worker crashes with job 0", "job 0, attempt 1: <nil>",
@@ -48,17 +48,15 @@ func TestRun(t *testing.T) {
 // TestInterrupted interrupts a run in the middle. The next run does the jobs that are left.
 func TestInterrupted(t *testing.T) {
 	var out, again output
-	err := demo.On(t.Context(), "", func(ctx context.Context, servers []string) error {
-		part, interrupt := context.WithCancelCause(ctx)
-		defer interrupt(nil)
-		enough := errors.New("enough")
-		out.line, out.called = "job 3", func() { interrupt(enough) }
-		if err := run(part, &out, servers, 20); err == nil || err.Error() != enough.Error() {
-			t.Errorf("interrupted: %v", err)
-		}
-		return run(ctx, &again, servers, 1)
-	})
-	if err != nil {
+	servers := zktest.Start(t).Addrs()
+	ctx, interrupt := context.WithCancelCause(t.Context())
+	defer interrupt(nil)
+	enough := errors.New("enough")
+	out.line, out.called = "job 3", func() { interrupt(enough) }
+	if err := run(ctx, &out, servers, 20); err == nil || err.Error() != enough.Error() {
+		t.Errorf("interrupted: %v", err)
+	}
+	if err := run(t.Context(), &again, servers, 1); err != nil {
 		t.Fatalf("%v\n%s", err, again.String())
 	}
 	contains(t, &again, "1 jobs are put, of ", "job 19, attempt", "; 0 left", "dead: job 7", "job 7, attempt 1: <nil>; 0 left")
@@ -67,7 +65,7 @@ func TestInterrupted(t *testing.T) {
 func TestNoJobs(t *testing.T) {
 	var out output
 	for _, n := range []int{0, -1} {
-		err := demo.On(t.Context(), "", func(ctx context.Context, servers []string) error { return run(ctx, &out, servers, n) })
+		err := run(t.Context(), &out, zktest.Start(t).Addrs(), n)
 		if err == nil || !strings.HasPrefix(err.Error(), "-jobs: ") || out.Len() > 0 {
 			t.Errorf("%d jobs: %v\n%s", n, err, out.String())
 		}

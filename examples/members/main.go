@@ -7,18 +7,41 @@ package main
 import (
 	"context"
 	"errors"
+	"flag"
 	"fmt"
+	"log"
 	"os"
+	"os/signal"
+	"strings"
 	"time"
 
-	"github.com/zkactors/zkactors/internal/demo"
 	"github.com/zkactors/zkactors/primitives/group"
 	"github.com/zkactors/zkactors/session"
+	"github.com/zkactors/zkactors/session/zktest"
 )
 
 const path = "/zkactors-members/workers"
 
-func main() { demo.Main(20*time.Second, run) }
+func main() {
+	servers := flag.String("servers", "", "use these servers, such as zk1:2181,zk2:2181, instead of one in memory")
+	flag.Parse()
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	defer stop()
+	ctx, cancel := context.WithTimeout(ctx, 20*time.Second)
+	defer cancel()
+	addrs := strings.Split(*servers, ",")
+	if *servers == "" {
+		srv, err := zktest.NewServer(zktest.Config{})
+		if err != nil {
+			log.Fatal(err)
+		}
+		defer srv.Close()
+		addrs = srv.Addrs()
+	}
+	if err := run(ctx, addrs); err != nil {
+		log.Fatal(err)
+	}
+}
 
 func run(ctx context.Context, servers []string) error {
 	var sessions [4]*session.Session // of three workers, and of a watcher
@@ -67,7 +90,7 @@ func show(ctx context.Context, w *group.Watcher, expected func([]group.Member) b
 			}
 			for what, members := range map[string][]group.Member{"joined ": ev.Added, "changed": ev.Changed, "left   ": ev.Removed} {
 				for _, m := range members {
-					_, _ = fmt.Fprintln(os.Stdout, what, m)
+					fmt.Println(what, m)
 				}
 			}
 			if expected(ev.Members) {

@@ -7,11 +7,14 @@ package main
 import (
 	"context"
 	"errors"
+	"flag"
 	"fmt"
+	"log"
 	"os"
+	"os/signal"
+	"strings"
 	"time"
 
-	"github.com/zkactors/zkactors/internal/demo"
 	"github.com/zkactors/zkactors/primitives/lock"
 	"github.com/zkactors/zkactors/session"
 	"github.com/zkactors/zkactors/session/zktest"
@@ -19,7 +22,26 @@ import (
 
 const path = "/zkactors-quickstart/lock"
 
-func main() { demo.Main(20*time.Second, run) }
+func main() {
+	servers := flag.String("servers", "", "use these servers, such as zk1:2181,zk2:2181, instead of one in memory")
+	flag.Parse()
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	defer stop()
+	ctx, cancel := context.WithTimeout(ctx, 20*time.Second)
+	defer cancel()
+	addrs := strings.Split(*servers, ",")
+	if *servers == "" {
+		srv, err := zktest.NewServer(zktest.Config{})
+		if err != nil {
+			log.Fatal(err)
+		}
+		defer srv.Close()
+		addrs = srv.Addrs()
+	}
+	if err := run(ctx, addrs); err != nil {
+		log.Fatal(err)
+	}
+}
 
 func run(ctx context.Context, servers []string) error {
 	network, err := zktest.ListenProxy(servers...) // its connections can be made to fail
@@ -77,4 +99,4 @@ func hold(ctx context.Context, s *session.Session, what string) error {
 	})
 }
 
-func say(format string, args ...any) { _, _ = fmt.Fprintf(os.Stdout, format+"\n", args...) }
+func say(format string, args ...any) { fmt.Printf(format+"\n", args...) }

@@ -10,14 +10,18 @@ package main
 import (
 	"context"
 	"errors"
+	"flag"
 	"fmt"
+	"log"
 	"os"
+	"os/signal"
+	"strings"
 	"sync"
 	"time"
 
-	"github.com/zkactors/zkactors/internal/demo"
 	"github.com/zkactors/zkactors/primitives/election"
 	"github.com/zkactors/zkactors/session"
+	"github.com/zkactors/zkactors/session/zktest"
 )
 
 const (
@@ -27,7 +31,26 @@ const (
 	every = 50 * time.Millisecond
 )
 
-func main() { demo.Main(30*time.Second, run) }
+func main() {
+	servers := flag.String("servers", "", "use these servers, such as zk1:2181,zk2:2181, instead of one in memory")
+	flag.Parse()
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	defer stop()
+	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
+	defer cancel()
+	addrs := strings.Split(*servers, ",")
+	if *servers == "" {
+		srv, err := zktest.NewServer(zktest.Config{})
+		if err != nil {
+			log.Fatal(err)
+		}
+		defer srv.Close()
+		addrs = srv.Addrs()
+	}
+	if err := run(ctx, addrs); err != nil {
+		log.Fatal(err)
+	}
+}
 
 func run(ctx context.Context, servers []string) error {
 	var (
@@ -90,11 +113,11 @@ func schedule(ctx context.Context, s *session.Session, c *election.Candidate, na
 		// token.
 		results, err := s.Multi(ctx, c.Guard(), session.SetOp(last, []byte(name), session.AnyVersion))
 		if err != nil { // lost on the way, or refused by the guard before ctx ends
-			_, _ = fmt.Fprintf(os.Stderr, "%s: %v\n", name, err)
+			log.Printf("%s: %v", name, err)
 			continue
 		}
 		runs++
-		_, _ = fmt.Fprintf(os.Stdout, "run %d, by %s\n", results[1].Stat.Version, name)
+		fmt.Printf("run %d, by %s\n", results[1].Stat.Version, name)
 	}
 	return errEnough
 }

@@ -6,7 +6,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/zkactors/zkactors/internal/demo"
 	"github.com/zkactors/zkactors/primitives/election"
 	"github.com/zkactors/zkactors/session"
 	"github.com/zkactors/zkactors/session/zktest"
@@ -16,7 +15,7 @@ import (
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 func TestRun(t *testing.T) {
-	if err := demo.On(t.Context(), "", run); err != nil {
+	if err := run(t.Context(), zktest.Start(t).Addrs()); err != nil {
 		t.Fatal(err)
 	}
 }

@@ -9,17 +9,40 @@ package main
 import (
 	"context"
 	"errors"
+	"flag"
 	"fmt"
+	"log"
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"os/signal"
+	"strings"
 	"sync"
 	"time"
 
-	"github.com/zkactors/zkactors/internal/demo"
+	"github.com/zkactors/zkactors/session/zktest"
 )
 
-func main() { demo.Main(30*time.Second, run) }
+func main() {
+	servers := flag.String("servers", "", "use these servers, such as zk1:2181,zk2:2181, instead of one in memory")
+	flag.Parse()
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	defer stop()
+	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
+	defer cancel()
+	addrs := strings.Split(*servers, ",")
+	if *servers == "" {
+		srv, err := zktest.NewServer(zktest.Config{})
+		if err != nil {
+			log.Fatal(err)
+		}
+		defer srv.Close()
+		addrs = srv.Addrs()
+	}
+	if err := run(ctx, addrs); err != nil {
+		log.Fatal(err)
+	}
+}
 
 func run(ctx context.Context, servers []string) error {
 	ctx, stop := context.WithCancel(ctx)

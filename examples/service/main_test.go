@@ -10,7 +10,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/zkactors/zkactors/internal/demo"
 	"github.com/zkactors/zkactors/primitives/group"
 	"github.com/zkactors/zkactors/primitives/semaphore"
 	"github.com/zkactors/zkactors/session"
@@ -22,7 +21,7 @@ import (
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 func TestRun(t *testing.T) {
-	if err := demo.On(t.Context(), "", run); err != nil {
+	if err := run(t.Context(), zktest.Start(t).Addrs()); err != nil {
 		t.Fatal(err)
 	}
 }

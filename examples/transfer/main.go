@@ -12,23 +12,43 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"log"
 	"os"
+	"os/signal"
 	"path"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 
-	"github.com/zkactors/zkactors/internal/demo"
 	"github.com/zkactors/zkactors/primitives/commit"
 	"github.com/zkactors/zkactors/session"
+	"github.com/zkactors/zkactors/session/zktest"
 	"github.com/zkactors/zkactors/watch"
 )
 
 const parent = "/zkactors-transfer/tx"
 
 func main() {
+	servers := flag.String("servers", "", "use these servers, such as zk1:2181,zk2:2181, instead of one in memory")
 	crash := flag.Bool("crash", false, "kill the coordinator between the phases of the first order")
-	demo.Main(time.Minute, func(ctx context.Context, servers []string) error { return run(ctx, os.Stdout, servers, *crash) })
+	flag.Parse()
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	defer stop()
+	ctx, cancel := context.WithTimeout(ctx, time.Minute)
+	defer cancel()
+	addrs := strings.Split(*servers, ",")
+	if *servers == "" {
+		srv, err := zktest.NewServer(zktest.Config{})
+		if err != nil {
+			log.Fatal(err)
+		}
+		defer srv.Close()
+		addrs = srv.Addrs()
+	}
+	if err := run(ctx, os.Stdout, addrs, *crash); err != nil {
+		log.Fatal(err)
+	}
 }
 
 // A ledger is a site. It keeps its bookings by transaction, like a database that has the

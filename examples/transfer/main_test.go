@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/zkactors/zkactors/internal/demo"
+	"github.com/zkactors/zkactors/session/zktest"
 	"go.uber.org/goleak"
 )
 
@@ -21,7 +21,7 @@ payments: 0 free, 2 orders
 `
 	for _, crash := range []bool{false, true} {
 		var out strings.Builder
-		if err := demo.On(t.Context(), "", func(ctx context.Context, servers []string) error { return run(ctx, &out, servers, crash) }); err != nil {
+		if err := run(t.Context(), &out, zktest.Start(t).Addrs(), crash); err != nil {
 			t.Fatal(err)
 		}
 		want := booked
@@ -50,19 +50,16 @@ func (w *interrupter) Write(line []byte) (int, error) {
 // TestInterrupted: a run that is interrupted between the phases leaves an order behind. The next
 // run resumes that order, and books its own.
 func TestInterrupted(t *testing.T) {
-	err := demo.On(t.Context(), "", func(ctx context.Context, servers []string) error {
-		interrupted, interrupt := context.WithCancel(ctx)
-		if err := run(interrupted, &interrupter{interrupt: interrupt}, servers, true); !errors.Is(err, context.Canceled) {
-			t.Error("interrupted:", err)
-		}
-		var out strings.Builder
-		err := run(ctx, &out, servers, false)
-		if got := out.String(); !strings.HasPrefix(got, "order-1 is resumed\norder-1 of 3: ") || !strings.Contains(got, "order-3 of 2: ") {
-			t.Errorf("the next run:\n%s", got)
-		}
-		return err
-	})
-	if err != nil {
+	servers := zktest.Start(t).Addrs()
+	ctx, interrupt := context.WithCancel(t.Context())
+	if err := run(ctx, &interrupter{interrupt: interrupt}, servers, true); !errors.Is(err, context.Canceled) {
+		t.Error("interrupted:", err)
+	}
+	var out strings.Builder
+	if err := run(t.Context(), &out, servers, false); err != nil {
 		t.Error(err)
+	}
+	if got := out.String(); !strings.HasPrefix(got, "order-1 is resumed\norder-1 of 3: ") || !strings.Contains(got, "order-3 of 2: ") {
+		t.Errorf("the next run:\n%s", got)
 	}
 }
