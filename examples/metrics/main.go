@@ -1,6 +1,6 @@
 // Metrics is a service with metrics of its session and its recipes. Prometheus reads /metrics, and
-// a load balancer reads /readyz. The file dashboard.json is a dashboard for Grafana. Package otel
-// exports the same metrics to OpenTelemetry.
+// a load balancer reads /readyz. The file dashboard.json is a dashboard for Grafana. Package
+// metrics/otel exports the same metrics to OpenTelemetry.
 //
 // The service announces its address as a member of a ServerSet, so that Prometheus finds it:
 //
@@ -18,12 +18,14 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"log"
 	"log/slog"
 	"net"
 	"net/http"
 	"os"
 	"os/signal"
 	"strconv"
+	"strings"
 	"sync"
 	"syscall"
 	"time"
@@ -31,14 +33,14 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
-	"github.com/zkactors/zkactors/examples/metrics/prom"
-	"github.com/zkactors/zkactors/internal/demo"
+	"github.com/zkactors/zkactors/metrics/prom"
 	"github.com/zkactors/zkactors/primitives/discovery"
 	"github.com/zkactors/zkactors/primitives/election"
 	"github.com/zkactors/zkactors/primitives/group"
 	"github.com/zkactors/zkactors/primitives/lock"
 	"github.com/zkactors/zkactors/primitives/queue"
 	"github.com/zkactors/zkactors/session"
+	"github.com/zkactors/zkactors/session/zktest"
 )
 
 // The paths that all instances of the service share.
@@ -56,14 +58,20 @@ func main() {
 	listen := flag.String("listen", "127.0.0.1:8080", "serve /metrics, /healthz and /readyz at this address")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
 	logger := slog.New(slog.NewJSONHandler(os.Stderr, nil))
-	err := demo.On(ctx, *servers, func(ctx context.Context, addrs []string) error {
-		return serve(ctx, addrs, *listen, logger, func(at string) { logger.Info("listening", "address", at) })
-	})
-	stop()
+	addrs := strings.Split(*servers, ",")
+	if *servers == "" {
+		srv, err := zktest.NewServer(zktest.Config{})
+		if err != nil {
+			log.Fatal(err)
+		}
+		defer srv.Close()
+		addrs = srv.Addrs()
+	}
+	err := serve(ctx, addrs, *listen, logger, func(at string) { logger.Info("listening", "address", at) })
 	if err != nil {
-		fmt.Fprintln(os.Stderr, "metrics:", err)
-		os.Exit(1)
+		log.Fatal(err)
 	}
 }
 

@@ -25,7 +25,7 @@ func documents(t *testing.T) (pages []string) {
 var (
 	link   = regexp.MustCompile(`\]\(([^)#]+)[^)]*\)`)
 	quoted = regexp.MustCompile("`([^`\n]+)`")
-	inTree = regexp.MustCompile(`^(actors|bench|docs|examples|internal|primitives|session|watch)(/[\w.-]+)*$`)
+	inTree = regexp.MustCompile(`^(actors|bench|docs|examples|internal|metrics|primitives|session|watch)(/[\w.-]+)*$`)
 	inCode = regexp.MustCompile(`^[A-Za-z]\w*(\.[A-Za-z]\w*)*$`)
 )
 

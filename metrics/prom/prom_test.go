@@ -8,8 +8,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil"
 
-	"github.com/zkactors/zkactors/examples/metrics/internal/observedtest"
-	"github.com/zkactors/zkactors/examples/metrics/prom"
+	"github.com/zkactors/zkactors/metrics/internal/observedtest"
+	"github.com/zkactors/zkactors/metrics/prom"
 	"go.uber.org/goleak"
 )
 

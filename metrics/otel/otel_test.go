@@ -10,8 +10,8 @@ import (
 	sdk "go.opentelemetry.io/otel/sdk/metric"
 	"go.opentelemetry.io/otel/sdk/metric/metricdata"
 
-	"github.com/zkactors/zkactors/examples/metrics/internal/observedtest"
-	"github.com/zkactors/zkactors/examples/metrics/otel"
+	"github.com/zkactors/zkactors/metrics/internal/observedtest"
+	"github.com/zkactors/zkactors/metrics/otel"
 	"go.uber.org/goleak"
 )
 

@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/zkactors/zkactors/examples/metrics/internal/observed"
+	"github.com/zkactors/zkactors/metrics/internal/observed"
 	"github.com/zkactors/zkactors/primitives/lock"
 	"github.com/zkactors/zkactors/session"
 	"go.uber.org/goleak"

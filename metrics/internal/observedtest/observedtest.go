@@ -7,7 +7,7 @@ import (
 	"path"
 	"time"
 
-	"github.com/zkactors/zkactors/examples/metrics/internal/observed"
+	"github.com/zkactors/zkactors/metrics/internal/observed"
 	zkqueue "github.com/zkactors/zkactors/primitives/queue"
 	"github.com/zkactors/zkactors/session"
 )

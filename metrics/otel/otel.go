@@ -1,5 +1,5 @@
-// Package otel exports metrics of a session, and of the recipes on it, to OpenTelemetry. It is an
-// example: copy it, and change it.
+// Package otel exports metrics of a session, and of the recipes on it, to OpenTelemetry.
+// docs/operators.md names those that are worth an alert.
 package otel
 
 import (
@@ -10,7 +10,7 @@ import (
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/metric"
 
-	"github.com/zkactors/zkactors/examples/metrics/internal/observed"
+	"github.com/zkactors/zkactors/metrics/internal/observed"
 	"github.com/zkactors/zkactors/session"
 )
 
@@ -139,9 +139,14 @@ func New(meter metric.Meter, opts *Options) (*Observer, error) {
 // Close unregisters the callback that reads gauges for each collection.
 func (v *Observer) Close() error { return v.reading.Unregister() }
 
+// A Queue has a length, as queue.Queue and queue.Priority of primitives/queue have.
+type Queue = interface {
+	Len(ctx context.Context) (int, error)
+}
+
 // AddQueue exports the length of a queue, with a request for each collection. The other metrics of
 // a queue need no AddQueue.
-func (v *Observer) AddQueue(path string, queue observed.Queue) {
+func (v *Observer) AddQueue(path string, queue Queue) {
 	v.queues.Add(v.path("queue", path), queue)
 }
 

@@ -189,7 +189,7 @@ func LeaderName(node string, data []byte) string {
 }
 
 // A Queue is a queue.Queue or a queue.Priority.
-type Queue interface {
+type Queue = interface {
 	Len(ctx context.Context) (int, error)
 }
 

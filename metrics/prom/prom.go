@@ -1,5 +1,6 @@
-// Package prom exports metrics of a session, and of the recipes on it, to Prometheus. It is an
-// example: copy it, and change it.
+// Package prom exports metrics of a session, and of the recipes on it, to Prometheus.
+// docs/operators.md names those that are worth an alert, and examples/metrics is a service with
+// them, and with a dashboard for Grafana.
 package prom
 
 import (
@@ -8,7 +9,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/zkactors/zkactors/examples/metrics/internal/observed"
+	"github.com/zkactors/zkactors/metrics/internal/observed"
 	"github.com/zkactors/zkactors/session"
 )
 
@@ -115,9 +116,14 @@ func New(reg prometheus.Registerer, opts *Options) (*Observer, error) {
 	return v, nil
 }
 
+// A Queue has a length, as queue.Queue and queue.Priority of primitives/queue have.
+type Queue = interface {
+	Len(ctx context.Context) (int, error)
+}
+
 // AddQueue exports the length of a queue, with a request for each scrape, and the number of its
 // dead letters before there are any. The other metrics of a queue need no AddQueue.
-func (v *Observer) AddQueue(path string, queue observed.Queue) {
+func (v *Observer) AddQueue(path string, queue Queue) {
 	path = v.path("queue", path)
 	v.queues.Add(path, queue)
 	v.buried.WithLabelValues(path) // so that the first dead letter is seen to be a rise
