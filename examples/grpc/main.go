@@ -11,9 +11,11 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"log"
 	"net"
 	"os"
 	"os/signal"
+	"strings"
 	"syscall"
 
 	"google.golang.org/grpc"
@@ -23,9 +25,9 @@ import (
 	"google.golang.org/grpc/peer"
 
 	"github.com/zkactors/zkactors/examples/grpc/zkresolver"
-	"github.com/zkactors/zkactors/internal/demo"
 	"github.com/zkactors/zkactors/primitives/discovery"
 	"github.com/zkactors/zkactors/session"
+	"github.com/zkactors/zkactors/session/zktest"
 )
 
 const (
@@ -37,11 +39,18 @@ func main() {
 	servers := flag.String("servers", "", "use these servers, such as zk1:2181,zk2:2181, instead of one in memory")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	err := demo.On(ctx, *servers, func(ctx context.Context, addrs []string) error { return play(ctx, addrs, os.Stdout) })
-	stop()
-	if err != nil {
-		fmt.Fprintln(os.Stderr, "grpc:", err)
-		os.Exit(1)
+	defer stop()
+	addrs := strings.Split(*servers, ",")
+	if *servers == "" {
+		srv, err := zktest.NewServer(zktest.Config{})
+		if err != nil {
+			log.Fatal(err)
+		}
+		defer srv.Close()
+		addrs = srv.Addrs()
+	}
+	if err := play(ctx, addrs, os.Stdout); err != nil {
+		log.Fatal(err)
 	}
 }
 
@@ -116,7 +125,7 @@ func serve(ctx context.Context, s *session.Session) (*server, error) {
 		r.Close() // first: then no new client comes
 		g.GracefulStop()
 		if err := <-served; err != nil {
-			fmt.Fprintln(os.Stderr, "grpc:", err)
+			log.Print(err)
 		}
 	}}, nil
 }

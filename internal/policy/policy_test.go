@@ -1,16 +1,12 @@
 package policy
 
 import (
-	"bytes"
-	"encoding/json"
 	"go/ast"
-	"go/format"
 	"go/parser"
 	"go/token"
 	"io/fs"
 	"maps"
 	"os"
-	"os/exec"
 	"path"
 	"path/filepath"
 	"regexp"
@@ -481,31 +477,5 @@ func receiver(f *ast.FuncDecl) string {
 		default:
 			return ""
 		}
-	}
-}
-
-// The program in the README is formatted and compiles, and the README is short.
-func TestReadme(t *testing.T) {
-	readme := check.Have(os.ReadFile(filepath.Join(root, "README.md")))(t)
-	if n := bytes.Count(readme, []byte("\n")); n > 135 {
-		t.Errorf("README.md has %d lines, want at most 135", n)
-	}
-	_, rest, ok := bytes.Cut(readme, []byte("```go\n"))
-	program, _, closed := bytes.Cut(rest, []byte("```\n"))
-	if !ok || !closed {
-		t.Fatal("README.md has no Go program")
-	}
-	if formatted, err := format.Source(program); err != nil || !bytes.Equal(formatted, program) {
-		t.Errorf("the program in README.md is not formatted: %v", err)
-	}
-	file := filepath.Join(t.TempDir(), "readme.go")
-	check.Must(t, os.WriteFile(file, program, 0o600))
-	// The program is to be compiled as part of this module.
-	pkg := check.Have(filepath.Abs("readme"))(t)
-	overlay := check.Have(json.Marshal(map[string]map[string]string{"Replace": {filepath.Join(pkg, "main.go"): file}}))(t)
-	config := filepath.Join(t.TempDir(), "overlay.json")
-	check.Must(t, os.WriteFile(config, overlay, 0o600))
-	if out, err := exec.Command("go", "build", "-overlay", config, "-o", os.DevNull, "./readme").CombinedOutput(); err != nil {
-		t.Errorf("the program in README.md: %v\n%s", err, out)
 	}
 }

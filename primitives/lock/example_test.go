@@ -302,6 +302,28 @@ func ExampleOnce() {
 	// 12 rows <nil>
 }
 
+// The holder is asked to release the lock.
+func ExampleRevoke() {
+	ctx := context.Background()
+	srv := must(zktest.NewServer(zktest.Config{})) // a server in memory
+	defer srv.Close()
+	s := must(session.Open(ctx, srv.Addrs(), nil))
+	defer s.Close()
+
+	held := must(lock.Acquire(ctx, s, "/locks/report", nil))
+	defer held.Close()
+	fmt.Println(lock.Revoke(ctx, s, "/locks/report", nil))
+	select {
+	case <-held.Revoked():
+		fmt.Println("somebody asks for it:", held.Release(ctx))
+	case <-held.Done():
+		fmt.Println(held.Err())
+	}
+	// Output:
+	// <nil>
+	// somebody asks for it: <nil>
+}
+
 // must returns the value. It ends the program if there is an error.
 func must[T any](value T, err error) T {
 	if err != nil {

@@ -3,7 +3,6 @@ package lock_test
 import (
 	"context"
 	"errors"
-	"fmt"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -259,38 +258,4 @@ func TestRevokeBadInput(t *testing.T) {
 		check.Is(t, lock.RevokeNode(t.Context(), a, "/l/lock-0000000000", nil), lock.ErrNotHeld)                   // no such node
 		check.Fails(lock.New(a, "/l", &lock.Options{Data: []byte("unlock\nhost")}))(t, session.ErrInvalidArgument) // data that reads as a mark
 	})
-}
-
-func ExampleRevoke() {
-	srv, err := zktest.NewServer(zktest.Config{})
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
-	defer srv.Close()
-	ctx := context.Background()
-	s, err := session.Open(ctx, srv.Addrs(), nil)
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
-	defer s.Close()
-
-	held, err := lock.Acquire(ctx, s, "/locks/report", nil)
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
-	defer held.Close()
-	if err := lock.Revoke(ctx, s, "/locks/report", nil); err != nil {
-		fmt.Println(err)
-		return
-	}
-	select {
-	case <-held.Revoked():
-		fmt.Println("somebody asks for it:", held.Release(ctx))
-	case <-held.Done():
-		fmt.Println(held.Err())
-	}
-	// Output: somebody asks for it: <nil>
 }

@@ -1,14 +1,12 @@
 package zktest_test
 
 import (
-	"context"
 	"fmt"
 	"runtime"
 	"strings"
 	"testing"
 	"testing/synctest"
 
-	"github.com/zkactors/zkactors/session"
 	"github.com/zkactors/zkactors/session/zktest"
 )
 
@@ -67,28 +65,4 @@ func TestAwait(t *testing.T) {
 			t.Error(why)
 		}
 	})
-}
-
-// A test of users waits for what a fault leads to.
-func ExampleAwait() {
-	srv, err := zktest.NewServer(zktest.Config{})
-	if err != nil {
-		panic(err)
-	}
-	defer srv.Close()
-	s, err := session.Open(context.Background(), srv.Addrs(), nil)
-	if err != nil {
-		panic(err)
-	}
-	defer s.Close()
-
-	events := s.Events(context.Background())
-	srv.Expire(s.ID())
-	t := new(failing) // in a test: its *testing.T
-	expired := zktest.Await(t, events, func(ev session.Event) bool {
-		_, is := ev.(session.Expired)
-		return is
-	})
-	fmt.Printf("%T\n", expired)
-	// Output: session.Expired
 }
