@@ -1,23 +1,28 @@
-// Service is a service of two instances. It has a scheduler on the elected instance, a lock per
-// tenant in request handlers, a semaphore for exports, settings that change while it runs, and the
-// list of its instances. Its tests inject faults with the server in memory.
+// Service is a service to copy as a start. It has a scheduler on the elected instance, a lock per
+// tenant in request handlers, a semaphore for exports, settings that change while it runs, a number
+// that no other instance has, and the list of its instances. Its tests inject faults with the
+// server in memory.
 //
-// The program takes some orders and ends. It starts a server in memory; -servers zk1:2181,zk2:2181
-// uses an ensemble of yours instead.
+//	go run ./examples/service -listen 127.0.0.1:8080
+//	curl -X POST localhost:8080/tenants/acme/orders
+//
+// It starts a server in memory; -servers zk1:2181,zk2:2181 uses an ensemble of yours instead, and
+// then there can be more instances.
 package main
 
 import (
 	"context"
 	"errors"
 	"flag"
-	"fmt"
 	"log"
+	"log/slog"
+	"net"
 	"net/http"
-	"net/http/httptest"
 	"os"
 	"os/signal"
 	"strings"
 	"sync"
+	"syscall"
 	"time"
 
 	"github.com/zkactors/zkactors/session/zktest"
@@ -25,13 +30,12 @@ import (
 
 func main() {
 	servers := flag.String("servers", "", "use these servers, such as zk1:2181,zk2:2181, instead of one in memory")
+	listen := flag.String("listen", "127.0.0.1:8080", "serve at this address")
 	flag.Parse()
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
-	defer cancel()
 	addrs := strings.Split(*servers, ",")
-	if *servers == "" {
+	if *servers == "" { // of no use in production: the nodes end with the process
 		srv, err := zktest.NewServer(zktest.Config{})
 		if err != nil {
 			log.Fatal(err)
@@ -39,37 +43,45 @@ func main() {
 		defer srv.Close()
 		addrs = srv.Addrs()
 	}
-	if err := run(ctx, addrs); err != nil {
+	listener, err := net.Listen("tcp", *listen)
+	if err != nil {
+		log.Fatal(err)
+	}
+	slog.Info("listening", "address", listener.Addr())
+	if err := serve(ctx, addrs, listener); err != nil {
 		log.Fatal(err)
 	}
 }
 
-func run(ctx context.Context, servers []string) error {
-	ctx, stop := context.WithCancel(ctx)
-	var loops sync.WaitGroup
-	errs := make([]error, 2)
-	defer loops.Wait()
-	defer stop()
-	for i := range errs {
-		v, err := open(servers, fmt.Sprintf("instance-%d", i+1))
-		if err != nil {
-			return err
-		}
-		defer v.close()
-		loops.Go(func() { errs[i] = v.run(ctx) })
-		for range 2 {
-			_, body := call(ctx, v, "POST", "/tenants/acme/orders")
-			_, _ = fmt.Fprint(os.Stdout, body)
-		}
-	}
-	stop()
-	loops.Wait()
-	return errors.Join(errs...)
-}
+// grace is the time that requests have to end when the instance stops.
+const grace = 10 * time.Second
 
-// call sends a request to an instance, as a client would.
-func call(ctx context.Context, v http.Handler, method, path string) (status int, body string) {
-	w := httptest.NewRecorder()
-	v.ServeHTTP(w, httptest.NewRequestWithContext(ctx, method, path, nil))
-	return w.Code, w.Body.String()
+// serve runs an instance until ctx ends, or until a recipe or the listener fails for good. A
+// supervisor starts the process again then. The name of the instance is the address.
+//
+// The order of the end: first the requests, and the loop beside them; then the recipes, which both
+// use; the session last.
+func serve(ctx context.Context, servers []string, listener net.Listener) error {
+	v, err := open(servers, listener.Addr().String())
+	if err != nil {
+		return errors.Join(err, listener.Close())
+	}
+	defer v.close()
+	server := &http.Server{Handler: v, ReadHeaderTimeout: 5 * time.Second}
+	ctx, end := context.WithCancelCause(ctx)
+	defer end(nil)
+	var running sync.WaitGroup
+	running.Go(func() { end(server.Serve(listener)) })
+	running.Go(func() { end(v.run(ctx)) })
+	<-ctx.Done()
+	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), grace)
+	defer cancel()
+	if err = server.Shutdown(last); err != nil {
+		err = errors.Join(err, server.Close()) // requests that take longer are cut off
+	}
+	running.Wait()
+	if why := context.Cause(ctx); !errors.Is(why, context.Canceled) { // not stopped from outside
+		err = errors.Join(why, err)
+	}
+	return err
 }

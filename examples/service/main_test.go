@@ -2,7 +2,10 @@ package main
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -10,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/zkactors/zkactors/primitives/config"
 	"github.com/zkactors/zkactors/primitives/group"
 	"github.com/zkactors/zkactors/primitives/semaphore"
 	"github.com/zkactors/zkactors/session"
@@ -20,10 +24,72 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-func TestRun(t *testing.T) {
-	if err := run(t.Context(), zktest.Start(t).Addrs()); err != nil {
+// call sends a request to an instance, as a client would.
+func call(ctx context.Context, v http.Handler, method, path string) (status int, body string) {
+	w := httptest.NewRecorder()
+	v.ServeHTTP(w, httptest.NewRequestWithContext(ctx, method, path, nil))
+	return w.Code, w.Body.String()
+}
+
+// TestServe: an instance serves at its address, and ends when it is stopped, after the
+// export that is under way.
+func TestServe(t *testing.T) {
+	srv := zktest.Start(t)
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
 		t.Fatal(err)
 	}
+	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
+	ended := make(chan error, 1)
+	go func() { ended <- serve(ctx, srv.Addrs(), listener) }()
+	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
+	input, more := io.Pipe()
+	export, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://"+listener.Addr().String()+"/exports", input)
+	if err != nil {
+		t.Fatal(err)
+	}
+	answered := make(chan string, 1)
+	go func() {
+		answer, err := client.Do(export)
+		if err != nil {
+			answered <- err.Error()
+			return
+		}
+		text, err := io.ReadAll(answer.Body)
+		answered <- fmt.Sprint(string(text), err, answer.Body.Close())
+	}()
+	if _, err := more.Write([]byte("x")); err != nil {
+		t.Fatal(err)
+	}
+	s := connect(t, srv)
+	running, err := watch.Children(s, exports+"/leases", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer running.Close()
+	zktest.Await(t, running.Changes(), func(c watch.ChildrenState) bool { return len(c.Names) == 1 })
+	stop()
+	if err := more.Close(); err != nil {
+		t.Error(err)
+	}
+	if text := <-answered; text != "exported\n<nil> <nil>" {
+		t.Error(text)
+	}
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+}
+
+// connect opens a session of the test.
+func connect(t *testing.T, srv *zktest.Server) *session.Session {
+	t.Helper()
+	s, err := session.Open(t.Context(), srv.Addrs(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(s.Close)
+	return s
 }
 
 // start runs an instance until the test ends.
@@ -55,7 +121,7 @@ func expect(t *testing.T, v *service, method, path string, status int, text stri
 }
 
 // TestFaults: after each fault of the leader's connection, runs go on, orders are counted, and both
-// instances are members at the end.
+// instances are members with a number at the end.
 func TestFaults(t *testing.T) {
 	for name, fault := range map[string]func(srv *zktest.Server, id int64){
 		"the session expires":   func(srv *zktest.Server, id int64) { srv.Expire(id) },
@@ -67,11 +133,15 @@ func TestFaults(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			srv := zktest.Start(t)
-			s, err := session.Open(t.Context(), srv.Addrs(), nil)
+			s := connect(t, srv)
+			settings, err := config.Open(s, settingsAt, config.JSON[Settings], nil)
 			if err != nil {
 				t.Fatal(err)
 			}
-			defer s.Close()
+			defer settings.Close()
+			if err := settings.Set(t.Context(), Settings{Every: 20 * time.Millisecond}); err != nil {
+				t.Fatal(err)
+			}
 			observed, err := watch.Node(s, runs, nil)
 			if err != nil {
 				t.Fatal(err)
@@ -106,6 +176,12 @@ func TestFaults(t *testing.T) {
 				zktest.Await(t, members.Events(), nil)
 			}
 			expect(t, b, "GET", "/status", http.StatusOK, "leader")
+			held, err := watch.Children(s, numbers+"/leases", nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer held.Close()
+			zktest.Await(t, held.Changes(), func(c watch.ChildrenState) bool { return len(c.Names) == 2 })
 		})
 	}
 }
@@ -150,6 +226,22 @@ func TestServersDown(t *testing.T) {
 	if status, body := call(ctx, v, "POST", "/tenants/acme/orders"); status != http.StatusServiceUnavailable {
 		t.Error(status, body)
 	}
+	expect(t, v, "GET", "/readyz", http.StatusServiceUnavailable, "not connected")
 	srv.Refuse(false)
 	expect(t, v, "POST", "/tenants/acme/orders", http.StatusOK, "order 1 of acme")
+}
+
+// TestBadServers: if the servers are no addresses, the instance does not start, and does not listen
+// any more.
+func TestBadServers(t *testing.T) {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := serve(t.Context(), []string{"localhost:99999"}, listener); !errors.Is(err, session.ErrInvalidArgument) {
+		t.Error(err)
+	}
+	if _, err := listener.Accept(); !errors.Is(err, net.ErrClosed) {
+		t.Error("it listens:", err)
+	}
 }
