@@ -196,7 +196,7 @@ func (b book) encode() []byte { return nodes.Rounds(b).Bytes() }
 func decode(data []byte) (book, error) {
 	r, ok := nodes.ParseRounds(data)
 	if !ok {
-		return book{}, fmt.Errorf("%w: the data of the node begins with %.40q, want %q", ErrLayout, data, nodes.RoundsLayout)
+		return book{}, fmt.Errorf("%w: %s, want %q", ErrLayout, nodes.Foreign(data), nodes.RoundsLayout)
 	}
 	return book(r), nil
 }

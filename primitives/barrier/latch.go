@@ -198,7 +198,7 @@ func (l *Latch) read(ctx context.Context) (arrived int, version int32, err error
 	}
 	switch count, ok := nodes.ParseLatch(data); {
 	case !ok:
-		return 0, 0, ErrLayout
+		return 0, 0, fmt.Errorf("%w: %s", ErrLayout, nodes.Foreign(data))
 	case count.N != l.n:
 		return 0, 0, fmt.Errorf("%w: %d by the node, %d here", ErrParties, count.N, l.n)
 	default:

@@ -28,7 +28,7 @@ var errForeign = errors.New("the node is not a transaction's")
 func decode(id string, data []byte) (*record, error) {
 	r, err := nodes.ParseTransaction[Mode, Outcome](id, data)
 	if err != nil {
-		return nil, fmt.Errorf("%w: %w", errForeign, err)
+		return nil, fmt.Errorf("%w: %w: %s", errForeign, err, nodes.Foreign(data))
 	}
 	return r, nil
 }

@@ -107,7 +107,8 @@ func (v *Value[T]) Last() (value T, version int32, ok bool) {
 }
 
 // Set sets the value, whatever it was: the last one wins. If there is no node, it is made,
-// with the missing nodes above it.
+// with the missing nodes above it. If the node has the record of another recipe, the error wraps
+// [ErrForeign].
 //
 // If the error wraps [session.ErrUnknownOutcome], it may have been done, or be done a
 // little later; with any other error it was not, and will not be. Servers that take smaller

@@ -21,6 +21,8 @@
 //
 // In short: ten clients that each increment a counter a hundred times end at one thousand.
 //
+// The record of another recipe, such as that of a semaphore, is not overwritten: [ErrForeign].
+//
 // A [Transactor] reads and writes several values at once: its transactions are serializable, and
 // run again by themselves.
 //

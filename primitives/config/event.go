@@ -14,6 +14,10 @@ var (
 	// codec is wrapped too.
 	ErrInvalid = errors.New("value does not decode")
 
+	// ErrForeign means that the node has the record of another recipe, such as a lock's. It is not
+	// overwritten.
+	ErrForeign = errors.New("of another recipe")
+
 	// ErrClosed means that the handle was closed, or has ended for the reason that is
 	// wrapped too, before anything was written.
 	ErrClosed = errors.New("config handle closed")
@@ -44,7 +48,7 @@ type (
 	// Invalid means that there is data which does not decode. The last good value stays; a slow
 	// reader may not have received it, but [Value.Last] has it.
 	Invalid struct {
-		Err     error // wraps [ErrInvalid] and the error of the codec
+		Err     error // wraps [ErrInvalid], and the error of the codec or [ErrForeign]
 		Version int32
 	}
 

@@ -7,6 +7,7 @@ import (
 
 	"github.com/zkactors/zkactors/actors"
 	"github.com/zkactors/zkactors/internal/client"
+	"github.com/zkactors/zkactors/primitives/internal/nodes"
 	"github.com/zkactors/zkactors/session"
 	"github.com/zkactors/zkactors/watch"
 )
@@ -18,7 +19,7 @@ import (
 // or not at all, by package once: a transaction that begins with a write to our marker. The
 // steps of the first write in the queue:
 //
-//	       a connection           the marker stands          done, refused, or unknown
+//	  a connection, a reading     the marker stands          done, refused, or unknown
 //	idle ───────────────► marking ──────────────────► writing ────────────────► answered
 //	  ▲                                                 │ │
 //	  │                                    no directory │ │ it came or went: the other way,
@@ -157,9 +158,10 @@ var errConflict = errors.New("the node has changed since it was read")
 
 // A view is the handle's knowledge of the node, and its last event.
 type view[T any] struct {
-	zxid int64         // of the newest reading of the present follow; 0 before, and never falls meanwhile
-	told bool          // set by the first reading; while clear, no event was emitted
-	stat *session.Stat // of the newest value that was emitted, or was invalid; nil while the node does not exist
+	zxid   int64         // of the newest reading of the present follow; 0 before, and never falls meanwhile
+	told   bool          // set by the first reading; while clear, no event was emitted
+	stat   *session.Stat // of the newest value that was emitted, or was invalid; nil while the node does not exist
+	theirs error         // set while the node belongs to another recipe: nothing is written then
 
 	good    bool  // set by the first value that decodes; never cleared
 	value   T     // the newest value that has decoded; set with good
@@ -216,6 +218,9 @@ func (m machine[T]) String() string {
 		if m.exists() {
 			s += fmt.Sprintf(" mzxid=%d", m.stat.Mzxid)
 		}
+	}
+	if m.theirs != nil {
+		s += " theirs"
 	}
 	if m.good {
 		s += fmt.Sprintf(" good=%d", m.version)
@@ -331,13 +336,14 @@ func (m *turn[T]) read(r session.Reading) {
 	if m.told && client.SameWrite(r.Stat, m.stat) { // the same value was read again, or there is still none
 		return
 	}
-	m.told, m.stat = true, r.Stat
+	m.told, m.stat, m.theirs = true, r.Stat, nil
 	if r.Stat == nil {
 		m.emit(Deleted{}) // also if there was never a node, so that a reader knows that
 		return
 	}
 	value, err := decode(m.codec, r.Data)
 	if err != nil {
+		m.theirs = own(r.Data)
 		m.emit(Invalid{err, r.Stat.Version})
 		return
 	}
@@ -351,9 +357,19 @@ func (v view[T]) exists() bool { return v.stat != nil }
 // emit emits an event, after the earlier events of the same step.
 func (m *turn[T]) emit(ev Event) { m.out.Emit = append(m.out.Emit, ev) }
 
+// own returns an error if the data is the record of another recipe.
+func own(data []byte) error {
+	if owner := nodes.Owner(data); owner != "" {
+		return fmt.Errorf("the node is %w: it belongs to %s", ErrForeign, owner)
+	}
+	return nil
+}
+
 // decode wraps the error of the codec in [ErrInvalid].
-func decode[T any](codec watch.Codec[T], data []byte) (T, error) {
-	value, err := watch.Decode(codec, data)
+func decode[T any](codec watch.Codec[T], data []byte) (value T, err error) {
+	if err = own(data); err == nil {
+		value, err = watch.Decode(codec, data)
+	}
 	if err != nil {
 		err = fmt.Errorf("%w: %w", ErrInvalid, err)
 	}
@@ -380,8 +396,11 @@ func (m *turn[T]) advance() {
 		return
 	}
 	// Without a connection a write stays here: a write that was handed to the session could not be
-	// taken back.
-	if m.epoch == 0 || !m.up || len(m.queue) == 0 {
+	// taken back. So does one before the first reading, which shows whose the node is.
+	for m.theirs != nil && len(m.queue) > 0 {
+		m.settle(m.theirs)
+	}
+	if m.epoch == 0 || !m.up || !m.told || len(m.queue) == 0 {
 		return
 	}
 	m.asked, m.step, m.marks = attempt{m.epoch, m.queue[0].n}, marking, true
@@ -434,7 +453,7 @@ func (m *turn[T]) marked(in answered) {
 	case session.Passing(in.err):
 	case in.err != nil:
 		m.give(in.attempt, in.err)
-	case in.epoch == m.epoch && m.up && m.phase == open && len(m.queue) > 0:
+	case m.theirs == nil && in.epoch == m.epoch && m.up && m.phase == open && len(m.queue) > 0:
 		m.step, m.asked.n = writing, m.queue[0].n
 		m.do(put{m.asked, m.queue[0]})
 	}

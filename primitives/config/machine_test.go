@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/zkactors/zkactors/internal/check"
+	"github.com/zkactors/zkactors/primitives/internal/nodes"
 	"github.com/zkactors/zkactors/session"
 	"github.com/zkactors/zkactors/watch"
 )
@@ -148,7 +149,9 @@ func TestRows(t *testing.T) {
 		{"or give up", nil, unfollowed{session.ErrNoAuth}, "unfollow; * closed: not authorized"},
 		{"nothing is told after the end began", plus(begun, leave{}), reading(9, 1, 9, 3, "new"), ""},
 	} {
-		m, _ := script(fresh(), row.before...)
+		m := fresh()
+		m.told = !slices.ContainsFunc(plus(row.before, row.in), func(in input) bool { _, is := in.(read); return is })
+		m, _ = script(m, row.before...)
 		next, out := m.after(row.in)
 		check.Equal(t, describe(out), row.want, row.danger, m, row.in, "->", next)
 	}
@@ -178,7 +181,8 @@ func TestEveryInputInEveryState(t *testing.T) {
 		}
 	}
 	inputs = append(inputs, withdrawn{}, leave{}, heard{session.Closed{}}, heard{session.Suspended{}}, heard{session.Resumed{}}, forget{}, unfollowed{session.ErrExpired}, unfollowed{session.ErrNoAuth},
-		submit{write{always: true}}, submit{write{version: 1}})
+		submit{write{always: true}}, submit{write{version: 1}},
+		nothing(0), reading(0, 2, 2, 0, "x"), reading(0, 3, 3, 0, nodes.PriorityMark))
 	todo := []node{{m: fresh()}}
 	seen := map[string]bool{}
 	for len(todo) > 0 {
@@ -203,6 +207,9 @@ func TestEveryInputInEveryState(t *testing.T) {
 				switch e := e.(type) {
 				case mark, put, ensure:
 					asked++
+					if _, is := e.(ensure); !is && next.m.theirs != nil {
+						fail("it asks about a write to a node of others")
+					}
 					if _, is := e.(put); is && (at.m.phase != open || next.m.phase != open || !next.m.up || at.m.step != marking) {
 						fail("it writes when it is closing, or suspended, or has no marker")
 					}

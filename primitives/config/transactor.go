@@ -398,6 +398,9 @@ func Store[T any](tx *Tx, name string, codec func() Codec[T], value T) error {
 		return fmt.Errorf("config: %w", err)
 	}
 	n, err := tx.read(name)
+	if err == nil {
+		err = tx.own(name, n)
+	}
 	if err != nil {
 		return err
 	}
@@ -409,10 +412,21 @@ func Store[T any](tx *Tx, name string, codec func() Codec[T], value T) error {
 	return nil
 }
 
+// own returns an error if the node has the record of another recipe.
+func (tx *Tx) own(name string, n *txNode) error {
+	if err := own(n.data); err != nil {
+		return fmt.Errorf("config %s: %w", znode.Join(tx.of.dir, name), err)
+	}
+	return nil
+}
+
 // Delete has the transaction delete a value, if there is one. It fails with [session.ErrNoAuth] if
 // the client may not read and create _config-deletions in the directory; see [Transactor.Do].
 func (tx *Tx) Delete(name string) error {
 	n, err := tx.read(name)
+	if err == nil {
+		err = tx.own(name, n)
+	}
 	if err != nil {
 		return err
 	}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/cockroachdb/datadriven"
 
+	"github.com/zkactors/zkactors/primitives/internal/nodes"
 	"github.com/zkactors/zkactors/session"
 )
 
@@ -61,6 +62,9 @@ func parseInput(t *testing.T, m machine[string], d *datadriven.TestData) input {
 			err = known
 		case arg.Key == "data":
 			data = arg.Vals[0]
+			if data == "priority" { // words cannot have a blank
+				data = nodes.PriorityMark
+			}
 		case len(arg.Vals) == 0:
 			word[arg.Key] = true
 		default:

@@ -328,7 +328,7 @@ func (r *recogniser) semaphore(path string, n *found, names []string) {
 	t.Forbidden = l.forbidden()
 	all := standings(l.names)
 	mutex := slices.Contains(names, "locks")
-	if mutex || !limited && len(all) > 0 { // servers remove the mutex when nobody waits
+	if mutex || !limited && len(all) > 0 { // servers remove the mutex when no client waits
 		t.Layout, t.Limit = curator, 0
 		var line []standing
 		if mutex {

@@ -57,7 +57,7 @@ type recordedLimit = nodes.Limit
 func parseRecord(data string) (recordedLimit, error) {
 	r, ok := nodes.ParseLimit(data)
 	if !ok {
-		return r, fmt.Errorf("%w: the path has the data %.40q, which is no limit of a semaphore", ErrLimit, data)
+		return r, fmt.Errorf("%w: %s, want a limit", ErrLimit, nodes.Foreign([]byte(data)))
 	}
 	return r, nil
 }

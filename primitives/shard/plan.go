@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/zkactors/zkactors/primitives/internal/nodes"
 )
 
 // This file has the plan of the shards, and the records by which members learn of it. Both are
@@ -17,9 +19,6 @@ import (
 // transaction it writes the record of each member for which something differs: the shards that are
 // to be its own, and the neighbour whose end it is to notice. So a member that nothing concerns
 // reads nothing.
-
-// format marks a plan as ours.
-const format = "zkactors shards 1"
 
 // A plan says which member is to own each shard.
 type plan struct {
@@ -49,7 +48,7 @@ type planData struct {
 }
 
 func (p plan) encode() ([]byte, error) {
-	d := planData{Format: format, Shards: p.shards, Peers: p.peers, Absent: p.absent}
+	d := planData{Format: nodes.ShardsFormat, Shards: p.shards, Peers: p.peers, Absent: p.absent}
 	for shard, o := range p.owners {
 		d.Owners = binary.AppendUvarint(d.Owners, uint64(o+1))
 		d.Former = binary.AppendUvarint(d.Former, uint64(len(p.former[shard])))
@@ -78,7 +77,7 @@ func (n *numbers) next(limit int) int {
 
 func decodePlan(data []byte) (plan, error) {
 	var d planData
-	if err := json.Unmarshal(data, &d); err != nil || d.Format != format || d.Shards <= 0 || d.Shards > len(d.Owners) {
+	if err := json.Unmarshal(data, &d); err != nil || d.Format != nodes.ShardsFormat || d.Shards <= 0 || d.Shards > len(d.Owners) {
 		return plan{}, errPlan
 	}
 	p := newPlan(d.Shards)

@@ -12,4 +12,5 @@
 //	buckets.go       queues
 //	transactions.go  two-phase commits
 //	beside.go        directories beside the nodes of a recipe
+//	owners.go        whose record the data of a path is
 package nodes

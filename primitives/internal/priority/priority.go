@@ -145,7 +145,7 @@ func read(requests client.Async, path string) *claim.Found {
 // checkMark returns an error unless the data is that of a lock with priorities.
 func checkMark(data []byte) error {
 	if !nodes.IsPriority(data) {
-		return fmt.Errorf("%w: its node carries data that is not that of a lock with priorities", line.ErrLayout)
+		return fmt.Errorf("%w: %s, want that of a lock with priorities", line.ErrLayout, nodes.Foreign(data))
 	}
 	return nil
 }
