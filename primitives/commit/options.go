@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 
@@ -110,12 +109,14 @@ func (o Options) validate(s *session.Session, path string) error {
 	if len(o.Sites) == 0 {
 		errs = append(errs, invalid("Options.Sites: there are none"))
 	}
-	for i, site := range o.Sites {
+	named := make(map[string]bool, len(o.Sites))
+	for _, site := range o.Sites {
 		if err := validateSite("Options.Sites", site); err != nil {
 			errs = append(errs, err)
-		} else if slices.Contains(o.Sites[:i], site) {
+		} else if named[site] {
 			errs = append(errs, invalid("Options.Sites: %q is named twice", site))
 		}
+		named[site] = true
 	}
 	if o.Deadline < 0 {
 		errs = append(errs, invalid("Options.Deadline %v: must not be negative", o.Deadline))
