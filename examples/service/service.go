@@ -11,10 +11,10 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"time"
 
+	"github.com/zkactors/zkactors/actors"
 	"github.com/zkactors/zkactors/primitives/config"
 	"github.com/zkactors/zkactors/primitives/election"
 	"github.com/zkactors/zkactors/primitives/group"
@@ -115,9 +115,14 @@ func (v *service) run(ctx context.Context) error {
 		return err
 	}
 	defer func() { lease.Close() }()
-	var job chan error // of the scheduler, and nil while it does not run
-	var working sync.WaitGroup
-	defer working.Wait() // the job needs the recipes, which are closed after the loop
+	var acknowledged, job <-chan error // of calls that wait, as the loop does not; nil while they do not run
+	defer func() {                     // they need the recipes, which are closed after the loop
+		for _, call := range []<-chan error{acknowledged, job} {
+			if call != nil {
+				<-call
+			}
+		}
+	}()
 	ticker := time.NewTicker(v.now().Every)
 	defer ticker.Stop()
 	for {
@@ -127,7 +132,7 @@ func (v *service) run(ctx context.Context) error {
 				return v.candidate.Err()
 			}
 			if _, elected := ev.(election.Elected); elected { // here is the place to clean up after the last leader
-				_ = v.candidate.Acknowledge(ctx) // if it fails, Deposed follows
+				acknowledged = actors.Call(func() error { return v.candidate.Acknowledge(ctx) })
 			}
 		case ev, ok := <-v.settings.Events():
 			if !ok {
@@ -160,9 +165,10 @@ func (v *service) run(ctx context.Context) error {
 			}
 		case <-ticker.C:
 			if _, leading := v.candidate.Leading(); leading && job == nil {
-				job = make(chan error, 1)
-				working.Go(func() { job <- v.schedule(ctx) })
+				job = actors.Call(func() error { return v.schedule(ctx) })
 			}
+		case <-acknowledged: // if it has failed, Deposed follows
+			acknowledged = nil
 		case err := <-job:
 			if err != nil { // the next tick tries again
 				v.log.Error("scheduler", "error", err)

@@ -42,8 +42,8 @@ const calls = `func calls(ctx context.Context, s *session.Session, path string, 
 var shorthand = func() map[string]string {
 	all := map[string]string{
 		"slog": "log/slog", "http": "net/http", "tls": "crypto/tls", "x509": "crypto/x509",
-		"zk":      "github.com/go-zookeeper/zk",
-		"session": module + "/session", "watch": module + "/watch",
+		"zk":     "github.com/go-zookeeper/zk",
+		"actors": module + "/actors", "session": module + "/session", "watch": module + "/watch",
 	}
 	for _, std := range []string{"context", "errors", "fmt", "log", "os", "sync", "time"} {
 		all[std] = std

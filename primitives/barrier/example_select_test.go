@@ -6,6 +6,7 @@ import (
 	"log"
 	"time"
 
+	"github.com/zkactors/zkactors/actors"
 	"github.com/zkactors/zkactors/primitives/barrier"
 	"github.com/zkactors/zkactors/session"
 	"github.com/zkactors/zkactors/session/zktest"
@@ -36,6 +37,7 @@ func ExampleBarrier_Events() {
 	requests <- "a request"
 	deployed := false
 	var serve <-chan string // nil, and never ready, while the barrier is raised
+	var called <-chan error // of a call that waits: the loop does not
 	for {
 		select {
 		case ev, ok := <-b.Events():
@@ -47,19 +49,20 @@ func ExampleBarrier_Events() {
 			case barrier.Raised:
 				serve, deployed = nil, true
 				fmt.Println("deploying")
-				if err := b.Lift(ctx); err != nil {
-					log.Fatal(err)
-				}
+				called = actors.Call(func() error { return b.Lift(ctx) })
 			case barrier.Released:
 				if !deployed {
-					if err := b.Raise(ctx); err != nil {
-						log.Fatal(err)
-					}
+					called = actors.Call(func() error { return b.Raise(ctx) })
 					continue
 				}
 				serve = requests
 			case barrier.Closed:
 			}
+		case err := <-called:
+			if err != nil {
+				log.Fatal(err)
+			}
+			called = nil
 		case r := <-serve:
 			fmt.Println("serves", r)
 			b.Close()

@@ -6,6 +6,7 @@ import (
 	"log"
 	"time"
 
+	"github.com/zkactors/zkactors/actors"
 	"github.com/zkactors/zkactors/primitives/commit"
 	"github.com/zkactors/zkactors/session"
 	"github.com/zkactors/zkactors/session/zktest"
@@ -38,6 +39,7 @@ func ExampleParticipant_Events() {
 	}
 	defer tx.Close()
 	votes, outcomes := p.Events(), tx.Events()
+	var voted, finished <-chan error // of calls that wait: the loop does not
 	for votes != nil {
 		select {
 		case ev, ok := <-votes:
@@ -47,17 +49,23 @@ func ExampleParticipant_Events() {
 			}
 			switch ev := ev.(type) {
 			case commit.Prepare:
-				if err := p.Vote(ctx, ev.Tx, commit.Yes); err != nil {
-					log.Fatal(err)
-				}
+				voted = actors.Call(func() error { return p.Vote(ctx, ev.Tx, commit.Yes) })
 			case commit.Committed:
 				fmt.Println("site:", ev.Tx)
-				if err := p.Finish(ctx, ev.Tx); err != nil {
-					log.Fatal(err)
-				}
-				p.Close()
+				finished = actors.Call(func() error { return p.Finish(ctx, ev.Tx) })
 			case commit.Aborted, commit.Forgotten, commit.Left, commit.Voted: // nothing to apply
 			}
+		case err := <-voted:
+			if err != nil {
+				log.Fatal(err)
+			}
+			voted = nil
+		case err := <-finished:
+			if err != nil {
+				log.Fatal(err)
+			}
+			p.Close()
+			finished = nil
 		case _, ok := <-outcomes:
 			if !ok { // after the outcome
 				outcomes = nil

@@ -6,6 +6,7 @@ import (
 	"log"
 	"time"
 
+	"github.com/zkactors/zkactors/actors"
 	"github.com/zkactors/zkactors/primitives/group"
 	"github.com/zkactors/zkactors/session"
 	"github.com/zkactors/zkactors/session/zktest"
@@ -41,7 +42,7 @@ func ExampleMembership_Events() {
 			}
 			if change, is := ev.(group.MembersChanged); is && len(change.Members) == 1 {
 				fmt.Println("alone:", change.Members[0].ID)
-				fmt.Println(m.Leave(ctx))
+				actors.Call(func() error { return m.Leave(ctx) }) // Left follows
 			}
 		case <-ctx.Done():
 			fmt.Println(context.Cause(ctx))
@@ -50,6 +51,5 @@ func ExampleMembership_Events() {
 	}
 	// Output:
 	// alone: host-1
-	// <nil>
 	// left: <nil>
 }

@@ -6,6 +6,7 @@ import (
 	"log"
 	"time"
 
+	"github.com/zkactors/zkactors/actors"
 	"github.com/zkactors/zkactors/primitives/queue"
 	"github.com/zkactors/zkactors/session"
 	"github.com/zkactors/zkactors/session/zktest"
@@ -40,6 +41,7 @@ func ExampleConsumer_Events() {
 	}
 	defer c.Close()
 	items, events := c.Items(), c.Events()
+	var acknowledged <-chan error // of a call that waits: the loop does not
 	for done := 0; items != nil || events != nil; {
 		select {
 		case item, ok := <-items:
@@ -47,10 +49,17 @@ func ExampleConsumer_Events() {
 				items = nil
 				continue
 			}
-			fmt.Println(string(item.Data), item.Ack(ctx))
+			fmt.Println(string(item.Data))
+			acknowledged = actors.Call(func() error { return item.Ack(ctx) })
+			items = nil // the next when this one is done
+		case err := <-acknowledged:
+			if err != nil {
+				log.Fatal(err)
+			}
 			if done++; done == 2 {
 				c.Close()
 			}
+			items, acknowledged = c.Items(), nil
 		case ev, ok := <-events:
 			if !ok { // after Closed
 				events = nil
@@ -63,7 +72,7 @@ func ExampleConsumer_Events() {
 		}
 	}
 	// Output:
-	// mail <nil>
-	// bill <nil>
+	// mail
+	// bill
 	// closed
 }

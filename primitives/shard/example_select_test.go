@@ -6,6 +6,7 @@ import (
 	"log"
 	"time"
 
+	"github.com/zkactors/zkactors/actors"
 	"github.com/zkactors/zkactors/primitives/shard"
 	"github.com/zkactors/zkactors/session"
 	"github.com/zkactors/zkactors/session/zktest"
@@ -46,7 +47,7 @@ func ExampleMember_Events() {
 				work, stops[ev.Shard] = m.Context(ctx, ev.Shard)
 				fmt.Println("works for shard", ev.Shard, "of a good grant:", work.Err() == nil && ev.Token > 0)
 				if len(stops) == 2 {
-					go func() { _ = m.Leave(ctx) }() // the service ends
+					actors.Call(func() error { return m.Leave(ctx) }) // the service ends
 				}
 			case shard.Revoke:
 				stops[ev.Shard]() // and wait for the work
