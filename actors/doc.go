@@ -3,8 +3,8 @@
 // A [Machine] is a value with one pure function, Step. It does no I/O: it receives an input, and
 // returns effects. An [Actor] runs the machine: it hands it the inputs, performs its effects, and
 // delivers its events to a reader that may be slow or absent. A [Stream] is an actor whose machine
-// only passes events on. [Ask] sends a command and waits for the answer; [Call] has a loop wait for a
-// call without standing still.
+// only passes events on. [Ask] sends a command and waits for the answer; [Call] has a loop wait for
+// a call without standing still.
 //
 // # Goroutines
 //

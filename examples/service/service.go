@@ -119,7 +119,7 @@ func (v *service) run(ctx context.Context) error {
 	defer func() {                     // they need the recipes, which are closed after the loop
 		for _, call := range []<-chan error{acknowledged, job} {
 			if call != nil {
-				<-call
+				_ = <-call
 			}
 		}
 	}()
@@ -167,8 +167,10 @@ func (v *service) run(ctx context.Context) error {
 			if _, leading := v.candidate.Leading(); leading && job == nil {
 				job = actors.Call(func() error { return v.schedule(ctx) })
 			}
-		case <-acknowledged: // if it has failed, Deposed follows
-			acknowledged = nil
+		case err := <-acknowledged:
+			if acknowledged = nil; err != nil { // Deposed follows
+				v.log.Warn("leads, and has not acknowledged it", "error", err)
+			}
 		case err := <-job:
 			if err != nil { // the next tick tries again
 				v.log.Error("scheduler", "error", err)
