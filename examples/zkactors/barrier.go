@@ -29,7 +29,7 @@ node.
 		DisableFlagsInUseLine: true,
 	}
 	var wait time.Duration
-	act := func(use, short string, do func(context.Context, *barrier.Barrier) error) *cobra.Command {
+	act := func(use, short, done string, do func(context.Context, *barrier.Barrier) error) *cobra.Command {
 		return p.command(&cobra.Command{Use: use, Short: short, Long: short + ".\n\n" + statusHelp}, func(ctx context.Context, path string, _ []string) error {
 			if wait < 0 {
 				return usage("--wait %v is negative", wait)
@@ -40,19 +40,22 @@ node.
 					return err
 				}
 				defer b.Close()
-				return do(ctx, b)
+				if err := do(ctx, b); err != nil {
+					return err
+				}
+				return p.did(done, path)
 			})
 		})
 	}
-	waits := act("wait PATH [flags]", "Wait until no barrier stands at PATH", func(ctx context.Context, b *barrier.Barrier) error {
+	waits := act("wait PATH [flags]", "Wait until no barrier stands at PATH", "open", func(ctx context.Context, b *barrier.Barrier) error {
 		ctx, cancel := waiting(ctx, wait)
 		defer cancel()
 		return b.Wait(ctx)
 	})
 	waits.Flags().DurationVarP(&wait, "wait", "w", 0, "wait at most this `duration`; 0 is forever")
 	group.AddCommand(
-		act("raise PATH", "Raise the barrier at PATH, if none stands", func(ctx context.Context, b *barrier.Barrier) error { return b.Raise(ctx) }),
-		act("lift PATH", "Lift the barrier at PATH, if one stands", func(ctx context.Context, b *barrier.Barrier) error { return b.Lift(ctx) }),
+		act("raise PATH", "Raise the barrier at PATH, if none stands", "raised", func(ctx context.Context, b *barrier.Barrier) error { return b.Raise(ctx) }),
+		act("lift PATH", "Lift the barrier at PATH, if one stands", "lifted", func(ctx context.Context, b *barrier.Barrier) error { return b.Lift(ctx) }),
 		waits,
 	)
 	return group

@@ -94,7 +94,7 @@ func (t *taker) confirm(question string, chosen []inspect.Contender) error {
 		if c.Holds {
 			state = "holds it"
 		}
-		_, _ = fmt.Fprintf(t.stderr, "%s %s, in line since %s (%s), session %s\n", text(c.Identity), state, when(c.Since, now), age(c.Since, now), c.Session)
+		_, _ = fmt.Fprintf(t.stderr, "%s %s, in line since %s (%s), session %s\n", shown(c.Identity), state, when(c.Since, now), age(c.Since, now), c.Session)
 	}
 	if t.yes {
 		return nil

@@ -12,6 +12,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"runtime/debug"
 	"strings"
 	"testing"
 
@@ -98,6 +99,15 @@ func TestBadCommandLines(t *testing.T) {
 		{at + "ls --all=maybe", "--all"},
 		{at + "watch a", `"a"`},
 		{at + "console a", `"a"`},
+		{at + "--timeout 600h ls", "--timeout"},
+		{at + "--sasl-file /no/such/file ls", "--sasl-file"},
+		{at + "--sasl-file " + empty + " ls", "--sasl-file"},
+		{at + "ls --sort name /", "--sort"},
+		{at + "ls --slow 1h /", "--stuck"},
+		{at + "watch --slow 0s /", "--slow"},
+		{at + "lock --json /l -- true", "--json"},
+		{at + "elect /e --json -- true", "--json"},
+		{at + "dead list --dead-letter q /q", "--dead-letter"},
 		{at + "console --listen nowhere", "--listen"},
 		{at + "console / /b", `"/b"`},
 		{at + "watch / --nonsense", "--nonsense"},
@@ -198,6 +208,57 @@ func TestSecretsAreNotShown(t *testing.T) {
 	}
 }
 
+// TestBadSASL: the credentials for SASL stand in a file or in the environment, and in no error.
+func TestBadSASL(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "sasl")
+	if err := os.WriteFile(file, []byte("hunter2\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	r := runIn(t, "", false, "--servers", "127.0.0.1:1", "--sasl-file", file, "ls")
+	r.want(t, 64, "", "--sasl-file "+file+": the credentials are not user:password")
+	t.Setenv("ZOOKEEPER_SASL", ":hunter2")
+	second := runIn(t, "", false, "--servers", "127.0.0.1:1", "ls")
+	second.want(t, 64, "", "$ZOOKEEPER_SASL: the credentials are not user:password")
+	t.Setenv("ZOOKEEPER_SASL", "operator:hunter2")
+	third := runIn(t, "", false, "--servers", "127.0.0.1:1", "--timeout", "300ms", "ls")
+	third.want(t, 69, "", "no session within --timeout")
+	if all := r.stderr + second.stderr + third.stderr; strings.Contains(all, "hunter2") {
+		t.Error(all)
+	}
+}
+
+// TestRealSASL: on a server that requires SASL, only a user with a password can read.
+func TestRealSASL(t *testing.T) {
+	jaas := filepath.Join(t.TempDir(), "jaas.conf")
+	const users = `Server { org.apache.zookeeper.server.auth.DigestLoginModule required user_operator="se:cret"; };`
+	if err := os.WriteFile(jaas, []byte(users), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	ens := zktest.StartEnsemble(t, 1,
+		zktest.Setting("authProvider.1", "org.apache.zookeeper.server.auth.SASLAuthenticationProvider"),
+		zktest.Setting("sessionRequireClientSASLAuth", "true"),
+		zktest.JVMFlags("-Djava.security.auth.login.config="+jaas))
+	ls := func() result {
+		return runIn(t, "", false, "--servers", strings.Join(ens.Addrs(), ","), "--timeout", "6s", "ls")
+	}
+	if r := ls(); r.status == 0 {
+		t.Errorf("%+v", r)
+	}
+	t.Setenv("ZOOKEEPER_SASL", "operator:hunter2")
+	ls().want(t, 77, "", "authentication failed")
+	t.Setenv("ZOOKEEPER_SASL", "operator:se:cret")
+	ls().want(t, 0, "Nothing stands below /", "")
+}
+
+// TestErrorsInWords: errors name what is on the command line, and no names of Go.
+func TestErrorsInWords(t *testing.T) {
+	t.Parallel()
+	srv := zktest.Start(t)
+	runWith(t, srv, "dead list --dead-letter /q/x /q").want(t, 64, "", `--dead-letter: invalid path "/q/x"`)
+	runWith(t, srv, "barrier raise /").want(t, 64, "", "the root cannot be a barrier")
+	runIn(t, "", false, "--servers", "127.0.0.1:1", "--timeout", "300ms", "ls").want(t, 69, "", "no session within --timeout")
+}
+
 func TestUnreachable(t *testing.T) {
 	t.Parallel()
 	for _, line := range []string{"ls", "watch", "len /q", "put /q x", "take /q", "pause /q", "drain /q", "purge -y /q", "dead list /q", "revoke -y /l", "break -y /l", "retire -y --site a /l", "barrier raise /b", "elect /e -- true"} {
@@ -276,6 +337,56 @@ func TestQueueCommands(t *testing.T) {
 	runWith(t, srv, "put --key a --delay 1m /keyed x").want(t, 64, "", "--key")
 	runWith(t, srv, "put --key a /keyed x y").want(t, 64, "", "--key")
 	runWith(t, srv, "put --key a --layout kazoo /other x").want(t, 64, "", "--key")
+}
+
+// TestJSON: each command that acts prints, with --json, on what.
+func TestJSON(t *testing.T) {
+	t.Parallel()
+	srv := zktest.Start(t)
+	for _, test := range []struct{ line, want string }{
+		{"barrier raise /b", `"raised": "/b"`},
+		{"barrier lift /b", `"lifted": "/b"`},
+		{"barrier wait /b", `"open": "/b"`},
+		{"pause /q", `"paused": "/q"`},
+		{"resume /q", `"resumed": "/q"`},
+		{"drain /q", `"empty": "/q"`},
+		{"purge -y /q", `"deleted": 0`},
+		{"dead redrive --all /q", `"redriven": 0`},
+		{"dead purge -y --all /q", `"deleted": 0`},
+		{"--version", `"library": "`},
+	} {
+		r := runWith(t, srv, test.line+" --json")
+		r.want(t, 0, test.want, "")
+		if !json.Valid([]byte(r.stdout)) {
+			t.Errorf("%s: %s", test.line, r.stdout)
+		}
+	}
+}
+
+// TestVersion: the version is what the Go command has recorded.
+func TestVersion(t *testing.T) {
+	t.Parallel()
+	runIn(t, "", false, "--version").want(t, 0, "zkactors (devel) (library (devel)", "")
+	b := buildOf(&debug.BuildInfo{
+		Main: debug.Module{Version: "v1.2.3"}, Deps: []*debug.Module{{Path: "x", Version: "v0.0.1"}, {Path: libraryModule, Version: "v1.2.0"}},
+		Settings: []debug.BuildSetting{{Key: "vcs.revision", Value: "abc"}, {Key: "vcs.modified", Value: "true"}},
+	})
+	if b.Version != "v1.2.3" || b.Library != "v1.2.0" || b.Revision != "abc" || !b.Modified {
+		t.Errorf("%+v", b)
+	}
+}
+
+// TestTerminals: the null device is a character device, and no terminal.
+func TestTerminals(t *testing.T) {
+	t.Parallel()
+	null, err := os.Open(os.DevNull)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = null.Close() }()
+	if isTerminal(null) || isTerminal(strings.NewReader("")) {
+		t.Error("a question would be asked")
+	}
 }
 
 func TestBarrierCommands(t *testing.T) {

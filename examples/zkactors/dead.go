@@ -44,7 +44,14 @@ func (p *program) deadCommand() *cobra.Command {
 		DisableFlagsInUseLine: true,
 	}
 	act := func(use, short, long string, do func(context.Context, string, []string) error) *cobra.Command {
-		c := p.command(&cobra.Command{Use: use, Short: short, Long: short + ".\n\n" + long + "\n\n" + statusHelp}, do)
+		c := p.command(&cobra.Command{Use: use, Short: short, Long: short + ".\n\n" + long + "\n\n" + statusHelp}, func(ctx context.Context, path string, ids []string) error {
+			if u.dead != "" {
+				if err := session.ValidatePath(u.dead); err != nil {
+					return usage("--dead-letter %q: %w", u.dead, err)
+				}
+			}
+			return do(ctx, path, ids)
+		})
 		c.Flags().StringVar(&u.dead, "dead-letter", "", "the `path` of the dead letters, if it is not PATH/dead")
 		return c
 	}
@@ -149,10 +156,13 @@ func (u *undertaker) redrive(ctx context.Context, path string, ids []string) err
 	}
 	return u.use(ctx, path, func(ctx context.Context, dead *queue.Letters) error {
 		if !u.all {
-			return dead.Redrive(ctx, ids...)
+			if err := dead.Redrive(ctx, ids...); err != nil || !u.json {
+				return err
+			}
+			return u.counted("redriven", len(ids), "dead letter")
 		}
 		n, err := dead.RedriveAll(ctx)
-		return errors.Join(u.printf("%s redriven\n", count(n, "dead letter")), err)
+		return errors.Join(u.counted("redriven", n, "dead letter"), err)
 	})
 }
 
@@ -174,9 +184,12 @@ func (u *undertaker) purge(ctx context.Context, path string, ids []string) error
 			}
 		}
 		if !u.all {
-			return dead.Purge(ctx, ids...)
+			if err := dead.Purge(ctx, ids...); err != nil || !u.json {
+				return err
+			}
+			return u.counted("deleted", len(ids), "dead letter")
 		}
 		n, err := dead.PurgeAll(ctx)
-		return errors.Join(u.printf("%s deleted\n", count(n, "dead letter")), err)
+		return errors.Join(u.counted("deleted", n, "dead letter"), err)
 	})
 }

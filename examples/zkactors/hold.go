@@ -203,7 +203,7 @@ func holdersOf(ctx context.Context, s *session.Session, path string) (string, er
 	var all []string
 	for _, c := range survey.Things[0].Holders() {
 		now := time.Now()
-		all = append(all, fmt.Sprintf("%s, in line since %s", text(c.Identity), when(c.Since, now)))
+		all = append(all, fmt.Sprintf("%s, in line since %s", shown(c.Identity), when(c.Since, now)))
 	}
 	const few = 3
 	if rest := len(all) - few; rest > 0 {

@@ -165,6 +165,8 @@ func (r *runner) check(c *cobra.Command, args []string) error {
 		r.grace = r.timeout / 10
 	}
 	switch {
+	case r.json:
+		return errors.New("--json: the output is that of the command")
 	case len(args) == 0:
 		return errors.New("PATH is missing")
 	case len(args) == 1:

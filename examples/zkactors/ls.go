@@ -3,7 +3,7 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
+	"os"
 	"strings"
 	"time"
 
@@ -18,19 +18,27 @@ const fewWaiters = 10
 
 func (p *program) lsCommand() *cobra.Command {
 	var all bool
+	var look view
 	c := p.command(&cobra.Command{
 		Use:   "ls [PATH]",
 		Short: "List the locks with holders and waiters, elections, queues … below a path",
 		Long: `List the locks, semaphores, elections, queues, barriers, transactions, groups and values at PATH and below it. Of each
-line it shows the holders and the first ten waiters, with their data (host:pid by default), the age of their place in
-line, and their sessions.
+line it shows the holders and the first ten waiters, with their data (host:pid by default) and their sessions. Beside a
+waiter stands how long it has waited. Beside a holder stands the time since its grant, or "?": the nodes of most recipes
+do not show it. "zkactors watch" sees the grants, and shows the time.
+
+The first line counts the states. With --sort wait, the recipe with the longest wait comes first. On a terminal, waits of
+--slow and more are yellow, and those of --stuck and more red, unless the variable NO_COLOR is set.
 
 Nodes that the servers do not let you read are listed as forbidden. A path whose last contender has left is an empty
 node, and is not listed. The default of PATH is /.
 
 ` + statusHelp,
-		Example: "  zkactors ls /\n  zkactors ls --all /locks/backup\n  zkactors ls --json / | jq '.things[] | select(.kind == \"lock\")'",
+		Example: "  zkactors ls /\n  zkactors ls --sort wait --slow 30s /\n  zkactors ls --all /locks/backup\n  zkactors ls --json / | jq '.things[] | select(.kind == \"lock\")'",
 	}, func(ctx context.Context, path string, _ []string) error {
+		if err := look.validate(); err != nil {
+			return err
+		}
 		return p.with(ctx, func(ctx context.Context, s *session.Session) error {
 			survey, err := inspect.Look(ctx, s, path, &inspect.Options{MaxWaiters: few(all)})
 			switch {
@@ -38,14 +46,31 @@ node, and is not listed. The default of PATH is /.
 				return err
 			case !survey.Exists:
 				return fail(exitNothing, "there is no node %s", path)
-			case p.json:
+			}
+			look.now, look.color = time.Now(), p.colors()
+			survey = look.order(survey)
+			if p.json {
 				return p.printJSON(survey)
 			}
-			return p.printf("%s", render(survey, time.Now()))
+			return p.printf("%s", render(survey, look))
 		})
 	})
-	c.Flags().BoolVar(&all, "all", false, "show all waiters, not only the first ten of a line")
+	look.flags(c, &all)
 	return c
+}
+
+// flags adds the flags of the commands that show surveys.
+func (v *view) flags(c *cobra.Command, all *bool) {
+	c.Flags().BoolVar(all, "all", false, "show all waiters, not only the first ten of a line")
+	c.Flags().StringVar(&v.sort, "sort", byPath, "the `order` of the recipes: path, or wait, which begins with the longest wait")
+	c.Flags().DurationVar(&v.slow, "slow", time.Minute, "on a terminal, waits of this `duration` are yellow")
+	c.Flags().DurationVar(&v.stuck, "stuck", 10*time.Minute, "and those of this `duration` are red")
+	_ = c.RegisterFlagCompletionFunc("sort", cobra.FixedCompletions([]string{byPath, byWait}, cobra.ShellCompDirectiveNoFileComp))
+}
+
+// colors reports whether text is printed with colors.
+func (p *program) colors() bool {
+	return p.terminal(p.stdout) && os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb"
 }
 
 func few(all bool) int {
@@ -53,101 +78,6 @@ func few(all bool) int {
 		return 0
 	}
 	return fewWaiters
-}
-
-func (p *program) watchCommand() *cobra.Command {
-	var all bool
-	c := p.command(&cobra.Command{
-		Use:   "watch [PATH]",
-		Short: "Show the locks, elections, queues … below a path, live",
-		Long: `Print the output of ls, and print it again after each change, until the command is interrupted. On a terminal it redraws
-the screen, and the ages advance. Elsewhere it prints below the last output; with --json, on one line.
-
-It gathers changes for a quarter of a second, and for longer if there is more to read.
-
-` + statusHelp,
-		Example: "  zkactors watch /locks\n  zkactors watch --json / | jq -c '[.things[].path]'",
-	}, func(ctx context.Context, path string, _ []string) error {
-		return p.with(ctx, func(ctx context.Context, s *session.Session) error { return p.watch(ctx, s, path, all) })
-	})
-	c.Flags().BoolVar(&all, "all", false, "show all waiters, not only the first ten of a line")
-	return c
-}
-
-// clearScreen moves to the upper left corner, and clears the screen from there.
-const clearScreen = "\x1b[H\x1b[J"
-
-func (p *program) watch(ctx context.Context, s *session.Session, path string, all bool) error {
-	w, err := inspect.Watch(s, path, &inspect.Options{MaxWaiters: few(all)})
-	if err != nil {
-		return err
-	}
-	defer w.Close()
-	terminal := p.terminal(p.stdout) && !p.json
-	var tick <-chan time.Time
-	if terminal {
-		ticker := time.NewTicker(time.Second)
-		defer ticker.Stop()
-		tick = ticker.C
-	}
-	state := p.follow(ctx, s)
-	var survey *inspect.Survey
-	connection := ""
-	for {
-		select {
-		case <-ctx.Done():
-			return context.Cause(ctx)
-		case connection = <-state:
-		case <-tick:
-		case next, ok := <-w.Surveys():
-			if !ok {
-				return w.Err()
-			}
-			survey = next
-		}
-		if survey == nil {
-			continue
-		}
-		if err := p.show(survey, terminal, connection); err != nil {
-			return err
-		}
-		if !terminal { // show prints each survey once
-			survey = nil
-		}
-	}
-}
-
-// follow returns a channel with a remark about the connection after each of its changes.
-func (p *program) follow(ctx context.Context, s *session.Session) <-chan string {
-	state := make(chan string, 16)
-	cancel := s.Subscribe(func(ev session.Event) <-chan struct{} {
-		text := ""
-		if _, ok := ev.(session.Suspended); ok {
-			text = "disconnected: this is the last known state"
-		}
-		select {
-		case state <- text:
-		default:
-		}
-		return nil
-	})
-	context.AfterFunc(ctx, cancel)
-	return state
-}
-
-func (p *program) show(survey *inspect.Survey, terminal bool, connection string) error {
-	switch {
-	case p.json:
-		text, err := marshalLine(survey)
-		if err != nil {
-			return err
-		}
-		return p.printf("%s\n", text)
-	case terminal:
-		head := fmt.Sprintf("%s  %s  %s", survey.Path, time.Now().Format(time.TimeOnly), connection)
-		return p.printf("%s%s\n\n%s", clearScreen, strings.TrimSpace(head), render(survey, time.Now()))
-	}
-	return p.printf("%s\n%s\n", survey.Taken.Format(time.DateTime), render(survey, survey.Taken))
 }
 
 // thingAt returns the thing at the path, or an error unless it has one of the kinds.

@@ -22,6 +22,8 @@ import (
 	"context"
 	"os"
 	"runtime"
+
+	"golang.org/x/term"
 )
 
 func main() {
@@ -36,6 +38,5 @@ func isTerminal(stream any) bool {
 	if !ok {
 		return false
 	}
-	info, err := file.Stat()
-	return err == nil && info.Mode()&os.ModeCharDevice != 0
+	return term.IsTerminal(int(file.Fd()))
 }

@@ -34,6 +34,7 @@ type program struct {
 	certFile string
 	keyFile  string
 	tlsName  string
+	saslFile string
 	timeout  time.Duration
 	json     bool
 
@@ -70,7 +71,8 @@ may be of the Go library zkactors, of Curator or of kazoo.
 
 --servers, or the environment variable ZOOKEEPER, names the servers: zk1:2181,zk2:2181/chroot.
 --auth, or the variable ZOOKEEPER_AUTH, has the credentials: digest:user:password. Other users of the machine cannot see
-the variable.
+the variable, but they see the flag.
+--sasl-file, or the variable ZOOKEEPER_SASL, has user:password for servers that demand SASL with DIGEST-MD5.
 
 ` + statusHelp + `
 
@@ -78,6 +80,7 @@ The commands lock and elect exit with the status of the command that they run: s
 
 // root returns the root of all commands.
 func (p *program) root() *cobra.Command {
+	var version bool
 	root := &cobra.Command{
 		Use:           "zkactors",
 		Short:         "Locks, elections and queues in ZooKeeper, for operators",
@@ -86,16 +89,24 @@ func (p *program) root() *cobra.Command {
 		SilenceErrors: true, SilenceUsage: true,
 		Args: cobra.ArbitraryArgs,
 		RunE: func(_ *cobra.Command, args []string) error {
-			if len(args) == 0 {
-				return errors.New("there is no command")
+			switch {
+			case len(args) > 0:
+				return fmt.Errorf("there is no command %q", args[0])
+			case version:
+				if err := p.printVersion(); err != nil {
+					return &ranError{err}
+				}
+				return nil
 			}
-			return fmt.Errorf("there is no command %q", args[0])
+			return errors.New("there is no command")
 		},
 	}
+	root.Flags().BoolVar(&version, "version", false, "print the version")
 	flags := root.PersistentFlags()
 	flags.StringVar(&p.connect, "servers", os.Getenv("ZOOKEEPER"), "the servers, `host:port,.../chroot`; the default is $ZOOKEEPER")
 	flags.Lookup("servers").DefValue = ""
 	flags.StringArrayVar(&p.auth, "auth", nil, "credentials, `scheme:secret`, such as digest:user:password (default $ZOOKEEPER_AUTH)")
+	flags.StringVar(&p.saslFile, "sasl-file", "", "`file` with user:password for SASL with DIGEST-MD5 (default $ZOOKEEPER_SASL)")
 	flags.BoolVar(&p.tls, "tls", false, "encrypt the connection")
 	flags.StringVar(&p.caFile, "tls-ca", "", "`file` with the certificates of trusted authorities, in PEM; implies --tls")
 	flags.StringVar(&p.certFile, "tls-cert", "", "`file` with the certificate of the client, in PEM; implies --tls")
@@ -161,6 +172,8 @@ func (p *program) validate() error {
 		return errors.New("--servers is missing, and $ZOOKEEPER is not set")
 	case p.timeout <= 0:
 		return fmt.Errorf("--timeout %v is not positive", p.timeout)
+	case p.timeout > 24*time.Hour*24:
+		return fmt.Errorf("--timeout %v is over 24 days", p.timeout)
 	case (p.certFile == "") != (p.keyFile == ""):
 		return errors.New("--tls-cert and --tls-key belong together")
 	}
@@ -179,7 +192,30 @@ func (p *program) validate() error {
 		}
 		p.options.Auth = append(p.options.Auth, session.Auth{Scheme: scheme, Secret: []byte(secret)})
 	}
+	if err := p.validateSASL(); err != nil {
+		return err
+	}
 	return p.validateTLS()
+}
+
+// validateSASL reads the credentials for SASL, which no error shows.
+func (p *program) validateSASL() error {
+	credentials, name := os.Getenv("ZOOKEEPER_SASL"), "$ZOOKEEPER_SASL"
+	if p.saslFile != "" {
+		text, err := os.ReadFile(p.saslFile)
+		if err != nil {
+			return fmt.Errorf("--sasl-file: %w", err)
+		}
+		credentials, name = strings.TrimRight(string(text), "\r\n"), "--sasl-file "+p.saslFile
+	} else if credentials == "" {
+		return nil
+	}
+	user, password, ok := strings.Cut(credentials, ":")
+	if !ok || user == "" || password == "" {
+		return fmt.Errorf("%s: the credentials are not user:password", name)
+	}
+	p.options.SASL = session.DigestMD5(user, password)
+	return nil
 }
 
 func (p *program) validateTLS() error {
@@ -213,7 +249,7 @@ func (p *program) validateTLS() error {
 
 // open opens a session.
 func (p *program) open(ctx context.Context) (*session.Session, error) {
-	opening, cancel := context.WithTimeout(ctx, p.timeout)
+	opening, cancel := context.WithTimeoutCause(ctx, p.timeout, errNoSession)
 	defer cancel()
 	s, err := session.Open(opening, p.servers, &p.options)
 	switch {
@@ -270,6 +306,15 @@ func waiting(ctx context.Context, wait time.Duration) (context.Context, context.
 		return context.WithCancel(ctx)
 	}
 	return context.WithTimeoutCause(ctx, wait, errWaited)
+}
+
+// did prints, in JSON, the path on which the command has acted. Text has nothing to say: the status
+// is 0.
+func (p *program) did(what, path string) error {
+	if p.json {
+		return p.printJSON(map[string]string{what: path})
+	}
+	return nil
 }
 
 // printJSON prints a value, indented.

@@ -129,7 +129,12 @@ func (p *program) pauseCommand() *cobra.Command {
 		Long: `Pause the queue at PATH: nobody claims or takes an item of it until "zkactors resume". Workers stop within a second. They
 finish the items that they have claimed. Items can be put.`,
 		Example: "  zkactors pause /queues/mail",
-	}, unchecked, func(ctx context.Context, q *queue.Priority, _ string) error { return q.Pause(ctx) })
+	}, unchecked, func(ctx context.Context, q *queue.Priority, path string) error {
+		if err := q.Pause(ctx); err != nil {
+			return err
+		}
+		return p.did("paused", path)
+	})
 }
 
 func (p *program) resumeCommand() *cobra.Command {
@@ -138,7 +143,12 @@ func (p *program) resumeCommand() *cobra.Command {
 		Short:   "End the pause of a queue",
 		Long:    "End the pause of the queue at PATH, if it is paused.",
 		Example: "  zkactors resume /queues/mail",
-	}, unchecked, func(ctx context.Context, q *queue.Priority, _ string) error { return q.Resume(ctx) })
+	}, unchecked, func(ctx context.Context, q *queue.Priority, path string) error {
+		if err := q.Resume(ctx); err != nil {
+			return err
+		}
+		return p.did("resumed", path)
+	})
 }
 
 func (p *program) drainCommand() *cobra.Command {
@@ -153,10 +163,13 @@ func (p *program) drainCommand() *cobra.Command {
 			return usage("--wait %v is negative", wait)
 		}
 		return nil
-	}, func(ctx context.Context, q *queue.Priority, _ string) error {
+	}, func(ctx context.Context, q *queue.Priority, path string) error {
 		ctx, cancel := waiting(ctx, wait)
 		defer cancel()
-		return q.Drain(ctx)
+		if err := q.Drain(ctx); err != nil {
+			return err
+		}
+		return p.did("empty", path)
 	})
 	c.Flags().DurationVarP(&wait, "wait", "w", 0, "wait at most this `duration`; 0 is forever")
 	return c
@@ -176,10 +189,18 @@ func (p *program) purgeCommand() *cobra.Command {
 			}
 		}
 		n, err := q.Purge(ctx)
-		return errors.Join(p.printf("%s deleted\n", count(n, "item")), err)
+		return errors.Join(p.counted("deleted", n, "item"), err)
 	})
 	c.Flags().BoolVarP(&t.yes, "yes", "y", false, "do not ask")
 	return c
+}
+
+// counted prints on how many things the command has acted.
+func (p *program) counted(what string, n int, noun string) error {
+	if p.json {
+		return p.printJSON(map[string]int{what: n})
+	}
+	return p.printf("%s %s\n", count(n, noun), what)
 }
 
 // validate checks the flags.

@@ -2,8 +2,10 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"text/tabwriter"
@@ -46,7 +48,15 @@ func count(n int, noun string) string {
 	return strconv.Itoa(n) + " " + noun + "s"
 }
 
-// text formats data of other clients as one word on one line.
+// shown formats data of a survey, which has its control characters escaped.
+func shown(s string) string {
+	if s == "" {
+		return "-"
+	}
+	return s
+}
+
+// text formats names and other raw text of clients on one line.
 func text(s string) string {
 	if s == "" {
 		return "-"
@@ -57,29 +67,146 @@ func text(s string) string {
 	return s
 }
 
-// A sheet is a table below a headline.
-type sheet struct {
-	out bytes.Buffer
-	tab *tabwriter.Writer
-	now time.Time
+// The orders of recipes.
+const (
+	byPath = "path"
+	byWait = "wait"
+)
+
+// A view says how a survey is shown.
+type view struct {
+	now         time.Time
+	past        bool // nothing is known any more: the text speaks of the past
+	grants      grants
+	sort        string        // byWait, or byPath
+	slow, stuck time.Duration // waits that are colored
+	color       bool
 }
 
+// validate checks the flags.
+func (v *view) validate() error {
+	switch {
+	case v.sort != byPath && v.sort != byWait:
+		return usage("--sort %q is neither path nor wait", v.sort)
+	case v.slow <= 0 || v.stuck < v.slow:
+		return usage("--slow %v must be positive, and --stuck %v not less", v.slow, v.stuck)
+	}
+	return nil
+}
+
+// order returns the survey with its recipes in the order of the view.
+func (v *view) order(survey *inspect.Survey) *inspect.Survey {
+	if v.sort != byWait {
+		return survey
+	}
+	sorted := *survey
+	sorted.Things = slices.Clone(survey.Things)
+	slices.SortStableFunc(sorted.Things, func(a, b inspect.Thing) int {
+		return cmp.Compare(longestWait(&b, v.now), longestWait(&a, v.now))
+	})
+	return &sorted
+}
+
+// waitSince calls f with the beginning of each wait: of waiters, of parties of a double barrier,
+// and of transactions that are undecided.
+func waitSince(t *inspect.Thing, f func(since time.Time)) {
+	for _, c := range t.Waiters() {
+		f(c.Since)
+	}
+	if t.Double != nil {
+		for _, e := range t.Double.Waiting {
+			f(e.Since)
+		}
+	}
+	for _, tx := range t.Transactions {
+		if tx.InDoubt {
+			f(tx.Since)
+		}
+	}
+}
+
+// longestWait returns the longest of the waits, or -1 if there is none.
+func longestWait(t *inspect.Thing, now time.Time) time.Duration {
+	longest := time.Duration(-1)
+	waitSince(t, func(since time.Time) { longest = max(longest, now.Sub(since), 0) })
+	return longest
+}
+
+// A sheet is a table below a headline.
+type sheet struct {
+	view
+	out    bytes.Buffer
+	table  bytes.Buffer
+	tab    *tabwriter.Writer
+	colors []string // of the rows of the table
+}
+
+// The colors of rows.
+const (
+	yellow = "\x1b[33m"
+	red    = "\x1b[31m"
+	plain  = "\x1b[0m"
+)
+
 // row adds a line to the table.
-func (w *sheet) row(cells ...string) {
+func (w *sheet) row(cells ...string) { w.colored("", cells...) }
+
+// waiting adds a line to the table, in the color for a wait since that moment.
+func (w *sheet) waiting(since time.Time, cells ...string) {
+	color := ""
+	switch wait := w.now.Sub(since); {
+	case !w.color || w.past:
+	case wait >= w.stuck:
+		color = red
+	case wait >= w.slow:
+		color = yellow
+	}
+	w.colored(color, cells...)
+}
+
+func (w *sheet) colored(color string, cells ...string) {
 	for len(cells) > 0 && cells[len(cells)-1] == "" {
 		cells = cells[:len(cells)-1]
 	}
+	w.colors = append(w.colors, color)
 	_, _ = fmt.Fprintln(w.tab, "  "+strings.Join(cells, "\t")) // to memory: there is no error
 }
 
+// flush moves the table to the text, and begins the next one. The columns of a table are aligned
+// before its rows are colored.
+func (w *sheet) flush() {
+	if w.tab != nil {
+		_ = w.tab.Flush() // to memory: there is no error
+	}
+	i := 0
+	for line := range strings.Lines(w.table.String()) {
+		if color := w.colors[i]; color != "" {
+			line = color + strings.TrimSuffix(line, "\n") + plain + "\n"
+		}
+		w.out.WriteString(line)
+		i++
+	}
+	w.table.Reset()
+	w.colors = w.colors[:0]
+	w.tab = tabwriter.NewWriter(&w.table, 0, 0, 2, ' ', 0)
+}
+
 // render returns a survey as text.
-func render(survey *inspect.Survey, now time.Time) string {
-	w := &sheet{now: now}
+func render(survey *inspect.Survey, v view) string {
+	w := &sheet{view: v}
 	switch {
+	case !survey.Exists && v.past:
+		fmt.Fprintf(&w.out, "There was no node %s.\n", survey.Path)
 	case !survey.Exists:
 		fmt.Fprintf(&w.out, "There is no node %s.\n", survey.Path)
+	case len(survey.Things) == 0 && v.past:
+		fmt.Fprintf(&w.out, "Nothing stood below %s.\n", survey.Path)
 	case len(survey.Things) == 0:
 		fmt.Fprintf(&w.out, "Nothing stands below %s.\n", survey.Path)
+	case v.past:
+		fmt.Fprintf(&w.out, "This was the state before that:\n\n")
+	default:
+		w.out.WriteString(summary(survey, v.now) + "\n\n")
 	}
 	for i := range survey.Things {
 		if i > 0 {
@@ -93,37 +220,110 @@ func render(survey *inspect.Survey, now time.Time) string {
 	return w.out.String()
 }
 
+// summary returns the numbers of recipes by their states, and the longest wait.
+func summary(survey *inspect.Survey, now time.Time) string {
+	counts := make(map[string]int)
+	waits, longest, at := 0, time.Duration(-1), ""
+	for i := range survey.Things {
+		t := &survey.Things[i]
+		for _, state := range statesOf(t) {
+			counts[state]++
+		}
+		waits += t.Line - len(t.Holders())
+		if t.Kind != inspect.Transactions { // these are counted as undecided
+			if wait := longestWait(t, now); wait > longest {
+				longest, at = wait, t.Path
+			}
+		}
+	}
+	parts := []string{count(len(survey.Things), "recipe")}
+	for _, state := range []string{"held", "free", "full", "with room", "led", "without a leader", "raised", "paused", "with dead letters", "with undecided transactions", "unreadable"} {
+		if n := counts[state]; n > 0 {
+			parts = append(parts, fmt.Sprint(n, " ", state))
+		}
+	}
+	line := strings.Join(parts, ", ") + "; "
+	switch {
+	case waits == 0 && longest < 0:
+		return line + "nobody waits"
+	case longest < 0: // waiters that could not be read
+		return line + fmt.Sprint(waits, " waiting")
+	}
+	return line + fmt.Sprintf("%d waiting, the longest for %s at %s", waits, age(now.Add(-longest), now), text(at))
+}
+
+// statesOf returns the states of a recipe that summary counts.
+func statesOf(t *inspect.Thing) (states []string) {
+	holders := len(t.Holders())
+	switch t.Kind {
+	case inspect.Lock:
+		states = append(states, either(holders > 0, "held", "free"))
+	case inspect.Semaphore:
+		if t.Limit > 0 {
+			states = append(states, either(t.Room <= 0, "full", "with room"))
+		}
+	case inspect.Election:
+		states = append(states, either(t.Leader != nil, "led", "without a leader"))
+	case inspect.Barrier:
+		states = append(states, "raised")
+	case inspect.Unreadable:
+		states = append(states, "unreadable")
+	case inspect.Transactions:
+		if slices.ContainsFunc(t.Transactions, func(tx inspect.Transaction) bool { return tx.InDoubt }) {
+			states = append(states, "with undecided transactions")
+		}
+	case inspect.Queue:
+		if t.Queue.Paused {
+			states = append(states, "paused")
+		}
+		if t.Queue.Dead > 0 {
+			states = append(states, "with dead letters")
+		}
+	case inspect.DoubleBarrier, inspect.Group, inspect.Service, inspect.Latch, inspect.Once, inspect.Shards, inspect.Values:
+	}
+	return states
+}
+
+func either(is bool, yes, no string) string {
+	if is {
+		return yes
+	}
+	return no
+}
+
 func (w *sheet) thing(t *inspect.Thing) {
 	head := text(t.Path) + "  " + string(t.Kind)
 	if t.Layout != "" && t.Layout != "standard" {
 		head += " (" + t.Layout + ")"
 	}
 	if state := w.state(t); state != "" {
-		head += ": " + state
+		head += ": " + either(w.past, "was ", "") + state
 	}
 	if t.Forbidden && t.Kind != inspect.Unreadable {
 		head += "; forbidden to read in part"
 	}
 	w.out.WriteString(head + "\n")
-	w.tab = tabwriter.NewWriter(&w.out, 0, 0, 2, ' ', 0)
+	w.flush()
 	w.contenders(t)
 	if q := t.Queue; q != nil {
 		for _, c := range q.Claims[:min(len(q.Claims), fewWaiters)] {
-			w.row("claimed", text(c.Consumer), "item "+c.Item, age(c.Since, w.now), c.Session)
+			w.row("claimed", shown(c.Consumer), "item "+c.Item, age(c.Since, w.now), c.Session)
 		}
 	}
 	if d := t.Double; d != nil {
-		w.entries("inside", d.Inside)
-		w.entries("waits", d.Waiting)
+		w.entries(either(w.past, "was inside", "inside"), d.Inside)
+		for _, e := range d.Waiting {
+			w.waiting(e.Since, either(w.past, "waited", "waits"), text(e.Name), shown(e.Data), age(e.Since, w.now), e.Session)
+		}
 	}
 	w.entries("member", t.Members)
 	for _, v := range t.Values {
-		w.row(text(v.Name), text(v.Data), fmt.Sprint("version ", v.Version), age(v.Changed, w.now), v.Session)
+		w.row(text(v.Name), shown(v.Data), fmt.Sprint("version ", v.Version), age(v.Changed, w.now), v.Session)
 	}
 	for i := range t.Transactions {
 		w.transaction(&t.Transactions[i])
 	}
-	_ = w.tab.Flush() // to memory: there is no error
+	w.flush()
 }
 
 // state returns the state of a thing, for its headline.
@@ -175,13 +375,13 @@ func (w *sheet) state(t *inspect.Thing) string {
 		d := t.Double
 		return fmt.Sprintf("round %d, %d of %d inside, %d waiting", d.Round, len(d.Inside), d.Parties, len(d.Waiting))
 	case inspect.Transactions:
-		doubt := 0
+		undecided := 0
 		for _, tx := range t.Transactions {
 			if tx.InDoubt {
-				doubt++
+				undecided++
 			}
 		}
-		return fmt.Sprintf("%d, %d in doubt", len(t.Transactions), doubt)
+		return fmt.Sprintf("%d, %d undecided", len(t.Transactions), undecided)
 	case inspect.Group:
 		return count(len(t.Members), "member")
 	case inspect.Latch:
@@ -215,13 +415,14 @@ func lineState(holders, waits int) string {
 }
 
 func (w *sheet) contenders(t *inspect.Thing) {
-	for _, c := range t.Contenders {
-		what := "waits"
+	for i := range t.Contenders {
+		c := &t.Contenders[i]
+		what := either(w.past, "waited", "waits")
 		switch {
 		case c.Holds && t.Kind == inspect.Election:
-			what = "leads"
+			what = either(w.past, "led", "leads")
 		case c.Holds:
-			what = "holds"
+			what = either(w.past, "held", "holds")
 		}
 		wants := c.Wants
 		if c.Priority != 0 {
@@ -239,7 +440,11 @@ func (w *sheet) contenders(t *inspect.Thing) {
 		case c.Holds && t.Leader != nil && t.Leader.Acknowledged:
 			more = "acknowledged"
 		}
-		w.row(what, text(c.Identity), wants, age(c.Since, w.now), c.Session, more)
+		if c.Holds {
+			w.row(what, shown(c.Identity), wants, w.grants.held(t, c, w.now), c.Session, more)
+		} else {
+			w.waiting(c.Since, what, shown(c.Identity), wants, age(c.Since, w.now), c.Session, more)
+		}
 	}
 	if rest := t.Line - len(t.Contenders); rest > 0 {
 		w.row(fmt.Sprintf("… and %d more", rest))
@@ -248,12 +453,12 @@ func (w *sheet) contenders(t *inspect.Thing) {
 
 func (w *sheet) entries(what string, all []inspect.Entry) {
 	for _, e := range all {
-		w.row(what, text(e.Name), text(e.Data), age(e.Since, w.now), e.Session)
+		w.row(what, text(e.Name), shown(e.Data), age(e.Since, w.now), e.Session)
 	}
 }
 
 func (w *sheet) transaction(tx *inspect.Transaction) {
-	state := "in doubt"
+	state := "undecided"
 	switch {
 	case tx.Committed:
 		state = "committed by " + tx.By
@@ -263,7 +468,11 @@ func (w *sheet) transaction(tx *inspect.Transaction) {
 	if !tx.Coordinated {
 		state += ", no coordinator"
 	}
-	w.row(text(tx.ID), tx.Mode, state, age(tx.Since, w.now))
+	if cells := []string{text(tx.ID), tx.Mode, state, age(tx.Since, w.now)}; tx.InDoubt {
+		w.waiting(tx.Since, cells...)
+	} else {
+		w.row(cells...)
+	}
 	for _, site := range tx.Sites {
 		vote := site.Vote
 		switch {

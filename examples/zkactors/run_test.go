@@ -169,6 +169,8 @@ func TestWatchCommand(t *testing.T) {
 	}
 	human := startCommand(t, srv, []string{os.Args[0]}, "watch", "/locks")
 	human.line() // the time
+	human.expect("1 recipe, 1 held; nobody waits")
+	human.expect("")
 	human.expect("/locks/backup  lock: held, 0 waiting")
 	acquiredAfter(t, s, held)
 	for things := next().Things; len(things) != 1 || things[0].Contenders[0].Identity != "host-2:43"; things = next().Things {
@@ -219,7 +221,7 @@ func TestScreen(t *testing.T) {
 	p := &program{stdout: writer, stderr: io.Discard, terminal: func(any) bool { return true }}
 	ended := make(chan error, 1)
 	go func() {
-		err := p.watch(t.Context(), s, "/", false)
+		err := (&watching{program: p, session: s, path: "/", look: view{sort: byPath}}).run(t.Context())
 		_ = writer.Close()
 		ended <- err
 	}()
@@ -229,7 +231,7 @@ func TestScreen(t *testing.T) {
 		if err != nil || !strings.HasPrefix(head, clearScreen+"/  ") {
 			t.Fatalf("%q, %v", head, err)
 		}
-		for range 3 {
+		for range 5 {
 			if _, err := lines.ReadString('\n'); err != nil {
 				t.Fatal(err)
 			}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strings"
 
 	"github.com/zkactors/zkactors/primitives/inspect"
 	"github.com/zkactors/zkactors/primitives/lock"
@@ -61,6 +62,7 @@ func fail(status int, format string, args ...any) error {
 func usage(format string, args ...any) error { return fail(exitUsage, format, args...) }
 
 var (
+	errNoSession   = errors.New("there was no session within --timeout")
 	errWaited      = errors.New("the time to wait is over")
 	errInterrupted = errors.New("interrupted")
 )
@@ -84,6 +86,8 @@ func statusOf(err error) int {
 		return 0
 	case is(session.ErrNoAuth, session.ErrAuthFailed):
 		return exitForbidden
+	case is(session.ErrInvalidPath, session.ErrInvalidArgument): // the library refuses it before it sends anything
+		return exitUsage
 	case is(errInterrupted, context.Canceled):
 		return exitSignal + 2
 	case is(errWaited, queue.ErrEmpty, queue.ErrFull, lock.ErrHeld):
@@ -96,6 +100,15 @@ func statusOf(err error) int {
 	return exitSoftware
 }
 
+// plainWords replaces the names that arguments have in Go, by those that they have on the command
+// line.
+func plainWords() *strings.Replacer {
+	return strings.NewReplacer(
+		"Options.DeadLetter", "--dead-letter", "Options.Timeout", "--timeout", "Options.Weight", "--weight", "Options.Data", "the identity",
+		"semaphore: limit", "--limit", context.DeadlineExceeded.Error(), "timed out", context.Canceled.Error(), "interrupted",
+	)
+}
+
 // complain prints an error, and returns the exit status for it.
 func complain(to io.Writer, err error) int {
 	status := statusOf(err)
@@ -103,7 +116,7 @@ func complain(to io.Writer, err error) int {
 	if err == nil || ok && f.err == nil {
 		return status
 	}
-	text := err.Error()
+	text := plainWords().Replace(err.Error())
 	switch status {
 	case exitForbidden:
 		text += " (the servers forbid it: see --auth)"
