@@ -126,7 +126,7 @@ func (p *program) commands() []*cobra.Command {
 		p.revokeCommand(), p.breakCommand(), p.retireCommand(),
 		p.putCommand(), p.takeCommand(), p.lenCommand(), p.deadCommand(),
 		p.pauseCommand(), p.resumeCommand(), p.purgeCommand(), p.drainCommand(),
-		p.barrierCommand(),
+		p.barrierCommand(), p.configCommand(), p.setLimitCommand(),
 	}
 }
 
