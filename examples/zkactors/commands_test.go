@@ -148,6 +148,7 @@ func TestBadCommandLines(t *testing.T) {
 		{at + "break -y /l /m", `"/m"`},
 		{at + "retire", "PATH"},
 		{at + "retire -y /tx", "--site"},
+		{at + "retire -y --site a --transaction x /tx", "--transaction"},
 		{at + "retire --site a /tx", "--yes"},
 		{at + "retire -y --site a tx", `"tx"`},
 		{at + "put", "PATH"},

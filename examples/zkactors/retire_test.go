@@ -9,6 +9,58 @@ import (
 	"github.com/zkactors/zkactors/session/zktest"
 )
 
+// TestRetireTransaction: a transaction whose sites have never joined is ended, and so is one with a
+// site that has voted and is gone. The consequences are printed first.
+func TestRetireTransaction(t *testing.T) {
+	t.Parallel()
+	srv := zktest.Start(t)
+	s := open(t, srv)
+	begin := func(id string, sites ...string) *commit.Transaction {
+		t.Helper()
+		tx, err := commit.Begin(t.Context(), s, "/payments/"+id, &commit.Options{Sites: sites, Deadline: time.Hour})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(tx.Close)
+		return tx
+	}
+	stock, err := commit.Join(s, "/payments", "stock", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer stock.Close()
+	one, two := begin("one", "stock", "ledger", "mail"), begin("two", "ledger")
+	prepare, ok := zktest.Await(t, stock.Events(), func(ev commit.Event) bool { _, ok := ev.(commit.Prepare); return ok }).(commit.Prepare)
+	if !ok {
+		t.Fatal("not asked")
+	}
+	if err := stock.Vote(t.Context(), prepare.Tx, commit.Yes); err != nil {
+		t.Fatal(err)
+	}
+	stock.Close()
+	at := []string{"--servers", strings.Join(srv.Addrs(), ",")}
+	r := runIn(t, "n\n", true, append(at, "retire", "/payments", "--transaction", "one")...)
+	for _, want := range []string{
+		"  stock: it has voted yes, and does not receive the outcome", "  ledger: it has not voted: its vote is No",
+		"these sites too, which finish it likewise: two ", "Retire ledger, mail, stock? [y/N]",
+	} {
+		r.want(t, 1, "", want)
+	}
+	runWith(t, srv, "retire -y --transaction three /payments").want(t, 1, "", "there is no transaction three")
+	r = runWith(t, srv, "retire -y --transaction one /payments")
+	r.want(t, 0, "one aborted\n", "ledger")
+	r.want(t, 0, "two aborted\n", "ledger")
+	for _, tx := range []*commit.Transaction{one, two} {
+		if outcome, err := tx.Wait(t.Context()); err != nil || outcome.Reason != commit.VotedNo {
+			t.Error(outcome, err)
+		}
+		<-tx.Done()
+	}
+	if all, err := commit.List(t.Context(), s, "/payments"); err != nil || len(all) > 0 {
+		t.Error(all, err)
+	}
+}
+
 func TestRetireCommand(t *testing.T) {
 	t.Parallel()
 	srv := zktest.Start(t)
