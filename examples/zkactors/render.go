@@ -107,11 +107,17 @@ func (v *view) order(survey *inspect.Survey) *inspect.Survey {
 	return &sorted
 }
 
-// waitSince calls f with the beginning of each wait: of waiters, of parties of a double barrier,
-// and of transactions that are undecided.
+// waitSince calls f with the beginning of each wait: of waiters, of the oldest item of a queue, of
+// parties of a double barrier, and of transactions that are undecided. Candidates wait only while
+// nobody leads.
 func waitSince(t *inspect.Thing, f func(since time.Time)) {
-	for _, c := range t.Waiters() {
-		f(c.Since)
+	if t.Leader == nil {
+		for _, c := range t.Waiters() {
+			f(c.Since)
+		}
+	}
+	if t.Queue != nil && !t.Queue.Oldest.IsZero() {
+		f(t.Queue.Oldest)
 	}
 	if t.Double != nil {
 		for _, e := range t.Double.Waiting {
@@ -229,8 +235,10 @@ func summary(survey *inspect.Survey, now time.Time) string {
 		for _, state := range statesOf(t) {
 			counts[state]++
 		}
-		waits += t.Line - len(t.Holders())
-		if t.Kind != inspect.Transactions { // these are counted as undecided
+		if t.Leader == nil {
+			waits += t.Line - len(t.Holders())
+		}
+		if t.Kind != inspect.Transactions && t.Kind != inspect.Queue { // these do not count as waiting
 			if wait := longestWait(t, now); wait > longest {
 				longest, at = wait, t.Path
 			}
@@ -440,10 +448,15 @@ func (w *sheet) contenders(t *inspect.Thing) {
 		case c.Holds && t.Leader != nil && t.Leader.Acknowledged:
 			more = "acknowledged"
 		}
-		if c.Holds {
-			w.row(what, shown(c.Identity), wants, w.grants.held(t, c, w.now), c.Session, more)
-		} else {
-			w.waiting(c.Since, what, shown(c.Identity), wants, age(c.Since, w.now), c.Session, more)
+		cells := []string{what, shown(c.Identity), wants, age(c.Since, w.now), c.Session, more}
+		switch {
+		case c.Holds:
+			cells[3] = w.grants.held(t, c, w.now)
+			w.row(cells...)
+		case t.Leader != nil:
+			w.row(cells...)
+		default:
+			w.waiting(c.Since, cells...)
 		}
 	}
 	if rest := t.Line - len(t.Contenders); rest > 0 {
