@@ -156,6 +156,15 @@ func recipes(all []source) []string {
 	return slices.Sorted(maps.Keys(dirs))
 }
 
+// TestReleasedProgram: a module that users install has no replacement: the go command would refuse
+// to install it.
+func TestReleasedProgram(t *testing.T) {
+	mod := check.Have(os.ReadFile(filepath.Join(root, "examples", "zkactors", "go.mod")))(t)
+	if strings.Contains(string(mod), "=>") {
+		t.Error("examples/zkactors/go.mod has a replacement: go install of a version fails")
+	}
+}
+
 func TestRequirements(t *testing.T) {
 	mod := check.Have(os.ReadFile(filepath.Join(root, "go.mod")))(t)
 	direct := make(map[string]bool)
