@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"bytes"
 	"go/ast"
 	"go/parser"
 	"go/token"
@@ -156,12 +157,13 @@ func recipes(all []source) []string {
 	return slices.Sorted(maps.Keys(dirs))
 }
 
-// TestReleasedProgram: a module that users install has no replacement: the go command would refuse
-// to install it.
+// TestReleasedProgram: the module that users install requires the library that is released with it,
+// as metrics does, and has no replacement: the go command would refuse to install it.
 func TestReleasedProgram(t *testing.T) {
-	mod := check.Have(os.ReadFile(filepath.Join(root, "examples", "zkactors", "go.mod")))(t)
-	if strings.Contains(string(mod), "=>") {
-		t.Error("examples/zkactors/go.mod has a replacement: go install of a version fails")
+	required := regexp.MustCompile(`(?m)^\t` + regexp.QuoteMeta(module) + ` v[\d.]+$`)
+	mod := read(t, "examples/zkactors/go.mod")
+	if want := required.Find(read(t, "metrics/go.mod")); want == nil || !bytes.Equal(required.Find(mod), want) || bytes.Contains(mod, []byte("=>")) {
+		t.Errorf("examples/zkactors/go.mod: want%s as in metrics/go.mod, and no replacement", want)
 	}
 }
 
