@@ -118,8 +118,11 @@ func (v *service) run(ctx context.Context) error {
 	var acknowledged, job <-chan error // of calls that wait, as the loop does not; nil while they do not run
 	defer func() {                     // they need the recipes, which are closed after the loop
 		for _, call := range []<-chan error{acknowledged, job} {
-			if call != nil {
-				_ = <-call
+			if call == nil {
+				continue
+			}
+			if err := <-call; err != nil {
+				v.log.Info("a call has ended with the service", "error", err)
 			}
 		}
 	}()
