@@ -46,12 +46,14 @@ func TestRealSASL(t *testing.T) {
 			ACL: []session.ACL{{Perms: session.PermAll, Scheme: "sasl", ID: user}},
 		})
 		check.Have(s.Create(ctx, "/"+user, []byte("x"), session.Ephemeral))(t)
+		before := s.ID()
 		for range 3 {
 			proxy.Disconnect(0)
 			if _, _, err := s.Get(ctx, "/"+user); err != nil {
 				t.Fatalf("%s after a reconnect: %v", user, err)
 			}
 		}
+		check.Equal(t, s.ID(), before, "the session of "+user+" after reconnects")
 		other := open(t, ens.Addrs(), &session.Options{SASL: session.DigestMD5("bob", "secret")})
 		if _, _, err := other.Get(ctx, "/"+user); (err == nil) != (user == "bob") || err != nil && !errors.Is(err, session.ErrNoAuth) {
 			t.Errorf("bob reads what is %s's: %v", user, err)

@@ -22,8 +22,12 @@ type scripted struct {
 	// answer is given the request's transaction id and operation. It returns
 	// false to hang up.
 	answer func(s *scripted, conn net.Conn, xid, op int32) bool
-	refuse atomic.Bool
-	conns  atomic.Int32
+	// password is that of the session. The default is 16 zeros.
+	password []byte
+	// presented, if not nil, receives the password of each connect request.
+	presented chan []byte
+	refuse    atomic.Bool
+	conns     atomic.Int32
 }
 
 func (s *scripted) dial(context.Context, string, string) (net.Conn, error) {
@@ -38,14 +42,22 @@ func (s *scripted) dial(context.Context, string, string) (net.Conn, error) {
 
 func (s *scripted) serve(conn net.Conn) {
 	defer func() { _ = conn.Close() }() // a pipe does not fail to
-	if _, err := receive(conn); err != nil {
+	connect, err := receive(conn)
+	if err != nil {
 		return
+	}
+	if s.presented != nil {
+		s.presented <- connect[28 : 28+16]
+	}
+	password := s.password
+	if password == nil {
+		password = make([]byte, 16)
 	}
 	hello := binary.BigEndian.AppendUint32(nil, 0)
 	hello = binary.BigEndian.AppendUint32(hello, uint32(s.timeout.Milliseconds()))
 	hello = binary.BigEndian.AppendUint64(hello, 42)
 	hello = binary.BigEndian.AppendUint32(hello, 16)
-	send(conn, append(hello, make([]byte, 17)...))
+	send(conn, append(append(hello, password...), 0))
 	for {
 		request, err := receive(conn)
 		if err != nil {
@@ -196,4 +208,36 @@ func TestHeartbeatsAreRefused(t *testing.T) {
 			})
 		})
 	}
+}
+
+// oneToken is a mechanism with one request and one reply.
+type oneToken struct{}
+
+func (oneToken) Start(context.Context, string) (session.SASLExchange, []byte, error) {
+	return oneToken{}, []byte("token"), nil
+}
+func (oneToken) Step([]byte) ([]byte, bool, error) { return nil, true, nil }
+
+// TestSASLKeepsThePassword: the replies of the exchange do not overwrite the session's password,
+// which is in the buffer of the handshake. Otherwise every reconnect is an expiry.
+func TestSASLKeepsThePassword(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const opSASL = 102
+		password := []byte("0123456789abcdef")
+		server := &scripted{timeout: 6 * time.Second, password: password, presented: make(chan []byte, 2)}
+		server.answer = func(s *scripted, conn net.Conn, xid, op int32) bool {
+			if op != opSASL {
+				return s.conns.Load() > 1 // hangs up on the first connection
+			}
+			frame := binary.BigEndian.AppendUint32(nil, uint32(xid))
+			frame = append(frame, make([]byte, 8+4)...)
+			token := make([]byte, 1000)
+			send(conn, append(binary.BigEndian.AppendUint32(frame, uint32(len(token))), token...))
+			return true
+		}
+		s := mustOpen(t, []string{"scripted:1"}, &session.Options{Timeout: 6 * time.Second, SASL: oneToken{}, Dialer: server.dial})
+		s.Async(0).Exists("/", func(*session.Stat, error) {})
+		check.Equal(t, string(<-server.presented), string(make([]byte, 16)))
+		check.Equal(t, string(<-server.presented), string(password))
+	})
 }

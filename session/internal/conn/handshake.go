@@ -29,12 +29,14 @@ func (l *connection) greet() error {
 		}
 		return err
 	}
+	h.Old = true // the client knows only the old form
+	// The password is in the buffer of the reader, and the replies of SASL would overwrite it.
+	hello := wire.AppendConnectResponse(nil, &h)
 	if err := l.authenticate(); err != nil {
 		return err
 	}
 	l.epoch.restore(l)
-	h.Old = true // the client knows only the old form
-	l.hello = wire.AppendConnectResponse(nil, &h)
+	l.hello = hello
 	return nil
 }
 
