@@ -93,7 +93,7 @@ type Options struct {
 	Auth []Auth
 
 	// SASL authenticates every connection, before anything else is sent. [DigestMD5] returns an
-	// implementation; Kerberos is for users to add. The default is none.
+	// implementation, and the example examples/kerberos has one for Kerberos. The default is none.
 	SASL SASL
 
 	// ACL is given to the nodes that the session creates. The default is
@@ -309,7 +309,8 @@ func (a Auth) GoString() string { return "session.Auth{" + a.String() + "}" }
 func (a Auth) MarshalText() ([]byte, error) { return []byte(a.String()), nil }
 
 // SASL authenticates the connections of a session: see [Options.SASL]. [DigestMD5] implements it.
-// For another mechanism, such as GSSAPI (Kerberos), implement it with a library of your choice.
+// The package examples/kerberos/zkkerberos, in a module of its own, implements GSSAPI (Kerberos).
+// For another mechanism, implement it with a library of your choice.
 //
 // ZooKeeper does not name the mechanism on the wire: it follows from the configuration of the
 // servers. With GSSAPI the service principal is usually zookeeper/<host of the server>. The
