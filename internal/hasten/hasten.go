@@ -37,22 +37,22 @@ func Waiting() {
 	}
 }
 
-// Sized is how large a campaign is, or how great its strides are: full, and under -short as short
-// says.
-func Sized[T any](full, short T) T {
-	if testing.Short() {
-		return short
+// Thorough reports whether campaigns are full, and explorations go through all of their settings,
+// as in .ci/run, which sets ZKACTORS_THOROUGH. Without it, or with -short, there are samples, so
+// that all tests together take minutes.
+func Thorough() bool { return os.Getenv("ZKACTORS_THOROUGH") != "" && !testing.Short() }
+
+// Sized is how large a campaign is, or how great its strides are: full if it is to be thorough,
+// else as the sample.
+func Sized[T any](full, sample T) T {
+	if Thorough() {
+		return full
 	}
-	return full
+	return sample
 }
 
-// Thorough reports whether explorations go through all of their settings, as in .ci/run, which sets
-// ZKACTORS_THOROUGH. Without it they leave out those that take the longest, so that all tests
-// together take minutes.
-func Thorough() bool { return os.Getenv("ZKACTORS_THOROUGH") != "" }
-
-// OneIn returns a choice from the parts of a campaign: all, and under -short one in n, the first
-// among them.
+// OneIn returns a choice from the parts of a campaign: all if it is to be thorough, else one in n,
+// the first among them.
 func OneIn(n int) (chosen func() bool) {
 	n = Sized(1, n)
 	part := -1

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/zkactors/zkactors/internal/check"
+	"github.com/zkactors/zkactors/internal/hasten"
 	"github.com/zkactors/zkactors/primitives/internal/nodes"
 	"github.com/zkactors/zkactors/session"
 	"github.com/zkactors/zkactors/watch"
@@ -160,7 +161,7 @@ func TestRows(t *testing.T) {
 // TestEveryInputInEveryState goes through all states of a handle with up to two writes,
 // and gives every input in each, possible or not.
 func TestEveryInputInEveryState(t *testing.T) {
-	if testing.Short() {
+	if !hasten.Thorough() {
 		t.Skip("an exploration")
 	}
 	type node struct {

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/zkactors/zkactors/internal/check"
+	"github.com/zkactors/zkactors/internal/hasten"
 	"github.com/zkactors/zkactors/primitives/queue"
 	"github.com/zkactors/zkactors/session"
 	"github.com/zkactors/zkactors/session/zktest"
@@ -197,7 +198,7 @@ func TestRealProcesses(t *testing.T) {
 	switch {
 	case *campaign:
 		lasts = 2 * time.Minute
-	case testing.Short():
+	case !hasten.Thorough():
 		t.Skip("ten seconds")
 	}
 	t.Parallel()

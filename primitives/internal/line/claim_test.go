@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/zkactors/zkactors/internal/check"
+	"github.com/zkactors/zkactors/internal/hasten"
 	"github.com/zkactors/zkactors/session"
 )
 
@@ -121,7 +122,7 @@ func refuses(in Input, at Attempt, node string) bool {
 // TestClaimExhaustion goes through every state that a claiming machine can reach by any
 // inputs.
 func TestClaimExhaustion(t *testing.T) {
-	if testing.Short() {
+	if !hasten.Thorough() {
 		t.Skip("an exploration")
 	}
 	t.Parallel()

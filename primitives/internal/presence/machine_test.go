@@ -9,6 +9,7 @@ import (
 
 	"github.com/zkactors/zkactors/actors"
 	"github.com/zkactors/zkactors/internal/check"
+	"github.com/zkactors/zkactors/internal/hasten"
 	"github.com/zkactors/zkactors/session"
 )
 
@@ -117,7 +118,7 @@ func mayTake(m Machine) bool {
 // step against the documented grammar and what must always hold.
 func TestExhaustion(t *testing.T) {
 	t.Parallel()
-	if testing.Short() {
+	if !hasten.Thorough() {
 		t.Skip("an exploration")
 	}
 	for _, config := range []Machine{
