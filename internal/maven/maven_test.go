@@ -14,6 +14,7 @@ import (
 	"testing"
 
 	"github.com/zkactors/zkactors/internal/check"
+	"github.com/zkactors/zkactors/internal/hasten"
 	"github.com/zkactors/zkactors/internal/maven"
 )
 
@@ -293,8 +294,8 @@ func TestBadCoordinates(t *testing.T) {
 // TestRegistry runs the real mvn with the real registry.
 func TestRegistry(t *testing.T) {
 	required := os.Getenv("ZKACTORS_REQUIRE_VERSIONS") == "1"
-	if testing.Short() && !required {
-		t.Skip("mvn is not run with -short")
+	if !hasten.Thorough() && !required {
+		t.Skip("mvn is run with ZKACTORS_THOROUGH=1")
 	}
 	paths, err := maven.Classpath(t.Context(), logger)
 	if !required && (errors.Is(err, maven.ErrNoMaven) || errors.Is(err, maven.ErrOffline)) {

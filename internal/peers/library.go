@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/zkactors/zkactors/internal/check"
+	"github.com/zkactors/zkactors/internal/hasten"
 	"github.com/zkactors/zkactors/session/zktest"
 )
 
@@ -60,7 +61,8 @@ func require(tb testing.TB, library Library, version string) program {
 }
 
 // demand skips the test if there is an error, or fails it if the environment requires the library.
-// With -short it skips every test for which the environment does not require the library.
+// Unless tests are to be thorough, it skips every test for which the environment does not require
+// the library.
 func demand(tb testing.TB, version string, err error) {
 	tb.Helper()
 	variable := RequireVariable
@@ -69,8 +71,8 @@ func demand(tb testing.TB, version string, err error) {
 	}
 	required := os.Getenv(variable) == "1"
 	switch {
-	case !required && testing.Short():
-		tb.Skip("peers: other libraries are not run with -short")
+	case !required && !hasten.Thorough():
+		tb.Skip("peers: other libraries are run with ZKACTORS_THOROUGH=1, or if they are required")
 	case err == nil:
 	case required:
 		tb.Fatal(err)

@@ -15,6 +15,7 @@ import (
 
 	"github.com/zkactors/zkactors/internal/check"
 	"github.com/zkactors/zkactors/internal/debian"
+	"github.com/zkactors/zkactors/internal/hasten"
 	"github.com/zkactors/zkactors/internal/maven"
 	"github.com/zkactors/zkactors/internal/pypi"
 	"github.com/zkactors/zkactors/session/zktest"
@@ -81,7 +82,7 @@ func nothing(t *testing.T, registry bool) {
 // TestVersionsThatCannotBeHad: the test is skipped, or fails if the environment requires versions.
 // The reason has one line.
 func TestVersionsThatCannotBeHad(t *testing.T) {
-	if os.Getenv(zktest.RequireVersionsVariable) != "1" && (testing.Short() || debian.Curator() != nil || debian.Kazoo() != nil) {
+	if os.Getenv(zktest.RequireVersionsVariable) != "1" && (!hasten.Thorough() || debian.Curator() != nil || debian.Kazoo() != nil) {
 		t.Skip("neither pip nor Java is run")
 	}
 	for _, registry := range []bool{true, false} {
@@ -101,7 +102,7 @@ func TestVersionsThatCannotBeHad(t *testing.T) {
 				t.Setenv(zktest.RequireVersionsVariable, "1")
 				v := judge(t, library, "99.1")
 				check.True(t, v.skipped == "" && v.failed == err.Error(), "skipped %q, failed %q", v.skipped, v.failed)
-				if testing.Short() {
+				if !hasten.Thorough() {
 					return
 				}
 				t.Setenv(zktest.RequireVersionsVariable, "")
@@ -129,8 +130,8 @@ func TestVersionsThatCannotBeHad(t *testing.T) {
 // not available then.
 func TestDamagedVersion(t *testing.T) {
 	required := os.Getenv(zktest.RequireVersionsVariable) == "1"
-	if testing.Short() && !required {
-		t.Skip("pip is not run with -short")
+	if !hasten.Thorough() && !required {
+		t.Skip("pip is run with ZKACTORS_THOROUGH=1")
 	}
 	cache := t.TempDir()
 	install := func() (string, error) {

@@ -20,6 +20,7 @@ import (
 
 	"github.com/zkactors/zkactors/internal/check"
 	"github.com/zkactors/zkactors/internal/debian"
+	"github.com/zkactors/zkactors/internal/hasten"
 	"github.com/zkactors/zkactors/internal/pypi"
 )
 
@@ -37,8 +38,8 @@ type registry struct {
 func newRegistry(t *testing.T) *registry {
 	t.Helper()
 	required := os.Getenv("ZKACTORS_REQUIRE_VERSIONS") == "1"
-	if testing.Short() && !required {
-		t.Skip("pip is not run with -short")
+	if !hasten.Thorough() && !required {
+		t.Skip("pip is run with ZKACTORS_THOROUGH=1")
 	}
 	if out, err := exec.CommandContext(t.Context(), debian.Python, "-m", "pip", "--version").CombinedOutput(); err != nil {
 		check.Require(t, !required, "no pip: %v: %s", err, out)

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/zkactors/zkactors/internal/hasten"
 	"github.com/zkactors/zkactors/session/zktest"
 )
 
@@ -59,8 +60,8 @@ func runPeer(t *testing.T, name string, args ...string) {
 
 func TestKazoo(t *testing.T) {
 	t.Parallel()
-	if testing.Short() && os.Getenv(requirePeers) != "1" {
-		t.Skip("kazoo is not run with -short")
+	if !hasten.Thorough() && os.Getenv(requirePeers) != "1" {
+		t.Skip("kazoo is run with ZKACTORS_THOROUGH=1")
 	}
 	if exec.CommandContext(t.Context(), python, "-c", "import kazoo").Run() != nil {
 		missing(t, "kazoo", "apt-get install -y --no-install-recommends python3-kazoo")
@@ -70,8 +71,8 @@ func TestKazoo(t *testing.T) {
 
 func TestCurator(t *testing.T) {
 	t.Parallel()
-	if testing.Short() && os.Getenv(requirePeers) != "1" {
-		t.Skip("Curator is not run with -short")
+	if !hasten.Thorough() && os.Getenv(requirePeers) != "1" {
+		t.Skip("Curator is run with ZKACTORS_THOROUGH=1")
 	}
 	const howTo = "apt-get install -y --no-install-recommends libcurator-recipes-java openjdk-17-jdk-headless"
 	if _, err := exec.LookPath("javac"); err != nil {

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/zkactors/zkactors/internal/check"
+	"github.com/zkactors/zkactors/internal/hasten"
 	"github.com/zkactors/zkactors/primitives/commit"
 	"github.com/zkactors/zkactors/primitives/election"
 	"github.com/zkactors/zkactors/primitives/lock"
@@ -50,6 +51,9 @@ type world struct {
 // another lock goes from hand to hand, a queue is consumed, and transactions commit. No holder
 // loses anything, no two hold at once, and no write is lost.
 func TestRollingUpgrade(t *testing.T) {
+	if !hasten.Thorough() && os.Getenv(zktest.RequireVersionsVariable) != "1" {
+		t.Skip("ensembles are upgraded with ZKACTORS_THOROUGH=1, or if versions are required")
+	}
 	ens := zktest.StartEnsemble(t, 3, zktest.NoSync(), zktest.Version(*older))
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Minute)
 	w := &world{T: t, ctx: ctx, ens: ens, stopped: make(chan struct{}), works: map[string]*atomic.Int64{}}
