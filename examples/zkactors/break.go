@@ -20,9 +20,10 @@ import (
 // A taker implements the commands that ask holders to release, or take the lock away.
 type taker struct {
 	*program
-	yes   bool
-	node  string
-	force time.Duration
+	yes    bool
+	node   string
+	force  time.Duration
+	layout string // "" for that of the nodes
 }
 
 func (t *taker) flags(c *cobra.Command) {
@@ -38,12 +39,16 @@ func (p *program) revokeCommand() *cobra.Command {
 		Long: `Ask the present holders of the lock at PATH to release it. "zkactors lock" ends its command with SIGTERM. A program that
 uses the library receives an event. A holder that does not listen for the request goes on.
 
+Curator's mutex has the same nodes as this library's lock, and another mark. --layout curator asks holders that listen
+as Curator's revocable mutex does; holders of this library do not hear that.
+
 With --force-after, a holder that has not released the lock after that time loses it, as by "zkactors break".
 
 ` + statusHelp,
 		Example: "  zkactors revoke /locks/backup\n  zkactors revoke --yes --force-after 1m /locks/backup",
 	}, t.revoke)
 	t.flags(c)
+	c.Flags().StringVar(&t.layout, "layout", "", "`layout` in which to ask: standard, curator, kazoo or prioritized; the default is that of the nodes")
 	c.Flags().DurationVar(&t.force, "force-after", 0, "take the lock away from a holder that has not released it after this `duration`")
 	return c
 }
@@ -127,6 +132,9 @@ func (t *taker) revoke(ctx context.Context, path string, _ []string) error {
 	if t.force < 0 {
 		return usage("--force-after %v is negative", t.force)
 	}
+	if _, ok := console.LayoutOf(t.layout); t.layout != "" && !ok {
+		return usage("--layout %q: there is no such layout", t.layout)
+	}
 	if err := t.askable(); err != nil {
 		return err
 	}
@@ -134,6 +142,9 @@ func (t *taker) revoke(ctx context.Context, path string, _ []string) error {
 		thing, err := thingAt(ctx, s, path, inspect.Lock)
 		if err != nil {
 			return err
+		}
+		if t.layout != "" {
+			thing.Layout = t.layout
 		}
 		layout, err := layoutOf(thing)
 		if err != nil {

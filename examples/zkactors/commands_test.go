@@ -143,6 +143,7 @@ func TestBadCommandLines(t *testing.T) {
 		{at + "revoke /l", "--yes"},
 		{at + "revoke -y /l --force-after -1s", "--force-after"},
 		{at + "revoke -y l", `"l"`},
+		{at + "revoke -y /l --layout curators", "--layout"},
 		{at + "break", "PATH"},
 		{at + "break /l", "--yes"},
 		{at + "break -y /l /m", `"/m"`},
@@ -457,6 +458,19 @@ func TestLsCommand(t *testing.T) {
 	var survey inspect.Survey
 	if err := json.Unmarshal([]byte(r.stdout), &survey); err != nil || len(survey.Things) != 1 || len(survey.Things[0].Contenders) != 13 {
 		t.Errorf("%v, %+v", err, survey)
+	}
+}
+
+// TestRevokeInAnotherLayout: a mutex of Curator's is asked in the words of Curator.
+func TestRevokeInAnotherLayout(t *testing.T) {
+	t.Parallel()
+	srv := zktest.Start(t)
+	s := open(t, srv)
+	held := acquired(t, s, "host-1:42")
+	runWith(t, srv, "revoke -y --layout curator "+path).want(t, 0, "asked "+held.Node()+"\n", "host-1:42 holds it")
+	data, _, err := s.Get(t.Context(), held.Node())
+	if string(data) != "__REVOKE__" {
+		t.Errorf("%q, %v", data, err)
 	}
 }
 
