@@ -37,22 +37,25 @@ func Waiting() {
 	}
 }
 
-// Thorough reports whether campaigns are full, and explorations go through all of their settings,
-// as in .ci/run, which sets ZKACTORS_THOROUGH. Without it, or with -short, there are samples, so
-// that all tests together take minutes.
-func Thorough() bool { return os.Getenv("ZKACTORS_THOROUGH") != "" && !testing.Short() }
-
-// Sized is how large a campaign is, or how great its strides are: full if it is to be thorough,
-// else as the sample.
-func Sized[T any](full, sample T) T {
-	if Thorough() {
-		return full
+// Sized is how large a campaign is, or how great its strides are: full, and under -short as short
+// says.
+func Sized[T any](full, short T) T {
+	if testing.Short() {
+		return short
 	}
-	return sample
+	return full
 }
 
-// OneIn returns a choice from the parts of a campaign: all if it is to be thorough, else one in n,
-// the first among them.
+// Thorough reports whether explorations go through all of their settings, and other libraries and
+// versions are run even if the environment does not require them: as in .ci/run, which sets
+// ZKACTORS_THOROUGH. Without it, or with -short, they are left out, so that all tests together take
+// minutes. Before the flags are parsed, for the defaults of other flags, -short does not count.
+func Thorough() bool {
+	return os.Getenv("ZKACTORS_THOROUGH") != "" && !(flag.Parsed() && testing.Short())
+}
+
+// OneIn returns a choice from the parts of a campaign: all, and under -short one in n, the first
+// among them.
 func OneIn(n int) (chosen func() bool) {
 	n = Sized(1, n)
 	part := -1

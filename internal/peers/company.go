@@ -104,13 +104,13 @@ func (c *Company) member(tb testing.TB, library Library, g Generation) *Peer {
 }
 
 // Companies calls play with a company of each generation, and with a mixed company of all
-// generations, side by side in subtests. The companies share their processes. Unless tests are to
-// be thorough, the newest generation is only in the mixed company.
+// generations, side by side in subtests. The companies share their processes. With -short the
+// newest generation is only in the mixed company.
 func Companies(t *testing.T, servers []string, play func(*testing.T, *Company)) {
 	t.Helper()
 	all := NewCompany(t, servers, Debian, Newest)
 	for _, g := range all.generations {
-		if g == Newest && !hasten.Thorough() {
+		if g == Newest && testing.Short() {
 			continue
 		}
 		t.Run(g.String(), func(t *testing.T) {

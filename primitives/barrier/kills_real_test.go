@@ -15,7 +15,6 @@ import (
 	"time"
 
 	"github.com/zkactors/zkactors/internal/check"
-	"github.com/zkactors/zkactors/internal/hasten"
 	"github.com/zkactors/zkactors/session"
 	"github.com/zkactors/zkactors/session/zktest"
 )
@@ -136,7 +135,7 @@ func startParty(t *testing.T, addrs []string, tell chan<- deed) *partyProcess {
 // TestKilledProcesses has ten processes go through rounds on three servers. One is killed in every
 // tenth round, at whatever it does just then, and another takes its place.
 func TestKilledProcesses(t *testing.T) {
-	if !hasten.Thorough() {
+	if testing.Short() {
 		t.Skip("it takes a minute")
 	}
 	// The server looks for empty containers as often as in production. A new process does not know

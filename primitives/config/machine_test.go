@@ -8,7 +8,6 @@ import (
 	"testing"
 
 	"github.com/zkactors/zkactors/internal/check"
-	"github.com/zkactors/zkactors/internal/hasten"
 	"github.com/zkactors/zkactors/primitives/internal/nodes"
 	"github.com/zkactors/zkactors/session"
 	"github.com/zkactors/zkactors/watch"
@@ -161,7 +160,7 @@ func TestRows(t *testing.T) {
 // TestEveryInputInEveryState goes through all states of a handle with up to two writes,
 // and gives every input in each, possible or not.
 func TestEveryInputInEveryState(t *testing.T) {
-	if !hasten.Thorough() {
+	if testing.Short() {
 		t.Skip("an exploration")
 	}
 	type node struct {

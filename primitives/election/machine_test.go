@@ -9,7 +9,6 @@ import (
 	"github.com/zkactors/zkactors/actors"
 	"github.com/zkactors/zkactors/internal/check"
 	"github.com/zkactors/zkactors/internal/client"
-	"github.com/zkactors/zkactors/internal/hasten"
 	"github.com/zkactors/zkactors/primitives/internal/line"
 	"github.com/zkactors/zkactors/primitives/internal/nodes"
 	"github.com/zkactors/zkactors/session"
@@ -117,7 +116,7 @@ var modelStates = flag.Int("election.states", 25_000, "states to go through, in 
 // TestExhaustion goes through the states that a candidate can reach, in two terms and two
 // places in line, and checks every step.
 func TestExhaustion(t *testing.T) {
-	if !hasten.Thorough() {
+	if testing.Short() {
 		t.Skip("an exploration")
 	}
 	for name, observes := range map[string]observation{"always": always, "leading": leading} {

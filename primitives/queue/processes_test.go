@@ -16,7 +16,6 @@ import (
 	"time"
 
 	"github.com/zkactors/zkactors/internal/check"
-	"github.com/zkactors/zkactors/internal/hasten"
 	"github.com/zkactors/zkactors/primitives/queue"
 	"github.com/zkactors/zkactors/session"
 	"github.com/zkactors/zkactors/session/zktest"
@@ -198,7 +197,7 @@ func TestRealProcesses(t *testing.T) {
 	switch {
 	case *campaign:
 		lasts = 2 * time.Minute
-	case !hasten.Thorough():
+	case testing.Short():
 		t.Skip("ten seconds")
 	}
 	t.Parallel()

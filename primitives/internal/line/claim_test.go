@@ -7,7 +7,6 @@ import (
 	"testing"
 
 	"github.com/zkactors/zkactors/internal/check"
-	"github.com/zkactors/zkactors/internal/hasten"
 	"github.com/zkactors/zkactors/session"
 )
 
@@ -122,7 +121,7 @@ func refuses(in Input, at Attempt, node string) bool {
 // TestClaimExhaustion goes through every state that a claiming machine can reach by any
 // inputs.
 func TestClaimExhaustion(t *testing.T) {
-	if !hasten.Thorough() {
+	if testing.Short() {
 		t.Skip("an exploration")
 	}
 	t.Parallel()

@@ -14,7 +14,6 @@ import (
 	"github.com/cockroachdb/datadriven"
 
 	"github.com/zkactors/zkactors/internal/check"
-	"github.com/zkactors/zkactors/internal/hasten"
 	"github.com/zkactors/zkactors/internal/znode"
 	"github.com/zkactors/zkactors/primitives/internal/nodes"
 	"github.com/zkactors/zkactors/session"
@@ -242,7 +241,7 @@ func alphabet(m Machine) []Input {
 // TestExhaustion goes through every state that a Machine can reach by any
 // inputs, and checks every step against the grammar and what must always hold.
 func TestExhaustion(t *testing.T) {
-	if !hasten.Thorough() {
+	if testing.Short() {
 		t.Skip("an exploration")
 	}
 	for name, rule := range rules {

@@ -9,7 +9,6 @@ import (
 
 	"github.com/zkactors/zkactors/actors"
 	"github.com/zkactors/zkactors/internal/check"
-	"github.com/zkactors/zkactors/internal/hasten"
 	"github.com/zkactors/zkactors/session"
 )
 
@@ -118,7 +117,7 @@ func mayTake(m Machine) bool {
 // step against the documented grammar and what must always hold.
 func TestExhaustion(t *testing.T) {
 	t.Parallel()
-	if !hasten.Thorough() {
+	if testing.Short() {
 		t.Skip("an exploration")
 	}
 	for _, config := range []Machine{
