@@ -405,26 +405,22 @@ func (s *List) open(ctx context.Context, server string, accept time.Duration) (n
 
 // Failed records that a server was reached, and was of no use. If the connection had opened, that
 // is no warning the first time: connections break early too, as when the server ends the session.
-func (s *List) Failed(server string, why error, opened bool) {
-	s.mu.Lock()
-	quiet := opened && s.penalty[server] == 0
-	s.mu.Unlock()
-	s.failed(server, why, true, quiet)
-}
+func (s *List) Failed(server string, why error, opened bool) { s.failed(server, why, true, opened) }
 
 // failed records that a server could not be used. A server that could not even be reached is
 // probably down, and is tried a third as often as the others.
-func (s *List) failed(server string, why error, reached, quiet bool) {
+func (s *List) failed(server string, why error, reached, opened bool) {
 	s.mu.Lock()
 	s.failures++
 	s.useless = reached
-	const spell = 10 * time.Second
+	const quiet = 10 * time.Second
 	now := time.Now()
 	r := record{Failure{server, why, now}, why, s.records[server].warned}
+	early := opened && s.penalty[server] == 0
 	if s.penalty[server]++; !reached {
 		s.penalty[server] += 2
 	}
-	warn := !quiet && (r.warned.IsZero() || now.Sub(r.warned) >= spell)
+	warn := !early && (r.warned.IsZero() || now.Sub(r.warned) >= quiet)
 	if warn {
 		r.warned = now
 	}
