@@ -94,7 +94,7 @@ func capped(peers []Peer, held, own []int, n int) []int {
 	for {
 		share, over := shares(rest, held, own, n), false
 		for i, p := range rest {
-			if p.Most > 0 && share[i] > p.Most && p.Weight > 0 {
+			if p.Most > 0 && share[i] > p.Most {
 				over, full[i], rest[i].Weight = true, p.Most, 0
 				n -= p.Most
 			}

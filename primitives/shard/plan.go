@@ -280,7 +280,7 @@ type write struct {
 	create  []recordData
 	remove  []string // IDs
 
-	unplaced int // shards without an owner, although there are members with a weight
+	unplaced int // shards without an owner, if there is a member whose session has no room for all
 }
 
 type recordData struct {
@@ -379,7 +379,7 @@ func (s *sight) replan(shards int, self Peer, place Placement, fits func(write) 
 			w.remove = append(w.remove, id)
 		}
 	}
-	if slices.ContainsFunc(now, func(p Peer) bool { return p.Weight > 0 }) {
+	if slices.ContainsFunc(now, func(p Peer) bool { return p.Weight > 0 && p.Most > 0 }) { // else it is the placement's wish
 		for _, o := range next.owners {
 			if o < 0 {
 				w.unplaced++
