@@ -36,9 +36,10 @@
 //
 // A handle that has written has one ephemeral node, `_c_<uuid>-<epoch>-<name>`. It is in the
 // directory `_config-markers` beside the value, or in [Options.Markers]: never below the value,
-// which could not be deleted then. Its data is the number of the handle's newest write. Creating it
-// costs a round trip before the first write. [Value.Close] deletes it, and so does the end of the
-// session. The server removes the directory, a container, when it has been empty for a while.
+// which could not be deleted then. Its data is the number of the handle's newest write. The first
+// write waits for the first reading of the value, and then for the marker: a round trip each.
+// [Value.Close] deletes the marker, and so does the end of the session. The server removes the
+// directory, a container, when it has been empty for a while.
 //
 // A value can be deleted with [session.Session.Delete]. It is a persistent node, and Set creates
 // its missing ancestors as containers. Never keep a value in an ancestor of another value: the

@@ -395,11 +395,11 @@ func (m *turn[T]) advance() {
 		m.do(withdraw{})
 		return
 	}
-	// Without a connection a write stays here: a write that was handed to the session could not be
-	// taken back. So does one before the first reading, which shows whose the node is.
 	for m.theirs != nil && len(m.queue) > 0 {
 		m.settle(m.theirs)
 	}
+	// Without a connection a write stays here: a write that was handed to the session could not be
+	// taken back. So does a write before the first reading, which shows whose record the node has.
 	if m.epoch == 0 || !m.up || !m.told || len(m.queue) == 0 {
 		return
 	}

@@ -397,10 +397,7 @@ func Store[T any](tx *Tx, name string, codec func() Codec[T], value T) error {
 	if err != nil {
 		return fmt.Errorf("config: %w", err)
 	}
-	n, err := tx.read(name)
-	if err == nil {
-		err = tx.own(name, n)
-	}
+	n, err := tx.own(name)
 	if err != nil {
 		return err
 	}
@@ -412,21 +409,23 @@ func Store[T any](tx *Tx, name string, codec func() Codec[T], value T) error {
 	return nil
 }
 
-// own returns an error if the node has the record of another recipe.
-func (tx *Tx) own(name string, n *txNode) error {
-	if err := own(n.data); err != nil {
-		return fmt.Errorf("config %s: %w", znode.Join(tx.of.dir, name), err)
+// own is read for a node that is to be written. It fails if the node has the record of another
+// recipe.
+func (tx *Tx) own(name string) (*txNode, error) {
+	n, err := tx.read(name)
+	if err != nil {
+		return nil, err
 	}
-	return nil
+	if err := own(n.data); err != nil {
+		return nil, fmt.Errorf("config %s: %w", znode.Join(tx.of.dir, name), err)
+	}
+	return n, nil
 }
 
 // Delete has the transaction delete a value, if there is one. It fails with [session.ErrNoAuth] if
 // the client may not read and create _config-deletions in the directory; see [Transactor.Do].
 func (tx *Tx) Delete(name string) error {
-	n, err := tx.read(name)
-	if err == nil {
-		err = tx.own(name, n)
-	}
+	n, err := tx.own(name)
 	if err != nil {
 		return err
 	}

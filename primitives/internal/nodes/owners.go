@@ -7,25 +7,45 @@ import (
 
 // Owner returns what the data of a path belongs to, if it is the record of a recipe; else "". A
 // number alone may be a semaphore's limit in an old layout, or a counter.
+//
+// Every value that is read passes here, and may be large. So data that cannot be a record is left
+// out by its beginning, or by its length, before it is copied.
 func Owner(data []byte) string {
-	_, isRounds := ParseRounds(data)
-	_, isLatch := ParseLatch(data)
-	limit, isLimit := ParseLimit(string(data))
+	begins := func(with string) bool { return bytes.HasPrefix(data, []byte(with)) }
+	trimmed := bytes.TrimSpace(data) // an operator may have written it
 	switch {
-	case IsPriority(data):
+	case begins(PriorityMark) && IsPriority(data):
 		return "a lock with priorities"
-	case isRounds:
+	case bytes.HasPrefix(trimmed, []byte(RoundsLayout)) && isRounds(data):
 		return "a double barrier"
-	case isLatch:
+	case begins("zkactors latch ") && isLatch(data):
 		return "a latch"
-	case isLimit && limit.Unit:
+	case len(trimmed) <= longestLimit && isLimit(trimmed):
 		return "a semaphore"
-	case bytes.HasPrefix(data, []byte(`{"guid":"`)) && isTransaction(data):
+	case begins(`{"guid":"`) && isTransaction(data):
 		return "a transaction"
-	case bytes.HasPrefix(data, []byte(`{"format":"`+ShardsFormat+`"`)):
+	case begins(`{"format":"` + ShardsFormat + `"`):
 		return "the plan of shards"
 	}
 	return ""
+}
+
+// longestLimit is more than the length of any record of a semaphore.
+const longestLimit = 100
+
+func isRounds(data []byte) bool {
+	_, ok := ParseRounds(data)
+	return ok
+}
+
+func isLatch(data []byte) bool {
+	_, ok := ParseLatch(data)
+	return ok
+}
+
+func isLimit(data []byte) bool {
+	limit, ok := ParseLimit(string(data))
+	return ok && limit.Unit
 }
 
 // Foreign describes data of a path that a recipe does not accept: by its owner, if it has one, else
