@@ -60,8 +60,10 @@
 //
 // # Layout
 //
-// Below the path are plan, members/<id> (ephemeral), records/<id>, and shards/<n> with the
-// contenders of shard n. Plan and records stay when the last member has left.
+// Below the path are plan, plan/records/<id>, members/<id> (ephemeral), and shards/<n> with the
+// contenders of shard n. Plan and records stay when the last member has left. Each write of the
+// plan checks plan/generation-<id>: a plan that was deleted and made again is another one, whatever
+// its version says. Records are below the plan, so that none outlives it.
 //
 // The number of shards is that of the members that are there: a member with another number leaves
 // with [ErrShards], unless none of those is left. All members need the same Placement.

@@ -209,6 +209,7 @@ type member struct {
 	tries     int  // how often another member was faster, or we were refused, since the last success
 	satisfied bool // set when the plan was found to agree, or was replaced; cleared by news
 	news      bool // set by news, cleared by a look: what was seen may be older
+	concerned bool // what is being written includes our record
 	yielded   bool // others were to plan before us; cleared when the plan agrees
 
 	complained bool // set when we were refused, cleared when the plan agrees
@@ -563,14 +564,20 @@ func (t *turn) looked(in looked) {
 		if w.unplaced > 0 {
 			t.complain(fmt.Errorf("%d shards: the sessions of the members have no room for them", w.unplaced))
 		}
-		t.phase = writing
+		t.phase, t.concerned = writing, w.concerns(t.self.ID)
 		t.do(replace{w})
 	default:
 		t.agree()
-		if t.gone { // it was back, and may be gone again since
-			t.gone = false
-			t.do(watch{t.record.Watch})
-		}
+		t.watchAgain()
+	}
+}
+
+// watchAgain watches a neighbour that is in the plan although it was gone: it was back, and may be
+// gone again since.
+func (t *turn) watchAgain() {
+	if t.gone {
+		t.gone = false
+		t.do(watch{t.record.Watch})
 	}
 }
 
@@ -580,6 +587,9 @@ func (t *turn) wrote(err error) {
 	switch {
 	case err == nil:
 		t.agree()
+		if !t.concerned { // else the record says whom to watch
+			t.watchAgain()
+		}
 	case session.InDoubt(err):
 		t.wait() // a look shows then whether it was done
 		if t.tries >= oftenInDoubt {

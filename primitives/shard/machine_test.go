@@ -151,6 +151,30 @@ func TestYield(t *testing.T) {
 	}
 }
 
+// TestNeighbourBack: a neighbour that is back when the member plans for other reasons is watched
+// again.
+func TestNeighbourBack(t *testing.T) {
+	old, err := newPlan(4).with([]Peer{{ID: "a", Weight: 1}, {ID: "b", Weight: 1}}, Balanced)
+	check.Must(t, err)
+	for _, came := range []string{"", "c"} {
+		tr := begin(t)
+		tr.then(present{presence.Joined{Epoch: 1}}, Joined{}, follow{1})
+		tr.then(has("", "b"), watch{"b"})
+		tr.then(neighbour{id: "b", gone: true}, look{true})
+		s := sight{plan: &old, listed: []string{"a", "b"}, records: []string{"a", "b"}, known: map[string]Peer{}}
+		if came == "" {
+			s.records = append(s.records, "gone")
+			tr.then(looked{sight: s}, replace{})
+			tr.then(wrote{}, watch{"b"})
+			continue
+		}
+		s.listed, s.known[came] = append(s.listed, came), Peer{ID: came, Weight: 1}
+		tr.then(looked{sight: s}, replace{})
+		tr.then(wrote{})
+		tr.then(has("", came), watch{came})
+	}
+}
+
 // TestStopped: a member that ends by itself loses each shard before another can own it.
 func TestStopped(t *testing.T) {
 	why := errors.New("taken over")

@@ -45,7 +45,11 @@ type world struct {
 	created int
 	faults  int
 	trace   []string
-	moves   int // Assigned events
+	erasing []func() // what an operator is about to delete, in order
+
+	generation string // the plan's child; "" if there is none
+	dir        bool   // there is a directory of records
+	moves      int    // Assigned events
 }
 
 // A queued is a contender in the line of a shard.
@@ -272,7 +276,8 @@ func (a *agent) look(thoroughly bool) {
 		}
 		return false
 	}
-	var s sight
+	w.created++
+	s := sight{generation: fmt.Sprint("g", w.created)}
 	a.later(func() {
 		if over() {
 			return
@@ -295,6 +300,7 @@ func (a *agent) look(thoroughly bool) {
 					s.records = append(s.records, id)
 				}
 				slices.Sort(s.records)
+				s.bare = !w.dir
 				strangers := s.strangers(w.shards)
 				if i := slices.Index(strangers, a.id); i > 0 && !thoroughly {
 					s.ahead = i
@@ -334,8 +340,21 @@ func (a *agent) write(x write) {
 		switch {
 		case x.version < 0 && w.plan != nil:
 			return session.ErrNodeExists
+		case x.version >= 0 && w.plan == nil:
+			return session.ErrNoNode
 		case x.version >= 0 && w.plan.version != x.version:
 			return session.ErrBadVersion
+		case !x.begins && w.generation != x.generation:
+			now, err := decodePlan(w.plan.data)
+			check.Must(w.t, err)
+			if now.generation == x.generation && w.generation == "" {
+				w.generation = x.generation
+			}
+			return session.ErrNoNode
+		case x.bare && w.dir:
+			return session.ErrNodeExists
+		case !x.bare && !w.dir && len(x.create) > 0:
+			return session.ErrNoNode
 		}
 		for _, r := range x.create {
 			if w.records[r.id] != nil {
@@ -355,13 +374,14 @@ func (a *agent) write(x write) {
 		return nil
 	}()
 	if err == nil {
-		if w.plan != nil && string(w.plan.data) == string(x.data) {
+		if w.plan != nil && string(w.plan.data) == string(x.data) && len(x.create) == 0 { // else they were deleted
 			w.fail("%s writes what was there", a.id)
 		}
 		if w.plan == nil {
 			w.plan = &simNode{version: -1}
 		}
 		w.plan.data, w.plan.version = x.data, w.plan.version+1
+		w.generation, w.dir = x.generation, true
 		for _, r := range x.create {
 			w.created++
 			w.records[r.id] = &simNode{r.data, 0, w.created}
@@ -524,6 +544,13 @@ func (w *world) step() bool {
 			})
 		}
 	}
+	if len(w.erasing) > 0 {
+		all = append(all, func() {
+			f := w.erasing[0]
+			w.erasing = w.erasing[1:]
+			f()
+		})
+	}
 	if w.faults > 0 {
 		for range 1 + len(all)/12 {
 			all = append(all, w.trouble)
@@ -540,9 +567,11 @@ func (w *world) step() bool {
 func (w *world) trouble() {
 	w.faults--
 	a := w.agents[w.r.IntN(len(w.agents))]
-	switch w.r.IntN(6) {
+	switch w.r.IntN(7) {
 	case 0:
 		w.comes()
+	case 6:
+		w.erase()
 	case 1:
 		if !a.dead && !a.left && !a.inBetween {
 			a.expire()
@@ -557,6 +586,47 @@ func (w *world) trouble() {
 		a.stopped = true
 		a.tell(stop{})
 	}
+}
+
+// erase has an operator delete everything, node by node; other things happen between.
+func (w *world) erase() {
+	w.say("everything is erased")
+	var all []func()
+	for _, id := range slices.Sorted(maps.Keys(w.members)) {
+		all = append(all, func() {
+			if a := w.members[id]; a != nil {
+				a.deleted()
+			}
+		})
+	}
+	for _, id := range slices.Sorted(maps.Keys(w.records)) {
+		all = append(all, func() { delete(w.records, id) })
+	}
+	all = append(all,
+		func() { w.dir = w.dir && len(w.records) > 0 },
+		func() { w.generation = "" },
+		func() {
+			if !w.dir && w.generation == "" { // else the plan has a child
+				w.plan = nil
+			}
+		})
+	w.erasing = append(w.erasing, all...)
+}
+
+// deleted follows the deletion of the agent's node, in the same session.
+func (a *agent) deleted() {
+	a.w.say("the node of %s is deleted", a.id)
+	delete(a.w.members, a.id)
+	epoch := a.epoc
+	a.later(func() {
+		if a.epoc != epoch || a.inBetween || a.m.stopping {
+			return
+		}
+		if a.m.in {
+			a.tell(present{presence.Gone{Err: session.ErrNoNode}})
+		}
+		a.connect()
+	})
 }
 
 // comes has a member come whose ID no other has.

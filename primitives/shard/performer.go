@@ -210,7 +210,7 @@ func (p *performer) leave(e leave) {
 // stops if other strangers are to plan before.
 func (p *performer) look(thoroughly bool, tell func(input)) {
 	requests, began := p.requests, p.client.Age()
-	var s sight
+	s := sight{generation: "generation-" + znode.NewGUID()}
 	answer := func(err error) { owned.Tell[input](&p.owned, err, tell, looked{s, err}) }
 	requests.Roomy().Get(znode.Join(p.path, planNode), func(data []byte, stat *session.Stat, err error) {
 		if err == nil {
@@ -224,13 +224,14 @@ func (p *performer) look(thoroughly bool, tell func(input)) {
 			return
 		}
 		p.list(requests, membersNode, func(names []string, err error) {
-			if err != nil {
+			if err = client.Without(err, session.ErrNoNode); err != nil {
 				answer(err)
 				return
 			}
 			s.listed = names
 			p.list(requests, recordsNode, func(names []string, err error) {
-				if s.records = names; err != nil {
+				s.records, s.bare = names, errors.Is(err, session.ErrNoNode)
+				if err = client.Without(err, session.ErrNoNode); err != nil {
 					answer(err)
 					return
 				}
@@ -254,7 +255,7 @@ func (p *performer) list(requests client.Async, dir string, answer func(names []
 	requests.Roomy().Children(znode.Join(p.path, dir), func(names []string, _ *session.Stat, err error) {
 		names = slices.Clone(names)
 		slices.Sort(names)
-		answer(names, client.Without(err, session.ErrNoNode))
+		answer(names, err)
 	})
 }
 
@@ -293,6 +294,14 @@ func (p *performer) ops(w write) (ops []session.Op) {
 	} else {
 		ops = append(ops, session.SetOp(plan, w.data, w.version))
 	}
+	if generation := znode.Join(plan, w.generation); w.begins {
+		ops = append(ops, session.CreateOp(generation, nil, session.Persistent))
+	} else {
+		ops = append(ops, session.CheckOp(generation, session.AnyVersion))
+	}
+	if w.bare {
+		ops = append(ops, session.CreateOp(znode.Join(p.path, recordsNode), nil, session.Persistent))
+	}
 	for _, r := range w.create {
 		ops = append(ops, session.CreateOp(p.node(recordsNode, r.id), r.data, session.Persistent))
 	}
@@ -305,16 +314,29 @@ func (p *performer) ops(w write) (ops []session.Op) {
 	return ops
 }
 
-// write answers a write. If there is no directory of records yet, it is made first.
+// write answers a write. If a node was missing, it may be that of the generation, which an operator
+// may have deleted without the plan: it is made again then, and the next look writes.
 func (p *performer) write(requests client.Async, w write, err error, tell func(input)) {
-	if !errors.Is(err, session.ErrNoNode) || len(w.create) == 0 {
-		owned.Tell[input](&p.owned, err, tell, wrote{err})
+	answer := func() { owned.Tell[input](&p.owned, err, tell, wrote{err}) }
+	if !errors.Is(err, session.ErrNoNode) || w.begins {
+		answer()
 		return
 	}
-	requests.EnsurePath(znode.Join(p.path, recordsNode), func(_ bool, ensured error) {
-		if ensured == nil {
-			ensured = err // the next look writes
+	path := znode.Join(p.path, planNode)
+	requests.Roomy().Get(path, func(data []byte, stat *session.Stat, failed error) {
+		if failed == nil {
+			var now plan
+			if now, failed = decodePlan(data); failed == nil && now.generation != w.generation {
+				failed = errPlan
+			}
 		}
-		owned.Tell[input](&p.owned, ensured, tell, wrote{ensured})
+		if failed != nil {
+			answer()
+			return
+		}
+		requests.Multi([]session.Op{
+			session.CheckOp(path, stat.Version),
+			session.CreateOp(znode.Join(path, w.generation), nil, session.Persistent),
+		}, func([]session.OpResult, error) { answer() })
 	})
 }

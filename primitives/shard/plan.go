@@ -27,6 +27,11 @@ type plan struct {
 	absent []string // IDs of peers that are gone, the newest last
 	owners []int    // by shard: index in peers, -1 for none
 	former [][]int  // by shard: indexes, in peers and then absent, of those that had it and are away, in order
+
+	// generation names the plan's child, which each replacement checks. Versions of a plan that was
+	// deleted and made again begin anew, so that one alone may be that of another plan. It is "" in
+	// plans by older versions of this package.
+	generation string
 }
 
 // mostAbsent is how many peers that are gone a plan remembers, beside as many as are present.
@@ -45,10 +50,12 @@ type planData struct {
 	Absent []string `json:"absent,omitempty"`
 	Owners []byte   `json:"owners"` // by shard, as unsigned varints: 0 for none, else 1 and the index
 	Former []byte   `json:"former"` // by shard: how many, and their indexes
+
+	Generation string `json:"generation,omitempty"`
 }
 
 func (p plan) encode() ([]byte, error) {
-	d := planData{Format: nodes.ShardsFormat, Shards: p.shards, Peers: p.peers, Absent: p.absent}
+	d := planData{Format: nodes.ShardsFormat, Shards: p.shards, Peers: p.peers, Absent: p.absent, Generation: p.generation}
 	for shard, o := range p.owners {
 		d.Owners = binary.AppendUvarint(d.Owners, uint64(o+1))
 		d.Former = binary.AppendUvarint(d.Former, uint64(len(p.former[shard])))
@@ -77,11 +84,12 @@ func (n *numbers) next(limit int) int {
 
 func decodePlan(data []byte) (plan, error) {
 	var d planData
-	if err := json.Unmarshal(data, &d); err != nil || d.Format != nodes.ShardsFormat || d.Shards <= 0 || d.Shards > len(d.Owners) {
+	if err := json.Unmarshal(data, &d); err != nil || d.Format != nodes.ShardsFormat || d.Shards <= 0 || d.Shards > len(d.Owners) ||
+		strings.Contains(d.Generation, "/") {
 		return plan{}, errPlan
 	}
 	p := newPlan(d.Shards)
-	p.peers, p.absent = d.Peers, d.Absent
+	p.peers, p.absent, p.generation = d.Peers, d.Absent, d.Generation
 	owners, former := numbers{rest: d.Owners}, numbers{rest: d.Former}
 	for shard := range p.shards {
 		p.owners[shard] = owners.next(len(p.peers)+1) - 1
@@ -111,7 +119,7 @@ func (p plan) peer(id string) (Peer, bool) {
 
 // with returns the plan for those who are present now, in the order of their IDs.
 func (p plan) with(now []Peer, place Placement) (plan, error) {
-	next := plan{shards: p.shards, peers: now}
+	next := plan{shards: p.shards, peers: now, generation: p.generation}
 	index := make(map[string]int, len(now))
 	for i, peer := range now {
 		index[peer.ID] = i
@@ -274,13 +282,22 @@ func parseRanges(text string, n int) (all []int, err error) {
 
 // A write replaces the plan and the records that differ.
 type write struct {
-	data    []byte // of the plan
-	version int32  // of the plan to be replaced; -1 if there is none
-	set     []recordData
-	create  []recordData
-	remove  []string // IDs
+	data       []byte // of the plan
+	version    int32  // of the plan to be replaced; -1 if there is none
+	generation string
+	begins     bool // the generation: its node is made, else it is checked
+	bare       bool // there is no directory of records: it is made
+	set        []recordData
+	create     []recordData
+	remove     []string // IDs
 
 	unplaced int // shards without an owner, if there is a member whose session has no room for all
+}
+
+// concerns reports whether the record of a member is written.
+func (w *write) concerns(id string) bool {
+	is := func(r recordData) bool { return r.id == id }
+	return slices.ContainsFunc(w.set, is) || slices.ContainsFunc(w.create, is)
 }
 
 type recordData struct {
@@ -291,13 +308,15 @@ type recordData struct {
 // A sight is what a member sees before it plans, read in this order: so a member that the plan has
 // and that is not listed is gone.
 type sight struct {
-	plan    *plan // nil if there is none
-	version int32 // of the plan
-	listed  []string
-	records []string        // the IDs of which there are records
-	ahead   int             // strangers that plan before this member. If there are any, what follows is missing.
-	known   map[string]Peer // of those listed that no plan with our number of shards has
-	other   bool            // one of those listed has another number of shards
+	plan       *plan  // nil if there is none
+	version    int32  // of the plan
+	generation string // a new one, for a plan that has none
+	listed     []string
+	records    []string        // the IDs of which there are records
+	bare       bool            // there is no directory of records
+	ahead      int             // strangers that plan before this member. If there are any, what follows is missing.
+	known      map[string]Peer // of those listed that no plan with our number of shards has
+	other      bool            // one of those listed has another number of shards
 }
 
 // strangers returns those listed that no plan with our number of shards has.
@@ -353,6 +372,13 @@ func (s *sight) replan(shards int, self Peer, place Placement, fits func(write) 
 		}
 	}
 	slices.SortFunc(now, func(a, b Peer) int { return strings.Compare(a.ID, b.ID) })
+	if s.plan != nil {
+		old.generation = s.plan.generation
+	}
+	if w.begins = old.generation == ""; w.begins {
+		old.generation = s.generation
+	}
+	w.generation, w.bare = old.generation, s.bare
 	next, err := old.with(now, place)
 	if err != nil {
 		return w, false, err

@@ -283,10 +283,10 @@ func ParsePlan(data []byte) ([]string, error) {
 
 // The nodes below the path.
 const (
-	planNode    = "plan"    // the plan
-	membersNode = "members" // <id>: a member that is present
-	recordsNode = "records" // <id>: the record of a member
-	shardsNode  = "shards"  // <shard>: the line of a shard
+	planNode    = "plan"         // the plan
+	recordsNode = "plan/records" // <id>: the record of a member; they go before the plan does
+	membersNode = "members"      // <id>: a member that is present
+	shardsNode  = "shards"       // <shard>: the line of a shard
 )
 
 // lineOf returns the path of the line of a shard.

@@ -505,7 +505,7 @@ func TestTakenOver(t *testing.T) {
 		a := w.join(w.open(), "a", 8, shard.Options{})
 		w.join(w.open(), "b", 8, shard.Options{})
 		w.settle()
-		_, err := a.session.Set(w.Context(), orders+"/records/a", []byte("x"), session.AnyVersion)
+		_, err := a.session.Set(w.Context(), orders+"/plan/records/a", []byte("x"), session.AnyVersion)
 		check.OK(t, err)
 		bubble.Pass(time.Minute)
 		check.Is(t, a.Err(), shard.ErrForeign)
@@ -608,7 +608,7 @@ func TestDeletedNodes(t *testing.T) {
 		w.join(w.open(), "b", 4, shard.Options{})
 		w.settle()
 		s := w.open()
-		for _, path := range []string{"/members/a", "/records/a", "/records/b", "/members/b"} {
+		for _, path := range []string{"/members/a", "/plan/records/a", "/plan/records/b", "/members/b"} {
 			check.OK(t, s.Delete(w.Context(), orders+path, session.AnyVersion), path)
 			w.settle()
 			check.Equal(t, w.counts(), "[a:2 b:2]")

@@ -2,9 +2,11 @@ package shard_test
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"fmt"
 	"log/slog"
+	"math/rand/v2"
 	"strings"
 	"sync"
 	"testing"
@@ -12,6 +14,7 @@ import (
 
 	"github.com/zkactors/zkactors/internal/bubble"
 	"github.com/zkactors/zkactors/internal/check"
+	"github.com/zkactors/zkactors/internal/hasten"
 	"github.com/zkactors/zkactors/primitives/shard"
 	"github.com/zkactors/zkactors/session"
 	"github.com/zkactors/zkactors/session/zktest"
@@ -223,34 +226,50 @@ func TestWeightsAtOnce(t *testing.T) {
 			}
 			all.Wait()
 			w.settle()
-			check.Equal(t, read("/members"), read("/records"))
+			check.Equal(t, read("/members"), read("/plan/records"))
 		}
 	})
 }
 
+// erase deletes what is at path, and the node itself, as far as that goes.
+func erase(ctx context.Context, s *session.Session, path string, between func()) {
+	names, _, _ := s.Children(ctx, path)
+	for _, name := range names {
+		erase(ctx, s, path+"/"+name, between)
+	}
+	_ = s.Delete(ctx, path, session.AnyVersion)
+	between()
+}
+
 // TestErased: an operator deletes everything, again and again, also while plans are written.
 func TestErased(t *testing.T) {
-	for latency := range 3 {
-		inBubbleWith(t, zktest.Config{Tick: time.Second, Latency: time.Duration(latency) * time.Millisecond}, func(w *world) {
+	short := hasten.Sized(300, 30)
+	for seed := range short + 3 {
+		r := rand.New(rand.NewPCG(uint64(seed), 3))
+		rounds, longest := 1+r.IntN(6), 20*time.Millisecond
+		if seed >= short {
+			rounds, longest = 60, time.Nanosecond
+		}
+		inBubbleWith(t, zktest.Config{Tick: time.Second, Latency: time.Duration(seed%3) * time.Millisecond}, func(w *world) {
 			var all []*shard.Member
 			for i := range 4 {
 				all = append(all, check.Open(shard.Join(w.open(), orders, 4, &shard.Options{ID: fmt.Sprint(i)}))(w))
 			}
 			w.settle()
 			s := w.open()
-			for range 60 {
-				for _, p := range []string{"/members", "/records", "/plan", "/members"} {
-					names, _, _ := s.Children(w.Context(), orders+p)
-					for _, name := range names {
-						_ = s.Delete(w.Context(), orders+p+"/"+name, session.AnyVersion)
-					}
-					_ = s.Delete(w.Context(), orders+p, session.AnyVersion)
+			for range rounds {
+				for _, dir := range []string{"/members", "/plan", "/members"} {
+					erase(w.Context(), s, orders+dir, func() {
+						if r.IntN(4) == 0 {
+							bubble.Pass(time.Duration(r.Int64N(int64(longest))))
+						}
+					})
 				}
-				bubble.Pass(2 * time.Second)
+				bubble.Pass(time.Duration(r.IntN(2_000)) * time.Millisecond)
 			}
 			bubble.Pass(time.Minute)
 			for _, m := range all {
-				check.Len(t, m.Owned(), 1)
+				check.Len(t, m.Owned(), 1, seed)
 			}
 		})
 	}
