@@ -108,6 +108,7 @@ func (c *Company) member(tb testing.TB, library Library, g Generation) *Peer {
 // newest generation is only in the mixed company.
 func Companies(t *testing.T, servers []string, play func(*testing.T, *Company)) {
 	t.Helper()
+	Wanted(t)
 	all := NewCompany(t, servers, Debian, Newest)
 	for _, g := range all.generations {
 		if g == Newest && testing.Short() {
@@ -133,6 +134,7 @@ type Play func(*testing.T, *zktest.Ensemble, *Company)
 func Meet(t *testing.T, plays, mixed map[string]Play) {
 	t.Helper()
 	t.Parallel()
+	Wanted(t)
 	ens := zktest.StartEnsemble(t, 1, zktest.NoSync())
 	Companies(t, ens.Addrs(), func(t *testing.T, company *Company) {
 		t.Helper()

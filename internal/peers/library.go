@@ -60,6 +60,19 @@ func require(tb testing.TB, library Library, version string) program {
 	return p
 }
 
+// Wanted skips a test that would find no library to run: neither is the environment thorough, nor
+// does it require any. A test that starts servers for them asks first.
+func Wanted(tb testing.TB) {
+	tb.Helper()
+	if required := func(variable string) bool { return os.Getenv(variable) == "1" }; !hasten.Thorough() &&
+		!required(RequireVariable) && !required(zktest.RequireVersionsVariable) {
+		tb.Skip(unwanted)
+	}
+}
+
+// unwanted is why a library is not run.
+const unwanted = "peers: other libraries are run with ZKACTORS_THOROUGH=1, or if they are required"
+
 // demand skips the test if there is an error, or fails it if the environment requires the library.
 // Unless tests are to be thorough, it skips every test for which the environment does not require
 // the library.
@@ -72,7 +85,7 @@ func demand(tb testing.TB, version string, err error) {
 	required := os.Getenv(variable) == "1"
 	switch {
 	case !required && !hasten.Thorough():
-		tb.Skip("peers: other libraries are run with ZKACTORS_THOROUGH=1, or if they are required")
+		tb.Skip(unwanted)
 	case err == nil:
 	case required:
 		tb.Fatal(err)

@@ -29,6 +29,7 @@ type stage struct {
 
 func newStage(t *testing.T, g Generation) stage {
 	t.Helper()
+	Wanted(t)
 	ens := zktest.StartEnsemble(t, 1, zktest.NoSync())
 	st := stageOn(t, ens.Addrs(), g)
 	st.ens = ens

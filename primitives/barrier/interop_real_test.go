@@ -106,6 +106,7 @@ func theirs(peer *peers.Peer, kind peers.Kind) hand {
 // memory.
 func TestRealNeighbours(t *testing.T) {
 	t.Parallel()
+	peers.Wanted(t)
 	for name, start := range map[string]func(*testing.T) []string{
 		"three servers": func(t *testing.T) []string { t.Helper(); return zktest.StartEnsemble(t, 3, zktest.NoSync()).Addrs() },
 		"in memory":     func(t *testing.T) []string { t.Helper(); return zktest.Start(t).Addrs() },

@@ -77,6 +77,7 @@ func sharing[T int32 | int64](kind peers.Kind, codec func() config.Codec[T]) sha
 // library reads what the others have written, whichever has created the node.
 func TestRealCountersOfOthers(t *testing.T) {
 	t.Parallel()
+	peers.Wanted(t)
 	addrs := zktest.StartEnsemble(t, 1, zktest.NoSync()).Addrs()
 	peers.Companies(t, addrs, func(t *testing.T, company *peers.Company) {
 		for _, c := range []shared{

@@ -31,6 +31,7 @@ type meeting struct {
 // other go and be killed.
 func TestRealCurator(t *testing.T) {
 	t.Parallel()
+	peers.Wanted(t)
 	ens := zktest.StartEnsemble(t, 1, zktest.NoSync())
 	addrs := ens.Addrs()
 	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)

@@ -17,6 +17,7 @@ import (
 // TestRealParties has kazoo's parties and us see each other come, go, and be killed.
 func TestRealParties(t *testing.T) {
 	t.Parallel()
+	peers.Wanted(t)
 	addrs := zktest.StartEnsemble(t, 1, zktest.NoSync()).Addrs()
 	peers.Companies(t, addrs, func(t *testing.T, company *peers.Company) {
 		t.Helper()
@@ -32,6 +33,7 @@ func TestRealParties(t *testing.T) {
 // TestRealGroupMember has a GroupMember of Curator and us see each other.
 func TestRealGroupMember(t *testing.T) {
 	t.Parallel()
+	peers.Wanted(t)
 	ens := zktest.StartEnsemble(t, 1, zktest.NoSync())
 	addrs := ens.Addrs()
 	peers.Companies(t, addrs, func(t *testing.T, company *peers.Company) {

@@ -33,6 +33,7 @@ type stage struct {
 // memory.
 func TestRealNeighbours(t *testing.T) {
 	t.Parallel()
+	peers.Wanted(t)
 	for name, start := range map[string]func(*testing.T) ([]string, func()){
 		"three servers": func(t *testing.T) ([]string, func()) {
 			t.Helper()
