@@ -9,6 +9,6 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	hasten.Tests()
+	hasten.Waiting()
 	goleak.VerifyTestMain(m)
 }

@@ -78,9 +78,11 @@ func plays[Ev any](replies int) map[string]play[Ev] {
 
 // Run holds recipes against all their duties, on servers in memory of every profile, and on a real
 // server. Under -short the profiles are the default, and the profile that lacks most. Each play has
-// its own server in memory, in a bubble: at its end no goroutine is left.
+// its own server in memory, in a bubble: at its end no goroutine is left. On the real server, where
+// most of the time is waiting, all plays run at once.
 func Run[Ev any](t *testing.T, recipes ...Recipe[Ev]) {
 	t.Helper()
+	t.Parallel()
 	for _, r := range recipes {
 		t.Run(cmp.Or(r.Name, "handle"), func(t *testing.T) {
 			for _, profile := range hasten.Sized(zktest.Profiles(), []zktest.Profile{zktest.ZooKeeper380, zktest.Keeper}) {
@@ -89,9 +91,13 @@ func Run[Ev any](t *testing.T, recipes ...Recipe[Ev]) {
 		})
 	}
 	t.Run("real server", func(t *testing.T) {
+		t.Parallel()
 		ens := zktest.StartEnsemble(t, 1, zktest.NoSync())
 		for _, r := range recipes {
-			t.Run(cmp.Or(r.Name, "handle"), func(t *testing.T) { onRealServer(t, ens, r) })
+			t.Run(cmp.Or(r.Name, "handle"), func(t *testing.T) {
+				t.Parallel()
+				onRealServer(t, ens, r)
+			})
 		}
 	})
 }
