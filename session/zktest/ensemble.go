@@ -205,23 +205,7 @@ func StartEnsemble(tb testing.TB, n int, opts ...EnsembleOption) *Ensemble {
 	for _, o := range opts {
 		o(&config)
 	}
-	if config.Version == "" && config.Versions == nil {
-		config.Version = os.Getenv(VersionVariable)
-	}
-	variable := RequireVariable
-	if config.Version != "" || config.Versions != nil {
-		variable = RequireVersionsVariable
-	}
-	required := os.Getenv(variable) == "1"
-	if testing.Short() && !required {
-		tb.Skip("zktest: real servers are not started with -short")
-	}
-	config = config.withDefaults()
-	if err := config.validate(); err != nil {
-		tb.Fatal(err)
-	}
-	programs, err := config.programs(tb.Context())
-	obtained(tb, err)
+	programs := demanded(tb, &config)
 	if config.Dir == "" {
 		config.Dir = tb.TempDir()
 	} else {
@@ -236,12 +220,47 @@ func StartEnsemble(tb testing.TB, n int, opts ...EnsembleOption) *Ensemble {
 			}
 		})
 	}
+	e := startedFor(tb, config, programs)
+	tb.Cleanup(e.Close)
+	return e
+}
+
+// demanded completes a configuration for a test, and returns the programs of its servers. It skips
+// the test, or fails it, as [StartEnsemble] says.
+func demanded(tb testing.TB, config *EnsembleConfig) []program {
+	tb.Helper()
+	if config.Version == "" && config.Versions == nil {
+		config.Version = os.Getenv(VersionVariable)
+	}
+	if testing.Short() && !config.required() {
+		tb.Skip("zktest: real servers are not started with -short")
+	}
+	*config = config.withDefaults()
+	if err := config.validate(); err != nil {
+		tb.Fatal(err)
+	}
+	programs, err := config.programs(tb.Context())
+	obtained(tb, err)
+	return programs
+}
+
+// required reports whether the environment wants a test to fail that cannot have its servers.
+func (c *EnsembleConfig) required() bool {
+	variable := RequireVariable
+	if c.Version != "" || c.Versions != nil {
+		variable = RequireVersionsVariable
+	}
+	return os.Getenv(variable) == "1"
+}
+
+// startedFor starts an ensemble for a test, which ends if that fails.
+func startedFor(tb testing.TB, config EnsembleConfig, programs []program) *Ensemble {
+	tb.Helper()
 	e, err := newEnsemble(config, programs, tb)
-	if err != nil && required {
+	if err != nil && config.required() {
 		tb.Fatal(err)
 	}
 	obtained(tb, err)
-	tb.Cleanup(e.Close)
 	return e
 }
 

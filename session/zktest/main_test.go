@@ -7,12 +7,13 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/zkactors/zkactors/internal/hasten"
+	"github.com/zkactors/zkactors/session/zktest"
 )
 
 func TestMain(m *testing.M) {
 	if os.Getenv(childVariable) != "" {
 		startAndHang()
 	}
-	hasten.Tests()
-	goleak.VerifyTestMain(m)
+	hasten.Waiting()
+	goleak.VerifyTestMain(zktest.Tests{M: m})
 }
