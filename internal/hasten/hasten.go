@@ -46,18 +46,31 @@ func Sized[T any](full, short T) T {
 	return full
 }
 
+// thorough is the environment variable that .ci/run sets.
+const thorough = "ZKACTORS_THOROUGH"
+
 // Thorough reports whether explorations go through all of their settings, and other libraries and
 // versions are run even if the environment does not require them: as in .ci/run, which sets
 // ZKACTORS_THOROUGH. Without it, or with -short, they are left out, so that all tests together take
 // minutes. Before the flags are parsed, for the defaults of other flags, -short does not count.
 func Thorough() bool {
-	return os.Getenv("ZKACTORS_THOROUGH") != "" && (!flag.Parsed() || !testing.Short())
+	return os.Getenv(thorough) != "" && (!flag.Parsed() || !testing.Short())
 }
 
-// OneIn returns a choice from the parts of a campaign: all, and under -short one in n, the first
-// among them.
-func OneIn(n int) (chosen func() bool) {
-	n = Sized(1, n)
+// Usually is how large a campaign is, or how great its strides are, without a flag that says it:
+// full as in .ci/run, which sets ZKACTORS_THOROUGH, and usual elsewhere. It is asked for before the
+// flags are parsed too, for their defaults.
+func Usually[T any](full, usual T) T {
+	if os.Getenv(thorough) != "" {
+		return full
+	}
+	return usual
+}
+
+// OneIn returns a choice from the parts of a campaign, the first among them: all where tests are to
+// be thorough, usually one in so many, and under -short one in more.
+func OneIn(usual, short int) (chosen func() bool) {
+	n := Sized(Usually(1, usual), short)
 	part := -1
 	return func() bool {
 		part++

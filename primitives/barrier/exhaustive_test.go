@@ -1348,7 +1348,7 @@ func TestExhaustive(t *testing.T) {
 
 // TestKeys checks that halls go on alike if their keys are the same.
 func TestKeys(t *testing.T) {
-	chosen := hasten.OneIn(3)
+	chosen := hasten.OneIn(3, 3)
 	for _, s := range settings() {
 		if s.size() > 2 && !*full || !chosen() {
 			continue

@@ -401,7 +401,7 @@ var sweeps = flag.Int("barrier.sweeps", 0, "how often every step of two rounds i
 func TestFaultAtEachStep(t *testing.T) {
 	seeds, stride := uint64(*sweeps), 1
 	if seeds == 0 {
-		seeds, stride = 1, hasten.Sized(7, 151)
+		seeds, stride = 1, hasten.Sized(hasten.Usually(7, 37), 151)
 	}
 	for parties := 2; parties <= 4; parties++ {
 		runs, steps := 0, 0

@@ -8,6 +8,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/zkactors/zkactors/internal/hasten"
+	"github.com/zkactors/zkactors/session/zktest"
 )
 
 func TestMain(m *testing.M) {
@@ -19,5 +20,5 @@ func TestMain(m *testing.M) {
 		return
 	}
 	hasten.Waiting()
-	goleak.VerifyTestMain(m)
+	goleak.VerifyTestMain(zktest.Tests{M: m})
 }

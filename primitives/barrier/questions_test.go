@@ -119,7 +119,7 @@ func TestFourQuestions(t *testing.T) {
 				maps.DeleteFunc(counts, func(op zktest.Op, _ int) bool { return op == zktest.OpCheck }) // heartbeats
 			})
 			var made []string
-			chosen := hasten.OneIn(7)
+			chosen := hasten.OneIn(3, 7)
 			for op, n := range counts {
 				made = append(made, fmt.Sprintf("%v:%d", op, n))
 				for k := range n {

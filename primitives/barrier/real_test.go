@@ -8,12 +8,13 @@ import (
 	"time"
 
 	"github.com/zkactors/zkactors/internal/check"
+	"github.com/zkactors/zkactors/internal/hasten"
 	"github.com/zkactors/zkactors/primitives/barrier"
 	"github.com/zkactors/zkactors/session"
 	"github.com/zkactors/zkactors/session/zktest"
 )
 
-var realRounds = flag.Int("barrier.rounds", 30, "rounds on real servers; 1,000 are a campaign")
+var realRounds = flag.Int("barrier.rounds", hasten.Usually(30, 10), "rounds on real servers; 1,000 are a campaign")
 
 // TestRealRounds has ten parties go through rounds on three servers, while connections are cut
 // every 50 ms.

@@ -7,6 +7,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/zkactors/zkactors/internal/hasten"
+	"github.com/zkactors/zkactors/session/zktest"
 )
 
 func TestMain(m *testing.M) {
@@ -14,5 +15,5 @@ func TestMain(m *testing.M) {
 		os.Exit(live(role))
 	}
 	hasten.Waiting()
-	goleak.VerifyTestMain(m)
+	goleak.VerifyTestMain(zktest.Tests{M: m})
 }

@@ -670,7 +670,7 @@ func show(v any) string {
 // through those of larger ones: up to two sites, with their performers. exhaustive_test.go goes
 // through more faults, and three sites, without performers.
 func TestModel(t *testing.T) {
-	chosen := hasten.OneIn(5)
+	chosen := hasten.OneIn(1, 5)
 	for _, s := range scenes(*modelFull) {
 		if !chosen() || s.faults.Restores > 0 && !hasten.Thorough() {
 			continue // restored servers are in the walks, too

@@ -267,7 +267,7 @@ func (w *scenario) raze(context.CancelFunc) {
 // its error names the operation and the path, all parties come to the same outcome, and nothing is
 // left.
 func TestTrouble(t *testing.T) {
-	chosen := hasten.OneIn(9)
+	chosen := hasten.OneIn(1, 9)
 	for name, command := range expected {
 		for _, tr := range troubles {
 			if !chosen() {

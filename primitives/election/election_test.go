@@ -199,7 +199,7 @@ func TestTransferToOneThatVanishes(t *testing.T) {
 
 // TestHundred: a hundred candidates, the leader of whom is killed fifty times.
 func TestHundred(t *testing.T) {
-	candidates := hasten.Sized(100, 20)
+	candidates := hasten.Sized(hasten.Usually(100, 40), 20)
 	kills := candidates / 2
 	inBubble(t, lagging, func(w *world) {
 		observers := w.open(0)

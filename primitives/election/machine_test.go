@@ -8,6 +8,7 @@ import (
 
 	"github.com/zkactors/zkactors/actors"
 	"github.com/zkactors/zkactors/internal/check"
+	"github.com/zkactors/zkactors/internal/hasten"
 	"github.com/zkactors/zkactors/internal/client"
 	"github.com/zkactors/zkactors/primitives/internal/line"
 	"github.com/zkactors/zkactors/primitives/internal/nodes"
@@ -111,7 +112,7 @@ func (s stage) next(ev Event) (stage, bool) {
 	return s, ok
 }
 
-var modelStates = flag.Int("election.states", 25_000, "states to go through, in each exploration")
+var modelStates = flag.Int("election.states", hasten.Usually(25_000, 6_000), "states to go through, in each exploration")
 
 // TestExhaustion goes through the states that a candidate can reach, in two terms and two
 // places in line, and checks every step.

@@ -23,7 +23,7 @@ var togetherFor = flag.Duration("lock.together", 0, "how long 50 callers take th
 func TestRealAllAtOnce(t *testing.T) {
 	t.Parallel()
 	const callers, sessions, locks, each, turns = 50, 10, 20, 3, 4
-	ens := zktest.StartEnsemble(t, 3, zktest.NoSync())
+	ens := zktest.SharedEnsemble(t, 3)
 	start := time.Now()
 	var all []*session.Session
 	for range sessions {

@@ -662,7 +662,7 @@ func TestPriorityRandomWithLag(t *testing.T) {
 
 func TestRealPriorities(t *testing.T) {
 	t.Parallel()
-	randomPriorities(t, onEnsemble(t, zktest.StartEnsemble(t, 3, zktest.NoSync())), often(20, 60))
+	randomPriorities(t, onEnsemble(t, zktest.SharedEnsemble(t, 3)), often(20, 60))
 }
 
 // randomPriorities has contenders of all kinds, some of which preempt others, and counts

@@ -15,7 +15,7 @@ import (
 
 func TestRealReadersAndWriters(t *testing.T) {
 	t.Parallel()
-	ens := zktest.StartEnsemble(t, 3, zktest.NoSync())
+	ens := zktest.SharedEnsemble(t, 3)
 	t.Run("rounds", func(t *testing.T) { realRounds(t, ens) })
 	t.Run("wake-ups", func(t *testing.T) { realWakeUps(t, ens) })
 	t.Run("downgrade", func(t *testing.T) { realDowngrade(t, ens) })

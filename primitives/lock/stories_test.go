@@ -51,7 +51,7 @@ func TestStoriesInMemory(t *testing.T) {
 }
 
 func TestRealStories(t *testing.T) {
-	ens := zktest.StartEnsemble(t, 3, zktest.NoSync())
+	ens := zktest.SharedEnsemble(t, 3)
 	for _, story := range stories {
 		t.Run(story.name, func(t *testing.T) {
 			t.Parallel()
@@ -165,7 +165,7 @@ func faults(t *testing.T, set func(*testing.T) *stage) {
 			want := count(test.steps)
 			check.EqualMaps(t, after, want, "requests")
 
-			chosen := hasten.OneIn(5)
+			chosen := hasten.OneIn(1, 5)
 			for _, kind := range faultKinds() {
 				seen := make(zktest.Counts)
 				for i, op := range test.steps {

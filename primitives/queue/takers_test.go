@@ -220,7 +220,7 @@ func TestTakeNOfPriorities(t *testing.T) {
 // TestMostUrgentTaken has chance put items of any priority, some of them delayed, through one
 // handle, and take them through others: each is the most urgent that there is.
 func TestMostUrgentTaken(t *testing.T) {
-	for seed := range hasten.Sized[uint64](40, 4) {
+	for seed := range hasten.Sized(hasten.Usually[uint64](40, 12), 4) {
 		bubble(t, 3, func(t *testing.T, _ *zktest.Server, s ...*session.Session) {
 			random := rand.New(rand.NewPCG(seed, 6))
 			var handles []*queue.Priority

@@ -230,7 +230,7 @@ func raze(t *testing.T, s *session.Session, node string) {
 // their leases for whom there is room, and Holders says who does.
 func TestQuiet(t *testing.T) {
 	const sessions, bursts, places = 4, 25, 7
-	for seed := range hasten.Sized[uint64](12, 3) {
+	for seed := range hasten.Sized(hasten.Usually[uint64](12, 4), 3) {
 		runInBubble(t, fmt.Sprint(seed), sessions+1, func(t *testing.T, srv *zktest.Server, all []*session.Session) {
 			operator, r := all[sessions], rand.New(rand.NewPCG(seed, 7))
 			weights := 1 + int(seed%3)

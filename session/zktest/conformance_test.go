@@ -14,6 +14,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/zkactors/zkactors/internal/check"
+	"github.com/zkactors/zkactors/internal/hasten"
 	"github.com/zkactors/zkactors/session/internal/wire"
 )
 
@@ -708,6 +709,9 @@ func TestConformanceWithARealServer(t *testing.T) {
 // recorded to answer. So what differs between versions is known, and stays known.
 func TestConformanceOfVersions(t *testing.T) {
 	t.Parallel()
+	if !*rewrite && !hasten.Usually(true, os.Getenv(RequireVersionsVariable) == "1") {
+		t.Skip("other versions are run with ZKACTORS_THOROUGH=1, or if they are required")
+	}
 	for _, version := range recorded() {
 		t.Run(version, func(t *testing.T) {
 			ens := startReal(t, Version(version))

@@ -15,13 +15,24 @@ import (
 	"github.com/go-zookeeper/zk"
 
 	"github.com/zkactors/zkactors/internal/check"
+	"github.com/zkactors/zkactors/internal/hasten"
 	"github.com/zkactors/zkactors/session/zktest"
 )
+
+// versionsWanted skips a test that runs servers of several versions, or mvn, unless tests are to be
+// thorough or the environment requires versions.
+func versionsWanted(t *testing.T) {
+	t.Helper()
+	if !hasten.Usually(true, os.Getenv(zktest.RequireVersionsVariable) == "1") {
+		t.Skip("other versions are run with ZKACTORS_THOROUGH=1, or if they are required")
+	}
+}
 
 // TestVersionsServe: a server of each line that is run by users starts, says its version, and
 // serves.
 func TestVersionsServe(t *testing.T) {
 	t.Parallel()
+	versionsWanted(t)
 	for _, version := range []string{"3.5.10", "3.6.4", "3.7.2", "3.8.0", "3.8.6", "3.9.5"} {
 		t.Run(version, func(t *testing.T) {
 			e := zktest.StartEnsemble(t, 1, zktest.NoSync(), zktest.Version(version))
@@ -36,6 +47,7 @@ func TestVersionsServe(t *testing.T) {
 
 // TestVersionVariable: the environment names the version for tests that name none.
 func TestVersionVariable(t *testing.T) {
+	versionsWanted(t)
 	t.Setenv(zktest.VersionVariable, "3.9.5")
 	e := zktest.StartEnsemble(t, 1, zktest.NoSync())
 	check.Equal(t, e.Version(0), "3.9.5")
@@ -53,6 +65,7 @@ func speaks(t *testing.T, e *zktest.Ensemble, i int, version string) {
 // another version and go back, and no write is lost on the way.
 func TestRollingUpgrade(t *testing.T) {
 	t.Parallel()
+	versionsWanted(t)
 	const older, newer = "3.8.6", "3.9.5"
 	e := zktest.StartEnsemble(t, 3, zktest.NoSync(), zktest.Versions(older, older, newer))
 	have := []string{older, older, newer}
@@ -148,6 +161,7 @@ func TestVersionThatCannotBeHad(t *testing.T) {
 		})
 	}
 	t.Run("no such version", func(t *testing.T) {
+		versionsWanted(t)
 		skipWithoutServers(t)
 		_, err := zktest.NewEnsemble(zktest.EnsembleConfig{Versions: []string{"3.9.999"}})
 		check.Is(t, err, zktest.ErrVersion)
@@ -182,6 +196,7 @@ func TestBadVersions(t *testing.T) {
 // TestUpgradeToWhatCannotBeHad: the server goes on as it is.
 func TestUpgradeToWhatCannotBeHad(t *testing.T) {
 	t.Parallel()
+	versionsWanted(t)
 	e := zktest.StartEnsemble(t, 1, zktest.NoSync())
 	pid := e.Pid(0)
 	check.Is(t, e.UpgradeContext(t.Context(), 0, "3.9.999"), zktest.ErrVersion)

@@ -92,7 +92,7 @@ func Run[Ev any](t *testing.T, recipes ...Recipe[Ev]) {
 	}
 	t.Run("real server", func(t *testing.T) {
 		t.Parallel()
-		ens := zktest.StartEnsemble(t, 1, zktest.NoSync())
+		ens := zktest.SharedEnsemble(t, 1)
 		for _, r := range recipes {
 			t.Run(cmp.Or(r.Name, "handle"), func(t *testing.T) {
 				t.Parallel()

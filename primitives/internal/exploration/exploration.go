@@ -186,20 +186,12 @@ func Tell[A comparable](w World[A], trace []A, write func(string)) {
 
 //nolint:gochecknoglobals // they are flags
 var (
-	breadth = flag.Int("explore.states", usually(400, 1000), "states of each scenario that are gone through")
-	walks   = flag.Int("explore.walks", usually(240, 600), "random walks through each scenario")
+	breadth = flag.Int("explore.states", hasten.Usually(1000, 160), "states of each scenario that are gone through")
+	walks   = flag.Int("explore.walks", hasten.Usually(600, 80), "random walks through each scenario")
 )
 
-// usually returns n, or more if the tests are to be thorough.
-func usually(n, thorough int) int {
-	if hasten.Thorough() {
-		return thorough
-	}
-	return n
-}
-
 // shorter is the factor by which short tests do less.
-const shorter = 24
+const shorter = 8
 
 // Test explores the states that follow from start, and then walks at random beyond them. It logs
 // the shortest trace to a violation that it finds. effort multiplies the number of states and
