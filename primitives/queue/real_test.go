@@ -129,8 +129,8 @@ func backlog(t *testing.T, addrs []string, put func()) (n int) {
 	return n
 }
 
-// TestRealConsumers has ten consumers, each with a session of its own, do 200,000 items, a fortieth or
-// less without a campaign, on three servers. One in a hundred is rejected at first.
+// TestRealConsumers has ten consumers, each with a session of its own, do 200,000 items, a fortieth
+// or less without a campaign, on three servers. One in a hundred is rejected at first.
 func TestRealConsumers(t *testing.T) {
 	t.Parallel()
 	const consumers, workers = 10, 16
