@@ -42,6 +42,7 @@ var stories = []struct {
 }
 
 func TestStoriesInMemory(t *testing.T) {
+	t.Parallel()
 	for _, story := range stories {
 		t.Run(story.name, func(t *testing.T) {
 			t.Parallel()
@@ -51,6 +52,7 @@ func TestStoriesInMemory(t *testing.T) {
 }
 
 func TestRealStories(t *testing.T) {
+	t.Parallel()
 	ens := zktest.SharedEnsemble(t, 3)
 	for _, story := range stories {
 		t.Run(story.name, func(t *testing.T) {

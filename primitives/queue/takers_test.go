@@ -111,7 +111,7 @@ func TestStaleList(t *testing.T) {
 // TestManyPriorities: a queue whose items all have priorities of their own costs little more than
 // one that has items of one priority.
 func TestManyPriorities(t *testing.T) {
-	for _, n := range []int{50, 800} {
+	for _, n := range []int{50, hasten.Sized(hasten.Usually(800, 400), 150)} {
 		for _, how := range []string{"consume", "take"} {
 			t.Run(fmt.Sprintf("%d, %s", n, how), func(t *testing.T) {
 				bubbled(t, near, 1, func(t *testing.T, srv *zktest.Server, s ...*session.Session) {
