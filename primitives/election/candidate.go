@@ -39,6 +39,9 @@ type Candidate struct {
 	since time.Duration // it leads
 	err   error         // why it has left
 
+	// deposed is the reason of the newest Deposed. Only report uses it, one call after the other.
+	deposed error
+
 	// Ends the context in which the function of Lead works; nil if none works.
 	end func(error)
 
@@ -321,8 +324,12 @@ func (c *Candidate) report(events []Event, begun, since, now time.Duration) {
 			if !errors.Is(ev.Err, ErrResigned) && !errors.Is(ev.Err, ErrTransferred) {
 				observer.Lost("election", c.store.path, ev.Err)
 			}
+			c.deposed = ev.Err
 		case Left:
 			observer.GaveUp("election", c.store.path, now-begun)
+			if ev.Err != nil && !errors.Is(c.deposed, ev.Err) { // that loss is reported already
+				observer.Lost("election", c.store.path, ev.Err)
+			}
 		case LeaderChanged:
 			observer.Leader(c.store.path, ev.Leader.Node, ev.Leader.Data, ev.Term)
 		case Standing, Suspended, Resumed, Overrun:

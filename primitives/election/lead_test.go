@@ -355,3 +355,40 @@ func TestLeadLate(t *testing.T) {
 		})
 	}
 }
+
+// lossObserver counts what the observer of a session receives as a loss.
+type lossObserver struct {
+	session.NopObserver
+	losses chan error
+}
+
+func (o lossObserver) Lost(_, _ string, err error) { o.losses <- err }
+
+// TestLeadSaysWhy: a candidate that cannot stand is a loss, and each call of Lead says why. A
+// leader whose session is closed is one loss, not two.
+func TestLeadSaysWhy(t *testing.T) {
+	inBubble(t, zktest.Config{Latency: time.Millisecond}, func(w *world) {
+		w.elect(w.open(0), nil)
+		never := func(context.Context, int64) error { return errWork }
+		o := lossObserver{losses: make(chan error, 10)}
+		s := w.OpenAt(0, session.Options{Timeout: 6 * time.Second, Observer: o})
+		b := w.stand(s, &election.Options{Layout: election.Kazoo})
+		for range 2 { // the first call waits, the second comes too late
+			err := b.Lead(w.soon(), never)
+			check.Is(w, err, election.ErrLeft)
+			check.Is(w, err, election.ErrLayout)
+		}
+		<-time.After(time.Minute)
+		check.Require(w, len(o.losses) == 1, "losses: %d", len(o.losses))
+		check.Is(w, <-o.losses, election.ErrLayout)
+
+		leader := check.Have(election.New(s, "/another", nil))(w)
+		for _, leads := leader.Leading(); !leads; _, leads = leader.Leading() {
+			<-time.After(time.Second)
+		}
+		s.Close()
+		leader.Close()
+		check.Is(w, <-o.losses, session.ErrClosed)
+		check.None(w, o.losses)
+	})
+}

@@ -410,14 +410,22 @@ func (t *turn) end(why error) {
 		why = ErrResigned
 	}
 	t.depose(why)
-	// A call of Lead that waits for a term receives ErrLeft.
+	// A call of Lead that waits for a term receives ErrLeft, and why.
 	if t.wanted {
 		t.wanted = false
-		t.do(engage{t.lead, termOrError{err: ErrLeft}})
+		t.do(engage{t.lead, termOrError{err: t.left()}})
 	}
 	if !t.place.Ended() {
 		t.advance(line.Leave{})
 	}
+}
+
+// left is [ErrLeft], with the reason if the candidate was not closed.
+func (t *turn) left() error {
+	if t.err != nil {
+		return fmt.Errorf("%w: %w", ErrLeft, t.err)
+	}
+	return ErrLeft
 }
 
 // resign gives up the leadership. The reply comes when the place is given up, or at once if it is
@@ -476,7 +484,7 @@ func (t *turn) noted(in noted) {
 func (t *turn) wait(reply actors.Reply[termOrError]) {
 	switch {
 	case t.closing:
-		t.do(engage{reply, termOrError{err: ErrLeft}})
+		t.do(engage{reply, termOrError{err: t.left()}})
 	case t.wanted || t.work.term != 0:
 		t.do(engage{reply, termOrError{err: ErrBusy}})
 	default:
