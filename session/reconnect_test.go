@@ -461,6 +461,25 @@ func TestOpenIsRefused(t *testing.T) {
 	}
 }
 
+// TestOpenIsRefusedOnce: each server is asked once, and the log has one error, although the servers
+// have begun a session with the handshake.
+func TestOpenIsRefusedOnce(t *testing.T) {
+	inBubble(t, zktest.Config{Tick: time.Second, Replicas: 3}, func(t *testing.T, srv *zktest.Server, opts *session.Options) {
+		logger, kept := warnings()
+		opts.Logger = logger
+		opts.Auth = []session.Auth{{Scheme: "digest", Secret: []byte("user:password")}}
+		for range 20 {
+			srv.AnswerError(zktest.Match{Op: zktest.OpAuth}, -115)
+		}
+		_, err := session.Open(t.Context(), srv.Addrs(), opts)
+		check.Is(t, err, session.ErrAuthFailed)
+		check.Equal(t, srv.Requests()[zktest.OpAuth], 3, "attempts")
+		refused := func(r record) bool { return strings.Contains(r.text, "refuse the credentials") }
+		all := kept()
+		check.Equal(t, len(all)-len(slices.DeleteFunc(slices.Clone(all), refused)), 1, all)
+	})
+}
+
 // A record is what a logger was told.
 type record struct {
 	at   time.Time

@@ -122,9 +122,10 @@ func (e *Epoch) severed(l *connection) {
 	case over != nil: // a reply after the end may have put calls of its lane into the queue
 		refused, waiting = waiting, nil
 	case errors.Is(why, fault.ErrAuthFailed):
+		was := e.refused()
 		e.refusals[l.server] = struct{}{}
-		if rejects = e.refused(); rejects {
-			refused, waiting = waiting, nil
+		if e.refused() {
+			refused, waiting, rejects = waiting, nil, !was
 		}
 	}
 	e.queue.Set(slices.DeleteFunc(waiting, func(c *Call) bool {
@@ -215,16 +216,18 @@ func (e *Epoch) End(why error) {
 }
 
 // Part asks the server to close the session, as soon as there is a connection. It waits for the
-// confirmation, at most for the given time. The epoch must not be locked.
+// confirmation, at most for the given time. It does not wait if the epoch was never announced,
+// and every server refuses the credentials: the session owns nothing, and the next attempt would be
+// refused too. The epoch must not be locked.
 func (e *Epoch) Part(patience time.Duration) {
 	e.mu.Lock()
 	e.parting = true
 	if e.current != nil {
 		e.current.part()
 	}
-	id := e.id
+	vain := e.id == 0 || e.refused() && !e.announced.Load()
 	e.mu.Unlock()
-	if id == 0 {
+	if vain {
 		return
 	}
 	select {
