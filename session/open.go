@@ -6,9 +6,10 @@ import (
 	"fmt"
 )
 
-// Open establishes a session with one of the servers, each host:port. It returns when the session
-// is established. If ctx ends before, or every server refuses the credentials in opts, nothing is
-// left behind. The error names the servers and the last failure of each.
+// Open establishes a session with one of the servers, each host:port, or a host, whose port is
+// 2181. It returns when the session is established. If ctx ends before, or every server refuses the
+// credentials in opts, no goroutine is left behind. Each server is asked once: the credentials may
+// have reached only some of them. The error names the servers and the last failure of each.
 //
 // If opts is nil, the default options are used. With [Options.Resolve], the list may be empty. If
 // recipes hold exclusive grants, the list must not have observers that are connected to followers:

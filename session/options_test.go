@@ -30,9 +30,20 @@ func TestParseConnectString(t *testing.T) {
 			t.Errorf("%q: %q, %q, %v", row.connect, servers, chroot, err)
 		}
 	}
-	for _, bad := range []string{"", "/a", "zk1:0", "zk1:port", "zk1:99999", ":2181", "zk1,,zk2", "zk1/a/", "zk1/a//b", "zk1:2181:3"} {
+	for _, bad := range []string{"", "/a", "zk1:0", "zk1:port", "zk1:99999", ":2181", "zk1,,zk2", "zk1/a/", "zk1/a//b", "zk1:2181:3", "zk1/a,zk2/a", "zk1:2181/a,zk2:2181/a"} {
 		if servers, chroot, err := ParseConnectString(bad); err == nil {
 			t.Errorf("%q is accepted: %q, %q", bad, servers, chroot)
+		}
+	}
+}
+
+// TestConnectStringAsServer: the error of a list that has a connect string in it names the function
+// that splits it.
+func TestConnectStringAsServer(t *testing.T) {
+	for _, server := range []string{"zk1:2181,zk2:2181", "zk1:2181/apps"} {
+		_, err := Start([]string{server}, nil)
+		if !errors.Is(err, ErrInvalidArgument) || !strings.Contains(err.Error(), "ParseConnectString") {
+			t.Errorf("%q: %v", server, err)
 		}
 	}
 }

@@ -14,11 +14,14 @@ import (
 
 // ParseConnectString splits a ZooKeeper connect string such as "zk1:2181,zk2:2181/apps/billing"
 // into its servers and its chroot, "" if there is none. The port of a server without a port is
-// 2181.
+// 2181. The chroot stands once, behind the last server. One with a comma goes into [Options.Chroot].
 func ParseConnectString(connect string) (addresses []string, chroot string, err error) {
 	list := connect
 	if i := strings.IndexByte(connect, '/'); i >= 0 {
 		list, chroot = connect[:i], connect[i:]
+		if strings.Contains(chroot, ",") { // most likely zk1/apps,zk2/apps, which would lose a server
+			return nil, "", fmt.Errorf("connect string: %w: %q: the chroot stands once, behind the last server", ErrInvalidArgument, connect)
+		}
 		if err := ValidatePath(chroot); err != nil {
 			return nil, "", fmt.Errorf("connect string: chroot: %w", err)
 		}
@@ -58,7 +61,7 @@ func serversIn(records []*net.SRV) (addresses []string) {
 	return addresses
 }
 
-// checkServers returns the servers as host:port.
+// checkServers returns the servers as host:port. The port of a server without a port is 2181.
 func checkServers(addresses []string) ([]string, error) {
 	if len(addresses) == 0 {
 		return nil, fmt.Errorf("%w: servers: the list is empty", ErrInvalidArgument)
@@ -72,14 +75,18 @@ func checkServers(addresses []string) ([]string, error) {
 		}
 		n, portErr := strconv.Atoi(port)
 		if err != nil || portErr != nil || n < 1 || n > 65535 || host == "" || strings.ContainsAny(host, " /@") {
-			return nil, fmt.Errorf("%w: servers: %q is not host:port", ErrInvalidArgument, server)
+			hint := ""
+			if strings.ContainsAny(server, ",/") {
+				hint = ": ParseConnectString splits a connect string into servers and chroot"
+			}
+			return nil, fmt.Errorf("%w: servers: %q is not host:port, nor a host%s", ErrInvalidArgument, server, hint)
 		}
 		checked = append(checked, net.JoinHostPort(host, port))
 	}
 	return checked, nil
 }
 
-// SetServers replaces the list of servers of the session and its siblings, each host:port. The
+// SetServers replaces the list of servers of the session and its siblings, as in [Open]. The
 // session keeps its server if it can. It moves if its server is not in the list. If the list has
 // grown, it moves with the probability that spreads sessions evenly. So when many sessions receive
 // the same list, they are spread as evenly as before, and no more of them move than necessary.

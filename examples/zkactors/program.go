@@ -103,7 +103,7 @@ func (p *program) root() *cobra.Command {
 	}
 	root.Flags().BoolVar(&version, "version", false, "print the version")
 	flags := root.PersistentFlags()
-	flags.StringVar(&p.connect, "servers", os.Getenv("ZOOKEEPER"), "the servers, `host:port,.../chroot`; the default is $ZOOKEEPER")
+	flags.StringVar(&p.connect, "servers", os.Getenv("ZOOKEEPER"), "the servers, `host:port,.../chroot`; a host without a port has 2181; the default is $ZOOKEEPER")
 	flags.Lookup("servers").DefValue = ""
 	flags.StringArrayVar(&p.auth, "auth", nil, "credentials, `scheme:secret`, such as digest:user:password (default $ZOOKEEPER_AUTH)")
 	flags.StringVar(&p.saslFile, "sasl-file", "", "`file` with user:password for SASL with DIGEST-MD5 (default $ZOOKEEPER_SASL)")
