@@ -14,7 +14,8 @@ import (
 
 // ParseConnectString splits a ZooKeeper connect string such as "zk1:2181,zk2:2181/apps/billing"
 // into its servers and its chroot, "" if there is none. The port of a server without a port is
-// 2181. The chroot stands once, behind the last server. One with a comma goes into [Options.Chroot].
+// 2181. The chroot stands once, behind the last server. A chroot with a comma goes into
+// [Options.Chroot].
 func ParseConnectString(connect string) (addresses []string, chroot string, err error) {
 	list := connect
 	if i := strings.IndexByte(connect, '/'); i >= 0 {
