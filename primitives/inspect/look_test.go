@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -224,6 +225,30 @@ func TestQueue(t *testing.T) {
 		}
 		check.OK(t, q.Close(t.Context()))
 		check.OK(t, flat.Close(t.Context()))
+	})
+}
+
+// TestIdleQueue: the keys that were given to PutOnce outlive the items, and the directories that the
+// server removes when they are empty. They are no semaphores of kazoo.
+func TestIdleQueue(t *testing.T) {
+	inBubble(t, 1, func(t *testing.T, srv *zktest.Server, all []*session.Session) {
+		q := have[*queue.Queue](t)(queue.New(all[0], "/q", nil))
+		for _, key := range []string{"a", "b", "c"} {
+			check.Have(q.PutOnce(t.Context(), key, []byte("item")))(t)
+			check.Have(q.TryTake(t.Context()))(t)
+		}
+		check.OK(t, q.Close(t.Context()))
+		for _, path := range slices.Backward(srv.Paths()) { // children before their parents
+			if strings.HasPrefix(path, "/q/") && !strings.HasPrefix(path, "/q/keys") {
+				if err := all[0].Delete(t.Context(), path, session.AnyVersion); !errors.Is(err, session.ErrNoNode) {
+					check.Must(t, err, path)
+				}
+			}
+		}
+		thing := the(t, look(t, all[0], "/"))
+		if thing.Path != "/q" || thing.Kind != inspect.Queue || thing.Queue.Items != 0 {
+			t.Errorf("%+v", thing)
+		}
 	})
 }
 

@@ -533,7 +533,12 @@ func (r *recogniser) queue(path string, names []string) bool {
 	const dead, keys, paused = "dead", "keys", "paused"
 	ours := []string{"items", "claims", "receipts", "waiters", "producers"}
 	is := func(name string) bool { return slices.Contains(ours, name) }
-	if !slices.ContainsFunc(names, is) || slices.ContainsFunc(names, func(name string) bool { return !is(name) && name != dead && name != keys }) {
+	if slices.ContainsFunc(names, func(name string) bool { return !is(name) && name != dead && name != keys }) {
+		return false
+	}
+	// The keys of PutOnce outlive the other directories of a queue that has nothing to do. Their
+	// nodes look like leases of kazoo's semaphore.
+	if !slices.ContainsFunc(names, is) && (!slices.Contains(names, keys) || !r.shardsOfKeys(znode.Join(path, keys))) {
 		return false
 	}
 	lists := make(map[string][]string)
@@ -585,6 +590,12 @@ func (r *recogniser) queue(path string, names []string) bool {
 		}
 	}
 	return true
+}
+
+// shardsOfKeys reports whether a directory has the shards of a queue's keys, and nothing else.
+func (r *recogniser) shardsOfKeys(dir string) bool {
+	names := r.names(dir)
+	return len(names) > 0 && !slices.ContainsFunc(names, func(name string) bool { return !nodes.IsKeyShard(name) })
 }
 
 // count returns how many children a node has. It lists them only if it is watched.

@@ -91,6 +91,9 @@ func ParseWriteLock(name string) (c Contender, ok bool) {
 	return Contender{Name: name, Number: n}, ok && isHex(strings.TrimPrefix(rest[:i], "-"))
 }
 
+// IsKeyShard recognises a shard of the keys that a queue has been given: two hexadecimal digits.
+func IsKeyShard(name string) bool { return len(name) == 2 && isHex(name) }
+
 // IsKazooLease recognises the leases of kazoo's semaphore.
 func IsKazooLease(name string) bool { return len(name) == 32 && isHex(name) }
 
