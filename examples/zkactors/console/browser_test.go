@@ -581,7 +581,7 @@ func TestPictures(t *testing.T) {
 		return script(`setTheme('` + name + `'); document.getElementById('toast').hidden = true; window.begun = Date.now()`)
 	}
 	drawn := until(`Date.now() > window.begun + 2500`)
-	do(tab, t, chromedp.Navigate(address+"/#"+c.Token()), until(shows("lock /locks/backup", "· asked")), until(shows("transactions /payments", "in doubt")),
+	do(tab, t, chromedp.Navigate(address+"/#"+c.Token()), until(shows("lock /locks/backup", "· asked")), until(shows("transactions /payments", "undecided")),
 		until(shows("queue /queues/mail", "claimed")), script(`setSort('path')`), chromedp.KeyEvent("jjjj"))
 	for _, name := range []string{"light", "dark"} {
 		do(tab, t, chromedp.EmulateViewport(1180, 900), theme(name), drawn)
