@@ -124,7 +124,7 @@ func TestDifference(t *testing.T) {
 		{"a\nb\nc\n", "a\nx\nc\n", []string{"-b", "+x"}},
 		{"a\nb\nc\nd\n", "b\nc\ne\n", []string{"-a", "-d", "+e"}},
 		{"", "a\n", []string{"+a"}},
-		{"b\na\n", "a\nb\n", []string{"-b", "+b"}},
+		{"b\na\n", "a\nb\n", []string{"+a", "-a"}},
 		{"\xff", "a", []string{"- 1 byte", "+ 1 byte"}},
 		{"\x1b\tx", "", []string{`-\x1b\tx`}},
 		{strings.Repeat("a\n", 6000) + "x\n", strings.Repeat("b\n", 6000) + "y\n", nil},
@@ -132,7 +132,7 @@ func TestDifference(t *testing.T) {
 		got := difference([]byte(test.old), []byte(test.next))
 		switch {
 		case len(test.old) > 10000:
-			check.Equal(t, len(got), 12002, "lines of texts that are not compared")
+			check.Equal(t, len(got), 12002, "lines of texts without a common line")
 		case !slices.Equal(got, test.want):
 			t.Errorf("%q and %q: %q, want %q", test.old, test.next, got, test.want)
 		}

@@ -6,6 +6,8 @@ import (
 	"strconv"
 	"strings"
 	"unicode/utf8"
+
+	"github.com/pmezard/go-difflib/difflib"
 )
 
 // This file compares two texts, line by line.
@@ -29,9 +31,6 @@ func printable(line string) string {
 	return line
 }
 
-// mostCompared bounds the product of the numbers of lines that are compared.
-const mostCompared = 25_000_000
-
 // difference returns the lines that are only in the old text, each after "-", and the lines that
 // are only in the new text, each after "+", in their order. It is empty only if the texts are the
 // same.
@@ -43,60 +42,21 @@ func difference(old, next []byte) (out []string) {
 		return []string{"- " + count(len(old), "byte"), "+ " + count(len(next), "byte")}
 	}
 	a, b := linesOf(old), linesOf(next)
-	for len(a) > 0 && len(b) > 0 && a[0] == b[0] {
-		a, b = a[1:], b[1:]
-	}
-	for len(a) > 0 && len(b) > 0 && a[len(a)-1] == b[len(b)-1] {
-		a, b = a[:len(a)-1], b[:len(b)-1]
-	}
-	if len(a)+len(b) == 0 {
+	if slices.Equal(a, b) {
 		has := map[bool]string{true: "a newline at the end", false: "no newline at the end"}
 		ends := func(text []byte) string { return has[bytes.HasSuffix(text, []byte("\n"))] }
 		return []string{"- (" + ends(old) + ")", "+ (" + ends(next) + ")"}
 	}
-	remove, add := func(line string) { out = append(out, "-"+printable(line)) }, func(line string) { out = append(out, "+"+printable(line)) }
-	if len(a)*len(b) <= mostCompared {
-		common := longestCommon(a, b)
-		for i, j := 0, 0; len(a) > i && len(b) > j; {
-			switch {
-			case a[i] == b[j]:
-				i, j = i+1, j+1
-			case common[i+1][j] >= common[i][j+1]:
-				remove(a[i])
-				i++
-			default:
-				add(b[j])
-				j++
-			}
-			if i == len(a) || j == len(b) {
-				a, b = a[i:], b[j:]
-				break
-			}
+	for _, change := range difflib.NewMatcher(a, b).GetOpCodes() {
+		if change.Tag == 'e' { // equal
+			continue
 		}
-	}
-	for _, line := range a {
-		remove(line)
-	}
-	for _, line := range b {
-		add(line)
+		for _, line := range a[change.I1:change.I2] {
+			out = append(out, "-"+printable(line))
+		}
+		for _, line := range b[change.J1:change.J2] {
+			out = append(out, "+"+printable(line))
+		}
 	}
 	return out
-}
-
-// longestCommon returns how long the longest common subsequence of a[i:] and b[j:] is.
-func longestCommon(a, b []string) [][]int32 {
-	all := make([][]int32, len(a)+1)
-	for i := range all {
-		all[i] = make([]int32, len(b)+1)
-	}
-	for i, line := range slices.Backward(a) {
-		for j, other := range slices.Backward(b) {
-			if line == other {
-				all[i][j] = all[i+1][j+1] + 1
-			} else {
-				all[i][j] = max(all[i+1][j], all[i][j+1])
-			}
-		}
-	}
-	return all
 }
