@@ -46,7 +46,7 @@ func TestPictures(t *testing.T) {
 			t.Fatal(err)
 		}
 		browser := exec.CommandContext(t.Context(), "chromium", "--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars",
-			"--user-data-dir="+t.TempDir(), "--window-size=900,1040", "--screenshot="+picture, file)
+			"--user-data-dir="+t.TempDir(), "--window-size=1000,1040", "--screenshot="+picture, file)
 		if out, err := browser.CombinedOutput(); err != nil {
 			t.Fatalf("%v: %s", err, out)
 		}
