@@ -29,8 +29,8 @@ import (
 // been elected again by then, it resigns.
 //
 // Lead fails with [ErrLeft], and the reason, when the candidate has left, and with [ErrBusy] during
-// another call of Lead. f may call [Candidate.Resign] and [Candidate.Transfer] only with its own context: with
-// another one it would wait for itself. [Candidate.Close] would wait for f, for
+// another call of Lead. f may call [Candidate.Resign] and [Candidate.Transfer] only with its own
+// context: with another one it would wait for itself. [Candidate.Close] would wait for f, for
 // [Options.LeadGrace].
 func (c *Candidate) Lead(ctx context.Context, f func(ctx context.Context, term int64) error) error {
 	if err := client.Usable(ctx); err != nil {

@@ -228,8 +228,8 @@ func TestQueue(t *testing.T) {
 	})
 }
 
-// TestIdleQueue: the keys that were given to PutOnce outlive the items, and the directories that the
-// server removes when they are empty. They are no semaphores of kazoo.
+// TestIdleQueue: the keys that were given to PutOnce outlive the items, and the directories that
+// the server removes when they are empty. They are no semaphores of kazoo.
 func TestIdleQueue(t *testing.T) {
 	inBubble(t, 1, func(t *testing.T, srv *zktest.Server, all []*session.Session) {
 		q := have[*queue.Queue](t)(queue.New(all[0], "/q", nil))
