@@ -245,7 +245,7 @@ func demanded(tb testing.TB, config *EnsembleConfig) []program {
 }
 
 // required reports whether the environment wants a test to fail that cannot have its servers.
-func (c *EnsembleConfig) required() bool {
+func (c EnsembleConfig) required() bool {
 	variable := RequireVariable
 	if c.Version != "" || c.Versions != nil {
 		variable = RequireVersionsVariable

@@ -37,6 +37,8 @@ func (t Tests) Run() int {
 }
 
 // shared are the ensembles of this program that tests share.
+//
+//nolint:gochecknoglobals // tests of a program have nothing else in common
 var shared = ensembles{current: make(map[int]*sharedEnsemble)}
 
 // Ensembles are shared by tests.
