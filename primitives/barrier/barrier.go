@@ -1,6 +1,7 @@
 package barrier
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -8,6 +9,7 @@ import (
 
 	"github.com/zkactors/zkactors/actors"
 	"github.com/zkactors/zkactors/internal/client"
+	"github.com/zkactors/zkactors/primitives/internal/nodes"
 	"github.com/zkactors/zkactors/primitives/internal/owned"
 	"github.com/zkactors/zkactors/session"
 )
@@ -60,14 +62,17 @@ func (b *Barrier) observe(v view, events []Event) {
 }
 
 // Lift lifts the barrier that stands, or returns nil if none does. A barrier that is raised after
-// this one is lifted stays, whatever reply is lost. A node with children is not lifted: the error
-// wraps [session.ErrNotEmpty].
+// this one is lifted stays, whatever reply is lost. A node of another recipe is not lifted: the error
+// wraps [ErrLayout] and [ErrForeign].
 //
 // The reply may be lost, and a barrier stand that is newer than all that the session has seen. Then
 // Lift cannot tell whether that one has replaced the barrier that it was to lift. The error wraps
 // [session.ErrUnknownOutcome]: the barrier may have been lifted, and Lift may be called again.
 func (b *Barrier) Lift(ctx context.Context) error {
 	if err := b.refusal(ctx); err != nil {
+		return b.explain("lift", err)
+	}
+	if err := foreign(ctx, b.session, b.path); errors.Is(err, nodes.ErrForeign) {
 		return b.explain("lift", err)
 	}
 	err := owned.Remove(ctx, b.session, session.Removal{Path: b.path})
@@ -79,7 +84,7 @@ func (b *Barrier) Lift(ctx context.Context) error {
 
 // Wait returns nil when no barrier stands: at once, if none does. See [Options.Sync]. A waiter that
 // was disconnected while the barrier was lifted and raised again waits for the new one. The error
-// wraps [ErrLayout] if the node at the path has children.
+// wraps [ErrLayout] and [ErrForeign] if the node at the path belongs to another recipe.
 func (b *Barrier) Wait(ctx context.Context) error {
 	if err := b.refusal(ctx); err != nil {
 		return b.explain("wait", err)
@@ -96,6 +101,9 @@ func (b *Barrier) Wait(ctx context.Context) error {
 		err = client.Because(ErrClosed, b.Err())
 	default:
 		_ = b.actor.Tell(give{asked}) // an ended machine has answered
+	}
+	if errors.Is(err, errBelow) {
+		err = cmp.Or(foreign(ctx, b.session, b.path), err)
 	}
 	return b.explain("wait", err)
 }
@@ -170,12 +178,12 @@ func (p *viewer) perform(e viewEffect, tell func(viewInput)) {
 func (p *viewer) look(e look, answer func(looked)) {
 	a := p.session.Async(e.epoch)
 	read := func() {
-		a.Exists(p.path, func(stat *session.Stat, err error) {
-			if err != nil || stat == nil {
-				answer(looked{err: err})
+		a.Get(p.path, func(data []byte, stat *session.Stat, err error) {
+			if err != nil {
+				answer(looked{err: client.Without(err, session.ErrNoNode)})
 				return
 			}
-			answer(looked{token: stat.Czxid, below: stat.NumChildren > 0})
+			answer(looked{token: stat.Czxid, below: isForeign(data, stat)})
 		})
 	}
 	if !e.sync {

@@ -196,7 +196,7 @@ func (b book) encode() []byte { return nodes.Rounds(b).Bytes() }
 func decode(data []byte) (book, error) {
 	r, ok := nodes.ParseRounds(data)
 	if !ok {
-		return book{}, fmt.Errorf("%w: %s, want %q", ErrLayout, nodes.Foreign(data), nodes.RoundsLayout)
+		return book{}, fmt.Errorf("%w: %w, want %q", ErrLayout, nodes.ForeignData(data), nodes.RoundsLayout)
 	}
 	return book(r), nil
 }

@@ -412,10 +412,10 @@ func TestForeignNodes(t *testing.T) {
 			return d.Enter(t.Context())
 		}
 		for what, x := range map[string]struct{ err, want error }{
-			"Raise":              {ordinary.Raise(t.Context()), barrier.ErrLayout},
-			"Wait":               {ordinary.Wait(t.Context()), barrier.ErrLayout},
-			"Lift":               {ordinary.Lift(t.Context()), session.ErrNotEmpty},
-			"TryRaise":           {second(ordinary.TryRaise(t.Context())), barrier.ErrRaised},
+			"Raise":              {ordinary.Raise(t.Context()), barrier.ErrForeign},
+			"Wait":               {ordinary.Wait(t.Context()), barrier.ErrForeign},
+			"Lift":               {ordinary.Lift(t.Context()), barrier.ErrForeign},
+			"TryRaise":           {second(ordinary.TryRaise(t.Context())), barrier.ErrForeign},
 			"Enter":              {entering("/line"), barrier.ErrLayout},
 			"Enter below mortal": {entering("/mortal/run"), session.ErrNoChildrenForEphemerals},
 			"Enter at mortal":    {entering("/mortal"), session.ErrNoChildrenForEphemerals},

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/zkactors/zkactors/internal/client"
+	"github.com/zkactors/zkactors/primitives/internal/nodes"
 )
 
 // The errors that callers can act on, beside the errors of package session.
@@ -35,6 +36,10 @@ var (
 	// their next round begins, and do not enter it.
 	ErrLayout = errors.New("not a barrier's node")
 
+	// ErrForeign means that the path belongs to another recipe. The error names it, as far as its
+	// data or its children show that, and wraps [ErrLayout], too.
+	ErrForeign = nodes.ErrForeign
+
 	// ErrNodeGone means that another client has deleted the node of the handle, or of the gate.
 	ErrNodeGone = errors.New("the node was deleted")
 
@@ -44,9 +49,6 @@ var (
 
 // errWithdrawn is the outcome of an Enter or a TryRaise that was cancelled and has changed nothing.
 var errWithdrawn = errors.New("withdrawn")
-
-// errBelow refuses a node that has children, and so cannot be lifted.
-var errBelow = fmt.Errorf("%w: the node has children, and is of another recipe", ErrLayout)
 
 // recipe is the name of the package in records of the log.
 const recipe = "barrier"

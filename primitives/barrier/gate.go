@@ -1,16 +1,18 @@
 package barrier
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"maps"
-	"strings"
 	"sync"
 
 	"github.com/zkactors/zkactors/actors"
 	"github.com/zkactors/zkactors/internal/client"
 	"github.com/zkactors/zkactors/internal/znode"
+	"github.com/zkactors/zkactors/primitives/internal/nodes"
 	"github.com/zkactors/zkactors/primitives/internal/owned"
 	"github.com/zkactors/zkactors/session"
 )
@@ -30,8 +32,9 @@ type Gate struct {
 	refused error         // why the node was not deleted; valid when the actor has ended
 }
 
-// TryRaise raises the barrier if no barrier stands; otherwise the error wraps [ErrRaised]. The node
-// is ephemeral, so the barrier is lifted when the session ends.
+// TryRaise raises the barrier if no barrier stands; otherwise the error wraps [ErrRaised], or
+// [ErrLayout] and [ErrForeign] if what stands belongs to another recipe. The node is ephemeral, so
+// the barrier is lifted when the session ends.
 //
 // After an error no barrier of this call stays: if the server may have created the node, it is
 // deleted in the background. If ctx ends first, the error is its cause.
@@ -41,7 +44,7 @@ func (b *Barrier) TryRaise(ctx context.Context) (*Gate, error) {
 	}
 	s := client.Of(b.session)
 	g := &Gate{barrier: b, tried: make(chan struct{}), done: make(chan struct{})}
-	g.keeper = &gatekeeper{session: s, path: b.path, id: gatePrefix + znode.NewGUID(), release: s.Rely()}
+	g.keeper = &gatekeeper{session: s, path: b.path, id: nodes.Gate(znode.NewGUID()), release: s.Rely()}
 	g.actor = actors.Start(gate{}, actors.Role[gate, gateInput, gateEffect, GateEvent]{
 		Name:    "gate " + b.path,
 		Perform: g.keeper.perform,
@@ -56,7 +59,11 @@ func (b *Barrier) TryRaise(ctx context.Context) (*Gate, error) {
 		return nil, b.explain("try to raise", context.Cause(ctx))
 	}
 	if g.token == 0 {
-		return nil, b.explain("try to raise", g.failure)
+		err := g.failure
+		if errors.Is(err, ErrRaised) {
+			err = cmp.Or(foreign(ctx, b.session, b.path), err)
+		}
+		return nil, b.explain("try to raise", err)
 	}
 	return g, nil
 }
@@ -202,7 +209,7 @@ func (p *gatekeeper) perform(e gateEffect, tell func(gateInput)) {
 	case raze:
 		// Czxid and session alone do not identify the gate's node: other gates of the session have
 		// the same version, too.
-		r := session.Removal{Path: p.path, Contested: true, Says: isGate, Is: func(stat *session.Stat) bool {
+		r := session.Removal{Path: p.path, Contested: true, Says: nodes.IsGate, Is: func(stat *session.Stat) bool {
 			return stat.EphemeralOwner == e.session && p.holders().take(stat.Czxid, p.id)
 		}}
 		if e.token != 0 {
@@ -237,17 +244,11 @@ func (p *gatekeeper) ply(e ply, answer func(replied)) {
 				answer(replied{err: err})
 				return
 			}
-			mine := stat.EphemeralOwner == e.session && isGate(data) && p.holders().take(stat.Czxid, p.id)
+			mine := stat.EphemeralOwner == e.session && nodes.IsGate(data) && p.holders().take(stat.Czxid, p.id)
 			answer(replied{token: stat.Czxid, mine: mine})
 		})
 	}
 }
-
-// gatePrefix begins the data of gates.
-const gatePrefix = "gate-"
-
-// isGate reports whether a gate has written the data.
-func isGate(data []byte) bool { return strings.HasPrefix(string(data), gatePrefix) }
 
 // String describes the gate in one short line.
 func (g *Gate) String() string { return "gate of barrier " + g.barrier.path }

@@ -97,8 +97,8 @@ func (l *Latch) Wait(ctx context.Context) error {
 // the name of a node. It returns nil when the arrival is counted, also if it was counted before: a
 // name counts once. So Arrive may be repeated after any error, such as
 // [session.ErrUnknownOutcome], which says that it may have been counted. It does not wait until the
-// latch is open. The error wraps [ErrParties] if the latch has another number, and [ErrLayout] if
-// the path has a node of another recipe.
+// latch is open. The error wraps [ErrParties] if the latch has another number, and [ErrLayout] and
+// [ErrForeign] if the path has a node of another recipe.
 func (l *Latch) Arrive(ctx context.Context, name string) error {
 	var bad error
 	switch {
@@ -198,7 +198,10 @@ func (l *Latch) read(ctx context.Context) (arrived int, version int32, err error
 	}
 	switch count, ok := nodes.ParseLatch(data); {
 	case !ok:
-		return 0, 0, fmt.Errorf("%w: %s", ErrLayout, nodes.Foreign(data))
+		if err := whose(ctx, l.session, l.path, data); err != nil {
+			return 0, 0, err
+		}
+		return 0, 0, fmt.Errorf("%w: %w", ErrLayout, nodes.ForeignData(data))
 	case count.N != l.n:
 		return 0, 0, fmt.Errorf("%w: %d by the node, %d here", ErrParties, count.N, l.n)
 	default:

@@ -922,7 +922,7 @@ func (m *turn) inspect(in answered) {
 	case in.err == nil && i < 0:
 		m.inspected, m.deserted = m.based, len(in.names) == 0
 	case in.err == nil:
-		m.aside, m.retire, m.failure = true, true, fmt.Errorf("%w: there is %s", ErrLayout, in.names[i])
+		m.aside, m.retire, m.failure = true, true, fmt.Errorf("%w: %w", ErrLayout, nodes.ForeignChild(in.names[i]))
 	case errors.Is(in.err, session.ErrNoNode):
 		m.outdated(in)
 	case !session.Passing(in.err):

@@ -9,6 +9,7 @@ import (
 	"github.com/zkactors/zkactors/actors"
 	"github.com/zkactors/zkactors/internal/client"
 	"github.com/zkactors/zkactors/primitives/internal/exploration"
+	"github.com/zkactors/zkactors/primitives/internal/nodes"
 	"github.com/zkactors/zkactors/primitives/internal/zkmodel"
 	"github.com/zkactors/zkactors/session"
 )
@@ -137,7 +138,7 @@ func newPlainWorld(s *plainScenario, keyed bool) *plainWorld {
 	}
 	for i := range s.gates {
 		at := w.Sessions[i]
-		c := &raiser{n: i, keeper: &gatekeeper{session: at, path: plainPath, id: fmt.Sprint(gatePrefix, i), release: func() {}}}
+		c := &raiser{n: i, keeper: &gatekeeper{session: at, path: plainPath, id: gateOf(i), release: func() {}}}
 		c.keeper.owned.Clock = at
 		c.Runner = zkmodel.Run(w.World, at, gate{}, actors.Role[gate, gateInput, gateEffect, GateEvent]{
 			Perform: s.mutant.around(c.keeper.perform),
@@ -374,3 +375,6 @@ func TestGatesInModel(t *testing.T) {
 		})
 	}
 }
+
+// gateOf returns the data of the gate of a raiser.
+func gateOf(i int) string { return nodes.Gate(fmt.Sprintf("%036d", i)) }

@@ -85,12 +85,12 @@ func commands() map[string]command {
 	}
 	return map[string]command{
 		"Raise":            {requests: "create:2 createContainer:1 getData:1", call: raise, stands: true},
-		"Raise what is":    {requests: "create:1 exists:1", before: raised, call: raise, stands: true},
-		"Lift":             {requests: "delete:1 exists:1", before: raised, call: func(ctx context.Context, c *scene) error { return c.b[0].Lift(ctx) }},
-		"Wait":             {requests: "exists:1 sync:1", call: wait},
-		"Wait for Lift":    {requests: "exists:2 sync:1", before: raised, call: wait, lifted: true, then: func(c *scene) { ok(c.T, c.b[1].Lift(c.Context())) }},
+		"Raise what is":    {requests: "create:1 getData:1", before: raised, call: raise, stands: true},
+		"Lift":             {requests: "delete:1 exists:1 getData:1", before: raised, call: func(ctx context.Context, c *scene) error { return c.b[0].Lift(ctx) }},
+		"Wait":             {requests: "getData:1 sync:1", call: wait},
+		"Wait for Lift":    {requests: "exists:1 getData:1 sync:1", before: raised, call: wait, lifted: true, then: func(c *scene) { ok(c.T, c.b[1].Lift(c.Context())) }},
 		"TryRaise":         {requests: "createContainer:1 getData:1 multi:2", call: try, stands: true, expired: session.ErrExpired},
-		"TryRaise in vain": {requests: "multi:1", before: raised, call: try, want: barrier.ErrRaised, stands: true, expired: session.ErrExpired, gone: []error{nil}},
+		"TryRaise in vain": {requests: "getData:1 multi:1", before: raised, call: try, want: barrier.ErrRaised, stands: true, expired: session.ErrExpired, gone: []error{nil}},
 		"Gate.Lift":        {requests: "delete:1 exists:1 getData:2 setData:1", before: gated, lifted: true, call: func(ctx context.Context, c *scene) error { return c.gate.Lift(ctx) }},
 		"Enter first":      {requests: "createContainer:3 exists:1 getData:5 multi:2", double: true, call: enter, then: enters},
 		"Enter last":       {requests: "getChildren2:1 getData:3 multi:2", double: true, before: enters, call: enter},

@@ -1,9 +1,11 @@
 package barrier
 
 import (
+	"cmp"
 	"context"
 	"errors"
 
+	"github.com/zkactors/zkactors/internal/client"
 	"github.com/zkactors/zkactors/internal/znode"
 	"github.com/zkactors/zkactors/primitives/internal/owned"
 	"github.com/zkactors/zkactors/session"
@@ -37,7 +39,7 @@ const (
 func (s raiseStep) String() string { return [...]string{"node", "check", "parent", "done"}[s] }
 
 // after returns the request that follows the answer to s, or the result of Raise if no request
-// follows. below reports that the node has children.
+// follows. below reports that the node has children, or data that no barrier has.
 func (s raiseStep) after(err error, below bool) (next raiseStep, outcome error) {
 	switch {
 	case s == raiseNode && errors.Is(err, session.ErrNodeExists):
@@ -56,7 +58,8 @@ func (s raiseStep) after(err error, below bool) (next raiseStep, outcome error) 
 
 // Raise raises the barrier, or returns nil if it stands. It creates missing nodes above the
 // barrier. A [Gate] that stands counts as the barrier, although it ends with its holder. The error
-// wraps [ErrLayout] if the node at the path has children: then it belongs to another recipe.
+// wraps [ErrLayout] and [ErrForeign] if the node at the path belongs to another recipe: if it has
+// children, or data that no barrier has.
 //
 // If the error wraps [session.ErrUnknownOutcome], the barrier may have been raised. When a reply is
 // lost, Raise tries again until ctx ends. If another client lifts the barrier before the second
@@ -70,6 +73,9 @@ func (b *Barrier) Raise(ctx context.Context) error {
 	for step := raiseNode; ; {
 		below, err := b.raise(ctx, step)
 		next, outcome := step.after(err, below)
+		if errors.Is(outcome, errBelow) {
+			outcome = cmp.Or(foreign(ctx, b.session, b.path), outcome)
+		}
 		if next == raiseDone || outcome != nil && (ctx.Err() != nil || pauses.Wait(ctx, outcome) != nil) {
 			return b.explain("raise", outcome)
 		}
@@ -83,9 +89,11 @@ func (b *Barrier) raise(ctx context.Context, step raiseStep) (below bool, err er
 	case raiseNode:
 		_, err = b.session.Create(ctx, b.path, nil, session.Persistent)
 	case raiseCheck:
+		var data []byte
 		var stat *session.Stat
-		stat, err = b.session.Exists(ctx, b.path)
-		below = stat != nil && stat.NumChildren > 0
+		data, stat, err = b.session.Get(ctx, b.path)
+		err = client.Without(err, session.ErrNoNode) // it was lifted meanwhile
+		below = stat != nil && isForeign(data, stat)
 	case raiseParent:
 		dir, _ := znode.Split(b.path)
 		err = b.session.EnsurePath(ctx, dir)

@@ -415,7 +415,7 @@ func TestInDoubtBesideOwn(t *testing.T) {
 		refused()
 		waits(t, "the gate", begin(func() error { <-g.Done(); return g.Err() }))
 		ok(t, g.Lift(t.Context()))
-		_, err = s[0].Create(t.Context(), path, []byte("mine"), session.Ephemeral)
+		_, err = s[0].Create(t.Context(), path, []byte("192.0.2.1"), session.Ephemeral) // as Curator's barriers have
 		ok(t, err)
 		refused()
 	})

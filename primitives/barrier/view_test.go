@@ -27,7 +27,7 @@ func TestView(t *testing.T) {
 		"the look is repeated":           {[]viewInput{up, pass{}, looked{requestID: requestID{1, 1}, err: lost}, looked{requestID: requestID{1, 1}}}, "", "see look look settled;"},
 		"the look is repeated elsewhere": {[]viewInput{up, pass{}, looked{requestID: requestID{1, 1}, err: session.ErrExpired}, became{session.Connected{Epoch: 2}}, looked{requestID: requestID{1, 1}}, looked{requestID: requestID{2, 1}}}, "", "see look see look settled;"},
 		"the look fails":                 {[]viewInput{up, pass{}, looked{requestID: requestID{1, 1}, err: session.ErrNoAuth}}, "", "see look not authorized;"},
-		"it is not a barrier":            {[]viewInput{up, pass{}, looked{requestID: requestID{1, 1}, token: 4, below: true}}, "", "see look not a barrier's node: the node has children, and is of another recipe;"},
+		"it is not a barrier":            {[]viewInput{up, pass{}, looked{requestID: requestID{1, 1}, token: 4, below: true}}, "", "see look not a barrier's node: the node has children or data, and is of another recipe;"},
 		"another one stands":             {[]viewInput{up, sighted{1, 5, 4}, pass{}, saw(4), sighted{1, 7, 6}}, "raised token=4;raised token=6;", "see look "},
 		"the same is told once":          {[]viewInput{up, sighted{1, 5, 4}, sighted{1, 7, 4}}, "raised token=4;", "see "},
 		"what is older is ignored":       {[]viewInput{up, sighted{1, 9, 8}, sighted{1, 7, 0}}, "raised token=8;", "see "},

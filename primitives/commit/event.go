@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/zkactors/zkactors/internal/client"
+	"github.com/zkactors/zkactors/primitives/internal/nodes"
 	"github.com/zkactors/zkactors/session"
 )
 
@@ -19,6 +20,10 @@ var (
 	// ErrStale means that a vote, or Finish, is for an earlier transaction with the id. The call
 	// did nothing.
 	ErrStale = errors.New("another transaction has the id now")
+
+	// ErrForeign means that the path belongs to another recipe. The error names it, as far as its
+	// data or its children show that.
+	ErrForeign = nodes.ErrForeign
 
 	// ErrNotNamed means that the transaction does not name the site.
 	ErrNotNamed = errors.New("the transaction does not name the site")

@@ -1,7 +1,6 @@
 package commit
 
 import (
-	"errors"
 	"fmt"
 	"math"
 	"slices"
@@ -22,13 +21,10 @@ func overdue(r *record) time.Duration {
 	return r.Deadline + min(r.TakeoverAfter, math.MaxInt64-r.Deadline)
 }
 
-// errForeign means that a node is not the record of a transaction.
-var errForeign = errors.New("the node is not a transaction's")
-
 func decode(id string, data []byte) (*record, error) {
 	r, err := nodes.ParseTransaction[Mode, Outcome](id, data)
 	if err != nil {
-		return nil, fmt.Errorf("%w: %w: %s", errForeign, err, nodes.Foreign(data))
+		return nil, fmt.Errorf("%w: %w", nodes.ForeignData(data), err)
 	}
 	return r, nil
 }

@@ -517,7 +517,7 @@ func (m *turn) looked(in looked) {
 		} else {
 			m.decider.beaten = true
 		}
-	case errors.Is(in.err, errForeign) && m.in(beginning):
+	case errors.Is(in.err, ErrForeign) && m.in(beginning):
 		m.doubt = m.doubt && m.stood != m.epoch
 		m.leave(fmt.Errorf("%w: %w", ErrExists, in.err))
 	case in.err != nil:

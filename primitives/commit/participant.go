@@ -65,7 +65,7 @@ func Join(s *session.Session, parent, site string, opts *JoinOptions) (*Particip
 // keepPresence has the site's presence stand.
 func keepPresence(s *session.Session, parent, site string, o JoinOptions) (*kept, error) {
 	node := presenceNode(parent, site)
-	return presence.Keep(s, node, nil, presence.Config{ConflictAfter: o.ConflictAfter}, presence.Role[presence.Machine, presence.Input, presence.Event]{
+	return presence.Keep(s, node, nil, presence.Config{ConflictAfter: o.ConflictAfter, Owner: nodes.OfTransactions}, presence.Role[presence.Machine, presence.Input, presence.Event]{
 		Recipe:  recipe,
 		Path:    parent,
 		Name:    "presence " + node,

@@ -485,7 +485,7 @@ func TestForeignNodes(t *testing.T) {
 		votes := make(chan commit.Vote)
 		a := join(t, s[1], "a", func(string) commit.Vote { return <-votes })
 		if _, err := commit.Begin(ctx, s[0], parent+"/json", &commit.Options{Sites: []string{"a"}}); !errors.Is(err, commit.ErrExists) ||
-			!strings.HasPrefix(err.Error(), "commit: begin "+parent+"/json: the transaction exists: the node is not a transaction's") {
+			!strings.HasPrefix(err.Error(), "commit: begin "+parent+"/json: the transaction exists: the path is of another recipe") {
 			t.Error(err)
 		}
 		pass(time.Second)

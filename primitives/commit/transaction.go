@@ -15,6 +15,7 @@ import (
 	"github.com/zkactors/zkactors/internal/znode"
 	"github.com/zkactors/zkactors/primitives/internal/nodes"
 	"github.com/zkactors/zkactors/primitives/internal/owned"
+	common "github.com/zkactors/zkactors/primitives/internal/recipe"
 	"github.com/zkactors/zkactors/session"
 )
 
@@ -219,6 +220,15 @@ func (t *Transaction) perform(e effect, tell func(input)) {
 				in.err = nil
 			case err == nil:
 				in.found, in.err = decode(t.place.id, data)
+			}
+			if len(data) == 0 && errors.Is(in.err, ErrForeign) { // its children show whose it is
+				common.Vacant(a, t.place.record(), nodes.OfTransaction, func(err error) {
+					if errors.Is(err, ErrForeign) {
+						in.err = err
+					}
+					answer(nil, in)
+				})
+				return
 			}
 			answer(err, in)
 		})

@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/zkactors/zkactors/internal/client"
+	"github.com/zkactors/zkactors/primitives/internal/nodes"
 )
 
 // The errors that callers can act on, beside the errors of package session. A value that is not
@@ -16,7 +17,7 @@ var (
 
 	// ErrForeign means that the node has the record of another recipe, such as a lock's. It is not
 	// overwritten.
-	ErrForeign = errors.New("of another recipe")
+	ErrForeign = nodes.ErrForeign
 
 	// ErrClosed means that the handle was closed, or has ended for the reason that is
 	// wrapped too, before anything was written.

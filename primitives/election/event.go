@@ -7,6 +7,7 @@ import (
 
 	"github.com/zkactors/zkactors/internal/client"
 	"github.com/zkactors/zkactors/primitives/internal/line"
+	"github.com/zkactors/zkactors/primitives/internal/nodes"
 	"github.com/zkactors/zkactors/primitives/internal/recipe"
 )
 
@@ -48,6 +49,10 @@ var (
 	// ErrLayout means that contenders of another layout stand for the election, or that the layout
 	// in use does not have the feature.
 	ErrLayout = line.ErrLayout
+
+	// ErrForeign means that the path belongs to another recipe, which the error names. The error
+	// wraps [ErrLayout], too.
+	ErrForeign = nodes.ErrForeign
 
 	// ErrLeft means that the candidate no longer stands for election.
 	ErrLeft = errors.New("candidate left")

@@ -62,7 +62,7 @@ func (l Layout) without(what string) error {
 // grammars has the grammars of the layouts.
 //
 //nolint:gochecknoglobals // they are constant
-var grammars = [...]*nodes.Grammar{Standard: &nodes.StandardElection, Curator: &nodes.CuratorElection, Kazoo: &nodes.KazooElection, CuratorSelector: &nodes.CuratorLock}
+var grammars = [...]*nodes.Grammar{Standard: &nodes.StandardElection, Curator: &nodes.CuratorElection, Kazoo: &nodes.KazooElection, CuratorSelector: &nodes.SelectorElection}
 
 // The nodes of the standard layout, under the path.
 const (
@@ -79,7 +79,7 @@ type guest struct{ line.First }
 func (g guest) Locate(s line.Snapshot, own, guid string) line.Position {
 	p := g.First.Locate(s, own, guid)
 	if slices.Contains(s.Names, leaderNode) {
-		p.Err = line.OtherLayout(leaderNode)
+		p.Err = line.OtherLayout(nodes.OfElection, leaderNode)
 	}
 	return p
 }

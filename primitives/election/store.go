@@ -1,6 +1,7 @@
 package election
 
 import (
+	"cmp"
 	"errors"
 	"slices"
 	"strings"
@@ -11,6 +12,7 @@ import (
 	"github.com/zkactors/zkactors/primitives/internal/claim"
 	"github.com/zkactors/zkactors/primitives/internal/contender"
 	"github.com/zkactors/zkactors/primitives/internal/line"
+	"github.com/zkactors/zkactors/primitives/internal/nodes"
 	"github.com/zkactors/zkactors/session"
 )
 
@@ -72,14 +74,20 @@ type parent struct {
 }
 
 // Inspect implements [contender.Parent].
-func (p parent) Inspect(requests client.Async, _ bool, answer func(parent *session.Stat, err error)) {
+func (p parent) Inspect(requests client.Async, isNew bool, answer func(parent *session.Stat, err error)) {
 	var taken error
-	p.store.around(requests, func(_ bool, err error) { taken = err })
-	requests.Exists(p.Dir, func(stat *session.Stat, err error) {
-		if err == nil {
-			err = taken
+	var above *session.Stat
+	p.store.around(requests, func(names []string, stat *session.Stat, err error) {
+		if above, taken = stat, err; err == nil && isNew { // whoever stands in line was first
+			taken = line.Foreign(nodes.Foreign(nodes.OfElection, names))
 		}
-		answer(stat, err)
+	})
+	requests.Exists(p.Dir, func(stat *session.Stat, err error) {
+		if err = cmp.Or(err, taken); err != nil || above == nil {
+			answer(stat, err)
+			return
+		}
+		contender.Vacant(requests, p.store.path, above, func(_ *session.Stat, err error) { answer(stat, err) })
 	})
 }
 
@@ -91,19 +99,23 @@ type guests struct {
 }
 
 // Inspect implements [contender.Parent].
-func (g guests) Inspect(requests client.Async, _ bool, answer func(parent *session.Stat, err error)) {
+func (g guests) Inspect(requests client.Async, isNew bool, answer func(parent *session.Stat, err error)) {
 	requests.Children(g.Dir, func(names []string, stat *session.Stat, err error) {
 		if err == nil {
-			err = g.rule.Locate(line.Snapshot{Names: names}, "", znode.NewGUID()).Err
+			err = g.rule.Locate(line.Snapshot{Names: names, New: isNew}, "", znode.NewGUID()).Err
 		}
-		answer(stat, client.Without(err, session.ErrNoNode))
+		if err != nil {
+			answer(nil, client.Without(err, session.ErrNoNode))
+			return
+		}
+		contender.Vacant(requests, g.Dir, stat, answer)
 	})
 }
 
 // Read implements [contender.Condition]: it reads the names of the successors.
 func (s *store) Read(requests client.Async, answer func(data string, err error)) {
-	s.around(requests, func(directed bool, err error) {
-		if !directed || err != nil {
+	s.around(requests, func(names []string, _ *session.Stat, err error) {
+		if !slices.Contains(names, successorsNode) || err != nil {
 			answer("", err)
 			return
 		}
@@ -114,18 +126,17 @@ func (s *store) Read(requests client.Async, answer func(data string, err error))
 	})
 }
 
-// around reads whether there is a directory of successors. It fails if contenders of another layout
-// stand above the candidates.
-func (s *store) around(requests client.Async, answer func(directed bool, err error)) {
-	requests.Children(s.path, func(names []string, _ *session.Stat, err error) {
-		directed := slices.Contains(names, successorsNode)
+// around lists the children of the path, among which may be a directory of successors. It fails if
+// contenders of another layout stand above the candidates.
+func (s *store) around(requests client.Async, answer func(names []string, path *session.Stat, err error)) {
+	requests.Children(s.path, func(names []string, stat *session.Stat, err error) {
 		s.mu.Lock()
-		s.directed = directed
+		s.directed = slices.Contains(names, successorsNode)
 		s.mu.Unlock()
 		if err == nil {
-			err = line.Vacant(names, func(string) bool { return false })
+			err = line.Vacant(nodes.OfElection, names, func(string) bool { return false })
 		}
-		answer(directed, client.Without(err, session.ErrNoNode))
+		answer(names, stat, client.Without(err, session.ErrNoNode))
 	})
 }
 

@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/zkactors/zkactors/internal/znode"
+	"github.com/zkactors/zkactors/primitives/internal/nodes"
 	"github.com/zkactors/zkactors/session"
 )
 
@@ -37,15 +38,12 @@ func (l Layout) String() string {
 // hasPayload reports whether members have a payload.
 func (l Layout) hasPayload() bool { return l == Standard }
 
-// partyEnd ends the name of a node of KazooParty.
-const partyEnd = "__party__"
-
 // newNode returns the name and the data of the node of a new member.
 func (l Layout) newNode(id string, payload []byte) (name string, data []byte) {
 	hex := strings.ReplaceAll(znode.NewGUID(), "-", "")
 	switch l {
 	case KazooParty:
-		return hex + partyEnd, []byte(id)
+		return hex + nodes.PartyEnd, []byte(id)
 	case KazooShallowParty:
 		return hex + "-" + id, nil
 	case Standard:
@@ -57,7 +55,7 @@ func (l Layout) newNode(id string, payload []byte) (name string, data []byte) {
 func (l Layout) member(name string, data []byte) (id string, payload []byte, ok bool) {
 	switch l {
 	case KazooParty:
-		return string(data), nil, strings.HasSuffix(name, partyEnd)
+		return string(data), nil, strings.HasSuffix(name, nodes.PartyEnd)
 	case KazooShallowParty:
 		_, id, ok = strings.Cut(name, "-") // as kazoo does
 		return id, nil, ok

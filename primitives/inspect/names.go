@@ -5,7 +5,6 @@ import (
 	"cmp"
 	"slices"
 	"strconv"
-	"strings"
 
 	"github.com/zkactors/zkactors/internal/znode"
 	"github.com/zkactors/zkactors/primitives/commit"
@@ -142,24 +141,6 @@ func parseTransaction(id string, data []byte) (r *txRecord, ok bool) {
 
 // items are the names of items, of all layouts.
 var items = nodes.Grammar{Marks: []nodes.Mark{{Text: "item-"}, {Text: "queue-"}, {Text: "qn-"}, {Text: "-"}}} //nolint:gochecknoglobals // it is constant
-
-// flatItem returns the layout of the queue of which a node of the name would be an item.
-func flatItem(name string) string {
-	rest, layout := name, ""
-	if after, ok := strings.CutPrefix(name, "queue-"); ok {
-		rest, layout = after, published
-	} else if after, ok := strings.CutPrefix(name, "qn-"); ok {
-		rest, layout = after, curator
-	} else if after, ok := strings.CutPrefix(name, "entry-"); ok {
-		if _, after, ok := strings.Cut(after, "-"); ok {
-			rest, layout = after, kazoo
-		}
-	}
-	if _, ok := nodes.ParseNumber(rest); !ok {
-		return ""
-	}
-	return layout
-}
 
 func nameOf(node string) string {
 	_, name := znode.Split(node)

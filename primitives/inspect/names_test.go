@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/zkactors/zkactors/internal/check"
+	"github.com/zkactors/zkactors/primitives/internal/nodes"
 	"github.com/zkactors/zkactors/session"
 )
 
@@ -61,7 +62,7 @@ func TestNames(t *testing.T) {
 		"queue-0000000001": published, "qn-0000000001": curator, "entry-100-0000000001": kazoo,
 		"queue-1": "", "qn-": "", "entry-0000000001": "", "x": "", "": "",
 	} {
-		if got := flatItem(name); got != want {
+		if got := nodes.FlatItem(name); got != want {
 			t.Errorf("%s is of %q, want %q", name, got, want)
 		}
 	}

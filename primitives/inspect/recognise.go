@@ -617,8 +617,8 @@ func (r *recogniser) flat(path string, names []string) bool {
 		r.add(Thing{Path: path, Kind: Queue, Layout: kazoo, Queue: q})
 		return true
 	}
-	layout := flatItem(names[0])
-	if layout == "" || slices.ContainsFunc(names, func(name string) bool { return flatItem(name) != layout }) {
+	layout := nodes.FlatItem(names[0])
+	if layout == "" || slices.ContainsFunc(names, func(name string) bool { return nodes.FlatItem(name) != layout }) {
 		return false
 	}
 	r.add(Thing{Path: path, Kind: Queue, Layout: layout, Queue: &QueueState{Items: len(names), Oldest: r.oldest(path, names)}})
@@ -805,7 +805,7 @@ func serviceLayout(all []leafNode) string {
 // once.
 func isBarrier(n leafNode) bool {
 	if sessionOf(n.stat) != 0 {
-		return strings.HasPrefix(string(n.data), "gate-") && n.stat.Version == 1
+		return nodes.IsGate(n.data) && n.stat.Version == 1
 	}
 	return len(n.data) == 0 && n.stat.EphemeralOwner == 0 && n.stat.Cversion == 0 // else it had children
 }

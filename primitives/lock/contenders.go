@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/zkactors/zkactors/internal/znode"
+	"github.com/zkactors/zkactors/primitives/internal/line"
 	"github.com/zkactors/zkactors/primitives/internal/mark"
 	"github.com/zkactors/zkactors/primitives/internal/nodes"
 	"github.com/zkactors/zkactors/primitives/internal/priority"
@@ -83,8 +84,8 @@ func Contenders(ctx context.Context, s *session.Session, path string, opts *Opti
 func (l Layout) line(ctx context.Context, s *session.Session, path string, names []string) ([]nodes.Rank, map[string]bool, error) {
 	ranks := priority.Ranks(names)
 	if l == Prioritized {
-		if slices.ContainsFunc(names, priority.IsForeign) {
-			return nil, nil, fmt.Errorf("%s: %w", path, ErrLayout)
+		if i := slices.IndexFunc(names, priority.IsForeign); i >= 0 {
+			return nil, nil, fmt.Errorf("%s: %w", path, line.OtherLayout(nodes.OfLock, names[i]))
 		}
 		holds, err := priority.Holders(ctx, s, path)
 		return ranks, holds, err

@@ -7,6 +7,7 @@ import (
 
 	"github.com/zkactors/zkactors/primitives/internal/contender"
 	"github.com/zkactors/zkactors/primitives/internal/line"
+	"github.com/zkactors/zkactors/primitives/internal/nodes"
 	"github.com/zkactors/zkactors/primitives/internal/recipe"
 )
 
@@ -19,6 +20,10 @@ var (
 	// ErrLayout means that contenders of another layout stand at the path. With priorities it also
 	// means that the path carries other data.
 	ErrLayout = line.ErrLayout
+
+	// ErrForeign means that the path belongs to another recipe, which the error names. The error
+	// wraps [ErrLayout], too.
+	ErrForeign = nodes.ErrForeign
 
 	// ErrNodeDeleted means that the node of the lock is gone. Either another client has deleted it,
 	// or the server has ended the session: then too it reports the deletion first. The loss is

@@ -27,6 +27,8 @@ import (
 // [session.ErrUnknownOutcome]: call Once again. An outcome that is too large for a node is not
 // recorded, with [session.ErrTooLarge], and f has run in vain.
 //
+// If the path belongs to another recipe, f does not run, and the error wraps [ErrForeign].
+//
 // The outcome stays until a client deletes its node: then f runs once more. If ctx ends first, the
 // error is its cause. If opts is nil, the default options are used.
 func Once(ctx context.Context, s *session.Session, path string, opts *Options, f func(ctx context.Context, token int64) (outcome []byte, err error)) (outcome []byte, err error) {
@@ -35,6 +37,9 @@ func Once(ctx context.Context, s *session.Session, path string, opts *Options, f
 	}
 	if outcome, done, err := Outcome(ctx, s, path); done || err != nil {
 		return outcome, err
+	}
+	if err := recipe.AwaitVacant(ctx, s, path, nodes.OfOnce); err != nil {
+		return nil, fmt.Errorf("once %s: %w", path, err)
 	}
 	l, err := Acquire(ctx, s, znode.Join(path, nodes.Runners), opts)
 	if err != nil {

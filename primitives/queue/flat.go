@@ -334,13 +334,19 @@ func (f *Flat) isChecked() bool {
 
 // list lists the items, in order.
 func (f *Flat) list(answer func(names []string, seen stock.Children, err error)) {
-	f.session.Async(0).Children(f.path, func(names []string, stat *session.Stat, err error) {
+	list := f.session.Async(0).Children
+	if !f.isChecked() {
+		list = func(path string, answer func([]string, *session.Stat, error)) {
+			stock.InspectData(f.session.Async(0), path, answer)
+		}
+	}
+	list(f.path, func(names []string, stat *session.Stat, err error) {
 		seen := stock.Children{}
 		if err == nil {
 			seen = stock.ChildrenOf(stat)
 			names = slices.Clone(names)
 			if other := f.layout.sort(names); other != "" {
-				err = layout.Foreign(f.path, other)
+				err = layout.ForeignChild(f.path, other)
 			}
 		}
 		if err = client.Without(err, session.ErrNoNode); err == nil {

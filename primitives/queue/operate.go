@@ -160,7 +160,13 @@ func (b *base) usable(ctx context.Context) error {
 	if err := b.receipts.Open(); err != nil || b.at.IsChecked() {
 		return err
 	}
-	names, _, err := b.live.Children(ctx, b.at.Path)
+	names, stat, err := b.live.Children(ctx, b.at.Path)
+	if err == nil && stat.DataLength > 0 {
+		var data []byte
+		if data, _, err = b.live.Get(ctx, b.at.Path); err == nil {
+			err = layout.ForeignData(data)
+		}
+	}
 	if err == nil {
 		err = b.at.Check(names)
 	}

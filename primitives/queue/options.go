@@ -9,6 +9,7 @@ import (
 
 	"github.com/zkactors/zkactors/internal/client"
 	"github.com/zkactors/zkactors/internal/znode"
+	"github.com/zkactors/zkactors/primitives/internal/nodes"
 	"github.com/zkactors/zkactors/primitives/queue/internal/filing"
 	"github.com/zkactors/zkactors/primitives/queue/internal/layout"
 	"github.com/zkactors/zkactors/primitives/queue/internal/receipt"
@@ -24,6 +25,10 @@ var (
 	// queues nor kazoo's look for nodes of ours: kazoo's Queue takes every node that it finds at
 	// its path, whatever its name.
 	ErrLayout = layout.ErrForeign
+
+	// ErrForeign means that the path belongs to another recipe, which the error names. The error
+	// wraps [ErrLayout], too.
+	ErrForeign = nodes.ErrForeign
 
 	// ErrNotClaimed means that the item is not claimed by this delivery any more: it is
 	// acknowledged or rejected, or it went back because the consumer was closed, or its session

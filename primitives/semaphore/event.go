@@ -7,6 +7,7 @@ import (
 
 	"github.com/zkactors/zkactors/primitives/internal/contender"
 	"github.com/zkactors/zkactors/primitives/internal/line"
+	"github.com/zkactors/zkactors/primitives/internal/nodes"
 	"github.com/zkactors/zkactors/primitives/internal/recipe"
 )
 
@@ -34,6 +35,10 @@ var (
 	// limit, whatever their weights are. A path at which Curator's semaphore was is refused until
 	// its node "locks" is gone, which the server removes some time after the last contender.
 	ErrLayout = line.ErrLayout
+
+	// ErrForeign means that the path belongs to another recipe, which the error names. The error
+	// wraps [ErrLayout], too, or [ErrLimit] if the path has other data than a limit.
+	ErrForeign = nodes.ErrForeign
 
 	// ErrLost means that the lease, or the place in line, is gone without a release.
 	ErrLost = errors.New("lease lost")

@@ -9,6 +9,7 @@ import (
 	"github.com/zkactors/zkactors/internal/znode"
 	"github.com/zkactors/zkactors/primitives/internal/contender"
 	"github.com/zkactors/zkactors/primitives/internal/line"
+	"github.com/zkactors/zkactors/primitives/internal/nodes"
 	"github.com/zkactors/zkactors/primitives/internal/recipe"
 	"github.com/zkactors/zkactors/session"
 )
@@ -66,7 +67,7 @@ func (s *store) Read(requests client.Async, answer func(data string, err error))
 			answer(conditionOf(data, stat), err)
 			return
 		}
-		s.vacant(requests, func(err error) { answer(conditionOf(data, stat), err) })
+		s.vacant(requests, false, func(err error) { answer(conditionOf(data, stat), err) })
 	})
 }
 
@@ -77,7 +78,9 @@ func (s *store) Node() string { return s.path }
 func (s *store) Of(node session.Reading) string { return conditionOf(node.Data, node.Stat) }
 
 // Check implements [contender.Followed].
-func (s *store) Check(children []string) error { return line.Vacant(children, isCurators) }
+func (s *store) Check(children []string) error {
+	return line.Vacant(nodes.OfSemaphore, children, isCurators)
+}
 
 // conditionOf returns the condition of the rule: the record, and the zxid of its newest change.
 func conditionOf(record []byte, stat *session.Stat) string {
@@ -98,14 +101,18 @@ func parseCondition(data string) (r recordedLimit, since int64, err error) {
 	return r, since, err
 }
 
-// vacant answers with an error if contenders of another layout hold leases, or stand at the path.
+// vacant answers with an error if contenders of another layout hold leases, or stand at the path,
+// or if a new contender finds the children of another recipe: whoever stands in line was first.
 // Curator's semaphore has "locks" beside "leases". Its waiter stands among the leases until their
 // nodes, including those behind it, are within the limit: with a waiter of ours behind it, each
 // would wait for the other.
-func (s *store) vacant(requests client.Async, answer func(error)) {
+func (s *store) vacant(requests client.Async, isNew bool, answer func(error)) {
 	requests.Children(s.path, func(names []string, _ *session.Stat, err error) {
 		if err == nil {
 			err = s.Check(names)
+		}
+		if err == nil && isNew {
+			err = line.Foreign(nodes.Foreign(nodes.OfSemaphore, names))
 		}
 		answer(err)
 	})
@@ -125,10 +132,7 @@ func (s *store) Inspect(requests client.Async, isNew bool, answer func(dir *sess
 		if err == nil {
 			suits, err = suit(s.rule, data, stat, isNew)
 		}
-		switch {
-		case err != nil:
-			answer(nil, err)
-		case suits != string(data):
+		record := func() {
 			requests.Set(s.path, []byte(suits), stat.Version, func(_ *session.Stat, err error) {
 				if err == nil || errors.Is(err, session.ErrBadVersion) || errors.Is(err, session.ErrNoNode) {
 					s.Inspect(requests, isNew, answer)
@@ -136,6 +140,20 @@ func (s *store) Inspect(requests client.Async, isNew bool, answer func(dir *sess
 				}
 				answer(nil, err)
 			})
+		}
+		switch {
+		case err != nil:
+			answer(nil, err)
+		case len(data) == 0 && stat.NumChildren > 0: // of whom?
+			s.vacant(requests, isNew, func(err error) {
+				if err != nil {
+					answer(nil, err)
+					return
+				}
+				record()
+			})
+		case suits != string(data):
+			record()
 		default:
 			requests.Exists(s.dir(), func(dir *session.Stat, err error) {
 				others := stat.NumChildren
@@ -146,7 +164,7 @@ func (s *store) Inspect(requests client.Async, isNew bool, answer func(dir *sess
 					answer(dir, err)
 					return
 				}
-				s.vacant(requests, func(err error) { answer(dir, err) })
+				s.vacant(requests, isNew, func(err error) { answer(dir, err) })
 			})
 		}
 	})

@@ -57,7 +57,7 @@ type recordedLimit = nodes.Limit
 func parseRecord(data string) (recordedLimit, error) {
 	r, ok := nodes.ParseLimit(data)
 	if !ok {
-		return r, fmt.Errorf("%w: %s, want a limit", ErrLimit, nodes.Foreign([]byte(data)))
+		return r, fmt.Errorf("%w: %w, want a limit", ErrLimit, nodes.ForeignData([]byte(data)))
 	}
 	return r, nil
 }
@@ -111,7 +111,7 @@ func (l admission) Locate(s line.Snapshot, own, guid string) line.Position {
 		c, w, ok := nodes.ParseLease(name)
 		switch {
 		case !ok && nodes.IsContender(name):
-			p.Err = line.OtherLayout(name)
+			p.Err = line.OtherLayout(nodes.OfSemaphore, name)
 		case !ok:
 		case strings.HasPrefix(name, prefix):
 			p.Zombies = append(p.Zombies, name)

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/zkactors/zkactors/internal/client"
+	"github.com/zkactors/zkactors/primitives/internal/nodes"
 	"github.com/zkactors/zkactors/primitives/internal/presence"
 )
 
@@ -31,8 +32,9 @@ var (
 	// shards.
 	ErrShards = errShards
 
-	// ErrForeign is the reason of a [Left]: the path has a plan that this library has not written.
-	ErrForeign = errPlan
+	// ErrForeign is the reason of a [Left]: the path belongs to another recipe, which the error
+	// names, or has a plan that this library has not written.
+	ErrForeign = nodes.ErrForeign
 
 	// ErrLeft means that the member has left.
 	ErrLeft = errors.New("member has left")

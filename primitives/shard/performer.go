@@ -50,7 +50,7 @@ func newPerformer(s *session.Session, path string, n int, self Peer, o Options) 
 	if err != nil {
 		return nil, err
 	}
-	p.kept, err = presence.Keep(s, p.node(membersNode, p.id), data, presence.Config{ConflictAfter: o.ConflictAfter},
+	p.kept, err = presence.Keep(s, p.node(membersNode, p.id), data, presence.Config{ConflictAfter: o.ConflictAfter, Owner: nodes.OfShards},
 		presence.Role[presence.Machine, presence.Input, presence.Event]{
 			Recipe:  "shard",
 			Path:    path,

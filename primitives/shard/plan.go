@@ -41,7 +41,7 @@ const mostAbsent = 100
 // before was away.
 const mostFormer = 3
 
-var errPlan = errors.New("not a plan of shards")
+var errPlan = fmt.Errorf("not a plan of shards: %w", nodes.ErrForeign)
 
 type planData struct {
 	Format string   `json:"format"`

@@ -44,8 +44,8 @@ type Parent interface {
 	Warmth() string
 }
 
-// Published is the parent of the published recipe: any node, except the path of a lock with
-// priorities.
+// Published is the parent of the published recipe: any node, except one with the record of another
+// recipe, or of a lock with priorities.
 type Published struct {
 	Dir        string
 	Persistent bool // it is one, if we make it; otherwise a container
@@ -54,16 +54,30 @@ type Published struct {
 // Inspect implements [Parent].
 func (p Published) Inspect(requests client.Async, _ bool, answer func(parent *session.Stat, err error)) {
 	requests.Exists(p.Dir, func(stat *session.Stat, err error) {
-		if err != nil || stat == nil || !nodes.MayBePriority(int(stat.DataLength)) {
+		if err != nil || stat == nil {
 			answer(stat, err)
 			return
 		}
-		requests.Get(p.Dir, func(data []byte, stat *session.Stat, err error) {
-			if err == nil && nodes.IsPriority(data) {
-				err = fmt.Errorf("%w: that of locks with priorities", line.ErrLayout)
-			}
-			answer(stat, client.Without(err, session.ErrNoNode))
-		})
+		Vacant(requests, p.Dir, stat, answer)
+	})
+}
+
+// Vacant reads the data of the node above, or of, a line, if the Stat says that it has data. It
+// answers with an error if that is the record of another recipe.
+func Vacant(requests client.Async, path string, stat *session.Stat, answer func(now *session.Stat, err error)) {
+	if stat.DataLength == 0 {
+		answer(stat, nil)
+		return
+	}
+	requests.Get(path, func(data []byte, stat *session.Stat, err error) {
+		switch owner := nodes.Owner(data); {
+		case err != nil, owner == "":
+		case owner == nodes.OfPriorities:
+			err = fmt.Errorf("%w: that of locks with priorities", line.ErrLayout)
+		default:
+			err = line.Foreign(nodes.ForeignData(data))
+		}
+		answer(stat, client.Without(err, session.ErrNoNode))
 	})
 }
 

@@ -65,6 +65,7 @@ func (f First) Locate(s Snapshot, own, guid string) Position {
 	var next, second nodes.Contender
 	behind := func(a, b nodes.Contender) bool { return b.Name == "" || nodes.Compare(me.Number, a, b) > 0 }
 	prefix := f.Prefix(guid)
+	var others []string
 	for _, name := range s.Names {
 		if name == own {
 			p.Present = true
@@ -74,8 +75,9 @@ func (f First) Locate(s Snapshot, own, guid string) Position {
 		_, ranked := nodes.ParseRank(name)
 		switch {
 		case ranked, !ok && nodes.IsContender(name):
-			p.Err = OtherLayout(name)
+			p.Err = OtherLayout(f.Recipe, name)
 		case !ok:
+			others = append(others, name)
 		case strings.HasPrefix(name, prefix):
 			p.Zombies = append(p.Zombies, name)
 		case nodes.Compare(me.Number, c, me) > 0:
@@ -89,6 +91,9 @@ func (f First) Locate(s Snapshot, own, guid string) Position {
 				second = c
 			}
 		}
+	}
+	if p.Err == nil && s.New { // whoever stands in line was first
+		p.Err = Foreign(nodes.Foreign(f.Recipe, others))
 	}
 	p.Ahead, p.Watch.Node = ahead.Waits(f.Kind), next.Name
 	exclusive := f.EventGrants && f.Kind == nodes.Exclusive && next.Kind == nodes.Exclusive

@@ -123,15 +123,29 @@ func (n PlaceError) Error() string { return string(n) }
 // respect the other.
 var ErrLayout error = PlaceError("another layout")
 
-// OtherLayout returns the error of a contender that finds a contender of an incompatible layout.
-func OtherLayout(name string) error { return fmt.Errorf("%w: there is %s", ErrLayout, name) }
+// OtherLayout returns the error of a contender for the recipe that finds a contender of an
+// incompatible layout, or of another recipe.
+func OtherLayout(own nodes.Recipe, name string) error {
+	if owner, _ := nodes.Whose(name); own != "" && owner != own {
+		return Foreign(nodes.ForeignChild(name))
+	}
+	return fmt.Errorf("%w: there is %s", ErrLayout, name)
+}
 
-// Vacant returns [ErrLayout] if a contender is among the children of a node above the line.
-// Children for which theirs returns true count as contenders too.
-func Vacant(children []string, theirs func(name string) bool) error {
+// Foreign returns the error of a contender that finds another recipe. It wraps [ErrLayout], too.
+func Foreign(err error) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("%w: %w", ErrLayout, err)
+}
+
+// Vacant returns [ErrLayout] if a contender is among the children of a node above the line. Children
+// for which theirs returns true count as contenders too.
+func Vacant(own nodes.Recipe, children []string, theirs func(name string) bool) error {
 	i := slices.IndexFunc(children, func(name string) bool { return nodes.IsContender(name) || theirs(name) })
 	if i < 0 {
 		return nil
 	}
-	return OtherLayout(children[i])
+	return OtherLayout(own, children[i])
 }

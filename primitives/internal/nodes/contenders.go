@@ -30,7 +30,8 @@ type Mark struct {
 // A Grammar is the form of the names of contenders. It is the address that is
 // compared.
 type Grammar struct {
-	Marks []Mark
+	Recipe Recipe // of the contenders
+	Marks  []Mark
 
 	// Prefix returns the name that begins as the names of all nodes that are created with this
 	// GUID, and ends with rest. Separated says that a hyphen stands before every mark.

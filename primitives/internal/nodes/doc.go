@@ -12,5 +12,6 @@
 //	buckets.go       queues
 //	transactions.go  two-phase commits
 //	beside.go        directories beside the nodes of a recipe
-//	owners.go        whose record the data of a path is
+//	gates.go         barriers
+//	owners.go        whose path it is, by its data or its children
 package nodes

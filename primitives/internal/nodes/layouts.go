@@ -22,19 +22,22 @@ import (
 //
 //nolint:gochecknoglobals // they are constant
 var (
-	StandardLock = Grammar{Prefix: znode.GUIDName, Separated: true, Marks: []Mark{{"lock-", Exclusive}, {"read-", Read}, {"write-", Write}}}
-	CuratorLock  = Grammar{Prefix: znode.GUIDName, Separated: true, Marks: []Mark{{"lock-", Exclusive}, {"__READ__", Read}, {"__WRIT__", Write}}}
-	KazooLock    = Grammar{Prefix: kazooName, Marks: []Mark{{"__lock__", Exclusive}, {"__lock__", Write}, {"__rlock__", Read}}}
+	StandardLock = Grammar{Recipe: OfLock, Prefix: znode.GUIDName, Separated: true, Marks: []Mark{{"lock-", Exclusive}, {"read-", Read}, {"write-", Write}}}
+	CuratorLock  = Grammar{Recipe: OfLock, Prefix: znode.GUIDName, Separated: true, Marks: []Mark{{"lock-", Exclusive}, {"__READ__", Read}, {"__WRIT__", Write}}}
+	KazooLock    = Grammar{Recipe: OfLock, Prefix: kazooName, Marks: []Mark{{"__lock__", Exclusive}, {"__lock__", Write}, {"__rlock__", Read}}}
 
 	// PriorityLock has the names of locks with priorities, but for the priority.
-	PriorityLock = Grammar{Prefix: znode.GUIDName, Separated: true, Marks: []Mark{{"read-", Read}, {"write-", Write}}}
+	PriorityLock = Grammar{Recipe: OfLock, Prefix: znode.GUIDName, Separated: true, Marks: []Mark{{"read-", Read}, {"write-", Write}}}
 
-	StandardElection = Grammar{Prefix: znode.GUIDName, Separated: true, Marks: []Mark{{"n_", Exclusive}}}
-	CuratorElection  = Grammar{Prefix: znode.GUIDName, Separated: true, Marks: []Mark{{"latch-", Exclusive}}}
-	KazooElection    = Grammar{Prefix: kazooName, Marks: []Mark{{"__lock__", Exclusive}}}
+	StandardElection = Grammar{Recipe: OfElection, Prefix: znode.GUIDName, Separated: true, Marks: []Mark{{"n_", Exclusive}}}
+	CuratorElection  = Grammar{Recipe: OfElection, Prefix: znode.GUIDName, Separated: true, Marks: []Mark{{"latch-", Exclusive}}}
+	KazooElection    = Grammar{Recipe: OfElection, Prefix: kazooName, Marks: []Mark{{"__lock__", Exclusive}}}
+
+	// SelectorElection has the names of CuratorLock, as Curator's LeaderSelector is a lock.
+	SelectorElection = Grammar{Recipe: OfElection, Prefix: znode.GUIDName, Separated: true, Marks: []Mark{{"lock-", Exclusive}}}
 
 	// Leases has the leases of the weight 1.
-	Leases = Grammar{Prefix: znode.GUIDName, Separated: true, Marks: []Mark{{LeaseMark, Exclusive}}}
+	Leases = Grammar{Recipe: OfSemaphore, Prefix: znode.GUIDName, Separated: true, Marks: []Mark{{LeaseMark, Exclusive}}}
 )
 
 // The nodes that say which contenders hold a lock with priorities, below its path.
@@ -51,12 +54,6 @@ const PriorityMark = "priority 1"
 func IsPriority(data []byte) bool {
 	first, _, _ := strings.Cut(string(data), "\n")
 	return first == PriorityMark
-}
-
-// MayBePriority reports whether data of the length may be that of a lock with priorities.
-func MayBePriority(length int) bool {
-	const named = len(PriorityMark) + len("\n_c_00000000-0000-0000-0000-000000000000-p0000-write-0000000000")
-	return length == len(PriorityMark) || length >= named
 }
 
 // kazooName is [znode.GUIDName] of kazoo.

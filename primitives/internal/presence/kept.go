@@ -63,7 +63,7 @@ type Kept[In, Ev any] struct {
 func Keep[M Keeper[M, In, Ev], In, Ev any](s *session.Session, path string, data []byte, config Config, role Role[M, In, Ev]) (*Kept[In, Ev], error) {
 	c := client.Of(s)
 	n := newNode(c, path)
-	n.persistent = config.Persistent
+	n.persistent, n.owner = config.Persistent, config.Owner
 	k := &Kept[In, Ev]{session: c, input: role.Input, joined: make(chan struct{}), since: c.Age()}
 	if err := n.claim(k); err != nil {
 		return nil, err

@@ -6,7 +6,9 @@ import (
 
 	"github.com/zkactors/zkactors/internal/client"
 	"github.com/zkactors/zkactors/internal/znode"
+	"github.com/zkactors/zkactors/primitives/internal/nodes"
 	"github.com/zkactors/zkactors/primitives/internal/owned"
+	"github.com/zkactors/zkactors/primitives/internal/recipe"
 	"github.com/zkactors/zkactors/session"
 )
 
@@ -22,6 +24,10 @@ type Config struct {
 
 	// Persistent makes the parent a persistent node; otherwise it is a container.
 	Persistent bool
+
+	// Owner, if not "", is the recipe whose directory the parent is. Before the parent is created,
+	// the node above is read: it must not belong to another recipe.
+	Owner nodes.Recipe
 }
 
 // A Node performs the effects of a [Machine].
@@ -30,7 +36,9 @@ type Node struct {
 	path     string
 	registry *registry
 
-	persistent bool // as in the Config; constant
+	// As in the Config; constant.
+	persistent bool
+	owner      nodes.Recipe
 
 	kept    any           // the handle; set by claim, and complete when started is closed
 	started chan struct{} // closed when the handle is complete
@@ -55,6 +63,7 @@ type registry struct {
 type parent struct {
 	dir        string
 	persistent bool
+	owner      nodes.Recipe
 	epoch      int
 }
 
@@ -134,7 +143,7 @@ func (n *Node) Perform(e Effect, tell func(Input)) {
 		n.create(e.requestID, e.data, nil, func(in created, err error) { reply(e.requestID, in, err) })
 	case makeParent:
 		dir, _ := znode.Split(n.path)
-		n.registry.makeParent(n.in(e.requestID), parent{dir, n.persistent, e.epoch}, func(err error) { reply(e.requestID, done{requestID: e.requestID}, err) })
+		n.registry.makeParent(n.in(e.requestID), parent{dir, n.persistent, n.owner, e.epoch}, func(err error) { reply(e.requestID, done{requestID: e.requestID}, err) })
 	case look:
 		n.look(e, func(s Sight, err error) { reply(e.requestID, looked{e.requestID, s}, err) })
 	case takeOver:
@@ -174,7 +183,7 @@ func (r *registry) makeParent(requests client.Async, p parent, answer func(error
 	if p.persistent {
 		ensure = func(dir string, made func(bool, error)) { client.MakePersistent(requests, dir, made) }
 	}
-	ensure(p.dir, func(_ bool, err error) {
+	made := func(_ bool, err error) {
 		r.mu.Lock()
 		waiting := r.making[p]
 		delete(r.making, p)
@@ -182,6 +191,18 @@ func (r *registry) makeParent(requests client.Async, p parent, answer func(error
 		for _, answer := range waiting {
 			answer(err)
 		}
+	}
+	if p.owner == "" {
+		ensure(p.dir, made)
+		return
+	}
+	above, _ := znode.Split(p.dir)
+	recipe.Vacant(requests, above, p.owner, func(err error) {
+		if err != nil {
+			made(false, err)
+			return
+		}
+		ensure(p.dir, made)
 	})
 }
 

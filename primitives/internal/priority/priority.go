@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"maps"
 	"math"
 	"slices"
@@ -121,8 +120,8 @@ func (p *Lock) settle(requests client.Async, answer func(path *session.Stat, err
 			answer(nil, failed)
 		case len(path.Data) > 0:
 			answer(path.Stat, checkMark(path.Data))
-		case slices.ContainsFunc(names, IsForeign):
-			answer(nil, fmt.Errorf("%w: there are contenders", line.ErrLayout))
+		case vacant(names) != nil:
+			answer(nil, vacant(names))
 		default:
 			requests.Set(p.path, []byte(marker), path.Stat.Version, func(marked *session.Stat, err error) {
 				if errors.Is(err, session.ErrBadVersion) {
@@ -145,7 +144,7 @@ func read(requests client.Async, path string) *claim.Found {
 // checkMark returns an error unless the data is that of a lock with priorities.
 func checkMark(data []byte) error {
 	if !nodes.IsPriority(data) {
-		return fmt.Errorf("%w: %s, want that of a lock with priorities", line.ErrLayout, nodes.Foreign(data))
+		return line.Foreign(nodes.ForeignData(data))
 	}
 	return nil
 }
@@ -154,6 +153,14 @@ func checkMark(data []byte) error {
 func IsForeign(name string) bool {
 	_, ranked := nodes.ParseRank(name)
 	return !ranked && nodes.IsContender(name)
+}
+
+// vacant returns an error if the children are contenders of another layout, or of another recipe.
+func vacant(children []string) error {
+	if i := slices.IndexFunc(children, IsForeign); i >= 0 {
+		return line.OtherLayout(nodes.OfLock, children[i])
+	}
+	return line.Foreign(nodes.Foreign(nodes.OfLock, children))
 }
 
 // Make implements [contender.Parent]. It never reports made, so that the path is inspected in any

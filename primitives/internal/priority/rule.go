@@ -161,7 +161,7 @@ func (l *location) rank(names []string, own, prefix string, readers []string) (c
 		case name == own:
 			l.Present = true
 		case !ok && nodes.IsContender(name): // it would not wait for us
-			l.Err = line.OtherLayout(name)
+			l.Err = line.OtherLayout(nodes.OfLock, name)
 		case !ok:
 		case strings.HasPrefix(name, prefix):
 			l.Zombies = append(l.Zombies, name) // of another attempt, or of a lost reply

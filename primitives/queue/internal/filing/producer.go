@@ -1,7 +1,6 @@
 package filing
 
 import (
-	"errors"
 	"math"
 	"slices"
 	"time"
@@ -62,13 +61,8 @@ func (p *Producer) perform(e effect, tell func(input)) {
 	slowly := func(err error, in input) { p.pauses.Answer(err, func() { tell(in) }) }
 	switch e := e.(type) {
 	case check:
-		p.Requests.Children(p.Into.Path, func(names []string, _ *session.Stat, err error) {
-			switch {
-			case err == nil:
-				err = p.Into.Check(names)
-			case errors.Is(err, session.ErrNoNode):
-				err = nil
-			}
+		p.Into.Inspect(p.Requests, func(err error) {
+			err = client.Without(err, session.ErrNoNode)
 			slowly(err, replied{err})
 		})
 	case readClock:

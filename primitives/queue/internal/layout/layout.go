@@ -315,6 +315,22 @@ func Foreign(dir, name string) error {
 	return fmt.Errorf("%w: %s", ErrForeign, znode.Join(dir, name))
 }
 
+// ForeignChild is Foreign for a child of the path of a queue, which may show another recipe.
+func ForeignChild(path, name string) error {
+	if owner, _ := nodes.Whose(name); owner == "" || owner == nodes.OfQueue {
+		return Foreign(path, name)
+	}
+	return fmt.Errorf("%w: %w", ErrForeign, nodes.ForeignChild(name))
+}
+
+// ForeignData returns an error if the data of the path of a queue is the record of another recipe.
+func ForeignData(data []byte) error {
+	if nodes.Owner(data) == "" {
+		return nil
+	}
+	return fmt.Errorf("%w: %w", ErrForeign, nodes.ForeignData(data))
+}
+
 // A Tally is what producers of a bounded queue write to the directory of the receipts.
 type Tally struct {
 	Counted bool // whether the count is known

@@ -151,10 +151,7 @@ func (st *Store) looking(rs *receipt.Writer, epoch int, answer func(View, error)
 	l.view.Seen = make(map[string]Children)
 	switch {
 	case !st.IsChecked():
-		l.requests.Children(st.Path, func(names []string, _ *session.Stat, err error) {
-			if err == nil {
-				err = st.Check(names)
-			}
+		st.Inspect(l.requests, func(err error) {
 			if err != nil && !errors.Is(err, session.ErrNoNode) {
 				answer(View{}, err)
 				return

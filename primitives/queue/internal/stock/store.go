@@ -113,12 +113,39 @@ func Present(s client.Session, set *owned.Set, f func(epoch int, err error)) {
 	}, nil)
 }
 
+// Inspect lists the path, and answers with an error if there is none, or it belongs to another
+// recipe or layout. Its data is read if there is any.
+func (st *Store) Inspect(requests client.Async, answer func(error)) {
+	InspectData(requests, st.Path, func(names []string, _ *session.Stat, err error) {
+		if err == nil {
+			err = st.Check(names)
+		}
+		answer(err)
+	})
+}
+
+// InspectData lists a path, and answers with an error if its data is the record of another recipe.
+func InspectData(requests client.Async, path string, answer func(names []string, stat *session.Stat, err error)) {
+	requests.Children(path, func(names []string, stat *session.Stat, err error) {
+		if err != nil || stat.DataLength == 0 {
+			answer(names, stat, err)
+			return
+		}
+		requests.Get(path, func(data []byte, _ *session.Stat, err error) {
+			if err == nil {
+				err = layout.ForeignData(data)
+			}
+			answer(names, stat, err)
+		})
+	})
+}
+
 // Check returns an error if a child of the path belongs to another recipe or layout.
 func (st *Store) Check(names []string) error {
 	ours := []string{layout.ItemsDir, layout.ClaimsDir, layout.ReceiptsDir, layout.WaitersDir, layout.ProducersDir, layout.KeysDir, layout.DeadDir}
 	for _, name := range names {
 		if !slices.Contains(ours, name) {
-			return layout.Foreign(st.Path, name)
+			return layout.ForeignChild(st.Path, name)
 		}
 	}
 	st.mu.Lock()
