@@ -72,14 +72,17 @@ const (
 )
 
 // A guest is the rule of locks, in a layout of another library. It refuses a path with a leader's
-// node, where candidates of our own layout stand.
+// node, or with a directory of candidates, where candidates of our own layout stand.
 type guest struct{ line.First }
 
 // Locate implements [line.Rule].
 func (g guest) Locate(s line.Snapshot, own, guid string) line.Position {
 	p := g.First.Locate(s, own, guid)
-	if slices.Contains(s.Names, leaderNode) {
-		p.Err = line.OtherLayout(nodes.OfElection, leaderNode)
+	for _, node := range []string{leaderNode, candidatesNode} {
+		// a candidate that stands was before the directory
+		if slices.Contains(s.Names, node) && (s.New || node == leaderNode) {
+			p.Err = line.OtherLayout(nodes.OfElection, node)
+		}
 	}
 	return p
 }

@@ -87,7 +87,7 @@ func (p parent) Inspect(requests client.Async, isNew bool, answer func(parent *s
 			answer(stat, err)
 			return
 		}
-		contender.Vacant(requests, p.store.path, above, func(_ *session.Stat, err error) { answer(stat, err) })
+		contender.Vacant(requests, p.store.path, nodes.OfElection, above, func(_ *session.Stat, err error) { answer(stat, err) })
 	})
 }
 
@@ -108,7 +108,7 @@ func (g guests) Inspect(requests client.Async, isNew bool, answer func(parent *s
 			answer(nil, client.Without(err, session.ErrNoNode))
 			return
 		}
-		contender.Vacant(requests, g.Dir, stat, answer)
+		contender.Vacant(requests, g.Dir, nodes.OfElection, stat, answer)
 	})
 }
 

@@ -58,13 +58,13 @@ func (p Published) Inspect(requests client.Async, _ bool, answer func(parent *se
 			answer(stat, err)
 			return
 		}
-		Vacant(requests, p.Dir, stat, answer)
+		Vacant(requests, p.Dir, nodes.OfLock, stat, answer)
 	})
 }
 
 // Vacant reads the data of the node above, or of, a line, if the Stat says that it has data. It
-// answers with an error if that is the record of another recipe.
-func Vacant(requests client.Async, path string, stat *session.Stat, answer func(now *session.Stat, err error)) {
+// answers with an error if that is the record of another recipe than own, or of another layout.
+func Vacant(requests client.Async, path string, own nodes.Recipe, stat *session.Stat, answer func(now *session.Stat, err error)) {
 	if stat.DataLength == 0 {
 		answer(stat, nil)
 		return
@@ -72,7 +72,7 @@ func Vacant(requests client.Async, path string, stat *session.Stat, answer func(
 	requests.Get(path, func(data []byte, stat *session.Stat, err error) {
 		switch owner := nodes.Owner(data); {
 		case err != nil, owner == "":
-		case owner == nodes.OfPriorities:
+		case owner == nodes.OfPriorities && own == nodes.OfLock:
 			err = fmt.Errorf("%w: that of locks with priorities", line.ErrLayout)
 		default:
 			err = line.Foreign(nodes.ForeignData(data))

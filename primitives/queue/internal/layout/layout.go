@@ -317,7 +317,7 @@ func Foreign(dir, name string) error {
 
 // ForeignChild is Foreign for a child of the path of a queue, which may show another recipe.
 func ForeignChild(path, name string) error {
-	if owner, _ := nodes.Whose(name); owner == "" || owner == nodes.OfQueue {
+	if owner, _ := nodes.Whose(name); owner == nodes.OfQueue {
 		return Foreign(path, name)
 	}
 	return fmt.Errorf("%w: %w", ErrForeign, nodes.ForeignChild(name))
