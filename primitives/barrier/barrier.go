@@ -25,7 +25,7 @@ type Barrier struct {
 }
 
 // New begins to watch the barrier at path, and returns at once: [Barrier.Events] reports whether it
-// stands.
+// stands. At a path of another recipe Raise, TryRaise, Lift and Wait fail with [ErrForeign].
 //
 // If opts is nil, the default options are used. The error names the argument that is refused, and
 // why.
@@ -62,8 +62,8 @@ func (b *Barrier) observe(v view, events []Event) {
 }
 
 // Lift lifts the barrier that stands, or returns nil if none does. A barrier that is raised after
-// this one is lifted stays, whatever reply is lost. A node of another recipe is not lifted: the error
-// wraps [ErrLayout] and [ErrForeign].
+// this one is lifted stays, whatever reply is lost. A node of another recipe is not lifted: the
+// error wraps [ErrLayout] and [ErrForeign].
 //
 // The reply may be lost, and a barrier stand that is newer than all that the session has seen. Then
 // Lift cannot tell whether that one has replaced the barrier that it was to lift. The error wraps

@@ -27,7 +27,7 @@ type Double struct {
 }
 
 // NewDouble returns a handle of the double barrier at path, whose rounds have the given number of
-// parties. It makes no request.
+// parties. It makes no request. At a path of another recipe Enter fails with [ErrForeign].
 //
 // If opts is nil, the default options are used. The error names the argument that is refused, and
 // why.

@@ -40,7 +40,8 @@ type kept = presence.Kept[presence.Input, presence.Event]
 // Before the presence stands, the participant delivers no event and makes no change: while the
 // presence of another process stands, that process acts for the site. So a site that restarts waits
 // until the session of the dead process has expired. If another process goes on acting for the
-// site, the handle ends, and [Participant.Err] says so.
+// site, the handle ends, and [Participant.Err] says so. At a path of another recipe it ends with
+// [ErrForeign].
 //
 // If opts is nil, the default options are used. The error says what is wrong with the arguments, or
 // that this session acts for the site already.

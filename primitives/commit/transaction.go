@@ -39,7 +39,8 @@ type Transaction struct {
 // transaction exists. The sites below the same parent are asked for their votes. If opts is nil, no
 // site is named, and Begin fails.
 //
-// If the id exists, the error wraps [ErrExists]. If ctx ends first, the error is its cause, and
+// If the id exists, the error wraps [ErrExists], and [ErrForeign] if the node at the path belongs to
+// another recipe. If ctx ends first, the error is its cause, and
 // wraps [session.ErrUnknownOutcome]: the transaction may exist, and is then aborted in the
 // background, unless the sites decide it first. If the session expires while the creation is under
 // way, and no transaction is found afterwards, the error wraps [session.ErrUnknownOutcome] too: the

@@ -78,6 +78,8 @@ func Stand(ctx context.Context, s *session.Session, path string, opts *Options) 
 // Two calls of one goroutine may join in the other order. If the second is to stand behind, make it
 // when the first has reported [Standing].
 //
+// At a path of another recipe the candidate receives [Left], with [ErrForeign].
+//
 // If opts is nil, the default options are used. The error names the argument that is wrong; nothing
 // else fails here.
 func New(s *session.Session, path string, opts *Options) (*Candidate, error) {

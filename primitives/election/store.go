@@ -78,7 +78,7 @@ func (p parent) Inspect(requests client.Async, isNew bool, answer func(parent *s
 	var taken error
 	var above *session.Stat
 	p.store.around(requests, func(names []string, stat *session.Stat, err error) {
-		if above, taken = stat, err; err == nil && isNew { // whoever stands in line was first
+		if above, taken = stat, err; err == nil && isNew { // a candidate in line was first
 			taken = line.Foreign(nodes.Foreign(nodes.OfElection, names))
 		}
 	})

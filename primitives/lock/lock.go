@@ -32,6 +32,8 @@ type Lock struct {
 // Two calls of one goroutine may join in the other order. If the second is to stand behind, make it
 // when the first has reported [Waiting] or [Acquired].
 //
+// At a path of another recipe the lock receives [Lost], with [ErrForeign].
+//
 // If opts is nil, the default options are used. The error names the argument that is wrong; nothing
 // else fails here.
 func New(s *session.Session, path string, opts *Options) (*Lock, error) {

@@ -102,7 +102,7 @@ func parseCondition(data string) (r recordedLimit, since int64, err error) {
 }
 
 // vacant answers with an error if contenders of another layout hold leases, or stand at the path,
-// or if a new contender finds the children of another recipe: whoever stands in line was first.
+// or if a new contender finds the children of another recipe. A contender in line was first.
 // Curator's semaphore has "locks" beside "leases". Its waiter stands among the leases until their
 // nodes, including those behind it, are within the limit: with a waiter of ours behind it, each
 // would wait for the other.

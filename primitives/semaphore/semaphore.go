@@ -31,7 +31,8 @@ type Lease struct {
 // when the first has reported [Waiting] or [Acquired].
 //
 // If opts is nil, the default options are used. The error names the argument that is wrong; nothing
-// else fails here. If another limit is recorded, the lease receives [Lost].
+// else fails here. If another limit is recorded, or the path belongs to another recipe
+// ([ErrForeign]), the lease receives [Lost].
 func New(s *session.Session, path string, limit int, opts *Options) (*Lease, error) {
 	return open(s, path, limit, opts, nil)
 }

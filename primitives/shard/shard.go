@@ -38,7 +38,8 @@ type Member struct {
 }
 
 // Join becomes a member that owns some of the n shards at path, and returns at once:
-// [Member.Events] reports which. A session that is not connected joins when it is.
+// [Member.Events] reports which. A session that is not connected joins when it is. At a path of
+// another recipe the member receives [Left], with [ErrForeign].
 //
 // If opts is nil, the default options are used. The error names the argument that is refused, or
 // wraps [ErrDuplicate] if this very session has a member with the ID. There is no other error.

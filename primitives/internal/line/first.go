@@ -92,7 +92,7 @@ func (f First) Locate(s Snapshot, own, guid string) Position {
 			}
 		}
 	}
-	if p.Err == nil && s.New { // whoever stands in line was first
+	if p.Err == nil && s.New { // a contender in line was first
 		p.Err = Foreign(nodes.Foreign(f.Recipe, others))
 	}
 	p.Ahead, p.Watch.Node = ahead.Waits(f.Kind), next.Name

@@ -140,8 +140,8 @@ func Foreign(err error) error {
 	return fmt.Errorf("%w: %w", ErrLayout, err)
 }
 
-// Vacant returns [ErrLayout] if a contender is among the children of a node above the line. Children
-// for which theirs returns true count as contenders too.
+// Vacant returns [ErrLayout] if a contender is among the children of a node above the line.
+// Children for which theirs returns true count as contenders too.
 func Vacant(own nodes.Recipe, children []string, theirs func(name string) bool) error {
 	i := slices.IndexFunc(children, func(name string) bool { return nodes.IsContender(name) || theirs(name) })
 	if i < 0 {

@@ -17,8 +17,8 @@ func IsGate(data []byte) bool {
 	return len(data) == len(gatePrefix)+guid && strings.HasPrefix(string(data), gatePrefix)
 }
 
-// IsBarrier reports whether a barrier may have the data: none, that of a gate, or the address of the
-// client, which Curator writes into nodes by default.
+// IsBarrier reports whether a barrier may have the data: none, that of a gate, or the address of
+// the client, which Curator writes into nodes by default.
 func IsBarrier(data []byte) bool {
 	if len(data) == 0 || IsGate(data) {
 		return true
