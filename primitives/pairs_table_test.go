@@ -277,7 +277,7 @@ func TestTable(t *testing.T) {
 	table, after, found := strings.Cut(rest, "```")
 	check.Require(t, found, "there is no table")
 	written := strings.Split(table, "\n")
-	chosen := hasten.OneIn(7)
+	chosen := hasten.OneIn(2, 7)
 	head := fmt.Sprintf("%21s", "")
 	for i := range players {
 		head += fmt.Sprintf("%2d ", i+1)
