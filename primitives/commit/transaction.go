@@ -39,12 +39,12 @@ type Transaction struct {
 // transaction exists. The sites below the same parent are asked for their votes. If opts is nil, no
 // site is named, and Begin fails.
 //
-// If the id exists, the error wraps [ErrExists], and [ErrForeign] if the node at the path belongs to
-// another recipe. If ctx ends first, the error is its cause, and
-// wraps [session.ErrUnknownOutcome]: the transaction may exist, and is then aborted in the
-// background, unless the sites decide it first. If the session expires while the creation is under
-// way, and no transaction is found afterwards, the error wraps [session.ErrUnknownOutcome] too: the
-// sites may have removed it by then. After any other error there was no transaction.
+// If the id exists, the error wraps [ErrExists], and [ErrForeign] if the node at the path belongs
+// to another recipe. If ctx ends first, the error is its cause, and wraps
+// [session.ErrUnknownOutcome]: the transaction may exist, and is then aborted in the background,
+// unless the sites decide it first. If the session expires while the creation is under way, and no
+// transaction is found afterwards, the error wraps [session.ErrUnknownOutcome] too: the sites may
+// have removed it by then. After any other error there was no transaction.
 func Begin(ctx context.Context, s *session.Session, path string, opts *Options) (*Transaction, error) {
 	if err := client.CheckContext(ctx); err != nil {
 		return nil, fmt.Errorf("commit: %w", err)
