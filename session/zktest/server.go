@@ -78,6 +78,11 @@ type Config struct {
 
 	// Clock gives the time. The default is the clock of package time.
 	Clock Clock
+
+	// Committed is called with each transaction that changes nodes or ends a session, in their
+	// order, when the leader has applied it. The server waits for it: it must not block, and must
+	// not call the server. The default is nil: transactions are not reported.
+	Committed func(Transaction)
 }
 
 func (c Config) withDefaults() Config {

@@ -34,6 +34,7 @@ func (s *Server) Restore(b Backup) {
 	if b.tree != nil {
 		s.tree = b.tree.clone()
 	}
+	s.reportRestored()
 	for _, r := range s.replicas {
 		r.stop()
 		r.log, r.tree = nil, s.tree

@@ -60,6 +60,7 @@ func (s *Server) commit(t txn) {
 // commitApplied sends a transaction to all replicas.
 func (s *Server) commitApplied(t txn) {
 	s.tree.zxid = t.zxid
+	s.report(t)
 	for _, r := range s.replicas {
 		if r.tree == s.tree {
 			r.announce(t)
