@@ -1,0 +1,74 @@
+package history_test
+
+import (
+	"bytes"
+	"reflect"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/zkactors/zkactors/campaign/history"
+	"github.com/zkactors/zkactors/internal/check"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// recorded returns a recorder whose clock stands still, with one record of each kind.
+func recorded() (*history.Recorder, *history.Client) {
+	r := history.NewRecorder(history.Head{Scenario: "cuts", Seed: 7, System: "zkactors"}, func() time.Duration { return time.Second })
+	c := r.Client("1.1")
+	p := c.Begin(history.Operation{Recipe: "lock", Path: "/l", Kind: "acquire", Handle: "a"})
+	c.Tell(history.Told{Recipe: "lock", Path: "/l", Handle: "a", Kind: "Acquired", Token: 3})
+	p.End(history.OK, func(o *history.Operation) { o.Token = 3 })
+	r.Fault(history.Fault{Kind: history.Disturbed, About: "cut"})
+	r.Commit(history.Commit{Zxid: 4, Closes: 9, Changes: []history.Change{{Kind: history.Deleted, Path: "/l/x"}}})
+	return r, c
+}
+
+func TestReadsWhatItWrites(t *testing.T) {
+	r, _ := recorded()
+	var b bytes.Buffer
+	check.Must(t, r.History().Write(&b))
+	check.Equal(t, bytes.Count(b.Bytes(), []byte("\n")), 5)
+	got := check.Have(history.Read(&b))(t)
+	check.True(t, reflect.DeepEqual(got, r.History()), "%+v", got)
+	_, err := history.Read(bytes.NewBufferString("{"))
+	check.True(t, err != nil, "half a line is read")
+}
+
+// TestKilled: a process that is gone says nothing, and what it had begun does not return.
+func TestKilled(t *testing.T) {
+	r, c := recorded()
+	p := c.Begin(history.Operation{Kind: "put"})
+	c.Kill()
+	p.End(history.OK, nil)
+	c.Tell(history.Told{Kind: "Lost"})
+	c.Instant(history.Operation{Kind: "take"})
+	h := r.History()
+	check.Len(t, h.Told, 1)
+	check.Len(t, h.Operations, 2)
+	last := h.Operations[1]
+	check.True(t, last.Kind == "put" && last.Outcome == history.Unknown && !last.Returned(), "%+v", last)
+	check.Equal(t, h.Faults[1].Kind, history.Killed)
+}
+
+// TestVoid: a history in which too little was done before the first fault shows nothing.
+func TestVoid(t *testing.T) {
+	r := history.NewRecorder(history.Head{}, func() time.Duration { return 0 })
+	c := r.Client("1.1")
+	for range history.Least - 1 {
+		c.Instant(history.Operation{Kind: "put"})
+	}
+	check.True(t, r.History().Void(), "there is no fault")
+	r.Fault(history.Fault{Kind: history.Disturbed})
+	c.Instant(history.Operation{Kind: "put"})
+	check.True(t, r.History().Void(), "too little was done before the fault")
+
+	r = history.NewRecorder(history.Head{}, func() time.Duration { return 0 })
+	for range history.Least {
+		r.Client("1.1").Instant(history.Operation{Kind: "put"})
+	}
+	r.Fault(history.Fault{Kind: history.Disturbed})
+	check.False(t, r.History().Void(), "enough was done")
+}

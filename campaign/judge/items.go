@@ -1,0 +1,189 @@
+package judge
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/anishathalye/porcupine"
+
+	"github.com/zkactors/zkactors/campaign/history"
+)
+
+// The kinds of operations on a queue. The item is Argument, or the Result of a take; each item is
+// put once.
+const (
+	Put     = "put"
+	Take    = "take"
+	Deliver = "deliver" // to the reader of a consumer, which may acknowledge it
+	Ack     = "ack"
+	Drain   = "drain" // a take after all faults, by a client that is alone; it ends when nothing is left
+	Empty   = "empty" // after the last drain
+	missing = "missing"
+)
+
+// The states of one item.
+const (
+	absent = iota
+	there
+	gone
+)
+
+// item is the specification of one item of a queue. A queue is the product of its items, so each is
+// judged alone.
+func item() porcupine.Model {
+	m := porcupine.NondeterministicModel{
+		Init: func() []any { return []any{absent} },
+		Step: func(state, input, _ any) []any {
+			o, ok := input.(*history.Operation)
+			if !ok {
+				return nil
+			}
+			var after []any
+			switch {
+			case o.Kind == Put && state == absent:
+				after = []any{there}
+			case (o.Kind == Take || o.Kind == Drain || o.Kind == Ack) && state == there:
+				after = []any{gone}
+			case o.Kind == Deliver && state != absent, o.Kind == missing && state != there:
+				after = []any{state}
+			}
+			if o.Outcome == history.Unknown {
+				after = append(after, state)
+			}
+			return after
+		},
+	}
+	return m.ToModel()
+}
+
+// Items checks that each item is put once, taken or acknowledged once, and lost never. A take with
+// an unknown outcome may have lost one item that it does not know. Where an operator has deleted
+// nodes, or older data has come back, only invented items are found.
+func Items(h *history.History) []Violation {
+	v := verdict{check: "Items"}
+	kinds := []string{Put, Take, Deliver, Ack, Drain, Empty}
+	all := byPlace(h, func(o *history.Operation) bool { return slices.Contains(kinds, o.Kind) })
+	for _, p := range places(all) {
+		items, maybeLost, drained := make(map[string][]*history.Operation), 0, false
+		put := make(map[string]bool)
+		for _, o := range all[p] {
+			name := o.Argument
+			if o.Kind == Take || o.Kind == Drain {
+				name = o.Result
+			}
+			switch {
+			case o.Kind == Empty:
+				drained = true
+			case o.Outcome == history.Failed:
+			case name == "":
+				maybeLost++
+			default:
+				put[name] = put[name] || o.Kind == Put
+				items[name] = append(items[name], o)
+			}
+		}
+		for _, name := range sortedKeys(items) {
+			if !put[name] {
+				v.add(p.recipe, p.path, "item %s was never put", name)
+			}
+		}
+		if meddled(h, p.path) {
+			continue
+		}
+		for _, name := range sortedKeys(items) {
+			if !put[name] {
+				continue
+			}
+			ops := relaxed(items[name])
+			if !porcupine.CheckOperations(item(), operations(ops)) {
+				v.add(p.recipe, p.path, "item %s: %s", name, kindsOf(ops))
+				continue
+			}
+			if !drained {
+				continue
+			}
+			last := ops[0].Call
+			for _, o := range ops {
+				last = latest(last, o.Return)
+			}
+			last.At++ // after all of them
+			ops = append(ops, &history.Operation{Kind: missing, Outcome: history.OK, Call: last, Return: last})
+			if porcupine.CheckOperations(item(), operations(ops)) {
+				continue
+			}
+			if maybeLost--; maybeLost < 0 {
+				v.add(p.recipe, p.path, "item %s is lost: %s", name, kindsOf(ops))
+			}
+		}
+	}
+	return v.all
+}
+
+// relaxed returns the operations of an item, with deliveries that may be older than they are
+// received: an item may wait in the process of its consumer.
+func relaxed(ops []*history.Operation) []*history.Operation {
+	first := ops[0].Call
+	for _, o := range ops {
+		if o.Call.Before(first) {
+			first = o.Call
+		}
+	}
+	var all []*history.Operation
+	for _, o := range ops {
+		if o.Kind == Deliver {
+			late := *o
+			late.Call = first
+			o = &late
+		}
+		all = append(all, o)
+	}
+	return all
+}
+
+func latest(a, b history.Moment) history.Moment {
+	if a.Before(b) {
+		return b
+	}
+	return a
+}
+
+// kindsOf lists operations for people.
+func kindsOf(ops []*history.Operation) string {
+	var text []string
+	for _, o := range ops {
+		text = append(text, o.Kind+" "+string(o.Outcome)+" by "+o.Process+" at "+o.Call.At.String())
+	}
+	return strings.Join(text, ", ")
+}
+
+// FirstInFirstOut checks the order of the items that a single client has drained: an item whose put
+// had returned before another was called for comes first.
+func FirstInFirstOut(h *history.History) []Violation {
+	v := verdict{check: "FirstInFirstOut"}
+	all := byPlace(h, func(o *history.Operation) bool { return o.Outcome == history.OK && (o.Kind == Put || o.Kind == Drain) })
+	for _, p := range places(all) {
+		puts := make(map[string]*history.Operation)
+		var drained []*history.Operation // as they were put
+		for _, o := range all[p] {
+			if o.Kind == Put {
+				puts[o.Argument] = o
+			}
+		}
+		for _, o := range all[p] {
+			if put := puts[o.Result]; o.Kind == Drain && put != nil {
+				drained = append(drained, put)
+			}
+		}
+		if meddled(h, p.path) {
+			continue
+		}
+		for i, next := range drained {
+			for _, former := range drained[:i] {
+				if next.Return.Before(former.Call) {
+					v.add(p.recipe, p.path, "item %s, put at %v, comes after %s, put at %v", next.Argument, next.Return.At, former.Argument, former.Call.At)
+				}
+			}
+		}
+	}
+	return v.all
+}

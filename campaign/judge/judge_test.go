@@ -1,0 +1,345 @@
+package judge_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/zkactors/zkactors/campaign/history"
+	"github.com/zkactors/zkactors/campaign/judge"
+	"github.com/zkactors/zkactors/internal/check"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// at returns a moment, in seconds from the start.
+func at(s float64) history.Moment {
+	return history.Moment{At: time.Duration(s * float64(time.Second)), Seq: 1}
+}
+
+// A script is a history that a test writes down.
+type script struct{ history.History }
+
+// op adds an operation that was called and returned at these seconds; it has not returned if back
+// is 0.
+func (s *script) op(o history.Operation, call, back float64) {
+	o.Call = at(call)
+	if back != 0 {
+		o.Return = at(back)
+	}
+	if o.Outcome == "" {
+		o.Outcome = history.OK
+	}
+	if o.Process == "" {
+		o.Process = o.Handle
+	}
+	s.Operations = append(s.Operations, o)
+}
+
+// hold adds a grant to a handle, and its end: by a release at the second, or none if it is 0.
+func (s *script) hold(recipe, handle string, token int64, weight int, call, granted, released float64) *script {
+	s.op(history.Operation{
+		Recipe: recipe, Path: "/l", Handle: handle, Kind: judge.Acquire, Token: token, Weight: weight, Limit: 3,
+		Session: token, Node: "/l/" + handle,
+	}, call, granted)
+	if released != 0 {
+		s.op(history.Operation{Recipe: recipe, Path: "/l", Handle: handle, Kind: judge.End}, released, released+0.1)
+	}
+	return s
+}
+
+// write adds a guarded write that the servers applied with the zxid.
+func (s *script) write(recipe, handle string, token int64, weight int, zxid int64) *script {
+	id := handle + " writes"
+	s.op(history.Operation{Recipe: recipe, Path: "/l", Handle: handle, Kind: judge.Write, Token: token, Weight: weight, Argument: id}, float64(zxid), float64(zxid)+1)
+	return s.commit(history.Commit{Zxid: zxid, At: at(float64(zxid)), Changes: []history.Change{{Kind: history.Set, Path: "/marks/" + handle, Data: id}}})
+}
+
+func (s *script) commit(c history.Commit) *script {
+	s.Commits = append(s.Commits, c)
+	return s
+}
+
+// node has the tree set a node, with the second as its zxid.
+func (s *script) node(path, data string, second float64, kind history.ChangeKind) *script {
+	return s.commit(history.Commit{Zxid: int64(second), At: at(second), Changes: []history.Change{{Kind: kind, Path: path, Data: data}}})
+}
+
+func (s *script) fault(f history.Fault, second float64) *script {
+	f.At = at(second)
+	s.Faults = append(s.Faults, f)
+	return s
+}
+
+func (s *script) told(t history.Told, second float64) *script {
+	t.At = at(second)
+	s.Told = append(s.Told, t)
+	return s
+}
+
+// state has a watcher receive a state; with a zxid of 0 there is no node.
+func (s *script) state(value string, zxid, session int64, second float64) *script {
+	return s.told(history.Told{Process: "1", Recipe: "watch", Path: "/n", Handle: "w", Kind: judge.State, Value: value, Zxid: zxid, Session: session}, second)
+}
+
+// words has a handle receive events, one a second.
+func (s *script) words(recipe, words string) *script {
+	for i, word := range strings.Fields(words) {
+		s.told(history.Told{Process: "1", Recipe: recipe, Path: "/p", Handle: "h", Kind: word}, float64(i+1))
+	}
+	return s
+}
+
+// queue adds operations on items: "put a 1-2" is a put of a from second 1 to 2, "take? a 3-0" one
+// with an unknown outcome that does not return.
+func (s *script) queue(lines ...string) *script {
+	for _, line := range lines {
+		f := strings.Fields(line)
+		call, back, _ := strings.Cut(f[2], "-")
+		kind, unknown := strings.CutSuffix(f[0], "?")
+		o := history.Operation{Recipe: "queue", Path: "/q", Kind: kind, Outcome: history.OK, Process: "1"}
+		if unknown {
+			o.Outcome = history.Unknown
+		}
+		if f[1] != "-" {
+			o.Argument = f[1]
+			if kind == judge.Take || kind == judge.Drain {
+				o.Argument, o.Result = "", f[1]
+			}
+		}
+		s.op(o, seconds(call), seconds(back))
+	}
+	return s
+}
+
+func seconds(text string) float64 {
+	d, err := time.ParseDuration(text + "s")
+	if err != nil {
+		panic(err)
+	}
+	return d.Seconds()
+}
+
+// party adds a member of a round, which is in from one second to another.
+func (s *script) party(name string, round int64, members string, call, in, leave, out float64) *script {
+	s.op(history.Operation{Recipe: "barrier", Path: "/b", Handle: name, Argument: name, Kind: judge.Enter, Token: round, Result: members, Limit: 2, Session: round}, call, in)
+	if leave != 0 {
+		s.op(history.Operation{Recipe: "barrier", Path: "/b", Handle: name, Kind: judge.Leave, Token: round}, leave, out)
+	}
+	return s
+}
+
+// decide adds a transaction of sites a and b with votes, and what the parties learn.
+func (s *script) decide(votes, outcomes string) *script {
+	s.op(history.Operation{Recipe: "commit", Path: "/c", Handle: "t", Kind: judge.Begin, Argument: "a,b"}, 1, 2)
+	for i, vote := range strings.Fields(votes) {
+		s.op(history.Operation{Recipe: "commit", Path: "/c", Handle: "t", Kind: judge.Vote, Argument: string("ab"[i]), Result: vote}, 3, 4)
+	}
+	for i, outcome := range strings.Fields(outcomes) {
+		s.told(history.Told{Recipe: "commit", Path: "/c", Handle: "t", Kind: outcome, Value: string("ab"[i])}, 5)
+	}
+	return s
+}
+
+// value adds operations on a register: "set - 1 1-2", "update 1 2 3-4", "get - 2 5-6".
+func (s *script) value(lines ...string) *script {
+	for _, line := range lines {
+		f := strings.Fields(line)
+		call, back, _ := strings.Cut(f[3], "-")
+		kind, unknown := strings.CutSuffix(f[0], "?")
+		o := history.Operation{Recipe: "config", Path: "/v", Kind: kind, Argument: f[1], Result: f[2], Outcome: history.OK, Process: "1"}
+		if kind == judge.Set {
+			o.Argument, o.Result = f[2], ""
+		}
+		if o.Argument == "-" {
+			o.Argument = ""
+		}
+		if unknown {
+			o.Outcome = history.Unknown
+		}
+		s.op(o, seconds(call), seconds(back))
+	}
+	return s
+}
+
+// A judgement is what a checker is to say of a history.
+type judgement struct {
+	checker  string
+	name     string
+	guilty   bool
+	evidence *script
+}
+
+func write() *script { return &script{} }
+
+func judgements() []judgement {
+	return []judgement{
+		{"Exclusive", "one after the other", false, write().hold("lock", "a", 1, 0, 1, 2, 3).hold("lock", "b", 2, 0, 1, 4, 5)},
+		{"Exclusive", "granted while the release is under way", false, write().hold("lock", "a", 1, 0, 1, 2, 3).hold("lock", "b", 2, 0, 1, 3.05, 5)},
+		{"Exclusive", "two at once", true, write().hold("lock", "a", 1, 0, 1, 2, 5).hold("lock", "b", 2, 0, 1, 4, 6)},
+		{"Exclusive", "the first is never over", true, write().hold("lock", "a", 1, 0, 1, 2, 0).hold("lock", "b", 2, 0, 1, 4, 6)},
+		{"Exclusive", "a token that sinks", true, write().hold("lock", "a", 5, 0, 1, 2, 3).hold("lock", "b", 4, 0, 4, 5, 6)},
+		{"Exclusive", "a term that stays", true, write().hold("election", "a", 5, 0, 1, 2, 3).hold("election", "b", 5, 0, 4, 5, 6)},
+		{"Exclusive", "two owners of a shard", true, write().hold("shard", "a", 1, 0, 1, 2, 5).hold("shard", "b", 2, 0, 1, 4, 6)},
+		{"Exclusive", "two at once after an expiry by decree", false, write().hold("lock", "a", 1, 0, 1, 2, 5).hold("lock", "b", 2, 0, 1, 4, 6).fault(history.Fault{Kind: history.Expired, Session: 1}, 3)},
+		{"Exclusive", "two at once after an expiry of another session", true, write().hold("lock", "a", 1, 0, 1, 2, 5).hold("lock", "b", 2, 0, 1, 4, 6).fault(history.Fault{Kind: history.Expired, Session: 9}, 3)},
+		{"Exclusive", "two at once before the expiry", true, write().hold("lock", "a", 1, 0, 1, 2, 5).hold("lock", "b", 2, 0, 1, 4, 6).fault(history.Fault{Kind: history.Expired, Session: 1}, 5.5)},
+		{"Exclusive", "two at once after a deletion", false, write().hold("lock", "a", 1, 0, 1, 2, 5).hold("lock", "b", 2, 0, 1, 4, 6).fault(history.Fault{Kind: history.Removed, Path: "/l/a"}, 3)},
+		{"Exclusive", "two at once after a deletion elsewhere", true, write().hold("lock", "a", 1, 0, 1, 2, 5).hold("lock", "b", 2, 0, 1, 4, 6).fault(history.Fault{Kind: history.Removed, Path: "/l2/a"}, 3)},
+		{"Exclusive", "a smaller token after older data", false, write().hold("lock", "a", 5, 0, 1, 2, 3).fault(history.Fault{Kind: history.Restored}, 3.5).hold("lock", "b", 4, 0, 4, 5, 6)},
+		{"Exclusive", "the first process dies", false, write().hold("lock", "a", 1, 0, 1, 2, 0).fault(history.Fault{Kind: history.Killed, Process: "a"}, 3).hold("lock", "b", 2, 0, 1, 4, 6)},
+		{"Exclusive", "the first process dies too late", true, write().hold("lock", "a", 1, 0, 1, 2, 0).fault(history.Fault{Kind: history.Killed, Process: "a"}, 5).hold("lock", "b", 2, 0, 1, 4, 6)},
+		{"Exclusive", "two readers", false, write().hold("readwrite", "a", 1, 1, 1, 2, 5).hold("readwrite", "b", 2, 1, 1, 3, 6)},
+		{"Exclusive", "a reader and a writer", true, write().hold("readwrite", "a", 1, 1, 1, 2, 5).hold("readwrite", "b", 2, 0, 1, 3, 6)},
+		{"Exclusive", "a reader below the writer before", true, write().hold("readwrite", "a", 4, 0, 1, 2, 3).hold("readwrite", "b", 3, 1, 1, 5, 6)},
+		{"Exclusive", "weights within the limit", false, write().hold("semaphore", "a", 1, 1, 1, 2, 5).hold("semaphore", "b", 2, 2, 1, 3, 6)},
+		{"Exclusive", "weights beyond the limit", true, write().hold("semaphore", "a", 1, 2, 1, 2, 5).hold("semaphore", "b", 2, 2, 1, 3, 6)},
+
+		{"Guarded", "in order", false, write().write("lock", "a", 1, 0, 1).write("lock", "b", 2, 0, 2)},
+		{"Guarded", "a write of a former holder", true, write().write("lock", "b", 2, 0, 1).write("lock", "a", 1, 0, 2)},
+		{"Guarded", "a writer behind a later reader", true, write().write("readwrite", "b", 2, 1, 1).write("readwrite", "a", 1, 0, 2)},
+		{"Guarded", "readers in any order", false, write().write("readwrite", "b", 2, 1, 1).write("readwrite", "a", 1, 1, 2)},
+		{"Guarded", "after older data", false, write().write("lock", "b", 2, 0, 1).commit(history.Commit{Restored: true}).write("lock", "a", 1, 0, 2)},
+
+		{"ToldBeforeNextGrant", "lost before the expiry", false, write().hold("lock", "a", 1, 0, 1, 2, 3).commit(gone(7))},
+		{"ToldBeforeNextGrant", "lost after the expiry", true, write().hold("lock", "a", 1, 0, 1, 2, 5).commit(gone(7))},
+		{"ToldBeforeNextGrant", "never lost", true, write().hold("lock", "a", 1, 0, 1, 2, 0).commit(gone(7))},
+		{"ToldBeforeNextGrant", "expired by decree", false, write().hold("lock", "a", 1, 0, 1, 2, 5).commit(gone(1)).fault(history.Fault{Kind: history.Expired, Session: 1}, 3.9)},
+		{"ToldBeforeNextGrant", "released by a transaction", false, write().hold("lock", "a", 1, 0, 1, 2, 5).commit(gone(0))},
+
+		{"Register", "reads what was written", false, write().value("set - 1 1-2", "update 1 2 3-4", "get - 2 5-6")},
+		{"Register", "a lost update", true, write().value("set - 1 1-2", "update 1 2 3-4", "update 1 2 5-6")},
+		{"Register", "an old read", true, write().value("set - 1 1-2", "set - 2 3-4", "get - 1 5-6")},
+		{"Register", "an unknown write that happened late", false, write().value("set? - 1 1-2", "set - 2 3-4", "get - 1 5-6")},
+		{"Register", "an unknown write that happened twice", true, write().value("set? - 1 1-2", "get - 1 2-3", "set - 2 3.5-4", "get - 1 5-6")},
+
+		{"Items", "taken once", false, write().queue("put a 1-2", "take a 3-4")},
+		{"Items", "taken twice", true, write().queue("put a 1-2", "take a 3-4", "take a 5-6")},
+		{"Items", "taken twice, once unknown", false, write().queue("put a 1-2", "take? a 3-4", "take a 5-6")},
+		{"Items", "invented", true, write().queue("take a 3-4")},
+		{"Items", "taken before it was put", true, write().queue("take a 1-2", "put a 3-4")},
+		{"Items", "lost", true, write().queue("put a 1-2", "empty - 5-6")},
+		{"Items", "an unknown take may have it", false, write().queue("put a 1-2", "take? - 3-4", "empty - 5-6")},
+		{"Items", "one unknown take, two lost", true, write().queue("put a 1-2", "put b 1-2", "take? - 3-4", "empty - 5-6")},
+		{"Items", "an unknown put", false, write().queue("put? a 1-2", "empty - 5-6")},
+		{"Items", "delivered twice, acknowledged once", false, write().queue("put a 1-2", "deliver a 3-4", "deliver a 5-6", "ack a 6-7", "empty - 8-9")},
+		{"Items", "acknowledged twice", true, write().queue("put a 1-2", "deliver a 3-4", "ack a 6-7", "ack a 8-9")},
+		{"Items", "drained after it was acknowledged", true, write().queue("put a 1-2", "deliver a 3-4", "ack a 6-7", "drain a 8-9")},
+		{"Items", "taken twice after a deletion", false, write().queue("put a 1-2", "take a 3-4", "take a 5-6").fault(history.Fault{Kind: history.Removed, Path: "/q/x"}, 3)},
+		{"Items", "invented after a deletion", true, write().queue("take a 3-4").fault(history.Fault{Kind: history.Removed, Path: "/q/x"}, 3)},
+
+		{"FirstInFirstOut", "in order", false, write().queue("put a 1-2", "put b 3-4", "drain a 5-6", "drain b 7-8")},
+		{"FirstInFirstOut", "put at the same time", false, write().queue("put a 1-4", "put b 3-5", "drain b 5-6", "drain a 7-8")},
+		{"FirstInFirstOut", "out of order", true, write().queue("put a 1-2", "put b 3-4", "drain b 5-6", "drain a 7-8")},
+
+		{"Rounds", "together", false, write().party("a", 1, "a,b", 1, 3, 4, 6).party("b", 1, "a,b", 2, 3, 5, 6).party("a", 2, "a,b", 7, 8, 9, 10)},
+		{"Rounds", "in before the other came", true, write().party("a", 1, "a,b", 1, 2, 4, 6).party("b", 1, "a,b", 3, 3.5, 5, 6)},
+		{"Rounds", "out before the other leaves", true, write().party("a", 1, "a,b", 1, 3, 4, 5).party("b", 1, "a,b", 2, 3, 6, 7)},
+		{"Rounds", "out before the other, which stays", true, write().party("a", 1, "a,b", 1, 3, 4, 5).party("b", 1, "a,b", 2, 3, 0, 0)},
+		{"Rounds", "out after the other died", false, write().party("a", 1, "a,b", 1, 3, 4, 6).party("b", 1, "a,b", 2, 3, 0, 0).fault(history.Fault{Kind: history.Killed, Process: "b"}, 5)},
+		{"Rounds", "two lists of members", true, write().party("a", 1, "a,b", 1, 3, 4, 6).party("b", 1, "b,c", 2, 3, 5, 6)},
+		{"Rounds", "too few members", true, write().party("a", 1, "a", 1, 3, 4, 6)},
+		{"Rounds", "not a member", true, write().party("a", 1, "b,c", 1, 3, 4, 6)},
+		{"Rounds", "two rounds at once", true, write().party("a", 1, "a,b", 1, 3, 7, 8).party("b", 1, "a,b", 1, 3, 7, 8).party("c", 2, "c,d", 1, 6, 9, 10)},
+
+		{"Agreement", "all commit", false, write().decide("yes yes", "Committed Committed")},
+		{"Agreement", "a site has not voted", true, write().decide("yes", "Committed")},
+		{"Agreement", "a site has voted no", true, write().decide("yes no", "Committed")},
+		{"Agreement", "two outcomes", true, write().decide("yes yes", "Committed Aborted")},
+		{"Agreement", "an abort needs no reason", false, write().decide("yes yes", "Aborted Aborted")},
+
+		{"Grammar", "a lock", false, write().words("lock", "Waiting Waiting Acquired Suspended Resumed Released")},
+		{"Grammar", "granted twice", true, write().words("lock", "Acquired Acquired Released")},
+		{"Grammar", "no end", true, write().words("lock", "Waiting Acquired")},
+		{"Grammar", "resumed without a suspension", true, write().words("semaphore", "Acquired Resumed Released")},
+		{"Grammar", "an election", false, write().words("election", "Standing Elected LeaderChanged Deposed Elected Suspended Deposed Left")},
+		{"Grammar", "elected twice", true, write().words("election", "Elected Elected Left")},
+		{"Grammar", "after the last", true, write().words("group", "Joined Left MembersChanged Joined")},
+		{"Grammar", "entered without leaving", true, write().words("barrier", "Waiting Entered Waiting Entered Closed")},
+		{"Grammar", "a killed process ends anywhere", false, write().words("lock", "Waiting Acquired").fault(history.Fault{Kind: history.Killed, Process: "1"}, 9)},
+
+		{"Ordered", "each version", false, watched().state("", 0, 1, 0.5).state("x", 1, 1, 1.5).state("y", 2, 1, 2.5).state("", 0, 1, 3.5)},
+		{"Ordered", "some are left out", false, watched().state("x", 1, 1, 1.5).state("", 0, 1, 3.5)},
+		{"Ordered", "back", true, watched().state("y", 2, 1, 2.5).state("x", 1, 1, 2.6)},
+		{"Ordered", "back to no node", true, watched().state("z", 4, 1, 4.5).state("", 0, 1, 4.6)},
+		{"Ordered", "back by a restore", false, watched().state("y", 2, 1, 2.5).commit(history.Commit{At: at(5), Restored: true, Changes: []history.Change{{Kind: history.Created, Path: "/n", Data: "x"}}}).state("x", 1, 1, 5.5)},
+
+		{"Unique", "each once", false, watched().state("x", 1, 1, 1.5).state("y", 2, 1, 2.5)},
+		{"Unique", "one twice", true, watched().state("x", 1, 1, 1.5).state("x", 1, 1, 1.6)},
+
+		{"Reliable", "arrives", false, watched().state("x", 1, 1, 1.5).state("z", 4, 1, 4.5).watcher(judge.Stopped, 5)},
+		{"Reliable", "does not arrive", true, watched().state("x", 1, 1, 1.5).watcher(judge.Stopped, 5)},
+		{"Reliable", "a state that never was", true, watched().state("w", 2, 1, 2.5)},
+		{"Reliable", "a state from the future", true, watched().state("z", 4, 1, 3.5)},
+
+		{"Resumable", "the new session begins with what there is", false, watched().connected(2, 3.1).state("x", 1, 1, 1.5).state("", 0, 2, 3.5)},
+		{"Resumable", "the new session begins with what was", true, watched().connected(2, 3.1).state("x", 1, 1, 1.5).state("y", 2, 2, 3.5)},
+
+		{"Converged", "all members", false, watched().node("/g/a", "", 5, history.Created).members("a", 6).observer(judge.Stopped, 7)},
+		{"Converged", "one is missing", true, watched().node("/g/a", "", 5, history.Created).node("/g/b", "", 5.5, history.Created).members("a", 6).observer(judge.Stopped, 7)},
+
+		{"NoGhosts", "all gone", false, write().commit(history.Commit{Changes: []history.Change{{Kind: history.Created, Path: "/l/a", Owner: 1}}}).node("/l/a", "", 2, history.Deleted)},
+		{"NoGhosts", "one left", true, write().commit(history.Commit{Changes: []history.Change{{Kind: history.Created, Path: "/l/a", Owner: 1}}})},
+		{"NoGhosts", "a persistent node is none", false, write().node("/l/a", "", 2, history.Created)},
+
+		{"Progress", "moves on", false, write().words("lock", "Waiting Acquired Released")},
+		{"Progress", "stuck", true, write().words("lock", "Waiting stuck")},
+	}
+}
+
+// watched returns a script in which /n is created, set, deleted, and created again.
+func watched() *script {
+	return write().node("/n", "x", 1, history.Created).node("/n", "y", 2, history.Set).node("/n", "", 3, history.Deleted).node("/n", "z", 4, history.Created)
+}
+
+func (s *script) connected(session int64, second float64) *script {
+	return s.told(history.Told{Process: "1", Recipe: "session", Kind: judge.Connected, Session: session}, second)
+}
+
+func (s *script) watcher(kind string, second float64) *script {
+	return s.told(history.Told{Process: "1", Recipe: "watch", Path: "/n", Handle: "w", Kind: kind}, second)
+}
+
+func (s *script) members(names string, second float64) *script {
+	return s.told(history.Told{Process: "1", Recipe: "group", Path: "/g", Handle: "w", Kind: judge.Members, Value: names}, second)
+}
+
+func (s *script) observer(kind string, second float64) *script {
+	return s.told(history.Told{Process: "1", Recipe: "group", Path: "/g", Handle: "w", Kind: kind}, second)
+}
+
+// gone deletes the node of a, at second 4, with the end of a session.
+func gone(session int64) history.Commit {
+	return history.Commit{At: at(4), Closes: session, Changes: []history.Change{{Kind: history.Deleted, Path: "/l/a"}}}
+}
+
+// TestCheckers: each checker refuses the histories that break its promise, and no other.
+func TestCheckers(t *testing.T) {
+	convicted := make(map[string]bool)
+	byName := make(map[string]judge.Checker)
+	for _, c := range judge.Checkers() {
+		byName[c.Name] = c
+	}
+	for _, j := range judgements() {
+		t.Run(j.checker+"/"+j.name, func(t *testing.T) {
+			got := byName[j.checker].Judge(&j.evidence.History)
+			check.True(t, (len(got) > 0) == j.guilty, "%v", got)
+			for _, v := range got {
+				check.Equal(t, v.Check, j.checker)
+				check.True(t, strings.HasPrefix(v.String(), j.checker+": "), "%s", v)
+			}
+		})
+		convicted[j.checker] = convicted[j.checker] || j.guilty
+	}
+	for name := range byName {
+		check.True(t, convicted[name], "no history shows that %s can convict", name)
+	}
+}
+
+// TestAll: a history is judged by all checkers.
+func TestAll(t *testing.T) {
+	s := write().hold("lock", "a", 1, 0, 1, 2, 5).hold("lock", "b", 2, 0, 1, 4, 6).words("lock", "Acquired")
+	check.Len(t, judge.All(&s.History), 2)
+}

@@ -1,0 +1,90 @@
+package judge
+
+import (
+	"slices"
+
+	"github.com/anishathalye/porcupine"
+
+	"github.com/zkactors/zkactors/campaign/history"
+)
+
+// The kinds of operations on a register.
+const (
+	Set    = "set"    // Argument is the value
+	Update = "update" // from Argument to Result, without anything between
+	Get    = "get"    // Result is the value
+)
+
+// register is the specification of a configuration value. A write with an unknown outcome happens
+// once, at any time after its call, or not at all.
+func register() porcupine.Model {
+	m := porcupine.NondeterministicModel{
+		Init: func() []any { return []any{""} },
+		Step: func(state, input, _ any) []any {
+			o, ok := input.(*history.Operation)
+			if !ok {
+				return nil
+			}
+			after := []any{o.Argument}
+			switch o.Kind {
+			case Get:
+				after = []any{o.Result}
+				if state != o.Result {
+					return nil
+				}
+			case Update:
+				after = []any{o.Result}
+				if state != o.Argument {
+					after = nil
+				}
+			}
+			if o.Outcome == history.Unknown {
+				after = append(after, state)
+			}
+			return after
+		},
+	}
+	return m.ToModel()
+}
+
+// Register checks that the values of package config are linearizable. A value that an operator has
+// deleted, or that has come back older, is not judged.
+func Register(h *history.History) []Violation {
+	v := verdict{check: "Register"}
+	all := byPlace(h, func(o *history.Operation) bool {
+		known := o.Kind == Get && o.Outcome == history.OK
+		return known || (o.Kind == Set || o.Kind == Update) && o.Outcome != history.Failed
+	})
+	for _, p := range places(all) {
+		if meddled(h, p.path) {
+			continue
+		}
+		switch porcupine.CheckOperationsTimeout(register(), operations(all[p]), patience) {
+		case porcupine.Ok:
+		case porcupine.Illegal:
+			v.add(p.recipe, p.path, "%d reads and writes have no order", len(all[p]))
+		case porcupine.Unknown:
+			v.add(p.recipe, p.path, "not decided within %v", patience)
+		}
+	}
+	return v.all
+}
+
+// operations returns what porcupine is to order. What is unknown may happen at any later time.
+func operations(all []*history.Operation) []porcupine.Operation {
+	var moments []history.Moment
+	for _, o := range all {
+		moments = append(moments, o.Call, o.Return)
+	}
+	slices.SortFunc(moments, history.Moment.Compare)
+	var ops []porcupine.Operation
+	for i, o := range all {
+		call, _ := slices.BinarySearchFunc(moments, o.Call, history.Moment.Compare)
+		back, _ := slices.BinarySearchFunc(moments, o.Return, history.Moment.Compare)
+		if o.Outcome == history.Unknown {
+			back = len(moments)
+		}
+		ops = append(ops, porcupine.Operation{ClientId: i, Input: o, Call: int64(call), Return: int64(back)})
+	}
+	return ops
+}
