@@ -83,6 +83,13 @@ func (c *Client) Kill() {
 	c.recorder.h.Faults = append(c.recorder.h.Faults, Fault{At: c.recorder.moment(), Kind: Killed, Process: c.process})
 }
 
+// Moment returns the present moment.
+func (c *Client) Moment() Moment {
+	c.recorder.mu.Lock()
+	defer c.recorder.mu.Unlock()
+	return c.recorder.moment()
+}
+
 // Tell records an event that a handle told its user.
 func (c *Client) Tell(t Told) {
 	c.recorder.mu.Lock()

@@ -49,7 +49,7 @@ func Agreement(h *history.History) []Violation {
 			v.add(t.Recipe, t.Path, "%s: %s learns %s, %s learns %s", t.Handle, first.Value, first.Kind, t.Value, t.Kind)
 		} else if !ok && t.Kind == Committed {
 			for site := range strings.SplitSeq(sites[t.Handle], ",") {
-				if voted[t.Handle+" "+site] != Yes {
+				if site != "" && voted[t.Handle+" "+site] != Yes { // "" if its coordinator died in Begin
 					v.add(t.Recipe, t.Path, "%s is committed, and the vote of site %s is %q", t.Handle, site, voted[t.Handle+" "+site])
 				}
 			}

@@ -157,9 +157,12 @@ func kindsOf(ops []*history.Operation) string {
 }
 
 // FirstInFirstOut checks the order of the items that a single client has drained: an item whose put
-// had returned before another was called for comes first.
+// had returned before another was called for comes first. The client may begin anywhere, because
+// competing consumers begin at different items: then it goes on with the items before. Where there
+// were consumers, items have gone back to other places, and nothing is judged.
 func FirstInFirstOut(h *history.History) []Violation {
 	v := verdict{check: "FirstInFirstOut"}
+	consumed := byPlace(h, func(o *history.Operation) bool { return o.Kind == Deliver })
 	all := byPlace(h, func(o *history.Operation) bool { return o.Outcome == history.OK && (o.Kind == Put || o.Kind == Drain) })
 	for _, p := range places(all) {
 		puts := make(map[string]*history.Operation)
@@ -174,14 +177,20 @@ func FirstInFirstOut(h *history.History) []Violation {
 				drained = append(drained, put)
 			}
 		}
-		if meddled(h, p.path) {
+		if meddled(h, p.path) || consumed[p] != nil {
 			continue
 		}
+		lap := 0 // where the second lap begins
 		for i, next := range drained {
-			for _, former := range drained[:i] {
-				if next.Return.Before(former.Call) {
-					v.add(p.recipe, p.path, "item %s, put at %v, comes after %s, put at %v", next.Argument, next.Return.At, former.Argument, former.Call.At)
-				}
+			passed := drained[lap:i]
+			former := slices.IndexFunc(passed, func(o *history.Operation) bool { return next.Return.Before(o.Call) })
+			switch {
+			case former >= 0 && lap == 0:
+				lap = i
+			case former >= 0:
+				v.add(p.recipe, p.path, "item %s, put at %v, comes after %s, put at %v", next.Argument, next.Return.At, passed[former].Argument, passed[former].Call.At)
+			case lap > 0 && drained[0].Return.Before(next.Call):
+				v.add(p.recipe, p.path, "item %s, put at %v, was passed by: the first was %s, put at %v", next.Argument, next.Return.At, drained[0].Argument, drained[0].Call.At)
 			}
 		}
 	}

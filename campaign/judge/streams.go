@@ -160,11 +160,16 @@ func sightingsOf(versions []version, s *stream) []sighting {
 
 // eachWatcher calls f for each stream of states.
 func eachWatcher(h *history.History, f func(s *stream, versions []version, all []sighting)) {
+	known := make(map[string][]version)
 	for _, s := range streamsOf(h) {
-		versions := versionsOf(h, s.first.Path)
-		if all := sightingsOf(versions, s); len(all) > 0 {
-			f(s, versions, all)
+		if !slices.ContainsFunc(s.all, func(t history.Told) bool { return t.Kind == State }) {
+			continue
 		}
+		path := s.first.Path
+		if known[path] == nil {
+			known[path] = versionsOf(h, path)
+		}
+		f(s, known[path], sightingsOf(known[path], s))
 	}
 }
 
@@ -234,12 +239,23 @@ func Resumable(h *history.History) []Violation {
 				continue
 			}
 			since, ok := began[life{got.told.Process, got.told.Session}]
-			if next := got.version + 1; ok && !got.back && next < len(versions) && versions[next].since.At < since.At {
+			if ok && !got.back && !stood(versions[got.version:], got.told, since) {
 				v.add(s.first.Recipe, s.first.Path, "%s receives %q of zxid %d at %v, which was over before its session began at %v", s.first.Handle, got.told.Value, got.told.Zxid, got.told.At.At, since.At)
 			}
 		}
 	})
 	return v.all
+}
+
+// stood reports whether one of the versions that a state can be stood at the moment, or later.
+func stood(versions []version, t history.Told, since history.Moment) bool {
+	for i, v := range versions {
+		last := i+1 == len(versions) || versions[i+1].since.At >= since.At
+		if v.is(t) && last && !t.At.Before(v.since) {
+			return true
+		}
+	}
+	return false
 }
 
 // Converged checks that each watcher of members which was there to the end has arrived at those

@@ -113,7 +113,6 @@ func specifications() map[string]specification {
 		"semaphore": {},
 		"election":  {tokens: true},
 		"shard":     {tokens: true},
-		"naming":    {},
 	}
 }
 

@@ -1,0 +1,222 @@
+// Package bubble plays scenarios in a bubble of testing/synctest, with the real wire: the recipes
+// speak to a server in memory over connections in memory. Time is virtual, so that a minute of
+// timeouts passes in a second or two.
+//
+// # The same seed, the same history
+//
+// A history follows from its scenario and its seed alone if the test binary was built with the
+// changes of package overlay to Go's runtime, as the campaign builds it: every choice of the
+// runtime (select, the order of maps, timers of one instant) follows from the seed, one processor
+// runs all goroutines, and none is preempted by the clock on the wall. Without them the faults are
+// the same, and when they come, but the order of what happens at one instant is the runtime's.
+package bubble
+
+import (
+	"context"
+	"hash/fnv"
+	"math/rand/v2"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/cryptotest"
+	"testing/synctest"
+	"time"
+
+	"github.com/zkactors/zkactors/campaign/history"
+	"github.com/zkactors/zkactors/campaign/judge"
+	"github.com/zkactors/zkactors/campaign/scenario"
+	"github.com/zkactors/zkactors/campaign/workload"
+	"github.com/zkactors/zkactors/internal/check"
+	"github.com/zkactors/zkactors/session"
+	"github.com/zkactors/zkactors/session/zktest"
+)
+
+// A System is whose recipes are played.
+type System string
+
+// The systems.
+const (
+	ZKActors System = "zkactors"
+	ZKLock   System = "zk.Lock" // of go-zookeeper: a control
+)
+
+// Workloads returns what the system can do.
+func (s System) Workloads() []workload.Workload {
+	if s == ZKLock {
+		return workload.Controls()
+	}
+	return workload.Ours()
+}
+
+const (
+	processes = 4
+	calm      = 3 * time.Second  // before the first fault
+	trouble   = 20 * time.Second // while faults strike
+	after     = 5 * time.Second  // of work without faults
+	quiet     = 15 * time.Second // without work, until all is known
+)
+
+// Play plays a scenario, and returns its history.
+func Play(t *testing.T, s scenario.Scenario, seed uint64, system System) *history.History {
+	t.Helper()
+	var h *history.History
+	synctest.Test(t, func(t *testing.T) {
+		cryptotest.SetGlobalRandom(t, seed)
+		seedRuntime(seed)
+		h = play(t, s, seed, system)
+	})
+	return h
+}
+
+func play(t *testing.T, s scenario.Scenario, seed uint64, system System) *history.History {
+	t.Helper()
+	start := time.Now()
+	record := history.NewRecorder(history.Head{Scenario: s.Name, Seed: seed, System: string(system)}, func() time.Duration { return time.Since(start) })
+	dice := dicesOf(s.Name, seed)
+	config := s.Servers(dice())
+	config.InProcess = true
+	config.Committed = func(tx zktest.Transaction) { record.Commit(commitOf(tx)) }
+	server := check.Have(zktest.NewServer(config))(t)
+	defer server.Close()
+	c := &crew{
+		server: server, record: record, system: system, dice: dice,
+		stop: make(chan struct{}), quiet: make(chan struct{}), over: make(chan struct{}),
+	}
+	operator := check.Have(session.Open(context.Background(), server.Addrs(), &session.Options{Timeout: 20 * time.Second, Dialer: server.DialContext}))(t)
+	defer operator.Close()
+	paths := c.prepare(t, operator)
+	for i := range processes {
+		c.all = append(c.all, &process{number: i})
+		c.Start(i)
+	}
+	<-time.After(calm)
+	end := make(chan struct{})
+	w := &scenario.World{Crew: c, Rand: dice(), Server: server, Record: record, Operator: operator, Paths: paths, End: end}
+	var faults sync.WaitGroup
+	faults.Go(func() { s.Play(w) })
+	<-time.After(trouble)
+	close(end)
+	faults.Wait()
+	c.heal()
+	<-time.After(after)
+	c.finish()
+	return record.History()
+}
+
+// dicesOf returns a function whose results are sources of choices, each for one goroutine.
+func dicesOf(name string, seed uint64) func() *rand.Rand {
+	hash := fnv.New64a()
+	_, _ = hash.Write([]byte(name)) // it does not fail
+	var rolls atomic.Uint64
+	return func() *rand.Rand { return rand.New(rand.NewPCG(seed, hash.Sum64()+rolls.Add(1))) }
+}
+
+// longest is how much data of a node a history keeps: no workload writes more.
+const longest = 200
+
+func commitOf(tx zktest.Transaction) history.Commit {
+	c := history.Commit{Zxid: tx.Zxid, Closes: tx.Closes, Restored: tx.Restored}
+	kinds := map[zktest.ChangeKind]history.ChangeKind{
+		zktest.Created: history.Created, zktest.Deleted: history.Deleted, zktest.DataSet: history.Set,
+	}
+	for _, ch := range tx.Changes {
+		c.Changes = append(c.Changes, history.Change{Kind: kinds[ch.Kind], Path: ch.Path, Data: string(ch.Data[:min(len(ch.Data), longest)]), Owner: ch.Owner})
+	}
+	return c
+}
+
+// A crew is the processes of a history.
+type crew struct {
+	server            *zktest.Server
+	record            *history.Recorder
+	system            System
+	dice              func() *rand.Rand
+	stop, quiet, over chan struct{}
+
+	all []*process
+
+	mu   sync.Mutex // guards what follows, and the processes
+	dead sync.WaitGroup
+}
+
+// A process is one of the crew, or the memory of one that is dead.
+type process struct {
+	number, lives int
+	life          *life // nil while it is dead
+}
+
+// A life is a process from its start to its end.
+type life struct {
+	client         *workload.Client
+	end            context.CancelFunc
+	silent         atomic.Bool // no connection can be made any more
+	work, standing sync.WaitGroup
+	last           sync.WaitGroup                // goroutines that end with the session
+	paused         atomic.Pointer[chan struct{}] // closed when the process may go on
+}
+
+// prepare creates the nodes of the workloads, and returns the paths below which they work.
+func (c *crew) prepare(t *testing.T, operator *session.Session) []string {
+	t.Helper()
+	ctx := context.Background()
+	setup := c.record.Client("setup")
+	var paths []string
+	for _, w := range c.system.Workloads() {
+		if w.Path != "/" {
+			paths = append(paths, w.Path)
+			check.Must(t, operator.EnsurePath(ctx, w.Path))
+		}
+		for _, path := range sorted(w.Nodes) {
+			check.Must(t, operator.EnsurePath(ctx, path))
+			if data := w.Nodes[path]; data != "" {
+				p := setup.Begin(history.Operation{Recipe: w.Name, Path: path, Kind: judge.Set, Argument: data})
+				check.Have(operator.Set(ctx, path, []byte(data), session.AnyVersion))(t)
+				p.End(history.OK, nil)
+			}
+		}
+	}
+	return paths
+}
+
+// Processes implements [scenario.Crew].
+func (c *crew) Processes() int { return processes }
+
+// Session implements [scenario.Crew].
+func (c *crew) Session(i int) int64 {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	switch l := c.all[i].life; {
+	case l == nil:
+		return 0
+	case l.client.Conn != nil:
+		return l.client.Conn.SessionID()
+	default:
+		return l.client.Session.ID()
+	}
+}
+
+// Start implements [scenario.Crew].
+func (c *crew) Start(i int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	p := c.all[i]
+	if p.life != nil {
+		return
+	}
+	p.lives++
+	l := &life{}
+	ctx, end := context.WithCancel(context.Background())
+	l.end = end
+	l.client = &workload.Client{
+		Number: i, Of: processes, Record: c.record.Client(nameOf(p)), Dice: c.dice, Context: ctx,
+		Stop: c.stop, Quiet: c.quiet, Over: c.over, Pause: l.pause, Work: &l.work, Standing: &l.standing, Last: &l.last,
+	}
+	if !c.connect(l) {
+		end()
+		return
+	}
+	p.life = l
+	for _, w := range c.system.Workloads() {
+		w.Run(l.client)
+	}
+}

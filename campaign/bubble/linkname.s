@@ -1,0 +1,1 @@
+// This file lets seeded.go declare a function that has its body in package runtime.

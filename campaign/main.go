@@ -1,0 +1,33 @@
+// Campaign runs scenarios of faults against the recipes, and judges the histories from outside:
+//
+//	go run ./campaign bubble --seeds 150                       # 20 scenarios × 150 seeds, in a bubble
+//	go run ./campaign bubble --scenario cuts --seed 7 -v       # one of them again, with its history
+//	go run ./campaign bubble --system zk.Lock                  # a control, in which faults must be found
+//
+// It runs from the root of a clone. README.md has more.
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"github.com/spf13/cobra"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	root := &cobra.Command{
+		Use: "campaign", Short: "run scenarios of faults against the recipes, and judge the histories from outside",
+		SilenceUsage: true, SilenceErrors: true,
+	}
+	root.AddCommand(bubbleCommand(), scenariosCommand(), judgeCommand())
+	if err := root.ExecuteContext(ctx); err != nil {
+		fmt.Fprintln(os.Stderr, "campaign:", err)
+		stop()
+		os.Exit(1)
+	}
+}

@@ -1,0 +1,302 @@
+package workload
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+
+	"github.com/zkactors/zkactors/campaign/history"
+	"github.com/zkactors/zkactors/campaign/judge"
+	"github.com/zkactors/zkactors/primitives/lock"
+	"github.com/zkactors/zkactors/primitives/semaphore"
+	"github.com/zkactors/zkactors/session"
+)
+
+// An Attempt is one try to hold something, of the library or of a peer.
+type Attempt interface {
+	// Follow reports the events of the attempt, as long as there are any. The token is that of an
+	// event with the kind "Acquired".
+	Follow(tell func(kind string, token int64))
+
+	// Done is closed when it is held no more; never by a peer that does not say so.
+	Done() <-chan struct{}
+
+	Node() string
+	Write(ctx context.Context, id string) error // behind the guard of the grant, if the peer has any
+	Release(ctx context.Context) error
+	Close()
+}
+
+// A contest is what contenders contend for.
+type contest struct {
+	recipe, path  string
+	weight, limit int
+	open          func() (Attempt, error)
+}
+
+const acquired = "Acquired"
+
+// contend goes through one attempt.
+func (c *Client) contend(dice *rand.Rand, k contest) {
+	about := history.Operation{Recipe: k.recipe, Path: k.path, Handle: c.name(k.recipe), Weight: k.weight, Limit: k.limit}
+	a, err := k.open()
+	if err != nil {
+		return // the session is closed
+	}
+	grant := about
+	grant.Kind = judge.Acquire
+	pending := c.Record.Begin(grant)
+	over := c.ending(about)
+	granted, ended := make(chan struct{}), make(chan struct{})
+	var follower sync.WaitGroup
+	defer follower.Wait()
+	defer a.Close()
+	follower.Go(func() {
+		defer close(ended)
+		a.Follow(func(kind string, token int64) {
+			c.Record.Tell(history.Told{Recipe: k.recipe, Path: k.path, Handle: about.Handle, Kind: kind, Token: token})
+			if kind == acquired {
+				about.Token, about.Session, about.Node = token, c.sessionID(), a.Node()
+				pending.End(history.OK, func(o *history.Operation) {
+					o.Token, o.Session, o.Node = about.Token, about.Session, about.Node
+				})
+				close(granted)
+			}
+		})
+	})
+	follower.Go(func() {
+		select {
+		case <-a.Done():
+			over.lose()
+		case <-ended:
+		}
+	})
+	patience := time.NewTimer(Patience)
+	defer patience.Stop()
+	select {
+	case <-granted:
+	case <-ended:
+	case <-c.Context.Done():
+	case <-patience.C:
+		c.stuck(k.recipe, k.path, about.Handle, errPatience.Error())
+	}
+	if !isClosed(granted) {
+		pending.End(history.Failed, nil)
+		a.Close()
+		return
+	}
+	c.guarded(about, a.Write)
+	c.rest(upTo(dice, 60*time.Millisecond), a.Done())
+	c.guarded(about, a.Write)
+	over.release(func() error {
+		ctx, cancel := context.WithTimeout(c.Context, Patience)
+		defer cancel()
+		return a.Release(ctx)
+	})
+}
+
+func (c *Client) sessionID() int64 {
+	if c.Conn != nil {
+		return c.Conn.SessionID()
+	}
+	return c.Session.ID()
+}
+
+// A handle is what locks and leases have in common.
+type handle interface {
+	Done() <-chan struct{}
+	Node() string
+	Guard() session.Op
+	Release(ctx context.Context) error
+	Close()
+}
+
+// An attempt is one of the library's handles.
+type attempt[E any] struct {
+	handle
+	events <-chan E
+	token  func(E) int64 // of an event that has one; 0 of others
+	write  func(ctx context.Context, id string) error
+}
+
+// Follow implements [Attempt].
+func (a attempt[E]) Follow(tell func(string, int64)) {
+	for ev := range a.events {
+		tell(kindOf(ev), a.token(ev))
+	}
+}
+
+// Write implements [Attempt].
+func (a attempt[E]) Write(ctx context.Context, id string) error { return a.write(ctx, id) }
+
+func lockToken(ev lock.Event) int64 {
+	a, _ := ev.(lock.Acquired) // others have none
+	return a.Token
+}
+
+// lockAttempt returns the attempt of a lock that was opened.
+func (c *Client) lockAttempt(recipe string, l *lock.Lock, err error) (Attempt, error) {
+	if err != nil {
+		return nil, err
+	}
+	return attempt[lock.Event]{l, l.Events(), lockToken, c.behind(recipe, l.Guard)}, nil
+}
+
+func locks() Workload {
+	const name = "lock"
+	return Workload{Name: name, Path: "/locks", Nodes: marks(name), Run: func(c *Client) {
+		for i := range 2 {
+			c.loop(250*time.Millisecond, func(dice *rand.Rand) {
+				path := fmt.Sprint("/locks/", i)
+				c.contend(dice, contest{recipe: name, path: path, open: func() (Attempt, error) {
+					l, err := lock.New(c.Session, path, &lock.Options{ReleaseInBackground: dice.IntN(4) == 0})
+					return c.lockAttempt(name, l, err)
+				}})
+			})
+		}
+	}}
+}
+
+// manyReaders is more than there are.
+const manyReaders = 1 << 20
+
+func readWrite() Workload {
+	const name, path = "readwrite", "/readwrite/0"
+	return Workload{Name: name, Path: "/readwrite", Nodes: marks(name), Run: func(c *Client) {
+		for range 2 {
+			c.loop(250*time.Millisecond, func(dice *rand.Rand) {
+				k := contest{recipe: name, path: path, weight: 1, limit: manyReaders, open: func() (Attempt, error) {
+					l, err := lock.NewRead(c.Session, path, nil)
+					return c.lockAttempt(name, l, err)
+				}}
+				if dice.IntN(3) == 0 {
+					k.weight = 0
+					k.open = func() (Attempt, error) {
+						l, err := lock.NewWrite(c.Session, path, nil)
+						return c.lockAttempt(name, l, err)
+					}
+				}
+				c.contend(dice, k)
+			})
+		}
+	}}
+}
+
+func semaphores() Workload {
+	const name, path, limit = "semaphore", "/semaphores/0", 4
+	return Workload{Name: name, Path: "/semaphores", Nodes: marks(name), Run: func(c *Client) {
+		for range 2 {
+			c.loop(250*time.Millisecond, func(dice *rand.Rand) {
+				weight := 1 + dice.IntN(3)
+				c.contend(dice, contest{recipe: name, path: path, weight: weight, limit: limit, open: func() (Attempt, error) {
+					l, err := semaphore.New(c.Session, path, limit, &semaphore.Options{Weight: weight})
+					if err != nil {
+						return nil, err
+					}
+					token := func(ev semaphore.Event) int64 {
+						a, _ := ev.(semaphore.Acquired) // others have none
+						return a.ID
+					}
+					return attempt[semaphore.Event]{l, l.Events(), token, c.behind(name, l.Guard)}, nil
+				}})
+			})
+		}
+	}}
+}
+
+// zkLocks is the control: the lock of go-zookeeper, through the same contest. It reports no loss,
+// has no token, and no guard. The czxid of its node serves as a token, as its users are advised.
+func zkLocks() Workload {
+	const name = "lock"
+	return Workload{Name: name, Path: "/locks", Nodes: marks(name), Run: func(c *Client) {
+		for i := range 2 {
+			for range 2 {
+				c.loop(120*time.Millisecond, func(dice *rand.Rand) {
+					path := fmt.Sprint("/locks/", i)
+					c.contend(dice, contest{recipe: name, path: path, open: func() (Attempt, error) {
+						return &zkAttempt{c: c, path: path, lock: zk.NewLock(c.Conn, path, zk.WorldACL(zk.PermAll)), over: make(chan struct{})}, nil
+					}})
+				})
+			}
+		}
+	}}
+}
+
+// A zkAttempt is one use of go-zookeeper's lock.
+type zkAttempt struct {
+	c    *Client
+	path string
+	lock *zk.Lock
+	node string // set before the grant is reported
+	once sync.Once
+	over chan struct{}
+}
+
+// Follow implements [Attempt]: the lock has no events.
+func (a *zkAttempt) Follow(tell func(string, int64)) {
+	if err := a.lock.Lock(); err != nil {
+		tell("Lost", 0)
+		return
+	}
+	token := a.find()
+	if token == 0 {
+		tell("Lost", 0)
+		_ = a.lock.Unlock() // the grant is not used
+		return
+	}
+	tell(acquired, token)
+	<-a.over
+	tell("Released", 0)
+}
+
+// find looks for the node of the grant: the first in line. It returns its czxid, or 0.
+func (a *zkAttempt) find() int64 {
+	names, _, err := a.c.Conn.Children(a.path)
+	if err != nil {
+		return 0
+	}
+	first := ""
+	for _, name := range names {
+		if first == "" || number(name) < number(first) {
+			first = name
+		}
+	}
+	a.node = a.path + "/" + first
+	_, stat, err := a.c.Conn.Exists(a.node)
+	if err != nil || stat == nil || stat.EphemeralOwner != a.c.Conn.SessionID() {
+		return 0
+	}
+	return stat.Czxid
+}
+
+// number returns the end of a node's name: that of a sequence has ten digits.
+func number(name string) string { return name[max(0, len(name)-10):] }
+
+// Done implements [Attempt]: the lock never says that it is lost.
+func (a *zkAttempt) Done() <-chan struct{} { return a.over }
+
+// Node implements [Attempt].
+func (a *zkAttempt) Node() string { return a.node }
+
+// Write implements [Attempt]: nothing guards it.
+func (a *zkAttempt) Write(_ context.Context, id string) error {
+	_, err := a.c.Conn.Set(a.c.mark("lock"), []byte(id), -1)
+	return err
+}
+
+// Release implements [Attempt].
+func (a *zkAttempt) Release(context.Context) error {
+	err := a.lock.Unlock()
+	if errors.Is(err, zk.ErrNoNode) || errors.Is(err, zk.ErrSessionExpired) {
+		err = nil
+	}
+	return err
+}
+
+// Close implements [Attempt].
+func (a *zkAttempt) Close() { a.once.Do(func() { close(a.over) }) }
