@@ -15,6 +15,7 @@ import (
 	"context"
 	"hash/fnv"
 	"math/rand/v2"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -167,16 +168,16 @@ func (c *crew) prepare(t *testing.T, operator *session.Session) []string {
 			check.Must(t, operator.EnsurePath(ctx, w.Path))
 		}
 		for _, path := range sorted(w.Nodes) {
-			check.Must(t, operator.EnsurePath(ctx, path))
-			if data := w.Nodes[path]; data != "" {
-				p := setup.Begin(history.Operation{Recipe: w.Name, Path: path, Kind: judge.Set, Argument: data})
-				check.Have(operator.Set(ctx, path, []byte(data), session.AnyVersion))(t)
-				p.End(history.OK, nil)
-			}
+			check.Must(t, operator.EnsurePath(ctx, parentOf(path)))
+			p := setup.Begin(history.Operation{Recipe: w.Name, Path: path, Kind: judge.Set, Argument: w.Nodes[path]})
+			check.Have(operator.Create(ctx, path, []byte(w.Nodes[path]), session.Persistent))(t)
+			p.End(history.OK, nil)
 		}
 	}
 	return paths
 }
+
+func parentOf(p string) string { return p[:max(1, strings.LastIndexByte(p, '/'))] }
 
 // Processes implements [scenario.Crew].
 func (c *crew) Processes() int { return processes }

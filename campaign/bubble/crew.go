@@ -13,6 +13,7 @@ import (
 
 	"github.com/zkactors/zkactors/campaign/history"
 	"github.com/zkactors/zkactors/campaign/scenario"
+	"github.com/zkactors/zkactors/campaign/workload"
 	"github.com/zkactors/zkactors/session"
 )
 
@@ -140,6 +141,14 @@ func (c *crew) heal() {
 // finish has the processes end their work, and looks at what is left.
 func (c *crew) finish() {
 	close(c.stop)
+	if c.system == ZKLock { // its calls wait for ever if a reply is lost, unless the connection is closed
+		late := time.AfterFunc(workload.Patience, func() {
+			for _, p := range c.all {
+				p.life.client.Conn.Close()
+			}
+		})
+		defer late.Stop()
+	}
 	for _, p := range c.all {
 		p.life.work.Wait()
 	}

@@ -1,9 +1,7 @@
 package bubble_test
 
 import (
-	"encoding/json"
 	"flag"
-	"fmt"
 	"os"
 	"runtime"
 	"testing"
@@ -11,6 +9,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/zkactors/zkactors/campaign/bubble"
+	"github.com/zkactors/zkactors/campaign/judge"
 	"github.com/zkactors/zkactors/campaign/scenario"
 	"github.com/zkactors/zkactors/internal/check"
 )
@@ -39,6 +38,26 @@ func TestHistory(t *testing.T) {
 	f := check.Have(os.Create(*out))(t)
 	check.Must(t, h.Write(f))
 	check.Must(t, f.Close())
-	_ = json.Encoder{}
-	fmt.Println(len(h.Operations))
+}
+
+// TestSample plays a few of the histories of the campaign.
+func TestSample(t *testing.T) {
+	for _, name := range []string{"cuts", "lost-replies", "expiries", "restarts"} {
+		t.Run(name, func(t *testing.T) {
+			s, _ := scenario.Find(name)
+			h := bubble.Play(t, s, 1, bubble.ZKActors)
+			check.False(t, h.Void(), "the history is void")
+			for _, v := range judge.All(h) {
+				t.Error(v)
+			}
+		})
+	}
+}
+
+// TestControl: the lock of go-zookeeper reports no loss, so faults are found in it.
+func TestControl(t *testing.T) {
+	s, _ := scenario.Find("pauses")
+	h := bubble.Play(t, s, 1, bubble.ZKLock)
+	check.False(t, h.Void(), "the history is void")
+	check.True(t, len(judge.All(h)) > 0, "nothing is found")
 }

@@ -1,10 +1,15 @@
 // Package overlay builds test binaries on a runtime of Go whose choices follow from a seed.
 //
-// It changes two files of package runtime, in a copy: the random numbers of the runtime begin with
-// the same seed in every process, a function that reseeds them is there for package bubble, and no
-// goroutine is preempted because it has run for ten milliseconds of the wall clock. The go command
-// takes the copies by its flag -overlay, and builds the standard library anew once, which takes a
-// minute.
+// It changes three files of the standard library, in copies. The go command takes them by its flag
+// -overlay, and builds the standard library anew once, which takes a minute or more.
+//
+//   - The random numbers of the runtime begin with the same seed in every process, and are the same
+//     for all threads. A function reseeds them for package bubble.
+//   - The runtime's own goroutines, which run when the wall clock says so, take none of these
+//     numbers, and do not decide whose turn is next.
+//   - No goroutine loses the processor because it has run for ten milliseconds of the wall clock, or
+//     is in a system call, and no mutex is handed over because a goroutine has waited for one. So no
+//     thread is made at a moment that differs.
 package overlay
 
 import (
@@ -22,20 +27,24 @@ type change struct{ file, old, new string }
 
 func changes() []change {
 	return []change{
-		{"rand.go", "\tglobalRand.state.Init(*seed)\n", "\tclear(seed[:])\n\tseed[0] = 1\n\tglobalRand.state.Init(*seed)\n"},
-		{"rand.go", "// randn is like rand() % n but faster.\n", `// seedChoices has the choices of the calling thread follow from a seed.
+		{"runtime/rand.go", "\tglobalRand.state.Init(*seed)\n", "\tclear(seed[:])\n\tseed[0] = 1\n\tglobalRand.state.Init(*seed)\n"},
+		{"runtime/rand.go", "\tmp := getg().m\n\tc := &mp.chacha8\n", "\tmp := getg().m\n\tc := &m0.chacha8\n"},
+		{"runtime/rand.go", "\tmp := getg().m\n\t// Implement wyrand", "\tmp := &m0\n\t// Implement wyrand"},
+		{"runtime/rand.go", "// randn is like rand() % n but faster.\n", `// seedChoices has all choices follow from a seed.
 //
 //go:linkname seedChoices
 func seedChoices(seed uint64) {
-	mp := acquirem()
-	mp.chacha8.Init64([4]uint64{seed, 1, 2, 3})
-	mp.cheaprand = rand()
-	releasem(mp)
+	m0.chacha8.Init64([4]uint64{seed, 1, 2, 3})
+	m0.cheaprand = rand()
 }
 
 // randn is like rand() % n but faster.
 `},
-		{"proc.go", "const forcePreemptNS = 10 * 1000 * 1000 // 10ms\n", "const forcePreemptNS = 1000 * 1000 * 1000 * 1000\n"},
+		{"runtime/proc.go", "func retake(now int64) uint32 {\n", "func retake(now int64) uint32 {\n\treturn 0\n"},
+		{"runtime/proc.go", "if pp.schedtick%61 == 0 && !sched.runq.empty() {\n", "if false {\n"},
+		{"runtime/proc.go", "stealOrder.start(cheaprand())", "stealOrder.start(0)"},
+		{"runtime/proc.go", "newg.trackingSeq = uint8(cheaprand())", "newg.trackingSeq = 0"},
+		{"internal/sync/mutex.go", "starvationThresholdNs = 1e6\n", "starvationThresholdNs = 1e15\n"},
 	}
 }
 
@@ -55,7 +64,7 @@ func Build(ctx context.Context, pkg, dir string) (string, error) {
 	}
 	replaced, texts := make(map[string]string), make(map[string]string)
 	for _, c := range changes() {
-		file := filepath.Join(root, "src", "runtime", c.file)
+		file := filepath.Join(root, "src", filepath.FromSlash(c.file))
 		if texts[file] == "" {
 			data, err := os.ReadFile(file)
 			if err != nil {

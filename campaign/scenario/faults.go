@@ -25,8 +25,7 @@ func cut(w *World) {
 func (w *World) freeze(dir zktest.Direction) {
 	victim, d := w.victim(), w.while()
 	w.disturb(fmt.Sprintf("freeze %#x, direction %d, for %v", victim, dir, d))
-	w.Server.Freeze(victim, dir)
-	w.lasts(d, func() { w.Server.Thaw(victim) })
+	w.stop(victim, dir, d, func() {})
 }
 
 func oneWay(w *World) {
@@ -175,11 +174,7 @@ func pause(w *World) {
 	}
 	w.disturb(fmt.Sprintf("process %d, with session %#x, stops for %v", i, victim, d))
 	w.Pause(i)
-	w.Server.Freeze(victim, zktest.Both)
-	w.lasts(d, func() {
-		w.Server.Thaw(victim)
-		w.Resume(i)
-	})
+	w.stop(victim, zktest.Both, d, func() { w.Resume(i) })
 }
 
 func delay(w *World) {

@@ -47,6 +47,9 @@ type World struct {
 	End      <-chan struct{} // closed when the scenario is to return, with no fault left in force
 
 	lasting sync.WaitGroup
+
+	mu     sync.Mutex
+	frozen map[int64]int // by session: how many freezes are in force
 }
 
 // Timeout is the session timeout of the processes.
@@ -187,6 +190,25 @@ func (w *World) while() time.Duration {
 		return Timeout + upTo(w.Rand, Timeout)
 	}
 	return upTo(w.Rand, Timeout/2)
+}
+
+// stop freezes the connections of a session for a while. Freezes may overlap.
+func (w *World) stop(victim int64, dir zktest.Direction, d time.Duration, then func()) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.frozen == nil {
+		w.frozen = make(map[int64]int)
+	}
+	w.frozen[victim]++
+	w.Server.Freeze(victim, dir)
+	w.lasts(d, func() {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		if w.frozen[victim]--; w.frozen[victim] == 0 {
+			w.Server.Thaw(victim)
+		}
+		then()
+	})
 }
 
 // disturb records a fault that recipes bear.

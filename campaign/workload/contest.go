@@ -36,8 +36,12 @@ type Attempt interface {
 type contest struct {
 	recipe, path  string
 	weight, limit int
+	long          bool // some hold for longer than a session lives, without a request
 	open          func() (Attempt, error)
 }
+
+// long is how long some holders work: longer than a session lives.
+const long = 9 * time.Second
 
 const acquired = "Acquired"
 
@@ -91,7 +95,11 @@ func (c *Client) contend(dice *rand.Rand, k contest) {
 		return
 	}
 	c.guarded(about, a.Write)
-	c.rest(upTo(dice, 60*time.Millisecond), a.Done())
+	work := upTo(dice, 60*time.Millisecond)
+	if k.long && dice.IntN(4) == 0 {
+		work = upTo(dice, long)
+	}
+	c.rest(work, a.Done())
 	c.guarded(about, a.Write)
 	over.release(func() error {
 		ctx, cancel := context.WithTimeout(c.Context, Patience)
@@ -153,8 +161,8 @@ func locks() Workload {
 		for i := range 2 {
 			c.loop(250*time.Millisecond, func(dice *rand.Rand) {
 				path := fmt.Sprint("/locks/", i)
-				c.contend(dice, contest{recipe: name, path: path, open: func() (Attempt, error) {
-					l, err := lock.New(c.Session, path, &lock.Options{ReleaseInBackground: dice.IntN(4) == 0})
+				c.contend(dice, contest{recipe: name, path: path, long: i == 1, open: func() (Attempt, error) {
+					l, err := lock.New(c.Session, path, &lock.Options{Data: c.data(), ReleaseInBackground: dice.IntN(4) == 0})
 					return c.lockAttempt(name, l, err)
 				}})
 			})
@@ -171,13 +179,13 @@ func readWrite() Workload {
 		for range 2 {
 			c.loop(250*time.Millisecond, func(dice *rand.Rand) {
 				k := contest{recipe: name, path: path, weight: 1, limit: manyReaders, open: func() (Attempt, error) {
-					l, err := lock.NewRead(c.Session, path, nil)
+					l, err := lock.NewRead(c.Session, path, &lock.Options{Data: c.data()})
 					return c.lockAttempt(name, l, err)
 				}}
 				if dice.IntN(3) == 0 {
 					k.weight = 0
 					k.open = func() (Attempt, error) {
-						l, err := lock.NewWrite(c.Session, path, nil)
+						l, err := lock.NewWrite(c.Session, path, &lock.Options{Data: c.data()})
 						return c.lockAttempt(name, l, err)
 					}
 				}
@@ -194,7 +202,7 @@ func semaphores() Workload {
 			c.loop(250*time.Millisecond, func(dice *rand.Rand) {
 				weight := 1 + dice.IntN(3)
 				c.contend(dice, contest{recipe: name, path: path, weight: weight, limit: limit, open: func() (Attempt, error) {
-					l, err := semaphore.New(c.Session, path, limit, &semaphore.Options{Weight: weight})
+					l, err := semaphore.New(c.Session, path, limit, &semaphore.Options{Weight: weight, Data: c.data()})
 					if err != nil {
 						return nil, err
 					}
@@ -218,7 +226,7 @@ func zkLocks() Workload {
 			for range 2 {
 				c.loop(120*time.Millisecond, func(dice *rand.Rand) {
 					path := fmt.Sprint("/locks/", i)
-					c.contend(dice, contest{recipe: name, path: path, open: func() (Attempt, error) {
+					c.contend(dice, contest{recipe: name, path: path, long: i == 1, open: func() (Attempt, error) {
 						return &zkAttempt{c: c, path: path, lock: zk.NewLock(c.Conn, path, zk.WorldACL(zk.PermAll)), over: make(chan struct{})}, nil
 					}})
 				})

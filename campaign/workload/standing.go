@@ -65,7 +65,7 @@ func elections() Workload {
 	return Workload{Name: name, Path: "/elections", Nodes: marks(name), Run: func(c *Client) {
 		dice := c.Dice()
 		c.stand(func() {
-			e, err := election.New(c.Session, path, &election.Options{IgnoreLeader: c.Number%2 == 1})
+			e, err := election.New(c.Session, path, &election.Options{Data: c.data(), IgnoreLeader: c.Number%2 == 1})
 			if err != nil {
 				return
 			}
@@ -282,7 +282,8 @@ func names() Workload {
 
 func watches() Workload {
 	const name, path, nodes = "watch", "/watched", 2
-	return Workload{Name: name, Path: path, Nodes: map[string]string{path: ""}, Run: func(c *Client) {
+	keep := map[string]string{path + "/keep": ""} // the server removes a directory that has become empty
+	return Workload{Name: name, Path: path, Nodes: keep, Run: func(c *Client) {
 		for i := range nodes {
 			node := fmt.Sprintf("%s/%d", path, i)
 			c.stand(func() { c.watch(name, node) })

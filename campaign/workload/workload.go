@@ -81,6 +81,10 @@ func (c *Client) name(recipe string) string {
 	return fmt.Sprintf("%s/%s-%d", c.Record.Process(), recipe, c.handles.Add(1))
 }
 
+// data is what contenders store in their nodes. The default names the process of the system, which
+// is another each time.
+func (c *Client) data() []byte { return []byte(c.Record.Process()) }
+
 // stopped reports whether nothing new is to be begun.
 func (c *Client) stopped() bool {
 	return isClosed(c.Stop) || c.Context.Err() != nil
