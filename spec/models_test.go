@@ -1,0 +1,147 @@
+package spec_test
+
+import (
+	"flag"
+	"maps"
+	"testing"
+
+	"github.com/zkactors/zkactors/internal/check"
+	"github.com/zkactors/zkactors/internal/tlc"
+	"github.com/zkactors/zkactors/spec"
+)
+
+var full = flag.Bool("spec.full", false, "check the larger sizes of the specifications, too")
+
+// A set has values that replace those of a configuration.
+type set = map[string]string
+
+// A model is a specification in one size.
+type model struct {
+	module, name string
+	set          set
+	large        bool // only with -spec.full
+}
+
+// A mutant breaks one rule. TLC must find that the property does not hold.
+type mutant struct {
+	module, rule, property string
+	set                    set
+}
+
+// models are checked as they are. What stands in the files is the first size of each.
+var models = []model{
+	{module: "Line", name: "calm"},
+	{module: "Line", name: "cut off and expired", set: set{
+		"Contenders": "{a, b}", "Cuts": "1", "Expiries": "1",
+	}},
+	{module: "Line", name: "a late creation", set: set{
+		"Contenders": "{a, b}", "Leavers": "{a, b}", "Cuts": "1", "Lates": "1",
+	}},
+	{module: "Line", name: "one session, an operator, no lease", set: set{
+		"Contenders": "{a, b}", "Together": "{a, b}", "SYMMETRY": "", "Strikes": "1", "Kills": "1", "LeaseHolds": "FALSE",
+	}},
+	{module: "Line", name: "crashed and struck", set: set{
+		"Contenders": "{a, b}", "Leavers": "{a, b}", "Crashes": "1", "Strikes": "1",
+	}},
+	{module: "Line", name: "nobody waits for ever", set: set{
+		"Contenders": "{a, b}", "Cuts": "1", "SPECIFICATION": "FairSpec", "SYMMETRY": "", "PROPERTIES": "NobodyWaitsForEver",
+	}},
+	{module: "DoubleBarrier", name: "two rounds"},
+	{module: "DoubleBarrier", name: "lost replies", set: set{"Losses": "1"}},
+	{module: "DoubleBarrier", name: "expired", set: set{"Expiries": "1"}},
+	{module: "DoubleBarrier", name: "cancelled", set: set{"Cancels": "1", "Losses": "1", "Enters": "1"}},
+	{module: "DoubleBarrier", name: "a spare party crashes", set: set{"Parties": "{a, b, c}", "Enters": "1", "Crashes": "1"}},
+	{module: "DoubleBarrier", name: "one has to wait", set: set{"Parties": "{a, b, c}", "Size": "1", "Enters": "1"}},
+	{module: "DoubleBarrier", name: "nobody waits for ever", set: set{
+		"SPECIFICATION": "FairSpec", "SYMMETRY": "", "Losses": "1", "PROPERTIES": "NobodyGathersForEver NobodyLeavesForEver",
+	}},
+	{module: "DoubleBarrier", name: "three of two, expired", large: true, set: set{"Parties": "{a, b, c}", "Expiries": "1", "Losses": "1"}},
+	{module: "DoubleBarrier", name: "three of three, all faults", large: true, set: set{
+		"Parties": "{a, b, c}", "Size": "3", "Enters": "1", "Losses": "1", "Expiries": "1", "Crashes": "1", "Cancels": "1",
+	}},
+	{module: "Lease", name: "answers, drift and a deposed leader"},
+	{module: "Lease", name: "a freeze", set: set{"Freezes": "1", "Sends": "1"}},
+	{module: "Lease", name: "slow reports", large: true, set: set{"Report": "2", "Horizon": "10", "Sends": "4"}},
+	{module: "Line", name: "one watches the farther", large: true, set: set{"Brief": "FALSE", "Leavers": "{a, b, c}"}},
+	{module: "Line", name: "three, cut off", large: true, set: set{"Cuts": "1"}},
+	{module: "Line", name: "three, struck", large: true, set: set{"Strikes": "1"}},
+	{module: "Line", name: "three, two in one session, no lease", large: true, set: set{
+		"Together": "{a, b}", "SYMMETRY": "", "Kills": "1", "LeaseHolds": "FALSE",
+	}},
+	{module: "Line", name: "two, all faults", large: true, set: set{
+		"Contenders": "{a, b}", "Leavers": "{a, b}", "Cuts": "1", "Lates": "1", "Expiries": "1", "Strikes": "1", "Crashes": "1",
+	}},
+}
+
+var mutants = []mutant{
+	// A waiter whose node was deleted is granted by the end of the contender ahead.
+	{"Line", "no own watch", "GrantsAreTrue", set{"Contenders": "{a, b}", "Strikes": "1", "INVARIANTS": "GrantsAreTrue"}},
+	// Of two deletions that a reconnect reports, the wrong one comes first.
+	{"Line", "events after a cut", "GrantsAreTrue", set{"Contenders": "{a, b}", "Cuts": "1", "Strikes": "1"}},
+	// The end of a session deletes the node ahead, and our own.
+	{"Line", "own session", "GrantsAreTrue", set{"Contenders": "{a, b}", "Together": "{a, b}", "SYMMETRY": "", "Kills": "1", "LeaseHolds": "FALSE"}},
+	{"Line", "any deletion grants", "HolderIsFirst", set{"Brief": "FALSE"}},
+	{"Line", "no cleaning", "NoGhosts", set{"Contenders": "{a}", "SYMMETRY": "", "Leavers": "{a}", "Cuts": "1", "Lates": "1"}},
+	{"Line", "no node is ignored", "NobodyIsSkipped", set{"Contenders": "{a, b}"}},
+	// The servers expire a session before its client counts it as lost.
+	{"Line", "expires early", "Exclusion", set{"Contenders": "{a, b}", "Kills": "1"}},
+
+	// An entrant's session expires between the list and the beginning.
+	{"DoubleBarrier", "absent members", "AllAreIn", set{"Expiries": "1"}},
+	{"DoubleBarrier", "one handle twice", "AllAreIn", set{"Expiries": "1"}},
+	{"DoubleBarrier", "rounds overlap", "RoundsDoNotOverlap", set{"Size": "1"}},
+	{"DoubleBarrier", "leaves alone", "AllAreOut", nil},
+	{"DoubleBarrier", "unchecked retirement", "WithdrawnIsOut", set{"Cancels": "1"}},
+
+	{"Lease", "the server's answers count", "ToldInTime", set{"Sends": "1"}},
+	{"Lease", "deposed leaders count", "ToldInTime", nil},
+	{"Lease", "two requests are enough", "ToldInTime", nil},
+	{"Lease", "no margin", "ToldInTime", set{"Sends": "0"}},
+	{"Lease", "thaws without a look", "ToldInTime", set{"Freezes": "1", "Sends": "0"}},
+	// No rule: a lease is renewed, so that what holds does not hold for want of renewals.
+	{"Lease", "", "NeverRenewed", set{"INVARIANTS": "NeverRenewed", "Drift": "0"}},
+}
+
+// TestModels: what the specifications promise holds in every state.
+func TestModels(t *testing.T) {
+	t.Parallel()
+	c := tlc.Require(t)
+	for _, m := range models {
+		t.Run(m.module+", "+m.name, func(t *testing.T) {
+			t.Parallel()
+			if m.large && !*full {
+				t.Skip("only with -spec.full")
+			}
+			r := run(t, c, tlc.Model{Module: m.module, Set: m.set})
+			t.Log(r)
+			check.True(t, r.Violated == "", "%v\n%s", r, r.Output)
+			check.True(t, r.Distinct > 100, "only %v", r)
+		})
+	}
+}
+
+// TestMutants: TLC finds each broken rule. So a property that no longer says anything is noticed.
+func TestMutants(t *testing.T) {
+	t.Parallel()
+	c := tlc.Require(t)
+	for _, m := range mutants {
+		t.Run(m.module+", "+m.rule, func(t *testing.T) {
+			t.Parallel()
+			values := set{"Broken": `{"` + m.rule + `"}`}
+			maps.Copy(values, m.set)
+			r := run(t, c, tlc.Model{Module: m.module, Set: values})
+			t.Log(r)
+			check.True(t, r.Violated == m.property, "%v, want %s\n%s", r, m.property, r.Output)
+		})
+	}
+}
+
+// run checks a module with the configuration of the same name.
+func run(t *testing.T, c tlc.Checker, m tlc.Model) tlc.Result {
+	t.Helper()
+	m.Modules = spec.Files
+	if m.Config == "" {
+		m.Config = m.Module + ".cfg"
+	}
+	return check.Have(c.Check(t.Context(), t.TempDir(), m))(t)
+}
