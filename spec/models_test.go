@@ -51,7 +51,7 @@ var models = []model{
 	{module: "DoubleBarrier", name: "expired", set: set{"Expiries": "1"}},
 	{module: "DoubleBarrier", name: "cancelled", set: set{"Cancels": "1", "Losses": "1", "Enters": "1"}},
 	{module: "DoubleBarrier", name: "a spare party crashes", set: set{"Parties": "{a, b, c}", "Enters": "1", "Crashes": "1"}},
-	{module: "DoubleBarrier", name: "one has to wait", set: set{"Parties": "{a, b, c}", "Size": "1", "Enters": "1"}},
+	{module: "DoubleBarrier", name: "one has to wait", set: set{"Size": "1", "Enters": "1"}},
 	{module: "DoubleBarrier", name: "nobody waits for ever", set: set{
 		"SPECIFICATION": "FairSpec", "SYMMETRY": "", "Losses": "1", "PROPERTIES": "NobodyGathersForEver NobodyLeavesForEver",
 	}},
@@ -112,7 +112,7 @@ func TestModels(t *testing.T) {
 			if m.large && !*full {
 				t.Skip("only with -spec.full")
 			}
-			r := run(t, c, tlc.Model{Module: m.module, Set: m.set})
+			r := runModel(t, c, tlc.Model{Module: m.module, Set: m.set})
 			t.Log(r)
 			check.True(t, r.Violated == "", "%v\n%s", r, r.Output)
 			check.True(t, r.Distinct > 100, "only %v", r)
@@ -129,15 +129,15 @@ func TestMutants(t *testing.T) {
 			t.Parallel()
 			values := set{"Broken": `{"` + m.rule + `"}`}
 			maps.Copy(values, m.set)
-			r := run(t, c, tlc.Model{Module: m.module, Set: values})
+			r := runModel(t, c, tlc.Model{Module: m.module, Set: values})
 			t.Log(r)
 			check.True(t, r.Violated == m.property, "%v, want %s\n%s", r, m.property, r.Output)
 		})
 	}
 }
 
-// run checks a module with the configuration of the same name.
-func run(t *testing.T, c tlc.Checker, m tlc.Model) tlc.Result {
+// runModel checks a module with the configuration of the same name.
+func runModel(t *testing.T, c tlc.Checker, m tlc.Model) tlc.Result {
 	t.Helper()
 	m.Modules = spec.Files
 	if m.Config == "" {

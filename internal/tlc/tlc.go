@@ -74,7 +74,7 @@ type Model struct {
 	Module  string            // the name of the module that is checked
 	Config  string            // the file name of its configuration, in Modules
 	Set     map[string]string // replaces values in it: of constants, or of lines such as INVARIANTS
-	Add     map[string]string // more modules, by file name
+	Add     map[string]string // more modules, by file name; they replace others
 	Workers int               // 0 means 1
 }
 
@@ -126,7 +126,6 @@ func (m Model) write(dir string) error {
 		return err
 	}
 	files := map[string]string{"run.cfg": text}
-	maps.Copy(files, m.Add)
 	names, err := fs.Glob(m.Modules, "*.tla")
 	if err != nil {
 		return err
@@ -138,6 +137,7 @@ func (m Model) write(dir string) error {
 		}
 		files[name] = string(data)
 	}
+	maps.Copy(files, m.Add)
 	for name, text := range files {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
 			return err
