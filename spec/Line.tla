@@ -232,7 +232,9 @@ Orders(S) ==
   ELSE {q \in [1..Cardinality(S) -> S] : \A i, j \in DOMAIN q : i # j => q[i] # q[j]}
 SeqOf(S) == CHOOSE q \in Orders(S) : TRUE
 
-Gone(n, standing) == [k |-> "gone", a |-> 0, n |-> n, ns |-> standing, ours |-> {}, same |-> FALSE]
+Gone(c, n, standing) ==
+  [k |-> "gone", a |-> 0, n |-> n, ns |-> standing, same |-> FALSE,
+   ours |-> {x.n : x \in Own(c, me[c].att)}]
 
 (* The deletion of the nodes D. Each contender that watches some receives its *)
 (* events in an order that order chooses, and then more.                      *)
@@ -243,7 +245,7 @@ Delete(D, order, more) ==
   IN /\ nodes' = stay
      /\ wat' = {w \in wat : w[2] \notin D}
      /\ in' = [c \in Contenders |->
-          in[c] \o [i \in DOMAIN order[c] |-> Gone(order[c][i], standing)] \o more[c]]
+          in[c] \o [i \in DOMAIN order[c] |-> Gone(c, order[c][i], standing)] \o more[c]]
 
 Watches(c, D) == {n \in D : <<c, n>> \in wat}
 Choices(D) ==
@@ -286,8 +288,8 @@ Serve(c) ==
                   /\ UNCHANGED next
 
 (* A grant rests on a message. It is true if at the moment of that message   *)
-(* our node stood, and no other before it.                                   *)
-True(n, m) == n \in m.ns /\ \A o \in m.ns : o >= n
+(* our node stood, and before it none but zombies of our own.                *)
+True(n, m) == n \in m.ns /\ \A o \in m.ns : o >= n \/ o \in m.ours
 
 (* A contender has taken a step. One that has ended hears nothing any more.  *)
 Becomes(c, t, mail) ==
@@ -310,7 +312,9 @@ Take(c) ==
                   IF x.listing THEN Listed(x, m.ns, m.ours) ELSE Turn(x, <<>>)
              [] m.k = "withdrawn" /\ m.a = x.att -> Withdrawn(x, m.n)
              [] m.k = "watched" -> IF m.n \in Subs(x) THEN Watched(x, m.n, m.same) ELSE Turn(x, <<>>)
-             [] m.k = "gone" -> IF m.n \in Subs(x) THEN Happened(x, m.n) ELSE Turn(x, <<>>)
+             \* vocabulary.go: Happened comes after Watched. A watch of an earlier attempt may report first.
+             [] m.k = "gone" -> IF m.n \in (IF "unconfirmed events" \in Broken THEN Subs(x) ELSE Subs(x) \cap x.conf)
+                                THEN Happened(x, m.n) ELSE Turn(x, <<>>)
              [] OTHER -> IF m.n \in Subs(x) THEN NotWatched(x, m.n) ELSE Turn(x, <<>>)
       grant == t.m.st = "held" /\ x.st # "held"
   IN /\ in[c] # <<>>
@@ -370,7 +374,7 @@ Reconnect(s) ==
   /\ \E order \in {f \in [Of(s) -> UNION {Orders(S) : S \in {(me[c].conf \cap Subs(me[c])) \ Numbers : c \in Of(s)}}] :
                      \A c \in Of(s) : f[c] \in Orders((me[c].conf \cap Subs(me[c])) \ Numbers)} :
        in' = [c \in Contenders |-> IF c \notin Of(s) THEN in[c] ELSE
-               [i \in DOMAIN order[c] |-> Gone(order[c][i], Numbers)]]
+               [i \in DOMAIN order[c] |-> Gone(c, order[c][i], Numbers)]]
   /\ me' = [c \in Contenders |-> IF c \in Of(s) /\ me[c].st = "waiting" THEN [me[c] EXCEPT !.listing = TRUE] ELSE me[c]]
   /\ out' = [c \in Contenders |-> IF c \notin Of(s) THEN out[c] ELSE
        LET m == me'[c]
@@ -451,11 +455,12 @@ FairSpec == Spec /\ Fairness
 
 Holds(c) == me[c].st = "held"
 
-(* A contender that holds, and whose node stands, is the first in line. So of *)
+(* A contender that holds, and whose node stands, is the first in line, but   *)
+(* for zombies of its own. So of                                             *)
 (* two contenders that hold, one has no node any more: always, without any   *)
 (* assumption about clocks. A guarded write of the other is refused.         *)
 HolderIsFirst ==
-  \A c \in Contenders : Holds(c) /\ me[c].n \in Numbers => \A n \in Numbers : n >= me[c].n
+  \A c \in Contenders : Holds(c) /\ me[c].n \in Numbers => \A x \in nodes : x.n >= me[c].n \/ x.c = c
 
 (* lock/doc.go: no two hold at once, and so a contender that has lost has been *)
 (* told before another is granted. It needs the lease, and no operator.      *)
