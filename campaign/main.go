@@ -24,7 +24,7 @@ func main() {
 		Use: "campaign", Short: "run scenarios of faults against the recipes, and judge the histories from outside",
 		SilenceUsage: true, SilenceErrors: true,
 	}
-	root.AddCommand(bubbleCommand(), scenariosCommand(), judgeCommand(), refindCommand())
+	root.AddCommand(bubbleCommand(), scenariosCommand(), judgeCommand(), refindCommand(), mutateCommand())
 	if err := root.ExecuteContext(ctx); err != nil {
 		fmt.Fprintln(os.Stderr, "campaign:", err)
 		stop()
