@@ -14,7 +14,6 @@ import (
 	"github.com/zkactors/zkactors/internal/check"
 )
 
-//nolint:gochecknoglobals // flags
 var (
 	name   = flag.String("campaign.scenario", "", "play this scenario; none without")
 	seed   = flag.Uint64("campaign.seed", 0, "with this seed")
