@@ -7,9 +7,9 @@
 //     for all threads. A function reseeds them for package bubble.
 //   - The runtime's own goroutines, which run when the wall clock says so, take none of these
 //     numbers, and do not decide whose turn is next.
-//   - No goroutine loses the processor because it has run for ten milliseconds of the wall clock, or
-//     is in a system call, and no mutex is handed over because a goroutine has waited for one. So no
-//     thread is made at a moment that differs.
+//   - No goroutine loses the processor because it has run for ten milliseconds of the wall clock,
+//     or is in a system call, and no mutex is handed over because a goroutine has waited for one.
+//     So no thread is made at a moment that differs.
 package overlay
 
 import (

@@ -58,8 +58,8 @@ type Client struct {
 	// Context ends when the process dies. Then no goroutine of the workloads is left.
 	Context context.Context //nolint:containedctx // it is the life of the process
 
-	// The phases of a run: at Stop nothing new is begun, at Quiet all work is done and known, and at
-	// Over the handles that stand are closed.
+	// The phases of a run: at Stop nothing new is begun, at Quiet all work is done and known, and
+	// at Over the handles that stand are closed.
 	Stop, Quiet, Over <-chan struct{}
 
 	// Pause returns at once, or when the process may go on: between any two steps a process can be
