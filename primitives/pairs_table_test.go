@@ -70,7 +70,7 @@ func putting(layout queue.Layout) use {
 		q, err := queue.NewFlat(s, path, layout, nil)
 		if err == nil {
 			_, err = q.Put(ctx, []byte("item"))
-			return func() { _ = q.Close(context.Background()) }, err
+			return func() { _ = q.Close(context.WithoutCancel(ctx)) }, err
 		}
 		return func() {}, err
 	}
@@ -88,6 +88,7 @@ func enrolling(layout group.Layout) use {
 					return ev.Err
 				case group.Left:
 					return ev.Err
+				case group.Joined, group.Suspended, group.Resumed, group.Gone:
 				}
 			}
 			return m.Err()
@@ -205,6 +206,7 @@ var players = []player{
 					return nil
 				case shard.Left:
 					return ev.Err
+				case shard.Joined, shard.Suspended, shard.Resumed, shard.Gone, shard.Revoke, shard.Lost:
 				}
 			}
 			return m.Err()

@@ -61,8 +61,7 @@ Deadline == Base + Timeout - (IF "no margin" \in Broken THEN 1 ELSE Margin)
 Overdue == Clock >= Deadline
 
 -----------------------------------------------------------------------------
-(* lease.go: Answered. What an answer proves, as a function, so that          *)
-(* LeaseTrace.tla can compare it with the real one. by: the least part of the *)
+(* lease.go: Answered. What an answer proves. by: the least part of the       *)
 (* ensemble that has answered.                                               *)
 
 Select(q, P(_)) == SelectSeq(q, P)

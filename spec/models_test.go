@@ -19,6 +19,7 @@ type set = map[string]string
 type model struct {
 	module, name string
 	set          set
+	slow         bool // not with -short
 	large        bool // only with -spec.full
 }
 
@@ -32,13 +33,13 @@ type mutant struct {
 var models = []model{
 	{module: "Line", name: "calm", set: set{"Contenders": "{a, b}", "Leavers": "{a, b}"}},
 	{module: "Line", name: "three, calm", large: true},
-	{module: "Line", name: "cut off and expired", set: set{
+	{module: "Line", name: "cut off and expired", slow: true, set: set{
 		"Contenders": "{a, b}", "Cuts": "1", "Expiries": "1",
 	}},
 	{module: "Line", name: "a late creation", set: set{
 		"Contenders": "{a, b}", "Leavers": "{a, b}", "Cuts": "1", "Lates": "1",
 	}},
-	{module: "Line", name: "one session, an operator, no lease", set: set{
+	{module: "Line", name: "one session, an operator, no lease", slow: true, set: set{
 		"Contenders": "{a, b}", "Together": "{a, b}", "SYMMETRY": "", "Strikes": "1", "Kills": "1", "LeaseHolds": "FALSE",
 	}},
 	{module: "Line", name: "crashed and struck", set: set{
@@ -63,7 +64,7 @@ var models = []model{
 	{module: "Lease", name: "transactions, drift and a deposed leader", set: set{"Sends": "2", "Horizon": "7"}},
 	{module: "Lease", name: "renewed", large: true},
 	{module: "Lease", name: "syncs, and a deposed leader", large: true, set: set{"Kinds": `{"sync", "commit"}`}},
-	{module: "Lease", name: "a freeze", set: set{"Freezes": "1", "Sends": "1", "Horizon": "7"}},
+	{module: "Lease", name: "a freeze", slow: true, set: set{"Freezes": "1", "Sends": "1", "Horizon": "7"}},
 	{module: "Lease", name: "slow reports", large: true, set: set{"Report": "2", "Horizon": "10", "Sends": "4"}},
 	{module: "Line", name: "one watches the farther", large: true, set: set{"Brief": "FALSE", "Leavers": "{a, b, c}"}},
 	{module: "Line", name: "three, cut off", large: true, set: set{"Cuts": "1"}},
@@ -118,6 +119,9 @@ func TestModels(t *testing.T) {
 			t.Parallel()
 			if m.large && !*full {
 				t.Skip("only with -spec.full")
+			}
+			if m.slow && testing.Short() {
+				t.Skip("not with -short")
 			}
 			r := runModel(t, c, tlc.Model{Module: m.module, Set: m.set})
 			t.Log(r)

@@ -21,7 +21,6 @@ import (
 	"testing"
 
 	"github.com/zkactors/zkactors/internal/debian"
-	"github.com/zkactors/zkactors/internal/hasten"
 	"github.com/zkactors/zkactors/internal/pypi"
 )
 
@@ -38,20 +37,16 @@ const (
 // A Checker is an installed TLC.
 type Checker struct{ jar, java string }
 
-// Require returns TLC. Without it the test is skipped, or fails if the environment requires TLC. It
-// is also skipped if the environment requires neither TLC nor thorough tests.
+// Require returns TLC. The test is skipped unless the environment requires TLC, and fails then if
+// there is none.
 func Require(t *testing.T) Checker {
 	t.Helper()
-	required := os.Getenv(RequireVariable) != ""
-	if !required && !hasten.Thorough() {
-		t.Skipf("TLC runs only with %s or ZKACTORS_THOROUGH", RequireVariable)
+	if os.Getenv(RequireVariable) == "" {
+		t.Skipf("TLC runs only with %s=1", RequireVariable)
 	}
 	c, err := Find(t.Context())
-	switch {
-	case err != nil && required:
+	if err != nil {
 		t.Fatal(err)
-	case err != nil:
-		t.Skip(err)
 	}
 	return c
 }
