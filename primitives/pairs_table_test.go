@@ -320,7 +320,7 @@ func meet(t *testing.T, first, second player, left bool) (met error) {
 		bubble.Run(t, zktest.Config{}, func(w bubble.World) {
 			const at = "/in/path"
 			one, two := w.Open(session.Options{}), w.Open(session.Options{})
-			ctx, cancel := context.WithTimeout(w.Context(), 20*time.Second)
+			ctx, cancel := context.WithTimeout(w.Context(), time.Minute) // longer than any wait for a ghost
 			defer cancel()
 			end, err := first.use(ctx, one, at)
 			check.Must(w, err)
