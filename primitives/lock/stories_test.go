@@ -91,10 +91,10 @@ func faultCases() []faultCase {
 	return []faultCase{
 		{"cold", []zktest.Op{exists, container, container, container, multi, get, remove}, false, cold},
 		{"warm", []zktest.Op{multi, get, remove}, false, warm},
-		{"foreign", []zktest.Op{exists, create, get, list, remove}, false, foreign},
+		{"foreign", []zktest.Op{exists, get, create, get, list, remove}, false, foreign},
 		{"cold waiter", []zktest.Op{exists, multi, get, list, get, remove}, true, cold},
 		{"warm waiter", []zktest.Op{multi, create, get, list, get, remove}, true, warm},
-		{"foreign waiter", []zktest.Op{exists, create, get, list, get, remove}, true, foreign},
+		{"foreign waiter", []zktest.Op{exists, get, create, get, list, get, remove}, true, foreign},
 	}
 }
 

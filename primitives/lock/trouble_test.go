@@ -387,14 +387,14 @@ func TestRefusedGuard(t *testing.T) {
 // TestDataThatCame: the path was a lock's alone, and carries another client's data by now. A
 // session that knew it without stands in line there, and leaves the data as they are.
 func TestDataThatCame(t *testing.T) {
-	const path, limit = "/l", "10 unit"
+	const path, value = "/l", "mine"
 	for name, write := range map[string]func(t *testing.T, s *session.Session){
 		"written": func(t *testing.T, s *session.Session) {
-			check.Have(s.Set(t.Context(), path, []byte(limit), session.AnyVersion))(t)
+			check.Have(s.Set(t.Context(), path, []byte(value), session.AnyVersion))(t)
 		},
 		"made anew": func(t *testing.T, s *session.Session) {
 			check.Must(t, s.Delete(t.Context(), path, session.AnyVersion))
-			check.Have(s.Create(t.Context(), path, []byte(limit), session.Persistent))(t)
+			check.Have(s.Create(t.Context(), path, []byte(value), session.Persistent))(t)
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -405,7 +405,7 @@ func TestDataThatCame(t *testing.T) {
 				write(t, b)
 				for range 3 {
 					mustAcquire(t, a, path).Close()
-					check.Reads(b.Get(t.Context(), path))(t, limit)
+					check.Reads(b.Get(t.Context(), path))(t, value)
 				}
 			})
 		})

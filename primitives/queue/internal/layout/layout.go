@@ -320,7 +320,7 @@ func ForeignChild(path, name string) error {
 	if owner, _ := nodes.Whose(name); owner == nodes.OfQueue {
 		return Foreign(path, name)
 	}
-	return fmt.Errorf("%w: %w", ErrForeign, nodes.ForeignChild(name))
+	return fmt.Errorf("%w: %s: %w", ErrForeign, znode.Join(path, name), nodes.ForeignChild(name))
 }
 
 // ForeignData returns an error if the data of the path of a queue is the record of another recipe.
