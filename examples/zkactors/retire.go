@@ -37,8 +37,9 @@ The command is refused while a process acts for the site.
 
 With --transaction, the sites are those of one transaction for which no process acts: they have died, or have never
 joined. Sites that have not voted come first, so that an undecided transaction is aborted. The command prints what that
-means for each site, and which other transactions it finishes for the same sites. Sites for which a process acts finish
-the transaction themselves. Without a coordinator that may take until the deadline of the transaction.
+means for each site. Other transactions of the same sites stay, but for those in which a site has not voted: these may be
+aborted, too. Sites for which a process acts finish the transaction themselves. Without a coordinator that may take until
+the deadline of the transaction.
 
 ` + statusHelp,
 		Example: "  zkactors retire /payments --site ledger\n  zkactors retire /payments --transaction o-4711",
@@ -58,9 +59,10 @@ func (r *retirer) retire(ctx context.Context, path string, _ []string) error {
 	}
 	return r.with(ctx, func(ctx context.Context, s *session.Session) error {
 		sites := []string{r.site}
+		var only []commit.Tx
 		var err error
 		if r.tx != "" {
-			sites, err = r.sureOfOne(ctx, s, path)
+			sites, only, err = r.sureOfOne(ctx, s, path)
 		} else {
 			err = r.sure(ctx, s, path)
 		}
@@ -70,7 +72,7 @@ func (r *retirer) retire(ctx context.Context, path string, _ []string) error {
 		var done []commit.Retired
 		for _, site := range sites {
 			var more []commit.Retired
-			more, err = commit.Retire(ctx, s, path, site)
+			more, err = commit.Retire(ctx, s, path, site, only...)
 			for _, at := range more {
 				if !slices.ContainsFunc(done, func(r commit.Retired) bool { return r.Tx == at.Tx }) {
 					done = append(done, at)
@@ -88,17 +90,18 @@ func (r *retirer) retire(ctx context.Context, path string, _ []string) error {
 }
 
 // sureOfOne prints what the retirement of the absent sites of a transaction means, and asks for a
-// confirmation. It returns the sites, those without a vote first.
-func (r *retirer) sureOfOne(ctx context.Context, s *session.Session, path string) (sites []string, err error) {
+// confirmation. It returns the sites, those without a vote first, and the transaction.
+func (r *retirer) sureOfOne(ctx context.Context, s *session.Session, path string) (sites []string, only []commit.Tx, err error) {
 	all, err := commit.List(ctx, s, path)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	i := slices.IndexFunc(all, func(status commit.Status) bool { return status.ID == r.tx })
 	if i < 0 {
-		return nil, fail(exitNothing, "%s: there is no transaction %s", path, r.tx)
+		return nil, nil, fail(exitNothing, "%s: there is no transaction %s", path, r.tx)
 	}
 	_, _ = fmt.Fprintln(r.stderr, text(all[i].String()))
+	only = []commit.Tx{all[i].Tx()}
 	var voted []string
 	for _, at := range all[i].Sites {
 		means := ""
@@ -120,17 +123,18 @@ func (r *retirer) sureOfOne(ctx context.Context, s *session.Session, path string
 		_, _ = fmt.Fprintf(r.stderr, "  %s: %s\n", text(at.Site), means)
 	}
 	if sites = append(sites, voted...); len(sites) == 0 {
-		return nil, fail(exitNothing, "%s: the transaction %s waits for no site without a process", path, r.tx)
+		return nil, nil, fail(exitNothing, "%s: the transaction %s waits for no site without a process", path, r.tx)
 	}
 	for _, other := range all {
-		if other.ID != r.tx && slices.ContainsFunc(other.Sites, func(at commit.SiteStatus) bool { return !at.Finished && slices.Contains(sites, at.Site) }) {
-			_, _ = fmt.Fprintln(r.stderr, "it waits for these sites too, which finish it likewise:", text(other.String()))
+		if other.ID != r.tx && other.Outcome == nil &&
+			slices.ContainsFunc(other.Sites, func(at commit.SiteStatus) bool { return at.Vote == 0 && slices.Contains(sites, at.Site) }) {
+			_, _ = fmt.Fprintln(r.stderr, "it may be aborted, too, as its coordinator sees these sites go:", text(other.String()))
 		}
 	}
 	if r.yes {
-		return sites, nil
+		return sites, only, nil
 	}
-	return sites, r.ask(fmt.Sprintf("Retire %s?", text(strings.Join(sites, ", "))))
+	return sites, only, r.ask(fmt.Sprintf("Retire %s?", text(strings.Join(sites, ", "))))
 }
 
 // sure prints the transactions, and asks for a confirmation.

@@ -30,9 +30,10 @@ func (r Retired) String() string {
 // relist is the time after which Retire lists the remaining transactions again.
 const relist = 10 * time.Second
 
-// Retire finishes all transactions below parent in the place of a site that will not come back, so
-// that they are removed. It is for operators. It returns the transactions that it has finished,
-// also with an error.
+// Retire finishes all transactions below parent, or only those that are named, in the place of a
+// site that will not come back, so that they are removed. It is for operators. It returns the
+// transactions that it has finished, also with an error. A transaction that is not named stays, but
+// its coordinator may abort it if the site has not voted: it sees the site go when Retire returns.
 //
 // It acts as the site: where the site has not voted it votes No, which aborts the transaction. A
 // Yes of the site stays, and Retire waits for the outcome: the transaction is decided as if the
@@ -43,18 +44,18 @@ const relist = 10 * time.Second
 // not applied them. A process that comes back as the site receives nothing of any of them. Later
 // transactions must not name the site, else they wait for it until their deadline, and stay. While
 // a process acts for the site, the error wraps [ErrPresent], and nothing is done.
-func Retire(ctx context.Context, s *session.Session, parent, site string) ([]Retired, error) {
+func Retire(ctx context.Context, s *session.Session, parent, site string, only ...Tx) ([]Retired, error) {
 	if err := client.CheckContext(ctx); err != nil {
 		return nil, fmt.Errorf("commit: %w", err)
 	}
 	if err := client.Validate(recipe, s, func() error { return errors.Join(validateParent(s, parent), validateSite("site", site)) }); err != nil {
 		return nil, err
 	}
-	done, err := retireSite(ctx, s, parent, site)
+	done, err := retireSite(ctx, s, parent, site, only)
 	return done, client.Wrap(client.Of(s), err, "commit: retire ", site, " of ", parent)
 }
 
-func retireSite(ctx context.Context, s *session.Session, parent, site string) (done []Retired, err error) {
+func retireSite(ctx context.Context, s *session.Session, parent, site string, only []Tx) (done []Retired, err error) {
 	node := presenceNode(parent, site)
 	if err := s.Sync(ctx, node); err != nil {
 		return nil, err
@@ -65,7 +66,7 @@ func retireSite(ctx context.Context, s *session.Session, parent, site string) (d
 		}
 		return nil, err
 	}
-	left, err := unfinished(ctx, s, parent, site)
+	left, err := unfinished(ctx, s, parent, site, only)
 	if err != nil || len(left) == 0 {
 		return nil, err
 	}
@@ -92,7 +93,7 @@ func retireSite(ctx context.Context, s *session.Session, parent, site string) (d
 		}
 		stop()
 		if err == nil {
-			err = p.retire(ctx, ev, &done)
+			err = p.retire(ctx, ev, only, &done)
 		}
 		if err != nil {
 			return done, err
@@ -101,7 +102,7 @@ func retireSite(ctx context.Context, s *session.Session, parent, site string) (d
 			return slices.ContainsFunc(done, func(r Retired) bool { return r.Tx == tx })
 		})
 		if ev == nil || len(left) == 0 {
-			if left, err = unfinished(ctx, s, parent, site); err != nil {
+			if left, err = unfinished(ctx, s, parent, site, only); err != nil {
 				return done, err
 			}
 		}
@@ -109,20 +110,27 @@ func retireSite(ctx context.Context, s *session.Session, parent, site string) (d
 	return done, nil
 }
 
-// unfinished returns the transactions that the site has not finished.
-func unfinished(ctx context.Context, s *session.Session, parent, site string) (left []Tx, err error) {
+// meant reports whether a transaction is to be finished.
+func meant(only []Tx, tx Tx) bool { return len(only) == 0 || slices.Contains(only, tx) }
+
+// unfinished returns the transactions, of those that are meant, that the site has not finished.
+func unfinished(ctx context.Context, s *session.Session, parent, site string, only []Tx) (left []Tx, err error) {
 	all, err := List(ctx, s, parent)
 	for _, status := range all {
-		if slices.ContainsFunc(status.Sites, func(at SiteStatus) bool { return at.Site == site && !at.Finished }) {
+		if meant(only, status.Tx()) && slices.ContainsFunc(status.Sites, func(at SiteStatus) bool { return at.Site == site && !at.Finished }) {
 			left = append(left, status.Tx())
 		}
 	}
 	return left, err
 }
 
-// retire handles an event, if there is one, in the place of the site.
-func (p *Participant) retire(ctx context.Context, ev Event, done *[]Retired) (err error) {
+// retire handles an event, if there is one, in the place of the site. It leaves transactions as
+// they are that are not meant.
+func (p *Participant) retire(ctx context.Context, ev Event, only []Tx, done *[]Retired) (err error) {
 	finish := func(r Retired) error {
+		if !meant(only, r.Tx) {
+			return nil
+		}
 		err := p.Finish(ctx, r.Tx)
 		if err == nil {
 			*done = append(*done, r)
@@ -131,7 +139,9 @@ func (p *Participant) retire(ctx context.Context, ev Event, done *[]Retired) (er
 	}
 	switch ev := ev.(type) {
 	case Prepare:
-		err = p.Vote(ctx, ev.Tx, No)
+		if meant(only, ev.Tx) {
+			err = p.Vote(ctx, ev.Tx, No)
+		}
 	case Committed:
 		err = finish(Retired{ev.Tx, true, ev.Payload})
 	case Aborted:

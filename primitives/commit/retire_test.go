@@ -13,6 +13,43 @@ import (
 	"github.com/zkactors/zkactors/session/zktest"
 )
 
+// TestRetireOne: of two transactions one is finished. The other one stays, and a process that comes
+// back as the site does its part in it.
+func TestRetireOne(t *testing.T) {
+	bubble(t, 4, func(t *testing.T, srv *zktest.Server, s ...*session.Session) {
+		ctx := t.Context()
+		a := join(t, s[1], "a", always(commit.Yes))
+		old := check.Have(commit.Join(s[2], parent, "old", nil))(t)
+		both := []string{"a", "old"}
+		var all []*commit.Transaction
+		for _, id := range []string{"one", "two"} {
+			tx := begin(t, s[0], id, commit.Options{Sites: both, Deadline: time.Hour})
+			prepare := zktest.Await(t, old.Events(), func(ev commit.Event) bool { _, is := ev.(commit.Prepare); return is })
+			check.OK(t, old.Vote(ctx, prepare.(commit.Prepare).Tx, commit.Yes))
+			check.True(t, check.Have(tx.Wait(ctx))(t).Committed, "%s", id)
+			all = append(all, tx)
+		}
+		old.Close()
+		pass(time.Minute)
+		done, err := commit.Retire(ctx, s[3], parent, "old", all[0].Tx())
+		check.OK(t, err)
+		check.True(t, len(done) == 1 && done[0].Tx == all[0].Tx() && done[0].Committed, "%v", done)
+		<-all[0].Done()
+		left := check.Have(commit.List(ctx, s[3], parent))(t)
+		check.True(t, len(left) == 1 && left[0].Tx() == all[1].Tx(), "%v", left)
+		back := join(t, s[2], "old", always(commit.Yes))
+		<-all[1].Done()
+		pass(time.Minute)
+		nothingLeft(t, srv)
+		back.close(t)
+		a.close(t)
+		check.Equal(t, len(back.got), 1, "transactions of a process that comes back")
+		for _, tx := range all {
+			tx.Close()
+		}
+	})
+}
+
 // A site that will not come back is retired: what it has not voted on is aborted, and nothing is
 // left. The committed transactions that it has not finished are named. A process that comes back
 // hears of none.
