@@ -1,12 +1,12 @@
 // Package overlay builds test binaries on a runtime of Go whose choices follow from a seed.
 //
-// It changes three files of the standard library, in copies. The go command takes them by its flag
+// It changes a few files of the standard library, in copies. The go command takes them by its flag
 // -overlay, and builds the standard library anew once, which takes a minute or more.
 //
 //   - The random numbers of the runtime begin with the same seed in every process, and are the same
 //     for all threads. A function reseeds them for package bubble.
-//   - The runtime's own goroutines, which run when the wall clock says so, take none of these
-//     numbers, and do not decide whose turn is next.
+//   - The runtime's own goroutines, which run when the wall clock says so, and its own locks take
+//     none of these numbers, and do not decide whose turn is next.
 //   - No goroutine loses the processor because it has run for ten milliseconds of the wall clock,
 //     or is in a system call, and no mutex is handed over because a goroutine has waited for one.
 //     So no thread is made at a moment that differs.
@@ -28,6 +28,7 @@ type change struct{ file, old, new string }
 func changes() []change {
 	return []change{
 		{"runtime/rand.go", "\tglobalRand.state.Init(*seed)\n", "\tclear(seed[:])\n\tseed[0] = 1\n\tglobalRand.state.Init(*seed)\n"},
+		{"runtime/rand.go", "\tmp.chacha8.Init64(seed)\n\tmp.cheaprand = rand()\n", "\tmp.chacha8.Init64(seed)\n\tmp.cheaprand = 1\n"},
 		{"runtime/rand.go", "\tmp := getg().m\n\tc := &mp.chacha8\n", "\tmp := getg().m\n\tc := &m0.chacha8\n"},
 		{"runtime/rand.go", "\tmp := getg().m\n\t// Implement wyrand", "\tmp := &m0\n\t// Implement wyrand"},
 		{"runtime/rand.go", "// randn is like rand() % n but faster.\n", `// seedChoices has all choices follow from a seed.
@@ -44,6 +45,8 @@ func seedChoices(seed uint64) {
 		{"runtime/proc.go", "if pp.schedtick%61 == 0 && !sched.runq.empty() {\n", "if false {\n"},
 		{"runtime/proc.go", "stealOrder.start(cheaprand())", "stealOrder.start(0)"},
 		{"runtime/proc.go", "newg.trackingSeq = uint8(cheaprand())", "newg.trackingSeq = 0"},
+		{"runtime/lock_spinbit.go", "cheaprandn(mutexTailWakePeriod) == 0", "cputicks()%mutexTailWakePeriod == 0"},
+		{"runtime/mprof.go", "if cheaprandn(gTrackingPeriod) == 0 {", "if cputicks()%gTrackingPeriod == 0 {"},
 		{"internal/sync/mutex.go", "starvationThresholdNs = 1e6\n", "starvationThresholdNs = 1e15\n"},
 	}
 }
@@ -78,7 +81,7 @@ func Build(ctx context.Context, pkg, dir string) (string, error) {
 		texts[file] = strings.Replace(texts[file], c.old, c.new, 1)
 	}
 	for file, text := range texts {
-		changed := filepath.Join(dir, filepath.Base(file))
+		changed := filepath.Join(dir, filepath.Base(filepath.Dir(file))+"-"+filepath.Base(file))
 		if err := os.WriteFile(changed, []byte(text), 0o600); err != nil {
 			return "", fmt.Errorf("overlay: %w", err)
 		}

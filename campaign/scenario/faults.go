@@ -185,19 +185,16 @@ func delay(w *World) {
 
 // overload has the operator write and read much, all at once.
 func overload(w *World) {
-	ctx, cancel := context.WithCancel(context.Background())
-	defer w.lasting.Wait()
-	defer cancel()
+	ctx := context.Background()
 	w.disturb("overload")
-	const callers, size = 6, 50 << 10
+	const callers, size = 8, 50 << 10
 	for i := range callers {
 		path := fmt.Sprint("/load-", i)
 		w.lasting.Go(func() {
 			_, _ = w.Operator.Create(ctx, path, nil, session.Persistent) // what fails is no load
-			for ctx.Err() == nil {
+			for w.rest(50 * time.Millisecond) {
 				_, _ = w.Operator.Set(ctx, path, make([]byte, size), session.AnyVersion)
 				_, _, _ = w.Operator.Get(ctx, path)
-				w.rest(100 * time.Millisecond)
 			}
 		})
 	}
