@@ -488,11 +488,12 @@ func (st *Store) trust(p layout.Place) {
 	}
 }
 
-// Stands reports whether no item was put before the places of a view since.
+// Stands reports whether no item was put before the places of a view since. The zero View is no
+// list, and never stands.
 func (st *Store) Stands(f *Followed, v *View) bool {
 	items := st.Dir(layout.ItemsDir)
 	names, c, ok := f.get(items)
-	if !ok || v.Paused != slices.Contains(names, layout.PausedNode) {
+	if !ok || v.Seen == nil || v.Paused != slices.Contains(names, layout.PausedNode) {
 		return false
 	}
 	if c != v.Seen[items] {
