@@ -126,7 +126,11 @@ func seconds(text string) float64 {
 func (s *script) party(name string, round int64, members string, call, in, leave, out float64) *script {
 	s.op(history.Operation{Recipe: "barrier", Path: "/b", Handle: name, Argument: name, Kind: judge.Enter, Token: round, Result: members, Limit: 2, Session: round}, call, in)
 	if leave != 0 {
-		s.op(history.Operation{Recipe: "barrier", Path: "/b", Handle: name, Kind: judge.Leave, Token: round}, leave, out)
+		o := history.Operation{Recipe: "barrier", Path: "/b", Handle: name, Kind: judge.Leave, Token: round}
+		if out == 0 {
+			o.Outcome = history.Unknown
+		}
+		s.op(o, leave, out)
 	}
 	return s
 }
@@ -241,6 +245,7 @@ func judgements() []judgement {
 		{"Rounds", "out before the other leaves", true, write().party("a", 1, "a,b", 1, 3, 4, 5).party("b", 1, "a,b", 2, 3, 6, 7)},
 		{"Rounds", "out before the other, which stays", true, write().party("a", 1, "a,b", 1, 3, 4, 5).party("b", 1, "a,b", 2, 3, 0, 0)},
 		{"Rounds", "out after the other died", false, write().party("a", 1, "a,b", 1, 3, 4, 6).party("b", 1, "a,b", 2, 3, 0, 0).fault(history.Fault{Kind: history.Killed, Process: "b"}, 5)},
+		{"Rounds", "out after the other began to leave, and died", false, write().party("a", 1, "a,b", 1, 3, 4, 6).party("b", 1, "a,b", 2, 3, 5, 0).fault(history.Fault{Kind: history.Killed, Process: "b"}, 8)},
 		{"Rounds", "two lists of members", true, write().party("a", 1, "a,b", 1, 3, 4, 6).party("b", 1, "b,c", 2, 3, 5, 6)},
 		{"Rounds", "too few members", true, write().party("a", 1, "a", 1, 3, 4, 6)},
 		{"Rounds", "not a member", true, write().party("a", 1, "b,c", 1, 3, 4, 6)},

@@ -28,7 +28,7 @@ type party struct {
 func Rounds(h *history.History) []Violation {
 	v := verdict{check: "Rounds"}
 	ops := byPlace(h, func(o *history.Operation) bool {
-		return o.Outcome == history.OK && (o.Kind == Enter || o.Kind == Leave || o.Kind == Fall)
+		return o.Outcome == history.OK && o.Kind == Enter || o.Kind == Leave || o.Kind == Fall
 	})
 	for _, p := range places(ops) {
 		rounds := roundsOf(h, ops[p])
@@ -85,7 +85,12 @@ func roundsOf(h *history.History, ops []*history.Operation) map[int64][]*party {
 		case o.Kind == Fall:
 			m.out = o.Call
 		default:
-			m.out, m.left = o.Call, o
+			if m.out == (history.Moment{}) || o.Call.Before(m.out) {
+				m.out = o.Call
+			}
+			if o.Outcome == history.OK {
+				m.left = o
+			}
 		}
 	}
 	for _, round := range rounds {
