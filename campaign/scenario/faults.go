@@ -214,10 +214,11 @@ func restart(w *World) {
 	w.lasts(d, func() { w.Start(i) })
 }
 
-// usedTrees begins when the recipes have just made their nodes, and brings these to the age of
-// years: the numbers of children are at the end of their range. Strangers come and go meanwhile.
+// usedTrees brings directories to the age of years, when they are empty: the numbers of children
+// are at the end of their range. In a directory with children that would be another fault: no
+// contender stands while two thousand million others come. Strangers come and go meanwhile.
 func usedTrees(w *World) {
-	for n := 0; w.rest(upTo(w.Rand, time.Second)); n++ {
+	for w.rest(upTo(w.Rand, 300*time.Millisecond)) {
 		var parents []string
 		for _, path := range w.Server.Paths() {
 			if slices.ContainsFunc(w.Paths, func(dir string) bool { return strings.HasPrefix(path, dir+"/") }) && strings.Count(path, "/") == 2 {
@@ -228,7 +229,11 @@ func usedTrees(w *World) {
 			continue
 		}
 		parent := parents[w.IntN(len(parents))]
-		if n%3 == 0 {
+		if w.IntN(4) > 0 {
+			all := w.Server.Paths()
+			if slices.ContainsFunc(all, func(path string) bool { return strings.HasPrefix(path, parent+"/") }) {
+				continue
+			}
 			w.disturb("numbers wrap at " + parent)
 			_ = w.Server.SetCversion(parent, math.MaxInt32-int32(w.IntN(20))) // unless it is gone
 			continue
