@@ -36,7 +36,7 @@ var models = []model{
 	{module: "Line", name: "cut off and expired", slow: true, set: set{
 		"Contenders": "{a, b}", "Cuts": "1", "Expiries": "1",
 	}},
-	{module: "Line", name: "a late creation", set: set{
+	{module: "Line", name: "a late creation", slow: true, set: set{
 		"Contenders": "{a, b}", "Leavers": "{a, b}", "Cuts": "1", "Lates": "1",
 	}},
 	{module: "Line", name: "one session, an operator, no lease", slow: true, set: set{
@@ -45,16 +45,16 @@ var models = []model{
 	{module: "Line", name: "crashed and struck", set: set{
 		"Contenders": "{a, b}", "Leavers": "{a, b}", "Crashes": "1", "Strikes": "1",
 	}},
-	{module: "Line", name: "nobody waits for ever", set: set{
+	{module: "Line", name: "nobody waits for ever", slow: true, set: set{
 		"Contenders": "{a, b}", "Cuts": "1", "SPECIFICATION": "FairSpec", "SYMMETRY": "", "PROPERTIES": "NobodyWaitsForEver",
 	}},
 	{module: "DoubleBarrier", name: "two rounds"},
 	{module: "DoubleBarrier", name: "lost replies", set: set{"Losses": "1"}},
 	{module: "DoubleBarrier", name: "expired", set: set{"Expiries": "1"}},
 	{module: "DoubleBarrier", name: "cancelled", set: set{"Cancels": "1", "Losses": "1", "Enters": "1"}},
-	{module: "DoubleBarrier", name: "a spare party crashes", set: set{"Parties": "{a, b, c}", "Enters": "1", "Crashes": "1"}},
+	{module: "DoubleBarrier", name: "a spare party crashes", slow: true, set: set{"Parties": "{a, b, c}", "Enters": "1", "Crashes": "1"}},
 	{module: "DoubleBarrier", name: "one has to wait", set: set{"Size": "1", "Enters": "1"}},
-	{module: "DoubleBarrier", name: "nobody waits for ever", set: set{
+	{module: "DoubleBarrier", name: "nobody waits for ever", slow: true, set: set{
 		"SPECIFICATION": "FairSpec", "SYMMETRY": "", "Losses": "1", "PROPERTIES": "NobodyGathersForEver NobodyLeavesForEver",
 	}},
 	{module: "DoubleBarrier", name: "three of two, expired", large: true, set: set{"Parties": "{a, b, c}", "Expiries": "1", "Losses": "1"}},
