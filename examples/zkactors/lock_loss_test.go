@@ -46,13 +46,14 @@ func TestFrozen(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
-			srv := zktest.Start(t, zktest.Tick(100*time.Millisecond))
+			// A tenth of the timeout is what the command has: a second, on a busy machine, too.
+			srv := zktest.Start(t, zktest.Tick(500*time.Millisecond))
 			s := open(t, srv)
 			fifo := t.TempDir() + "/fifo"
 			if err := syscall.Mkfifo(fifo, 0o600); err != nil {
 				t.Fatal(err)
 			}
-			p := start(t, srv, "sh", "-c", `exec >"$0"; `+test.script, fifo)
+			p := start(t, srv, "--timeout", "10s", "sh", "-c", `exec >"$0"; `+test.script, fifo)
 			said, err := os.Open(fifo) // ends with the command and its child
 			if err != nil {
 				t.Fatal(err)
