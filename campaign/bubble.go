@@ -54,7 +54,7 @@ func bubbleCommand() *cobra.Command {
 	f.StringVar(&o.system, "system", string(bubble.ZKActors), "whose recipes: "+string(bubble.ZKActors)+", or the control "+string(bubble.ZKLock))
 	f.IntVar(&o.parallel, "parallel", runtime.NumCPU(), "how many processes at once")
 	f.StringVar(&o.keep, "keep", "", "write the histories with violations to this directory, as lines of JSON")
-	f.BoolVarP(&o.verbose, "verbose", "v", false, "print each history")
+	f.BoolVarP(&o.verbose, "verbose", "v", false, "print each history on standard output, and the rest on standard error")
 	f.BoolVar(&o.twice, "twice", false, "play each history twice, and compare the two")
 	f.BoolVar(&o.unseeded, "unseeded", false, "on Go's runtime as it is: another history each time")
 	f.IntVar(&o.maxPrinted, "print", 20, "print so many violations of a history")
@@ -90,6 +90,9 @@ func (o *options) run(ctx context.Context, out, progress io.Writer) error {
 		return err
 	}
 	defer func() { _ = os.RemoveAll(dir) }() // it is in the directory for temporary files
+	if o.verbose {                           // standard output has the history, and no more
+		out = progress
+	}
 	_, _ = fmt.Fprintln(progress, "building; the first time takes a minute or more")
 	binary, err := o.build(ctx, dir)
 	if err != nil {

@@ -246,6 +246,8 @@ func judgements() []judgement {
 		{"Rounds", "out before the other, which stays", true, write().party("a", 1, "a,b", 1, 3, 4, 5).party("b", 1, "a,b", 2, 3, 0, 0)},
 		{"Rounds", "out after the other died", false, write().party("a", 1, "a,b", 1, 3, 4, 6).party("b", 1, "a,b", 2, 3, 0, 0).fault(history.Fault{Kind: history.Killed, Process: "b"}, 5)},
 		{"Rounds", "out after the other began to leave, and died", false, write().party("a", 1, "a,b", 1, 3, 4, 6).party("b", 1, "a,b", 2, 3, 5, 0).fault(history.Fault{Kind: history.Killed, Process: "b"}, 8)},
+		{"Rounds", "a number again, at a new path", false, write().party("a", 1, "a,b", 1, 3, 4, 6).party("b", 1, "a,b", 2, 3, 5, 6).node("/b", "", 7, history.Deleted).party("c", 1, "c,d", 8, 9, 10, 11).party("d", 1, "c,d", 8, 9, 10, 11)},
+		{"Rounds", "a number again", true, write().party("a", 1, "a,b", 1, 3, 4, 6).party("b", 1, "a,b", 2, 3, 5, 6).party("c", 1, "c,d", 8, 9, 10, 11).party("d", 1, "c,d", 8, 9, 10, 11)},
 		{"Rounds", "two lists of members", true, write().party("a", 1, "a,b", 1, 3, 4, 6).party("b", 1, "b,c", 2, 3, 5, 6)},
 		{"Rounds", "too few members", true, write().party("a", 1, "a", 1, 3, 4, 6)},
 		{"Rounds", "not a member", true, write().party("a", 1, "b,c", 1, 3, 4, 6)},

@@ -24,17 +24,19 @@ type party struct {
 // Rounds checks double barriers: all members of a round have come before the first is in, and have
 // begun to leave before the first is out; all see the same members, as many as parties were agreed;
 // and rounds do not overlap. Rounds during which older data has come back, sessions were ended by
-// decree, or an operator has deleted nodes, are not judged: members can be out without knowing.
+// decree, or an operator has deleted nodes, are not judged: members can be out without knowing. The
+// server removes the path when it has been empty for a while, and then a number may come again: it
+// is that of another round.
 func Rounds(h *history.History) []Violation {
 	v := verdict{check: "Rounds"}
 	ops := byPlace(h, func(o *history.Operation) bool {
 		return o.Outcome == history.OK && o.Kind == Enter || o.Kind == Leave || o.Kind == Fall
 	})
 	for _, p := range places(ops) {
-		rounds := roundsOf(h, ops[p])
+		rounds := roundsOf(h, p.path, ops[p])
 		var former []*party
-		for _, number := range sortedKeys(rounds) {
-			round := rounds[number]
+		for _, key := range sortedKeys(rounds) {
+			round, number := rounds[key], rounds[key][0].enter.Token
 			if disturbed(h, p.path, round) {
 				former = nil
 				continue
@@ -71,8 +73,12 @@ func (v *verdict) pair(p place, number int64, a, b *party) {
 	}
 }
 
-// roundsOf returns the members of the rounds by number.
-func roundsOf(h *history.History, ops []*history.Operation) map[int64][]*party {
+// newPath is by how much the keys of rounds grow when the path is made again. No round has such a
+// number.
+const newPath = 1 << 32
+
+// roundsOf returns the members of the rounds, in the order of their keys.
+func roundsOf(h *history.History, path string, ops []*history.Operation) map[int64][]*party {
 	rounds := make(map[int64][]*party)
 	in := make(map[string]*party) // by handle
 	for _, o := range ops {
@@ -80,7 +86,8 @@ func roundsOf(h *history.History, ops []*history.Operation) map[int64][]*party {
 		case o.Kind == Enter:
 			m = &party{enter: o}
 			in[o.Handle] = m
-			rounds[o.Token] = append(rounds[o.Token], m)
+			key := o.Token + newPath*int64(deletions(h, path, o.Return))
+			rounds[key] = append(rounds[key], m)
 		case m == nil || m.enter.Token != o.Token:
 		case o.Kind == Fall:
 			m.out = o.Call
@@ -103,6 +110,22 @@ func roundsOf(h *history.History, ops []*history.Operation) map[int64][]*party {
 		}
 	}
 	return rounds
+}
+
+// deletions counts how often a path had been deleted at a moment.
+func deletions(h *history.History, path string, at history.Moment) int {
+	n := 0
+	for _, c := range h.Commits {
+		if at.Before(c.At) {
+			break
+		}
+		for _, ch := range c.Changes {
+			if ch.Kind == history.Deleted && ch.Path == path {
+				n++
+			}
+		}
+	}
+	return n
 }
 
 // disturbed reports whether members of a round may be out of it without knowing.
