@@ -601,6 +601,30 @@ func TestStaleGive(t *testing.T) {
 	})
 }
 
+// TestDeletedChildren: an operator deletes children of the plan, and leaves the plan. The next
+// change makes them again.
+func TestDeletedChildren(t *testing.T) {
+	for _, child := range []string{"generation-", "records"} {
+		inBubble(t, func(w *world) {
+			w.join(w.open(), "a", 4, shard.Options{})
+			w.settle()
+			s := w.open()
+			names, _, err := s.Children(w.Context(), orders+"/plan")
+			check.Must(t, err)
+			check.Len(t, names, 2)
+			i := slices.IndexFunc(names, func(name string) bool { return strings.HasPrefix(name, child) })
+			erase(w.Context(), s, orders+"/plan/"+names[i], func() {})
+			w.join(w.open(), "b", 4, shard.Options{})
+			w.settle()
+			check.Equal(t, w.counts(), "[a:2 b:2]", child)
+			again, _, err := s.Children(w.Context(), orders+"/plan")
+			check.Must(t, err)
+			slices.Sort(names)
+			check.EqualSlices(t, slices.Sorted(slices.Values(again)), names)
+		})
+	}
+}
+
 // TestDeletedNodes: an operator who deletes nodes disturbs, and the shards have owners again.
 func TestDeletedNodes(t *testing.T) {
 	inBubble(t, func(w *world) {
