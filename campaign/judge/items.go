@@ -31,29 +31,17 @@ const (
 // item is the specification of one item of a queue. A queue is the product of its items, so each is
 // judged alone.
 func item() porcupine.Model {
-	m := porcupine.NondeterministicModel{
-		Init: func() []any { return []any{absent} },
-		Step: func(state, input, _ any) []any {
-			o, ok := input.(*history.Operation)
-			if !ok {
-				return nil
-			}
-			var after []any
-			switch {
-			case o.Kind == Put && state == absent:
-				after = []any{there}
-			case (o.Kind == Take || o.Kind == Drain || o.Kind == Ack) && state == there:
-				after = []any{gone}
-			case o.Kind == Deliver && state != absent, o.Kind == missing && state != there:
-				after = []any{state}
-			}
-			if o.Outcome == history.Unknown {
-				after = append(after, state)
-			}
-			return after
-		},
-	}
-	return m.ToModel()
+	return sequential(absent, func(state any, o *history.Operation) []any {
+		switch {
+		case o.Kind == Put && state == absent:
+			return []any{there}
+		case (o.Kind == Take || o.Kind == Drain || o.Kind == Ack) && state == there:
+			return []any{gone}
+		case o.Kind == Deliver && state != absent, o.Kind == missing && state != there:
+			return []any{state}
+		}
+		return nil
+	})
 }
 
 // Items checks that each item is put once, taken or acknowledged once, and lost never. A take with

@@ -18,26 +18,29 @@ const (
 // register is the specification of a configuration value. A write with an unknown outcome happens
 // once, at any time after its call, or not at all.
 func register() porcupine.Model {
+	return sequential("", func(state any, o *history.Operation) []any {
+		after := o.Result
+		switch {
+		case o.Kind == Set:
+			after = o.Argument
+		case o.Kind == Get && state != o.Result, o.Kind == Update && state != o.Argument:
+			return nil
+		}
+		return []any{after}
+	})
+}
+
+// sequential returns the model of an object in a state, with the states that an operation may
+// lead to. An operation with an unknown outcome may have left the state as it was, too.
+func sequential(state any, step func(state any, o *history.Operation) (after []any)) porcupine.Model {
 	m := porcupine.NondeterministicModel{
-		Init: func() []any { return []any{""} },
+		Init: func() []any { return []any{state} },
 		Step: func(state, input, _ any) []any {
 			o, ok := input.(*history.Operation)
 			if !ok {
 				return nil
 			}
-			after := []any{o.Argument}
-			switch o.Kind {
-			case Get:
-				after = []any{o.Result}
-				if state != o.Result {
-					return nil
-				}
-			case Update:
-				after = []any{o.Result}
-				if state != o.Argument {
-					after = nil
-				}
-			}
+			after := step(state, o)
 			if o.Outcome == history.Unknown {
 				after = append(after, state)
 			}

@@ -2,7 +2,6 @@ package record
 
 import (
 	"os"
-	"os/exec"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -22,7 +21,7 @@ func TestRecord(t *testing.T) {
 		check.True(t, regexp.MustCompile(`^[a-z0-9]+(-[a-z0-9]+)*$`).MatchString(f.ID), "id %q", f.ID)
 		check.True(t, strings.HasSuffix(f.Said, ".") && len(f.Said) > 20, "%s is not told in a sentence: %q", f.ID, f.Said)
 	}
-	if out, err := exec.CommandContext(t.Context(), "git", "rev-parse", "--is-shallow-repository").Output(); err != nil || string(out) != "false\n" {
+	if out, err := git(t.Context(), ".", "rev-parse", "--is-shallow-repository"); err != nil || out != "false\n" {
 		t.Skip("the history of the repository is not there")
 	}
 	if _, err := git(t.Context(), ".", "cat-file", "-e", all[0].Mend+"^{commit}"); err != nil {

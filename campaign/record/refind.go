@@ -312,6 +312,7 @@ func (f *Finder) Note(all []Fault, tried []Try) error {
 	return os.WriteFile(name, []byte(formatTries(merge(all, old, tried))), 0o644)
 }
 
+// git runs a command of git in dir, and returns its output.
 func git(ctx context.Context, dir string, args ...string) (string, error) {
 	cmd := exec.CommandContext(ctx, "git", args...)
 	cmd.Dir = dir
