@@ -180,7 +180,7 @@ func (o *options) report(out io.Writer, rows map[string]*row) error {
 	return nil
 }
 
-// games returns what is to be played, each scenario in turn.
+// games returns the games that are to be played, each scenario in turn.
 func (o *options) games() ([]game, error) {
 	var names []string
 	for _, s := range scenario.All() {

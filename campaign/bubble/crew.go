@@ -123,7 +123,7 @@ func (l *life) close() {
 	l.last.Wait()
 }
 
-// heal ends all faults, and starts what is dead.
+// heal ends all faults, and starts the processes that are dead.
 func (c *crew) heal() {
 	for i := range processes {
 		c.Resume(i)
@@ -138,7 +138,7 @@ func (c *crew) heal() {
 	c.record.Fault(history.Fault{Kind: history.Healed})
 }
 
-// finish has the processes end their work, and looks at what is left.
+// finish has the processes end their work, and looks at the nodes that are left.
 func (c *crew) finish() {
 	close(c.stop)
 	if c.system == ZKLock { // its calls wait for ever if a reply is lost, unless the connection is closed

@@ -132,8 +132,8 @@ type Head struct {
 	System   string `json:"system"` // whose recipes these are
 }
 
-// A History is all that was recorded in one run. Everything is in the order of its moments,
-// operations in that of their calls.
+// A History is all that was recorded in one run. Everything is in the order of its moments;
+// operations are in the order of their calls.
 type History struct {
 	Head       Head
 	Operations []Operation

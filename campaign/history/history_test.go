@@ -37,7 +37,8 @@ func TestReadsWhatItWrites(t *testing.T) {
 	check.True(t, err != nil, "half a line is read")
 }
 
-// TestKilled: a process that is gone says nothing, and what it had begun does not return.
+// TestKilled: a process that is gone says nothing, and the operations that it had begun do not
+// return.
 func TestKilled(t *testing.T) {
 	r, c := recorded()
 	p := c.Begin(history.Operation{Kind: "put"})

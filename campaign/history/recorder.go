@@ -48,8 +48,7 @@ func (r *Recorder) Client(process string) *Client {
 	return &Client{recorder: r, process: process}
 }
 
-// History returns what has been recorded. Operations that have not returned have an unknown
-// outcome.
+// History returns the history so far. Operations that have not returned have an unknown outcome.
 func (r *Recorder) History() *History {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -37,8 +37,8 @@ type Value[T any] struct {
 }
 
 // Open begins to watch the value at path, and returns at once: [Value.Events] reports the state of
-// the node. There need be no node. The codec is called for once; a nil codec is refused.
-// The record of another recipe is no value: [ErrForeign].
+// the node. There need be no node. The codec is called for once; a nil codec is refused. The
+// record of another recipe is no value: [ErrForeign].
 //
 // If opts is nil, the default options are used. The error names the fault in the arguments; a later
 // failure ends the handle, and [Value.Err] says why.

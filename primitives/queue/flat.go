@@ -62,8 +62,8 @@ type FlatOptions struct {
 }
 
 // NewFlat returns the queue at path that has the layout of another library, [Curator] or [Kazoo].
-// It does no I/O: the path need not exist. At a path of
-// another recipe all calls fail with [ErrForeign].
+// It does no I/O: the path need not exist. At a path of another recipe all calls fail with
+// [ErrForeign].
 //
 // If opts is nil, the default options are used. The error describes the problem in the arguments.
 func NewFlat(s *session.Session, path string, layout Layout, opts *FlatOptions) (*Flat, error) {

@@ -37,8 +37,8 @@ type base struct {
 	allowance func() allowance    // measured by the first call
 }
 
-// New returns the queue at path. It does no I/O: the path need not exist. At a path of
-// another recipe all calls fail with [ErrForeign].
+// New returns the queue at path. It does no I/O: the path need not exist. At a path of another
+// recipe all calls fail with [ErrForeign].
 //
 // If opts is nil, the default options are used. The error describes the problem in the arguments.
 func New(s *session.Session, path string, opts *Options) (*Queue, error) {
