@@ -150,19 +150,8 @@ func queues() Workload {
 			item, err := q.Take(ctx)
 			end(p, err, func(o *history.Operation) { o.Result = string(item) })
 		})
-		c.drain(name, path)
-		c.leave(q)
+		c.drain(name, path, q)
 	}}
-}
-
-// leave closes a queue at Over.
-func (c *Client) leave(q *queue.Queue) {
-	c.Standing.Go(func() {
-		c.rest(Patience*10, c.Over)
-		ctx, cancel := context.WithTimeout(c.Context, Patience)
-		defer cancel()
-		_ = q.Close(ctx) // the session is closed next
-	})
 }
 
 // put puts an item that was never put before.
@@ -176,14 +165,9 @@ func (c *Client) put(recipe, path string, q *queue.Queue) {
 }
 
 // drain has the first process take what is left, after all others have closed their consumers.
-// It uses a handle of its own, which has no list from before.
-func (c *Client) drain(recipe, path string) {
+func (c *Client) drain(recipe, path string, q *queue.Queue) {
 	c.Standing.Go(func() {
 		c.rest(Patience*10, c.Over)
-		q, err := queue.New(c.Session, path, nil)
-		if err != nil {
-			return
-		}
 		ctx, cancel := context.WithTimeout(c.Context, Patience)
 		defer cancel()
 		for c.Number == 0 && c.Context.Err() == nil {
@@ -218,8 +202,7 @@ func consumers() Workload {
 				c.rest(time.Second, c.Stop)
 			}
 		})
-		c.drain(name, path)
-		c.leave(q)
+		c.drain(name, path, q)
 	}}
 }
 

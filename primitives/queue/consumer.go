@@ -103,7 +103,7 @@ func (b *base) Consume(opts *ConsumeOptions) (*Consumer, error) {
 	c.shelf = actors.NewShelf("queue items "+b.at.Path, before, func(i Item) { _ = c.actor.Tell(taken{i.claimed}) })
 	room := b.allowance()
 	start := machine{
-		prefetch: o.Prefetch, readers: o.Readers, limit: max(0, b.opts.MaxAttempts), urgent: b.at.Any, chance: rand.Uint64(),
+		prefetch: o.Prefetch, readers: o.Readers, limit: max(0, b.opts.MaxAttempts), urgent: b.at.Any, rivalry: layout.Rivalry{Chance: rand.Uint64()},
 		full: room.claim, most: room.claim, beside: room.beside, observed: b.at.Session.Observed(),
 	}
 	c.actor = actors.Start(start, actors.Role[machine, input, effect, Event]{

@@ -288,9 +288,7 @@ type machine struct {
 	reads   []layout.Place    // the items of the newest read; means something in reading only
 	ahead   int               // how many items are read while there is no room; grows with each claim, reset by rivals
 	heavy   int               // bytes of the largest item of the newest read
-	rivals  bool              // set when another consumer had an item first; cleared when all that was listed is used up
-	cut     bool              // set with rivals, cleared by the next look; while set, not all that was listed is in listed
-	chance  uint64            // where to begin among rivals; begins at random, and grows with each use
+	rivalry layout.Rivalry    // with other consumers; where to begin in a list
 	held    []held            // in the order in which they were claimed; emptied when the session ends
 	queue   []settling        // items to be concluded, once under is empty
 	under   []settling        // items of the conclude that is under way; emptied by its answer
@@ -458,7 +456,10 @@ func (s *turn) lose(why error) {
 }
 
 // stale forgets what was listed.
-func (s *turn) stale() { s.listed, s.follow = nil, requestID{} }
+func (s *turn) stale() {
+	s.rivalry.Leave(s.listed)
+	s.listed, s.follow = nil, requestID{}
+}
 
 // leave gives back the held items. Items of a claim that is under way go back when the claim is
 // answered.
@@ -647,7 +648,7 @@ func (s *turn) wants(room int) bool {
 // look lists the queue.
 func (s *turn) look(room int) {
 	want := max(room, 1)
-	if s.rivals {
+	if s.rivalry.Lasts() {
 		want = max(want, min(spread*s.prefetch, layout.BucketSize))
 	}
 	if s.urgent {
@@ -661,8 +662,8 @@ func (s *turn) look(room int) {
 // refresh finds out whether others come before what was listed: delayed items that are due, or with
 // priorities any.
 func (s *turn) refresh() {
-	if s.urgent || s.rivals {
-		s.listed = nil
+	if s.urgent || s.rivalry.Lasts() {
+		s.stale()
 		s.look(s.room())
 		return
 	}
@@ -742,7 +743,7 @@ func (s *turn) hold(items []*layout.Claimed) {
 	}
 	if len(s.listed) == 0 {
 		s.follow = requestID{} // the queue may have more than was listed
-		s.rivals = s.rivals && s.cut
+		s.rivalry.UseUp()
 	}
 }
 
@@ -770,7 +771,8 @@ const spread = 32
 // lost notes that another consumer had an item first. The rest of the list may be old
 // too, and the queue is listed again.
 func (s *turn) lost() {
-	s.rivals, s.cut, s.ahead = true, true, 1
+	s.rivalry.Meet()
+	s.ahead = 1
 	s.stale()
 	s.kept = nil
 }
@@ -941,13 +943,8 @@ func (s *turn) looked(in looked) {
 	}
 	s.listed = s.news(in.view.Places)
 	s.kept = slices.DeleteFunc(slices.Clone(s.kept), func(c *layout.Claimed) bool { return !slices.Contains(s.listed, c.Place) })
-	s.cut = false
+	s.listed = s.rivalry.Order(s.listed) // without rivals the items are claimed in order
 	s.young()
-	// Without rivals the items are claimed in order.
-	if s.rivals = s.rivals && len(s.listed) > 0; s.rivals {
-		s.chance++
-		s.listed = layout.Scattered(s.listed, s.chance)
-	}
 	switch {
 	case len(s.listed) == 0:
 		s.follow = s.ask(resting)
@@ -957,7 +954,7 @@ func (s *turn) looked(in looked) {
 		s.do(s.seen)
 		s.inLine, s.took, s.yielded = true, false, false
 	case s.room() <= 0 && s.trade() < 0: // they are for others, who may be behind it in line
-		s.listed = nil
+		s.stale()
 	}
 }
 

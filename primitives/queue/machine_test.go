@@ -414,7 +414,7 @@ func TestScatter(t *testing.T) {
 	there := stock.View{Places: []layout.Place{at(1, "a"), at(1, "b"), at(1, "c"), at(2, "d")}}
 	begun := map[string]int{}
 	for chance := range uint64(100) {
-		m, _ := machine{prefetch: 1, chance: chance}.after(heard{session.Connected{Epoch: 1}})
+		m, _ := machine{prefetch: 1, rivalry: layout.Rivalry{Chance: chance}}.after(heard{session.Connected{Epoch: 1}})
 		m, out := m.after(looked{requestID: m.newest, view: there})
 		if r, is := out.Do[len(out.Do)-1].(read); !is || r.places[0].Name != "a" {
 			t.Fatalf("it begins with %+v", out.Do)

@@ -436,7 +436,7 @@ func (w *model) consume(p *peer) {
 	}
 	c.owned.Clock = p.at
 	p.consumer = c
-	p.machine = zkmodel.Run(w.World, p.at, machine{prefetch: w.s.prefetch, limit: w.s.attempts, urgent: w.s.urgent, chance: uint64(p.n), attended: true}, actors.Role[machine, input, effect, Event]{
+	p.machine = zkmodel.Run(w.World, p.at, machine{prefetch: w.s.prefetch, limit: w.s.attempts, urgent: w.s.urgent, rivalry: layout.Rivalry{Chance: uint64(p.n)}, attended: true}, actors.Role[machine, input, effect, Event]{
 		Perform: func(e effect, tell func(input)) { w.perform(p, e, tell) },
 		Observe: func(m machine, _ []Event) {
 			if m.ended {

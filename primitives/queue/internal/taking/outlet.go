@@ -31,7 +31,7 @@ func NewOutlet(st *stock.Store, rs *receipt.Writer) *Outlet {
 }
 
 // Serve has the outlet serve the calls of users of the session, which begin anywhere among rivals.
-func (o *Outlet) Serve(live *session.Session) { o.live, o.listed.chance = live, rand.Uint64() }
+func (o *Outlet) Serve(live *session.Session) { o.live, o.listed.rivalry.Chance = live, rand.Uint64() }
 
 // MostTaken returns how many items, of n, one transaction can take.
 func (o *Outlet) MostTaken(n int) int {
@@ -58,8 +58,7 @@ type listed struct {
 	asking  []question     // for a new list
 	surveys bool           // set while a list is under way
 	shared  bool           // set if other calls of the handle try the places of the list too
-	rivals  bool           // set when another client had an item first; cleared when a list is used up
-	chance  uint64         // where to begin among rivals; begins at random, and grows with each use
+	rivalry layout.Rivalry // with other clients; where to begin in a list
 }
 
 // A question is a call's request for a list.
@@ -86,7 +85,7 @@ func (o *Outlet) pick(n int, own bool) (places []layout.Place, shared bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if !own && !o.current() {
-		l.places = nil
+		l.drop()
 	}
 	n = min(n, len(l.places))
 	if !own && o.Any { // more items of the first priority may have come, and precede the next
@@ -94,7 +93,7 @@ func (o *Outlet) pick(n int, own bool) (places []layout.Place, shared bool) {
 	}
 	places = slices.Clone(l.places[:n])
 	if l.places = l.places[n:]; len(l.places) == 0 && n > 0 {
-		l.rivals = false
+		l.rivalry.UseUp()
 		o.UseUp(l.view)
 	}
 	l.tried.add(places)
@@ -186,7 +185,16 @@ func (l *listed) putBack(places []layout.Place) {
 func (l *listed) forget(rivals bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.places, l.rivals = nil, l.rivals || rivals
+	if rivals {
+		l.rivalry.Meet()
+	}
+	l.drop()
+}
+
+// drop is forget, with the list locked.
+func (l *listed) drop() {
+	l.rivalry.Leave(l.places)
+	l.places = nil
 }
 
 // keep keeps what was listed, but for the places that other calls try, unless there are no others.
@@ -201,10 +209,7 @@ func (o *Outlet) keep(v stock.View) {
 	if l.shared = len(l.places) == 0; l.shared {
 		l.places = there
 	}
-	if l.rivals = l.rivals && len(l.places) > 0; l.rivals {
-		l.chance++
-		l.places = layout.Scattered(l.places, l.chance)
-	}
+	l.places = l.rivalry.Order(l.places)
 }
 
 // survey lists the queue for a call, which picks from the list then. One list is for all calls that
