@@ -25,7 +25,7 @@ func TestReportOnItsWay(t *testing.T) {
 	for _, committed := range []bool{false, true} {
 		for _, held := range []time.Duration{0, 250 * time.Millisecond, 500 * time.Millisecond, time.Second, 2 * time.Second} {
 			worst := -timeout
-			for begin := time.Duration(0); begin < 2*time.Second; begin += hasten.Sized[time.Duration](250, 750) * time.Millisecond {
+			for begin := time.Duration(0); begin < 2*time.Second; begin += hasten.Sized[time.Duration](hasten.Usually[time.Duration](250, 500), 750) * time.Millisecond {
 				for phase := time.Duration(0); phase < time.Second; phase += hasten.Sized(500*time.Millisecond, time.Second) {
 					worst = max(worst, reportOnItsWay(t, timeout, tick, phase, time.Minute+begin, held, committed))
 				}

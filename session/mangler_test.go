@@ -19,7 +19,7 @@ import (
 	"github.com/zkactors/zkactors/session/zktest"
 )
 
-var mangledWrites = flag.Int("session.writes", 30, "writes of each caller through networks that cut anywhere; 1000 are a campaign")
+var mangledWrites = flag.Int("session.writes", hasten.Usually(30, 12), "writes of each caller through networks that cut anywhere; 1000 are a campaign")
 
 // A mangler stands between a session and a server. It passes bytes on in pieces, stands still now
 // and then, and cuts connections anywhere. It looks whether the bytes of the client are requests.

@@ -94,7 +94,7 @@ func TestWatchesComeBackFirst(t *testing.T) {
 	})
 }
 
-var reconnects = flag.Int("session.reconnects", 1000, "reconnects to go through; 20000 are a campaign")
+var reconnects = flag.Int("session.reconnects", hasten.Usually(1000, 250), "reconnects to go through; 20000 are a campaign")
 
 // TestReconnectsUnderLoad freezes the connections of many sessions at once, until each has
 // noticed. Each is connected again, and says so.

@@ -119,7 +119,7 @@ func (l long) isLostAtSomePhase(t *testing.T, within time.Duration) {
 // lose no session, whatever rests on it. A proof of the lease cannot be had faster than in two of
 // them: the session is lost a little above that.
 func TestLongReplies(t *testing.T) {
-	chosen := hasten.OneIn(1, 4)
+	chosen := hasten.OneIn(2, 4)
 	for _, tt := range []long{
 		{timeout: 10 * time.Second, stake: "what excludes others"},
 		{timeout: 10 * time.Second, stake: "what excludes others", phase: 300 * time.Millisecond},

@@ -74,7 +74,7 @@ func TestRestAmongRequests(t *testing.T) {
 							})
 							events := s.Events(ctx)
 							least := timeout
-							for range hasten.Sized(150, 30) {
+							for range hasten.Sized(hasten.Usually(150, 50), 30) {
 								pass(timeout + time.Duration(rng.Int64N(int64(2*timeout)))) // the proofs of the connection go on
 								armed.Store(true)
 								until := await[session.Suspended](t, events).Deadline

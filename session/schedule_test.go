@@ -17,7 +17,7 @@ import (
 	"github.com/zkactors/zkactors/session/zktest"
 )
 
-var schedules = flag.Int("session.schedules", 60, "random schedules of faults and commands; 2000 are a campaign")
+var schedules = flag.Int("session.schedules", hasten.Usually(60, 20), "random schedules of faults and commands; 2000 are a campaign")
 
 // TestSchedules plays random faults, lists of servers and commands in a bubble. Each request is
 // answered once. A write that is said to be done was done once, and one that is said not to be done

@@ -18,7 +18,7 @@ import (
 	"github.com/zkactors/zkactors/session/zktest"
 )
 
-var storms = flag.Int("session.storms", 100, "storms of each kind to go through")
+var storms = flag.Int("session.storms", hasten.Usually(100, 25), "storms of each kind to go through")
 
 // inStorms runs f in a bubble for every seed, with two sessions: one in the storm, and one
 // that nothing is done to.

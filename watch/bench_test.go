@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/zkactors/zkactors/internal/check"
+	"github.com/zkactors/zkactors/internal/hasten"
 	"github.com/zkactors/zkactors/session"
 	"github.com/zkactors/zkactors/session/zktest"
 	"github.com/zkactors/zkactors/watch"
@@ -132,9 +133,7 @@ func BenchmarkChange(b *testing.B) {
 
 // TestCostOfTrees holds what the documentation says of large trees.
 func TestCostOfTrees(t *testing.T) {
-	if testing.Short() {
-		t.Skip("reads 100,000 nodes")
-	}
+	hasten.Alone(t)
 	_, perNode, goroutines := loadTree(t, 100_000)
 	check.True(t, perNode <= 1.2*1024, "%.0f bytes for each node, beside its path and data", perNode)
 	check.AtMost(t, goroutines, 50, "goroutines")

@@ -281,7 +281,7 @@ func TestLargeTree(t *testing.T) {
 // TestRandomTrees are the same on the server and in caches when it is quiet again,
 // whatever happens to connections, sessions and replicas meanwhile. No view goes back.
 func TestRandomTrees(t *testing.T) {
-	rounds := hasten.Sized(1000, 15)
+	rounds := hasten.Sized(hasten.Usually(1000, 200), 15)
 	for round := range rounds {
 		synctest.Test(t, func(t *testing.T) {
 			randomTree(t, rand.New(rand.NewPCG(uint64(round), 1)))

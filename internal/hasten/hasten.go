@@ -67,6 +67,15 @@ func Usually[T any](full, usual T) T {
 	return usual
 }
 
+// Alone skips a test of what many objects cost, unless the flag -run names tests: .ci/run has a step
+// for these, in which nothing else runs.
+func Alone(tb testing.TB) {
+	tb.Helper()
+	if flag.Lookup("test.run").Value.String() == "" {
+		tb.Skip("it measures memory: go test -run '^TestCost'")
+	}
+}
+
 // OneIn returns a choice from the parts of a campaign, the first among them: all where tests are to
 // be thorough, usually one in so many, and under -short one in more.
 func OneIn(usual, short int) (chosen func() bool) {

@@ -21,7 +21,7 @@ import (
 // and deletes the node.
 func TestCrowd(t *testing.T) {
 	const number, each = 10, 5
-	for _, many := range []int{13, 60}[:hasten.Sized(2, 1)] {
+	for _, many := range []int{13, 60}[:hasten.Sized(hasten.Usually(2, 1), 1)] {
 		bubble(t, many, zktest.Config{}, func(t *testing.T, srv *zktest.Server, s []*session.Session) {
 			ctx, stop := context.WithCancel(t.Context())
 			var wg sync.WaitGroup

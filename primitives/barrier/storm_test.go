@@ -34,7 +34,7 @@ import (
 //     Nothing is left.
 
 var (
-	stormSeeds = flag.Int("barrier.seeds", 4, "storms of each kind; 300 are a campaign")
+	stormSeeds = flag.Int("barrier.seeds", hasten.Usually(4, 1), "storms of each kind; 300 are a campaign")
 	stormFirst = flag.Int("barrier.first", 0, "the first of their seeds")
 )
 

@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"github.com/zkactors/zkactors/internal/check"
+	"github.com/zkactors/zkactors/internal/hasten"
 	"github.com/zkactors/zkactors/primitives/commit"
 	"github.com/zkactors/zkactors/session"
 	"github.com/zkactors/zkactors/session/zktest"
@@ -29,7 +30,7 @@ import (
 // of its requests, starts again, and is killed again. What a process has to keep, it appends to a
 // file, as a database would.
 
-var crashTransactions = flag.Int("commit.crashes", 10, "transactions whose coordinator and sites are killed again and again; 300 are a campaign")
+var crashTransactions = flag.Int("commit.crashes", hasten.Usually(10, 4), "transactions whose coordinator and sites are killed again and again; 300 are a campaign")
 
 // The environment of a process that the test starts.
 const (

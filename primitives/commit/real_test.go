@@ -11,13 +11,14 @@ import (
 	"time"
 
 	"github.com/zkactors/zkactors/internal/check"
+	"github.com/zkactors/zkactors/internal/hasten"
 	"github.com/zkactors/zkactors/primitives/commit"
 	"github.com/zkactors/zkactors/session"
 	"github.com/zkactors/zkactors/session/zktest"
 	"github.com/zkactors/zkactors/watch"
 )
 
-var realTransactions = flag.Int("commit.transactions", 100, "transactions of TestReal; 500 are a campaign")
+var realTransactions = flag.Int("commit.transactions", hasten.Usually(100, 40), "transactions of TestReal; 500 are a campaign")
 
 // A tally is what five sites have acted on.
 type tally struct {

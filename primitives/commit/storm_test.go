@@ -25,7 +25,7 @@ import (
 // the grammar of the events, that effects are there once, and that nothing is left.
 
 var (
-	stormSeeds = flag.Int("commit.seeds", 6, "storms of processes that die and come back; 300 are a campaign")
+	stormSeeds = flag.Int("commit.seeds", hasten.Usually(6, 3), "storms of processes that die and come back; 300 are a campaign")
 	stormFirst = flag.Int("commit.first", 0, "the first of their seeds")
 )
 

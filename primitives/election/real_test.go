@@ -18,6 +18,7 @@ const realTick = 100 * time.Millisecond
 
 // TestRealElection plays on three servers what the bubbles play in memory.
 func TestRealElection(t *testing.T) {
+	t.Parallel()
 	ens := zktest.StartEnsemble(t, 3, zktest.NoSync())
 	t.Run("commands", func(t *testing.T) {
 		for _, layout := range layouts {

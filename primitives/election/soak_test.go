@@ -20,7 +20,7 @@ import (
 	"github.com/zkactors/zkactors/session/zktest"
 )
 
-var storms = flag.Int("election.storms", 30, "storms to go through; 100 are a campaign")
+var storms = flag.Int("election.storms", hasten.Usually(30, 10), "storms to go through; 100 are a campaign")
 
 // TestStorms plays random rounds of everything that can happen to four candidates on three
 // replicas. After each storm there is one leader, of whom all are told, and at the end

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/zkactors/zkactors/internal/check"
+	"github.com/zkactors/zkactors/internal/hasten"
 	"github.com/zkactors/zkactors/primitives/lock"
 	"github.com/zkactors/zkactors/session/zktest"
 )
@@ -52,6 +53,7 @@ func warm(n int) {
 
 // TestCostOfHolding holds ten thousand locks in one session.
 func TestCostOfHolding(t *testing.T) {
+	hasten.Alone(t)
 	const n, most = 10_000, 4 << 10
 	ens := zktest.StartEnsemble(t, 1, zktest.NoSync())
 	ctx := patient(t)
@@ -112,6 +114,7 @@ func TestCostOfHolding(t *testing.T) {
 // TestCostOfAcquiring has ten thousand goroutines wait for as many locks, which another session
 // holds.
 func TestCostOfAcquiring(t *testing.T) {
+	hasten.Alone(t)
 	const n, most = 10_000, 9 << 10 // half of it is the stack of the caller's own goroutine
 	ens := zktest.StartEnsemble(t, 1, zktest.NoSync())
 	ctx := patient(t)

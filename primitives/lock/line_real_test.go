@@ -18,6 +18,7 @@ import (
 
 // TestRealLine has the servers to itself, and reads what they count.
 func TestRealLine(t *testing.T) {
+	t.Parallel()
 	ens := zktest.StartEnsemble(t, 3, zktest.NoSync())
 	t.Run("twenty contenders", func(t *testing.T) { twentyContenders(t, ens) })
 	t.Run("requests", func(t *testing.T) { requests(t, ens) })

@@ -82,6 +82,7 @@ func TestRealFailover(t *testing.T) {
 // TestRealFrozenHolder: whatever the network does to a holder, it is told before another
 // gets the lock.
 func TestRealFrozenHolder(t *testing.T) {
+	t.Parallel()
 	ens := zktest.StartEnsemble(t, 3, zktest.NoSync())
 	for _, test := range []struct {
 		name string

@@ -579,7 +579,7 @@ func TestPreemptFaults(t *testing.T) {
 		for _, force := range []time.Duration{0, 2 * time.Second} {
 			t.Run(fmt.Sprintf("%s, force after %v", name, force), func(t *testing.T) {
 				t.Parallel()
-				for skip, struck := 0, true; struck; skip += hasten.Sized(1, 3) {
+				for skip, struck := 0, true; struck; skip += hasten.Sized(hasten.Usually(1, 2), 3) {
 					inRoom(t, 2, func(t *testing.T, srv *zktest.Server, all []*session.Session) {
 						low := standsAt(t, lock.New, all[0], "/l", prior(0))
 						plan(srv, zktest.Match{Session: all[1].ID(), Skip: skip})
@@ -650,14 +650,14 @@ func TestPriorityCost(t *testing.T) {
 
 func TestPriorityRandomInMemory(t *testing.T) {
 	t.Parallel()
-	randomPriorities(t, inMemory(t), hasten.Sized(20, 5))
+	randomPriorities(t, inMemory(t), hasten.Sized(hasten.Usually(20, 6), 5))
 }
 
 // Followers lag behind what claims are decided on.
 func TestPriorityRandomWithLag(t *testing.T) {
 	t.Parallel()
 	server := zktest.Start(t, zktest.Tick(tick), zktest.Timeouts(2*tick, time.Minute), zktest.Replicas(3, 3*time.Millisecond))
-	randomPriorities(t, &stage{server, server.Addrs(), nil}, hasten.Sized(15, 4))
+	randomPriorities(t, &stage{server, server.Addrs(), nil}, hasten.Sized(hasten.Usually(15, 5), 4))
 }
 
 func TestRealPriorities(t *testing.T) {

@@ -167,7 +167,7 @@ func faults(t *testing.T, set func(*testing.T) *stage) {
 			want := count(test.steps)
 			check.EqualMaps(t, after, want, "requests")
 
-			chosen := hasten.OneIn(1, 5)
+			chosen := hasten.OneIn(2, 5)
 			for _, kind := range faultKinds() {
 				seen := make(zktest.Counts)
 				for i, op := range test.steps {

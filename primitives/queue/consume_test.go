@@ -367,7 +367,7 @@ func TestPriorities(t *testing.T) {
 // TestPriorityOrder has chance put items, also many at once and more than one bucket of them: each
 // consumer and each taker gets them in their order.
 func TestPriorityOrder(t *testing.T) {
-	for seed := range hasten.Sized[uint64](20, 2) {
+	for seed := range hasten.Sized(hasten.Usually[uint64](20, 6), 2) {
 		bubble(t, 1, func(t *testing.T, _ *zktest.Server, s ...*session.Session) {
 			random := rand.New(rand.NewPCG(seed, 3))
 			p, err := queue.NewPriority(s[0], at, nil)

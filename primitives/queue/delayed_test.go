@@ -56,7 +56,7 @@ func TestManyDelayed(t *testing.T) {
 func TestMinute(t *testing.T) {
 	bubble(t, 2, func(t *testing.T, srv *zktest.Server, s ...*session.Session) {
 		const each = 500
-		n := hasten.Sized(60_000, 6_000)
+		n := hasten.Sized(hasten.Usually(60_000, 20_000), 6_000)
 		q, other := open(t, s[0], nil), open(t, s[1], nil)
 		put(t, q, "good")
 		earliest := 60_000

@@ -249,7 +249,7 @@ func (p *partner) move() {
 func TestChance(t *testing.T) {
 	asker := actors.Start(machine{}, actors.Role[machine, input, effect, Event]{Perform: func(effect, func(input)) {}, Stop: leave{}})
 	defer asker.Close()
-	for seed := range hasten.Sized(hasten.Usually[uint64](3000, 1000), 60) {
+	for seed := range hasten.Sized(hasten.Usually[uint64](3000, 500), 60) {
 		p := &partner{
 			T: t, asker: asker, rand: rand.New(rand.NewPCG(seed, 1)), replies: map[actors.Reply[error]]int{}, working: map[layout.ClaimID]bool{},
 			settling: map[actors.Reply[error]]*layout.Claimed{}, ended: map[layout.ClaimID]bool{}, lost: map[layout.ClaimID]bool{},

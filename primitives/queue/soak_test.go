@@ -217,7 +217,7 @@ func soak(t *testing.T, srv zktest.Faults, open func() *session.Session, produce
 // TestSoak has 8 producers, and 8 takers and consumers, work on 2,000 items, 50,000 in a campaign;
 // replies are lost, sessions expire, and consumers are killed.
 func TestSoak(t *testing.T) {
-	each := hasten.Sized(250, 50)
+	each := hasten.Sized(hasten.Usually(250, 100), 50)
 	if *campaign {
 		each = 6250
 	}

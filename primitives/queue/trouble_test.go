@@ -268,7 +268,7 @@ var commands = []command{
 // TestTroubleAtEveryRequest has each trouble happen to each request of each command: every item is
 // where the caller was told, once, and nothing is left behind.
 func TestTroubleAtEveryRequest(t *testing.T) {
-	chosen := hasten.OneIn(7, 47)
+	chosen := hasten.OneIn(17, 47)
 	for _, command := range commands {
 		t.Run(command.name, func(t *testing.T) {
 			n := suffer(t, command, trouble{happens: func(context.Context, *victim) {}}, 0)

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/zkactors/zkactors/internal/check"
+	"github.com/zkactors/zkactors/internal/hasten"
 	"github.com/zkactors/zkactors/primitives/semaphore"
 	"github.com/zkactors/zkactors/session"
 	"github.com/zkactors/zkactors/session/zktest"
@@ -32,6 +33,7 @@ func warm(n int) {
 // TestCostOfHolding holds ten thousand leases in one session: of one semaphore, and each of
 // its own.
 func TestCostOfHolding(t *testing.T) {
+	hasten.Alone(t)
 	const n, most = 10_000, 4 << 10
 	ens := zktest.StartEnsemble(t, 1, zktest.NoSync())
 	for name, pathOf := range map[string]func(int) string{

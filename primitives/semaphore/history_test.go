@@ -90,7 +90,7 @@ func (h *history) check(t *testing.T) (most int) {
 // wait get on.
 func TestHistory(t *testing.T) {
 	const sessions, clients, patience = 4, 10, 90 * time.Second
-	rounds := hasten.Sized(25, 8)
+	rounds := hasten.Sized(hasten.Usually(25, 12), 8)
 	for name, c := range map[string]struct {
 		weights                int
 		limits, strikes, razes bool

@@ -712,7 +712,7 @@ func newWorld(t *testing.T, seed uint64) *world {
 func TestSchedules(t *testing.T) {
 	n := *schedules
 	if n == 0 {
-		n = hasten.Sized(40_000, 4_000)
+		n = hasten.Sized(hasten.Usually(40_000, 10_000), 4_000)
 	}
 	for seed := range n {
 		w := newWorld(t, uint64(seed))

@@ -555,7 +555,7 @@ func TestPlacementWithoutWeights(t *testing.T) {
 func TestHerd(t *testing.T) {
 	for _, latency := range []time.Duration{time.Millisecond, 10 * time.Millisecond, 100 * time.Millisecond} {
 		inBubbleWith(t, zktest.Config{Tick: time.Second, Latency: latency}, func(w *world) {
-			n := hasten.Sized(200, 50)
+			n := hasten.Sized(hasten.Usually(200, 100), 50)
 			var sessions []*session.Session
 			for range n {
 				sessions = append(sessions, w.open())
@@ -656,7 +656,7 @@ func TestDeletedNodes(t *testing.T) {
 func TestTroubleAtEveryRequest(t *testing.T) {
 	for name, lose := range map[string]func(srv *zktest.Server, m zktest.Match){"request": (*zktest.Server).DropRequest, "reply": (*zktest.Server).DropReply} {
 		t.Run(name, func(t *testing.T) {
-			for skip := range hasten.Sized(70, 25) {
+			for skip := range hasten.Sized(hasten.Usually(70, 35), 25) {
 				inBubble(t, func(w *world) {
 					s := w.open()
 					lose(w.Server, zktest.Match{Session: s.ID(), Skip: skip})

@@ -107,7 +107,7 @@ func (w *storm) trouble() {
 
 // TestStorm: through all of it no two members have one shard, and after it the shares are even.
 func TestStorm(t *testing.T) {
-	for seed := range hasten.Sized(60, 12) {
+	for seed := range hasten.Sized(hasten.Usually(60, 20), 12) {
 		bubble.Run(t, zktest.Config{Tick: time.Second, Replicas: 1 + 2*(seed%2), Lag: time.Duration(seed%2) * 20 * time.Millisecond}, func(b bubble.World) {
 			r := rand.New(rand.NewPCG(uint64(seed), 3))
 			w := &storm{World: b, r: r, shards: 1 + r.IntN(20), owners: make(map[int]claim)}

@@ -199,7 +199,7 @@ const shorter = 8
 // which nothing can happen any more, if any.
 func Test[A comparable](t *testing.T, start func(keyed bool) World[A], effort int, ended func(World[A]) error) {
 	t.Helper()
-	less := hasten.Sized(1, shorter)
+	less := hasten.Sized(hasten.Usually(1, shorter/2), shorter)
 	limit, checks := *breadth*effort/less, *walks*effort/less
 	states, all, trace, err := Explore(func() World[A] { return start(true) }, limit)
 	if err != nil {

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/zkactors/zkactors/internal/check"
+	"github.com/zkactors/zkactors/internal/hasten"
 	"github.com/zkactors/zkactors/session/internal/wire"
 )
 
@@ -71,6 +72,7 @@ func allocated(f func()) uint64 {
 
 // A count is not believed.
 func TestCostOfLies(t *testing.T) {
+	hasten.Alone(t)
 	counts := [][]byte{i32(math.MaxInt32), i32(1 << 24), i32(math.MinInt32), i32(-2)}
 	const most = 64 << 10 // other goroutines allocate too
 	for _, count := range counts {
