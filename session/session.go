@@ -1,6 +1,7 @@
 package session
 
 import (
+	"container/list"
 	"context"
 	"fmt"
 	"io"
@@ -43,8 +44,8 @@ type Session struct {
 	epoch       *epoch // of the machine
 	connected   Connected
 	machine     machine
-	since       Event // connected
-	subscribers map[*subscriber]struct{}
+	since       Event      // connected
+	subscribers *list.List // of *subscriber, in the order in which they have subscribed, and receive an event
 
 	localMu sync.Mutex
 	locals  map[any]any // values that recipes keep, see Local
@@ -62,6 +63,8 @@ type subscriber struct {
 	look func()
 	// end, if not nil, is called when the session has ended.
 	end func()
+	// element is the subscriber's place; nil before the subscription begins.
+	element *list.Element
 	// over means that the subscription was cancelled, perhaps before it began.
 	over bool
 }
@@ -82,7 +85,7 @@ func (s *unsubscribing) Run() { s.session.unsubscribe((*subscriber)(s)) }
 func newSession(addresses []string, o Options) *Session {
 	s := &Session{
 		opts: o, encoder: encoder{chroot(o.Chroot), wireACL(o.ACL), o.MaxRequest}, gone: make(chan struct{}),
-		subscribers: make(map[*subscriber]struct{}), machine: machine{epoch: 1},
+		subscribers: list.New(), machine: machine{epoch: 1},
 	}
 	s.opts.Logger = s.identify(o.Logger)
 	s.conn = conn.Session{
@@ -335,12 +338,12 @@ func (s *Session) retire() (ended func()) {
 func (s *Session) stop() {
 	s.stopped.Store(true)
 	s.conn.Poke()
-	for sub := range s.subscribers {
+	for sub := range s.inOrder {
 		if sub.end != nil {
 			sub.end()
 		}
 	}
-	clear(s.subscribers)
+	s.subscribers = list.New() // those that end later are in none
 }
 
 // part ends the session on the server, after its holders have stopped relying on it, or its
@@ -379,7 +382,7 @@ func (s *Session) announce(ev Event, settled *[]<-chan struct{}) {
 	s.since = s.connected
 	s.announced(ev)
 	var tell []func()
-	for sub := range s.subscribers {
+	for sub := range s.inOrder {
 		tell = append(tell, func() {
 			if done := sub.tell(ev); done != nil {
 				*settled = append(*settled, done)
@@ -395,7 +398,7 @@ func (s *Session) subscribe(sub *subscriber) {
 		return
 	}
 	if !s.stopped.Load() {
-		s.subscribers[sub] = struct{}{}
+		sub.element = s.subscribers.PushBack(sub)
 	}
 	if sub.look != nil {
 		sub.look()
@@ -414,9 +417,18 @@ func (s *Session) subscribe(sub *subscriber) {
 	}
 }
 
+// inOrder yields the subscribers. None begins or ends meanwhile: both are steps of the session.
+func (s *Session) inOrder(yield func(*subscriber) bool) {
+	for e := s.subscribers.Front(); e != nil; e = e.Next() {
+		if !yield(e.Value.(*subscriber)) {
+			return
+		}
+	}
+}
+
 // haveLook calls look of each subscriber, for changes that no event reports.
 func (s *Session) haveLook() {
-	for sub := range s.subscribers {
+	for sub := range s.inOrder {
 		if sub.look != nil {
 			sub.look()
 		}
@@ -425,7 +437,9 @@ func (s *Session) haveLook() {
 
 func (s *Session) unsubscribe(sub *subscriber) {
 	sub.over = true
-	delete(s.subscribers, sub)
+	if sub.element != nil {
+		s.subscribers.Remove(sub.element)
+	}
 }
 
 // A present is the state of a session. Readers see it without waiting.

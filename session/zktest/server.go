@@ -11,6 +11,7 @@ import (
 	"os"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -183,6 +184,8 @@ type Server struct {
 	conns     sync.WaitGroup // goroutines
 	done      chan struct{}  // closed by Close
 	batches   sync.Pool      // of *batch
+
+	connections atomic.Int64 // so far
 
 	// refusing is guarded by dialMu, because a dial must not wait for mu.
 	dialMu   sync.Mutex

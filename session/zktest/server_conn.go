@@ -25,6 +25,7 @@ type conn struct {
 	// Immutable.
 	server  *Server
 	replica *replica
+	number  int64 // counts the connections of the server
 	net     net.Conn
 	since   time.Time
 	done    chan struct{} // closed when the connection is
@@ -69,6 +70,7 @@ func newConn(s *Server, r *replica, nc net.Conn) *conn {
 	c := &conn{
 		server:  s,
 		replica: r,
+		number:  s.connections.Add(1),
 		net:     nc,
 		since:   s.config.Clock.Now(),
 		done:    make(chan struct{}),

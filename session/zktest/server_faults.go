@@ -126,7 +126,14 @@ func (s *Server) connsOf(session int64) []*conn {
 			all = append(all, c)
 		}
 	}
+	inOrder(all)
 	return all
+}
+
+// inOrder sorts connections by when they were made, so that what the server does follows from what
+// happens, and not from the order of a map.
+func inOrder(all []*conn) {
+	slices.SortFunc(all, func(a, b *conn) int { return cmp.Compare(a.number, b.number) })
 }
 
 // Disconnect implements [Faults].

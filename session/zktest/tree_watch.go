@@ -1,6 +1,10 @@
 package zktest
 
-import "strings"
+import (
+	"maps"
+	"slices"
+	"strings"
+)
 
 type watchMode int32
 
@@ -124,7 +128,9 @@ func (w *watchTable) trigger(zxid int64, path string, event eventType, list []ac
 			}
 		}
 	}
-	for c := range watchers {
+	all := slices.AppendSeq(make([]*conn, 0, len(watchers)), maps.Keys(watchers))
+	inOrder(all)
+	for _, c := range all {
 		if _, ok := told[c]; !ok && (c.server.differs.tellsAnyone || allowed(list, permRead, c.who)) {
 			c.notify(event, path, zxid)
 		}
