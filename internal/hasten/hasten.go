@@ -67,8 +67,8 @@ func Usually[T any](full, usual T) T {
 	return usual
 }
 
-// Alone skips a test of what many objects cost, unless the flag -run names tests: .ci/run has a step
-// for these, in which nothing else runs.
+// Alone skips a test of what many objects cost, unless the flag -run names tests. In .ci/run nothing
+// else runs beside these.
 func Alone(tb testing.TB) {
 	tb.Helper()
 	if flag.Lookup("test.run").Value.String() == "" {
