@@ -396,9 +396,10 @@ func (t *turn) recorded(in recorded) {
 // learn notes news, after which the plan may not agree with the members.
 func (t *turn) learn() { t.satisfied, t.news = false, true }
 
-// agree notes that the plan agrees with what was seen.
+// agree notes that the plan agrees with what was seen. Until our record was read, another look
+// follows: a record that is deleted before is no news to us.
 func (t *turn) agree() {
-	t.satisfied, t.tries, t.complained, t.yielded = !t.news, 0, false, false
+	t.satisfied, t.tries, t.complained, t.yielded = !t.news && t.record != nil, 0, false, false
 }
 
 // want notes which shards are to be ours, in their order.

@@ -145,9 +145,29 @@ func TestYield(t *testing.T) {
 		}
 		tr.then(due{}, look{true})
 		tr.then(looked{sight: sight{listed: []string{"0", "a"}}}, replace{})
-		tr.then(wrote{})
+		tr.then(wrote{}, pause{1})
+		tr.then(recorded{}, watch{})
+		tr.then(due{}, look{false})
+	}
+}
+
+// TestErasedBeforeRead: a record that somebody deletes before its member has read it is made again,
+// although nothing tells the member that it was there.
+func TestErasedBeforeRead(t *testing.T) {
+	for _, erased := range []bool{true, false} {
+		tr := begin(t)
+		tr.then(present{presence.Joined{Epoch: 1}}, Joined{}, follow{1})
 		tr.then(recorded{}, watch{}, pause{1})
 		tr.then(due{}, look{false})
+		tr.then(looked{sight: sight{listed: []string{"a"}}}, replace{})
+		tr.then(wrote{}, pause{1})
+		if erased {
+			tr.then(due{}, look{false})
+			tr.then(looked{sight: sight{listed: []string{"a"}}}, replace{})
+			continue
+		}
+		tr.then(has("0-3", ""), watch{}, stand{0, 1}, stand{1, 1}, stand{2, 1}, stand{3, 1})
+		tr.then(due{})
 	}
 }
 
