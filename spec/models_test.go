@@ -141,7 +141,7 @@ func TestMutants(t *testing.T) {
 			values := set{"Broken": `{"` + m.rule + `"}`}
 			maps.Copy(values, m.set)
 			r := runModel(t, c, tlc.Model{Module: m.module, Set: values})
-			t.Log(r)
+			t.Logf("mutant %q is found in %d states: %v", m.module+", "+m.rule, r.Distinct, r)
 			check.True(t, r.Violated == m.property, "%v, want %s\n%s", r, m.property, r.Output)
 		})
 	}

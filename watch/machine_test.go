@@ -172,7 +172,7 @@ func TestEveryHistory(t *testing.T) {
 		m, _ := newMachine(false, nextNode)
 		explore(world{m: m, history: history, answer: true}, nil, 6)
 	}
-	t.Logf("%d worlds", worlds)
+	t.Logf("%d states", worlds)
 }
 
 // after returns ways in which a history may go on until the newest transaction, other than it did:

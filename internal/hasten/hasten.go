@@ -4,6 +4,7 @@ package hasten
 
 import (
 	"flag"
+	"fmt"
 	"os"
 	"runtime"
 	"runtime/debug"
@@ -74,6 +75,20 @@ func Alone(tb testing.TB) {
 	if flag.Lookup("test.run").Value.String() == "" {
 		tb.Skip("it measures memory: go test -run '^TestCost'")
 	}
+}
+
+// Seed is where the seeds of random schedules begin: at 0, or where the environment variable
+// ZKACTORS_SEED says, so that each night plays others, which can be played again.
+func Seed() uint64 {
+	first := os.Getenv("ZKACTORS_SEED")
+	if first == "" {
+		return 0
+	}
+	seed, err := strconv.ParseUint(first, 10, 64)
+	if err != nil {
+		panic(fmt.Errorf("ZKACTORS_SEED is to be a number: %w", err))
+	}
+	return seed
 }
 
 // OneIn returns a choice from the parts of a campaign, the first among them: all where tests are to

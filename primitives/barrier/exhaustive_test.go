@@ -1410,10 +1410,10 @@ func TestWalkFindsMutants(t *testing.T) {
 		if s.size() > 6 && brief() {
 			continue
 		}
-		if _, _, _, err := s.explore(false); err == nil {
+		if states, _, _, err := s.explore(false); err == nil {
 			t.Errorf("%s: nothing is wrong", name)
 		} else {
-			t.Logf("%s: %v", name, err)
+			t.Logf("mutant %q is found in %d states: %v", name, states, err)
 		}
 	}
 }

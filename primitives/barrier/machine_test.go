@@ -425,7 +425,7 @@ func TestFaultAtEachStep(t *testing.T) {
 				}
 			}
 		}
-		t.Logf("%d parties: %d faults, %d steps", parties, runs, steps)
+		t.Logf("%d parties: %d walks with a fault, %d steps", parties, runs, steps)
 	}
 }
 

@@ -186,7 +186,7 @@ func TestMutants(t *testing.T) {
 		if !chosen() {
 			continue
 		}
-		var n uint64
+		var n, walked uint64
 		var err error
 		for _, s := range []scenario{late, usual, restored, relapsed} {
 			s.mutant = x
@@ -195,11 +195,13 @@ func TestMutants(t *testing.T) {
 			if err != nil {
 				break
 			}
+			walked += n
 		}
 		if err == nil {
 			t.Errorf("%s: nothing is wrong", name)
+			continue
 		}
-		t.Logf("%s: %v, in walk %d", name, err, n)
+		t.Logf("mutant %q is found in %d walks: %v", name, walked+n, err)
 	}
 	if n, err := hunt(hasten.Sized[uint64](50, 10), func() exploration.World[zkmodel.Action] { return newWorld(&usual, false) },
 		func(w exploration.World[zkmodel.Action]) error { return w.(*world).ended() }); err != nil {
@@ -276,7 +278,8 @@ func TestGateMutants(t *testing.T) {
 		n, err := seek(500)
 		if err == nil {
 			t.Errorf("%s: nothing is wrong", name)
+			continue
 		}
-		t.Logf("%s: %v, in walk %d", name, err, n)
+		t.Logf("mutant %q is found in %d walks: %v", name, n, err)
 	}
 }

@@ -163,7 +163,8 @@ func grammarSeeds() uint64 {
 func TestCoordinatorGrammar(t *testing.T) {
 	grammar := regexp.MustCompile(`^(voted a;)?(voted b;(voted a;)?)?(outcome;|left;)$`)
 	errs := []error{nil, errLost, session.ErrNoNode, session.ErrNodeExists, session.ErrBadVersion, session.ErrNotEmpty, session.ErrNoAuth, session.ErrBusy}
-	for seed := range grammarSeeds() {
+	for i := range grammarSeeds() {
+		seed := hasten.Seed() + i
 		random := rand.New(rand.NewPCG(seed, 2))
 		m := newMachine(&record{ID: "t", GUID: "g", Sites: []string{"a", "b"}})
 		events, epoch := "", 0
@@ -230,6 +231,7 @@ func TestCoordinatorGrammar(t *testing.T) {
 			t.Fatalf("seed %d: %s", seed, events)
 		}
 	}
+	t.Logf("%d schedules", grammarSeeds())
 }
 
 func TestSiteGrammar(t *testing.T) {
@@ -237,7 +239,8 @@ func TestSiteGrammar(t *testing.T) {
 	errs := []error{nil, nil, errLost, session.ErrNoNode, session.ErrNodeExists, session.ErrBadVersion, session.ErrNotEmpty, session.ErrBusy, session.ErrNoAuth}
 	r := &record{ID: "t", GUID: "g", Sites: []string{"a", "b"}}
 	seen := map[string]bool{}
-	for seed := range grammarSeeds() {
+	for i := range grammarSeeds() {
+		seed := hasten.Seed() + i
 		random := rand.New(rand.NewPCG(seed, 3))
 		n := name{"t", "g"}
 		r.Mode = Mode(random.IntN(2))
@@ -301,6 +304,7 @@ func TestSiteGrammar(t *testing.T) {
 			}
 		}))
 	}
+	t.Logf("%d schedules", grammarSeeds())
 }
 
 // undid reports whether an input has shown that what the site was told, or has finished, was

@@ -110,6 +110,7 @@ func TestFlatCalls(t *testing.T) {
 			if len(seen) < 2 {
 				t.Errorf("%d states", len(seen))
 			}
+			t.Logf("%d states", len(seen))
 		})
 	}
 }

@@ -249,7 +249,9 @@ func (p *partner) move() {
 func TestChance(t *testing.T) {
 	asker := actors.Start(machine{}, actors.Role[machine, input, effect, Event]{Perform: func(effect, func(input)) {}, Stop: leave{}})
 	defer asker.Close()
-	for seed := range hasten.Sized(hasten.Usually[uint64](3000, 500), 60) {
+	stories := hasten.Sized(hasten.Usually[uint64](3000, 500), 60)
+	for i := range stories {
+		seed := hasten.Seed() + i
 		p := &partner{
 			T: t, asker: asker, rand: rand.New(rand.NewPCG(seed, 1)), replies: map[actors.Reply[error]]int{}, working: map[layout.ClaimID]bool{},
 			settling: map[actors.Reply[error]]*layout.Claimed{}, ended: map[layout.ClaimID]bool{}, lost: map[layout.ClaimID]bool{},
@@ -298,6 +300,7 @@ func TestChance(t *testing.T) {
 			}
 		}
 	}
+	t.Logf("%d schedules", stories)
 }
 
 // TestGrammar: the documentation states the one that TestChance checks.

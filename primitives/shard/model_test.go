@@ -714,8 +714,9 @@ func TestSchedules(t *testing.T) {
 	if n == 0 {
 		n = hasten.Sized(hasten.Usually(40_000, 10_000), 4_000)
 	}
-	for seed := range n {
-		w := newWorld(t, uint64(seed))
+	for i := range n {
+		seed := hasten.Seed() + uint64(i)
+		w := newWorld(t, seed)
 		w.say("seed %d", seed)
 		w.faults = w.r.IntN(7)
 		w.settle()
@@ -728,4 +729,5 @@ func TestSchedules(t *testing.T) {
 			}
 		}
 	}
+	t.Logf("%d schedules", n)
 }

@@ -364,7 +364,7 @@ func TestMutants(t *testing.T) {
 			for seed := range uint64(walks) {
 				random := rand.New(rand.NewPCG(seed, 1))
 				if _, err := exploration.Walk[zkmodel.Action](newModel(&s, false), random.IntN); err != nil {
-					t.Logf("walk %d: %v", seed, err)
+					t.Logf("mutant %q is found in %d walks: %v", s.name, seed+1, err)
 					return
 				}
 			}

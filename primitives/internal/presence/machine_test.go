@@ -208,7 +208,7 @@ func TestExhaustion(t *testing.T) {
 			}
 		}
 		check.Within(t, len(seen), 100, 2_000_000, "states")
-		t.Log(len(seen), "states")
+		t.Logf("%d states", len(seen))
 	}
 }
 

@@ -277,8 +277,13 @@ func TestLeaseModel(t *testing.T) {
 			if len(v.Fails) > 0 {
 				schedules = 3 * *maxSchedules // it ends with the last failure
 			}
+			v.First = hasten.Seed()
 			r := v.Explore(schedules)
-			t.Logf("%+v", r.Tally)
+			if len(v.Fails) > 0 {
+				t.Logf("mutant %q is found in %d schedules", v.Name, r.Played)
+			} else {
+				t.Logf("%d schedules: %+v", r.Played, r.Tally)
+			}
 			for _, way := range v.Fails {
 				if r.Failures[way] == nil {
 					t.Errorf("no schedule in which it fails: %v", way)

@@ -9,6 +9,7 @@ import (
 
 // A Result has the findings of random schedules.
 type Result struct {
+	Played   int // schedules
 	Tally    Tally
 	Failures map[Failure]*Example
 }
@@ -23,13 +24,14 @@ type Example struct {
 	at       time.Duration
 }
 
-// Explore plays the schedules of the seeds from 0 up. It stops early when it has found
+// Explore plays the schedules of the seeds from First up. It stops early when it has found
 // every failure that the variant must have.
 func (v Variant) Explore(schedules int) Result {
 	r := Result{Failures: make(map[Failure]*Example)}
 	r.Tally.Tightest = time.Hour
-	for seed := range schedules {
-		s := newSchedule(uint64(seed))
+	for i := range schedules {
+		s := newSchedule(v.First + uint64(i))
+		r.Played++
 		w := s.run(v, &r.Tally, nil)
 		if w.failed == None {
 			continue

@@ -110,6 +110,9 @@ type Variant struct {
 	Spared   bool // leaders take no clients
 	Hasty    bool // leaders answer the syncs of followers before what they have proposed is committed
 
+	// First is the first seed of the schedules.
+	First uint64
+
 	// Fails has the failures that some schedule must show; it is empty for a sound rule.
 	Fails []Failure
 }
