@@ -1,5 +1,6 @@
 // Campaign runs scenarios of faults against the recipes, and judges the histories from outside:
 //
+//	go run ./campaign models                                   # the models of all machines, on one core
 //	go run ./campaign bubble --seeds 150                       # 20 scenarios × 150 seeds, in a bubble
 //	go run ./campaign bubble --scenario cuts --seed 7 -v       # one of them again, with its history
 //	go run ./campaign bubble --system zk.Lock                  # a control, in which faults must be found
@@ -24,7 +25,7 @@ func main() {
 		Use: "campaign", Short: "run scenarios of faults against the recipes, and judge the histories from outside",
 		SilenceUsage: true, SilenceErrors: true,
 	}
-	root.AddCommand(bubbleCommand(), scenariosCommand(), judgeCommand(), refindCommand(), mutateCommand())
+	root.AddCommand(bubbleCommand(), scenariosCommand(), judgeCommand(), refindCommand(), mutateCommand(), modelsCommand())
 	if err := root.ExecuteContext(ctx); err != nil {
 		fmt.Fprintln(os.Stderr, "campaign:", err)
 		stop()
