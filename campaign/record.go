@@ -18,11 +18,22 @@ func refindCommand() *cobra.Command {
 		Short: "Find recorded faults again, in the code before their mends",
 		Long: `Refind takes the faults of campaign/record/faults.tsv one by one. Their commands are to fail in the
 code before the mend, and to pass with it. What has become of each is written into
-campaign/record/tries.tsv. Without an id, it takes all.`,
+campaign/record/tries.tsv. Without an id, it takes all that were found when they were tried last.`,
 		RunE: func(cmd *cobra.Command, ids []string) (err error) {
 			all, err := record.Faults()
 			if err != nil {
 				return err
+			}
+			if len(ids) == 0 {
+				tries, err := record.Tries()
+				if err != nil {
+					return err
+				}
+				for _, t := range tries {
+					if t.Result == record.Found || t.Result == record.Hung {
+						ids = append(ids, t.ID)
+					}
+				}
 			}
 			chosen, err := record.Choose(all, ids)
 			if err != nil {

@@ -52,6 +52,12 @@ const (
 //go:embed faults.tsv
 var faults string
 
+//go:embed tries.tsv
+var tries string
+
+// Tries returns what has become of the commands when they were tried last.
+func Tries() ([]Try, error) { return parseTries(tries) }
+
 // Faults returns the record, in the order of the mends.
 func Faults() ([]Fault, error) { return parseFaults(faults) }
 
@@ -74,11 +80,8 @@ func parseFaults(text string) ([]Fault, error) {
 	return all, nil
 }
 
-// Choose returns the faults with these IDs, and without IDs all that have a command.
+// Choose returns the faults with these IDs.
 func Choose(all []Fault, ids []string) ([]Fault, error) {
-	if len(ids) == 0 {
-		return slices.DeleteFunc(slices.Clone(all), func(f Fault) bool { return f.Command == "" }), nil
-	}
 	var chosen []Fault
 	for _, id := range ids {
 		i := slices.IndexFunc(all, func(f Fault) bool { return f.ID == id })
@@ -127,10 +130,10 @@ func merge(all []Fault, old, tried []Try) []Try {
 	return merged
 }
 
-func formatTries(tries []Try) string {
+func formatTries(all []Try) string {
 	var b strings.Builder
 	b.WriteString(triesHeader + "\n")
-	for _, t := range tries {
+	for _, t := range all {
 		fmt.Fprintf(&b, "%s\t%s\t%s\t%s\t%.1f\t%s\t%s\n", t.ID, t.Result, t.Code, t.Date, t.Seconds, t.Found, t.Command)
 	}
 	return b.String()
