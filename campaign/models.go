@@ -169,18 +169,21 @@ func (n *night) rows(cmd *cobra.Command, runner *models.Runner, tests []models.T
 		return err
 	}
 	missed, stale := models.Compare(all, explained)
-	count := func(file string, rows []models.Row) (n int) {
-		for _, r := range rows {
+	say(cmd, "%-40s %6s %9s %14s %10s %12s\n", "machine", "rows", "by models", "by tests only", "explained", "not reached")
+	for _, file := range models.Files(all) {
+		total, by, red := 0, map[models.Reached]int{}, 0
+		for _, r := range all {
 			if r.File == file {
-				n++
+				total++
+				by[r.Reached]++
 			}
 		}
-		return n
-	}
-	say(cmd, "%-44s %6s %10s %12s\n", "machine", "rows", "explained", "not reached")
-	for _, file := range models.Files(all) {
-		unreached := count(file, slices.DeleteFunc(slices.Clone(all), func(r models.Row) bool { return r.Reached }))
-		say(cmd, "%-44s %6d %10d %12d\n", file, count(file, all), unreached-count(file, missed), count(file, missed))
+		for _, r := range missed {
+			if r.File == file {
+				red++
+			}
+		}
+		say(cmd, "%-40s %6d %9d %14d %10d %12d\n", file, total, by[models.ByModel], by[models.ByTest], by[models.Never]-red, red)
 	}
 	for _, r := range missed {
 		say(cmd, "not reached: %v\n", r)

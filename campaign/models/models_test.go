@@ -106,22 +106,23 @@ func (m machine) ended() bool { return m.one > 0 }
 func TestRows(t *testing.T) {
 	dir := t.TempDir()
 	check.Must(t, os.WriteFile(filepath.Join(dir, "p.go"), []byte(code), 0o600))
-	c := coverage{}
+	c, tests := coverage{}, coverage{}
 	for _, profile := range []string{
 		"mode: set\n" + module + "p.go:3.34,5.2 1 0\n" + module + "p.go:7.41,8.9 1 1\n" + module + "p.go:9.15,10.10 1 0\n" +
-			module + "p.go:11.15,11.15 0 0\n" + module + "p.go:13.2,13.10 1 1\n" + module + "p.go:16.31,16.50 1 0\n",
+			module + "p.go:11.15,11.15 0 0\n" + module + "p.go:13.2,13.10 1 0\n" + module + "p.go:16.31,16.50 1 0\n",
 		"mode: set\n" + module + "p.go:7.41,8.9 1 0\n" + module + "p.go:9.15,10.10 1 1\n",
 	} {
 		check.Must(t, c.add(strings.NewReader(profile)))
 	}
 	check.True(t, c.add(strings.NewReader("p.go:1\n")) != nil, "a line that is none")
-	rows, err := c.rows(dir, "p.go")
+	check.Must(t, tests.add(strings.NewReader(module+"p.go:7.41,8.9 1 1\n"+module+"p.go:13.2,13.10 1 1\n")))
+	rows, err := rows(dir, "p.go", c, tests)
 	check.Must(t, err)
 	check.EqualSlices(t, rows, []Row{
-		{"p.go", "Step", 7, "func (m machine) Step(in input) machine {", true},
-		{"p.go", "Step", 9, "case in == 1:", true},
-		{"p.go", "Step", 11, "case in == 2:", false},
-		{"p.go", "Step", 13, "return m", true},
+		{"p.go", "Step", 7, "func (m machine) Step(in input) machine {", ByModel},
+		{"p.go", "Step", 9, "case in == 1:", ByModel},
+		{"p.go", "Step", 11, "case in == 2:", Never},
+		{"p.go", "Step", 13, "return m", ByTest},
 	})
 	explained := Unreached{"p.go", "Step", "case in == 2:", "nobody sends it"}
 	other := Unreached{"p.go", "Step", "case in == 1:", "reached since"}

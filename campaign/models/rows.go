@@ -20,8 +20,18 @@ type Row struct {
 	Func    string
 	Line    int
 	Code    string // of the line on which it begins
-	Reached bool   // by a model
+	Reached Reached
 }
+
+// Reached says what has reached a row.
+type Reached int
+
+// A row is reached by nothing, by a test of single rows only, or by a model.
+const (
+	Never Reached = iota
+	ByTest
+	ByModel
+)
 
 func (r Row) String() string { return fmt.Sprintf("%s:%d: %s", r.File, r.Line, r.Code) }
 
@@ -57,11 +67,11 @@ func (r *Runner) Rows() ([]Row, error) {
 	var all []Row
 	for _, m := range machines() {
 		for _, name := range m.files {
-			rows, err := r.reached.rows(r.root, m.pkg+"/"+name)
+			found, err := rows(r.root, m.pkg+"/"+name, r.models, r.tests)
 			if err != nil {
 				return nil, err
 			}
-			all = append(all, rows...)
+			all = append(all, found...)
 		}
 	}
 	return all, nil
@@ -79,7 +89,7 @@ func Files(rows []Row) []string {
 }
 
 // rows returns the rows of a file, in their order.
-func (c coverage) rows(root, file string) ([]Row, error) {
+func rows(root, file string, models, tests coverage) ([]Row, error) {
 	text, err := os.ReadFile(filepath.Join(root, file))
 	if err != nil {
 		return nil, err
@@ -90,20 +100,29 @@ func (c coverage) rows(root, file string) ([]Row, error) {
 		return nil, err
 	}
 	var places []place
-	for p := range c {
-		if p.file == file {
-			places = append(places, p)
+	for _, c := range []coverage{models, tests} {
+		for p := range c {
+			if p.file == file {
+				places = append(places, p)
+			}
 		}
 	}
 	slices.SortFunc(places, func(a, b place) int { return cmp.Or(a.line-b.line, a.column-b.column) })
+	places = slices.Compact(places) // a program that does not have the machine has none of them
 	lines := strings.Split(string(text), "\n")
-	var rows []Row
+	var all []Row
 	for _, p := range places {
 		if f := around(files, parsed, p.line); f != nil && !hasNoRow(f) {
-			rows = append(rows, Row{file, f.Name.Name, p.line, strings.TrimSpace(lines[p.line-1]), c[p]})
+			r := Row{file, f.Name.Name, p.line, strings.TrimSpace(lines[p.line-1]), Never}
+			if models[p] {
+				r.Reached = ByModel
+			} else if tests[p] {
+				r.Reached = ByTest
+			}
+			all = append(all, r)
 		}
 	}
-	return rows, nil
+	return all, nil
 }
 
 // around returns the function around a line.

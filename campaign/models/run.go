@@ -55,7 +55,8 @@ type Runner struct {
 	root, dir string
 	programs  map[string]string // by package
 	profiles  int
-	reached   coverage
+	models    coverage
+	tests     coverage // of single rows
 }
 
 // Open returns a Runner for the repository.
@@ -64,7 +65,7 @@ func Open(root string) (*Runner, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Runner{root: root, dir: dir, programs: map[string]string{}, reached: coverage{}}, nil
+	return &Runner{root: root, dir: dir, programs: map[string]string{}, models: coverage{}, tests: coverage{}}, nil
 }
 
 // Close removes the programs.
@@ -133,7 +134,11 @@ func (r *Runner) Run(ctx context.Context, t Test, seed uint64) (Run, error) {
 	}
 	text, err := os.ReadFile(profile)
 	if err == nil {
-		err = r.reached.add(bytes.NewReader(text))
+		reached := r.models
+		if t.Rows {
+			reached = r.tests
+		}
+		err = reached.add(bytes.NewReader(text))
 	}
 	return run, errors.Join(err, os.Remove(profile))
 }

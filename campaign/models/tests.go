@@ -14,6 +14,7 @@ type Test struct {
 	Flags   []string // of a night
 	Env     []string // likewise
 	Seeded  bool     // it plays others with another seed
+	Rows    bool     // it tests single rows of a machine, or stories, without a model
 	Full    bool     // it takes hours, and does the same each time: only a full night has it
 }
 
@@ -37,7 +38,7 @@ func Tests() []Test {
 		{Package: "session", Names: []string{"TestMachineGrammar"}},
 		{Package: "session/internal/lease", Names: []string{"TestLeaseModel"}, Flags: []string{"-lease.schedules=100000"}, Seeded: true},
 		{Package: "session/internal/lease", Names: []string{"TestElectionsInModel"}},
-		{Package: "watch", Names: []string{"TestEveryHistory"}},
+		{Package: "watch", Names: []string{"TestEveryHistory", "TestNobodyActsAfterTheEnd"}},
 		{Package: "watch", Names: []string{"TestTreeConverges"}, Seeded: true},
 		{Package: "actors", Names: []string{"TestAllSchedules"}},
 		{Package: "primitives/internal/line", Names: []string{"TestExhaustion", "TestClaimExhaustion"}},
@@ -58,6 +59,7 @@ func Tests() []Test {
 		{Package: "primitives/config", Names: []string{"TestEveryInputInEveryState"}},
 		{Package: "primitives/config", Names: []string{"TestOnceOrNotAtAll"}, Flags: []string{states, walks}, Seeded: true},
 		{Package: "primitives/barrier", Names: []string{"TestRoundsInModel", "TestGatesInModel"}, Flags: []string{states, walks}, Seeded: true},
+		{Package: "primitives/barrier", Names: []string{"TestAnyAnswer"}, Env: []string{thorough}, Seeded: true},
 		{Package: "primitives/barrier", Names: []string{"TestFaultAtEachStep"}, Flags: []string{"-barrier.sweeps=1"}},
 		{Package: "primitives/barrier", Names: []string{"TestMutants", "TestGateMutants"}, Env: []string{thorough}},
 		{Package: "primitives/barrier", Names: []string{"TestExhaustive", "TestWalkFindsMutants"}, Env: []string{thorough}},
@@ -71,6 +73,30 @@ func Tests() []Test {
 		{Package: "primitives/queue", Names: []string{"TestOnce"}, Flags: []string{states, walks}, Seeded: true},
 		{Package: "primitives/queue", Names: []string{"TestMutants"}},
 		{Package: "primitives/shard", Names: []string{"TestSchedules"}, Flags: []string{"-shard.schedules=200000"}, Seeded: true},
+
+		{Package: "watch", Names: []string{"TestRows", "TestTranscriptsOfNodes", "TestTranscriptsOfChildren", "TestTranscriptsOfTrees"}, Rows: true},
+		{
+			Package: "primitives/internal/line", Rows: true,
+			Names: []string{
+				"TestDangers", "TestDangersOfReaders", "TestDangersOfDowngrades", "TestDangersOfRevocation", "TestDangersOfClaims", "TestTranscripts",
+				"TestPredecessorGoesBeforeItIsWatched", "TestDependentMachine", "TestClaimingMachine", "TestConditionChanges", "TestNoTarget",
+				"TestRankedIsAnotherLayout", "TestTwoTransactions",
+			},
+		},
+		{Package: "primitives/internal/once", Names: []string{"TestRows", "TestOfAnEarlierSession"}, Rows: true},
+		{Package: "primitives/internal/presence", Names: []string{"TestRows", "TestStood", "TestRefusal", "TestTranscripts"}, Rows: true},
+		{Package: "primitives/election", Names: []string{"TestRows", "TestHeirClaims", "TestHeirOfLostData", "TestHeirAcknowledges"}, Rows: true},
+		{Package: "primitives/config", Names: []string{"TestRows"}, Rows: true},
+		{
+			Package: "primitives/commit", Rows: true,
+			Names: []string{"TestCoordinatorRows", "TestResumedDecided", "TestSiteThatMayNotRead", "TestCoordinatorOfAnotherHistory", "TestSiteOfAnotherHistory", "TestBeatenAndNotTold", "TestUndone", "TestVoteUndone", "TestUnfounded"},
+		},
+		{
+			Package: "primitives/queue", Rows: true,
+			Names: []string{"TestFlatRows", "TestFlatRefusedList", "TestLostRead", "TestPausedWhileListed", "TestRejectedWhileLooking", "TestScatter", "TestRefusedSettlement", "TestRefusedTakeBack", "TestAsidesAreForgotten", "TestLimitsGrowAgain", "TestNoteOfAClaimedItem"},
+		},
+		{Package: "primitives/shard", Names: []string{"TestTranscript", "TestRefusals", "TestYield", "TestErasedBeforeRead", "TestNeighbourBack", "TestStopped", "TestOtherNumber", "TestNoPlan", "TestDoubt"}, Rows: true},
+
 		{Package: "spec", Names: []string{"TestModels", "TestMutants"}, Env: specified()},
 		{Package: "primitives/barrier", Names: []string{"TestExhaustive"}, Flags: []string{"-barrier.full"}, Full: true},
 		{Package: "primitives/commit", Names: []string{"TestExhaustive", "TestModel", "TestModelFaults"}, Flags: []string{"-commit.full"}, Full: true},

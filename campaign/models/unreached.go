@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// An Unreached is a line of unreached.tsv: a row that no model reaches, and why that is so.
+// An Unreached is a line of unreached.tsv: a row that nothing reaches, and why that is so.
 type Unreached struct{ File, Func, Code, Why string }
 
 const unreachedHeader = "file\tfunction\tcode\twhy"
@@ -15,7 +15,7 @@ const unreachedHeader = "file\tfunction\tcode\twhy"
 //go:embed unreached.tsv
 var unreached string
 
-// Explained returns the rows that no model reaches.
+// Explained returns the rows that nothing reaches.
 func Explained() ([]Unreached, error) { return parseUnreached(unreached) }
 
 func parseUnreached(text string) ([]Unreached, error) {
@@ -39,7 +39,7 @@ func parseUnreached(text string) ([]Unreached, error) {
 func Compare(rows []Row, explained []Unreached) (missed []Row, stale []Unreached) {
 	rest := slices.Clone(explained)
 	for _, r := range rows {
-		if r.Reached {
+		if r.Reached != Never {
 			continue
 		}
 		i := slices.IndexFunc(rest, func(u Unreached) bool { return u.File == r.File && u.Func == r.Func && u.Code == r.Code })
