@@ -16,11 +16,11 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/zkactors/zkactors/campaign/bubble"
 	"github.com/zkactors/zkactors/campaign/history"
 	"github.com/zkactors/zkactors/campaign/judge"
 	"github.com/zkactors/zkactors/campaign/overlay"
 	"github.com/zkactors/zkactors/campaign/scenario"
+	"github.com/zkactors/zkactors/campaign/workload"
 )
 
 // options are the values of the flags of "campaign bubble".
@@ -51,7 +51,7 @@ func bubbleCommand() *cobra.Command {
 	f.Uint64Var(&o.seeds, "seeds", 5, "play each with so many seeds")
 	f.Uint64Var(&o.first, "first", 1, "the first of the seeds")
 	f.Int64Var(&o.seed, "seed", -1, "play this seed only")
-	f.StringVar(&o.system, "system", string(bubble.ZKActors), "whose recipes: "+string(bubble.ZKActors)+", or the control "+string(bubble.ZKLock))
+	f.StringVar(&o.system, "system", string(workload.ZKActors), "whose recipes: "+string(workload.ZKActors)+", or the control "+string(workload.ZKLock))
 	f.IntVar(&o.parallel, "parallel", runtime.NumCPU(), "how many processes at once")
 	f.StringVar(&o.keep, "keep", "", "write the histories with violations to this directory, as lines of JSON")
 	f.BoolVarP(&o.verbose, "verbose", "v", false, "print each history on standard output, and the rest on standard error")
@@ -165,9 +165,9 @@ func (o *options) report(out io.Writer, rows map[string]*row) error {
 		return err
 	}
 	switch judged := sum.histories - sum.voids; {
-	case o.system != string(bubble.ZKActors) && sum.violations == 0:
+	case o.system != string(workload.ZKActors) && sum.violations == 0:
 		return errTooWeak
-	case o.system != string(bubble.ZKActors):
+	case o.system != string(workload.ZKActors):
 		_, _ = fmt.Fprintf(out, "control %s: violations in %d of %d histories\n", o.system, sum.violations, judged)
 		return nil
 	case sum.violations+sum.crashes > 0:
@@ -301,7 +301,7 @@ func (o *options) record(ctx context.Context, binary, file string, g game) (line
 // command returns what plays a game again.
 func (o *options) command(g game) string {
 	system := ""
-	if o.system != string(bubble.ZKActors) {
+	if o.system != string(workload.ZKActors) {
 		system = " --system " + o.system
 	}
 	return fmt.Sprintf("go run ./campaign bubble --scenario %s --seed %d%s -v", g.scenario, g.seed, system)

@@ -18,9 +18,9 @@ package bubble
 
 import (
 	"context"
+	"fmt"
 	"hash/fnv"
 	"math/rand/v2"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -29,30 +29,13 @@ import (
 	"time"
 
 	"github.com/zkactors/zkactors/campaign/history"
-	"github.com/zkactors/zkactors/campaign/judge"
+	"github.com/zkactors/zkactors/campaign/life"
 	"github.com/zkactors/zkactors/campaign/scenario"
 	"github.com/zkactors/zkactors/campaign/workload"
 	"github.com/zkactors/zkactors/internal/check"
 	"github.com/zkactors/zkactors/session"
 	"github.com/zkactors/zkactors/session/zktest"
 )
-
-// A System is whose recipes are played.
-type System string
-
-// The systems.
-const (
-	ZKActors System = "zkactors"
-	ZKLock   System = "zk.Lock" // of go-zookeeper: a control
-)
-
-// Workloads returns what the system can do.
-func (s System) Workloads() []workload.Workload {
-	if s == ZKLock {
-		return workload.Controls()
-	}
-	return workload.Ours()
-}
 
 const (
 	processes = 4
@@ -63,7 +46,7 @@ const (
 )
 
 // Play plays a scenario, and returns its history.
-func Play(t *testing.T, s scenario.Scenario, seed uint64, system System) *history.History {
+func Play(t *testing.T, s scenario.Scenario, seed uint64, system workload.System) *history.History {
 	t.Helper()
 	var h *history.History
 	synctest.Test(t, func(t *testing.T) {
@@ -74,7 +57,7 @@ func Play(t *testing.T, s scenario.Scenario, seed uint64, system System) *histor
 	return h
 }
 
-func play(t *testing.T, s scenario.Scenario, seed uint64, system System) *history.History {
+func play(t *testing.T, s scenario.Scenario, seed uint64, system workload.System) *history.History {
 	t.Helper()
 	start := time.Now()
 	record := history.NewRecorder(history.Head{Scenario: s.Name, Seed: seed, System: string(system)}, func() time.Duration { return time.Since(start) })
@@ -90,14 +73,14 @@ func play(t *testing.T, s scenario.Scenario, seed uint64, system System) *histor
 	}
 	operator := check.Have(session.Open(context.Background(), server.Addrs(), &session.Options{Timeout: 20 * time.Second, Dialer: server.DialContext}))(t)
 	defer operator.Close()
-	paths := c.prepare(t, operator)
+	paths := check.Have(life.Prepare(context.Background(), operator, system, record.Client("setup")))(t)
 	for i := range processes {
 		c.all = append(c.all, &process{number: i})
 		c.Start(i)
 	}
 	<-time.After(calm)
 	end := make(chan struct{})
-	w := &scenario.World{Crew: c, Rand: dice(), Server: server, Record: record, Operator: operator, Paths: paths, End: end}
+	w := &scenario.World{Crew: c, Course: scenario.NewCourse(dice(), end), Server: server, Record: record, Operator: operator, Paths: paths}
 	var faults sync.WaitGroup
 	faults.Go(func() { s.Play(w) })
 	<-time.After(trouble)
@@ -135,7 +118,7 @@ func commitOf(tx zktest.Transaction) history.Commit {
 type crew struct {
 	server            *zktest.Server
 	record            *history.Recorder
-	system            System
+	system            workload.System
 	dice              func() *rand.Rand
 	stop, quiet, over chan struct{}
 
@@ -148,41 +131,9 @@ type crew struct {
 // A process is one of the crew, or the memory of one that is dead.
 type process struct {
 	number, lives int
-	life          *life // nil while it is dead
+	record        *history.Client // of its life
+	life          *life.Life      // nil while it is dead
 }
-
-// A life is a process from its start to its end.
-type life struct {
-	client         *workload.Client
-	end            context.CancelFunc
-	silent         atomic.Bool // no connection can be made any more
-	work, standing sync.WaitGroup
-	last           sync.WaitGroup                // goroutines that end with the session
-	paused         atomic.Pointer[chan struct{}] // closed when the process may go on
-}
-
-// prepare creates the nodes of the workloads, and returns the paths below which they work.
-func (c *crew) prepare(t *testing.T, operator *session.Session) []string {
-	t.Helper()
-	ctx := context.Background()
-	setup := c.record.Client("setup")
-	var paths []string
-	for _, w := range c.system.Workloads() {
-		if w.Path != "/" {
-			paths = append(paths, w.Path)
-			check.Must(t, operator.EnsurePath(ctx, w.Path))
-		}
-		for _, path := range sorted(w.Nodes) {
-			check.Must(t, operator.EnsurePath(ctx, parentOf(path)))
-			p := setup.Begin(history.Operation{Recipe: w.Name, Path: path, Kind: judge.Set, Argument: w.Nodes[path]})
-			check.Have(operator.Create(ctx, path, []byte(w.Nodes[path]), session.Persistent))(t)
-			p.End(history.OK, nil)
-		}
-	}
-	return paths
-}
-
-func parentOf(p string) string { return p[:max(1, strings.LastIndexByte(p, '/'))] }
 
 // Processes implements [scenario.Crew].
 func (c *crew) Processes() int { return processes }
@@ -191,14 +142,10 @@ func (c *crew) Processes() int { return processes }
 func (c *crew) Session(i int) int64 {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	switch l := c.all[i].life; {
-	case l == nil:
-		return 0
-	case l.client.Conn != nil:
-		return l.client.Conn.SessionID()
-	default:
-		return l.client.Session.ID()
+	if l := c.all[i].life; l != nil {
+		return l.Session()
 	}
+	return 0
 }
 
 // Start implements [scenario.Crew].
@@ -210,19 +157,9 @@ func (c *crew) Start(i int) {
 		return
 	}
 	p.lives++
-	l := &life{}
-	ctx, end := context.WithCancel(context.Background())
-	l.end = end
-	l.client = &workload.Client{
-		Number: i, Of: processes, Record: c.record.Client(nameOf(p)), Dice: c.dice, Context: ctx,
-		Stop: c.stop, Quiet: c.quiet, Over: c.over, Pause: l.pause, Work: &l.work, Standing: &l.standing, Last: &l.last,
-	}
-	if !c.connect(l) {
-		end()
-		return
-	}
-	p.life = l
-	for _, w := range c.system.Workloads() {
-		w.Run(l.client)
-	}
+	p.record = c.record.Client(fmt.Sprintf("%d.%d", p.number, p.lives))
+	p.life, _ = life.Start(life.Config{ // without an error: its options are right
+		System: c.system, Number: i, Of: processes, Servers: c.server.Addrs(), Record: p.record, Dice: c.dice,
+		Dial: c.server.DialContext, Stop: c.stop, Quiet: c.quiet, Over: c.over,
+	})
 }

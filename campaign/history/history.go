@@ -112,6 +112,7 @@ const (
 	Removed   FaultKind = "removed"   // an operator has deleted a node
 	Restored  FaultKind = "restored"  // the servers came back with older data
 	Killed    FaultKind = "killed"    // a process has ended without a word
+	Stopped   FaultKind = "stopped"   // a process does nothing, and knows nothing, until it goes on
 	Healed    FaultKind = "healed"    // no fault is in force any more
 )
 
@@ -119,7 +120,7 @@ const (
 type Fault struct {
 	At      Moment    `json:"moment"`
 	Kind    FaultKind `json:"kind"`
-	Process string    `json:"process,omitempty"` // that was killed
+	Process string    `json:"process,omitempty"` // that was killed or stopped
 	Session int64     `json:"session,omitempty"` // that was expired
 	Path    string    `json:"path,omitempty"`    // that was removed
 	About   string    `json:"about,omitempty"`   // for people

@@ -73,3 +73,27 @@ func TestVoid(t *testing.T) {
 	r.Fault(history.Fault{Kind: history.Disturbed})
 	check.False(t, r.History().Void(), "enough was done")
 }
+
+// TestJournal: a journal that ends in the middle of a line has all that the process had recorded,
+// and the call of the operation that it was about.
+func TestJournal(t *testing.T) {
+	var b bytes.Buffer
+	r := history.NewJournal(&b, func() time.Duration { return time.Second })
+	c := r.Client("1.1")
+	done, dropped := c.Begin(history.Operation{Kind: "put"}), c.Begin(history.Operation{Kind: "drain"})
+	c.Tell(history.Told{Kind: "Acquired"})
+	done.End(history.OK, func(o *history.Operation) { o.Call = o.Call.Start() })
+	dropped.Drop()
+	r.Fault(history.Fault{Kind: history.Stopped, Process: "2.1"})
+	c.Begin(history.Operation{Kind: "take"}).End(history.OK, nil)
+	check.Must(t, r.Err())
+	var h history.History
+	check.Must(t, h.Join(bytes.NewReader(b.Bytes()[:b.Len()-10])))
+	h.Sort()
+	check.Len(t, h.Told, 1)
+	check.Len(t, h.Faults, 1)
+	check.Len(t, h.Operations, 2)
+	put, take := h.Operations[0], h.Operations[1]
+	check.True(t, put.Kind == "put" && put.Outcome == history.OK && put.Call.Seq == 0 && put.Returned(), "%+v", put)
+	check.True(t, take.Kind == "take" && take.Outcome == history.Unknown && !take.Returned(), "%+v", take)
+}

@@ -8,13 +8,16 @@ import (
 	"io"
 )
 
-// A line is one record. One of its fields is set.
+// A line is one record. One of its fields is set, and in a journal the key of an operation.
 type line struct {
 	Head      *Head      `json:"head,omitempty"`
 	Operation *Operation `json:"operation,omitempty"`
 	Told      *Told      `json:"told,omitempty"`
 	Commit    *Commit    `json:"commit,omitempty"`
 	Fault     *Fault     `json:"fault,omitempty"`
+
+	Key     int64 `json:"key,omitempty"`
+	Dropped int64 `json:"dropped,omitempty"` // the key of an operation that turned out to be none
 }
 
 // moment returns the moment by which lines are ordered.
@@ -96,17 +99,21 @@ func Read(r io.Reader) (*History, error) {
 		case err != nil:
 			return nil, fmt.Errorf("history: %w", err)
 		}
-		switch {
-		case l.Head != nil:
-			h.Head = *l.Head
-		case l.Operation != nil:
-			h.Operations = append(h.Operations, *l.Operation)
-		case l.Told != nil:
-			h.Told = append(h.Told, *l.Told)
-		case l.Commit != nil:
-			h.Commits = append(h.Commits, *l.Commit)
-		case l.Fault != nil:
-			h.Faults = append(h.Faults, *l.Fault)
-		}
+		h.add(l)
+	}
+}
+
+func (h *History) add(l line) {
+	switch {
+	case l.Head != nil:
+		h.Head = *l.Head
+	case l.Operation != nil:
+		h.Operations = append(h.Operations, *l.Operation)
+	case l.Told != nil:
+		h.Told = append(h.Told, *l.Told)
+	case l.Commit != nil:
+		h.Commits = append(h.Commits, *l.Commit)
+	case l.Fault != nil:
+		h.Faults = append(h.Faults, *l.Fault)
 	}
 }

@@ -8,7 +8,8 @@ import (
 
 // A Recorder records a history. It is safe for concurrent use.
 type Recorder struct {
-	now func() time.Duration
+	now     func() time.Duration
+	journal journal // guarded by mu
 
 	mu   sync.Mutex
 	seq  int64
@@ -33,6 +34,7 @@ func (r *Recorder) Commit(c Commit) {
 	defer r.mu.Unlock()
 	c.At = r.moment()
 	r.h.Commits = append(r.h.Commits, c)
+	r.journal.write(line{Commit: &c})
 }
 
 // Fault records a fault. It is to be called before the fault has an effect.
@@ -41,6 +43,7 @@ func (r *Recorder) Fault(f Fault) {
 	defer r.mu.Unlock()
 	f.At = r.moment()
 	r.h.Faults = append(r.h.Faults, f)
+	r.journal.write(line{Fault: &f})
 }
 
 // Client returns the recorder of one life of a process.
@@ -98,6 +101,7 @@ func (c *Client) Tell(t Told) {
 	}
 	t.Process, t.At = c.process, c.recorder.moment()
 	c.recorder.h.Told = append(c.recorder.h.Told, t)
+	c.recorder.journal.write(line{Told: &t})
 }
 
 // Begin records the call of an operation, which is to be ended.
@@ -105,9 +109,11 @@ func (c *Client) Begin(o Operation) *Pending {
 	c.recorder.mu.Lock()
 	defer c.recorder.mu.Unlock()
 	o.Process, o.Call = c.process, c.recorder.moment()
-	p := &Pending{client: c, o: o}
+	p := &Pending{client: c, o: o, key: o.Call.Seq}
 	if !c.killed {
 		c.recorder.open = append(c.recorder.open, p)
+		o.Outcome = Unknown
+		c.recorder.journal.write(line{Operation: &o, Key: p.key})
 	}
 	return p
 }
@@ -116,6 +122,7 @@ func (c *Client) Begin(o Operation) *Pending {
 type Pending struct {
 	client *Client
 	o      Operation // written by its caller only
+	key    int64     // in the journal
 }
 
 // End records the return of an operation. The function may be nil; it enters what is known then.
@@ -133,6 +140,7 @@ func (p *Pending) End(outcome Outcome, enter func(o *Operation)) {
 		enter(&p.o)
 	}
 	r.h.Operations = append(r.h.Operations, p.o)
+	r.journal.write(line{Operation: &p.o, Key: p.key})
 }
 
 // Drop forgets an operation that turned out to be none.
@@ -142,6 +150,7 @@ func (p *Pending) Drop() {
 	defer r.mu.Unlock()
 	if i := slices.Index(r.open, p); i >= 0 && !p.client.killed {
 		r.open = slices.Delete(r.open, i, i+1)
+		r.journal.write(line{Dropped: p.key})
 	}
 }
 

@@ -23,7 +23,7 @@ func cut(w *World) {
 }
 
 func (w *World) freeze(dir zktest.Direction) {
-	victim, d := w.victim(), w.while()
+	victim, d := w.victim(), w.While()
 	w.disturb(fmt.Sprintf("freeze %#x, direction %d, for %v", victim, dir, d))
 	w.stop(victim, dir, d, func() {})
 }
@@ -66,23 +66,23 @@ func loseReply(w *World) {
 func lag(w *World) {
 	switch w.IntN(4) {
 	case 0:
-		replica, d := w.IntN(3), upTo(w.Rand, 400*time.Millisecond)
+		replica, d := w.IntN(3), w.UpTo(400*time.Millisecond)
 		w.disturb(fmt.Sprintf("replica %d lags %v", replica, d))
 		w.Server.SetLag(replica, d)
 	case 1:
 		cut(w) // it goes to another replica
 	default:
-		m, d := zktest.Match{Session: w.victim()}, upTo(w.Rand, 500*time.Millisecond)
+		m, d := zktest.Match{Session: w.victim()}, w.UpTo(500*time.Millisecond)
 		w.disturb(fmt.Sprintf("an event of %#x is late by %v", m.Session, d))
 		w.Server.DelayEvent(m, d)
 	}
 }
 
 func (w *World) isolate(replica int) {
-	d := w.while()
+	d := w.While()
 	w.disturb(fmt.Sprintf("isolate replica %d for %v", replica, d))
 	w.Server.Isolate(replica)
-	w.lasts(d, func() { w.Server.Heal(replica) })
+	w.Lasts(d, func() { w.Server.Heal(replica) })
 }
 
 func isolateFollower(w *World) { w.isolate(1 + w.IntN(2)) }
@@ -96,7 +96,7 @@ func expire(w *World) {
 	}
 	keep := time.Duration(0)
 	if w.IntN(3) == 0 {
-		keep = upTo(w.Rand, time.Second)
+		keep = w.UpTo(time.Second)
 	}
 	w.Record.Fault(history.Fault{Kind: history.Expired, Session: victim, About: fmt.Sprintf("its nodes stay for %v", keep)})
 	w.Server.KeepEphemerals(keep)
@@ -105,11 +105,11 @@ func expire(w *World) {
 }
 
 func outage(w *World) {
-	d := w.while()
+	d := w.While()
 	w.disturb(fmt.Sprintf("no server for %v", d))
 	w.Server.Refuse(true)
 	w.Server.Disconnect(0)
-	w.lasts(d, func() { w.Server.Refuse(false) })
+	w.Lasts(d, func() { w.Server.Refuse(false) })
 }
 
 func throttle(w *World) {
@@ -154,12 +154,12 @@ func (w *World) delete(path string) {
 func restore(w *World) {
 	for {
 		backup := w.Server.Backup()
-		if !w.rest(time.Second + upTo(w.Rand, 10*time.Second)) {
+		if !w.Rest(time.Second + w.UpTo(10*time.Second)) {
 			return
 		}
 		w.Record.Fault(history.Fault{Kind: history.Restored})
 		w.Server.Restore(backup)
-		if !w.rest(upTo(w.Rand, 10*time.Second)) {
+		if !w.Rest(w.UpTo(10 * time.Second)) {
 			return
 		}
 	}
@@ -167,7 +167,7 @@ func restore(w *World) {
 
 // pause stops a process, and all that flows between it and the servers.
 func pause(w *World) {
-	i, d := w.IntN(w.Processes()), Timeout/2+upTo(w.Rand, Timeout)
+	i, d := w.IntN(w.Processes()), Timeout/2+w.UpTo(Timeout)
 	victim := w.Session(i)
 	if victim == 0 {
 		return
@@ -178,7 +178,7 @@ func pause(w *World) {
 }
 
 func delay(w *World) {
-	m, d := w.match(), upTo(w.Rand, 700*time.Millisecond)
+	m, d := w.match(), w.UpTo(700*time.Millisecond)
 	w.disturb(fmt.Sprintf("delay %+v by %v", m, d))
 	w.Server.Delay(m, d)
 }
@@ -192,7 +192,7 @@ func overload(w *World) {
 		path := fmt.Sprint("/load-", i)
 		w.lasting.Go(func() {
 			_, _ = w.Operator.Create(ctx, path, nil, session.Persistent) // what fails is no load
-			for w.rest(50 * time.Millisecond) {
+			for w.Rest(50 * time.Millisecond) {
 				_, _ = w.Operator.Set(ctx, path, make([]byte, size), session.AnyVersion)
 				_, _, _ = w.Operator.Get(ctx, path)
 			}
@@ -203,22 +203,22 @@ func overload(w *World) {
 
 // restart kills a process, and starts it again before or after its session has timed out.
 func restart(w *World) {
-	i, d := w.IntN(w.Processes()), upTo(w.Rand, 2*time.Second)
+	i, d := w.IntN(w.Processes()), w.UpTo(2*time.Second)
 	if w.IntN(4) == 0 {
-		d = w.while()
+		d = w.While()
 	}
 	if w.Session(i) == 0 {
 		return
 	}
 	w.Kill(i)
-	w.lasts(d, func() { w.Start(i) })
+	w.Lasts(d, func() { w.Start(i) })
 }
 
 // usedTrees brings directories to the age of years, when they are empty: the numbers of children
 // are at the end of their range. In a directory with children that would be another fault: no
 // contender stands while two thousand million others come. Strangers come and go meanwhile.
 func usedTrees(w *World) {
-	for w.rest(upTo(w.Rand, 300*time.Millisecond)) {
+	for w.Rest(w.UpTo(300 * time.Millisecond)) {
 		var parents []string
 		for _, path := range w.Server.Paths() {
 			if slices.ContainsFunc(w.Paths, func(dir string) bool { return strings.HasPrefix(path, dir+"/") }) && strings.Count(path, "/") == 2 {
@@ -242,7 +242,7 @@ func usedTrees(w *World) {
 		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 		stranger := parent + "/stranger"
 		_, _ = w.Operator.Create(ctx, stranger, []byte("?"), session.Ephemeral) // an ephemeral node has no children
-		w.rest(upTo(w.Rand, time.Second))
+		w.Rest(w.UpTo(time.Second))
 		_ = w.Operator.Delete(ctx, stranger, session.AnyVersion)
 		cancel()
 	}

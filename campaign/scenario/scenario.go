@@ -38,15 +38,12 @@ type Crew interface {
 // A World is what a scenario strikes.
 type World struct {
 	Crew
-	*rand.Rand
+	*Course
 
 	Server   *zktest.Server
 	Record   *history.Recorder
 	Operator *session.Session
-	Paths    []string        // below which the recipes work
-	End      <-chan struct{} // closed when the scenario is to return, with no fault left in force
-
-	lasting sync.WaitGroup
+	Paths    []string // below which the recipes work
 
 	mu     sync.Mutex
 	frozen map[int64]int // by session: how many freezes are in force
@@ -151,48 +148,6 @@ func (c driftingClock) AfterFunc(d time.Duration, f func()) (stop func() bool) {
 	return time.AfterFunc(time.Duration(float64(d)/c.rate)+time.Microsecond, f).Stop
 }
 
-func upTo(dice *rand.Rand, most time.Duration) time.Duration {
-	return time.Duration(dice.Int64N(int64(most)))
-}
-
-// rest waits, and reports whether the scenario is to go on.
-func (w *World) rest(d time.Duration) bool {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return true
-	case <-w.End:
-		return false
-	}
-}
-
-// each strikes again and again, about as often as the time says.
-func each(pause time.Duration, strike func(w *World)) func(w *World) {
-	return func(w *World) {
-		for w.rest(upTo(w.Rand, 2*pause)) {
-			strike(w)
-		}
-		w.lasting.Wait()
-	}
-}
-
-// lasts ends a fault after the time, or at the end of the scenario.
-func (w *World) lasts(d time.Duration, end func()) {
-	w.lasting.Go(func() {
-		w.rest(d)
-		end()
-	})
-}
-
-// while returns how long a fault lasts: one in four for longer than a session lives.
-func (w *World) while() time.Duration {
-	if w.IntN(4) == 0 {
-		return Timeout + upTo(w.Rand, Timeout)
-	}
-	return upTo(w.Rand, Timeout/2)
-}
-
 // stop freezes the connections of a session for a while. Freezes may overlap.
 func (w *World) stop(victim int64, dir zktest.Direction, d time.Duration, then func()) {
 	w.mu.Lock()
@@ -202,7 +157,7 @@ func (w *World) stop(victim int64, dir zktest.Direction, d time.Duration, then f
 	}
 	w.frozen[victim]++
 	w.Server.Freeze(victim, dir)
-	w.lasts(d, func() {
+	w.Lasts(d, func() {
 		w.mu.Lock()
 		defer w.mu.Unlock()
 		if w.frozen[victim]--; w.frozen[victim] == 0 {

@@ -65,7 +65,7 @@ func (c *Client) contend(dice *rand.Rand, k contest) {
 		a.Follow(func(kind string, token int64) {
 			c.Record.Tell(history.Told{Recipe: k.recipe, Path: k.path, Handle: about.Handle, Kind: kind, Token: token})
 			if kind == acquired {
-				about.Token, about.Session, about.Node = token, c.sessionID(), a.Node()
+				about.Token, about.Session, about.Node = token, c.SessionID(), a.Node()
 				pending.End(history.OK, func(o *history.Operation) {
 					o.Token, o.Session, o.Node = about.Token, about.Session, about.Node
 				})
@@ -108,7 +108,8 @@ func (c *Client) contend(dice *rand.Rand, k contest) {
 	})
 }
 
-func (c *Client) sessionID() int64 {
+// SessionID returns the id of the session; 0 if there is none.
+func (c *Client) SessionID() int64 {
 	if c.Conn != nil {
 		return c.Conn.SessionID()
 	}

@@ -33,16 +33,36 @@ type Workload struct {
 	Run func(c *Client)
 }
 
-// Ours returns the workloads of the library's recipes.
-func Ours() []Workload {
+// A System is whose recipes are played.
+type System string
+
+// The systems. All but the library's own are controls.
+const (
+	ZKActors System = "zkactors"
+	ZKLock   System = "zk.Lock" // of go-zookeeper
+	Curator  System = "Curator" // its InterProcessMutex
+	Kazoo    System = "kazoo"   // its Lock
+)
+
+// Workloads returns what the system can do.
+func (s System) Workloads() []Workload {
+	switch s {
+	case ZKLock:
+		return []Workload{zkLocks()}
+	case Curator, Kazoo:
+		return []Workload{peerLocks()}
+	case ZKActors:
+	}
+	return ours()
+}
+
+// ours returns the workloads of the library's recipes.
+func ours() []Workload {
 	return []Workload{
 		sessions(), locks(), readWrite(), semaphores(), elections(), shards(), barriers(), queues(), consumers(), commits(),
 		configs(), watches(), groups(), names(),
 	}
 }
-
-// Controls returns the workloads of peers.
-func Controls() []Workload { return []Workload{zkLocks()} }
 
 // A Client is one life of a process, as its workloads see it.
 type Client struct {
@@ -50,7 +70,8 @@ type Client struct {
 	Of      int // how many processes there are
 	Record  *history.Client
 	Session *session.Session // of the library; nil for a control
-	Conn    *zk.Conn         // of a control; nil for the library
+	Conn    *zk.Conn         // of go-zookeeper's lock; nil for others
+	Peer    Peer             // of a control that is another program; nil for others. Session serves its writes
 
 	// Dice makes the choices of a workload's goroutine. No two goroutines share one.
 	Dice func() *rand.Rand

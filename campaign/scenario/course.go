@@ -1,0 +1,70 @@
+package scenario
+
+import (
+	"math/rand/v2"
+	"sync"
+	"time"
+)
+
+// A Course is the time of a scenario: when faults strike, and how long they last.
+type Course struct {
+	*rand.Rand
+
+	end     <-chan struct{}
+	lasting sync.WaitGroup
+}
+
+// NewCourse returns a course until the end, when the scenario is to return, with no fault left in
+// force.
+func NewCourse(dice *rand.Rand, end <-chan struct{}) *Course { return &Course{Rand: dice, end: end} }
+
+// UpTo returns a random time.
+func (c *Course) UpTo(most time.Duration) time.Duration { return upTo(c.Rand, most) }
+
+func upTo(dice *rand.Rand, most time.Duration) time.Duration {
+	return time.Duration(dice.Int64N(int64(most)))
+}
+
+// Rest waits, and reports whether the scenario is to go on.
+func (c *Course) Rest(d time.Duration) bool {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return true
+	case <-c.end:
+		return false
+	}
+}
+
+// Lasts ends a fault after the time, or at the end of the scenario.
+func (c *Course) Lasts(d time.Duration, end func()) {
+	c.lasting.Go(func() {
+		c.Rest(d)
+		end()
+	})
+}
+
+// Await waits for the end of what lasts.
+func (c *Course) Await() { c.lasting.Wait() }
+
+// While returns how long a fault lasts: one in four for longer than a session lives.
+func (c *Course) While() time.Duration {
+	if c.IntN(4) == 0 {
+		return Timeout + c.UpTo(Timeout)
+	}
+	return c.UpTo(Timeout / 2)
+}
+
+// Each strikes again and again, about as often as the time says.
+func (c *Course) Each(pause time.Duration, strike func()) {
+	for c.Rest(c.UpTo(2 * pause)) {
+		strike()
+	}
+	c.Await()
+}
+
+// each is Each for a scenario.
+func each(pause time.Duration, strike func(w *World)) func(w *World) {
+	return func(w *World) { w.Each(pause, func() { strike(w) }) }
+}
