@@ -3,7 +3,6 @@ package main
 import (
 	"bytes"
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -12,7 +11,6 @@ import (
 	"runtime"
 	"strings"
 	"sync"
-	"text/tabwriter"
 
 	"github.com/spf13/cobra"
 
@@ -77,9 +75,6 @@ type result struct {
 	differs    bool   // the second time
 }
 
-// A row is the results of one scenario.
-type row struct{ histories, voids, operations, violations, crashes, differences int }
-
 func (o *options) run(ctx context.Context, out, progress io.Writer) error {
 	games, err := o.games()
 	if err != nil {
@@ -123,13 +118,7 @@ func (o *options) run(ctx context.Context, out, progress io.Writer) error {
 			t.violations++
 			found++
 			_, _ = fmt.Fprintf(out, "%s seed %d; again with:\n  %s\n", r.scenario, r.seed, o.command(r.game))
-			for i, v := range r.violations {
-				if i == o.maxPrinted {
-					_, _ = fmt.Fprintf(out, "  and %d more\n", len(r.violations)-i)
-					break
-				}
-				_, _ = fmt.Fprintf(out, "  %v\n", v)
-			}
+			list(out, r.violations, o.maxPrinted)
 		}
 		done := 0
 		for _, t := range rows {
@@ -141,55 +130,25 @@ func (o *options) run(ctx context.Context, out, progress io.Writer) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	return o.report(out, rows)
+	return report(out, workload.System(o.system), names(), rows)
 }
 
-// errTooWeak means that a control was found without fault.
-var errTooWeak = errors.New("the campaign is too weak: it has found nothing in a lock that is known to fail")
-
-// report prints the table, and returns an error unless all is as it should be.
-func (o *options) report(out io.Writer, rows map[string]*row) error {
-	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
-	_, _ = fmt.Fprintln(w, "scenario\thistories\tvoid\toperations\twith violations\tcrashes\t")
-	var sum row
+// names returns those of the scenarios.
+func names() []string {
+	var all []string
 	for _, s := range scenario.All() {
-		r := rows[s.Name]
-		if r == nil {
-			continue
-		}
-		_, _ = fmt.Fprintf(w, "%s\t%d\t%d\t%d\t%d\t%d\t\n", s.Name, r.histories, r.voids, r.operations, r.violations, r.crashes)
-		sum = row{sum.histories + r.histories, sum.voids + r.voids, sum.operations + r.operations, sum.violations + r.violations, sum.crashes + r.crashes, sum.differences + r.differences}
+		all = append(all, s.Name)
 	}
-	_, _ = fmt.Fprintf(w, "all\t%d\t%d\t%d\t%d\t%d\t\n", sum.histories, sum.voids, sum.operations, sum.violations, sum.crashes)
-	if err := w.Flush(); err != nil {
-		return err
-	}
-	switch judged := sum.histories - sum.voids; {
-	case o.system != string(workload.ZKActors) && sum.violations == 0:
-		return errTooWeak
-	case o.system != string(workload.ZKActors):
-		_, _ = fmt.Fprintf(out, "control %s: violations in %d of %d histories\n", o.system, sum.violations, judged)
-		return nil
-	case sum.violations+sum.crashes > 0:
-		return fmt.Errorf("%d of %d histories break a promise, %d do not end", sum.violations, judged, sum.crashes)
-	case sum.differences > 0:
-		return fmt.Errorf("%d histories are others the second time", sum.differences)
-	case judged > 0:
-		_, _ = fmt.Fprintf(out, "no violation in %d histories: by the rule of three, one in less than %.2g %% of such histories, with 95 %% confidence\n", judged, 300/float64(judged))
-	}
-	return nil
+	return all
 }
 
 // games returns the games that are to be played, each scenario in turn.
 func (o *options) games() ([]game, error) {
-	var names []string
-	for _, s := range scenario.All() {
-		names = append(names, s.Name)
-	}
+	chosen := names()
 	if o.scenario != "" {
-		names = strings.Split(o.scenario, ",")
+		chosen = strings.Split(o.scenario, ",")
 	}
-	for _, name := range names {
+	for _, name := range chosen {
 		if _, ok := scenario.Find(name); !ok {
 			return nil, fmt.Errorf("there is no scenario %q: see campaign scenarios", name)
 		}
@@ -200,7 +159,7 @@ func (o *options) games() ([]game, error) {
 	}
 	var all []game
 	for seed := range n {
-		for _, name := range names {
+		for _, name := range chosen {
 			all = append(all, game{name, first + seed})
 		}
 	}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/zkactors/zkactors/campaign/history"
 	"github.com/zkactors/zkactors/campaign/judge"
+	"github.com/zkactors/zkactors/campaign/real"
 	"github.com/zkactors/zkactors/campaign/scenario"
 )
 
@@ -18,6 +19,10 @@ func scenariosCommand() *cobra.Command {
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			w := tabwriter.NewWriter(cmd.OutOrStdout(), 0, 0, 2, ' ', 0)
 			for _, s := range scenario.All() {
+				_, _ = fmt.Fprintf(w, "%s\t%s\n", s.Name, s.About)
+			}
+			_, _ = fmt.Fprintln(w, "\non real servers:\t")
+			for _, s := range real.All() {
 				_, _ = fmt.Fprintf(w, "%s\t%s\n", s.Name, s.About)
 			}
 			return w.Flush()

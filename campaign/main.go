@@ -4,6 +4,7 @@
 //	go run ./campaign bubble --seeds 150                       # 20 scenarios × 150 seeds, in a bubble
 //	go run ./campaign bubble --scenario cuts --seed 7 -v       # one of them again, with its history
 //	go run ./campaign bubble --system zk.Lock                  # a control, in which faults must be found
+//	go run ./campaign real                                     # on real servers, 90 s of each scenario
 //
 // It runs from the root of a clone. README.md has more.
 package main
@@ -16,16 +17,25 @@ import (
 	"syscall"
 
 	"github.com/spf13/cobra"
+
+	"github.com/zkactors/zkactors/campaign/real"
 )
 
 func main() {
+	if os.Getenv(real.WorkerVariable) != "" {
+		if err := real.Work(os.Stdin, os.Stdout); err != nil {
+			fmt.Fprintln(os.Stderr, "campaign: a worker:", err)
+			os.Exit(1)
+		}
+		return
+	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	root := &cobra.Command{
 		Use: "campaign", Short: "run scenarios of faults against the recipes, and judge the histories from outside",
 		SilenceUsage: true, SilenceErrors: true,
 	}
-	root.AddCommand(bubbleCommand(), scenariosCommand(), judgeCommand(), refindCommand(), mutateCommand(), modelsCommand())
+	root.AddCommand(modelsCommand(), bubbleCommand(), realCommand(), scenariosCommand(), judgeCommand(), refindCommand(), mutateCommand())
 	if err := root.ExecuteContext(ctx); err != nil {
 		fmt.Fprintln(os.Stderr, "campaign:", err)
 		stop()

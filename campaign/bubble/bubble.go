@@ -19,10 +19,8 @@ package bubble
 import (
 	"context"
 	"fmt"
-	"hash/fnv"
 	"math/rand/v2"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"testing/cryptotest"
 	"testing/synctest"
@@ -61,7 +59,7 @@ func play(t *testing.T, s scenario.Scenario, seed uint64, system workload.System
 	t.Helper()
 	start := time.Now()
 	record := history.NewRecorder(history.Head{Scenario: s.Name, Seed: seed, System: string(system)}, func() time.Duration { return time.Since(start) })
-	dice := dicesOf(s.Name, seed)
+	dice := scenario.Dices(s.Name, seed)
 	config := s.Servers(dice())
 	config.InProcess = true
 	config.Committed = func(tx zktest.Transaction) { record.Commit(commitOf(tx)) }
@@ -92,24 +90,13 @@ func play(t *testing.T, s scenario.Scenario, seed uint64, system workload.System
 	return record.History()
 }
 
-// dicesOf returns a function whose results are sources of choices, each for one goroutine.
-func dicesOf(name string, seed uint64) func() *rand.Rand {
-	hash := fnv.New64a()
-	_, _ = hash.Write([]byte(name)) // it does not fail
-	var rolls atomic.Uint64
-	return func() *rand.Rand { return rand.New(rand.NewPCG(seed, hash.Sum64()+rolls.Add(1))) }
-}
-
-// longest is how much data of a node a history keeps: no workload writes more.
-const longest = 200
-
 func commitOf(tx zktest.Transaction) history.Commit {
 	c := history.Commit{Zxid: tx.Zxid, Closes: tx.Closes, Restored: tx.Restored}
 	kinds := map[zktest.ChangeKind]history.ChangeKind{
 		zktest.Created: history.Created, zktest.Deleted: history.Deleted, zktest.DataSet: history.Set,
 	}
 	for _, ch := range tx.Changes {
-		c.Changes = append(c.Changes, history.Change{Kind: kinds[ch.Kind], Path: ch.Path, Data: string(ch.Data[:min(len(ch.Data), longest)]), Owner: ch.Owner})
+		c.Changes = append(c.Changes, history.Change{Kind: kinds[ch.Kind], Path: ch.Path, Data: history.Kept(ch.Data), Owner: ch.Owner})
 	}
 	return c
 }

@@ -93,6 +93,12 @@ type Change struct {
 	Owner int64      `json:"owner,omitempty"` // the session of an ephemeral node
 }
 
+// Kept returns as much of a node's data as a Change keeps: no workload writes more.
+func Kept(data []byte) string {
+	const longest = 200
+	return string(data[:min(len(data), longest)])
+}
+
 // A Commit is a transaction of the servers.
 type Commit struct {
 	Zxid     int64    `json:"zxid"`
@@ -113,6 +119,7 @@ const (
 	Restored  FaultKind = "restored"  // the servers came back with older data
 	Killed    FaultKind = "killed"    // a process has ended without a word
 	Stopped   FaultKind = "stopped"   // a process does nothing, and knows nothing, until it goes on
+	Stalled   FaultKind = "stalled"   // likewise, and not on purpose: the machine was busy
 	Healed    FaultKind = "healed"    // no fault is in force any more
 )
 
@@ -126,11 +133,19 @@ type Fault struct {
 	About   string    `json:"about,omitempty"`   // for people
 }
 
+// Stops reports whether a process did nothing for a while.
+func (f *Fault) Stops() bool { return f.Kind == Stopped || f.Kind == Stalled }
+
 // A Head says which history this is.
 type Head struct {
 	Scenario string `json:"scenario"`
 	Seed     uint64 `json:"seed"`
 	System   string `json:"system"` // whose recipes these are
+
+	// Unjudged are the checkers that this history does not have enough for, and why: on real
+	// servers not all is known.
+	Unjudged map[string]string `json:"unjudged,omitempty"`
+	Servers  string            `json:"servers,omitempty"` // the version of real servers
 }
 
 // A History is all that was recorded in one run. Everything is in the order of its moments;
@@ -143,12 +158,25 @@ type History struct {
 	Faults     []Fault
 }
 
-// FirstFault returns when the first fault was, and false if there was none.
+// FirstFault returns when the first fault on purpose was, and false if there was none.
 func (h *History) FirstFault() (Moment, bool) {
-	if len(h.Faults) == 0 {
-		return Moment{}, false
+	for _, f := range h.Faults {
+		if f.Kind != Stalled {
+			return f.At, true
+		}
 	}
-	return h.Faults[0].At, true
+	return Moment{}, false
+}
+
+// Count returns how many of the faults are selected.
+func (h *History) Count(selected func(f *Fault) bool) int {
+	n := 0
+	for i := range h.Faults {
+		if selected(&h.Faults[i]) {
+			n++
+		}
+	}
+	return n
 }
 
 // DoneBefore returns how many operations had succeeded at the moment.

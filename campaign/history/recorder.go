@@ -46,6 +46,22 @@ func (r *Recorder) Fault(f Fault) {
 	r.journal.write(line{Fault: &f})
 }
 
+// FaultAt records a fault that began before.
+func (r *Recorder) FaultAt(at Moment, f Fault) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	f.At = at
+	r.h.Faults = append(r.h.Faults, f)
+	r.journal.write(line{Fault: &f})
+}
+
+// Moment returns the present moment.
+func (r *Recorder) Moment() Moment {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.moment()
+}
+
 // Client returns the recorder of one life of a process.
 func (r *Recorder) Client(process string) *Client {
 	return &Client{recorder: r, process: process}
@@ -86,11 +102,7 @@ func (c *Client) Kill() {
 }
 
 // Moment returns the present moment.
-func (c *Client) Moment() Moment {
-	c.recorder.mu.Lock()
-	defer c.recorder.mu.Unlock()
-	return c.recorder.moment()
-}
+func (c *Client) Moment() Moment { return c.recorder.Moment() }
 
 // Tell records an event that a handle told its user.
 func (c *Client) Tell(t Told) {

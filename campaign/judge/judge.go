@@ -61,11 +61,13 @@ func Checkers() []Checker {
 	}
 }
 
-// All judges a history by all checkers.
+// All judges a history by all checkers that it has enough for.
 func All(h *history.History) []Violation {
 	var all []Violation
 	for _, c := range Checkers() {
-		all = append(all, c.Judge(h)...)
+		if h.Head.Unjudged[c.Name] == "" {
+			all = append(all, c.Judge(h)...)
+		}
 	}
 	return all
 }

@@ -24,7 +24,8 @@ type party struct {
 // Rounds checks double barriers: all members of a round have come before the first is in, and have
 // begun to leave before the first is out; all see the same members, as many as parties were agreed;
 // and rounds do not overlap. Rounds during which older data has come back, sessions were ended by
-// decree, or an operator has deleted nodes, are not judged: members can be out without knowing. The
+// decree, members were stopped, or an operator has deleted nodes, are not judged: members can be
+// out without knowing. The
 // server removes the path when it has been empty for a while, and then a number may come again: it
 // is that of another round.
 func Rounds(h *history.History) []Violation {
@@ -131,7 +132,7 @@ func deletions(h *history.History, path string, at history.Moment) int {
 // disturbed reports whether members of a round may be out of it without knowing.
 func disturbed(h *history.History, path string, round []*party) bool {
 	begin, end := round[0].enter.Call, round[0].enter.Return
-	sessions := make(map[int64]bool)
+	sessions, processes := make(map[int64]bool), make(map[string]bool)
 	for _, m := range round {
 		if m.enter.Call.Before(begin) {
 			begin = m.enter.Call
@@ -140,7 +141,7 @@ func disturbed(h *history.History, path string, round []*party) bool {
 		if m.left != nil {
 			end = latest(end, m.left.Return)
 		}
-		sessions[m.enter.Session] = true
+		sessions[m.enter.Session], processes[m.enter.Process] = true, true
 	}
 	return slices.ContainsFunc(h.Faults, func(f history.Fault) bool {
 		if f.Kind == history.Restored {
@@ -149,6 +150,6 @@ func disturbed(h *history.History, path string, round []*party) bool {
 		if f.At.Before(begin) || end.Before(f.At) {
 			return false
 		}
-		return f.Kind == history.Expired && sessions[f.Session] || f.Kind == history.Removed && under(f.Path, path)
+		return f.Kind == history.Expired && sessions[f.Session] || f.Stops() && processes[f.Process] || f.Kind == history.Removed && under(f.Path, path)
 	})
 }

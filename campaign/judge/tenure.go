@@ -58,10 +58,24 @@ func tenuresOf(h *history.History) map[place][]*tenure {
 				t.over, t.from, t.until = true, dead, dead
 			}
 			t.excused = excused(h, t)
+			if at, is := stopped(h, t); is {
+				t.from = at
+			}
 			all[p] = append(all[p], t)
 		}
 	}
 	return all
+}
+
+// stopped returns when the process of a grant that is over was first stopped before its end. A
+// process that does nothing cannot know that its grant is over: the end may have been from then on.
+func stopped(h *history.History, t *tenure) (history.Moment, bool) {
+	for _, f := range h.Faults {
+		if f.Stops() && f.Process == t.grant.Process && t.over && t.grant.Call.Before(f.At) && f.At.Before(t.from) {
+			return f.At, true
+		}
+	}
+	return history.Moment{}, false
 }
 
 // excused reports whether the nodes of a grant were taken from it in a way that recipes do not
@@ -78,7 +92,7 @@ func excused(h *history.History, t *tenure) bool {
 			return under(f.Path, t.grant.Path) || under(t.grant.Path, f.Path)
 		case history.Restored:
 			return true
-		case history.Disturbed, history.Killed, history.Healed:
+		case history.Disturbed, history.Killed, history.Stopped, history.Stalled, history.Healed:
 		}
 		return false
 	})

@@ -1,10 +1,20 @@
 package scenario
 
 import (
+	"hash/fnv"
 	"math/rand/v2"
 	"sync"
+	"sync/atomic"
 	"time"
 )
+
+// Dices returns a function whose results are sources of choices, each for one goroutine.
+func Dices(name string, seed uint64) func() *rand.Rand {
+	hash := fnv.New64a()
+	_, _ = hash.Write([]byte(name)) // it does not fail
+	var rolls atomic.Uint64
+	return func() *rand.Rand { return rand.New(rand.NewPCG(seed, hash.Sum64()+rolls.Add(1))) }
+}
 
 // A Course is the time of a scenario: when faults strike, and how long they last.
 type Course struct {
@@ -44,6 +54,9 @@ func (c *Course) Lasts(d time.Duration, end func()) {
 		end()
 	})
 }
+
+// Spend does something that ends by itself when the scenario does.
+func (c *Course) Spend(do func()) { c.lasting.Go(do) }
 
 // Await waits for the end of what lasts.
 func (c *Course) Await() { c.lasting.Wait() }

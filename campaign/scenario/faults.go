@@ -190,7 +190,7 @@ func overload(w *World) {
 	const callers, size = 8, 50 << 10
 	for i := range callers {
 		path := fmt.Sprint("/load-", i)
-		w.lasting.Go(func() {
+		w.Spend(func() {
 			_, _ = w.Operator.Create(ctx, path, nil, session.Persistent) // what fails is no load
 			for w.Rest(50 * time.Millisecond) {
 				_, _ = w.Operator.Set(ctx, path, make([]byte, size), session.AnyVersion)

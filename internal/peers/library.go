@@ -4,15 +4,17 @@ import (
 	"cmp"
 	"context"
 	_ "embed" // of the programs
+	"errors"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/zkactors/zkactors/internal/check"
 	"github.com/zkactors/zkactors/internal/hasten"
 	"github.com/zkactors/zkactors/session/zktest"
 )
@@ -127,20 +129,9 @@ func Start(tb testing.TB, library Library, servers []string, opts *Options) *Pee
 // with owner.
 func start(asks, owner testing.TB, library Library, program program, servers []string, opts *Options) *Peer {
 	asks.Helper()
-	var o Options
-	if opts != nil {
-		o = *opts
-	}
-	o.SessionTimeout, o.Sessions = cmp.Or(o.SessionTimeout, 20*time.Second), cmp.Or(o.Sessions, 1)
-	dir := owner.TempDir()
-	file := filepath.Join(dir, program.file)
-	if err := os.WriteFile(file, []byte(program.text), 0o600); err != nil {
-		asks.Fatal(err)
-	}
-	args := append(program.args, file, strings.Join(servers, ","), strconv.FormatInt(o.SessionTimeout.Milliseconds(), 10), strconv.Itoa(o.Sessions))
-	cmd := exec.Command(args[0], args[1:]...)
-	cmd.Dir, cmd.Env = dir, append(os.Environ(), program.env...)
-	p, err := launch(library, cmd)
+	ctx, cancel := context.WithTimeout(asks.Context(), patience)
+	defer cancel()
+	p, err := program.run(ctx, library, owner.TempDir(), servers, opts)
 	if err != nil {
 		asks.Fatal(err)
 	}
@@ -152,16 +143,55 @@ func start(asks, owner testing.TB, library Library, program program, servers []s
 			}
 		}
 	})
-	ctx, cancel := context.WithTimeout(asks.Context(), patience)
-	defer cancel()
+	return p
+}
+
+// Launch is [Start] for programs that are not tests. The caller closes the peer. The directory is
+// for the library's program.
+func Launch(ctx context.Context, library Library, dir string, servers []string, opts *Options) (*Peer, error) {
+	version := ""
+	if opts != nil {
+		version = opts.Version
+	}
+	program, err := command(ctx, library, version)
+	if err != nil {
+		return nil, err
+	}
+	return program.run(ctx, library, dir, servers, opts)
+}
+
+// run starts the program, and returns when it is connected.
+func (program program) run(ctx context.Context, library Library, dir string, servers []string, opts *Options) (*Peer, error) {
+	var o Options
+	if opts != nil {
+		o = *opts
+	}
+	o.SessionTimeout, o.Sessions = cmp.Or(o.SessionTimeout, 20*time.Second), cmp.Or(o.Sessions, 1)
+	file := filepath.Join(dir, program.file)
+	if err := os.WriteFile(file, []byte(program.text), 0o600); err != nil {
+		return nil, err
+	}
+	args := slices.Concat(program.args, []string{file, strings.Join(servers, ","), strconv.FormatInt(o.SessionTimeout.Milliseconds(), 10), strconv.Itoa(o.Sessions)})
+	cmd := exec.Command(args[0], args[1:]...)
+	cmd.Dir, cmd.Env = dir, append(os.Environ(), program.env...)
+	p, err := launch(library, cmd)
+	if err != nil {
+		return nil, err
+	}
 	select {
 	case <-p.ready:
 	case <-p.exited:
-		asks.Fatalf("%s has ended before it was ready: %s", library, p.process.Complaints())
+		err = errors.New("it has ended before it was ready")
 	case <-ctx.Done():
-		asks.Fatalf("%s is not ready: %v", library, context.Cause(ctx))
+		err = fmt.Errorf("it is not ready: %w", context.Cause(ctx))
 	}
-	check.Require(asks, o.Version == "" || o.Version == p.version, "peers: %s is version %s, and not %s", library, p.version, o.Version)
+	if err == nil && o.Version != "" && o.Version != p.version {
+		err = fmt.Errorf("it is version %s, and not %s", p.version, o.Version)
+	}
+	if err != nil {
+		_ = p.Kill() // its end is no news
+		return nil, fmt.Errorf("peers: %s: %w: %s", library, err, p.process.Complaints())
+	}
 	p.named = o.Version != ""
-	return p
+	return p, nil
 }

@@ -38,6 +38,12 @@ type Peer struct {
 	killed bool
 }
 
+// Pid returns the process of the peer.
+func (p *Peer) Pid() int { return p.process.Pid() }
+
+// Close ends the peer, and its sessions. It is for peers of [Launch].
+func (p *Peer) Close() error { return p.end() }
+
 // Version returns the version that the library itself reports.
 func (p *Peer) Version() string { return p.version }
 
