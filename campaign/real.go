@@ -114,7 +114,8 @@ func (o *ensembles) judge(out io.Writer, h *history.History, r *row) error {
 	} else {
 		violations = judge.All(h)
 	}
-	_, _ = fmt.Fprintf(out, "  %d operations, %d commits, %d faults, %d stalls; void %v, %d violations\n", len(h.Operations), len(h.Commits), h.Count(func(f *history.Fault) bool { return f.Kind != history.Stalled }), h.Count(func(f *history.Fault) bool { return f.Kind == history.Stalled }), void, len(violations))
+	stops := h.Count(func(f *history.Fault) bool { return f.Kind == history.Stopped })
+	_, _ = fmt.Fprintf(out, "  %d operations, %d commits, %d faults, %d times a process did nothing; void %v, %d violations\n", len(h.Operations), len(h.Commits), len(h.Faults)-stops, stops, void, len(violations))
 	if len(violations) == 0 {
 		return nil
 	}

@@ -118,8 +118,7 @@ const (
 	Removed   FaultKind = "removed"   // an operator has deleted a node
 	Restored  FaultKind = "restored"  // the servers came back with older data
 	Killed    FaultKind = "killed"    // a process has ended without a word
-	Stopped   FaultKind = "stopped"   // a process does nothing, and knows nothing, until it goes on
-	Stalled   FaultKind = "stalled"   // likewise, and not on purpose: the machine was busy
+	Stopped   FaultKind = "stopped"   // a process did nothing for a while, by a signal or as the machine was busy
 	Healed    FaultKind = "healed"    // no fault is in force any more
 )
 
@@ -131,10 +130,9 @@ type Fault struct {
 	Session int64     `json:"session,omitempty"` // that was expired
 	Path    string    `json:"path,omitempty"`    // that was removed
 	About   string    `json:"about,omitempty"`   // for people
-}
 
-// Stops reports whether a process did nothing for a while.
-func (f *Fault) Stops() bool { return f.Kind == Stopped || f.Kind == Stalled }
+	For time.Duration `json:"for,omitempty"` // how long a process was stopped
+}
 
 // A Head says which history this is.
 type Head struct {
@@ -158,10 +156,11 @@ type History struct {
 	Faults     []Fault
 }
 
-// FirstFault returns when the first fault on purpose was, and false if there was none.
+// FirstFault returns when the first fault was, and false if there was none. That a process did
+// nothing for a while does not count: the machine may have been busy.
 func (h *History) FirstFault() (Moment, bool) {
 	for _, f := range h.Faults {
-		if f.Kind != Stalled {
+		if f.Kind != Stopped {
 			return f.At, true
 		}
 	}

@@ -147,9 +147,9 @@ func disturbed(h *history.History, path string, round []*party) bool {
 		if f.Kind == history.Restored {
 			return true
 		}
-		if f.At.Before(begin) || end.Before(f.At) {
+		if f.At.At+f.For < begin.At || end.Before(f.At) {
 			return false
 		}
-		return f.Kind == history.Expired && sessions[f.Session] || f.Stops() && processes[f.Process] || f.Kind == history.Removed && under(f.Path, path)
+		return f.Kind == history.Expired && sessions[f.Session] || f.Kind == history.Stopped && f.For >= waking && processes[f.Process] || f.Kind == history.Removed && under(f.Path, path)
 	})
 }

@@ -58,8 +58,8 @@ func tenuresOf(h *history.History) map[place][]*tenure {
 				t.over, t.from, t.until = true, dead, dead
 			}
 			t.excused = excused(h, t)
-			if at, is := stopped(h, t); is {
-				t.from = at
+			if t.over {
+				t.from = unaware(h, t)
 			}
 			all[p] = append(all[p], t)
 		}
@@ -67,15 +67,19 @@ func tenuresOf(h *history.History) map[place][]*tenure {
 	return all
 }
 
-// stopped returns when the process of a grant that is over was first stopped before its end. A
-// process that does nothing cannot know that its grant is over: the end may have been from then on.
-func stopped(h *history.History, t *tenure) (history.Moment, bool) {
-	for _, f := range h.Faults {
-		if f.Stops() && f.Process == t.grant.Process && t.over && t.grant.Call.Before(f.At) && f.At.Before(t.from) {
-			return f.At, true
+// waking is how long a process that goes on takes to learn what has happened meanwhile.
+const waking = 100 * time.Millisecond
+
+// unaware returns since when the process of a grant could not learn of its end, because it was
+// stopped, or once more when it had hardly gone on: the end may have been from then on.
+func unaware(h *history.History, t *tenure) history.Moment {
+	since := t.from
+	for _, f := range slices.Backward(h.Faults) {
+		if f.Kind == history.Stopped && f.Process == t.grant.Process && f.At.Before(since) && since.At <= f.At.At+f.For+waking {
+			since = f.At
 		}
 	}
-	return history.Moment{}, false
+	return since
 }
 
 // excused reports whether the nodes of a grant were taken from it in a way that recipes do not
@@ -92,7 +96,7 @@ func excused(h *history.History, t *tenure) bool {
 			return under(f.Path, t.grant.Path) || under(t.grant.Path, f.Path)
 		case history.Restored:
 			return true
-		case history.Disturbed, history.Killed, history.Stopped, history.Stalled, history.Healed:
+		case history.Disturbed, history.Killed, history.Stopped, history.Healed:
 		}
 		return false
 	})

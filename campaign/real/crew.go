@@ -38,8 +38,9 @@ type member struct {
 	number, lives int
 	proxy         *zktest.Proxy
 	name          string
-	worker        *worker // nil while it is dead
-	stops         int     // how many want it stopped
+	worker        *worker        // nil while it is dead
+	stops         int            // how many want it stopped
+	since         history.Moment // when the first did; a worker that goes on says so itself
 }
 
 // A worker is one life of a process.
@@ -166,6 +167,9 @@ func (c *crew) Kill(i int) {
 	w.signal(syscall.SIGKILL)
 	<-w.gone
 	w.listener.Wait()
+	if m.stops > 0 {
+		c.record.FaultAt(m.since, history.Fault{Kind: history.Stopped, Process: m.name, For: c.record.Moment().At - m.since.At})
+	}
 	m.worker, m.stops = nil, 0
 	c.record.Fault(history.Fault{Kind: history.Killed, Process: m.name})
 }
@@ -179,7 +183,7 @@ func (c *crew) Pause(i int) {
 		return
 	}
 	if m.stops++; m.stops == 1 {
-		c.record.Fault(history.Fault{Kind: history.Stopped, Process: m.name})
+		m.since = c.record.Moment()
 		m.worker.signal(syscall.SIGSTOP)
 	}
 }

@@ -113,7 +113,7 @@ func Work(in io.Reader, out io.Writer) (err error) {
 	return errors.New("the campaign has ended before its worker")
 }
 
-// A stall of a process is noted when it was longer than stalled: a session counts on less.
+// That a process did not run is noted when it was longer than stalled: a session counts on less.
 const (
 	beat    = 20 * time.Millisecond
 	stalled = 80 * time.Millisecond
@@ -132,7 +132,7 @@ func stalls(record *history.Recorder, process string, done <-chan struct{}) {
 		}
 		next := record.Moment()
 		if gap := next.At - last.At; gap > stalled {
-			record.FaultAt(last, history.Fault{Kind: history.Stalled, Process: process, About: fmt.Sprintf("for %v", gap)})
+			record.FaultAt(last, history.Fault{Kind: history.Stopped, Process: process, For: gap})
 		}
 		last = next
 	}
