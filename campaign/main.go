@@ -5,6 +5,7 @@
 //	go run ./campaign bubble --scenario cuts --seed 7 -v       # one of them again, with its history
 //	go run ./campaign bubble --system zk.Lock                  # a control, in which faults must be found
 //	go run ./campaign real                                     # on real servers, 90 s of each scenario
+//	go run ./campaign paused                                   # Jepsen's test of locks
 //
 // It runs from the root of a clone. README.md has more.
 package main
@@ -12,19 +13,24 @@ package main
 import (
 	"context"
 	"fmt"
+	"io"
 	"os"
 	"os/signal"
 	"syscall"
 
 	"github.com/spf13/cobra"
 
+	"github.com/zkactors/zkactors/campaign/paused"
 	"github.com/zkactors/zkactors/campaign/real"
 )
 
 func main() {
-	if os.Getenv(real.WorkerVariable) != "" {
-		if err := real.Work(os.Stdin, os.Stdout); err != nil {
-			fmt.Fprintln(os.Stderr, "campaign: a worker:", err)
+	for variable, work := range map[string]func(io.Reader, io.Writer) error{real.WorkerVariable: real.Work, paused.HolderVariable: paused.Work} {
+		if os.Getenv(variable) == "" {
+			continue
+		}
+		if err := work(os.Stdin, os.Stdout); err != nil {
+			fmt.Fprintln(os.Stderr, "campaign: a process:", err)
 			os.Exit(1)
 		}
 		return
@@ -35,7 +41,7 @@ func main() {
 		Use: "campaign", Short: "run scenarios of faults against the recipes, and judge the histories from outside",
 		SilenceUsage: true, SilenceErrors: true,
 	}
-	root.AddCommand(modelsCommand(), bubbleCommand(), realCommand(), scenariosCommand(), judgeCommand(), refindCommand(), mutateCommand())
+	root.AddCommand(modelsCommand(), bubbleCommand(), realCommand(), pausedCommand(), scenariosCommand(), judgeCommand(), refindCommand(), mutateCommand())
 	if err := root.ExecuteContext(ctx); err != nil {
 		fmt.Fprintln(os.Stderr, "campaign:", err)
 		stop()

@@ -8,6 +8,7 @@
 package real
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -35,13 +36,15 @@ type Options struct {
 	Lasts     time.Duration // how long faults strike
 	Processes int
 	Worker    []string // the command of a worker
+
+	Calm  time.Duration // before the first fault; 5 s without
+	After time.Duration // of work without faults; 5 s without
+	Still time.Duration // without work, until all is known; 8 s without, which is longer than sessions live
 }
 
-const (
-	calm  = 5 * time.Second // before the first fault
-	after = 5 * time.Second // of work without faults
-	still = 8 * time.Second // without work, until all is known: longer than a session lives
-)
+func (o *Options) defaults() {
+	o.Calm, o.After, o.Still = cmp.Or(o.Calm, 5*time.Second), cmp.Or(o.After, 5*time.Second), cmp.Or(o.Still, 8*time.Second)
+}
 
 // A play is one history while it is made.
 type play struct {
@@ -54,6 +57,7 @@ type play struct {
 
 // Play plays a scenario, and returns its history.
 func Play(ctx context.Context, options Options) (h *history.History, err error) {
+	options.defaults()
 	p := &play{Options: options}
 	if p.dir, err = os.MkdirTemp("", "campaign-real-"); err != nil {
 		return nil, err
@@ -67,7 +71,7 @@ func Play(ctx context.Context, options Options) (h *history.History, err error) 
 	if options.Scenario.Prepare != nil {
 		options.Scenario.Prepare(&config)
 	}
-	if p.ensemble, err = zktest.NewEnsemble(config); err != nil {
+	if p.ensemble, err = zktest.NewEnsemble(config); err != nil { //nolint:contextcheck // it lives longer
 		return nil, err
 	}
 	defer p.ensemble.Close()
@@ -111,7 +115,7 @@ func (p *play) history(ctx context.Context) (*history.History, error) {
 		Operator: operator, Paths: paths, Version: p.Version, members: c.all,
 		chronicle: &chronicle{dir: filepath.Join(p.dir, "ensemble"), servers: servers, start: wall}, dir: p.dir,
 	}
-	if err := wait(ctx, calm); err != nil {
+	if err := wait(ctx, p.Calm); err != nil {
 		return nil, err
 	}
 	var faults sync.WaitGroup
@@ -128,6 +132,7 @@ func (p *play) history(ctx context.Context) (*history.History, error) {
 	if err := c.finish(ctx); err != nil {
 		return nil, err
 	}
+	// All that the servers will ever commit has been written: there is a leader, and no work.
 	h := record.History()
 	if off := (time.Since(wall) - clock()).Abs(); off > tolerance {
 		h.Head.Unjudged["ToldBeforeNextGrant"] = fmt.Sprintf("the clock on the wall was set by %v", off)
@@ -164,13 +169,13 @@ func (p *play) join(h *history.History, c *chronicle) error {
 
 // finish has the processes end their work.
 func (c *crew) finish(ctx context.Context) error {
-	if err := wait(ctx, after); err != nil {
+	if err := wait(ctx, c.play.After); err != nil {
 		return err
 	}
 	if err := c.say(stop, worked, func(w *worker) <-chan struct{} { return w.worked }); err != nil {
 		return err
 	}
-	if err := wait(ctx, still); err != nil {
+	if err := wait(ctx, c.play.Still); err != nil {
 		return err
 	}
 	now := make(chan struct{})

@@ -27,9 +27,8 @@ type World struct {
 	chronicle *chronicle
 	dir       string // for what a scenario keeps
 
-	mu     sync.Mutex
-	frozen map[int]bool // servers that are stopped
-	err    error        // what a scenario could not do
+	mu  sync.Mutex
+	err error // what a scenario could not do
 }
 
 // patient bounds what an operator does to servers.
