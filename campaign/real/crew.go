@@ -37,6 +37,7 @@ type crew struct {
 type member struct {
 	number, lives int
 	proxy         *zktest.Proxy
+	hushed        int // how many want the proxy frozen; guarded by the world
 	name          string
 	worker        *worker        // nil while it is dead
 	stops         int            // how many want it stopped

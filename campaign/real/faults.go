@@ -91,12 +91,21 @@ func cutClient(w *World) {
 	p.Disconnect(0)
 }
 
-// hush stops what flows between a process and the servers.
+// hush stops what flows between a process and the servers. That may overlap for one process.
 func (w *World) hush(dir zktest.Direction, d time.Duration) {
 	p, i := w.proxy()
 	w.disturb("process %d and the servers are cut off, direction %d, for %v", i, dir, d)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.members[i].hushed++
 	p.Freeze(0, dir)
-	w.Lasts(d, func() { p.Thaw(0) })
+	w.Lasts(d, func() {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		if w.members[i].hushed--; w.members[i].hushed == 0 {
+			p.Thaw(0)
+		}
+	})
 }
 
 func oneWay(w *World) {

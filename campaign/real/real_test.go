@@ -13,6 +13,7 @@ import (
 	"github.com/zkactors/zkactors/campaign/real"
 	"github.com/zkactors/zkactors/campaign/workload"
 	"github.com/zkactors/zkactors/internal/check"
+	"github.com/zkactors/zkactors/internal/hasten"
 	"github.com/zkactors/zkactors/session/zktest"
 )
 
@@ -36,7 +37,7 @@ func play(t *testing.T, name string, system workload.System, lasts time.Duration
 	binary := check.Have(os.Executable())(t)
 	return check.Have(real.Play(t.Context(), real.Options{
 		Scenario: s, Seed: 1, System: system, Lasts: lasts, Processes: 3, Worker: []string{binary},
-		Calm: 3 * time.Second, After: time.Second, Still: 7 * time.Second,
+		Calm: 3 * time.Second, After: time.Second / 2, Still: 7 * time.Second,
 	}))(t)
 }
 
@@ -53,7 +54,10 @@ func TestKilled(t *testing.T) {
 
 // TestControl: go-zookeeper's lock reports no loss, so faults are found in it.
 func TestControl(t *testing.T) {
-	h := play(t, "expiries", workload.ZKLock, 16*time.Second)
+	if !hasten.Thorough() {
+		t.Skip("it takes a minute, with ZKACTORS_THOROUGH=1")
+	}
+	h := play(t, "expiries", workload.ZKLock, 40*time.Second)
 	check.False(t, h.Void(), "the history is void")
 	check.True(t, len(judge.All(h)) > 0, "nothing is found")
 }
