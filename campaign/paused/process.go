@@ -80,7 +80,8 @@ func Work(in io.Reader, out io.Writer) error {
 
 // Play plays the test on real servers, with processes that are stopped.
 func Play(ctx context.Context, o Options) (r Result, err error) {
-	ensemble, err := zktest.NewEnsemble(zktest.EnsembleConfig{Servers: o.Servers, Version: o.Version, NoSync: true})
+	config := zktest.EnsembleConfig{Servers: o.Servers, Version: o.Version, NoSync: true}
+	ensemble, err := zktest.NewEnsemble(config) //nolint:contextcheck // it lives longer
 	if err != nil {
 		return r, err
 	}

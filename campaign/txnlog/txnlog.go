@@ -1,5 +1,5 @@
-// Package txnlog reads the transaction logs of real servers, which have what the servers' trees had:
-// each change with its zxid, and when its leader proposed it.
+// Package txnlog reads the transaction logs of real servers, which have what the servers' trees
+// had: each change with its zxid, and when its leader proposed it.
 package txnlog
 
 import (
