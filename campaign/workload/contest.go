@@ -36,12 +36,15 @@ type Attempt interface {
 type contest struct {
 	recipe, path  string
 	weight, limit int
-	long          bool // some hold for longer than a session lives, without a request
+	long          time.Duration // for which some hold at most, without a request; 0 for none
 	open          func() (Attempt, error)
 }
 
 // long is how long some holders work: longer than a session lives.
 const long = 9 * time.Second
+
+// longSecond returns it for the second of two paths.
+func longSecond(i int) time.Duration { return time.Duration(i) * long }
 
 const acquired = "Acquired"
 
@@ -96,8 +99,8 @@ func (c *Client) contend(dice *rand.Rand, k contest) {
 	}
 	c.guarded(about, a.Write)
 	work := upTo(dice, 60*time.Millisecond)
-	if k.long && dice.IntN(4) == 0 {
-		work = upTo(dice, long)
+	if k.long > 0 && dice.IntN(4) == 0 {
+		work = upTo(dice, k.long)
 	}
 	c.rest(work, a.Done())
 	c.guarded(about, a.Write)
@@ -162,7 +165,7 @@ func locks() Workload {
 		for i := range 2 {
 			c.loop(250*time.Millisecond, func(dice *rand.Rand) {
 				path := fmt.Sprint("/locks/", i)
-				c.contend(dice, contest{recipe: name, path: path, long: i == 1, open: func() (Attempt, error) {
+				c.contend(dice, contest{recipe: name, path: path, long: longSecond(i), open: func() (Attempt, error) {
 					l, err := lock.New(c.Session, path, &lock.Options{Data: c.data(), ReleaseInBackground: dice.IntN(4) == 0})
 					return c.lockAttempt(name, l, err)
 				}})
@@ -227,7 +230,7 @@ func zkLocks() Workload {
 			for range 2 {
 				c.loop(120*time.Millisecond, func(dice *rand.Rand) {
 					path := fmt.Sprint("/locks/", i)
-					c.contend(dice, contest{recipe: name, path: path, long: i == 1, open: func() (Attempt, error) {
+					c.contend(dice, contest{recipe: name, path: path, long: longSecond(i), open: func() (Attempt, error) {
 						return &zkAttempt{c: c, path: path, lock: zk.NewLock(c.Conn, path, zk.WorldACL(zk.PermAll)), over: make(chan struct{})}, nil
 					}})
 				})

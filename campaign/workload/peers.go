@@ -27,7 +27,8 @@ type Claim interface {
 
 // peerLocks is the control for programs: their lock, through the same contest. It has no token, and
 // no guard. The czxid of its node serves as a token. The process has a session of the library
-// beside it, which looks for that, and writes what the lock protects.
+// beside it, which looks for that, and writes what the lock protects. That session is never cut off,
+// so that a holder which is does not wait in its writes; it holds longer instead.
 func peerLocks() Workload {
 	const name = "lock"
 	return Workload{Name: name, Path: "/locks", Nodes: marks(name), Run: func(c *Client) {
@@ -35,7 +36,7 @@ func peerLocks() Workload {
 			for range 2 {
 				c.loop(120*time.Millisecond, func(dice *rand.Rand) {
 					path := fmt.Sprint("/locks/", i)
-					c.contend(dice, contest{recipe: name, path: path, long: i == 1, open: func() (Attempt, error) {
+					c.contend(dice, contest{recipe: name, path: path, long: 2 * longSecond(i), open: func() (Attempt, error) {
 						claim, err := c.Peer.Join(path)
 						return &peerAttempt{c: c, Claim: claim, over: make(chan struct{})}, err
 					}})
