@@ -3,7 +3,7 @@
 // A scenario strikes servers in memory (session/zktest), which speak the real protocol. Its faults
 // stand in the history, with what they take from the promises of the recipes: see package judge.
 // What servers in memory cannot do is not here: they have no consensus, so a deposed leader that
-// goes on answering syncs, and a rolling upgrade of servers, need real ensembles.
+// goes on answering syncs, and a rolling upgrade of servers, need real ensembles: see package real.
 package scenario
 
 import (

@@ -285,6 +285,31 @@ func TestPrograms(t *testing.T) {
 	}
 }
 
+// TestRun: a program that does not begin as it should leaves no process, and an error that says
+// why.
+func TestRun(t *testing.T) {
+	t.Parallel()
+	for _, row := range []struct{ name, script, version, want string }{
+		{"begins", "echo ready 1.0; exec cat >/dev/null", "", ""},
+		{"has the version", "echo ready 1.0; exec cat >/dev/null", "1.0", ""},
+		{"has another version", "echo ready 1.0; exec cat >/dev/null", "2.0", "version 1.0, and not 2.0"},
+		{"ends at once", "echo no >&2; exit 3", "", "ended before it was ready: no"},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			t.Parallel()
+			program := program{"program", row.script, nil, []string{"sh"}}
+			p, err := program.run(patient(t), Curator, t.TempDir(), []string{"127.0.0.1:1"}, &Options{Version: row.version})
+			if row.want != "" {
+				check.True(t, err != nil && strings.Contains(err.Error(), row.want), "%v", err)
+				return
+			}
+			check.Must(t, err)
+			check.True(t, p.Pid() > 0, "process %d", p.Pid())
+			check.Must(t, p.Close())
+		})
+	}
+}
+
 func TestRoom(t *testing.T) {
 	t.Parallel()
 	var room Room
