@@ -230,7 +230,7 @@ func zkLocks() Workload {
 			for range 2 {
 				c.loop(120*time.Millisecond, func(dice *rand.Rand) {
 					path := fmt.Sprint("/locks/", i)
-					c.contend(dice, contest{recipe: name, path: path, long: longSecond(i), open: func() (Attempt, error) {
+					c.contend(dice, contest{recipe: name, path: path, long: 2 * longSecond(i), open: func() (Attempt, error) {
 						return &zkAttempt{c: c, path: path, lock: zk.NewLock(c.Conn, path, zk.WorldACL(zk.PermAll)), over: make(chan struct{})}, nil
 					}})
 				})
