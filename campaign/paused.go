@@ -50,7 +50,6 @@ func pausedCommand() *cobra.Command {
 	f.IntVar(&o.Holders, "holders", 5, "how many processes")
 	f.IntVar(&o.Adds, "adds", 12, "how many numbers each adds")
 	f.DurationVar(&o.Timeout, "timeout", 2*time.Second, "of sessions")
-	f.DurationVar(&o.Pause, "pause", 4*time.Second, "how long one in four holders is stopped, between its read and its write")
-	f.Uint64Var(&o.Seed, "seed", 1, "decides which holders are stopped")
+	f.DurationVar(&o.Pause, "pause", 4*time.Second, "how long each fourth holder is stopped, between its read and its write")
 	return cmd
 }

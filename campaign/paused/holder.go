@@ -66,10 +66,23 @@ func Add(ctx context.Context, s *session.Session, number int, pause func()) (a A
 	}
 	guard := l.Guard()
 	pause()
-	_, plainErr := s.Set(ctx, plain, text(append(first, number)), session.AnyVersion)
+	plainErr := set(ctx, s, text(append(first, number)))
 	_, guardedErr := s.Multi(ctx, guard, session.SetOp(guarded, text(append(second, number)), session.AnyVersion))
 	a.Plain, a.Guarded = plainErr == nil, guardedErr == nil
 	return a, nil
+}
+
+// set writes the set without a guard. A client whose session has ended meanwhile writes again in the
+// next, as code does that only wants its write to be done.
+func set(ctx context.Context, s *session.Session, data []byte) error {
+	const tries = 10
+	var err error
+	for range tries {
+		if _, err = s.Set(ctx, plain, data, session.AnyVersion); err == nil || session.InDoubt(err) || s.Await(ctx) != nil {
+			break
+		}
+	}
+	return err
 }
 
 // await waits for the grant.

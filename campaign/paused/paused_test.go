@@ -65,7 +65,7 @@ func TestPausedReal(t *testing.T) {
 	zktest.StartEnsemble(t, 1).Close() // it skips the test where there is none
 	binary := check.Have(os.Executable())(t)
 	r := check.Have(paused.Play(t.Context(), paused.Options{
-		Servers: 1, Holders: 3, Adds: 2, Timeout: time.Second, Pause: 2 * time.Second, Seed: 1, Holder: []string{binary},
+		Servers: 1, Holders: 3, Adds: 2, Timeout: time.Second, Pause: 2 * time.Second, Holder: []string{binary},
 	}))(t)
 	check.Equal(t, r.Guarded.Lost, 0)
 	check.True(t, r.Plain.Lost > 0 && r.Guarded.Acknowledged > 0, "%+v", r)

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"math/rand/v2"
 	"os"
 	"os/exec"
 	"sync"
@@ -29,9 +28,8 @@ type Options struct {
 	Holders  int           // processes
 	Adds     int           // numbers of each holder
 	Timeout  time.Duration // of sessions
-	Pause    time.Duration // by SIGSTOP, of one in four holders
-	Seed     uint64
-	Holder   []string // the command of a holder
+	Pause    time.Duration // by SIGSTOP, each fourth time that a process holds
+	Holder   []string      // the command of a holder
 	Progress func(done, all int)
 }
 
@@ -94,11 +92,10 @@ func Play(ctx context.Context, o Options) (r Result, err error) {
 	if err := Prepare(ctx, s); err != nil {
 		return r, err
 	}
-	g := &game{Options: o}
+	g := &game{Options: o, added: make(chan struct{})}
 	var holders sync.WaitGroup
 	for i := range o.Holders {
-		dice := rand.New(rand.NewPCG(o.Seed, uint64(i)))
-		holders.Go(func() { g.hold(ctx, dice, assignment{ensemble.Addrs(), o.Timeout, i * o.Adds, o.Adds}) })
+		holders.Go(func() { g.hold(ctx, assignment{ensemble.Addrs(), o.Timeout, i * o.Adds, o.Adds}) })
 	}
 	holders.Wait()
 	if err := errors.Join(g.err, ctx.Err()); err != nil {
@@ -111,21 +108,23 @@ func Play(ctx context.Context, o Options) (r Result, err error) {
 type game struct {
 	Options
 
-	mu  sync.Mutex
-	all []Addition
-	err error
+	mu    sync.Mutex
+	all   []Addition
+	held  int           // how often a process has held
+	added chan struct{} // closed with the next addition, and made anew
+	err   error
 }
 
 // hold runs one holder to its end.
-func (g *game) hold(ctx context.Context, dice *rand.Rand, a assignment) {
-	if err := g.follow(ctx, dice, a); err != nil {
+func (g *game) hold(ctx context.Context, a assignment) {
+	if err := g.follow(ctx, a); err != nil {
 		g.mu.Lock()
 		defer g.mu.Unlock()
 		g.err = errors.Join(g.err, err)
 	}
 }
 
-func (g *game) follow(ctx context.Context, dice *rand.Rand, a assignment) error {
+func (g *game) follow(ctx context.Context, a assignment) error {
 	cmd := exec.CommandContext(ctx, g.Holder[0], g.Holder[1:]...)
 	cmd.Env = append(os.Environ(), HolderVariable+"=1")
 	p, err := process.Start(cmd)
@@ -147,9 +146,7 @@ func (g *game) follow(ctx context.Context, dice *rand.Rand, a assignment) error 
 			}
 			continue
 		}
-		if dice.IntN(4) == 0 {
-			stop(ctx, p, g.Pause)
-		}
+		g.stop(ctx, p)
 		if err := p.Say("go on"); err != nil {
 			return err
 		}
@@ -160,16 +157,30 @@ func (g *game) follow(ctx context.Context, dice *rand.Rand, a assignment) error 
 	return nil
 }
 
-// stop stops a process for a while.
-func stop(ctx context.Context, p *process.Process, d time.Duration) {
+// stop stops a process that holds, each fourth time. It goes on after the pause, and after another
+// has added a number, if any still does.
+func (g *game) stop(ctx context.Context, p *process.Process) {
+	g.mu.Lock()
+	g.held++
+	stops, added := g.held%4 == 1, g.added
+	g.mu.Unlock()
+	if !stops {
+		return
+	}
 	_ = syscall.Kill(p.Pid(), syscall.SIGSTOP) // it waits for a line, and does not end meanwhile
+	wait(ctx, g.Pause, nil)
+	wait(ctx, 3*g.Pause, added)
+	_ = syscall.Kill(p.Pid(), syscall.SIGCONT) // see above
+}
+
+func wait(ctx context.Context, d time.Duration, early <-chan struct{}) {
 	t := time.NewTimer(d)
 	defer t.Stop()
 	select {
 	case <-t.C:
+	case <-early:
 	case <-ctx.Done():
 	}
-	_ = syscall.Kill(p.Pid(), syscall.SIGCONT) // see above
 }
 
 // note keeps what a holder has added.
@@ -181,6 +192,8 @@ func (g *game) note(line string) error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.all = append(g.all, a)
+	close(g.added)
+	g.added = make(chan struct{})
 	if g.Progress != nil {
 		g.Progress(len(g.all), g.Holders*g.Adds)
 	}
