@@ -67,9 +67,10 @@ func (a *peerAttempt) Follow(tell func(string, int64)) {
 	}
 	ctx, cancel := context.WithTimeout(a.c.Context, Patience)
 	defer cancel()
-	stat, err := a.c.Session.Exists(ctx, a.Node())
+	stat, err := a.find(ctx)
 	if err != nil || stat == nil {
-		tell("Lost", 0) // the node is gone already, and the grant is not used
+		_ = a.Release(ctx) // the node is gone already, and the grant is not used
+		tell("Lost", 0)
 		return
 	}
 	tell(acquired, stat.Czxid)
@@ -79,6 +80,14 @@ func (a *peerAttempt) Follow(tell func(string, int64)) {
 	case <-a.over:
 		tell("Released", 0)
 	}
+}
+
+// find looks for the node of the grant, of which another server may know nothing yet.
+func (a *peerAttempt) find(ctx context.Context) (*session.Stat, error) {
+	if err := a.c.Session.Sync(ctx, a.Node()); err != nil {
+		return nil, err
+	}
+	return a.c.Session.Exists(ctx, a.Node())
 }
 
 // Done implements [Attempt].
