@@ -94,7 +94,7 @@ func (n *night) tests() ([]models.Test, error) {
 	}
 	if n.sample {
 		for i := range chosen {
-			chosen[i].Flags = nil
+			chosen[i].Flags, chosen[i].Env = nil, nil
 		}
 	}
 	return chosen, nil

@@ -39,7 +39,7 @@ func Tests() []Test {
 		{Package: "session/internal/lease", Names: []string{"TestLeaseModel"}, Flags: []string{"-lease.schedules=100000"}, Seeded: true},
 		{Package: "session/internal/lease", Names: []string{"TestElectionsInModel"}},
 		{Package: "watch", Names: []string{"TestEveryHistory", "TestNobodyActsAfterTheEnd"}},
-		{Package: "watch", Names: []string{"TestTreeConverges"}, Seeded: true},
+		{Package: "watch", Names: []string{"TestTreeConverges"}, Env: []string{thorough}, Seeded: true},
 		{Package: "actors", Names: []string{"TestAllSchedules"}},
 		{Package: "primitives/internal/line", Names: []string{"TestExhaustion", "TestClaimExhaustion"}},
 		{Package: "primitives/internal/claim", Names: []string{"TestMachine"}},
