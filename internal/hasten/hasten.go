@@ -68,8 +68,8 @@ func Usually[T any](full, usual T) T {
 	return usual
 }
 
-// Alone skips a test of what many objects cost, unless the flag -run names tests. In .ci/run nothing
-// else runs beside these.
+// Alone skips a test of what many objects cost, unless the flag -run names tests. In .ci/run
+// nothing else runs beside these.
 func Alone(tb testing.TB) {
 	tb.Helper()
 	if flag.Lookup("test.run").Value.String() == "" {
