@@ -36,6 +36,7 @@ func specified() []string {
 func Tests() []Test {
 	return []Test{
 		{Package: "session", Names: []string{"TestMachineGrammar"}},
+		{Package: "session", Names: []string{"TestSchedules"}, Flags: []string{"-session.schedules=500"}},
 		{Package: "session/internal/lease", Names: []string{"TestLeaseModel"}, Flags: []string{"-lease.schedules=100000"}, Seeded: true},
 		{Package: "session/internal/lease", Names: []string{"TestElectionsInModel"}},
 		{Package: "watch", Names: []string{"TestEveryHistory", "TestNobodyActsAfterTheEnd"}},
