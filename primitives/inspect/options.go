@@ -21,14 +21,15 @@ type Options struct {
 	MaxWaiters int
 
 	// MaxWatched bounds the watches that [Watch] keeps. Nodes beyond are read again every five
-	// seconds, and after each change. The default is 5,000.
+	// seconds. The default is 5,000.
 	MaxWatched int
 
 	// Window bounds how many reads are under way at once. The default is 128.
 	Window int
 
-	// Pause is the time for which [Watch] gathers changes before it reads them. It is longer by 50
-	// µs for each node of the last survey. The default is 250 ms.
+	// Pause is the time for which [Watch] gathers changes before it reads them. It is longer by 5
+	// µs for each node of the last survey, and by 50 µs for each name in the directories with more
+	// than 64 names that the last survey has read. The default is 250 ms.
 	Pause time.Duration
 }
 

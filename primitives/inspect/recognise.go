@@ -51,11 +51,13 @@ type recogniser struct {
 	waits int                    // how many waiters of a line; 0 for all
 	read  func(key, care) *found // nil if it was not read yet
 	live  bool                   // the nodes are watched: a node without children may have some later
+	kept  *parts                 // nil if nothing is kept from one survey to the next
 
 	asked     map[key]care // all reads, made or not
 	wants     map[key]care // the reads that are to be made
 	truncated bool
 	things    []Thing
+	part      *part // the recipe that is being recognised; nil between recipes, and if nothing is kept
 }
 
 func newRecogniser(o Options, live bool, read func(key, care) *found) *recogniser {
@@ -97,6 +99,9 @@ func (r *recogniser) get(path string, aspect session.Aspect, c care) *found {
 	f := r.read(k, c)
 	if f == nil {
 		r.wants[k] = max(r.wants[k], c)
+	}
+	if r.part != nil {
+		r.part.reads = append(r.part.reads, reading{k, c, f})
 	}
 	return f
 }
@@ -167,7 +172,7 @@ func (r *recogniser) describe(path string) (n *found, leaf bool) {
 	case len(l.names) == 0:
 		return n, !r.empty(path, n)
 	}
-	if !r.recipe(path, n, l.names) {
+	if !r.keep(path, n, l) {
 		r.directory(path, l.names)
 	}
 	return n, false

@@ -9,6 +9,7 @@ import (
 
 	"github.com/zkactors/zkactors/actors"
 	"github.com/zkactors/zkactors/internal/client"
+	"github.com/zkactors/zkactors/internal/znode"
 	"github.com/zkactors/zkactors/session"
 )
 
@@ -32,7 +33,7 @@ func Watch(s *session.Session, path string, opts *Options) (*Watcher, error) {
 	}
 	w := &Watcher{path: path}
 	p := &performer{session: s, subs: make(map[key]*session.Subscription)}
-	m := &surveyor{path: path, opts: o, known: make(map[key]*known)}
+	m := &surveyor{path: path, opts: o, known: make(map[key]*known), parts: parts{of: make(map[string]*part)}}
 	w.actor = actors.Start(m, actors.Role[*surveyor, input, effect, *Survey]{
 		Name:    "inspect " + path,
 		Begin:   []effect{wait{}},
@@ -75,9 +76,12 @@ func (w *Watcher) observe(m *surveyor, _ []*Survey) {
 type input interface{ input() }
 
 type (
-	leave struct{}             // commanded
-	due   struct{ number int } // answers the wait with the number
-	told  struct {             // answers read: once; if the node is watched, also after each change
+	leave struct{} // commanded
+	due   struct { // answers the wait with the timer and the number
+		timer
+		number int
+	}
+	told struct { // answers read: once; if the node is watched, also after each change
 		key
 		serial int  // of the read
 		over   bool // set if the node is not watched any more
@@ -95,7 +99,8 @@ func (told) input()  {}
 type effect interface{ effect() }
 
 type (
-	wait struct { // set the timer; replaces an earlier one
+	wait struct { // set a timer; replaces an earlier one
+		timer
 		pause  time.Duration
 		number int
 	}
@@ -106,13 +111,21 @@ type (
 		root   bool // the node may be missing
 	}
 	forget struct{ key } // end a watch
-	finish struct{}      // end all watches, and the timer
+	finish struct{}      // end all watches, and the timers
 )
 
 func (wait) effect()   {}
 func (read) effect()   {}
 func (forget) effect() {}
 func (finish) effect() {}
+
+// A timer is one of the two that a surveyor sets.
+type timer int8
+
+const (
+	toSurvey timer = iota // when changes have been gathered
+	toPoll                // nodes that are not watched
+)
 
 // A known is the state of one aspect of a node that surveys depend on.
 type known struct {
@@ -122,7 +135,7 @@ type known struct {
 	serial  int  // of the newest read
 	reading bool // set when a read begins, cleared by its answer
 	watched bool // set with a read that watches, cleared when the watch ends; while set, found is the newest state
-	stale   bool // set when found may be old, cleared by an answer; while set, the next survey reads it again
+	stale   bool // set when found may be old, cleared by an answer; while set, a survey that needs it reads it again
 }
 
 // A phase is the input that a surveyor waits for:
@@ -133,7 +146,7 @@ type known struct {
 type phase int8
 
 const (
-	resting   phase = iota // for a change, or the time to poll
+	resting   phase = iota // until a change, or the time to poll
 	pausing                // for the time to survey, while more changes come
 	gathering              // for the answers to reads
 )
@@ -149,14 +162,17 @@ type surveyor struct {
 	opts Options // constant
 
 	known   map[key]*known // everything that the newest survey depends on
-	watches int            // the number of them that are watched; at most Options.MaxWatched
+	parts   parts          // the recipes of the newest survey
+	watches int            // the number of known that are watched; at most Options.MaxWatched
 	serial  int            // numbers the reads
 
 	phase  phase
-	waits  int    // the number of the newest wait, which alone counts
+	waits  [2]int // by timer: the number of its newest wait, which alone counts
+	polls  bool   // set with a wait to poll, cleared when that is due: it then runs
 	queue  []read // reads of this survey that are not sent, as the window is full
 	open   int    // the number of reads of this survey without an answer
-	again  bool   // set by a change, cleared when a survey begins
+	names  int    // in long lists that were read; counted since the last survey began
+	again  bool   // set by a change, or when it is time to poll; cleared when a survey begins
 	failed bool   // set when a read of this survey failed for a reason that passes, cleared when a survey begins
 	anew   bool   // set when a session has ended, cleared when a survey begins: an unchanged node may be another then
 
@@ -181,9 +197,7 @@ func (m *surveyor) Step(in input, out *effects) *surveyor {
 	case leave:
 		m.end(nil, out)
 	case due:
-		if in.number == m.waits && m.phase != gathering { // an earlier wait was replaced
-			m.begin(out)
-		}
+		m.due(in, out)
 	case told:
 		m.told(in, out)
 	}
@@ -196,16 +210,39 @@ func (m *surveyor) end(err error, out *effects) {
 	out.Do = append(out.Do, finish{})
 }
 
-// wait enters a phase, which ends after a while.
-func (m *surveyor) wait(p phase, d time.Duration, out *effects) {
-	m.phase = p
-	m.waits++
-	out.Do = append(out.Do, wait{d, m.waits})
+// wait sets a timer.
+func (m *surveyor) wait(t timer, d time.Duration, out *effects) {
+	m.waits[t]++
+	out.Do = append(out.Do, wait{t, d, m.waits[t]})
 }
 
-// pause returns how long to gather changes: longer the more there is to survey.
-func (m *surveyor) pause() time.Duration {
-	return m.opts.Pause + time.Duration(len(m.known))*50*time.Microsecond
+// due begins a survey, unless the wait was replaced by another.
+func (m *surveyor) due(in due, out *effects) {
+	switch {
+	case in.number != m.waits[in.timer]:
+		return
+	case in.timer == toPoll:
+		m.polls = false
+		for _, k := range m.known {
+			k.stale = k.stale || k.polled()
+		}
+		if m.again = true; m.phase != resting {
+			return // the next survey follows
+		}
+	}
+	m.begin(out)
+}
+
+// polled reports whether a node that is not watched may have changed.
+func (k *known) polled() bool {
+	return k.found != nil && !k.watched && (k.care != forever || k.err != nil)
+}
+
+// pause gathers changes, for longer if there is more to survey, or if the last survey has read long
+// lists.
+func (m *surveyor) pause(out *effects) {
+	m.phase = pausing
+	m.wait(toSurvey, m.opts.Pause+time.Duration(m.names)*50*time.Microsecond+time.Duration(len(m.known))*5*time.Microsecond, out)
 }
 
 // manyNames is the number of children that a watched node may have. A longer list is read for each
@@ -231,10 +268,11 @@ func (m *surveyor) told(in told, out *effects) {
 	// Such an error says nothing about the node. Any other is part of the survey.
 	if session.Passing(in.err) || client.Over(in.err) {
 		k.stale = true
-		m.failed = m.failed || answered // then all is read again, after a pause
+		m.failed = m.failed || answered // then it is read again, after a pause
 		m.anew = m.anew || errors.Is(in.err, session.ErrExpired)
 	} else {
-		k.found, k.stale = in.found, false
+		k.found, k.stale = in.found, in.over && !answered // the node was deleted, and may stand again
+		m.listed(in)
 	}
 	if answered {
 		m.open--
@@ -243,10 +281,23 @@ func (m *surveyor) told(in told, out *effects) {
 	}
 	// Each change of a long list would be read as a whole.
 	if k.watched && len(in.names) > manyNames {
-		m.forget(in.key, out) // the next survey reads it
+		m.forget(in.key, out)
+		k.stale = true
 	}
 	if m.again = true; m.phase == resting {
-		m.wait(pausing, m.pause(), out)
+		m.pause(out)
+	}
+}
+
+// listed follows a list that was read. Children that are polled may be others of the same names.
+func (m *surveyor) listed(in told) {
+	if len(in.names) > manyNames {
+		m.names += len(in.names)
+	}
+	for _, name := range in.names {
+		if k := m.known[key{znode.Join(in.path, name), session.AspectData}]; k != nil && k.care == polled {
+			k.stale = true
+		}
 	}
 }
 
@@ -259,17 +310,16 @@ func (m *surveyor) forget(of key, out *effects) {
 	}
 }
 
-// begin begins a survey. Nodes that are not watched are read again, unless they never change. In
-// another session they may be others of the same path: the servers may have come back with older
-// data.
+// begin begins a survey, which reads again what is stale. In another session all nodes may be
+// others of the same path: the servers may have come back with older data.
 func (m *surveyor) begin(out *effects) {
-	for _, k := range m.known {
-		if k.found != nil && !k.watched && (m.anew || k.care != forever || k.err != nil) {
-			k.stale = true
+	if m.anew {
+		for _, k := range m.known {
+			k.stale = k.stale || k.found != nil && !k.watched
 		}
 	}
 	// Changes from now on are for the next survey.
-	m.phase, m.again, m.failed, m.anew = gathering, false, false, false
+	m.phase, m.names, m.again, m.failed, m.anew = gathering, 0, false, false, false
 	m.proceed(out)
 }
 
@@ -285,7 +335,7 @@ func (m *surveyor) proceed(out *effects) {
 		case m.open > 0:
 			return
 		case m.failed:
-			m.wait(pausing, m.pause(), out)
+			m.pause(out)
 		default:
 			m.survey(out)
 		}
@@ -301,6 +351,7 @@ func (m *surveyor) survey(out *effects) {
 		}
 		return nil
 	})
+	r.kept, r.asked = &m.parts, make(map[key]care, len(m.known)) // it asks for about as much as last time
 	survey := r.survey(m.path)
 	for _, of := range sortedKeys(r.wants) {
 		m.ask(of, r.wants[of], out)
@@ -309,6 +360,7 @@ func (m *surveyor) survey(out *effects) {
 		return
 	}
 	// Every read is answered, and nothing is missing.
+	m.parts.prune()
 	poll := false
 	for of, k := range m.known {
 		if _, asked := r.asked[of]; !asked {
@@ -316,20 +368,19 @@ func (m *surveyor) survey(out *effects) {
 			delete(m.known, of) // read anew if it is asked for again
 			continue
 		}
-		poll = poll || !k.watched && (k.care != forever || k.err != nil)
+		poll = poll || k.polled()
 	}
 	if m.last == nil || !sameSurvey(m.last, survey) {
 		m.last = survey
 		survey.Taken = actors.Deadline(0) // now
 		out.Emit = append(out.Emit, survey)
 	}
-	switch {
-	case m.again: // a change came while nodes were read
-		m.wait(pausing, m.pause(), out)
-	case poll: // some nodes are not watched
-		m.wait(resting, refresh, out)
-	default:
-		m.phase = resting
+	if poll && !m.polls {
+		m.polls = true
+		m.wait(toPoll, refresh, out)
+	}
+	if m.phase = resting; m.again { // a change came while nodes were read
+		m.pause(out)
 	}
 }
 
@@ -362,17 +413,15 @@ func sameSurvey(a, b *Survey) bool {
 type performer struct {
 	session *session.Session
 	subs    map[key]*session.Subscription // the watches
-	stop    func()                        // of the newest timer; nil before the first
+	stop    [2]func()                     // by timer: of the newest wait; nil before the first
 }
 
 // perform starts one effect.
 func (p *performer) perform(e effect, tell func(input)) {
 	switch e := e.(type) {
 	case wait:
-		if p.stop != nil {
-			p.stop()
-		}
-		p.stop = actors.After(e.pause, func() { tell(due{e.number}) })
+		p.end(e.timer)
+		p.stop[e.timer] = actors.After(e.pause, func() { tell(due{e.timer, e.number}) })
 	case read:
 		if !e.watch { // no room, or no need
 			readOnce(p.session.Async(0), e.key, func(f *found) { tell(told{e.key, e.serial, true, f}) }) // answered once: over is true
@@ -382,12 +431,18 @@ func (p *performer) perform(e effect, tell func(input)) {
 	case forget:
 		p.cancel(e.key)
 	case finish:
-		if p.stop != nil {
-			p.stop()
-		}
+		p.end(toSurvey)
+		p.end(toPoll)
 		for of := range p.subs {
 			p.cancel(of)
 		}
+	}
+}
+
+// end stops a timer, if it was set.
+func (p *performer) end(t timer) {
+	if p.stop[t] != nil {
+		p.stop[t]()
 	}
 }
 

@@ -3,6 +3,7 @@ package inspect_test
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"testing"
 	"testing/synctest"
@@ -20,7 +21,13 @@ import (
 // there is no other.
 func newest(t *testing.T, w *inspect.Watcher, before *inspect.Survey) *inspect.Survey {
 	t.Helper()
-	<-time.After(10 * time.Second)
+	return within(t, 10*time.Second, w, before)
+}
+
+// within is newest after a wait.
+func within(t *testing.T, wait time.Duration, w *inspect.Watcher, before *inspect.Survey) *inspect.Survey {
+	t.Helper()
+	<-time.After(wait)
 	synctest.Wait()
 	select {
 	case survey, ok := <-w.Surveys():
@@ -52,10 +59,15 @@ func watchAll(t *testing.T, s *session.Session, path string, opts *inspect.Optio
 	return w
 }
 
-// After whatever happens, what is watched is what a look finds.
+// After whatever happens, what is watched is what a look finds. If all can be watched, nothing
+// waits for the time to poll.
 func TestWatchConverges(t *testing.T) {
 	for seed := range hasten.Sized[uint64](20, 3) {
 		for _, opts := range []*inspect.Options{nil, {MaxWatched: 5, Window: 2}} {
+			wait := 2 * time.Second
+			if opts != nil {
+				wait = 10 * time.Second
+			}
 			t.Run(fmt.Sprint(seed, " ", opts != nil), func(t *testing.T) {
 				inBubble(t, 2, func(t *testing.T, srv *zktest.Server, all []*session.Session) {
 					random := rand.New(rand.NewPCG(seed, 1))
@@ -65,7 +77,7 @@ func TestWatchConverges(t *testing.T) {
 						for range 1 + random.IntN(8) {
 							change(t, random, srv, all)
 						}
-						last = newest(t, w, last)
+						last = within(t, wait, w, last)
 						seen := check.Have(inspect.Look(t.Context(), all[1], "/a", nil))(t)
 						if got, want := asText(last), asText(seen); got != want {
 							t.Fatalf("watched %s\nlooked %s", got, want)
@@ -173,6 +185,144 @@ func TestLongLineIsNoStorm(t *testing.T) {
 	})
 }
 
+// A change among many locks costs as many requests as one among few: only what has changed is read.
+func TestOneChangeAmongMany(t *testing.T) {
+	costs := make(map[int]map[zktest.Op]int)
+	for _, locks := range []int{20, 2000} {
+		inBubble(t, 2, func(t *testing.T, srv *zktest.Server, all []*session.Session) {
+			contender := func(i, number int) string {
+				return fmt.Sprintf("/l/%d/_c_5cb19f58-0831-43a3-bc23-23d3a988390d-lock-%010d", i, number)
+			}
+			create := func(node string, data []byte) {
+				all[1].Async(0).Create(node, data, session.Persistent, func(_ string, err error) { check.OK(t, err) })
+			}
+			check.Must(t, all[1].EnsurePath(t.Context(), "/l"))
+			for i := range locks {
+				create(fmt.Sprint("/l/", i), nil)
+				create(contender(i, 0), []byte("first"))
+				create(contender(i, 1), []byte("second"))
+			}
+			w := watchAll(t, all[0], "/l", &inspect.Options{MaxWatched: 10_000})
+			survey := newest(t, w, nil)
+			before := srv.RequestsOf(all[0].ID())
+			check.Must(t, all[1].Delete(t.Context(), contender(7, 0), session.AnyVersion)) // handed over
+			check.Have(all[1].Set(t.Context(), contender(8, 0), []byte("other"), session.AnyVersion))(t)
+			next := newest(t, w, survey)
+			got := map[string]string{}
+			for i, thing := range next.Things {
+				if was := brief(survey.Things[i]); was != brief(thing) {
+					got[thing.Path] = brief(thing)
+				}
+			}
+			if len(next.Things) != locks || fmt.Sprint(got) != "map[/l/7:second exclusive holds /l/8:other exclusive holds; second exclusive]" {
+				t.Errorf("%d things, changed: %v", len(next.Things), got)
+			}
+			costs[locks] = srv.RequestsOf(all[0].ID())
+			maps.DeleteFunc(costs[locks], func(op zktest.Op, _ int) bool { return op == zktest.OpPing })
+			for op := range costs[locks] {
+				costs[locks][op] -= before[op]
+			}
+			maps.DeleteFunc(costs[locks], func(_ zktest.Op, n int) bool { return n == 0 })
+		})
+	}
+	// The line that has changed, its new holder, and the data that was written.
+	if want := (map[zktest.Op]int{zktest.OpGetChildren2: 1, zktest.OpGetData: 2}); !maps.Equal(costs[20], want) || !maps.Equal(costs[2000], want) {
+		t.Errorf("%v, want %v", costs, want)
+	}
+}
+
+// Nodes that are not watched are read at intervals, not after each change elsewhere.
+func TestChangesDoNotPoll(t *testing.T) {
+	inBubble(t, 2, func(t *testing.T, srv *zktest.Server, all []*session.Session) {
+		for i := range 200 {
+			check.Must(t, all[1].EnsurePath(t.Context(), fmt.Sprint("/l/", i, "/_c_5cb19f58-0831-43a3-bc23-23d3a988390d-lock-0000000000")))
+		}
+		w := watchAll(t, all[0], "/l", &inspect.Options{MaxWatched: 10}) // the directory, and the first locks
+		last := newest(t, w, nil)
+		minute := func(change func(i int)) (reads int) {
+			before := srv.RequestsOf(all[0].ID())
+			for i := range 20 {
+				change(i)
+				last = within(t, 3*time.Second, w, last)
+			}
+			after := srv.RequestsOf(all[0].ID())
+			return after[zktest.OpGetData] + after[zktest.OpGetChildren2] - before[zktest.OpGetData] - before[zktest.OpGetChildren2]
+		}
+		quiet := minute(func(int) {})
+		busy := minute(func(i int) { check.Have(all[1].Set(t.Context(), "/l", []byte{byte(i)}, session.AnyVersion))(t) })
+		if quiet < 10*600 || busy > quiet+600+20 { // six hundred for each time, which may be one more
+			t.Errorf("%d reads in a quiet minute, %d in a busy one", quiet, busy)
+		}
+	})
+}
+
+// Two changes of a long line in one pause are both seen, without waiting for the time to poll.
+func TestLongLineTwice(t *testing.T) {
+	inBubble(t, 2, func(t *testing.T, _ *zktest.Server, all []*session.Session) {
+		contender := func(i int) string { return fmt.Sprintf("/l/_c_5cb19f58-0831-43a3-bc23-23d3a988390d-lock-%010d", i) }
+		for i := range 100 {
+			check.Must(t, all[1].EnsurePath(t.Context(), contender(i)))
+		}
+		w := watchAll(t, all[0], "/l", nil)
+		last := newest(t, w, nil)
+		for i := range 2 {
+			check.Must(t, all[1].Delete(t.Context(), contender(i), session.AnyVersion))
+			<-time.After(100 * time.Millisecond)
+		}
+		if got := the(t, within(t, time.Second, w, last)); got.Line != 98 || len(got.Contenders) != 98 || got.Contenders[0].Node != contender(2) {
+			t.Errorf("%d in line, %d contenders, the first is %s", got.Line, len(got.Contenders), got.Contenders[0].Node)
+		}
+	})
+}
+
+// A path that is deleted and stands again, at once or between two surveys, is seen within a second.
+func TestStandsAgain(t *testing.T) {
+	for _, away := range []time.Duration{0, 100 * time.Millisecond, 400 * time.Millisecond} {
+		for _, below := range []string{"/l", "/"} {
+			t.Run(fmt.Sprint(away, below), func(t *testing.T) {
+				inBubble(t, 2, func(t *testing.T, _ *zktest.Server, all []*session.Session) {
+					node := "/l/_c_5cb19f58-0831-43a3-bc23-23d3a988390d-lock-0000000000"
+					stand := func(data string) {
+						check.Must(t, all[1].EnsurePath(t.Context(), "/l"))
+						check.Have(all[1].Create(t.Context(), node, []byte(data), session.Persistent))(t)
+					}
+					stand("first")
+					w := watchAll(t, all[0], below, nil)
+					last := newest(t, w, nil)
+					check.Must(t, all[1].Delete(t.Context(), node, session.AnyVersion))
+					check.Must(t, all[1].Delete(t.Context(), "/l", session.AnyVersion))
+					<-time.After(away)
+					stand("second")
+					if got := brief(the(t, within(t, time.Second, w, last))); got != "second exclusive holds" {
+						t.Error(got)
+					}
+				})
+			})
+		}
+	}
+}
+
+// Children that are not watched are read again when their directory has changed: the claims of a
+// queue, of which a consumer may make the same again.
+func TestClaimedAgain(t *testing.T) {
+	inBubble(t, 2, func(t *testing.T, _ *zktest.Server, all []*session.Session) {
+		check.Must(t, all[1].EnsurePath(t.Context(), "/q/items"))
+		check.Must(t, all[1].EnsurePath(t.Context(), "/q/claims"))
+		claim := func(by string) {
+			check.Have(all[1].Create(t.Context(), "/q/claims/213d2ea8-d7d0-4ee5-acda-8c4b1f67c01f", []byte(by), session.Persistent))(t)
+		}
+		claim("first")
+		w := watchAll(t, all[0], "/q", nil)
+		last := newest(t, w, nil)
+		check.Must(t, all[1].Delete(t.Context(), "/q/claims/213d2ea8-d7d0-4ee5-acda-8c4b1f67c01f", session.AnyVersion))
+		claim("second")
+		last = within(t, time.Second, w, last)
+		if claims := the(t, last).Queue.Claims; len(claims) != 1 || claims[0].Consumer != "second" {
+			t.Errorf("%+v", claims)
+		}
+	})
+}
+
 // What may not be read is in the survey as such.
 func TestForbidden(t *testing.T) {
 	inBubble(t, 2, func(t *testing.T, _ *zktest.Server, all []*session.Session) {
@@ -222,6 +372,46 @@ func TestTruncated(t *testing.T) {
 		w := watchAll(t, all[0], "/a", &inspect.Options{MaxNodes: 5})
 		if s := <-w.Surveys(); !s.Truncated {
 			t.Errorf("%+v", s)
+		}
+	})
+}
+
+// Whatever is kept from the last survey counts for the limit.
+func TestGrowsBeyondLimit(t *testing.T) {
+	inBubble(t, 2, func(t *testing.T, _ *zktest.Server, all []*session.Session) {
+		stand := func(name string) {
+			check.Must(t, all[1].EnsurePath(t.Context(), "/l/"+name+"/_c_5cb19f58-0831-43a3-bc23-23d3a988390d-lock-0000000000"))
+		}
+		for i := range 5 {
+			stand(fmt.Sprint("lock-", i))
+		}
+		limit := &inspect.Options{MaxNodes: 19} // two for the directory, and three for each lock: one too few for six locks
+		w := watchAll(t, all[0], "/l", limit)
+		last := newest(t, w, nil)
+		check.False(t, last.Truncated, "five locks are truncated")
+		stand("a-lock")
+		seen := check.Have(inspect.Look(t.Context(), all[1], "/l", limit))(t)
+		if got, want := asText(newest(t, w, last)), asText(seen); got != want || !seen.Truncated {
+			t.Errorf("watched %s\nlooked %s", got, want)
+		}
+	})
+}
+
+// A change in a recipe within another is seen in both.
+func TestWithinAnother(t *testing.T) {
+	inBubble(t, 2, func(t *testing.T, _ *zktest.Server, all []*session.Session) {
+		bucket := "/q/dead/items/2147483648-0000000000"
+		for _, node := range []string{"/q/items", "/q/claims", bucket + "/item-1"} {
+			check.Must(t, all[1].EnsurePath(t.Context(), node))
+		}
+		w := watchAll(t, all[0], "/q", nil)
+		last := newest(t, w, nil)
+		for dead := 1; dead <= 3; dead++ {
+			if len(last.Things) != 2 || last.Things[0].Queue.Dead != dead || last.Things[1].Queue.Items != dead {
+				t.Fatalf("%d dead letters: %s", dead, asText(last))
+			}
+			check.Must(t, all[1].EnsurePath(t.Context(), fmt.Sprint(bucket, "/item-", dead+1)))
+			last = newest(t, w, last)
 		}
 	})
 }
