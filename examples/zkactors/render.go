@@ -11,6 +11,7 @@ import (
 	"text/tabwriter"
 	"time"
 
+	"github.com/zkactors/zkactors/examples/zkactors/internal/grants"
 	"github.com/zkactors/zkactors/primitives/inspect"
 )
 
@@ -77,7 +78,7 @@ const (
 type view struct {
 	now         time.Time
 	past        bool // nothing is known any more: the text speaks of the past
-	grants      grants
+	grants      *grants.Known
 	sort        string        // byWait, or byPath
 	slow, stuck time.Duration // waits that are colored
 	color       bool
@@ -451,7 +452,7 @@ func (w *sheet) contenders(t *inspect.Thing) {
 		cells := []string{what, shown(c.Identity), wants, age(c.Since, w.now), c.Session, more}
 		switch {
 		case c.Holds:
-			cells[3] = w.grants.held(t, c, w.now)
+			cells[3] = w.held(t, c)
 			w.row(cells...)
 		case t.Leader != nil:
 			w.row(cells...)
@@ -461,6 +462,18 @@ func (w *sheet) contenders(t *inspect.Thing) {
 	}
 	if rest := t.Line - len(t.Contenders); rest > 0 {
 		w.row(fmt.Sprintf("… and %d more", rest))
+	}
+}
+
+// held returns for how long a contender has held, with ">" if it was for longer, or "?".
+func (w *sheet) held(t *inspect.Thing, c *inspect.Contender) string {
+	switch g, known := w.grants.Of(t, c); {
+	case !known:
+		return "?"
+	case g.Seen():
+		return age(g.Latest, w.now)
+	default:
+		return ">" + age(g.Latest, w.now)
 	}
 }
 

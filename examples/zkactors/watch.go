@@ -115,7 +115,7 @@ func (w *watching) run(ctx context.Context) (err error) {
 // surveyed shows a survey. The surveys of a session end with it, because a watcher that is replaced
 // is closed.
 func (w *watching) surveyed(survey *inspect.Survey) error {
-	w.look.grants = w.look.grants.follow(survey, w.survey != nil && !w.gap)
+	w.look.grants = w.look.grants.Follow(survey, w.gap)
 	w.survey = survey
 	if w.unknown {
 		w.since, w.unknown = time.Time{}, false
@@ -215,7 +215,7 @@ func (w *watching) state() error {
 	look.now = w.survey.Taken
 	survey := look.order(w.survey)
 	if w.json {
-		return w.printLine(report{survey, w.look.grants.times(), w.since})
+		return w.printLine(report{survey, w.look.grants.Times(), w.since})
 	}
 	return w.printf("%s\n%s\n", survey.Taken.Format(time.DateTime), render(survey, look))
 }

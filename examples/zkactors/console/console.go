@@ -92,7 +92,7 @@ type Console struct {
 // seconds.
 const (
 	maxNodes   = 250_000
-	maxWatched = 50_000
+	maxWatched = 100_000 // more than three for each of 20,000 locks
 )
 
 // New begins to watch the path. The error names the argument that is wrong.

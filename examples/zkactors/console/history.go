@@ -194,7 +194,7 @@ func storyOfLine(was, now *thing, leads bool, at int64) (entries []entry) {
 		next, stands := stand[id{c.Node, c.Czxid}]
 		switch {
 		case c.Holds && !next.Holds:
-			entries = append(entries, entry{What: "no longer " + verb, Who: nameOf(c), For: at - c.granted.latest})
+			entries = append(entries, entry{What: "no longer " + verb, Who: nameOf(c), For: at - c.granted.Latest.UnixMilli()})
 		case !c.Holds && !stands && len(was.line) == was.of.Line && len(now.line) == now.of.Line:
 			entries = append(entries, entry{What: "left the line", Who: nameOf(c), For: max(0, at-c.Since.UnixMilli())})
 		}
@@ -202,7 +202,7 @@ func storyOfLine(was, now *thing, leads bool, at int64) (entries []entry) {
 	for _, c := range now.line {
 		last := stood[id{c.Node, c.Czxid}]
 		if c.Holds && !last.Holds {
-			entries = append(entries, entry{What: verb, Who: nameOf(c), For: max(0, c.granted.latest-c.Since.UnixMilli())})
+			entries = append(entries, entry{What: verb, Who: nameOf(c), For: max(0, c.granted.Latest.UnixMilli()-c.Since.UnixMilli())})
 		}
 		if c.Revoked && !last.Revoked {
 			entries = append(entries, entry{What: "was asked to release", Who: nameOf(c)})

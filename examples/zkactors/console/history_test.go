@@ -57,7 +57,7 @@ func TestGrants(t *testing.T) {
 	forbidden := lineOf("/l", "a 10")
 	forbidden.Forbidden = true
 	leads := lineOf("/l", "a 10")
-	leads.Kind, leads.Contenders[0].Claim, leads.Leader = inspect.Election, "/l/leader", &inspect.Leader{Since: moment(20)}
+	leads.Kind, leads.Contenders[0].Claim, leads.Leader = inspect.Election, "/l/leader", &inspect.Leader{Node: "/l/a", Since: moment(20)}
 	foreign := lineOf("/l", "a 10")
 	foreign.Kind, foreign.Leader = inspect.Election, &inspect.Leader{Since: moment(10)}
 	for name, row := range map[string]struct {
@@ -90,7 +90,10 @@ func TestGrants(t *testing.T) {
 			p.see(60, lineOf("/l", "z 1", "a 10"))
 			p.see(70, lineOf("/l", "a 10"))
 		}, [2]int{70, 70}},
-		"not all was read before": {func(p *played) { p.see(50); p.now.truncated = true; p.see(60, lineOf("/l", "a 10")) }, [2]int{10, 60}},
+		"not all was read before": {func(p *played) {
+			p.now.take(&inspect.Survey{Taken: moment(50), Truncated: true})
+			p.see(60, lineOf("/l", "a 10"))
+		}, [2]int{10, 60}},
 		"the gap lasts": {func(p *played) {
 			p.see(50, lineOf("/l", "z 1", "a 10"))
 			p.now.state.Name = "suspended"
@@ -101,7 +104,7 @@ func TestGrants(t *testing.T) {
 		p := newPlayed()
 		row.play(p)
 		c := p.now.things[0].line[0]
-		if got := [2]int{at(c.granted.earliest), at(c.granted.latest)}; got != row.want {
+		if got := [2]int{at(c.granted.Earliest.UnixMilli()), at(c.granted.Latest.UnixMilli())}; got != row.want {
 			t.Errorf("%s: granted between %v, want %v", name, got, row.want)
 		}
 		if sent := short(c); at(sent.Latest) != row.want[1] || (sent.Earliest != 0) != (row.want[0] != row.want[1]) {

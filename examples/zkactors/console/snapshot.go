@@ -2,11 +2,13 @@ package console
 
 import (
 	"encoding/json"
+	"reflect"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
 
+	"github.com/zkactors/zkactors/examples/zkactors/internal/grants"
 	"github.com/zkactors/zkactors/primitives/inspect"
 	"github.com/zkactors/zkactors/session"
 )
@@ -49,6 +51,7 @@ type snapshot struct {
 	exists    bool
 	truncated bool
 	things    []*thing // ordered by path
+	grants    *grants.Known
 }
 
 // A thing is one recipe at one path. If a thing has not changed, two snapshots share it: they have
@@ -57,8 +60,8 @@ type thing struct {
 	key    string
 	kind   inspect.Kind
 	layout string
-	head   []byte        // JSON of everything except the line
-	of     inspect.Thing // without its contenders
+	head   []byte // JSON of everything except the line
+	of     inspect.Thing
 	line   []stander
 }
 
@@ -66,12 +69,8 @@ type thing struct {
 type stander struct {
 	inspect.Contender
 
-	granted grant // zero unless it holds
+	granted grants.Grant // zero unless it holds
 }
-
-// A grant was given between two moments, in milliseconds. They differ if the console was not
-// there. Nodes do not say when a lock was granted.
-type grant struct{ earliest, latest int64 }
 
 // most bounds the lists of a thing other than its line. The page shows the full lengths.
 const most = 200
@@ -86,13 +85,13 @@ type counts struct {
 }
 
 func newThing(t inspect.Thing) *thing {
-	made := &thing{key: string(t.Kind) + " " + t.Path, kind: t.Kind, layout: t.Layout, line: make([]stander, 0, len(t.Contenders))}
+	made := &thing{key: keyOf(&t), kind: t.Kind, layout: t.Layout, line: make([]stander, 0, len(t.Contenders))}
 	for _, c := range t.Contenders {
 		made.line = append(made.line, stander{Contender: c})
 	}
 	slices.SortStableFunc(made.line, func(a, b stander) int { return rank(a.Contender) - rank(b.Contender) })
-	t.Contenders = nil
 	made.of = t
+	t.Contenders = nil
 	var n counts
 	if t.Double != nil {
 		d := *t.Double
@@ -135,54 +134,27 @@ func (s *snapshot) take(survey *inspect.Survey) {
 	for _, t := range s.things {
 		before[t.key] = t
 	}
-	last := *s
+	s.grants = s.grants.Follow(survey, s.gap)
 	s.path, s.taken, s.exists, s.truncated = survey.Path, survey.Taken.UnixMilli(), survey.Exists, survey.Truncated
 	s.gap = s.state.Name != "connected"
 	s.things = make([]*thing, 0, len(survey.Things))
 	for _, t := range survey.Things {
+		was := before[keyOf(&t)]
+		if was != nil && reflect.DeepEqual(was.of, t) { // soon known: what has not changed has the same lists
+			s.things = append(s.things, was)
+			continue
+		}
 		next := newThing(t)
-		next.date(&last, before[next.key], s.taken)
-		if was := before[next.key]; was != nil && string(was.head) == string(next.head) && slices.Equal(was.line, next.line) {
-			next = was
+		for i := range next.line {
+			if c := &next.line[i]; c.Holds {
+				c.granted, _ = s.grants.Of(&t, &c.Contender) // it is a holder of the survey
+			}
 		}
 		s.things = append(s.things, next)
 	}
 }
 
-// date says of each holder when it was granted. It compares with the last snapshot, in which the
-// thing was was. If that is nil, the thing is new.
-func (t *thing) date(last *snapshot, was *thing, taken int64) {
-	before := make(map[string]stander)
-	if was != nil {
-		for _, c := range was.line {
-			if !c.Holds {
-				break // holders stand in front
-			}
-			before[c.Node] = c
-		}
-	}
-	blind := last.taken == 0 || was == nil && last.truncated || was != nil && (was.of.Problem != "" || was.of.Forbidden)
-	for i := range t.line {
-		c := &t.line[i]
-		if !c.Holds {
-			break
-		}
-		joined := min(c.Since.UnixMilli(), taken)
-		old, held := before[c.Node]
-		switch {
-		case t.kind == inspect.Election && c.Claim != "": // the node of the leader was created then
-			c.granted = grant{t.of.Leader.Since.UnixMilli(), t.of.Leader.Since.UnixMilli()}
-		case held && old.Czxid == c.Czxid:
-			c.granted = old.granted
-		case blind:
-			c.granted = grant{joined, taken}
-		case last.gap: // it did not hold when the last survey was taken
-			c.granted = grant{min(max(joined, last.taken), taken), taken}
-		default:
-			c.granted = grant{taken, taken}
-		}
-	}
-}
+func keyOf(t *inspect.Thing) string { return string(t.Kind) + " " + t.Path }
 
 // contender finds the contender with a node, and the thing in whose line it stands. It reports
 // whether they exist.
@@ -250,10 +222,13 @@ func short(c stander) contender {
 	made := contender{
 		Node: c.Node, Wants: c.Wants, Identity: strings.ToValidUTF8(c.Identity, "�"), Session: c.Session, Since: c.Since.UnixMilli(),
 		Holds: c.Holds, Revoked: c.Revoked, Priority: c.Priority, Weight: c.Weight, Czxid: strconv.FormatInt(c.Czxid, 10),
-		Latest: c.granted.latest,
 	}
-	if c.granted.earliest != c.granted.latest {
-		made.Earliest = c.granted.earliest
+	if !c.Holds {
+		return made
+	}
+	made.Latest = c.granted.Latest.UnixMilli()
+	if earliest := c.granted.Earliest.UnixMilli(); earliest != made.Latest {
+		made.Earliest = earliest
 	}
 	return made
 }
