@@ -9,7 +9,6 @@ import (
 
 	"github.com/zkactors/zkactors/actors"
 	"github.com/zkactors/zkactors/internal/client"
-	"github.com/zkactors/zkactors/primitives/internal/nodes"
 	"github.com/zkactors/zkactors/primitives/internal/owned"
 	"github.com/zkactors/zkactors/session"
 )
@@ -59,27 +58,6 @@ func (b *Barrier) observe(v view, events []Event) {
 		b.reason.Set(v.err)
 		b.viewer.owned.End()
 	}
-}
-
-// Lift lifts the barrier that stands, or returns nil if none does. A barrier that is raised after
-// this one is lifted stays, whatever reply is lost. A node of another recipe is not lifted: the
-// error wraps [ErrLayout] and [ErrForeign].
-//
-// The reply may be lost, and a barrier stand that is newer than all that the session has seen. Then
-// Lift cannot tell whether that one has replaced the barrier that it was to lift. The error wraps
-// [session.ErrUnknownOutcome]: the barrier may have been lifted, and Lift may be called again.
-func (b *Barrier) Lift(ctx context.Context) error {
-	if err := b.refusal(ctx); err != nil {
-		return b.explain("lift", err)
-	}
-	if err := foreign(ctx, b.session, b.path); errors.Is(err, nodes.ErrForeign) {
-		return b.explain("lift", err)
-	}
-	err := owned.Remove(ctx, b.session, session.Removal{Path: b.path})
-	if err != nil && ctx.Err() != nil && !session.InDoubt(err) {
-		err = fmt.Errorf("%w: %w", session.ErrUnknownOutcome, err)
-	}
-	return b.explain("lift", err)
 }
 
 // Wait returns nil when no barrier stands: at once, if none does. See [Options.Sync]. A waiter that

@@ -229,7 +229,9 @@ func (w *plainWorld) Apply(a zkmodel.Action) {
 	case "unraise": // as Lift does
 		w.raises = max(0, w.raises-1)
 		w.lifting = true
-		w.Sessions[a.I].Async(w.Sessions[a.I].Epoch()).Remove(session.Removal{Path: plainPath, Impatient: true}, func(error) { w.lifting = false })
+		r := new(lifting).removal(plainPath)
+		r.Impatient = true
+		w.Sessions[a.I].Async(w.Sessions[a.I].Epoch()).Remove(r, func(error) { w.lifting = false })
 	default:
 		w.World.Apply(a)
 	}

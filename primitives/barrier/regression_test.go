@@ -246,7 +246,7 @@ func TestLeaverOfAnUnreadableRecord(t *testing.T) {
 	})
 }
 
-// Lift does not say that a barrier was lifted that was raised before, and stands.
+// A server that lags does not hide a barrier from Lift, nor a lost request.
 func TestLiftUnseen(t *testing.T) {
 	bubble(t, 0, zktest.Config{Replicas: 3}, func(t *testing.T, srv *zktest.Server, _ []*session.Session) {
 		late, prompt := behind(t, srv)
@@ -256,14 +256,61 @@ func TestLiftUnseen(t *testing.T) {
 		ok(t, b.Wait(t.Context()))
 		ok(t, single(t, prompt, nil).Raise(t.Context()))
 		srv.DropRequest(zktest.Match{Op: zktest.OpDelete, Session: late.ID()})
-		if err := b.Lift(t.Context()); !errors.Is(err, session.ErrUnknownOutcome) {
-			t.Errorf("Lift: %v", err)
-		}
 		ok(t, b.Lift(t.Context()))
 		if stat, err := prompt.Exists(t.Context(), path); err != nil || stat != nil {
 			t.Errorf("%v is left, %v", stat, err)
 		}
 	})
+}
+
+// What comes between the reading of Lift and its deletion stays, unless it is another barrier of
+// the same version.
+func TestLiftRace(t *testing.T) {
+	create := func(t *testing.T, s *session.Session, node string, data []byte, mode session.CreateMode) {
+		t.Helper()
+		check.Have(s.Create(t.Context(), node, data, mode))(t)
+	}
+	for name, row := range map[string]struct {
+		comes func(t *testing.T, s *session.Session)
+		want  error
+		left  string // "none" if no node is left
+	}{
+		"nothing": {func(*testing.T, *session.Session) {}, nil, "none"},
+		"a value": {func(t *testing.T, s *session.Session) {
+			check.Have(s.Set(t.Context(), path, []byte("on"), session.AnyVersion))(t)
+		}, barrier.ErrForeign, "on"},
+		"a child": {func(t *testing.T, s *session.Session) { create(t, s, path+"/notes", nil, session.Persistent) }, barrier.ErrForeign, ""},
+		"a child of a moment": {func(t *testing.T, s *session.Session) {
+			create(t, s, path+"/notes", nil, session.Persistent)
+			<-time.After(time.Second) // the deletion is refused
+			ok(t, s.Delete(t.Context(), path+"/notes", session.AnyVersion))
+		}, nil, "none"},
+		"a gate in its place": {func(t *testing.T, s *session.Session) {
+			ok(t, s.Delete(t.Context(), path, session.AnyVersion))
+			check.Have(single(t, s, nil).TryRaise(t.Context()))(t)
+		}, nil, "gate"},
+		"it is lifted": {func(t *testing.T, s *session.Session) { ok(t, s.Delete(t.Context(), path, session.AnyVersion)) }, nil, "none"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, 2, zktest.Config{}, func(t *testing.T, srv *zktest.Server, s []*session.Session) {
+				a := single(t, s[0], nil)
+				ok(t, a.Raise(t.Context()))
+				srv.Delay(zktest.Match{Op: zktest.OpDelete, Session: s[0].ID()}, time.Second)
+				srv.Delay(zktest.Match{Op: zktest.OpGetChildren2, Session: s[0].ID()}, time.Second)
+				call := begin(func() error { return a.Lift(t.Context()) })
+				<-time.After(100 * time.Millisecond)
+				row.comes(t, s[1])
+				pass(time.Minute)
+				check.Is(t, settled(t, "Lift", call), row.want)
+				data, _, err := s[1].Get(t.Context(), path)
+				left := string(data[:min(len(data), len("gate"))])
+				if errors.Is(err, session.ErrNoNode) {
+					left = "none"
+				}
+				check.Equal(t, left, row.left)
+			})
+		})
+	}
 }
 
 // A gate whose data another gate has overwritten, which was lifting its own at that moment, is
