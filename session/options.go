@@ -1,6 +1,7 @@
 package session
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"crypto/tls"
@@ -288,6 +289,9 @@ func (o *Options) validate() error {
 	for i, a := range o.Auth {
 		if a.Scheme == "" {
 			errs = append(errs, fmt.Errorf("%w: Options.Auth[%d]: the scheme is empty", ErrInvalidArgument, i))
+		}
+		if a.Scheme == "digest" && !bytes.Contains(a.Secret, []byte(":")) { // servers would refuse it on each connection
+			errs = append(errs, fmt.Errorf("%w: Options.Auth[%d]: the secret of a digest is user:password, and this one has no colon", ErrInvalidArgument, i))
 		}
 	}
 	return errors.Join(errs...)

@@ -64,9 +64,10 @@ func TestOptionsAreRefused(t *testing.T) {
 		{Options{Chroot: "apps"}, "Chroot"},
 		{Options{Chroot: "/apps/"}, "Chroot"},
 		{Options{Auth: []Auth{{Secret: []byte("x")}}}, "Auth[0]"},
+		{Options{Auth: []Auth{{Scheme: "digest", Secret: []byte("hunter2")}}}, "Auth[0]: the secret of a digest is user:password"},
 	} {
 		_, err := Open(t.Context(), []string{"127.0.0.1:1"}, &row.opts)
-		if err == nil || !strings.Contains(err.Error(), "Options."+row.name) {
+		if !isAny(err, ErrInvalidArgument, ErrInvalidPath) || !strings.Contains(err.Error(), "Options."+row.name) || strings.Contains(err.Error(), "hunter2") {
 			t.Errorf("%s: %v", row.name, err)
 		}
 	}

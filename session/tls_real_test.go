@@ -91,8 +91,8 @@ func pemOf(t *testing.T, c tls.Certificate) []byte {
 }
 
 // secureServer starts a server that accepts TLS with client certificates of the authority, and
-// returns its address.
-func secureServer(t *testing.T, a *authority) string {
+// returns its addresses: with TLS, and without.
+func secureServer(t *testing.T, a *authority) (secure, plain string) {
 	t.Helper()
 	dir := t.TempDir()
 	file := func(name string, text []byte) string {
@@ -107,7 +107,7 @@ func secureServer(t *testing.T, a *authority) string {
 	for _, part := range []string{"buffer", "codec", "common", "handler", "resolver", "transport", "transport-native-epoll", "transport-native-unix-common"} {
 		netty = append(netty, "/usr/share/java/netty-"+part+".jar")
 	}
-	zktest.StartEnsemble(t, 1,
+	ens := zktest.StartEnsemble(t, 1,
 		zktest.Setting("secureClientPort", port),
 		zktest.Setting("secureClientPortAddress", a.host),
 		zktest.Setting("serverCnxnFactory", "org.apache.zookeeper.server.NettyServerCnxnFactory"),
@@ -119,7 +119,7 @@ func secureServer(t *testing.T, a *authority) string {
 		zktest.Setting("authProvider.1", "org.apache.zookeeper.server.auth.X509AuthenticationProvider"),
 		zktest.JVMFlags("-Xbootclasspath/a:"+strings.Join(netty, ":")),
 	)
-	return net.JoinHostPort(a.host, port)
+	return net.JoinHostPort(a.host, port), ens.Addrs()[0]
 }
 
 // TestRealTLS: a session authenticates itself with a client certificate, which is renewed while it
@@ -127,7 +127,7 @@ func secureServer(t *testing.T, a *authority) string {
 func TestRealTLS(t *testing.T) {
 	t.Parallel()
 	a := newAuthority(t)
-	addr := secureServer(t, a)
+	addr, plain := secureServer(t, a)
 	ctx := patient(t)
 	var current atomic.Pointer[tls.Certificate]
 	first := a.issue(t, "first")
@@ -167,6 +167,8 @@ func TestRealTLS(t *testing.T) {
 		t.Error(err)
 	}
 
+	wrongKind(t, addr, nil, "the port may be for TLS")
+	wrongKind(t, plain, &tls.Config{RootCAs: a.pool()}, "is the port for TLS?")
 	stranger := newAuthority(t)
 	foreign := stranger.issue(t, "foreign")
 	for name, config := range map[string]*tls.Config{

@@ -9,6 +9,7 @@ import (
 	"crypto/x509"
 	"errors"
 	"io"
+	"log/slog"
 	"math/big"
 	"net"
 	"strings"
@@ -94,4 +95,57 @@ func TestTLS(t *testing.T) {
 			}
 		}
 	})
+}
+
+// A writerFunc is a function that takes what is written.
+type writerFunc func(text []byte)
+
+func (f writerFunc) Write(text []byte) (int, error) {
+	f(text)
+	return len(text), nil
+}
+
+// wrongKind opens a session at a port that is of the other kind, with TLS or without, and wants the
+// warning and the error to say so.
+func wrongKind(t *testing.T, addr string, config *tls.Config, want string) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	warned := writerFunc(func(text []byte) {
+		if strings.Contains(string(text), want) {
+			cancel()
+		}
+	})
+	s, err := session.Open(ctx, []string{addr}, &session.Options{TLS: config, Logger: slog.New(slog.NewTextHandler(warned, nil))})
+	if err == nil {
+		s.Close()
+	}
+	if !errors.Is(err, context.Canceled) || !strings.Contains(err.Error(), want) {
+		t.Errorf("%s: %v", addr, err)
+	}
+}
+
+// TestWrongPort: a server that expects no TLS closes the connection, and so does a server that
+// expects TLS.
+func TestWrongPort(t *testing.T) {
+	srv := zktest.Start(t)
+	wrongKind(t, srv.Addrs()[0], &tls.Config{MinVersion: tls.VersionTLS12}, "is the port for TLS?")
+
+	certificate, _ := certified(t, "zk.example")
+	secure := check.Have(tls.Listen("tcp", "127.0.0.1:0", &tls.Config{Certificates: []tls.Certificate{certificate}}))(t)
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		for {
+			c, err := secure.Accept()
+			if err != nil {
+				return
+			}
+			_, _ = c.Read(make([]byte, 1)) // the handshake, which fails
+			_ = c.Close()
+		}
+	}()
+	wrongKind(t, secure.Addr().String(), nil, "the port may be for TLS")
+	check.Must(t, secure.Close())
+	<-ended
 }

@@ -2,8 +2,11 @@ package conn
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
+	"io"
+	"syscall"
 	"time"
 
 	"github.com/zkactors/zkactors/session/internal/fault"
@@ -17,7 +20,7 @@ import (
 func (l *connection) greet() error {
 	frame, err := l.reader.Next()
 	if err != nil {
-		return err
+		return l.withGuess(err)
 	}
 	h, err := wire.ParseConnectResponse(frame)
 	if err != nil {
@@ -38,6 +41,19 @@ func (l *connection) greet() error {
 	l.epoch.restore(l)
 	l.hello = hello
 	return nil
+}
+
+// withGuess adds to the error of a connection that has ended before the server's answer what it
+// probably means.
+func (l *connection) withGuess(err error) error {
+	if !errors.Is(err, io.EOF) && !errors.Is(err, syscall.ECONNRESET) {
+		return err
+	}
+	guess := "the server may have no quorum, or allow the host no more connections"
+	if _, secure := l.socket.(*tls.Conn); !secure {
+		guess = "the port may be for TLS, " + guess
+	}
+	return fmt.Errorf("%w: the server closed the connection before it answered: %s", err, guess)
 }
 
 // dismiss waits for the late answer to a connect request that was abandoned, and closes the session

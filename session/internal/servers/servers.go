@@ -14,6 +14,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"syscall"
 	"time"
 
 	"github.com/cenkalti/backoff/v4"
@@ -398,9 +399,19 @@ func (s *List) open(ctx context.Context, server string, accept time.Duration) (n
 	}
 	if err != nil {
 		_ = socket.Close() // it is of no use any more
-		return nil, fmt.Errorf("TLS: %w", err)
+		return nil, fmt.Errorf("TLS: %w", withGuess(err))
 	}
 	return secure, nil
+}
+
+// withGuess adds to an error of a TLS handshake what it probably means. A server that expects no
+// TLS takes the first bytes for a length, and closes the connection.
+func withGuess(err error) error {
+	var other tls.RecordHeaderError
+	if !errors.Is(err, io.EOF) && !errors.Is(err, syscall.ECONNRESET) && !errors.As(err, &other) {
+		return err
+	}
+	return fmt.Errorf("%w: the server ended the handshake: is the port for TLS?", err)
 }
 
 // Failed records that a server was reached, and was of no use. If the connection had opened, that
