@@ -99,7 +99,11 @@ func (t *taker) confirm(question string, chosen []inspect.Contender) error {
 		if c.Holds {
 			state = "holds it"
 		}
-		_, _ = fmt.Fprintf(t.stderr, "%s %s, in line since %s (%s), session %s\n", shown(c.Identity), state, when(c.Since, now), age(c.Since, now), c.Session)
+		live := ", session " + c.Session
+		if c.Session == "" {
+			live = ", and lives with no session"
+		}
+		_, _ = fmt.Fprintf(t.stderr, "%s %s, in line since %s (%s)%s\n", shown(c.Identity), state, when(c.Since, now), age(c.Since, now), live)
 	}
 	if t.yes {
 		return nil

@@ -16,6 +16,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/zkactors/zkactors/internal/check"
 	"github.com/zkactors/zkactors/primitives/election"
 	"github.com/zkactors/zkactors/primitives/inspect"
 	"github.com/zkactors/zkactors/primitives/lock"
@@ -418,6 +419,19 @@ func TestBarrierCommands(t *testing.T) {
 	runWith(t, srv, "barrier wait -w 100ms /b").want(t, 75, "", "the time to wait is over")
 	runWith(t, srv, "barrier lift /b").want(t, 0, "", "")
 	runWith(t, srv, "barrier wait /b").want(t, 0, "", "")
+	runWith(t, srv, "config set -y --create /value on").want(t, 0, "/value: version 0", "")
+	runWith(t, srv, "barrier lift /value").want(t, 1, "", "the path is of another recipe")
+	runWith(t, srv, "config get /value").want(t, 0, "on", "/value: version 0")
+}
+
+// TestBreaksWhatNoSessionOwns: a contender's node that lives with no session is shown as such.
+func TestBreaksWhatNoSessionOwns(t *testing.T) {
+	t.Parallel()
+	srv := zktest.Start(t)
+	s := open(t, srv)
+	check.Must(t, s.EnsurePath(t.Context(), path))
+	check.Have(s.Create(t.Context(), path+"/_c_5cb19f58-0831-43a3-bc23-23d3a988390d-lock-0000000000", []byte("host:1"), session.Persistent))(t)
+	runWith(t, srv, "break -y "+path).want(t, 0, "broken "+path, "(0s), and lives with no session")
 }
 
 // acquired returns the lock, held by another client with that identity.

@@ -135,8 +135,8 @@ func (r *runner) await(ctx context.Context, s *session.Session, held *tenancy) e
 			case n.what == granted:
 				held.grant = n
 				return nil
-			case n.what == lost:
-				return n.err
+			case n.what == lost: // before it was granted
+				return fmt.Errorf("could not acquire: %w", n.err)
 			case r.try && n.what == waits:
 				return lock.ErrHeld
 			case r.quiet:

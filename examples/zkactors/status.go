@@ -7,6 +7,7 @@ import (
 	"io"
 	"strings"
 
+	"github.com/zkactors/zkactors/primitives/barrier"
 	"github.com/zkactors/zkactors/primitives/inspect"
 	"github.com/zkactors/zkactors/primitives/lock"
 	"github.com/zkactors/zkactors/primitives/queue"
@@ -92,7 +93,7 @@ func statusOf(err error) int {
 		return exitSignal + 2
 	case is(errWaited, queue.ErrEmpty, queue.ErrFull, lock.ErrHeld):
 		return exitConflict
-	case is(inspect.ErrGone, lock.ErrNotHeld, queue.ErrNotDead, queue.ErrDuplicate, session.ErrNoNode):
+	case is(inspect.ErrGone, lock.ErrNotHeld, queue.ErrNotDead, queue.ErrDuplicate, session.ErrNoNode, barrier.ErrForeign): // which is that of each recipe
 		return exitNothing
 	case is(session.ErrDisconnected, context.DeadlineExceeded):
 		return exitUnavailable
