@@ -236,7 +236,11 @@ func (p *performer) ops(e request) (ops []session.Op) {
 	count := session.SetOp(p.in(e.round), nil, session.AnyVersion) // its reply has the number of nodes
 	switch e.step {
 	case opening:
-		ops = append(ops, session.SetOp(p.path, e.book.encode(), e.version))
+		if e.keeps {
+			ops = append(ops, session.CheckOp(p.path, e.version))
+		} else {
+			ops = append(ops, session.SetOp(p.path, e.book.encode(), e.version))
+		}
 		if e.again {
 			ops = append(ops, session.DeleteOp(p.dir(e.round), session.AnyVersion))
 		}

@@ -73,7 +73,9 @@ import (
 // the record again, because the directory may also be younger for another reason: an operator may
 // have deleted and created it. If the record was replaced, an entrant deletes its node only on the
 // condition that no round has begun in the new record. It opens no round if the directory of the
-// round after it stands.
+// round after it stands. A record that says what it is to say stays as it is when the directory of
+// the next round is made: the request may be so late that the record is another with rounds of its
+// own, whose members it would put out. A directory that is made beside these is empty, and goes.
 //
 // Every gathering party watches the record. An entrant is in when the record lists its name.
 // Nothing else brings it in. An entrant that is not listed deletes its node, and gathers for the
@@ -290,6 +292,7 @@ type (
 		name    string // our node
 		version int32  // the version of the record that the request checks or replaces
 		book    book   // opening, starting: the new record
+		keeps   bool   // opening: the record stays as it is
 		again   bool   // opening, shutting: only the upper node is left; starting: the next directory stands already
 	}
 	abandon struct { // delete our node in the background, until that is confirmed or the session has ended
@@ -387,6 +390,7 @@ type machine struct {
 	sure    bool   // set when the node is known to stand; cleared when it may not stand any more
 	doubted bool   // set when it is unknown whether the node stands, or is listed; excludes sure
 	again   bool   // set when the server has removed a part of a round's nodes: the request is repeated for the rest
+	filled  bool   // set when the next directory has children, so that it may have been made; cleared by our entry, and by a sight
 
 	// Enter.
 	aside   bool  // set when nodes of another recipe were found; cleared by Enter. While set, we enter no round
@@ -690,7 +694,7 @@ func (m *turn) saw(in saw) {
 // enterSight enters a reading that is newer than all before.
 func (m *turn) enterSight(s sight) {
 	s.n, s.zxid = m.sight.n+1, max(m.sight.zxid, s.zxid, m.younger)
-	m.sight, m.newest, m.younger = s, max(m.newest, s.book.Round), 0
+	m.sight, m.newest, m.younger, m.filled = s, max(m.newest, s.book.Round), 0, false
 }
 
 // reread enters a reading that was made because the watch had nothing to deliver.
@@ -736,7 +740,10 @@ func (m *turn) ask(s step, round int) { m.write(s, round, book{}) }
 // write is ask for a request that writes the record.
 func (m *turn) write(s step, round int, b book) {
 	m.step, m.based = s, m.sight.n
-	m.asked = request{requestID: requestID{m.epoch, m.asked.n + 1}, step: s, round: round, name: m.name, version: m.sight.version, book: b, again: m.again}
+	m.asked = request{
+		requestID: requestID{m.epoch, m.asked.n + 1}, step: s, round: round, name: m.name, version: m.sight.version, book: b,
+		keeps: s == opening && !m.sight.fresh && b.Parties == m.sight.book.Parties, again: m.again,
+	}
 	m.do(m.asked)
 }
 
@@ -942,9 +949,12 @@ func (m *turn) opened(in answered) {
 	again := m.again
 	m.again = false
 	switch {
+	case in.err == nil && m.asked.keeps: // and we enter
 	case in.err == nil, moved(in): // by us, or already by another party
 		m.outdated(in)
 	case session.Passing(in.err):
+	case errors.Is(in.err, session.ErrNotEmpty) && m.asked.keeps && !m.filled: // perhaps made by another party
+		m.filled = true
 	case errors.Is(in.err, session.ErrNotEmpty), errors.Is(in.err, session.ErrNodeExists) && (m.sight.fresh || in.at == other):
 		if !m.synced {
 			m.ask(syncing, 0) // the record may be another
@@ -967,6 +977,7 @@ func (m *turn) entered(in answered) {
 	}
 	switch {
 	case in.err == nil:
+		m.filled = false
 		m.stand(in.count >= m.parties && in.count < m.parties+bearers)
 		if m.spare = in.count >= m.parties+bearers; m.spare {
 			m.rest()
