@@ -2,6 +2,7 @@ package zktest
 
 import (
 	"maps"
+	"math/rand/v2"
 	"slices"
 	"strings"
 )
@@ -130,6 +131,8 @@ func (w *watchTable) trigger(zxid int64, path string, event eventType, list []ac
 	}
 	all := slices.AppendSeq(make([]*conn, 0, len(watchers)), maps.Keys(watchers))
 	inOrder(all)
+	// The order of a real server is any. Here it follows from the zxid, and is another each time.
+	rand.New(rand.NewPCG(uint64(zxid), 0)).Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })
 	for _, c := range all {
 		if _, ok := told[c]; !ok && (c.server.differs.tellsAnyone || allowed(list, permRead, c.who)) {
 			c.notify(event, path, zxid)
