@@ -146,8 +146,9 @@ func kindsOf(ops []*history.Operation) string {
 
 // FirstInFirstOut checks the order of the items that a single client has drained: an item whose put
 // had returned before another was called for comes first. The client may begin anywhere, because
-// competing consumers begin at different items: then it goes on with the items before. Where there
-// were consumers, items have gone back to other places, and nothing is judged.
+// competing consumers begin at different items: then it goes on with the items before, and with
+// those that were put after its list was made. Where there were consumers, items have gone back to
+// other places, and nothing is judged.
 func FirstInFirstOut(h *history.History) []Violation {
 	v := verdict{check: "FirstInFirstOut"}
 	consumed := byPlace(h, func(o *history.Operation) bool { return o.Kind == Deliver })
@@ -177,8 +178,9 @@ func FirstInFirstOut(h *history.History) []Violation {
 				lap = i
 			case former >= 0:
 				v.add(p.recipe, p.path, "item %s, put at %v, comes after %s, put at %v", next.Argument, next.Return.At, passed[former].Argument, passed[former].Call.At)
-			case lap > 0 && drained[0].Return.Before(next.Call):
-				v.add(p.recipe, p.path, "item %s, put at %v, was passed by: the first was %s, put at %v", next.Argument, next.Return.At, drained[0].Argument, drained[0].Call.At)
+			case lap > 0 && drained[0].Return.Before(next.Call) && next.Return.Before(drained[lap-1].Call):
+				v.add(p.recipe, p.path, "item %s, put at %v, was passed by, from %s, put at %v, to %s, put at %v", next.Argument, next.Return.At,
+					drained[0].Argument, drained[0].Call.At, drained[lap-1].Argument, drained[lap-1].Call.At)
 			}
 		}
 	}

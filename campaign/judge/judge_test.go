@@ -242,7 +242,8 @@ func judgements() []judgement {
 		{"FirstInFirstOut", "in order", false, write().queue("put a 1-2", "put b 3-4", "drain a 5-6", "drain b 7-8")},
 		{"FirstInFirstOut", "put at the same time", false, write().queue("put a 1-4", "put b 3-5", "drain b 5-6", "drain a 7-8")},
 		{"FirstInFirstOut", "from the middle", false, write().queue("put a 1-2", "put b 3-4", "put c 5-6", "drain b 7-8", "drain c 8-9", "drain a 9-10")},
-		{"FirstInFirstOut", "one passed by", true, write().queue("put a 1-2", "put b 3-4", "put c 5-6", "drain b 7-8", "drain a 8-9", "drain c 9-10")},
+		{"FirstInFirstOut", "put after the list", false, write().queue("put a 1-2", "put b 3-4", "put c 5-6", "drain b 7-8", "drain a 8-9", "drain c 9-10")},
+		{"FirstInFirstOut", "one passed by", true, write().queue("put a 1-2", "put b 3-4", "put c 5-6", "put d 7-8", "drain b 9-10", "drain d 10-11", "drain a 11-12", "drain c 12-13")},
 		{"FirstInFirstOut", "backwards", true, write().queue("put a 1-2", "put b 3-4", "put c 5-6", "drain c 7-8", "drain b 8-9", "drain a 9-10")},
 
 		{"Rounds", "together", false, write().party("a", 1, "a,b", 1, 3, 4, 6).party("b", 1, "a,b", 2, 3, 5, 6).party("a", 2, "a,b", 7, 8, 9, 10)},

@@ -751,9 +751,12 @@ func (s *turn) hold(items []*layout.Claimed) {
 func (s *turn) unhold(keep bool) {
 	var places []layout.Place
 	for _, h := range s.held {
-		if h.wanted && keep {
+		if !h.wanted {
+			continue
+		}
+		places = append(places, h.Place)
+		if keep {
 			s.kept = append(slices.Clip(s.kept), h.Before())
-			places = append(places, h.Place)
 		}
 	}
 	s.held = slices.DeleteFunc(s.held, func(h held) bool { return h.wanted })

@@ -2,6 +2,7 @@ package queue_test
 
 import (
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -37,11 +38,24 @@ func TestGoesOnAmongRivals(t *testing.T) {
 			}
 		},
 	}
+	clients["Take, from slow servers"] = func(t *testing.T, s *session.Session) func(func()) string {
+		q := open(t, s, nil)
+		return func(meanwhile func()) string {
+			data, err := q.Take(t.Context()) // some lists get old while an item of them is read
+			ok(t, err)
+			meanwhile()
+			return string(data)
+		}
+	}
 	for name, client := range clients {
 		t.Run(name, func(t *testing.T) {
 			turned := 0
-			for range 4 {
-				bubble(t, 2, func(t *testing.T, _ *zktest.Server, s ...*session.Session) {
+			for i := range 4 {
+				config := zktest.Config{}
+				if strings.Contains(name, "slow") {
+					config.Latency = time.Duration(200+70*i) * time.Millisecond
+				}
+				bubbled(t, config, 2, func(t *testing.T, _ *zktest.Server, s ...*session.Session) {
 					rival := open(t, s[1], nil)
 					all := numbers(items)
 					put(t, rival, all...)

@@ -10,7 +10,8 @@ type Rivalry struct {
 	Met    bool   // set when another client had an item first, cleared by the next list
 
 	lasts bool  // set with Met, cleared when a list is used up or empty
-	next  Place // where the last list was left; the zero Place before all others
+	next  Place // the first that was left of the last list; the zero Place before all others
+	left  bool  // set when places were left, cleared by the next list
 }
 
 // Meet notes that another client had an item first. The rest of the list may be gone too.
@@ -19,10 +20,11 @@ func (r *Rivalry) Meet() { r.Met, r.lasts = true, true }
 // Lasts reports whether the client has met a rival, and has not used up a list since.
 func (r *Rivalry) Lasts() bool { return r.lasts }
 
-// Leave notes that a list is given up, of which the places are left.
+// Leave notes that a list is given up, of which the places are left. Several users of the list may
+// say so.
 func (r *Rivalry) Leave(left []Place) {
-	if len(left) > 0 {
-		r.next = left[0]
+	if len(left) > 0 && (!r.left || left[0].Compare(r.next) < 0) {
+		r.next, r.left = left[0], true
 	}
 }
 
@@ -50,7 +52,7 @@ func (r *Rivalry) Order(places []Place) []Place {
 	default:
 		at = max(0, slices.IndexFunc(places[:n], func(p Place) bool { return p.Compare(r.next) >= 0 }))
 	}
-	r.Met = false
+	r.Met, r.left = false, false
 	if at == 0 {
 		return places
 	}

@@ -85,7 +85,7 @@ func (o *Outlet) pick(n int, own bool) (places []layout.Place, shared bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if !own && !o.current() {
-		l.drop()
+		l.drop(nil)
 	}
 	n = min(n, len(l.places))
 	if !own && o.Any { // more items of the first priority may have come, and precede the next
@@ -180,20 +180,20 @@ func (l *listed) putBack(places []layout.Place) {
 	}
 }
 
-// forget forgets the list. With rivals another client has an item of it, and the others may be gone
-// too.
-func (l *listed) forget(rivals bool) {
+// forget forgets the list, for a call that has picked places and has not taken them. With rivals
+// another client has an item of it, and the others may be gone too.
+func (l *listed) forget(picked []layout.Place, rivals bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if rivals {
 		l.rivalry.Meet()
 	}
-	l.drop()
+	l.drop(picked)
 }
 
 // drop is forget, with the list locked.
-func (l *listed) drop() {
-	l.rivalry.Leave(l.places)
+func (l *listed) drop(picked []layout.Place) {
+	l.rivalry.Leave(slices.Concat(picked, l.places))
 	l.places = nil
 }
 

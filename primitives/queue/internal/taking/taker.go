@@ -47,7 +47,7 @@ func (k *Taker) perform(e effect, tell func(input)) {
 	case pick:
 		tell(k.pick(e.own))
 	case forget:
-		k.listed.forget(e.rivals && !k.shared)
+		k.listed.forget(k.tries, e.rivals && !k.shared)
 	case survey:
 		k.listed.settle(k.tries, false)
 		k.tries = nil
