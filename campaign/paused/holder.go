@@ -72,8 +72,8 @@ func Add(ctx context.Context, s *session.Session, number int, pause func()) (a A
 	return a, nil
 }
 
-// set writes the set without a guard. A client whose session has ended meanwhile writes again in the
-// next, as code does that only wants its write to be done.
+// set writes the set without a guard. A client whose session has ended meanwhile writes again in
+// the next, as code does that only wants its write to be done.
 func set(ctx context.Context, s *session.Session, data []byte) error {
 	const tries = 10
 	var err error

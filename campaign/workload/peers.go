@@ -27,8 +27,8 @@ type Claim interface {
 
 // peerLocks is the control for programs: their lock, through the same contest. It has no token, and
 // no guard. The czxid of its node serves as a token. The process has a session of the library
-// beside it, which looks for that, and writes what the lock protects. That session is never cut off,
-// so that a holder which is does not wait in its writes; it holds longer instead.
+// beside it, which looks for that, and writes what the lock protects. That session is never cut
+// off, so that a holder which is does not wait in its writes; it holds longer instead.
 func peerLocks() Workload {
 	const name = "lock"
 	return Workload{Name: name, Path: "/locks", Nodes: marks(name), Run: func(c *Client) {

@@ -13,7 +13,7 @@ import (
 
 // TestReapedMeanwhile: a party's request for a directory is late. Meanwhile the server removes the
 // record several times, and others go on with rounds, until their record has the version that the
-// party knows. The late request changes nothing of their round, and no other round begins beside it.
+// party knows. The late request changes nothing of their round, and no other round begins beside.
 func TestReapedMeanwhile(t *testing.T) {
 	for _, before := range []bool{true, false} { // whether another party comes before the request does
 		reapedMeanwhile(t, before)
