@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/zkactors/zkactors/internal/check"
+	"github.com/zkactors/zkactors/internal/hasten"
 	"github.com/zkactors/zkactors/session"
 	"github.com/zkactors/zkactors/session/zktest"
 )
@@ -115,6 +116,7 @@ func chat(t *testing.T, s *session.Session) (stop func()) {
 // that changes nothing is, and so are half the heartbeats of a session that is relied on.
 func TestRealLeaseWhatIsProposed(t *testing.T) {
 	t.Parallel()
+	hasten.Waits(t)
 	ens := zktest.StartEnsemble(t, 1, zktest.NoSync())
 	ctx := patient(t)
 	s := open(t, ens.Addrs(), &session.Options{Timeout: time.Minute, ServerTick: 100 * time.Millisecond})
@@ -160,6 +162,7 @@ func TestRealLeaseWhatIsProposed(t *testing.T) {
 // TestRealLeaseCutOffServer: a server that is cut off from its leader continues to answer reads.
 func TestRealLeaseCutOffServer(t *testing.T) {
 	t.Parallel()
+	hasten.Waits(t)
 	ens := zktest.StartEnsemble(t, 3, zktest.NoSync(), zktest.SyncLimit(100))
 	for range *leaseRuns {
 		leader, follower := ens.Leader(), ens.Followers()[0]
@@ -180,6 +183,7 @@ func TestRealLeaseCutOffServer(t *testing.T) {
 // when its node goes: then the next leader was elected within the lease.
 func TestRealLeaseDeposedLeader(t *testing.T) {
 	t.Parallel()
+	hasten.Waits(t)
 	const timeout, tick = 4 * time.Second, 500 * time.Millisecond
 	// The old leader continues for 30 s, the next one is elected within 1 or 2.
 	ens := zktest.StartEnsemble(t, 3, zktest.NoSync(), zktest.TickTime(tick), zktest.SyncLimit(60))
@@ -213,6 +217,7 @@ func TestRealLeaseDeposedLeader(t *testing.T) {
 // nothing of what the follower sends reaches the leader, such as its report.
 func TestRealLeaseReportOnItsWay(t *testing.T) {
 	t.Parallel()
+	hasten.Waits(t)
 	const timeout, tick = 4 * time.Second, 200 * time.Millisecond
 	ens := zktest.StartEnsemble(t, 3, zktest.NoSync(), zktest.TickTime(tick), zktest.SyncLimit(60))
 	for run := range *leaseRuns {
@@ -235,6 +240,7 @@ func TestRealLeaseReportOnItsWay(t *testing.T) {
 // TestRealLeaseShorterTimeout: a server that allows less takes over the connection.
 func TestRealLeaseShorterTimeout(t *testing.T) {
 	t.Parallel()
+	hasten.Waits(t)
 	const timeout, less = 8 * time.Second, 2 * time.Second
 	ens := zktest.StartEnsemble(t, 3, zktest.NoSync())
 	followers := ens.Followers()

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/zkactors/zkactors/internal/check"
+	"github.com/zkactors/zkactors/internal/hasten"
 	"github.com/zkactors/zkactors/session"
 	"github.com/zkactors/zkactors/session/zktest"
 )
@@ -13,6 +14,7 @@ import (
 // the next one, until there is a quorum again.
 func TestRealReadOnly(t *testing.T) {
 	t.Parallel()
+	hasten.Waits(t)
 	ens := zktest.StartEnsemble(t, 3, zktest.NoSync(), zktest.JVMFlags("-Dreadonlymode.enabled=true"),
 		zktest.Setting("localSessionsEnabled", "true"), zktest.Setting("localSessionsUpgradingEnabled", "true"))
 	ctx := patient(t)

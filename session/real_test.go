@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/zkactors/zkactors/internal/check"
+	"github.com/zkactors/zkactors/internal/hasten"
 	"github.com/zkactors/zkactors/session"
 	"github.com/zkactors/zkactors/session/zktest"
 )
@@ -242,6 +243,7 @@ func realAuthAndACL(t *testing.T, ens *zktest.Ensemble) {
 // session counts itself as lost before the server gives away what it held.
 func TestRealLossIsToldInTime(t *testing.T) {
 	t.Parallel()
+	hasten.Waits(t)
 	ens := zktest.StartEnsemble(t, 3, zktest.NoSync())
 	for name, dir := range map[string]zktest.Direction{
 		"both": zktest.Both, "to the server": zktest.ToServer, "to the client": zktest.ToClient, "but events": zktest.ToClientButEvents,
@@ -306,6 +308,7 @@ func checkLoss(t *testing.T, ens *zktest.Ensemble, addrs []string, n int, fault 
 // not the session.
 func TestRealFrozenServer(t *testing.T) {
 	t.Parallel()
+	hasten.Waits(t)
 	ens := zktest.StartEnsemble(t, 3, zktest.NoSync())
 	ctx := patient(t)
 	opts := &session.Options{Timeout: 4 * time.Second, ServerTick: 100 * time.Millisecond}
@@ -398,6 +401,7 @@ func TestRealWatchesAreShared(t *testing.T) {
 // the next.
 func TestRealNothingCrossesEpochs(t *testing.T) {
 	t.Parallel()
+	hasten.Waits(t)
 	ens := zktest.StartEnsemble(t, 1, zktest.NoSync())
 	ctx := patient(t)
 	proxy := zktest.NewProxy(t, ens.Addrs()...)

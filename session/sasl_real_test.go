@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/zkactors/zkactors/internal/check"
+	"github.com/zkactors/zkactors/internal/hasten"
 	"github.com/zkactors/zkactors/session"
 	"github.com/zkactors/zkactors/session/zktest"
 )
@@ -111,6 +112,7 @@ func (x *brokenExchange) Step(challenge []byte) ([]byte, bool, error) {
 // ends with the connection.
 func TestRealSASLHook(t *testing.T) {
 	t.Parallel()
+	hasten.Waits(t)
 	ens := saslServers(t, 1)
 	why := errors.New("no ticket")
 	for step := range 3 {

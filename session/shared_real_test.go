@@ -209,6 +209,7 @@ func TestRealZxidOfAFollower(t *testing.T) {
 // write them.
 func TestRealLeaseShared(t *testing.T) {
 	t.Parallel()
+	hasten.Waits(t)
 	const timeout, tick = 4 * time.Second, 500 * time.Millisecond
 	e := zktest.StartEnsemble(t, 5, zktest.NoSync(), zktest.TickTime(tick), zktest.SyncLimit(60), zktest.Setting("leaderServes", "no"), startsSoon)
 	for range *leaseRuns {

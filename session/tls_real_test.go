@@ -22,6 +22,7 @@ import (
 	"time"
 
 	"github.com/zkactors/zkactors/internal/check"
+	"github.com/zkactors/zkactors/internal/hasten"
 	"github.com/zkactors/zkactors/session"
 	"github.com/zkactors/zkactors/session/zktest"
 )
@@ -126,6 +127,7 @@ func secureServer(t *testing.T, a *authority) (secure, plain string) {
 // runs: a new connection presents the new one.
 func TestRealTLS(t *testing.T) {
 	t.Parallel()
+	hasten.Waits(t)
 	a := newAuthority(t)
 	addr, plain := secureServer(t, a)
 	ctx := patient(t)

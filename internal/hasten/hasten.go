@@ -47,20 +47,20 @@ func Sized[T any](full, short T) T {
 	return full
 }
 
-// thorough is the environment variable that .ci/run sets.
+// thorough is the environment variable that .ci/run --thorough sets, each night.
 const thorough = "ZKACTORS_THOROUGH"
 
 // Thorough reports whether explorations go through all of their settings, and other libraries and
-// versions are run even if the environment does not require them: as in .ci/run, which sets
-// ZKACTORS_THOROUGH. Without it, or with -short, they are left out, so that all tests together take
-// minutes. Before the flags are parsed, for the defaults of other flags, -short does not count.
+// versions are run even if the environment does not require them: with ZKACTORS_THOROUGH. Without
+// it, or with -short, they are left out, so that all tests together take minutes. Before the flags
+// are parsed, for the defaults of other flags, -short does not count.
 func Thorough() bool {
 	return os.Getenv(thorough) != "" && (!flag.Parsed() || !testing.Short())
 }
 
 // Usually is how large a campaign is, or how great its strides are, without a flag that says it:
-// full as in .ci/run, which sets ZKACTORS_THOROUGH, and usual elsewhere. It is asked for before the
-// flags are parsed too, for their defaults.
+// full where tests are to be thorough, and usual elsewhere. It is asked for before the flags are
+// parsed too, for their defaults.
 func Usually[T any](full, usual T) T {
 	if os.Getenv(thorough) != "" {
 		return full
@@ -89,6 +89,16 @@ func Seed() uint64 {
 		panic(fmt.Errorf("ZKACTORS_SEED is to be a number: %w", err))
 	}
 	return seed
+}
+
+// Waits skips a test that takes long because it waits for the clocks of real servers, or for other
+// processes. It is run where the environment requires ZooKeeper, as .ci/run does, where tests are to
+// be thorough, and if the flag -run names tests.
+func Waits(tb testing.TB) {
+	tb.Helper()
+	if !Thorough() && os.Getenv("ZKACTORS_REQUIRE_ZOOKEEPER") != "1" && flag.Lookup("test.run").Value.String() == "" {
+		tb.Skip("it waits for real servers: -run names it, or ZKACTORS_REQUIRE_ZOOKEEPER=1")
+	}
 }
 
 // OneIn returns a choice from the parts of a campaign, the first among them: all where tests are to

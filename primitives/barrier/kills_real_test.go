@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/zkactors/zkactors/internal/check"
+	"github.com/zkactors/zkactors/internal/hasten"
 	"github.com/zkactors/zkactors/session"
 	"github.com/zkactors/zkactors/session/zktest"
 )
@@ -135,6 +136,7 @@ func startParty(t *testing.T, addrs []string, tell chan<- deed) *partyProcess {
 // TestKilledProcesses has ten processes go through rounds on three servers. One is killed in every
 // tenth round, at whatever it does just then, and another takes its place.
 func TestKilledProcesses(t *testing.T) {
+	hasten.Waits(t)
 	if testing.Short() {
 		t.Skip("it takes a minute")
 	}

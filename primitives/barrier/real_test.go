@@ -20,6 +20,7 @@ var realRounds = flag.Int("barrier.rounds", hasten.Usually(30, 10), "rounds on r
 // every 50 ms.
 func TestRealRounds(t *testing.T) {
 	t.Parallel()
+	hasten.Waits(t)
 	ens := zktest.StartEnsemble(t, 3, zktest.NoSync())
 	proxy := zktest.NewProxy(t, ens.Addrs()...)
 	all := make([]*session.Session, 10)

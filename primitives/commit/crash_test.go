@@ -278,6 +278,7 @@ const long = 25
 // left.
 func TestCrashes(t *testing.T) {
 	t.Parallel()
+	hasten.Waits(t)
 	ens := zktest.StartEnsemble(t, 3)
 	self := check.Have(os.Executable())(t)
 	dir, began := t.TempDir(), time.Now()

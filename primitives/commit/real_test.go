@@ -40,6 +40,7 @@ func (a *tally) act(tx, what string) {
 // -commit.transactions=500 it takes a minute.
 func TestReal(t *testing.T) {
 	t.Parallel()
+	hasten.Waits(t)
 	transactions, sites := *realTransactions, named(5)
 	ens := zktest.StartEnsemble(t, 3, zktest.NoSync())
 	proxy := zktest.NewProxy(t, ens.Addrs()...)

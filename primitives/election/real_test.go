@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/zkactors/zkactors/internal/check"
+	"github.com/zkactors/zkactors/internal/hasten"
 	"github.com/zkactors/zkactors/primitives/election"
 	"github.com/zkactors/zkactors/primitives/internal/nodes"
 	"github.com/zkactors/zkactors/session"
@@ -19,6 +20,7 @@ const realTick = 100 * time.Millisecond
 // TestRealElection plays on three servers what the bubbles play in memory.
 func TestRealElection(t *testing.T) {
 	t.Parallel()
+	hasten.Waits(t)
 	ens := zktest.StartEnsemble(t, 3, zktest.NoSync())
 	t.Run("commands", func(t *testing.T) {
 		for _, layout := range layouts {

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/zkactors/zkactors/internal/check"
+	"github.com/zkactors/zkactors/internal/hasten"
 	"github.com/zkactors/zkactors/primitives/lock"
 	"github.com/zkactors/zkactors/session"
 	"github.com/zkactors/zkactors/session/zktest"
@@ -22,6 +23,7 @@ var togetherFor = flag.Duration("lock.together", 0, "how long 50 callers take th
 // orders. None waits for ever, no lock is held by two, and all get about the same number of turns.
 func TestRealAllAtOnce(t *testing.T) {
 	t.Parallel()
+	hasten.Waits(t)
 	const callers, sessions, locks, each, turns = 50, 10, 20, 3, 4
 	ens := zktest.SharedEnsemble(t, 3)
 	start := time.Now()

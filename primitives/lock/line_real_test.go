@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/zkactors/zkactors/internal/check"
+	"github.com/zkactors/zkactors/internal/hasten"
 	"github.com/zkactors/zkactors/primitives/lock"
 	"github.com/zkactors/zkactors/session"
 	"github.com/zkactors/zkactors/session/zktest"
@@ -19,6 +20,7 @@ import (
 // TestRealLine has the servers to itself, and reads what they count.
 func TestRealLine(t *testing.T) {
 	t.Parallel()
+	hasten.Waits(t)
 	ens := zktest.StartEnsemble(t, 3, zktest.NoSync())
 	t.Run("twenty contenders", func(t *testing.T) { twentyContenders(t, ens) })
 	t.Run("requests", func(t *testing.T) { requests(t, ens) })

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/zkactors/zkactors/internal/check"
+	"github.com/zkactors/zkactors/internal/hasten"
 	"github.com/zkactors/zkactors/primitives/lock"
 	"github.com/zkactors/zkactors/session"
 	"github.com/zkactors/zkactors/session/zktest"
@@ -16,6 +17,7 @@ import (
 // TestRealFailover kills the leader of the servers, again and again.
 func TestRealFailover(t *testing.T) {
 	t.Parallel()
+	hasten.Waits(t)
 	ens := zktest.StartEnsemble(t, 3, zktest.NoSync())
 	ctx := patient(t)
 	// A leader that no one follows in time waits for InitLimit, 10 s; it may be elected twice.
@@ -83,6 +85,7 @@ func TestRealFailover(t *testing.T) {
 // gets the lock.
 func TestRealFrozenHolder(t *testing.T) {
 	t.Parallel()
+	hasten.Waits(t)
 	ens := zktest.StartEnsemble(t, 3, zktest.NoSync())
 	for _, test := range []struct {
 		name string

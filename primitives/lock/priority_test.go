@@ -662,6 +662,7 @@ func TestPriorityRandomWithLag(t *testing.T) {
 
 func TestRealPriorities(t *testing.T) {
 	t.Parallel()
+	hasten.Waits(t)
 	randomPriorities(t, onEnsemble(t, zktest.SharedEnsemble(t, 3)), often(20, 60))
 }
 

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/zkactors/zkactors/internal/check"
+	"github.com/zkactors/zkactors/internal/hasten"
 	"github.com/zkactors/zkactors/primitives/lock"
 	"github.com/zkactors/zkactors/session"
 	"github.com/zkactors/zkactors/session/zktest"
@@ -17,6 +18,7 @@ import (
 // quorum.
 func TestRealReadOnly(t *testing.T) {
 	t.Parallel()
+	hasten.Waits(t)
 	ens := zktest.StartEnsemble(t, 3, zktest.NoSync(), zktest.SyncLimit(5), zktest.JVMFlags("-Dreadonlymode.enabled=true"),
 		zktest.Setting("localSessionsEnabled", "true"), zktest.Setting("localSessionsUpgradingEnabled", "true"))
 	ctx, cancel := context.WithTimeout(t.Context(), 80*time.Second)

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/zkactors/zkactors/internal/check"
+	"github.com/zkactors/zkactors/internal/hasten"
 	"github.com/zkactors/zkactors/primitives/queue"
 	"github.com/zkactors/zkactors/session"
 	"github.com/zkactors/zkactors/session/zktest"
@@ -193,6 +194,7 @@ func (c *child) end(t *testing.T) {
 // in a campaign. One puts with keys, and its successor begins with the items that it has put last.
 // One of the three servers is restarted meanwhile.
 func TestRealProcesses(t *testing.T) {
+	hasten.Waits(t)
 	lasts := 10 * time.Second
 	switch {
 	case *campaign:

@@ -34,6 +34,7 @@ func seeds(full, short uint64) uint64 {
 // is restarted.
 func TestRealSoak(t *testing.T) {
 	t.Parallel()
+	hasten.Waits(t)
 	ens := zktest.StartEnsemble(t, 3, zktest.NoSync())
 	proxy := zktest.NewProxy(t, ens.Addrs()...)
 	each := 100

@@ -201,6 +201,7 @@ func (f *fleet) kill(id string) {
 // two, and none is without an owner for longer than the documented bound.
 func TestRealProcesses(t *testing.T) {
 	t.Parallel()
+	hasten.Waits(t)
 	members, shards := hasten.Sized(20, 6), hasten.Sized(1000, 120)
 	ens := zktest.StartEnsemble(t, 3, zktest.NoSync())
 	f := &fleet{

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/zkactors/zkactors/internal/hasten"
 	"github.com/zkactors/zkactors/session/internal/wire"
 )
 
@@ -61,6 +62,7 @@ func moved(t *testing.T, from, to string) string {
 // between replicas.
 func TestConformanceOfMovedSessions(t *testing.T) {
 	t.Parallel()
+	hasten.Waits(t)
 	onlyDebian(t)
 	ens := StartEnsemble(t, 3, NoSync())
 	srv := Start(t, Replicas(3, 0), Timeouts(time.Second, time.Minute))

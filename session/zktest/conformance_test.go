@@ -735,6 +735,7 @@ func TestConformanceOfVersions(t *testing.T) {
 // TestConformanceAtRandom does the same with requests in any order.
 func TestConformanceAtRandom(t *testing.T) {
 	t.Parallel()
+	hasten.Waits(t)
 	onlyDebian(t)
 	ens := StartEnsemble(t, 1, NoSync(), realFlags())
 	srv := Start(t, ReapEvery(time.Hour))

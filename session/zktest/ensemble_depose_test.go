@@ -9,6 +9,7 @@ import (
 	"github.com/go-zookeeper/zk"
 
 	"github.com/zkactors/zkactors/internal/check"
+	"github.com/zkactors/zkactors/internal/hasten"
 	"github.com/zkactors/zkactors/session/zktest"
 )
 
@@ -16,6 +17,7 @@ import (
 // while its successor serves. This is why a session must not count them.
 func TestEnsembleDeposedLeaderAnswers(t *testing.T) {
 	t.Parallel()
+	hasten.Waits(t)
 	const runs = 4
 	// The old leader continues for 60 s. An election takes 1 or 2, and more on a busy machine.
 	e := zktest.StartEnsemble(t, 3, zktest.NoSync(), zktest.TickTime(500*time.Millisecond), zktest.SyncLimit(120))
@@ -50,6 +52,7 @@ func TestEnsembleDeposedLeaderAnswers(t *testing.T) {
 // reach the leader; then it arrives, and nothing reaches the leader any more.
 func TestEnsembleHeldOneWay(t *testing.T) {
 	t.Parallel()
+	hasten.Waits(t)
 	e := zktest.StartEnsemble(t, 3, zktest.NoSync(), zktest.SyncLimit(50))
 	leader, follower := e.Leader(), e.Followers()[0]
 	near, far := dial(t, 20*time.Second, e.Addr(leader)), dial(t, 20*time.Second, e.Addr(follower))

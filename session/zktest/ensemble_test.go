@@ -16,6 +16,7 @@ import (
 	"github.com/go-zookeeper/zk"
 
 	"github.com/zkactors/zkactors/internal/check"
+	"github.com/zkactors/zkactors/internal/hasten"
 	"github.com/zkactors/zkactors/session/zktest"
 )
 
@@ -84,6 +85,7 @@ func TestEnsembleServes(t *testing.T) {
 // TestEnsembleWhoseLeaderServesNobody: such a leader is known by the others, and its successor too.
 func TestEnsembleWhoseLeaderServesNobody(t *testing.T) {
 	t.Parallel()
+	hasten.Waits(t)
 	e := zktest.StartEnsemble(t, 3, zktest.NoSync(), zktest.Setting("leaderServes", "no"))
 	for range 2 {
 		leader := e.Leader()
@@ -103,6 +105,7 @@ func TestEnsembleWhoseLeaderServesNobody(t *testing.T) {
 
 func TestEnsemblePause(t *testing.T) {
 	t.Parallel()
+	hasten.Waits(t)
 	e := zktest.StartEnsemble(t, 3, zktest.NoSync())
 	paused := e.Leader()
 	e.Pause(paused)
@@ -130,6 +133,7 @@ func TestEnsemblePause(t *testing.T) {
 // not count answers that did not come through the leader.
 func TestEnsembleIsolatedFollowerAnswers(t *testing.T) {
 	t.Parallel()
+	hasten.Waits(t)
 	e := zktest.StartEnsemble(t, 3, zktest.NoSync(), zktest.SyncLimit(100))
 	leader, follower := e.Leader(), e.Followers()[0]
 	holder := dial(t, 3*time.Second, e.Addr(follower))
@@ -184,6 +188,7 @@ func TestEnsembleIsolatedFollowerAnswers(t *testing.T) {
 
 func TestEnsembleLinks(t *testing.T) {
 	t.Parallel()
+	hasten.Waits(t)
 	e := zktest.StartEnsemble(t, 3, zktest.NoSync())
 	first := e.Leader()
 	// The others can reach each other and elect one of them.
@@ -277,6 +282,7 @@ func startAndHang() {
 
 func TestEnsembleEndsWithItsProgram(t *testing.T) {
 	t.Parallel()
+	hasten.Waits(t)
 	skipWithoutServers(t)
 	self := check.Have(os.Executable())(t)
 	child := exec.Command(self)

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/zkactors/zkactors/internal/check"
+	"github.com/zkactors/zkactors/internal/hasten"
 )
 
 const wordsTranscript = "testdata/words.txt"
@@ -201,6 +202,7 @@ func compareLines(t *testing.T, want, got string) {
 // TestWordsOfRealServers compares with servers that are there.
 func TestWordsOfRealServers(t *testing.T) {
 	t.Parallel()
+	hasten.Waits(t)
 	onlyDebian(t)
 	one, ens := StartEnsemble(t, 1, NoSync()), StartEnsemble(t, 3, NoSync())
 	three := inMemory(t, 3)

@@ -207,6 +207,7 @@ func TestUpgradeToWhatCannotBeHad(t *testing.T) {
 
 // TestUpgradeOfAPausedServer: a server that is paused can be ended as any other.
 func TestUpgradeOfAPausedServer(t *testing.T) {
+	hasten.Waits(t)
 	e := zktest.StartEnsemble(t, 1, zktest.NoSync())
 	pid := e.Pid(0)
 	e.Pause(0)
