@@ -92,8 +92,8 @@ func Seed() uint64 {
 }
 
 // Waits skips a test that takes long because it waits for the clocks of real servers, or for other
-// processes. It is run where the environment requires ZooKeeper, as .ci/run does, where tests are to
-// be thorough, and if the flag -run names tests.
+// processes. It is run where the environment requires ZooKeeper, as .ci/run does, where tests are
+// to be thorough, and if the flag -run names tests.
 func Waits(tb testing.TB) {
 	tb.Helper()
 	if !Thorough() && os.Getenv("ZKACTORS_REQUIRE_ZOOKEEPER") != "1" && flag.Lookup("test.run").Value.String() == "" {
