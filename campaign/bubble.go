@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -95,6 +96,9 @@ func (o *options) run(ctx context.Context, out, progress io.Writer) error {
 	}
 	rows, found := make(map[string]*row), 0
 	for r := range o.play(ctx, binary, dir, games) {
+		if r.crash != "" && ctx.Err() != nil { // the history was interrupted
+			continue
+		}
 		t := rows[r.scenario]
 		if t == nil {
 			t = &row{}
@@ -127,10 +131,8 @@ func (o *options) run(ctx context.Context, out, progress io.Writer) error {
 		_, _ = fmt.Fprintf(progress, "\r%d of %d histories, %d with violations ", done, len(games), found)
 	}
 	_, _ = fmt.Fprintln(progress)
-	if err := ctx.Err(); err != nil {
-		return err
-	}
-	return report(out, workload.System(o.system), names(), rows)
+	err = report(out, workload.System(o.system), names(), rows)
+	return cmp.Or(ctx.Err(), err)
 }
 
 // names returns those of the scenarios.

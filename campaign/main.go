@@ -41,10 +41,16 @@ func main() {
 		Use: "campaign", Short: "run scenarios of faults against the recipes, and judge the histories from outside",
 		SilenceUsage: true, SilenceErrors: true,
 	}
-	root.AddCommand(modelsCommand(), bubbleCommand(), realCommand(), pausedCommand(), scenariosCommand(), judgeCommand(), refindCommand(), mutateCommand())
+	root.AddCommand(commands()...)
 	if err := root.ExecuteContext(ctx); err != nil {
 		fmt.Fprintln(os.Stderr, "campaign:", err)
 		stop()
 		os.Exit(1)
+	}
+}
+
+func commands() []*cobra.Command {
+	return []*cobra.Command{
+		modelsCommand(), bubbleCommand(), realCommand(), pausedCommand(), scenariosCommand(), judgeCommand(), refindCommand(), mutateCommand(),
 	}
 }
