@@ -144,10 +144,15 @@ func remove(w *World) {
 }
 
 func (w *World) delete(path string) {
+	w.Record.Fault(history.Fault{Kind: history.Removed, Path: path})
+	shortly(func(ctx context.Context) { _ = w.Operator.Delete(ctx, path, session.AnyVersion) }) // it may have children, or be gone
+}
+
+// shortly calls f with a second's time.
+func shortly(f func(ctx context.Context)) {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()
-	w.Record.Fault(history.Fault{Kind: history.Removed, Path: path})
-	_ = w.Operator.Delete(ctx, path, session.AnyVersion) // it may have children, or be gone
+	f(ctx)
 }
 
 // restore brings back what the servers had some seconds ago, twice or three times.
@@ -239,12 +244,12 @@ func usedTrees(w *World) {
 			continue
 		}
 		w.disturb("a stranger at " + parent)
-		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 		stranger := parent + "/stranger"
-		_, _ = w.Operator.Create(ctx, stranger, []byte("?"), session.Ephemeral) // an ephemeral node has no children
+		shortly(func(ctx context.Context) {
+			_, _ = w.Operator.Create(ctx, stranger, []byte("?"), session.Ephemeral) // an ephemeral node has no children
+		})
 		w.Rest(w.UpTo(time.Second))
-		_ = w.Operator.Delete(ctx, stranger, session.AnyVersion)
-		cancel()
+		shortly(func(ctx context.Context) { _ = w.Operator.Delete(ctx, stranger, session.AnyVersion) })
 	}
 }
 
