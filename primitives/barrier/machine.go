@@ -390,7 +390,7 @@ type machine struct {
 	sure    bool   // set when the node is known to stand; cleared when it may not stand any more
 	doubted bool   // set when it is unknown whether the node stands, or is listed; excludes sure
 	again   bool   // set when the server has removed a part of a round's nodes: the request is repeated for the rest
-	filled  bool   // set when the next directory has children, so that it may have been made; cleared by our entry, and by a sight
+	filled  bool   // set when the next directory has children, so that it may have been made; cleared by our entry, by Enter and with epoch
 
 	// Enter.
 	aside   bool  // set when nodes of another recipe were found; cleared by Enter. While set, we enter no round
@@ -539,7 +539,7 @@ func (m *turn) refusal(why error) error {
 // gather begins an Enter, with a new node.
 func (m *turn) gather(reply actors.Reply[error]) {
 	m.stage, m.entrant, m.failure, m.retire, m.aside, m.since, m.why = gathering, reply, nil, false, false, 0, nil
-	m.synced, m.untold, m.inspected = false, false, 0
+	m.synced, m.filled, m.untold, m.inspected = false, false, false, 0
 	m.rename()
 	m.watch()
 }
@@ -638,7 +638,7 @@ func (m *turn) reads(n int) bool {
 // gathers or leaves goes on in the next session.
 func (m *turn) expired(why error) {
 	m.epoch, m.step, m.halted, m.following, m.awaited = 0, idle, false, false, 0
-	m.sight, m.stale, m.untold, m.younger, m.inspected, m.look, m.synced = sight{}, 0, false, 0, 0, false, false
+	m.sight, m.stale, m.untold, m.younger, m.inspected, m.look, m.synced, m.filled = sight{}, 0, false, 0, 0, false, false, false
 	m.rename()
 	switch m.stage {
 	case inside:
@@ -694,7 +694,7 @@ func (m *turn) saw(in saw) {
 // enterSight enters a reading that is newer than all before.
 func (m *turn) enterSight(s sight) {
 	s.n, s.zxid = m.sight.n+1, max(m.sight.zxid, s.zxid, m.younger)
-	m.sight, m.newest, m.younger, m.filled = s, max(m.newest, s.book.Round), 0, false
+	m.sight, m.newest, m.younger = s, max(m.newest, s.book.Round), 0
 }
 
 // reread enters a reading that was made because the watch had nothing to deliver.
@@ -949,12 +949,13 @@ func (m *turn) opened(in answered) {
 	again := m.again
 	m.again = false
 	switch {
-	case in.err == nil && m.asked.keeps: // and we enter
+	case in.err == nil && m.asked.keeps: // there is no event of that, and others may have come to the path
+		m.stale, m.untold = m.based, true
 	case in.err == nil, moved(in): // by us, or already by another party
 		m.outdated(in)
 	case session.Passing(in.err):
 	case errors.Is(in.err, session.ErrNotEmpty) && m.asked.keeps && !m.filled: // perhaps made by another party
-		m.filled = true
+		m.filled, m.stale, m.untold = true, m.based, true
 	case errors.Is(in.err, session.ErrNotEmpty), errors.Is(in.err, session.ErrNodeExists) && (m.sight.fresh || in.at == other):
 		if !m.synced {
 			m.ask(syncing, 0) // the record may be another
