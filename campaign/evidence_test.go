@@ -20,7 +20,7 @@ func TestEvidence(t *testing.T) {
 	page := string(check.Have(os.ReadFile("../docs/evidence.md"))(t))
 	_, promises, _ := strings.Cut(page, "## The promises")
 	promises, _, _ = strings.Cut(promises, "Promises 5,")
-	named := regexp.MustCompile("`([A-Za-z-]+)`").FindAllStringSubmatch(promises, -1)
+	named := regexp.MustCompile("[`_]([A-Za-z-]+)[`_]").FindAllStringSubmatch(promises, -1)
 	var known []string
 	for _, c := range judge.Checkers() {
 		known = append(known, c.Name)
