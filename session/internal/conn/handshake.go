@@ -5,8 +5,6 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
-	"io"
-	"syscall"
 	"time"
 
 	"github.com/zkactors/zkactors/session/internal/fault"
@@ -46,7 +44,7 @@ func (l *connection) greet() error {
 // withGuess adds to the error of a connection that has ended before the server's answer what it
 // probably means.
 func (l *connection) withGuess(err error) error {
-	if !errors.Is(err, io.EOF) && !errors.Is(err, syscall.ECONNRESET) {
+	if !fault.HungUp(err) {
 		return err
 	}
 	guess := "the server may have no quorum, or allow the host no more connections"

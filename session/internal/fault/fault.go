@@ -2,7 +2,11 @@
 // documents and hands on under the same names.
 package fault
 
-import "errors"
+import (
+	"errors"
+	"io"
+	"syscall"
+)
 
 // The sentinels, which package session documents.
 var (
@@ -84,6 +88,9 @@ func (r *Record) Guilty() bool { return r.blamed >= mostBlamed }
 // Hopeless reports whether there is no sense in another try now. A call should fail then, with an
 // error that wraps ErrHopeless.
 func (r *Record) Hopeless() bool { return r.Guilty() || r.alone >= mostAlone }
+
+// HungUp reports whether err means that the other side has closed the connection.
+func HungUp(err error) bool { return IsAny(err, io.EOF, syscall.ECONNRESET) }
 
 // IsAny reports whether err is one of the targets.
 func IsAny(err error, targets ...error) bool {

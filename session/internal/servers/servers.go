@@ -14,10 +14,11 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"syscall"
 	"time"
 
 	"github.com/cenkalti/backoff/v4"
+
+	"github.com/zkactors/zkactors/session/internal/fault"
 )
 
 // Options has the options of the session that concern its servers.
@@ -408,7 +409,7 @@ func (s *List) open(ctx context.Context, server string, accept time.Duration) (n
 // TLS takes the first bytes for a length, and closes the connection.
 func withGuess(err error) error {
 	var other tls.RecordHeaderError
-	if !errors.Is(err, io.EOF) && !errors.Is(err, syscall.ECONNRESET) && !errors.As(err, &other) {
+	if !fault.HungUp(err) && !errors.As(err, &other) {
 		return err
 	}
 	return fmt.Errorf("%w: the server ended the handshake: is the port for TLS?", err)
