@@ -129,14 +129,21 @@ func (w *watchTable) trigger(zxid int64, path string, event eventType, list []ac
 			}
 		}
 	}
-	all := slices.AppendSeq(make([]*conn, 0, len(watchers)), maps.Keys(watchers))
-	inOrder(all)
-	// The order of a real server is any. Here it follows from the zxid, and is another each time.
-	rand.New(rand.NewPCG(uint64(zxid), 0)).Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })
-	for _, c := range all {
+	for _, c := range shuffled(watchers, zxid) {
 		if _, ok := told[c]; !ok && (c.server.differs.tellsAnyone || allowed(list, permRead, c.who)) {
 			c.notify(event, path, zxid)
 		}
 	}
 	return watchers
+}
+
+// shuffled returns the watchers in an order that follows from the zxid. That of a real server is
+// any; this one is another with each change.
+func shuffled(watchers map[*conn]struct{}, zxid int64) []*conn {
+	all := slices.AppendSeq(make([]*conn, 0, len(watchers)), maps.Keys(watchers))
+	if len(all) > 1 {
+		inOrder(all)
+		rand.New(rand.NewPCG(uint64(zxid), 0)).Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })
+	}
+	return all
 }
