@@ -14,7 +14,7 @@ import (
 	"github.com/zkactors/zkactors/campaign/models"
 )
 
-// A night has the flags of the command models, and what has come of it so far.
+// A night is one use of the command models: its flags, and the results so far.
 type night struct {
 	lasts  time.Duration
 	only   []string
@@ -125,7 +125,8 @@ func (n *night) play(ctx context.Context, cmd *cobra.Command, runner *models.Run
 	return cmd.Context().Err()
 }
 
-// sum prints what was gone through, and how soon the mutants were found.
+// sum prints how many states and schedules the tests have gone through, and after how many of them
+// each mutant was found.
 func (n *night) sum(cmd *cobra.Command) {
 	states, schedules, mutants := 0, 0, 0
 	for _, r := range n.runs {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -67,16 +68,16 @@ func (o *ensembles) run(ctx context.Context, out, progress io.Writer) error {
 	rows, unjudged := make(map[string]*row), make(map[string]string)
 	for i, g := range games {
 		_, _ = fmt.Fprintf(progress, "%d of %d: %s on %s, seed %d\n", i+1, len(games), g.Scenario.Name, version(g.Version), g.Seed)
+		h, err := real.Play(ctx, g)
+		if ctx.Err() != nil { // the history was interrupted
+			break
+		}
 		r := rows[g.Scenario.Name]
 		if r == nil {
 			r = &row{}
 			rows[g.Scenario.Name] = r
 		}
 		r.histories++
-		h, err := real.Play(ctx, g)
-		if ctx.Err() != nil {
-			return ctx.Err()
-		}
 		if err != nil {
 			r.crashes++
 			_, _ = fmt.Fprintf(out, "%s does not come to its end: %v\n", g.Scenario.Name, err)
@@ -102,7 +103,8 @@ func (o *ensembles) run(ctx context.Context, out, progress io.Writer) error {
 	for _, name := range slices.Sorted(maps.Keys(unjudged)) {
 		_, _ = fmt.Fprintf(out, "not, or not always, judged by %s: %s\n", name, unjudged[name])
 	}
-	return report(out, workload.System(o.system), realNames(), rows)
+	err = report(out, workload.System(o.system), realNames(), rows)
+	return cmp.Or(ctx.Err(), err)
 }
 
 // judge judges a history, and keeps it if it has violations.

@@ -67,7 +67,7 @@ func tenuresOf(h *history.History) map[place][]*tenure {
 	return all
 }
 
-// waking is how long a process that goes on takes to learn what has happened meanwhile.
+// waking is the time that a process that goes on needs to learn of the losses meanwhile.
 const waking = 100 * time.Millisecond
 
 // unaware returns since when the process of a grant could not learn of its end, because it was

@@ -16,7 +16,7 @@ import (
 // Prepare creates the nodes of a system's workloads, and returns the paths below which they work.
 func Prepare(ctx context.Context, operator *session.Session, system workload.System, setup *history.Client) ([]string, error) {
 	var paths []string
-	for _, w := range system.Workloads() {
+	for _, w := range system.Workloads() { //nolint:contextcheck // what they run later has the contexts of its clients
 		if w.Path != "/" {
 			paths = append(paths, w.Path)
 			if err := operator.EnsurePath(ctx, w.Path); err != nil {

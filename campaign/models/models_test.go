@@ -61,7 +61,7 @@ func TestExplained(t *testing.T) {
 	}
 }
 
-// TestNote has what tests print, and what is made of it.
+// TestNote has lines that tests print, and the numbers that a night takes from them.
 func TestNote(t *testing.T) {
 	var r Run
 	for _, line := range []string{
@@ -101,8 +101,8 @@ func (m machine) Step(in input) machine {
 func (m machine) ended() bool { return m.one > 0 }
 `
 
-// TestRows: what is for logs has no row, a profile adds to the one before, and what was not reached
-// is explained or not.
+// TestRows: statements for logs have no row, a profile adds to the one before, and a row that was
+// not reached is explained or not.
 func TestRows(t *testing.T) {
 	dir := t.TempDir()
 	check.Must(t, os.WriteFile(filepath.Join(dir, "p.go"), []byte(code), 0o600))

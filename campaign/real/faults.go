@@ -250,19 +250,8 @@ func (w *World) backup(server int, target string) error {
 
 // overload has the operator write and read much, all at once.
 func overload(w *World) {
-	ctx := context.Background()
 	w.disturb("overload")
-	const callers, size = 8, 50 << 10
-	for i := range callers {
-		path := fmt.Sprint("/load-", i)
-		w.Spend(func() {
-			_, _ = w.Operator.Create(ctx, path, nil, session.Persistent) // what fails is no load
-			for w.Rest(20 * time.Millisecond) {
-				_, _ = w.Operator.Set(ctx, path, make([]byte, size), session.AnyVersion)
-				_, _, _ = w.Operator.Get(ctx, path)
-			}
-		})
-	}
+	w.Load(w.Operator, 20*time.Millisecond)
 	w.Await()
 }
 

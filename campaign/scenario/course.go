@@ -1,11 +1,15 @@
 package scenario
 
 import (
+	"context"
+	"fmt"
 	"hash/fnv"
 	"math/rand/v2"
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/zkactors/zkactors/session"
 )
 
 // Dices returns a function whose results are sources of choices, each for one goroutine.
@@ -57,6 +61,23 @@ func (c *Course) Lasts(d time.Duration, end func()) {
 
 // Spend does something that ends by itself when the scenario does.
 func (c *Course) Spend(do func()) { c.lasting.Go(do) }
+
+// Load has a session write and read much, all at once, until the end of the scenario. Each of its
+// callers pauses between two rounds.
+func (c *Course) Load(s *session.Session, pause time.Duration) {
+	ctx := context.Background()
+	const callers, size = 8, 50 << 10
+	for i := range callers {
+		path := fmt.Sprint("/load-", i)
+		c.Spend(func() {
+			_, _ = s.Create(ctx, path, nil, session.Persistent) // what fails is no load
+			for c.Rest(pause) {
+				_, _ = s.Set(ctx, path, make([]byte, size), session.AnyVersion)
+				_, _, _ = s.Get(ctx, path)
+			}
+		})
+	}
+}
 
 // Await waits for the end of what lasts.
 func (c *Course) Await() { c.lasting.Wait() }

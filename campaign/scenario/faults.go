@@ -190,19 +190,8 @@ func delay(w *World) {
 
 // overload has the operator write and read much, all at once.
 func overload(w *World) {
-	ctx := context.Background()
 	w.disturb("overload")
-	const callers, size = 8, 50 << 10
-	for i := range callers {
-		path := fmt.Sprint("/load-", i)
-		w.Spend(func() {
-			_, _ = w.Operator.Create(ctx, path, nil, session.Persistent) // what fails is no load
-			for w.Rest(50 * time.Millisecond) {
-				_, _ = w.Operator.Set(ctx, path, make([]byte, size), session.AnyVersion)
-				_, _, _ = w.Operator.Get(ctx, path)
-			}
-		})
-	}
+	w.Load(w.Operator, 50*time.Millisecond)
 	each(500*time.Millisecond, delay)(w)
 }
 

@@ -224,15 +224,20 @@ func semaphores() Workload {
 // zkLocks is the control: the lock of go-zookeeper, through the same contest. It reports no loss,
 // has no token, and no guard. The czxid of its node serves as a token, as its users are advised.
 func zkLocks() Workload {
+	return controlLocks(func(c *Client, path string) (Attempt, error) {
+		return &zkAttempt{c: c, path: path, lock: zk.NewLock(c.Conn, path, zk.WorldACL(zk.PermAll)), over: make(chan struct{})}, nil
+	})
+}
+
+// controlLocks is the contest for the locks of a control.
+func controlLocks(open func(c *Client, path string) (Attempt, error)) Workload {
 	const name = "lock"
 	return Workload{Name: name, Path: "/locks", Nodes: marks(name), Run: func(c *Client) {
 		for i := range 2 {
+			path := fmt.Sprint("/locks/", i)
 			for range 2 {
 				c.loop(120*time.Millisecond, func(dice *rand.Rand) {
-					path := fmt.Sprint("/locks/", i)
-					c.contend(dice, contest{recipe: name, path: path, long: 2 * longSecond(i), open: func() (Attempt, error) {
-						return &zkAttempt{c: c, path: path, lock: zk.NewLock(c.Conn, path, zk.WorldACL(zk.PermAll)), over: make(chan struct{})}, nil
-					}})
+					c.contend(dice, contest{recipe: name, path: path, long: 2 * longSecond(i), open: func() (Attempt, error) { return open(c, path) }})
 				})
 			}
 		}

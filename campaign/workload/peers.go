@@ -2,10 +2,7 @@ package workload
 
 import (
 	"context"
-	"fmt"
-	"math/rand/v2"
 	"sync"
-	"time"
 
 	"github.com/zkactors/zkactors/session"
 )
@@ -30,20 +27,10 @@ type Claim interface {
 // beside it, which looks for that, and writes what the lock protects. That session is never cut
 // off, so that a holder which is does not wait in its writes; it holds longer instead.
 func peerLocks() Workload {
-	const name = "lock"
-	return Workload{Name: name, Path: "/locks", Nodes: marks(name), Run: func(c *Client) {
-		for i := range 2 {
-			for range 2 {
-				c.loop(120*time.Millisecond, func(dice *rand.Rand) {
-					path := fmt.Sprint("/locks/", i)
-					c.contend(dice, contest{recipe: name, path: path, long: 2 * longSecond(i), open: func() (Attempt, error) {
-						claim, err := c.Peer.Join(path)
-						return &peerAttempt{c: c, Claim: claim, over: make(chan struct{})}, err
-					}})
-				})
-			}
-		}
-	}}
+	return controlLocks(func(c *Client, path string) (Attempt, error) {
+		claim, err := c.Peer.Join(path)
+		return &peerAttempt{c: c, Claim: claim, over: make(chan struct{})}, err
+	})
 }
 
 // A peerAttempt is one use of a peer's lock.
