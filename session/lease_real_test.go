@@ -20,35 +20,43 @@ import (
 
 var leaseRuns = flag.Int("session.losses", 2, "runs of each story of a lost lease on real servers; 20 are a campaign")
 
+// A departure is that of a ward's node.
+type departure struct {
+	at       time.Time
+	believed bool // the ward counted on its session still
+}
+
 // A ward is a session that a recipe relies on, and its ephemeral node.
 type ward struct {
 	*session.Session
 	events <-chan session.Event
-	gone   <-chan time.Time // when another session learns that the node is gone
+	number int64            // its id; another is established after it
+	gone   <-chan departure // when another session learns that the node is gone
 }
 
 func newWard(t *testing.T, witness *session.Session, addrs []string, opts *session.Options) ward {
 	t.Helper()
 	s := open(t, addrs, opts)
-	w := ward{Session: s, events: s.Events(patient(t))}
+	w := ward{Session: s, events: s.Events(check.Patient(t))}
 	await[session.Connected](t, w.events)
 	t.Cleanup(s.Rely())
-	path := fmt.Sprintf("/%x", id(t, s))
-	check.Have(s.Create(patient(t), path, nil, session.Ephemeral))(t)
-	w.gone = goes(t, witness, path)
+	w.number = id(t, s)
+	path := fmt.Sprintf("/%x", w.number)
+	check.Have(s.Create(check.Patient(t), path, nil, session.Ephemeral))(t)
+	w.gone = w.goes(t, witness, path)
 	return w
 }
 
-// goes watches a node, and tells when it goes.
-func goes(t *testing.T, witness *session.Session, path string) <-chan time.Time {
+// goes watches the node, and tells when it goes.
+func (w ward) goes(t *testing.T, witness *session.Session, path string) <-chan departure {
 	t.Helper()
-	check.Must(t, witness.Sync(patient(t), "/"))
-	gone := make(chan time.Time, 1)
+	check.Must(t, witness.Sync(check.Patient(t), "/"))
+	gone := make(chan departure, 1)
 	armed := make(chan error, 1)
 	witness.Async(0).Watch(path, func(_ []byte, _ *session.Stat, err error) { armed <- err },
 		func(_ []byte, _ *session.Stat, err error) {
 			if errors.Is(err, session.ErrNoNode) {
-				gone <- time.Now()
+				gone <- departure{time.Now(), w.believes()}
 			}
 		})
 	check.Must(t, <-armed)
@@ -63,12 +71,10 @@ func (w ward) toldInTime(t *testing.T) time.Duration {
 	told := time.Now()
 	select {
 	case gone := <-w.gone:
-		if gone.Before(told) {
-			t.Errorf("told %v after the node had gone", told.Sub(gone))
-		}
-		return gone.Sub(told)
-	case <-patient(t).Done():
-		t.Fatal("the node stays")
+		check.False(t, gone.believed, "told %v after the node had gone", told.Sub(gone.at))
+		return gone.at.Sub(told)
+	case <-check.Patient(t).Done():
+		t.Error("the node stays")
 	}
 	return 0
 }
@@ -76,7 +82,7 @@ func (w ward) toldInTime(t *testing.T) time.Duration {
 // believes reports whether the session does not count itself as lost.
 func (w ward) believes() bool {
 	_, expired := w.State().(session.Expired)
-	return !expired
+	return !expired && w.ID() == w.number
 }
 
 // heal repairs the ensemble, and waits until every server serves.
@@ -91,7 +97,7 @@ func heal(t *testing.T, ens *zktest.Ensemble) {
 // chat reads all the time, until stopped: the server hears the session, the leader does not.
 func chat(t *testing.T, s *session.Session) (stop func()) {
 	t.Helper()
-	ctx, cancel := context.WithCancel(patient(t))
+	ctx, cancel := context.WithCancel(check.Patient(t))
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
@@ -118,7 +124,7 @@ func TestRealLeaseWhatIsProposed(t *testing.T) {
 	t.Parallel()
 	hasten.Waits(t)
 	ens := zktest.StartEnsemble(t, 1, zktest.NoSync())
-	ctx := patient(t)
+	ctx := check.Patient(t)
 	s := open(t, ens.Addrs(), &session.Options{Timeout: time.Minute, ServerTick: 100 * time.Millisecond})
 	zxid := func() int64 {
 		t.Helper()
@@ -256,15 +262,14 @@ func TestRealLeaseShorterTimeout(t *testing.T) {
 		second.Refuse(true)
 		addrs := append(first.Addrs(), second.Addrs()...)
 		w := newWard(t, witness, addrs, &session.Options{Timeout: timeout, ServerTick: 100 * time.Millisecond})
-		number := id(t, w.Session)
 		second.Refuse(false)
 		first.Refuse(true)
-		first.Disconnect(number)
+		first.Disconnect(w.number)
 		await[session.Suspended](t, w.events)
 		await[session.Resumed](t, w.events)
-		check.Must(t, w.Sync(patient(t), "/"))
+		check.Must(t, w.Sync(check.Patient(t), "/"))
 		frozen := time.Now()
-		second.Freeze(number, zktest.Both)
+		second.Freeze(w.number, zktest.Both)
 		early := w.toldInTime(t)
 		t.Logf("told %v before the node went", early)
 		// The leader may still count the longer one: a report of the first server was on its way.

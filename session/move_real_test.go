@@ -19,7 +19,7 @@ func TestRealSetServers(t *testing.T) {
 	t.Parallel()
 	hasten.Waits(t)
 	ens := zktest.StartEnsemble(t, 3, zktest.NoSync())
-	ctx := patient(t)
+	ctx := check.Patient(t)
 	addrs := ens.Addrs()
 	const n = 30
 	all := make([]*session.Session, n)

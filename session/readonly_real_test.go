@@ -17,7 +17,7 @@ func TestRealReadOnly(t *testing.T) {
 	hasten.Waits(t)
 	ens := zktest.StartEnsemble(t, 3, zktest.NoSync(), zktest.JVMFlags("-Dreadonlymode.enabled=true"),
 		zktest.Setting("localSessionsEnabled", "true"), zktest.Setting("localSessionsUpgradingEnabled", "true"))
-	ctx := patient(t)
+	ctx := check.Patient(t)
 	s := open(t, ens.Addrs(), &session.Options{Timeout: 2 * time.Second, ReadOnly: true})
 	check.Have(s.Create(ctx, "/kept", []byte("x"), session.Persistent))(t)
 	leader, followers := ens.Leader(), ens.Followers()

@@ -17,19 +17,12 @@ import (
 )
 
 // A patient context ends a test that hangs.
-func patient(t *testing.T) context.Context {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 90*time.Second)
-	t.Cleanup(cancel)
-	return ctx
-}
-
 func open(t *testing.T, addrs []string, opts *session.Options) *session.Session {
 	t.Helper()
 	if opts == nil {
 		opts = &session.Options{Timeout: 6 * time.Second, ServerTick: 100 * time.Millisecond}
 	}
-	s := check.Have(session.Open(patient(t), addrs, opts))(t)
+	s := check.Have(session.Open(check.Patient(t), addrs, opts))(t)
 	t.Cleanup(s.Close)
 	return s
 }
@@ -49,7 +42,7 @@ func await[E session.Event](t *testing.T, events <-chan session.Event) E {
 
 func id(t *testing.T, s *session.Session) int64 {
 	t.Helper()
-	return await[session.Connected](t, s.Events(patient(t))).ID
+	return await[session.Connected](t, s.Events(check.Patient(t))).ID
 }
 
 // TestRealServer has one server for all that does no harm to it.
@@ -69,7 +62,7 @@ func TestRealServer(t *testing.T) {
 
 func realRequests(t *testing.T, ens *zktest.Ensemble) {
 	t.Helper()
-	ctx := patient(t)
+	ctx := check.Patient(t)
 	s := open(t, ens.Addrs(), &session.Options{Timeout: 6 * time.Second, Chroot: "/apps/billing"})
 	root := open(t, ens.Addrs(), nil)
 
@@ -142,7 +135,7 @@ func realRequests(t *testing.T, ens *zktest.Ensemble) {
 // realBadInput shows that input that cannot be sent does no harm.
 func realBadInput(t *testing.T, ens *zktest.Ensemble) {
 	t.Helper()
-	ctx := patient(t)
+	ctx := check.Patient(t)
 	s := open(t, ens.Addrs(), nil)
 	events := s.Events(ctx)
 	await[session.Connected](t, events)
@@ -186,7 +179,7 @@ func realBadInput(t *testing.T, ens *zktest.Ensemble) {
 // realLargeReply: a list over the limit fails alone.
 func realLargeReply(t *testing.T, ens *zktest.Ensemble) {
 	t.Helper()
-	ctx := patient(t)
+	ctx := check.Patient(t)
 	s := open(t, ens.Addrs(), &session.Options{Timeout: 6 * time.Second, MaxReply: 8 << 10})
 	events := s.Events(ctx)
 	await[session.Connected](t, events)
@@ -219,7 +212,7 @@ func realLargeReply(t *testing.T, ens *zktest.Ensemble) {
 
 func realAuthAndACL(t *testing.T, ens *zktest.Ensemble) {
 	t.Helper()
-	ctx := patient(t)
+	ctx := check.Patient(t)
 	secret := []session.Auth{{Scheme: "digest", Secret: []byte("user:password")}}
 	proxy := zktest.NewProxy(t, ens.Addrs()...)
 	s := open(t, proxy.Addrs(), &session.Options{Timeout: 6 * time.Second, Auth: secret, ACL: session.CreatorAll()})
@@ -263,7 +256,7 @@ func TestRealLossIsToldInTime(t *testing.T) {
 // checkLoss opens n sessions, breaks something, and compares when each counts itself
 // as lost with when its ephemeral node goes.
 func checkLoss(t *testing.T, ens *zktest.Ensemble, addrs []string, n int, fault func()) {
-	ctx := patient(t)
+	ctx := check.Patient(t)
 	leader := open(t, []string{ens.Addr(ens.Leader())}, nil)
 	var wg sync.WaitGroup
 	ready := make(chan struct{}, n)
@@ -271,30 +264,13 @@ func checkLoss(t *testing.T, ens *zktest.Ensemble, addrs []string, n int, fault 
 		s := open(t, addrs, &session.Options{Timeout: 2 * time.Second, ServerTick: 100 * time.Millisecond})
 		events := s.Events(ctx)
 		await[session.Connected](t, events)
-		path := fmt.Sprintf("/%d-%x", i, id(t, s))
+		w := ward{Session: s, events: events, number: id(t, s)}
+		path := fmt.Sprintf("/%d-%x", i, w.number)
 		check.Have(s.Create(ctx, path, nil, session.Ephemeral))(t)
-		check.Must(t, leader.Sync(ctx, "/"))
-		gone := make(chan time.Time, 1)
-		armed := make(chan error, 1)
-		leader.Async(0).Watch(path, func(_ []byte, _ *session.Stat, err error) { armed <- err },
-			func(_ []byte, _ *session.Stat, err error) {
-				if errors.Is(err, session.ErrNoNode) {
-					gone <- time.Now()
-				}
-			})
-		check.Must(t, <-armed)
+		w.gone = w.goes(t, leader, path)
 		wg.Go(func() {
 			ready <- struct{}{}
-			await[session.Expired](t, events)
-			lost := time.Now()
-			select {
-			case at := <-gone:
-				if !lost.Before(at) {
-					t.Errorf("the node went %v before the session was counted as lost", lost.Sub(at))
-				}
-			case <-ctx.Done():
-				t.Error("the node stays")
-			}
+			w.toldInTime(t)
 		})
 	}
 	for range n {
@@ -310,7 +286,7 @@ func TestRealFrozenServer(t *testing.T) {
 	t.Parallel()
 	hasten.Waits(t)
 	ens := zktest.StartEnsemble(t, 3, zktest.NoSync())
-	ctx := patient(t)
+	ctx := check.Patient(t)
 	opts := &session.Options{Timeout: 4 * time.Second, ServerTick: 100 * time.Millisecond}
 	follower := ens.Followers()[0]
 	var s *session.Session
@@ -341,7 +317,7 @@ func TestRealFrozenServer(t *testing.T) {
 func TestRealWatchesAreShared(t *testing.T) {
 	t.Parallel()
 	ens := zktest.StartEnsemble(t, 1, zktest.NoSync())
-	ctx := patient(t)
+	ctx := check.Patient(t)
 	proxy := zktest.NewProxy(t, ens.Addrs()...)
 	s := open(t, proxy.Addrs(), nil)
 	other := open(t, ens.Addrs(), nil)
@@ -403,7 +379,7 @@ func TestRealNothingCrossesEpochs(t *testing.T) {
 	t.Parallel()
 	hasten.Waits(t)
 	ens := zktest.StartEnsemble(t, 1, zktest.NoSync())
-	ctx := patient(t)
+	ctx := check.Patient(t)
 	proxy := zktest.NewProxy(t, ens.Addrs()...)
 	s := open(t, proxy.Addrs(), &session.Options{Timeout: 2 * time.Second, ServerTick: 100 * time.Millisecond})
 	other := open(t, ens.Addrs(), nil)
@@ -438,7 +414,7 @@ func TestRealNothingCrossesEpochs(t *testing.T) {
 // realLostReplies loses the reply to every kind of request.
 func realLostReplies(t *testing.T, ens *zktest.Ensemble) {
 	t.Helper()
-	ctx := patient(t)
+	ctx := check.Patient(t)
 	proxy := zktest.NewProxy(t, ens.Addrs()...)
 	s := open(t, proxy.Addrs(), nil)
 	check.Have(s.Create(ctx, "/a", nil, session.Persistent))(t)
@@ -477,7 +453,7 @@ func realLostReplies(t *testing.T, ens *zktest.Ensemble) {
 func TestRealCancelledCreateLeavesNothing(t *testing.T) {
 	t.Parallel()
 	ens := zktest.StartEnsemble(t, 1, zktest.NoSync())
-	ctx := patient(t)
+	ctx := check.Patient(t)
 	proxy := zktest.NewProxy(t, ens.Addrs()...)
 	s := open(t, proxy.Addrs(), nil)
 	other := open(t, ens.Addrs(), nil)
@@ -514,7 +490,7 @@ func TestRealCancelledCreateLeavesNothing(t *testing.T) {
 // realSessionFull: a session refuses more ephemerals than servers can bear.
 func realSessionFull(t *testing.T, ens *zktest.Ensemble) {
 	t.Helper()
-	ctx := patient(t)
+	ctx := check.Patient(t)
 	s := open(t, ens.Addrs(), nil)
 	name := strings.Repeat("x", 64<<10)
 	var full error
@@ -543,7 +519,7 @@ func TestRealMemory(t *testing.T) {
 	const n = 10
 	for range n {
 		s := open(t, ens.Addrs(), nil)
-		check.Have(s.Exists(patient(t), "/"))(t)
+		check.Have(s.Exists(check.Patient(t), "/"))(t)
 	}
 	each := int64(heap()-before) / n
 	t.Logf("%d KiB for each session", each>>10)

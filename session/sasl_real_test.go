@@ -39,7 +39,7 @@ func saslServers(t *testing.T, n int) *zktest.Ensemble {
 func TestRealSASL(t *testing.T) {
 	t.Parallel()
 	ens := saslServers(t, 1)
-	ctx := patient(t)
+	ctx := check.Patient(t)
 	for user, password := range map[string]string{"bob": "secret", "zoe": "pässe", "eve": `€uro, "quoted"`} {
 		proxy := zktest.NewProxy(t, ens.Addrs()...)
 		s := open(t, proxy.Addrs(), &session.Options{
@@ -116,7 +116,7 @@ func TestRealSASLHook(t *testing.T) {
 	ens := saslServers(t, 1)
 	why := errors.New("no ticket")
 	for step := range 3 {
-		ctx, cancel := context.WithCancel(patient(t))
+		ctx, cancel := context.WithCancel(check.Patient(t))
 		_, err := session.Open(ctx, ens.Addrs(), &session.Options{SASL: &broken{SASL: session.DigestMD5("bob", "secret"), step: step, why: why, again: cancel}})
 		if step == 0 && (!errors.Is(err, context.Canceled) || !strings.Contains(err.Error(), "no ticket")) {
 			t.Errorf("step %d: %v", step, err)

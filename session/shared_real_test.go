@@ -28,7 +28,7 @@ type plain struct {
 
 func dialPlain(t *testing.T, addr string) *plain {
 	t.Helper()
-	conn := check.Have(new(net.Dialer).DialContext(patient(t), "tcp", addr))(t)
+	conn := check.Have(new(net.Dialer).DialContext(check.Patient(t), "tcp", addr))(t)
 	t.Cleanup(func() { check.OK(t, conn.Close()) })
 	check.Have(conn.Write(wire.AppendConnectRequest(nil, &wire.ConnectRequest{Timeout: 90_000, Password: make([]byte, 16)})))(t)
 	p := &plain{t: t, conn: conn, r: wire.Reader{Socket: conn, Limit: 1 << 20}}
@@ -95,7 +95,7 @@ func reignOf(e *zktest.Ensemble, i int) (number int64, leads bool) {
 func logged(t *testing.T, e *zktest.Ensemble, i int, text string) {
 	t.Helper()
 	logs := filepath.Join(filepath.Dir(e.Log(i)), "data", "version-2", "log.*")
-	for ctx := patient(t); ctx.Err() == nil; <-time.After(10 * time.Millisecond) {
+	for ctx := check.Patient(t); ctx.Err() == nil; <-time.After(10 * time.Millisecond) {
 		for _, log := range check.Have(filepath.Glob(logs))(t) {
 			if data, err := os.ReadFile(log); err == nil && bytes.Contains(data, []byte(text)) {
 				return
@@ -170,7 +170,7 @@ func TestZxidOfALeader(t *testing.T) {
 	p.send(wire.OpSync, "/")
 	zxid := check.Have(p.zxid())(t)
 	e.ReleaseOneWay(leave[0], old)
-	check.True(t, p.grows(patient(t), zxid), "the acknowledgement of a follower that had left commits nothing")
+	check.True(t, p.grows(check.Patient(t), zxid), "the acknowledgement of a follower that had left commits nothing")
 }
 
 // TestRealZxidOfAFollower: a server that follows answers the sync behind what was proposed before.
@@ -224,7 +224,7 @@ func TestRealLeaseShared(t *testing.T) {
 		w := newWard(t, witness, []string{e.Addr(stays)}, &opts)
 		opts.Lease = session.LeaseAnswered
 		trusting := newWard(t, witness, []string{e.Addr(stays)}, &opts)
-		ctx, cancel := context.WithCancel(patient(t))
+		ctx, cancel := context.WithCancel(check.Patient(t))
 		for begun := time.Now(); time.Since(begun) < timeout; { // what others write keeps the lease
 			check.Have(witness.Multi(ctx, session.CheckOp("/", session.AnyVersion)))(t)
 		}
@@ -245,7 +245,7 @@ func TestRealLeaseShared(t *testing.T) {
 		witness.Close()
 		e.Heal()
 		for i := range e.Size() {
-			check.Must(t, e.AwaitServing(patient(t), i))
+			check.Must(t, e.AwaitServing(check.Patient(t), i))
 		}
 	}
 }

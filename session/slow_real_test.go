@@ -45,7 +45,7 @@ func TestRealSlowAfterElection(t *testing.T) {
 			stop := slow(t, ens, proxy)
 			t.Cleanup(stop)
 			for i, w := range all {
-				check.Have(w.Create(patient(t), "/written-", []byte{byte(i)}, session.PersistentSequential))(t)
+				check.Have(w.Create(check.Patient(t), "/written-", []byte{byte(i)}, session.PersistentSequential))(t)
 			}
 			t.Logf("told %v before the node went", lost.toldInTime(t))
 			for i, w := range all {
@@ -55,7 +55,7 @@ func TestRealSlowAfterElection(t *testing.T) {
 					t.Error("the node of a holder is gone")
 				default:
 				}
-				check.Must(t, w.Sync(patient(t), "/")) // still, while it is slow
+				check.Must(t, w.Sync(check.Patient(t), "/")) // still, while it is slow
 			}
 			stop()
 			ens.Restart(leader)
@@ -66,7 +66,7 @@ func TestRealSlowAfterElection(t *testing.T) {
 // hiccups stops the leader again and again, until stopped.
 func hiccups(t *testing.T, ens *zktest.Ensemble) (stop func()) {
 	t.Helper()
-	leader := check.Have(ens.LeaderContext(patient(t)))(t)
+	leader := check.Have(ens.LeaderContext(check.Patient(t)))(t)
 	end := make(chan struct{})
 	var working sync.WaitGroup
 	working.Go(func() {

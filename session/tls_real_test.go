@@ -130,7 +130,7 @@ func TestRealTLS(t *testing.T) {
 	hasten.Waits(t)
 	a := newAuthority(t)
 	addr, plain := secureServer(t, a)
-	ctx := patient(t)
+	ctx := check.Patient(t)
 	var current atomic.Pointer[tls.Certificate]
 	first := a.issue(t, "first")
 	current.Store(&first)

@@ -14,7 +14,19 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 )
+
+// patience is much more than anything that works takes, also on a machine that does much else.
+const patience = 3 * time.Minute
+
+// Patient returns a context that ends a test which hangs.
+func Patient(tb testing.TB) context.Context {
+	tb.Helper()
+	ctx, cancel := context.WithTimeout(tb.Context(), patience)
+	tb.Cleanup(cancel)
+	return ctx
+}
 
 // Must ends the test unless err is nil. Call it on the goroutine of the test, like
 // [testing.TB.Fatal].

@@ -53,28 +53,21 @@ func (st stage) contenders(t *testing.T, kinds ...Kind) []Contender {
 	return all
 }
 
-func patient(t *testing.T) context.Context {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
-	t.Cleanup(cancel)
-	return ctx
-}
-
 func acquire(t *testing.T, p *Peer, kind Kind, path string) *Claim {
 	t.Helper()
-	return check.Have(p.Acquire(patient(t), kind, path))(t)
+	return check.Have(p.Acquire(check.Patient(t), kind, path))(t)
 }
 
 func release(t *testing.T, c *Claim) {
 	t.Helper()
-	check.OK(t, c.Release(patient(t)))
+	check.OK(t, c.Release(check.Patient(t)))
 }
 
 func await(t *testing.T, what string, ch <-chan struct{}) {
 	t.Helper()
 	select {
 	case <-ch:
-	case <-patient(t).Done():
+	case <-check.Patient(t).Done():
 		t.Fatalf("%s does not come", what)
 	}
 }
@@ -155,7 +148,7 @@ func layout(t *testing.T, st stage) {
 	for kind, want := range all {
 		t.Run(string(kind), func(t *testing.T) {
 			t.Parallel()
-			ctx, at := patient(t), "/layout-"+strings.ReplaceAll(string(kind), "/", "-")
+			ctx, at := check.Patient(t), "/layout-"+strings.ReplaceAll(string(kind), "/", "-")
 			if kind == CuratorSemaphore { // it makes containers, and the servers remove an empty "locks"
 				check.Have(st.s.Create(ctx, at, nil, session.Persistent))(t)
 				check.Have(st.s.Create(ctx, at+"/locks", nil, session.Persistent))(t)
@@ -265,7 +258,7 @@ func TestPrograms(t *testing.T) {
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			t.Parallel()
-			p := check.Have(launch(Curator, exec.CommandContext(patient(t), "sh", "-c", row.script)))(t)
+			p := check.Have(launch(Curator, exec.CommandContext(check.Patient(t), "sh", "-c", row.script)))(t)
 			if row.ready {
 				await(t, "the beginning", p.ready)
 			}
@@ -298,7 +291,7 @@ func TestRun(t *testing.T) {
 		t.Run(row.name, func(t *testing.T) {
 			t.Parallel()
 			program := program{"program", row.script, nil, []string{"sh"}}
-			p, err := program.run(patient(t), Curator, t.TempDir(), []string{"127.0.0.1:1"}, &Options{Version: row.version})
+			p, err := program.run(check.Patient(t), Curator, t.TempDir(), []string{"127.0.0.1:1"}, &Options{Version: row.version})
 			if row.want != "" {
 				check.True(t, err != nil && strings.Contains(err.Error(), row.want), "%v", err)
 				return
@@ -352,7 +345,7 @@ func claims(t *testing.T, st stage) {
 	} {
 		t.Run(string(row.library), func(t *testing.T) {
 			t.Parallel()
-			ctx := patient(t)
+			ctx := check.Patient(t)
 			peer := st.company.Peer(t, row.library)
 			dir := "/claims-" + string(row.library)
 			check.Have(st.s.Create(ctx, dir, nil, session.Persistent))(t)
@@ -438,7 +431,7 @@ func revocation(t *testing.T, st stage) {
 	peer := st.company.Peer(t, Curator)
 	c := acquire(t, peer, CuratorRevocable, "/lock")
 	other := acquire(t, peer, CuratorRevocable, "/other")
-	check.Must(t, peer.Revoke(patient(t), c.Node()))
+	check.Must(t, peer.Revoke(check.Patient(t), c.Node()))
 	await(t, "the request to release", c.Revoked())
 	release(t, c)
 	check.None(t, other.Revoked(), "the other was asked too")
@@ -459,7 +452,7 @@ func crash(t *testing.T, st stage) {
 			check.OK(t, victim.Kill())
 			await(t, "the end", first.Ended())
 			check.Is(t, first.Err(), ErrEnded)
-			check.Fails(victim.Acquire(patient(t), kind, at))(t, ErrEnded)
+			check.Fails(victim.Acquire(check.Patient(t), kind, at))(t, ErrEnded)
 			await(t, "the grant", second.Acquired())
 			release(t, second)
 		})
@@ -494,7 +487,7 @@ func barriers(t *testing.T, st stage) {
 	for library, kinds := range map[Library][2]Kind{Curator: {CuratorBarrier, CuratorDouble}, Kazoo: {KazooBarrier, KazooDouble}} {
 		t.Run(string(library), func(t *testing.T) {
 			t.Parallel()
-			ctx, peer, at := patient(t), st.company.Peer(t, library), "/barrier-"+string(library)
+			ctx, peer, at := check.Patient(t), st.company.Peer(t, library), "/barrier-"+string(library)
 			check.Must(t, peer.Raise(ctx, kinds[0], at))
 			check.Fails(peer.acquire(ctx, kinds[0], at, trial))(t, context.DeadlineExceeded) // the wait times out
 			c := check.Have(peer.Join(kinds[0], at, 0))(t)
@@ -518,7 +511,7 @@ func queues(t *testing.T, st stage) {
 	for _, kind := range []Kind{CuratorQueue, KazooQueue, KazooLockingQueue} {
 		t.Run(string(kind), func(t *testing.T) {
 			t.Parallel()
-			ctx := patient(t)
+			ctx := check.Patient(t)
 			c := acquire(t, st.company.Peer(t, kind.Library()), kind, "/queue-"+strings.ReplaceAll(string(kind), "/", "-"))
 			for _, item := range []string{"a", "b"} {
 				check.OK(t, c.Put(ctx, item, 100))
@@ -538,7 +531,7 @@ func queues(t *testing.T, st stage) {
 
 // limits: kazoo's semaphore, whose contenders are not in line below its path.
 func limits(t *testing.T, st stage) {
-	ctx, peer, kind := patient(t), st.company.Peer(t, Kazoo), KazooSemaphore.Of(2)
+	ctx, peer, kind := check.Patient(t), st.company.Peer(t, Kazoo), KazooSemaphore.Of(2)
 	first, second := acquire(t, peer, kind, "/limits"), acquire(t, peer, kind, "/limits")
 	check.Fails(peer.acquire(ctx, kind, "/limits", trial))(t, context.DeadlineExceeded) // a third for two leases
 	stat, err := st.s.Exists(ctx, first.Node())

@@ -30,13 +30,6 @@ func (st stage) settle(ctx context.Context, t *testing.T, path string) {
 	}
 }
 
-func patient(t *testing.T) context.Context {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-	t.Cleanup(cancel)
-	return ctx
-}
-
 // A hand is a library at a barrier.
 type hand struct {
 	name        string
@@ -172,7 +165,7 @@ func barriers(t *testing.T, st stage) {
 // gate: a gate of ours is a barrier to the other libraries. They can lift it, and it respects their
 // barriers.
 func gate(t *testing.T, st stage, kind peers.Kind) {
-	ctx, peer, path := patient(t), st.company.Peer(t, kind.Library()), st.company.At("/gate-"+string(kind.Library()))
+	ctx, peer, path := check.Patient(t), st.company.Peer(t, kind.Library()), st.company.At("/gate-"+string(kind.Library()))
 	b, err := barrier.New(st.sessions[0], path, nil)
 	ok(t, err)
 	defer b.Close()
@@ -203,7 +196,7 @@ func gate(t *testing.T, st stage, kind peers.Kind) {
 // weCome: where a party of theirs waits for another, or is inside, ours are refused, and theirs go
 // on.
 func weCome(t *testing.T, st stage, kind peers.Kind) {
-	ctx, peer, path := patient(t), st.company.Peer(t, kind.Library()), st.company.At("/we-come-"+string(kind.Library()))
+	ctx, peer, path := check.Patient(t), st.company.Peer(t, kind.Library()), st.company.At("/we-come-"+string(kind.Library()))
 	ours := realDouble(t, st.sessions[0], path)
 	refused := func(when string) {
 		t.Helper()
@@ -238,7 +231,7 @@ func weCome(t *testing.T, st stage, kind peers.Kind) {
 // theyCome: a party of theirs counts our nodes, and enters at once. Ours that are inside leave, and
 // are refused when they come again, until theirs is gone.
 func theyCome(t *testing.T, st stage, kind peers.Kind) {
-	ctx, path := patient(t), st.company.At("/they-come-"+string(kind.Library()))
+	ctx, path := check.Patient(t), st.company.At("/they-come-"+string(kind.Library()))
 	peer := st.company.Peer(t, kind.Library())
 	all := []*barrier.Double{realDouble(t, st.sessions[0], path), realDouble(t, st.sessions[1%len(st.sessions)], path)}
 	each := func(what string, f func(d *barrier.Double) error, want error) {
@@ -304,7 +297,7 @@ const trial = 250 * time.Millisecond
 
 func raiseAndLift(t *testing.T, st stage, path string, raiser, lifter hand, hands []hand) {
 	t.Helper()
-	ctx := patient(t)
+	ctx := check.Patient(t)
 	ok(t, raiser.raise(ctx, path))
 	ok(t, lifter.raise(ctx, path)) // it stands already
 	st.settle(ctx, t, path)

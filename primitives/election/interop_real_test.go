@@ -159,7 +159,7 @@ func (h tenancy) Release(ctx context.Context) error {
 // seen: who leads is told by them of us, and by us of them.
 func seen(t *testing.T, peer *peers.Peer, s *session.Session, path string, kind peers.Kind, layout election.Layout) {
 	const ours = "our-id"
-	ctx := realContext(t)
+	ctx := check.Patient(t)
 	observer := check.Have(election.Observe(s, path, &election.ObserveOptions{Layout: layout}))(t)
 	defer observer.Close()
 	first := check.Have(peer.Acquire(ctx, kind, path))(t)
@@ -266,7 +266,7 @@ func seen(t *testing.T, peer *peers.Peer, s *session.Session, path string, kind 
 // gone: we lead when the session of a leader that has crashed is over, and not before.
 func gone(t *testing.T, ens *zktest.Ensemble, company *peers.Company, kind peers.Kind, layout election.Layout) {
 	path := company.At("/gone-" + string(kind.Library()))
-	ctx := realContext(t)
+	ctx := check.Patient(t)
 	peer := company.Start(t, kind.Library(), ens.Addrs(), &peers.Options{SessionTimeout: 2 * time.Second})
 	claim := check.Have(peer.Acquire(ctx, kind, path))(t)
 	s := realOpen(t, ens.Addrs(), 20*time.Second)
@@ -295,7 +295,7 @@ func cutOff(t *testing.T, ens *zktest.Ensemble, company *peers.Company, kind pee
 	check.Must(t, err)
 	s := realOpen(t, ens.Addrs(), 20*time.Second)
 	for line := []election.Candidacy(nil); len(line) < 2; {
-		line, err = election.Candidates(realContext(t), s, path, &election.ObserveOptions{Layout: layout})
+		line, err = election.Candidates(check.Patient(t), s, path, &election.ObserveOptions{Layout: layout})
 		check.Must(t, err)
 	}
 	proxy.Freeze(0, zktest.Both)
@@ -305,7 +305,7 @@ func cutOff(t *testing.T, ens *zktest.Ensemble, company *peers.Company, kind pee
 	check.None(t, claim.Acquired(), "we are deposed, and another led already")
 	select {
 	case <-claim.Acquired():
-	case <-realContext(t).Done():
+	case <-check.Patient(t).Done():
 		t.Error("nobody leads after us")
 	}
 	t.Logf("deposed %v before another led", time.Since(deposed))
@@ -315,7 +315,7 @@ func cutOff(t *testing.T, ens *zktest.Ensemble, company *peers.Company, kind pee
 			t.FailNow()
 		}
 	}
-	check.OK(t, claim.Release(realContext(t)))
+	check.OK(t, claim.Release(check.Patient(t)))
 	realAwait[election.Elected](t, c)
 }
 
@@ -370,7 +370,7 @@ func meetStrangers(t *testing.T, ens *zktest.Ensemble, company *peers.Company) {
 // one that is not expected to be elected has no more than a trial.
 func theyCome(t *testing.T, s *session.Session, path, dir string, layout election.Layout, their peers.Contender, expected bool) (cell string) {
 	t.Helper()
-	ctx, opts := realContext(t), &election.Options{Layout: layout}
+	ctx, opts := check.Patient(t), &election.Options{Layout: layout}
 	leader := check.Have(election.New(s, path, opts))(t)
 	defer leader.Close()
 	check.Have(elected(ctx, leader))(t)
@@ -401,7 +401,7 @@ func theyCome(t *testing.T, s *session.Session, path, dir string, layout electio
 // weCome has a candidate of ours come while theirs leads.
 func weCome(t *testing.T, s *session.Session, path, dir string, layout election.Layout, their peers.Contender) string {
 	t.Helper()
-	ctx := realContext(t)
+	ctx := check.Patient(t)
 	tenancy := check.Have(their.Join(ctx, path+dir, 0))(t)
 	defer func() {
 		check.OK(t, tenancy.Release(ctx))

@@ -1,7 +1,6 @@
 package election_test
 
 import (
-	"context"
 	"fmt"
 	"sync"
 	"testing"
@@ -43,20 +42,13 @@ func TestRealElection(t *testing.T) {
 
 func realOpen(t *testing.T, addrs []string, timeout time.Duration) *session.Session {
 	t.Helper()
-	return check.Open(session.Open(realContext(t), addrs, &session.Options{Timeout: timeout, ServerTick: realTick, CloseTimeout: 500 * time.Millisecond}))(t)
-}
-
-func realContext(t *testing.T) context.Context {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-	t.Cleanup(cancel)
-	return ctx
+	return check.Open(session.Open(check.Patient(t), addrs, &session.Options{Timeout: timeout, ServerTick: realTick, CloseTimeout: 500 * time.Millisecond}))(t)
 }
 
 // realAwait reads events until one of type E comes.
 func realAwait[E election.Event](t *testing.T, c *election.Candidate) (ev E) {
 	t.Helper()
-	ctx := realContext(t)
+	ctx := check.Patient(t)
 	for {
 		select {
 		case next, ok := <-c.Events():
@@ -78,7 +70,7 @@ func realAwait[E election.Event](t *testing.T, c *election.Candidate) (ev E) {
 // handed over, is cut off. The first in line is not elected while the guard of that leader passes.
 func realGuardOfASuccessor(t *testing.T, ens *zktest.Ensemble) {
 	const path, timeout = "/successor", 3 * time.Second
-	ctx := realContext(t)
+	ctx := check.Patient(t)
 	proxy := zktest.NewProxy(t, ens.Addrs()...)
 	stand := func(addrs []string) *election.Candidate {
 		return check.Open(election.New(realOpen(t, addrs, timeout), path, nil))(t)
@@ -114,7 +106,7 @@ func realGuardOfASuccessor(t *testing.T, ens *zktest.Ensemble) {
 }
 
 func realCommands(t *testing.T, ens *zktest.Ensemble, layout election.Layout) {
-	ctx, path := realContext(t), "/commands-"+layout.String()
+	ctx, path := check.Patient(t), "/commands-"+layout.String()
 	all := make([]*election.Candidate, 3)
 	s := realOpen(t, ens.Addrs(), 10*time.Second)
 	for i := range all {
@@ -160,7 +152,7 @@ func realCommands(t *testing.T, ens *zktest.Ensemble, layout election.Layout) {
 // that: then the record says which term the leader has.
 func realHeirs(t *testing.T, ens *zktest.Ensemble) {
 	const path = "/heirs"
-	ctx, s := realContext(t), realOpen(t, ens.Addrs(), 10*time.Second)
+	ctx, s := check.Patient(t), realOpen(t, ens.Addrs(), 10*time.Second)
 	var both [2]*election.Candidate
 	for i := range both {
 		both[i] = check.Have(election.Stand(ctx, realOpen(t, ens.Addrs(), 10*time.Second), path, nil))(t)

@@ -45,7 +45,7 @@ func TestRealAllAtOnce(t *testing.T) {
 					wants = append(wants, lock.Want{Path: fmt.Sprintf("/together/%d", i)})
 				}
 				began := time.Now()
-				a, err := lock.AcquireAll(patient(t), s, wants, nil)
+				a, err := lock.AcquireAll(check.Patient(t), s, wants, nil)
 				if err != nil {
 					t.Error(err)
 					return

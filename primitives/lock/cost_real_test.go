@@ -29,7 +29,7 @@ type usage struct {
 // goroutines holds, or after a minute.
 func use(t *testing.T, until func(goroutines int) bool) usage {
 	t.Helper()
-	for ctx := patient(t); ctx.Err() == nil && !until(runtime.NumGoroutine()); {
+	for ctx := check.Patient(t); ctx.Err() == nil && !until(runtime.NumGoroutine()); {
 		<-time.After(time.Millisecond)
 	}
 	runtime.GC()
@@ -56,7 +56,7 @@ func TestCostOfHolding(t *testing.T) {
 	hasten.Alone(t)
 	const n, most = 10_000, 4 << 10
 	ens := zktest.StartEnsemble(t, 1, zktest.NoSync())
-	ctx := patient(t)
+	ctx := check.Patient(t)
 	s, other := open(t, ens.Addrs(), nil), open(t, ens.Addrs(), nil)
 	ensure(t, s, "/l", nil)
 	acquire(t, s, "/l/warm").Close()
@@ -117,7 +117,7 @@ func TestCostOfAcquiring(t *testing.T) {
 	hasten.Alone(t)
 	const n, most = 10_000, 9 << 10 // half of it is the stack of the caller's own goroutine
 	ens := zktest.StartEnsemble(t, 1, zktest.NoSync())
-	ctx := patient(t)
+	ctx := check.Patient(t)
 	s, other := open(t, ens.Addrs(), nil), open(t, ens.Addrs(), nil)
 	ensure(t, s, "/l", nil)
 	acquire(t, s, "/l/warm").Close()

@@ -68,21 +68,13 @@ func count(ops []zktest.Op) zktest.Counts {
 	return c
 }
 
-// patient returns a context that ends a test which hangs.
-func patient(tb testing.TB) context.Context {
-	tb.Helper()
-	ctx, cancel := context.WithTimeout(tb.Context(), time.Minute)
-	tb.Cleanup(cancel)
-	return ctx
-}
-
 // open opens a session that bears a lot, unless opts says otherwise.
 func open(tb testing.TB, addrs []string, opts *session.Options) *session.Session {
 	tb.Helper()
 	if opts == nil {
 		opts = &session.Options{Timeout: 20 * time.Second, ServerTick: tick}
 	}
-	return check.Open(session.Open(patient(tb), addrs, opts))(tb)
+	return check.Open(session.Open(check.Patient(tb), addrs, opts))(tb)
 }
 
 // join stands in line.
@@ -93,12 +85,12 @@ func join(tb testing.TB, s *session.Session, path string, opts *lock.Options) *l
 
 func acquire(tb testing.TB, s *session.Session, path string) *lock.Lock {
 	tb.Helper()
-	return check.Open(lock.Acquire(patient(tb), s, path, nil))(tb)
+	return check.Open(lock.Acquire(check.Patient(tb), s, path, nil))(tb)
 }
 
 func release(tb testing.TB, l *lock.Lock) {
 	tb.Helper()
-	check.OK(tb, l.Release(patient(tb)))
+	check.OK(tb, l.Release(check.Patient(tb)))
 }
 
 // await reads events until one of type E comes, and returns it.
@@ -111,13 +103,13 @@ func await[E lock.Event](tb testing.TB, l *lock.Lock) E {
 // ensure makes a node that is not reaped.
 func ensure(tb testing.TB, s *session.Session, path string, data []byte) {
 	tb.Helper()
-	check.Have(s.Create(patient(tb), path, data, session.Persistent))(tb)
+	check.Have(s.Create(check.Patient(tb), path, data, session.Persistent))(tb)
 }
 
 // children lists a node as the leader knows it; a missing one has none.
 func children(tb testing.TB, s *session.Session, path string) []string {
 	tb.Helper()
-	ctx := patient(tb)
+	ctx := check.Patient(tb)
 	check.Must(tb, s.Sync(ctx, path))
 	names, _, err := s.Children(ctx, path)
 	if err != nil && !errors.Is(err, session.ErrNoNode) {
@@ -130,7 +122,7 @@ func children(tb testing.TB, s *session.Session, path string) []string {
 // awaitLine waits until n contenders stand in line.
 func awaitLine(tb testing.TB, s *session.Session, path string, n int) []lock.Contender {
 	tb.Helper()
-	ctx := patient(tb)
+	ctx := check.Patient(tb)
 	var line []lock.Contender
 	for {
 		err := s.Sync(ctx, path)
@@ -177,7 +169,7 @@ func awaitEmpty(t *testing.T, s *session.Session, path string) {
 // removeAll is what an operator does. It returns when there is no node at path.
 func removeAll(tb testing.TB, s *session.Session, path string) {
 	tb.Helper()
-	ctx := patient(tb)
+	ctx := check.Patient(tb)
 	for {
 		for _, name := range children(tb, s, path) {
 			removeAll(tb, s, znode.Join(path, name))

@@ -171,7 +171,7 @@ func downgradesInPlace(curator *peers.Peer) bool {
 // [lock.Layout] says so.
 func curatorDowngrades(t *testing.T, curator *peers.Peer, s *session.Session, base string) {
 	t.Helper()
-	ctx, opts := patient(t), &lock.Options{Layout: lock.Curator}
+	ctx, opts := check.Patient(t), &lock.Options{Layout: lock.Curator}
 	for kind := range opens {
 		path := fmt.Sprintf("%s-%v", base, kind)
 		ensure(t, s, path, nil)
@@ -229,7 +229,7 @@ func meetRequests(t *testing.T, ens *zktest.Ensemble, company *peers.Company) {
 // curatorReads: a downgrade of ours lets readers in, and no writers, whether they stand in line
 // already or come then.
 func curatorReads(t *testing.T, curator *peers.Peer, s *session.Session, path string) {
-	ctx := patient(t)
+	ctx := check.Patient(t)
 	ensure(t, s, path, nil)
 	l := check.Have(lock.AcquireWrite(ctx, s, path, &lock.Options{Layout: lock.Curator}))(t)
 	defer l.Close()
@@ -282,7 +282,7 @@ func curatorReads(t *testing.T, curator *peers.Peer, s *session.Session, path st
 
 // curatorRevokes: a holder of ours, and one that waits, are told of Curator's mark.
 func curatorRevokes(t *testing.T, curator *peers.Peer, s *session.Session, base string) {
-	ctx := patient(t)
+	ctx := check.Patient(t)
 	for i, layout := range []lock.Layout{lock.Standard, lock.Curator} {
 		path := fmt.Sprintf("%s-%d", base, i)
 		opts := &lock.Options{Data: []byte("who we are"), Layout: layout}
@@ -308,7 +308,7 @@ func curatorRevokes(t *testing.T, curator *peers.Peer, s *session.Session, base 
 
 // curatorIsRevoked: the listener of Curator's holder is called, and no other listener.
 func curatorIsRevoked(t *testing.T, curator *peers.Peer, s *session.Session, path string) {
-	ctx := patient(t)
+	ctx := check.Patient(t)
 	opts := &lock.RevokeOptions{Layout: lock.Curator}
 	holder := check.Have(curator.Acquire(ctx, peers.CuratorRevocable, path))(t)
 	waiter := check.Have(curator.Join(peers.CuratorRevocable, path, 0))(t)
@@ -334,7 +334,7 @@ func curatorIsRevoked(t *testing.T, curator *peers.Peer, s *session.Session, pat
 
 // curatorIsForced: a holder that does not listen loses its node.
 func curatorIsForced(t *testing.T, curator *peers.Peer, s *session.Session, path string) {
-	ctx := patient(t)
+	ctx := check.Patient(t)
 	holder := check.Have(curator.Acquire(ctx, peers.CuratorMutex, path))(t)
 	waiter := join(t, s, path, &lock.Options{Layout: lock.Curator})
 	check.Must(t, lock.Revoke(ctx, s, path, &lock.RevokeOptions{Layout: lock.Curator, ForceAfter: time.Millisecond}))
@@ -349,7 +349,7 @@ func awaitPeer(t *testing.T, what string, happened <-chan struct{}) {
 	t.Helper()
 	select {
 	case <-happened:
-	case <-patient(t).Done():
+	case <-check.Patient(t).Done():
 		t.Fatalf("%s does not come", what)
 	}
 }
@@ -431,7 +431,7 @@ const trial = 250 * time.Millisecond
 // stranger returns a cell. Where it is expected that theirs is granted the lock, that is awaited.
 func stranger(t *testing.T, s *session.Session, path string, layout lock.Layout, kind lock.Kind, their peers.Contender, want string) string {
 	t.Helper()
-	ctx, opts := patient(t), &lock.Options{Layout: layout}
+	ctx, opts := check.Patient(t), &lock.Options{Layout: layout}
 	cell := "w"
 	ensure(t, s, path, nil)
 	ours := check.Have(opens[kind].acquire(ctx, s, path, opts))(t)
@@ -473,7 +473,7 @@ func stranger(t *testing.T, s *session.Session, path string, layout lock.Layout,
 // than a trial.
 func overtaken(t *testing.T, s *session.Session, path string, layout lock.Layout, kind lock.Kind, their peers.Contender, expected bool) (cell string) {
 	t.Helper()
-	ctx, opts := patient(t), &lock.Options{Layout: layout}
+	ctx, opts := check.Patient(t), &lock.Options{Layout: layout}
 	ensure(t, s, path, nil)
 	ours := check.Have(opens[kind].acquire(ctx, s, path, opts))(t)
 	if kind == lock.Read {

@@ -37,7 +37,7 @@ type grant struct {
 func twentyContenders(t *testing.T, ens *zktest.Ensemble) {
 	const sessions, contenders = 5, 20
 	rounds := often(5, 25)
-	ctx := patient(t)
+	ctx := check.Patient(t)
 	proxy := zktest.NewProxy(t, ens.Addrs()...)
 	operator := open(t, ens.Addrs(), nil)
 	const path = "/twenty"
@@ -130,7 +130,7 @@ func countedWatches(t *testing.T, ens *zktest.Ensemble, before, after map[string
 // requests: what an uncontended cycle costs when the parent is warm.
 func requests(t *testing.T, ens *zktest.Ensemble) {
 	const cycles = 50
-	ctx := patient(t)
+	ctx := check.Patient(t)
 	proxy := zktest.NewProxy(t, ens.Addrs()...)
 	s, operator := open(t, proxy.Addrs(), nil), open(t, ens.Addrs(), nil)
 	const path = "/requests"
@@ -163,7 +163,7 @@ func requests(t *testing.T, ens *zktest.Ensemble) {
 func watches(t *testing.T, ens *zktest.Ensemble) {
 	const contenders = 4
 	cycles := often(200, 1000)
-	ctx := patient(t)
+	ctx := check.Patient(t)
 	var all []*session.Session
 	for i := range ens.Size() {
 		all = append(all, open(t, []string{ens.Addr(i)}, nil))

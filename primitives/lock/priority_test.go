@@ -671,7 +671,7 @@ func TestRealPriorities(t *testing.T) {
 func randomPriorities(t *testing.T, c *stage, rounds int) {
 	t.Helper()
 	const contenders, path = 9, "/random/l"
-	ctx := patient(t)
+	ctx := check.Patient(t)
 	var (
 		wg               sync.WaitGroup
 		writers, readers atomic.Int32

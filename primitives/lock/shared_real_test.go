@@ -37,7 +37,7 @@ func realRounds(t *testing.T, ens *zktest.Ensemble) {
 		if r.IntN(30) == 0 {
 			proxy.Disconnect(all[r.IntN(len(all))].ID())
 		}
-		check.OK(t, operator.Sync(patient(t), "/rounds"))
+		check.OK(t, operator.Sync(check.Patient(t), "/rounds"))
 	})
 	awaitEmpty(t, operator, "/rounds")
 }
@@ -91,7 +91,7 @@ func realWakeUps(t *testing.T, ens *zktest.Ensemble) {
 // realDowngrade: no writer comes between.
 func realDowngrade(t *testing.T, ens *zktest.Ensemble) {
 	const rounds = 30
-	ctx := patient(t)
+	ctx := check.Patient(t)
 	const path, data = "/downgrade", "/downgrade-data"
 	operator := open(t, ens.Addrs(), nil)
 	ensure(t, operator, path, nil)
@@ -132,19 +132,19 @@ func realLostDowngrade(t *testing.T, ens *zktest.Ensemble) {
 	const path = "/lost-downgrade"
 	ensure(t, other, path, nil)
 	for name, plan := range map[string]func(zktest.Match){"reply": proxy.DropReply, "request": proxy.DropRequest} {
-		w := check.Have(lock.AcquireWrite(patient(t), s, path, nil))(t)
-		if err := s.Sync(patient(t), path); err != nil { // so that its watch stands
+		w := check.Have(lock.AcquireWrite(check.Patient(t), s, path, nil))(t)
+		if err := s.Sync(check.Patient(t), path); err != nil { // so that its watch stands
 			t.Fatal(err)
 		}
 		plan(zktest.Match{Op: zktest.OpMulti, Session: s.ID()})
 		token := w.Token()
-		if err := w.Downgrade(patient(t)); err != nil || w.Token() != token {
+		if err := w.Downgrade(check.Patient(t)); err != nil || w.Token() != token {
 			t.Errorf("%s: %v", name, err)
 		}
 		check.Len(t, children(t, other, path), 1, name)
-		r, err := lock.TryAcquireRead(patient(t), other, path, nil)
+		r, err := lock.TryAcquireRead(check.Patient(t), other, path, nil)
 		check.Must(t, err, name)
-		if _, err := lock.TryAcquireWrite(patient(t), other, path, nil); !errors.Is(err, lock.ErrHeld) {
+		if _, err := lock.TryAcquireWrite(check.Patient(t), other, path, nil); !errors.Is(err, lock.ErrHeld) {
 			t.Errorf("%s: %v", name, err)
 		}
 		release(t, w)

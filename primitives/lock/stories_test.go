@@ -105,7 +105,7 @@ func (c faultCase) begin(t *testing.T, s, other *session.Session, path string) (
 	if c.waiter {
 		holder = acquire(t, other, path)
 	}
-	if err := s.Sync(patient(t), path); err != nil { // its server may be behind
+	if err := s.Sync(check.Patient(t), path); err != nil { // its server may be behind
 		t.Fatal(err)
 	}
 	return holder
@@ -153,7 +153,7 @@ func faults(t *testing.T, set func(*testing.T) *stage) {
 			if holder != nil {
 				await[lock.Waiting](t, l)
 				// Until it has told that, it may have the answer of the list only.
-				check.Must(t, s.Sync(patient(t), path))
+				check.Must(t, s.Sync(check.Patient(t), path))
 				release(t, holder)
 			}
 			await[lock.Acquired](t, l)
@@ -207,7 +207,7 @@ func fault(t *testing.T, c *stage, s, other *session.Session, path string, holde
 		err error
 	}
 	acquired := make(chan result, 1)
-	ctx, cancel := context.WithCancel(patient(t))
+	ctx, cancel := context.WithCancel(check.Patient(t))
 	defer cancel()
 	go func() {
 		l, err := lock.Acquire(ctx, s, path, nil)
@@ -233,7 +233,7 @@ func fault(t *testing.T, c *stage, s, other *session.Session, path string, holde
 	case got.err == nil:
 		defer got.l.Close()
 		released := make(chan error, 1)
-		ctx, cancel := context.WithCancel(patient(t))
+		ctx, cancel := context.WithCancel(check.Patient(t))
 		defer cancel()
 		go func() { released <- got.l.Release(ctx) }()
 		if atRelease {
@@ -248,7 +248,7 @@ func fault(t *testing.T, c *stage, s, other *session.Session, path string, holde
 		return fmt.Errorf("acquired: %w", got.err)
 	}
 	// What was held back has come through when this is answered.
-	if err := s.Sync(patient(t), path); err != nil {
+	if err := s.Sync(check.Patient(t), path); err != nil {
 		return err
 	}
 	awaitEmpty(t, other, path)
@@ -304,7 +304,7 @@ func parentDeleted(t *testing.T, set func(*testing.T) *stage) {
 // lockAgain gets the lock after l, which may have been lost, and returns the token.
 func lockAgain(t *testing.T, s *session.Session, path string, l *lock.Lock) int64 {
 	t.Helper()
-	err := l.Release(patient(t))
+	err := l.Release(check.Patient(t))
 	check.False(t, err != nil && !errors.Is(err, lock.ErrNodeDeleted), "%v", err)
 	next := acquire(t, s, path)
 	defer release(t, next)
@@ -335,7 +335,7 @@ func parentReaped(t *testing.T, set func(*testing.T) *stage) {
 				func() { l = join(t, s, path, nil) },
 				func() {
 					release(t, former)
-					check.OK(t, watch.UntilGone(patient(t), other, path))
+					check.OK(t, watch.UntilGone(check.Patient(t), other, path))
 				})
 			got := await[lock.Acquired](t, l)
 			check.True(t, got.Token > former.Token(), "token %d after %d", got.Token, former.Token())
@@ -347,7 +347,7 @@ func parentReaped(t *testing.T, set func(*testing.T) *stage) {
 // Children that are no contenders change nothing.
 func foreignChildren(t *testing.T, set func(*testing.T) *stage) {
 	c := set(t)
-	ctx := patient(t)
+	ctx := check.Patient(t)
 	a, b := open(t, c.Addrs(), nil), open(t, c.direct, nil)
 	path := fmt.Sprintf("/%x-foreign", a.ID())
 	ensure(t, a, path, nil)
@@ -435,7 +435,7 @@ func expired(t *testing.T, set func(*testing.T) *stage) {
 		t.Errorf("the holder is told %v", err)
 	}
 	check.Is(t, context.Cause(work), lock.ErrLost)
-	check.Is(t, holder.Release(patient(t)), lock.ErrLost)
+	check.Is(t, holder.Release(check.Patient(t)), lock.ErrLost)
 
 	// The stranger is the first now, and the waiters stand behind it, each once.
 	await[lock.Acquired](t, stranger)
@@ -475,7 +475,7 @@ func grants(locks []*lock.Lock) <-chan *lock.Lock {
 // Bad input is refused before anything is sent, and does no harm.
 func badInput(t *testing.T, set func(*testing.T) *stage) {
 	c := set(t)
-	ctx := patient(t)
+	ctx := check.Patient(t)
 	s := open(t, c.Addrs(), nil)
 	held := acquire(t, s, "/bad-input")
 	if err := s.Sync(ctx, "/"); err != nil { // so that the lock is at rest
@@ -576,7 +576,7 @@ func contexts(t *testing.T, set func(*testing.T) *stage) {
 // do: what is done while the lock is held.
 func do(t *testing.T, set func(*testing.T) *stage) {
 	_, s, other, path := scene(t, set, "-do")
-	ctx := patient(t)
+	ctx := check.Patient(t)
 	why := errors.New("because")
 	last := int64(0)
 	err := lock.Do(ctx, s, path, &lock.Options{Data: []byte("me")}, func(ctx context.Context, token int64) error {
@@ -619,7 +619,7 @@ func do(t *testing.T, set func(*testing.T) *stage) {
 
 func try(t *testing.T, set func(*testing.T) *stage) {
 	_, s, other, path := scene(t, set, "-try")
-	ctx := patient(t)
+	ctx := check.Patient(t)
 	held := check.Have(lock.TryAcquire(ctx, s, path, nil))(t)
 	for _, s := range []*session.Session{s, other} {
 		l, err := lock.TryAcquire(ctx, s, path, nil)
@@ -644,7 +644,7 @@ func try(t *testing.T, set func(*testing.T) *stage) {
 // guard: a stale holder's write is refused.
 func guard(t *testing.T, set func(*testing.T) *stage) {
 	_, s, other, path := scene(t, set, "-guard")
-	ctx := patient(t)
+	ctx := check.Patient(t)
 	data := path + "-data"
 	ensure(t, s, data, nil)
 	write := func(s *session.Session, l *lock.Lock) error {
@@ -668,7 +668,7 @@ func guard(t *testing.T, set func(*testing.T) *stage) {
 
 func contenders(t *testing.T, set func(*testing.T) *stage) {
 	_, s, other, path := scene(t, set, "-contenders")
-	ctx := patient(t)
+	ctx := check.Patient(t)
 	if line, err := lock.Contenders(ctx, s, path, nil); err != nil || line != nil {
 		t.Errorf("no such lock: %v, %v", line, err)
 	}
@@ -703,7 +703,7 @@ func background(t *testing.T, set func(*testing.T) *stage) {
 	await[lock.Waiting](t, waiter)
 	c.Freeze(s.ID(), zktest.ToServer)
 	for _, l := range []*lock.Lock{l, waiter} {
-		check.OK(t, l.Release(patient(t)))
+		check.OK(t, l.Release(check.Patient(t)))
 		l.Close()
 		await[lock.Released](t, l)
 	}
@@ -718,7 +718,7 @@ func ends(t *testing.T, set func(*testing.T) *stage) {
 	c, s, other, path := scene(t, set, "-ends")
 	l := acquire(t, s, path)
 	why := errors.New("because")
-	ended, cancel := context.WithCancelCause(patient(t))
+	ended, cancel := context.WithCancelCause(check.Patient(t))
 	cancel(why)
 	c.Freeze(s.ID(), zktest.ToServer)
 	err := l.Release(ended)
@@ -763,7 +763,7 @@ func ends(t *testing.T, set func(*testing.T) *stage) {
 func holderDeleted(t *testing.T, set func(*testing.T) *stage) {
 	c, s, other, path := scene(t, set, "-holder")
 	holder := acquire(t, s, path)
-	if err := s.Sync(patient(t), path); err != nil { // so that its watch stands
+	if err := s.Sync(check.Patient(t), path); err != nil { // so that its watch stands
 		t.Fatal(err)
 	}
 	waiter := join(t, other, path, nil)
@@ -781,7 +781,7 @@ func holderDeleted(t *testing.T, set func(*testing.T) *stage) {
 	default:
 		t.Error("Done is open after Lost")
 	}
-	check.Is(t, holder.Release(patient(t)), lock.ErrNodeDeleted)
+	check.Is(t, holder.Release(check.Patient(t)), lock.ErrNodeDeleted)
 	_, more := <-holder.Events()
 	check.False(t, more, "an event after Lost")
 	got := await[lock.Acquired](t, waiter)

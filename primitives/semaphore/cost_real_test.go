@@ -47,7 +47,7 @@ func TestCostOfHolding(t *testing.T) {
 			check.Must(t, err)
 			first.Close()
 			use := func(goroutines int) (bytes int) {
-				for ctx := patient(t); ctx.Err() == nil && runtime.NumGoroutine() > goroutines; { // until the requests' own have ended
+				for ctx := check.Patient(t); ctx.Err() == nil && runtime.NumGoroutine() > goroutines; { // until the requests' own have ended
 					<-time.After(time.Millisecond)
 				}
 				runtime.GC()

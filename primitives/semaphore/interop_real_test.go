@@ -15,16 +15,9 @@ import (
 	"github.com/zkactors/zkactors/session/zktest"
 )
 
-func patient(tb testing.TB) context.Context {
-	tb.Helper()
-	ctx, cancel := context.WithTimeout(tb.Context(), time.Minute)
-	tb.Cleanup(cancel)
-	return ctx
-}
-
 func openReal(t *testing.T, addrs []string) *session.Session {
 	t.Helper()
-	return check.Open(session.Open(patient(t), addrs, &session.Options{Timeout: 20 * time.Second, ServerTick: 100 * time.Millisecond}))(t)
+	return check.Open(session.Open(check.Patient(t), addrs, &session.Options{Timeout: 20 * time.Second, ServerTick: 100 * time.Millisecond}))(t)
 }
 
 // TestRealPeers has one server and the other libraries for all that meets them.
@@ -130,7 +123,7 @@ func meetStrangers(t *testing.T, ens *zktest.Ensemble, company *peers.Company) {
 // one that is not expected to be granted a lease has no more than a trial.
 func theyCome(t *testing.T, s *session.Session, path string, weight int, dir string, their peers.Contender, expected bool) (cell string) {
 	t.Helper()
-	ctx, opts := patient(t), &semaphore.Options{Weight: weight}
+	ctx, opts := check.Patient(t), &semaphore.Options{Weight: weight}
 	var held []*semaphore.Lease
 	for range places / weight {
 		held = append(held, check.Have(semaphore.Acquire(ctx, s, path, places, opts))(t))
@@ -168,7 +161,7 @@ func theyCome(t *testing.T, s *session.Session, path string, weight int, dir str
 // weCome has a lease of ours come while they hold all places.
 func weCome(t *testing.T, s *session.Session, path string, weight int, dir string, all int, their peers.Contender) string {
 	t.Helper()
-	ctx := patient(t)
+	ctx := check.Patient(t)
 	for range all {
 		tenancy := check.Have(their.Join(ctx, path+dir, 0))(t)
 		defer leave(t, tenancy)
@@ -193,11 +186,11 @@ func weCome(t *testing.T, s *session.Session, path string, weight int, dir strin
 func keepLocks(t *testing.T, s *session.Session, path string) {
 	t.Helper()
 	for _, node := range []string{path, path + "/locks"} {
-		check.Have(s.Create(patient(t), node, nil, session.Persistent))(t)
+		check.Have(s.Create(check.Patient(t), node, nil, session.Persistent))(t)
 	}
 }
 
 func leave(t *testing.T, tenancy peers.Tenancy) {
 	t.Helper()
-	check.OK(t, tenancy.Release(patient(t)))
+	check.OK(t, tenancy.Release(check.Patient(t)))
 }
