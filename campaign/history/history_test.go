@@ -41,16 +41,20 @@ func TestReadsWhatItWrites(t *testing.T) {
 // return.
 func TestKilled(t *testing.T) {
 	r, c := recorded()
-	p := c.Begin(history.Operation{Kind: "put"})
+	p, late := c.Begin(history.Operation{Kind: "put"}), c.Begin(history.Operation{Kind: "take"})
+	p.Enter(func(o *history.Operation) { o.Argument = "x" })
 	c.Kill()
-	p.End(history.OK, nil)
+	late.Enter(func(o *history.Operation) { o.Argument = "y" }) // its request may go out until the connection breaks
+	p.End(history.OK, func(o *history.Operation) { o.Argument = "z" })
 	c.Tell(history.Told{Kind: "Lost"})
 	c.Instant(history.Operation{Kind: "take"})
 	h := r.History()
 	check.Len(t, h.Told, 1)
-	check.Len(t, h.Operations, 2)
-	last := h.Operations[1]
-	check.True(t, last.Kind == "put" && last.Outcome == history.Unknown && !last.Returned(), "%+v", last)
+	check.Len(t, h.Operations, 3)
+	for i, want := range []string{"x", "y"} {
+		o := h.Operations[i+1]
+		check.True(t, o.Argument == want && o.Outcome == history.Unknown && !o.Returned(), "%+v", o)
+	}
 	check.Equal(t, h.Faults[1].Kind, history.Killed)
 }
 
@@ -75,7 +79,7 @@ func TestVoid(t *testing.T) {
 }
 
 // TestJournal: a journal that ends in the middle of a line has all that the process had recorded,
-// and the call of the operation that it was about.
+// and the call of the operation that it was about, with what was entered since.
 func TestJournal(t *testing.T) {
 	var b bytes.Buffer
 	r := history.NewJournal(&b, func() time.Duration { return time.Second })
@@ -85,7 +89,9 @@ func TestJournal(t *testing.T) {
 	done.End(history.OK, func(o *history.Operation) { o.Call = o.Call.Start() })
 	dropped.Drop()
 	r.Fault(history.Fault{Kind: history.Stopped, Process: "2.1"})
-	c.Begin(history.Operation{Kind: "take"}).End(history.OK, nil)
+	p := c.Begin(history.Operation{Kind: "take"})
+	p.Enter(func(o *history.Operation) { o.Argument = "x" })
+	p.End(history.OK, nil)
 	check.Must(t, r.Err())
 	var h history.History
 	check.Must(t, h.Join(bytes.NewReader(b.Bytes()[:b.Len()-10])))
@@ -95,5 +101,5 @@ func TestJournal(t *testing.T) {
 	check.Len(t, h.Operations, 2)
 	put, take := h.Operations[0], h.Operations[1]
 	check.True(t, put.Kind == "put" && put.Outcome == history.OK && put.Call.Seq == 0 && put.Returned(), "%+v", put)
-	check.True(t, take.Kind == "take" && take.Outcome == history.Unknown && !take.Returned(), "%+v", take)
+	check.True(t, take.Kind == "take" && take.Argument == "x" && take.Outcome == history.Unknown && !take.Returned(), "%+v", take)
 }

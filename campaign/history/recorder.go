@@ -133,8 +133,24 @@ func (c *Client) Begin(o Operation) *Pending {
 // A Pending is an operation that has not returned.
 type Pending struct {
 	client *Client
-	o      Operation // written by its caller only
+	o      Operation // guarded by the recorder's lock once the operation is open
 	key    int64     // in the journal
+}
+
+// Enter enters what the caller has decided since the call, before it acts on it: if the process is
+// killed then, the history knows what the operation may do. It counts after Kill, too, because a
+// request may still go out until the connection breaks.
+func (p *Pending) Enter(enter func(o *Operation)) {
+	r := p.client.recorder
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if !slices.Contains(r.open, p) {
+		return
+	}
+	enter(&p.o)
+	o := p.o
+	o.Outcome = Unknown
+	r.journal.write(line{Operation: &o, Key: p.key})
 }
 
 // End records the return of an operation. The function may be nil; it enters what is known then.

@@ -147,7 +147,8 @@ func (s *script) decide(votes, outcomes string) *script {
 	return s
 }
 
-// value adds operations on a register: "set - 1 1-2", "update 1 2 3-4", "get - 2 5-6".
+// value adds operations on a register: "set - 1 1-2", "update 1 2 3-4", "get - 2 5-6". The process
+// of "update? 1 2 3-0" dies before it returns, that of "update? - - 3-0" before it has read.
 func (s *script) value(lines ...string) *script {
 	for _, line := range lines {
 		f := strings.Fields(line)
@@ -159,6 +160,9 @@ func (s *script) value(lines ...string) *script {
 		}
 		if o.Argument == "-" {
 			o.Argument = ""
+		}
+		if o.Result == "-" {
+			o.Result = ""
 		}
 		if unknown {
 			o.Outcome = history.Unknown
@@ -222,6 +226,11 @@ func judgements() []judgement {
 		{"Register", "a lost update", true, write().value("set - 1 1-2", "update 1 2 3-4", "update 1 2 5-6")},
 		{"Register", "an old read", true, write().value("set - 1 1-2", "set - 2 3-4", "get - 1 5-6")},
 		{"Register", "an unknown write that happened late", false, write().value("set? - 1 1-2", "set - 2 3-4", "get - 1 5-6")},
+		{"Register", "an update of a dead process that happened", false, write().value("set - 123 1-2", "update? 123 124 3-0", "get - 124 4-5")},
+		{"Register", "an update of a dead process that did not happen", false, write().value("set - 123 1-2", "update? 123 124 3-0", "update 123 124 4-5", "get - 124 6-7")},
+		{"Register", "an update of a dead process that had not read", true, write().value("set - 123 1-2", "update? - - 3-0", "get - 124 4-5")},
+		{"Register", "an update of a dead process that undid another", true, write().value("set - 1 1-2", "update? 1 5 3-0", "update 1 2 4-5", "get - 5 6-7")},
+		{"Register", "an update of a dead process that a stale read misses", true, write().value("set - 1 1-2", "update? 1 2 3-0", "get - 2 4-5", "get - 1 6-7")},
 		{"Register", "an unknown write that happened twice", true, write().value("set? - 1 1-2", "get - 1 2-3", "set - 2 3.5-4", "get - 1 5-6")},
 
 		{"Items", "taken once", false, write().queue("put a 1-2", "take a 3-4")},

@@ -11,12 +11,13 @@ import (
 // The kinds of operations on a register.
 const (
 	Set    = "set"    // Argument is the value
-	Update = "update" // from Argument to Result, without anything between
+	Update = "update" // from Argument to Result, without anything between; both are empty until it has read
 	Get    = "get"    // Result is the value
 )
 
 // register is the specification of a configuration value. A write with an unknown outcome happens
-// once, at any time after its call, or not at all.
+// once, at any time after its call, or not at all. An update that has not read writes nothing: what
+// it would write must be recorded before it is sent.
 func register() porcupine.Model {
 	return sequential("", func(state any, o *history.Operation) []any {
 		after := o.Result

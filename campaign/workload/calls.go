@@ -338,12 +338,13 @@ func configs() Workload {
 				return
 			}
 			o.Kind = judge.Update
-			p, before := c.Record.Begin(o), 0
+			p := c.Record.Begin(o)
 			err := v.Update(ctx, func(old int) (int, error) {
-				before = old
+				// The write of an attempt before was refused: only this one can happen.
+				p.Enter(func(o *history.Operation) { o.Argument, o.Result = strconv.Itoa(old), strconv.Itoa(old+1) })
 				return old + 1, nil
 			})
-			end(p, err, func(o *history.Operation) { o.Argument, o.Result = strconv.Itoa(before), strconv.Itoa(before+1) })
+			end(p, err, nil)
 		})
 	}}
 }
