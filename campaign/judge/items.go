@@ -16,9 +16,9 @@ const (
 	Take    = "take"
 	Deliver = "deliver" // to the reader of a consumer, which may acknowledge it
 	Ack     = "ack"
-	Drain   = "drain" // a take after all faults, by a client that is alone; it ends when nothing is left
-	Empty   = "empty" // after the last drain
-	missing = "missing"
+	Drain   = "drain"   // a take after all faults, by a client that is alone; it ends when nothing is left
+	Empty   = "empty"   // after the last drain
+	missing = "missing" // when the queue was empty, and the item was not drained
 )
 
 // The states of one item.
@@ -52,7 +52,8 @@ func Items(h *history.History) []Violation {
 	kinds := []string{Put, Take, Deliver, Ack, Drain, Empty}
 	all := byPlace(h, func(o *history.Operation) bool { return slices.Contains(kinds, o.Kind) })
 	for _, p := range places(all) {
-		items, maybeLost, drained := make(map[string][]*history.Operation), 0, false
+		items, maybeLost := make(map[string][]*history.Operation), 0
+		var empty *history.Operation // nil if the queue was not drained
 		put := make(map[string]bool)
 		for _, o := range all[p] {
 			name := o.Argument
@@ -61,7 +62,7 @@ func Items(h *history.History) []Violation {
 			}
 			switch {
 			case o.Kind == Empty:
-				drained = true
+				empty = o
 			case o.Outcome == history.Failed:
 			case name == "":
 				maybeLost++
@@ -87,15 +88,10 @@ func Items(h *history.History) []Violation {
 				v.add(p.recipe, p.path, "item %s: %s", name, kindsOf(ops))
 				continue
 			}
-			if !drained {
+			if empty == nil {
 				continue
 			}
-			last := ops[0].Call
-			for _, o := range ops {
-				last = latest(last, o.Return)
-			}
-			last.At++ // after all of them
-			ops = append(ops, &history.Operation{Kind: missing, Outcome: history.OK, Call: last, Return: last})
+			ops = append(ops, &history.Operation{Kind: missing, Outcome: history.OK, Call: empty.Call, Return: empty.Return})
 			if porcupine.CheckOperations(item(), operations(ops)) {
 				continue
 			}
