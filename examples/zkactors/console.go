@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"net/url"
 	"os"
 	"strings"
 	"time"
@@ -76,6 +77,9 @@ func (p *program) consoleCommand() *cobra.Command {
 	return c
 }
 
+// loopback reports whether only this machine reaches the host.
+func loopback(host string) bool { return host == "localhost" || net.ParseIP(host).IsLoopback() }
+
 // validate checks the flags before anything is sent, and reads their files.
 func (f *consoleFlags) validate() (*tls.Config, error) {
 	host, _, err := net.SplitHostPort(f.listen)
@@ -102,9 +106,12 @@ func (f *consoleFlags) validate() (*tls.Config, error) {
 		}
 	}
 	secure := f.cert != "" || strings.HasPrefix(f.opts.PublicOrigin, "https:")
-	if ip := net.ParseIP(host); host != "localhost" && !ip.IsLoopback() && !f.insecure && (f.users == "" || !secure) {
+	if !loopback(host) && !f.insecure && (f.users == "" || !secure) {
 		return nil, fmt.Errorf("--listen %s: other machines can reach it: give --users, and --https-cert or --public-origin https://…; "+
 			"or listen at 127.0.0.1; or give --insecure if every one of them may read this", f.listen)
+	}
+	if u, err := url.Parse(f.opts.PublicOrigin); err == nil && f.users != "" && u.Scheme == "http" && !loopback(u.Hostname()) && !f.insecure {
+		return nil, fmt.Errorf("--public-origin %s: passwords need TLS between browsers and this address: make it https://…, or give --insecure", f.opts.PublicOrigin)
 	}
 	if f.cert == "" {
 		return nil, nil //nolint:nilnil // there is no TLS
