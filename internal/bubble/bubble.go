@@ -117,6 +117,32 @@ func (g *Gate) Cut() {
 // Mend lets the session connect again.
 func (g *Gate) Mend() { g.closed.Store(false) }
 
+// A Grip is a parent of a context, as users may have one: the call that ends the child does not
+// return before Free is closed. So a test stops a goroutine that ends several contexts after the
+// first of them.
+type Grip struct {
+	context.Context               //nolint:containedctx // it is one
+	Reached         chan struct{} // closed when its child has ended, and the call has not returned
+	Free            chan struct{}
+}
+
+// NewGrip returns a context that never ends. It may have one child.
+func NewGrip() *Grip {
+	return &Grip{context.Background(), make(chan struct{}), make(chan struct{})}
+}
+
+// Done implements [context.Context]. Without a channel, package context would not call AfterFunc.
+func (g *Grip) Done() <-chan struct{} { return make(chan struct{}) }
+
+// AfterFunc is called by package context when a child is made, and stop when it has ended.
+func (g *Grip) AfterFunc(func()) (stop func() bool) {
+	return func() bool {
+		close(g.Reached)
+		<-g.Free
+		return true
+	}
+}
+
 // Begin calls f on a goroutine, and waits until nothing more happens.
 func Begin(f func() error) (result <-chan error) {
 	ch := make(chan error, 1)

@@ -281,6 +281,41 @@ func TestOverdue(t *testing.T) {
 	})
 }
 
+// TestOverdueMeetsEnd: a session is closed while its member ends the contexts of an overdue shard.
+// The contexts end before another member owns the shard, although the user's own context stops the
+// member after the first of them.
+func TestOverdueMeetsEnd(t *testing.T) {
+	bubble.Run(t, zktest.Config{Tick: time.Second}, func(w bubble.World) {
+		join := func(s *session.Session, id string) *shard.Member {
+			return check.Open(shard.Join(s, orders, 2, &shard.Options{ID: id, GiveWithin: time.Minute}))(w)
+		}
+		opts := session.Options{Timeout: 12 * time.Second, ServerTick: time.Second}
+		s := w.Open(opts)
+		a := join(s, "a")
+		bubble.Pass(2 * time.Second)
+		b := join(w.Open(opts), "b")
+		bubble.Pass(2 * time.Second)
+		planned, err := shard.Planned(w.Context(), s, orders)
+		check.OK(t, err)
+		moves := slices.Index(planned, "b")
+		grip := bubble.NewGrip()
+		_, cancel := a.Context(grip, moves)
+		defer cancel()
+		second, cancel := a.Context(context.Background(), moves)
+		defer cancel()
+		<-grip.Reached // it is overdue
+		check.False(t, slices.Contains(b.Owned(), moves), "b owns shard %d before a has left its line", moves)
+		go s.Close()
+		for ev := range b.Events() {
+			if ev, is := ev.(shard.Assigned); is && ev.Shard == moves {
+				check.True(t, second.Err() != nil, "%v, and a context of a has not ended", ev)
+				break
+			}
+		}
+		close(grip.Free)
+	})
+}
+
 // TestWeights: shards move with the weights, and a member without weight has none.
 func TestWeights(t *testing.T) {
 	inBubble(t, func(w *world) {

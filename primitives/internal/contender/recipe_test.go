@@ -1,6 +1,7 @@
 package contender_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"strconv"
@@ -93,4 +94,33 @@ func TestOwnEvent(t *testing.T) {
 			check.Equal(t, <-others, want)
 		}
 	})
+}
+
+// TestForfeitMeetsEnd: when Forfeit and the end of the place meet, in either order, all contexts
+// end before Done is closed. The first of two contexts stops the goroutine that ends them.
+func TestForfeitMeetsEnd(t *testing.T) {
+	type handle = contender.Handle[string]
+	for name, end := range map[string][2]func(*handle){
+		"forfeit, leave": {(*handle).Forfeit, (*handle).Leave},
+		"leave, forfeit": {(*handle).Leave, (*handle).Forfeit},
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubble.Sessions(t, zktest.Config{}, 1, session.Options{Timeout: 6 * time.Second}, func(t *testing.T, _ *zktest.Server, all []*session.Session) {
+				check.Have(all[0].Create(t.Context(), path, []byte("1"), session.Persistent))(t)
+				h := sit(t, all[0])
+				check.OK(t, h.Acquire(t.Context()))
+				grip := bubble.NewGrip()
+				_, cancel := h.Context(grip)
+				defer cancel()
+				second, cancel := h.Context(context.Background())
+				defer cancel()
+				go end[0](h)
+				<-grip.Reached
+				end[1](h)
+				<-h.Done()
+				check.True(t, second.Err() != nil, "done, and a context has not ended")
+				close(grip.Free)
+			})
+		})
+	}
 }

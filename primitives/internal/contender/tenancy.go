@@ -76,12 +76,15 @@ type tenancy[In, Ev any] struct {
 
 	barred bool // the blocker is known to hold
 
-	forfeited bool // by Forfeit
+	forfeited bool // set by Forfeit, before contexts end
 
 	// It is no longer held, or never will be. It is set before contexts end, and they end before
 	// done.
 	over bool
 
+	// The contexts of the grant. Forfeit and the step that ends the grant may run at the same time.
+	// Each ends the whole list, so no context lasts when either has raised done. Therefore the list
+	// does not change from over or forfeited on. The step clears it when all contexts have ended.
 	contexts []*derived
 }
 
@@ -208,7 +211,7 @@ func (h *tenancy[In, Ev]) Context(parent context.Context) (context.Context, cont
 		end(context.Canceled)
 		h.mu.Lock()
 		defer h.mu.Unlock()
-		if i := slices.Index(h.contexts, d); i >= 0 {
+		if i := slices.Index(h.contexts, d); i >= 0 && !h.over && !h.forfeited {
 			h.contexts = slices.Delete(h.contexts, i, i+1)
 		}
 	}
@@ -252,7 +255,6 @@ func (h *tenancy[In, Ev]) Forfeit() {
 	h.mu.Lock()
 	h.forfeited = true
 	contexts, reason := h.contexts, h.reason()
-	h.contexts = nil
 	h.mu.Unlock()
 	for _, d := range contexts {
 		d.end(reason)
@@ -307,7 +309,7 @@ func (h *tenancy[In, Ev]) observe(events []line.Event, holding, ended bool) {
 	over := !h.over && (ended || h.token != 0 && !holding)
 	var contexts []*derived
 	if over {
-		h.over, contexts, h.contexts = true, h.contexts, nil
+		h.over, contexts = true, h.contexts
 	}
 	held, since, reason := h.token != 0, h.since, h.reason()
 	h.mu.Unlock()
@@ -318,6 +320,7 @@ func (h *tenancy[In, Ev]) observe(events []line.Event, holding, ended bool) {
 	}
 	if over {
 		h.mu.Lock()
+		h.contexts = nil
 		h.raise(decided)
 		h.raise(done)
 		h.mu.Unlock()
