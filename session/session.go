@@ -1,10 +1,10 @@
 package session
 
 import (
-	"container/list"
 	"context"
 	"fmt"
 	"io"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -44,8 +44,9 @@ type Session struct {
 	epoch       *epoch // of the machine
 	connected   Connected
 	machine     machine
-	since       Event      // connected
-	subscribers *list.List // of *subscriber, in the order in which they have subscribed, and receive an event
+	since       Event         // connected
+	subscribers []*subscriber // in the order in which they have subscribed, and receive an event
+	ended       int           // how many of the subscribers are over
 
 	localMu sync.Mutex
 	locals  map[any]any // values that recipes keep, see Local
@@ -63,8 +64,6 @@ type subscriber struct {
 	look func()
 	// end, if not nil, is called when the session has ended.
 	end func()
-	// element is the subscriber's place; nil before the subscription begins.
-	element *list.Element
 	// over means that the subscription was cancelled, perhaps before it began.
 	over bool
 }
@@ -85,7 +84,7 @@ func (s *unsubscribing) Run() { s.session.unsubscribe((*subscriber)(s)) }
 func newSession(addresses []string, o Options) *Session {
 	s := &Session{
 		opts: o, encoder: encoder{chroot(o.Chroot), wireACL(o.ACL), o.MaxRequest}, gone: make(chan struct{}),
-		subscribers: list.New(), machine: machine{epoch: 1},
+		machine: machine{epoch: 1},
 	}
 	s.opts.Logger = s.identify(o.Logger)
 	s.conn = conn.Session{
@@ -343,7 +342,7 @@ func (s *Session) stop() {
 			sub.end()
 		}
 	}
-	s.subscribers = list.New() // those that end later are in none
+	s.subscribers, s.ended = nil, 0
 }
 
 // part ends the session on the server, after its holders have stopped relying on it, or its
@@ -398,7 +397,7 @@ func (s *Session) subscribe(sub *subscriber) {
 		return
 	}
 	if !s.stopped.Load() {
-		sub.element = s.subscribers.PushBack(sub)
+		s.subscribers = append(s.subscribers, sub)
 	}
 	if sub.look != nil {
 		sub.look()
@@ -419,8 +418,8 @@ func (s *Session) subscribe(sub *subscriber) {
 
 // inOrder yields the subscribers. None begins or ends meanwhile: both are steps of the session.
 func (s *Session) inOrder(yield func(*subscriber) bool) {
-	for e := s.subscribers.Front(); e != nil; e = e.Next() {
-		if !yield(e.Value.(*subscriber)) {
+	for _, sub := range s.subscribers {
+		if !sub.over && !yield(sub) {
 			return
 		}
 	}
@@ -435,10 +434,13 @@ func (s *Session) haveLook() {
 	}
 }
 
+// unsubscribe leaves the subscriber in its place until half of them are over: a list with elements
+// takes memory for each, and a search time.
 func (s *Session) unsubscribe(sub *subscriber) {
 	sub.over = true
-	if sub.element != nil {
-		s.subscribers.Remove(sub.element)
+	if s.ended++; 2*s.ended > len(s.subscribers) {
+		s.subscribers = slices.DeleteFunc(s.subscribers, func(sub *subscriber) bool { return sub.over })
+		s.ended = 0
 	}
 }
 
