@@ -60,6 +60,14 @@ func bubbleCommand() *cobra.Command {
 	return cmd
 }
 
+// keepIn makes the directory for histories, if they are to be kept.
+func keepIn(dir string) error {
+	if dir == "" {
+		return nil
+	}
+	return os.MkdirAll(dir, 0o700)
+}
+
 // A game is one history to be played.
 type game struct {
 	scenario string
@@ -79,6 +87,9 @@ type result struct {
 func (o *options) run(ctx context.Context, out, progress io.Writer) error {
 	games, err := o.games()
 	if err != nil {
+		return err
+	}
+	if err := keepIn(o.keep); err != nil {
 		return err
 	}
 	dir, err := os.MkdirTemp("", "campaign-")

@@ -61,6 +61,9 @@ func (o *ensembles) run(ctx context.Context, out, progress io.Writer) error {
 	if err != nil {
 		return err
 	}
+	if err := keepIn(o.keep); err != nil {
+		return err
+	}
 	history := out
 	if o.verbose {
 		out = progress

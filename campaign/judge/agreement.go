@@ -18,26 +18,28 @@ const (
 )
 
 // Agreement checks two-phase commit: no two parties learn different outcomes of one transaction,
-// and an outcome is Committed only if every site had voted Yes, and none No. If older data has come
-// back, another outcome may follow, and nothing is judged.
+// and an outcome is Committed only if every site had voted Yes, and none No. A site whose process
+// died in a vote may not have voted, and has a vote still. If older data has come back, another
+// outcome may follow, and nothing is judged.
 func Agreement(h *history.History) []Violation {
 	v := verdict{check: "Agreement"}
 	if slices.ContainsFunc(h.Faults, func(f history.Fault) bool { return f.Kind == history.Restored }) {
 		return nil
 	}
 	sites, voted := make(map[string]string), make(map[string]string) // by transaction, and site
+	perhaps := make(map[string]bool)                                 // votes of Yes whose outcome is unknown
 	for i := range h.Operations {
 		switch o := &h.Operations[i]; {
 		case o.Kind == Begin:
 			sites[o.Handle] = o.Argument
-		case o.Kind == Vote && o.Outcome != history.Failed:
+		case o.Kind == Vote && o.Outcome == history.OK:
 			key := o.Handle + " " + o.Argument
-			if o.Outcome == history.OK && voted[key] != "" && voted[key] != o.Result {
+			if voted[key] != "" && voted[key] != o.Result {
 				v.add(o.Recipe, o.Path, "%s: site %s has voted %s and %s", o.Handle, o.Argument, voted[key], o.Result)
 			}
-			if o.Outcome == history.OK || o.Result == Yes {
-				voted[key] = o.Result
-			}
+			voted[key] = o.Result
+		case o.Kind == Vote && o.Outcome == history.Unknown && o.Result == Yes:
+			perhaps[o.Handle+" "+o.Argument] = true
 		}
 	}
 	outcomes := make(map[string]history.Told)
@@ -49,8 +51,9 @@ func Agreement(h *history.History) []Violation {
 			v.add(t.Recipe, t.Path, "%s: %s learns %s, %s learns %s", t.Handle, first.Value, first.Kind, t.Value, t.Kind)
 		} else if !ok && t.Kind == Committed {
 			for site := range strings.SplitSeq(sites[t.Handle], ",") {
-				if site != "" && voted[t.Handle+" "+site] != Yes { // "" if its coordinator died in Begin
-					v.add(t.Recipe, t.Path, "%s is committed, and the vote of site %s is %q", t.Handle, site, voted[t.Handle+" "+site])
+				key := t.Handle + " " + site
+				if site != "" && voted[key] != Yes && (voted[key] != "" || !perhaps[key]) { // "" if its coordinator died in Begin
+					v.add(t.Recipe, t.Path, "%s is committed, and the vote of site %s is %q", t.Handle, site, voted[key])
 				}
 			}
 		}

@@ -135,11 +135,18 @@ func (s *script) party(name string, round int64, members string, call, in, leave
 	return s
 }
 
-// decide adds a transaction of sites a and b with votes, and what the parties learn.
+// decide adds a transaction of sites a and b with votes, in this order, and what the parties learn.
+// The process of "a=yes?" dies in its vote.
 func (s *script) decide(votes, outcomes string) *script {
 	s.op(history.Operation{Recipe: "commit", Path: "/c", Handle: "t", Kind: judge.Begin, Argument: "a,b"}, 1, 2)
 	for i, vote := range strings.Fields(votes) {
-		s.op(history.Operation{Recipe: "commit", Path: "/c", Handle: "t", Kind: judge.Vote, Argument: string("ab"[i]), Result: vote}, 3, 4)
+		site, answer, _ := strings.Cut(vote, "=")
+		answer, unknown := strings.CutSuffix(answer, "?")
+		o := history.Operation{Recipe: "commit", Path: "/c", Handle: "t", Kind: judge.Vote, Argument: site, Result: answer}
+		if unknown {
+			o.Outcome = history.Unknown
+		}
+		s.op(o, 3+float64(i)/10, 3.05+float64(i)/10)
 	}
 	for i, outcome := range strings.Fields(outcomes) {
 		s.told(history.Told{Recipe: "commit", Path: "/c", Handle: "t", Kind: outcome, Value: string("ab"[i])}, 5)
@@ -274,11 +281,17 @@ func judgements() []judgement {
 		{"Rounds", "not a member", true, write().party("a", 1, "b,c", 1, 3, 4, 6)},
 		{"Rounds", "two rounds at once", true, write().party("a", 1, "a,b", 1, 3, 7, 8).party("b", 1, "a,b", 1, 3, 7, 8).party("c", 2, "c,d", 1, 6, 9, 10)},
 
-		{"Agreement", "all commit", false, write().decide("yes yes", "Committed Committed")},
-		{"Agreement", "a site has not voted", true, write().decide("yes", "Committed")},
-		{"Agreement", "a site has voted no", true, write().decide("yes no", "Committed")},
-		{"Agreement", "two outcomes", true, write().decide("yes yes", "Committed Aborted")},
-		{"Agreement", "an abort needs no reason", false, write().decide("yes yes", "Aborted Aborted")},
+		{"Agreement", "all commit", false, write().decide("a=yes b=yes", "Committed Committed")},
+		{"Agreement", "a site has not voted", true, write().decide("a=yes", "Committed")},
+		{"Agreement", "a site has voted no", true, write().decide("a=yes b=no", "Committed")},
+		{"Agreement", "two outcomes", true, write().decide("a=yes b=yes", "Committed Aborted")},
+		{"Agreement", "an abort needs no reason", false, write().decide("a=yes b=yes", "Aborted Aborted")},
+		{"Agreement", "two votes of a site", true, write().decide("a=yes b=yes b=no", "Aborted")},
+		{"Agreement", "a vote again, of a new process", false, write().decide("a=yes b=yes b=yes", "Committed Committed")},
+		{"Agreement", "a vote of a dead process that happened", false, write().decide("a=yes b=yes?", "Committed Committed")},
+		{"Agreement", "a vote of a dead process that did not happen", false, write().decide("a=yes b=yes? b=no", "Aborted Aborted")},
+		{"Agreement", "a vote of a dead process that cannot have happened", true, write().decide("a=yes b=yes? b=no", "Committed Committed")},
+		{"Agreement", "a refusal of a dead process is no consent", true, write().decide("a=yes b=no?", "Committed Committed")},
 
 		{"Grammar", "a lock", false, write().words("lock", "Waiting Waiting Acquired Suspended Resumed Released")},
 		{"Grammar", "granted twice", true, write().words("lock", "Acquired Acquired Released")},
