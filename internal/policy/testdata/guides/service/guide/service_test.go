@@ -98,14 +98,15 @@ func TestLoop(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	var story []string
 	begun := 0
-	err := Loop(ctx, s, "/l", func(int64) {
+	err := Loop(ctx, s, "/l", func(int64) func() {
 		story = append(story, "begin")
 		if begun++; begun == 1 {
 			srv.Expire(s.ID())
 		} else {
 			cancel()
 		}
-	}, func() { story = append(story, "stop") })
+		return func() { story = append(story, "stop") }
+	})
 	if want := []string{"begin", "stop", "begin", "stop"}; !errors.Is(err, context.Canceled) || !slices.Equal(story, want) {
 		t.Error(err, story)
 	}
@@ -114,7 +115,14 @@ func TestLoop(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer kazoo.Close()
-	if err := Loop(t.Context(), s, "/l", nil, func() {}); !errors.Is(err, lock.ErrLayout) {
+	if err := Loop(t.Context(), s, "/l", nil); !errors.Is(err, lock.ErrLayout) {
+		t.Error(err)
+	}
+	err = Loop(t.Context(), s, "/m", func(int64) func() {
+		srv.Expire(s.ID())
+		return s.Close // no lock can be made any more
+	})
+	if !errors.Is(err, session.ErrClosed) {
 		t.Error(err)
 	}
 }
