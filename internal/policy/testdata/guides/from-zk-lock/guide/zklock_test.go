@@ -86,6 +86,19 @@ func TestSideBySide(t *testing.T) {
 	}
 }
 
+// TestLoss: the loss is no success, even if the work does not look.
+func TestLoss(t *testing.T) {
+	srv, s, _ := clients(t)
+	err := Report(t.Context(), s, func(ctx context.Context) error {
+		srv.Expire(s.ID())
+		<-ctx.Done()
+		return nil
+	})
+	if !errors.Is(err, lock.ErrLost) {
+		t.Error(err)
+	}
+}
+
 // TestLossOfOld: zk.Lock does not notice that its node is gone.
 func TestLossOfOld(t *testing.T) {
 	_, s, conn := clients(t)
@@ -122,6 +135,68 @@ func TestReaders(t *testing.T) {
 		t.Error("zk.Lock holds the lock beside a reader")
 	}
 	r.Close()
+	if _, err := lock.TryAcquire(t.Context(), s, path, nil); !errors.Is(err, lock.ErrHeld) {
+		t.Error(err)
+	}
+}
+
+// TestCuratorReaders: in the layout of Curator a reader waits for zk.Lock, and zk.Lock for readers
+// and writers.
+func TestCuratorReaders(t *testing.T) {
+	_, s, conn := clients(t)
+	opts := &lock.Options{Layout: lock.Curator}
+	for name, try := range map[string]func(context.Context, *session.Session, string, *lock.Options) (*lock.Lock, error){
+		"read": lock.TryAcquireRead, "write": lock.TryAcquireWrite,
+	} {
+		ours, err := try(t.Context(), s, path, opts)
+		if err != nil {
+			t.Fatal(name, err)
+		}
+		old, locked := zk.NewLock(conn, path, zk.WorldACL(zk.PermAll)), make(chan error, 1)
+		go func() { locked <- old.Lock() }()
+		inLine(t, s, 2)
+		if l, err := try(t.Context(), s, path, opts); !errors.Is(err, lock.ErrHeld) {
+			t.Error(name, "passes a zk.Lock that waits:", l, err)
+		}
+		select {
+		case err := <-locked:
+			t.Fatal(name, "and zk.Lock hold the lock:", err)
+		default:
+		}
+		ours.Close()
+		if err := <-locked; err != nil {
+			t.Fatal(name, err)
+		}
+		if l, err := try(t.Context(), s, path, opts); !errors.Is(err, lock.ErrHeld) {
+			t.Error(name, "holds beside zk.Lock:", l, err)
+		}
+		if err := old.Unlock(); err != nil {
+			t.Error(name, err)
+		}
+	}
+}
+
+// TestCredentials: zk.Lock fails behind a node that it may not read, and its node blocks all others.
+func TestCredentials(t *testing.T) {
+	srv, s, conn := clients(t)
+	if err := s.EnsurePath(t.Context(), path); err != nil {
+		t.Fatal(err)
+	}
+	secured, err := session.Open(t.Context(), srv.Addrs(), &session.Options{
+		Auth: []session.Auth{{Scheme: "digest", Secret: []byte("user:password")}}, ACL: session.CreatorAll(),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(secured.Close)
+	l, err := lock.Acquire(t.Context(), secured, path, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := zk.NewLock(conn, path, zk.WorldACL(zk.PermAll)).Lock(); !errors.Is(err, zk.ErrNoAuth) {
+		t.Error(err)
+	}
+	l.Close()
 	if _, err := lock.TryAcquire(t.Context(), s, path, nil); !errors.Is(err, lock.ErrHeld) {
 		t.Error(err)
 	}
