@@ -294,6 +294,8 @@ func judgements() []judgement {
 		{"Agreement", "a refusal of a dead process is no consent", true, write().decide("a=yes b=no?", "Committed Committed")},
 
 		{"Grammar", "a lock", false, write().words("lock", "Waiting Waiting Acquired Suspended Resumed Released")},
+		{"Grammar", "an instance", false, write().words("discovery", "Registered Suspended Resumed Gone Registered Unregistered")},
+		{"Grammar", "an instance that is registered twice", true, write().words("discovery", "Registered Registered Unregistered")},
 		{"Grammar", "granted twice", true, write().words("lock", "Acquired Acquired Released")},
 		{"Grammar", "no end", true, write().words("lock", "Waiting Acquired")},
 		{"Grammar", "resumed without a suspension", true, write().words("semaphore", "Acquired Resumed Released")},

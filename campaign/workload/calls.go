@@ -143,15 +143,18 @@ func queues() Workload {
 			return
 		}
 		c.loop(400*time.Millisecond, func(*rand.Rand) { c.put(name, path, q) })
-		c.loop(300*time.Millisecond, func(dice *rand.Rand) {
-			ctx, cancel := context.WithTimeout(c.Context, 100*time.Millisecond+upTo(dice, 5*time.Second))
-			defer cancel()
-			p := c.Record.Begin(history.Operation{Recipe: name, Path: path, Kind: judge.Take})
-			item, err := q.Take(ctx)
-			end(p, err, func(o *history.Operation) { o.Result = string(item) })
-		})
+		c.loop(300*time.Millisecond, func(dice *rand.Rand) { c.take(dice, name, path, q) })
 		c.drain(name, path, q)
 	}}
+}
+
+// take takes an item, if there is one in time.
+func (c *Client) take(dice *rand.Rand, recipe, path string, q *queue.Queue) {
+	ctx, cancel := context.WithTimeout(c.Context, 100*time.Millisecond+upTo(dice, 5*time.Second))
+	defer cancel()
+	p := c.Record.Begin(history.Operation{Recipe: recipe, Path: path, Kind: judge.Take})
+	item, err := q.Take(ctx)
+	end(p, err, func(o *history.Operation) { o.Result = string(item) })
 }
 
 // put puts an item that was never put before.
@@ -162,6 +165,42 @@ func (c *Client) put(recipe, path string, q *queue.Queue) {
 	p := c.Record.Begin(history.Operation{Recipe: recipe, Path: path, Kind: judge.Put, Argument: item})
 	_, err := q.Put(ctx, []byte(item))
 	end(p, err, nil)
+}
+
+// keys has each item put twice with one key.
+func keys() Workload {
+	const name, path = "queue", "/queues/once"
+	return Workload{Name: "once", Path: path, Run: func(c *Client) {
+		q, err := queue.New(c.Session, path, nil)
+		if err != nil {
+			return
+		}
+		c.loop(800*time.Millisecond, func(dice *rand.Rand) { c.putTwice(dice, name, path, q) })
+		c.loop(600*time.Millisecond, func(dice *rand.Rand) { c.take(dice, name, path, q) })
+		c.drain(name, path, q)
+	}}
+}
+
+// putTwice puts an item again, as a user does who has not heard of the first time. That is one put.
+func (c *Client) putTwice(dice *rand.Rand, recipe, path string, q *queue.Queue) {
+	item := c.name("item")
+	p := c.Record.Begin(history.Operation{Recipe: recipe, Path: path, Kind: judge.Put, Argument: item})
+	var errs [2]error
+	for i := range errs {
+		ctx, cancel := context.WithTimeout(c.Context, 100*time.Millisecond+upTo(dice, 5*time.Second))
+		_, errs[i] = q.PutOnce(ctx, item, []byte(item))
+		cancel()
+		c.rest(upTo(dice, time.Second), c.Stop)
+	}
+	first, second := errs[0], errs[1]
+	switch duplicate := errors.Is(second, queue.ErrDuplicate); {
+	case second == nil, duplicate && outcome(first) == history.Unknown:
+		end(p, nil, nil)
+	case duplicate || outcome(first) != history.Failed: // a duplicate of what failed was never put
+		end(p, first, nil)
+	default:
+		end(p, second, nil)
+	}
 }
 
 // drain has the first process take what is left, after all others have closed their consumers.
@@ -347,4 +386,86 @@ func configs() Workload {
 			end(p, err, nil)
 		})
 	}}
+}
+
+// transactions has values that change together: what all of them are is one value.
+func transactions() Workload {
+	const name, path = "config", "/accounts"
+	return Workload{Name: "transactor", Path: path, Run: func(c *Client) {
+		t, err := config.NewTransactor(c.Session, path, &config.Options{Sync: true})
+		if err != nil {
+			return
+		}
+		c.Standing.Go(func() {
+			c.rest(Patience*10, c.Over)
+			t.Close()
+		})
+		c.loop(250*time.Millisecond, func(dice *rand.Rand) {
+			ctx, cancel := context.WithTimeout(c.Context, 5*time.Second)
+			defer cancel()
+			o := history.Operation{Recipe: name, Path: path, Kind: judge.Update}
+			if dice.IntN(3) == 0 {
+				o.Kind = judge.Get
+				p, read := c.Record.Begin(o), ""
+				err := t.Do(ctx, func(tx *config.Tx) (err error) {
+					_, read, err = balances(tx)
+					return err
+				})
+				end(p, err, func(o *history.Operation) { o.Result = read })
+				return
+			}
+			seed := dice.Uint64()
+			p := c.Record.Begin(o)
+			err := t.Do(ctx, func(tx *config.Tx) error { return move(rand.New(rand.NewPCG(seed, 0)), tx, p) })
+			end(p, err, nil)
+		})
+	}}
+}
+
+// accounts are the names of the values.
+func accounts() []string { return []string{"a", "b", "c", "d", "e"} }
+
+// balances reads all values. The text of them is empty if there is none.
+func balances(tx *config.Tx) (all map[string]int, text string, err error) {
+	all = make(map[string]int)
+	for _, name := range accounts() {
+		value, ok, err := config.Load(tx, name, config.JSON[int])
+		if err != nil {
+			return nil, "", err
+		}
+		if ok {
+			all[name] = value
+			text += fmt.Sprintf("%s=%d ", name, value)
+		}
+	}
+	return all, text, nil
+}
+
+// move changes two values, or deletes one and changes another. It records what that leads from, and
+// to, before it is sent: only the last attempt can happen.
+func move(dice *rand.Rand, tx *config.Tx, p *history.Pending) error {
+	all, before, err := balances(tx)
+	if err != nil {
+		return err
+	}
+	names := accounts()
+	dice.Shuffle(len(names), func(i, j int) { names[i], names[j] = names[j], names[i] })
+	from, to := names[0], names[1]
+	if _, there := all[from]; there && dice.IntN(4) == 0 {
+		err = tx.Delete(from)
+	} else {
+		err = config.Store(tx, from, config.JSON[int], all[from]-1)
+	}
+	if err != nil {
+		return err
+	}
+	if err := config.Store(tx, to, config.JSON[int], all[to]+1); err != nil {
+		return err
+	}
+	_, after, err := balances(tx)
+	if err != nil {
+		return err
+	}
+	p.Enter(func(o *history.Operation) { o.Argument, o.Result = before, after })
+	return nil
 }

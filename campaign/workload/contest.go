@@ -26,7 +26,7 @@ type Attempt interface {
 	// Done is closed when it is held no more; never by a peer that does not say so.
 	Done() <-chan struct{}
 
-	Node() string
+	Nodes() []string                            // of the grant, one for each path
 	Write(ctx context.Context, id string) error // behind the guard of the grant, if the peer has any
 	Release(ctx context.Context) error
 	Close()
@@ -35,6 +35,7 @@ type Attempt interface {
 // A contest is what contenders contend for.
 type contest struct {
 	recipe, path  string
+	also          []string // further paths, whose locks are held together with the first
 	weight, limit int
 	long          time.Duration // for which some hold at most, without a request; 0 for none
 	open          func() (Attempt, error)
@@ -48,17 +49,29 @@ func longSecond(i int) time.Duration { return time.Duration(i) * long }
 
 const acquired = "Acquired"
 
-// contend goes through one attempt.
+// contend goes through one attempt. Its grant is one on each of the paths.
 func (c *Client) contend(dice *rand.Rand, k contest) {
 	about := history.Operation{Recipe: k.recipe, Path: k.path, Handle: c.name(k.recipe), Weight: k.weight, Limit: k.limit}
 	a, err := k.open()
 	if err != nil {
 		return // the session is closed
 	}
-	grant := about
-	grant.Kind = judge.Acquire
-	pending := c.Record.Begin(grant)
-	over := c.ending(about)
+	all := []*tenure{c.tenure(about)}
+	for i, path := range k.also {
+		other := about
+		other.Path, other.Handle = path, fmt.Sprintf("%s+%d", about.Handle, i+1)
+		all = append(all, c.tenure(other))
+	}
+	lose := func() {
+		for _, t := range all {
+			t.over.lose()
+		}
+	}
+	write := func() {
+		for _, t := range all {
+			c.guarded(t.about, a.Write)
+		}
+	}
 	granted, ended := make(chan struct{}), make(chan struct{})
 	var follower sync.WaitGroup
 	defer follower.Wait()
@@ -68,10 +81,9 @@ func (c *Client) contend(dice *rand.Rand, k contest) {
 		a.Follow(func(kind string, token int64) {
 			c.Record.Tell(history.Told{Recipe: k.recipe, Path: k.path, Handle: about.Handle, Kind: kind, Token: token})
 			if kind == acquired {
-				about.Token, about.Session, about.Node = token, c.SessionID(), a.Node()
-				pending.End(history.OK, func(o *history.Operation) {
-					o.Token, o.Session, o.Node = about.Token, about.Session, about.Node
-				})
+				for i, node := range a.Nodes() {
+					all[i].granted(token, c.SessionID(), node)
+				}
 				close(granted)
 			}
 		})
@@ -79,7 +91,7 @@ func (c *Client) contend(dice *rand.Rand, k contest) {
 	follower.Go(func() {
 		select {
 		case <-a.Done():
-			over.lose()
+			lose()
 		case <-ended:
 		}
 	})
@@ -93,22 +105,47 @@ func (c *Client) contend(dice *rand.Rand, k contest) {
 		c.stuck(k.recipe, k.path, about.Handle, errPatience.Error())
 	}
 	if !isClosed(granted) {
-		pending.End(history.Failed, nil)
+		for _, t := range all {
+			t.pending.End(history.Failed, nil)
+		}
 		a.Close()
 		return
 	}
-	c.guarded(about, a.Write)
+	write()
 	work := upTo(dice, 60*time.Millisecond)
 	if k.long > 0 && dice.IntN(4) == 0 {
 		work = upTo(dice, k.long)
 	}
 	c.rest(work, a.Done())
-	c.guarded(about, a.Write)
-	over.release(func() error {
+	write()
+	release := func() error {
 		ctx, cancel := context.WithTimeout(c.Context, Patience)
 		defer cancel()
 		return a.Release(ctx)
-	})
+	}
+	for _, t := range all {
+		inner := release
+		release = func() error { return t.over.release(inner) }
+	}
+	_ = release() // its outcome is recorded
+}
+
+// A tenure is what is recorded of a grant on one path.
+type tenure struct {
+	about   history.Operation
+	pending *history.Pending
+	over    *ending
+}
+
+func (c *Client) tenure(about history.Operation) *tenure {
+	grant := about
+	grant.Kind = judge.Acquire
+	return &tenure{about, c.Record.Begin(grant), c.ending(about)}
+}
+
+func (t *tenure) granted(token, session int64, node string) {
+	t.about.Token, t.about.Session, t.about.Node = token, session, node
+	t.pending.End(history.OK, func(o *history.Operation) { o.Token, o.Session, o.Node = token, session, node })
 }
 
 // SessionID returns the id of the session; 0 if there is none.
@@ -122,8 +159,6 @@ func (c *Client) SessionID() int64 {
 // A handle is what locks and leases have in common.
 type handle interface {
 	Done() <-chan struct{}
-	Node() string
-	Guard() session.Op
 	Release(ctx context.Context) error
 	Close()
 }
@@ -131,6 +166,7 @@ type handle interface {
 // An attempt is one of the library's handles.
 type attempt[E any] struct {
 	handle
+	nodes  func() []string
 	events <-chan E
 	token  func(E) int64 // of an event that has one; 0 of others
 	write  func(ctx context.Context, id string) error
@@ -141,6 +177,14 @@ func (a attempt[E]) Follow(tell func(string, int64)) {
 	for ev := range a.events {
 		tell(kindOf(ev), a.token(ev))
 	}
+}
+
+// Nodes implements [Attempt].
+func (a attempt[E]) Nodes() []string { return a.nodes() }
+
+// alone returns the only node of a handle.
+func alone(h interface{ Node() string }) func() []string {
+	return func() []string { return []string{h.Node()} }
 }
 
 // Write implements [Attempt].
@@ -156,7 +200,12 @@ func (c *Client) lockAttempt(recipe string, l *lock.Lock, err error) (Attempt, e
 	if err != nil {
 		return nil, err
 	}
-	return attempt[lock.Event]{l, l.Events(), lockToken, c.behind(recipe, l.Guard)}, nil
+	return attempt[lock.Event]{l, alone(l), l.Events(), lockToken, c.behind(recipe, only(l.Guard))}, nil
+}
+
+// only returns the guards of a handle that has one.
+func only(guard func() session.Op) func() []session.Op {
+	return func() []session.Op { return []session.Op{guard()} }
 }
 
 func locks() Workload {
@@ -171,6 +220,46 @@ func locks() Workload {
 				}})
 			})
 		}
+	}}
+}
+
+// together has contenders for one of two locks, and for both at once, in both orders.
+func together() Workload {
+	const name, dir = "lock", "/together"
+	paths := []string{dir + "/0", dir + "/1"}
+	return Workload{Name: "together", Path: dir, Run: func(c *Client) {
+		c.loop(500*time.Millisecond, func(dice *rand.Rand) {
+			first := dice.IntN(2)
+			k := contest{recipe: name, path: paths[first], open: func() (Attempt, error) {
+				l, err := lock.New(c.Session, paths[first], &lock.Options{Data: c.data()})
+				return c.lockAttempt(name, l, err)
+			}}
+			if dice.IntN(2) == 0 {
+				k.also = []string{paths[1-first]}
+				k.open = func() (Attempt, error) {
+					l, err := lock.NewAll(c.Session, []lock.Want{{Path: paths[first]}, {Path: paths[1-first]}}, &lock.Options{Data: c.data()})
+					if err != nil {
+						return nil, err
+					}
+					return attempt[lock.Event]{l, l.Nodes, l.Events(), lockToken, c.behind(name, l.Guards)}, nil
+				}
+			}
+			c.contend(dice, k)
+		})
+	}}
+}
+
+// priorities has contenders of four priorities, some of which ask holders of a lower one to leave.
+func priorities() Workload {
+	const name, path = "lock", "/priorities/0"
+	return Workload{Name: "priority", Path: "/priorities", Run: func(c *Client) {
+		c.loop(500*time.Millisecond, func(dice *rand.Rand) {
+			opts := lock.Options{Data: c.data(), Layout: lock.Prioritized, Priority: dice.IntN(4), Preempt: dice.IntN(3) == 0}
+			c.contend(dice, contest{recipe: name, path: path, open: func() (Attempt, error) {
+				l, err := lock.New(c.Session, path, &opts)
+				return c.lockAttempt(name, l, err)
+			}})
+		})
 	}}
 }
 
@@ -214,7 +303,7 @@ func semaphores() Workload {
 						a, _ := ev.(semaphore.Acquired) // others have none
 						return a.ID
 					}
-					return attempt[semaphore.Event]{l, l.Events(), token, c.behind(name, l.Guard)}, nil
+					return attempt[semaphore.Event]{l, alone(l), l.Events(), token, c.behind(name, only(l.Guard))}, nil
 				}})
 			})
 		}
@@ -297,8 +386,8 @@ func number(name string) string { return name[max(0, len(name)-10):] }
 // Done implements [Attempt]: the lock never says that it is lost.
 func (a *zkAttempt) Done() <-chan struct{} { return a.over }
 
-// Node implements [Attempt].
-func (a *zkAttempt) Node() string { return a.node }
+// Nodes implements [Attempt].
+func (a *zkAttempt) Nodes() []string { return []string{a.node} }
 
 // Write implements [Attempt]: nothing guards it.
 func (a *zkAttempt) Write(_ context.Context, id string) error {

@@ -77,6 +77,9 @@ func (a *peerAttempt) find(ctx context.Context) (*session.Stat, error) {
 	return a.c.Session.Exists(ctx, a.Node())
 }
 
+// Nodes implements [Attempt].
+func (a *peerAttempt) Nodes() []string { return []string{a.Node()} }
+
 // Done implements [Attempt].
 func (a *peerAttempt) Done() <-chan struct{} { return a.Lost() }
 

@@ -10,6 +10,7 @@ import (
 
 	"github.com/zkactors/zkactors/campaign/history"
 	"github.com/zkactors/zkactors/campaign/judge"
+	"github.com/zkactors/zkactors/primitives/discovery"
 	"github.com/zkactors/zkactors/primitives/election"
 	"github.com/zkactors/zkactors/primitives/group"
 	"github.com/zkactors/zkactors/primitives/naming"
@@ -138,7 +139,7 @@ func (h *holdings) close() {
 
 // lead acts as a leader does, for one term.
 func (c *Client) lead(dice *rand.Rand, e *election.Candidate, over *ending, about history.Operation, guard session.Op) {
-	write := c.behind("election", func() session.Op { return guard })
+	write := c.behind("election", only(func() session.Op { return guard }))
 	leads := func() bool {
 		term, leading := e.Leading()
 		return leading && term == about.Token
@@ -154,12 +155,12 @@ func (c *Client) lead(dice *rand.Rand, e *election.Candidate, over *ending, abou
 		case 1:
 		case 2:
 			if leads() && !c.stopped() {
-				over.release(func() error { return e.Resign(ctx) })
+				_ = over.release(func() error { return e.Resign(ctx) })
 			}
 		default:
 			all, err := election.Candidates(ctx, c.Session, about.Path, nil)
 			if err == nil && len(all) > 0 && leads() && !c.stopped() {
-				over.release(func() error { return e.Transfer(ctx, all[dice.IntN(len(all))].Node) })
+				_ = over.release(func() error { return e.Transfer(ctx, all[dice.IntN(len(all))].Node) })
 			}
 		}
 		cancel()
@@ -193,13 +194,13 @@ func shards() Workload {
 					c.Record.Begin(grant).End(history.OK, func(o *history.Operation) { o.Call = since })
 					owned.hold(ev.Shard, c.ending(about))
 					if guard := m.Guard(ev.Shard); m.Token(ev.Shard) == ev.Token {
-						c.Standing.Go(func() { c.guarded(about, c.behind(name, func() session.Op { return guard })) })
+						c.Standing.Go(func() { c.guarded(about, c.behind(name, only(func() session.Op { return guard }))) })
 					}
 				case shard.Revoke:
 					over, late := owned.of(ev.Shard), upTo(dice, 200*time.Millisecond)
 					c.Standing.Go(func() {
 						c.rest(late, nil)
-						over.release(func() error { m.GiveGrant(ev.Shard, ev.Token); return nil })
+						_ = over.release(func() error { m.GiveGrant(ev.Shard, ev.Token); return nil })
 					})
 				case shard.Lost:
 					kind = "ShardLost"
@@ -274,6 +275,50 @@ func names() Workload {
 			for state := range w.Changes() {
 				if !isClosed(c.Quiet) {
 					c.Record.Tell(history.Told{Recipe: "members", Path: path, Handle: handle, Kind: judge.Members, Value: strings.Join(state.Names, ",")})
+				}
+			}
+		})
+	}}
+}
+
+func instances() Workload {
+	const name, dir, service = "discovery", "/services", "web"
+	const path = dir + "/" + service
+	return Workload{Name: name, Path: dir, Run: func(c *Client) {
+		dice := c.Dice()
+		c.stand(func() {
+			instance := discovery.Instance{Service: service, ID: fmt.Sprint("i", c.Number), Address: "127.0.0.1", Port: 1}
+			r, err := discovery.Register(c.Session, dir, instance, nil)
+			if err != nil {
+				return
+			}
+			handle := c.name(name)
+			c.closing(r.Done(), r.Close)
+			for ev := range r.Events() {
+				c.Record.Tell(history.Told{Recipe: name, Path: path, Handle: handle, Kind: kindOf(ev)})
+				if _, is := ev.(discovery.Registered); is {
+					ctx, cancel := context.WithTimeout(c.Context, time.Second)
+					instance.Port = 1 + dice.IntN(1000)
+					_ = r.Update(ctx, instance) // it goes on if its time is over
+					cancel()
+				}
+			}
+		})
+		c.stand(func() {
+			w, err := discovery.Watch(c.Session, dir, service, nil)
+			if err != nil {
+				return
+			}
+			handle := c.name("instances")
+			c.closing(w.Done(), w.Close)
+			c.stopping(w.Done(), "members", path, handle)
+			for all := range w.Changes() {
+				var ids []string
+				for _, instance := range all {
+					ids = append(ids, instance.ID)
+				}
+				if !isClosed(c.Quiet) {
+					c.Record.Tell(history.Told{Recipe: "members", Path: path, Handle: handle, Kind: judge.Members, Value: strings.Join(ids, ",")})
 				}
 			}
 		})

@@ -59,8 +59,8 @@ func (s System) Workloads() []Workload {
 // ours returns the workloads of the library's recipes.
 func ours() []Workload {
 	return []Workload{
-		sessions(), locks(), readWrite(), semaphores(), elections(), shards(), barriers(), queues(), consumers(), commits(),
-		configs(), watches(), groups(), names(),
+		sessions(), locks(), together(), priorities(), readWrite(), semaphores(), elections(), shards(), barriers(),
+		queues(), keys(), consumers(), commits(), configs(), transactions(), watches(), groups(), names(), instances(),
 	}
 }
 
@@ -204,9 +204,9 @@ func (c *Client) guarded(o history.Operation, write func(ctx context.Context, id
 }
 
 // behind returns a write of the library to the process's mark.
-func (c *Client) behind(recipe string, guard func() session.Op) func(ctx context.Context, id string) error {
+func (c *Client) behind(recipe string, guards func() []session.Op) func(ctx context.Context, id string) error {
 	return func(ctx context.Context, id string) error {
-		_, err := c.Session.Multi(ctx, guard(), session.SetOp(c.mark(recipe), []byte(id), session.AnyVersion))
+		_, err := c.Session.Multi(ctx, append(guards(), session.SetOp(c.mark(recipe), []byte(id), session.AnyVersion))...)
 		return err
 	}
 }
@@ -224,14 +224,15 @@ func (c *Client) ending(o history.Operation) *ending {
 	return &ending{c: c, o: o}
 }
 
-// release records the release of what is held.
-func (e *ending) release(release func() error) {
+// release records the release of what is held, and returns its error.
+func (e *ending) release(release func() error) error {
 	if !e.taken.CompareAndSwap(false, true) {
-		_ = release() // it is lost, or its event has not been received yet
-		return
+		return release() // it is lost, or its event has not been received yet
 	}
 	p := e.c.Record.Begin(e.o)
-	end(p, release(), func(o *history.Operation) { o.Result = "released" })
+	err := release()
+	end(p, err, func(o *history.Operation) { o.Result = "released" })
+	return err
 }
 
 // lose records that the holder learns of a loss. It counts from the beginning of this instant:
