@@ -19,8 +19,8 @@ const (
 
 // Agreement checks two-phase commit: no two parties learn different outcomes of one transaction,
 // and an outcome is Committed only if every site had voted Yes, and none No. A site whose process
-// died in a vote may not have voted, and has a vote still. If older data has come back, another
-// outcome may follow, and nothing is judged.
+// died in a vote may not have voted, and has a vote still; so has one whose vote an operator has
+// deleted. If older data has come back, another outcome may follow, and nothing is judged.
 func Agreement(h *history.History) []Violation {
 	v := verdict{check: "Agreement"}
 	if slices.ContainsFunc(h.Faults, func(f history.Fault) bool { return f.Kind == history.Restored }) {
@@ -34,7 +34,7 @@ func Agreement(h *history.History) []Violation {
 			sites[o.Handle] = o.Argument
 		case o.Kind == Vote && o.Outcome == history.OK:
 			key := o.Handle + " " + o.Argument
-			if voted[key] != "" && voted[key] != o.Result {
+			if voted[key] != "" && voted[key] != o.Result && !removed(h, o.Handle) {
 				v.add(o.Recipe, o.Path, "%s: site %s has voted %s and %s", o.Handle, o.Argument, voted[key], o.Result)
 			}
 			voted[key] = o.Result
@@ -60,4 +60,12 @@ func Agreement(h *history.History) []Violation {
 		outcomes[t.Handle] = t
 	}
 	return v.all
+}
+
+// removed reports whether an operator has deleted nodes of a transaction: one that is begun at that
+// moment begins again.
+func removed(h *history.History, transaction string) bool {
+	return slices.ContainsFunc(h.Faults, func(f history.Fault) bool {
+		return f.Kind == history.Removed && strings.Contains(f.Path, transaction)
+	})
 }

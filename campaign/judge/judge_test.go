@@ -287,6 +287,8 @@ func judgements() []judgement {
 		{"Agreement", "two outcomes", true, write().decide("a=yes b=yes", "Committed Aborted")},
 		{"Agreement", "an abort needs no reason", false, write().decide("a=yes b=yes", "Aborted Aborted")},
 		{"Agreement", "two votes of a site", true, write().decide("a=yes b=yes b=no", "Aborted")},
+		{"Agreement", "a vote that an operator has deleted", false, write().decide("a=yes b=no b=yes", "Aborted").fault(history.Fault{Kind: history.Removed, Path: "/c/x/t/n-b"}, 3.12)},
+		{"Agreement", "a vote beside which an operator has deleted another's", true, write().decide("a=yes b=no b=yes", "Aborted").fault(history.Fault{Kind: history.Removed, Path: "/c/x/u/n-b"}, 3.12)},
 		{"Agreement", "a vote again, of a new process", false, write().decide("a=yes b=yes b=yes", "Committed Committed")},
 		{"Agreement", "a vote of a dead process that happened", false, write().decide("a=yes b=yes?", "Committed Committed")},
 		{"Agreement", "a vote of a dead process that did not happen", false, write().decide("a=yes b=yes? b=no", "Aborted Aborted")},
