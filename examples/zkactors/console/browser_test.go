@@ -163,6 +163,7 @@ func TestWritesByKeys(t *testing.T) {
 	s, other := open(t, srv), open(t, srv)
 	c, address := serve(t, srv, &Options{AllowWrites: true})
 	_, readOnly := serve(t, srv, nil)
+	read(t, address).await(func(r *reader) bool { return r.newest.Taken > 0 }) // so that it sees the grant
 	first := acquire(t, s, "/l", "host-a:1")
 	defer first.Close()
 	second := join(t, other, "/l", "host-b:2")
