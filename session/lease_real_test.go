@@ -20,36 +20,42 @@ import (
 
 var leaseRuns = flag.Int("session.losses", 2, "runs of each story of a lost lease on real servers; 20 are a campaign")
 
-// A departure is that of a ward's node.
+// A departure is the end of a ward's node, as another session learns of it.
 type departure struct {
 	at       time.Time
 	believed bool // the ward counted on its session still
 }
 
-// A ward is a session that a recipe relies on, and its ephemeral node.
+// A ward is a session, and its ephemeral node.
 type ward struct {
 	*session.Session
 	events <-chan session.Event
-	number int64            // its id; another is established after it
-	gone   <-chan departure // when another session learns that the node is gone
+	number int64 // its id; another is established after it
+	gone   <-chan departure
 }
 
+// newWard opens a session that a recipe relies on, and creates its node.
 func newWard(t *testing.T, witness *session.Session, addrs []string, opts *session.Options) ward {
 	t.Helper()
-	s := open(t, addrs, opts)
-	w := ward{Session: s, events: s.Events(check.Patient(t))}
-	await[session.Connected](t, w.events)
-	t.Cleanup(s.Rely())
-	w.number = id(t, s)
-	path := fmt.Sprintf("/%x", w.number)
-	check.Have(s.Create(check.Patient(t), path, nil, session.Ephemeral))(t)
-	w.gone = w.goes(t, witness, path)
+	w := openWard(t, addrs, opts)
+	t.Cleanup(w.Rely())
+	w.gone = w.create(t, witness)
 	return w
 }
 
-// goes watches the node, and tells when it goes.
-func (w ward) goes(t *testing.T, witness *session.Session, path string) <-chan departure {
+// openWard opens a session that has no node yet.
+func openWard(t *testing.T, addrs []string, opts *session.Options) ward {
 	t.Helper()
+	s := open(t, addrs, opts)
+	events := s.Events(check.Patient(t))
+	return ward{Session: s, events: events, number: await[session.Connected](t, events).ID}
+}
+
+// create creates the node, which the witness watches until it goes.
+func (w ward) create(t *testing.T, witness *session.Session) <-chan departure {
+	t.Helper()
+	path := fmt.Sprintf("/%x", w.number)
+	check.Have(w.Create(check.Patient(t), path, nil, session.Ephemeral))(t)
 	check.Must(t, witness.Sync(check.Patient(t), "/"))
 	gone := make(chan departure, 1)
 	armed := make(chan error, 1)
@@ -71,10 +77,10 @@ func (w ward) toldInTime(t *testing.T) time.Duration {
 	told := time.Now()
 	select {
 	case gone := <-w.gone:
-		check.False(t, gone.believed, "told %v after the node had gone", told.Sub(gone.at))
+		check.False(t, gone.believed, "the node has gone, and the session counted on itself")
 		return gone.at.Sub(told)
 	case <-check.Patient(t).Done():
-		t.Error("the node stays")
+		t.Fatal("the node stays")
 	}
 	return 0
 }

@@ -16,7 +16,6 @@ import (
 	"github.com/zkactors/zkactors/session/zktest"
 )
 
-// A patient context ends a test that hangs.
 func open(t *testing.T, addrs []string, opts *session.Options) *session.Session {
 	t.Helper()
 	if opts == nil {
@@ -256,28 +255,17 @@ func TestRealLossIsToldInTime(t *testing.T) {
 // checkLoss opens n sessions, breaks something, and compares when each counts itself
 // as lost with when its ephemeral node goes.
 func checkLoss(t *testing.T, ens *zktest.Ensemble, addrs []string, n int, fault func()) {
-	ctx := check.Patient(t)
+	t.Helper()
 	leader := open(t, []string{ens.Addr(ens.Leader())}, nil)
-	var wg sync.WaitGroup
-	ready := make(chan struct{}, n)
-	for i := range n {
-		s := open(t, addrs, &session.Options{Timeout: 2 * time.Second, ServerTick: 100 * time.Millisecond})
-		events := s.Events(ctx)
-		await[session.Connected](t, events)
-		w := ward{Session: s, events: events, number: id(t, s)}
-		path := fmt.Sprintf("/%d-%x", i, w.number)
-		check.Have(s.Create(ctx, path, nil, session.Ephemeral))(t)
-		w.gone = w.goes(t, leader, path)
-		wg.Go(func() {
-			ready <- struct{}{}
-			w.toldInTime(t)
-		})
-	}
-	for range n {
-		<-ready
+	all := make([]ward, n)
+	for i := range all {
+		all[i] = openWard(t, addrs, &session.Options{Timeout: 2 * time.Second, ServerTick: 100 * time.Millisecond})
+		all[i].gone = all[i].create(t, leader)
 	}
 	fault()
-	wg.Wait()
+	for _, w := range all {
+		w.toldInTime(t)
+	}
 }
 
 // TestRealFrozenServer: one of three that stops answering costs the connection, and
