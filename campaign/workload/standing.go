@@ -226,16 +226,42 @@ func groups() Workload {
 			c.stopping(m.Done(), "members", path, handle)
 			for ev := range m.Events() {
 				c.Record.Tell(history.Told{Recipe: name, Path: path, Handle: handle, Kind: kindOf(ev)})
-				if changed, is := ev.(group.MembersChanged); is && !isClosed(c.Quiet) {
-					var ids []string
-					for _, member := range changed.Members {
-						ids = append(ids, member.ID)
-					}
-					c.Record.Tell(history.Told{Recipe: "members", Path: path, Handle: handle, Kind: judge.Members, Value: strings.Join(ids, ",")})
+				if changed, is := ev.(group.MembersChanged); is {
+					c.members(path, handle, namesOf(changed.Members, func(m group.Member) string { return m.ID }))
 				}
 			}
 		})
 	}}
+}
+
+// members records the members that a watcher of a directory receives, until Quiet.
+func (c *Client) members(path, handle string, names []string) {
+	if !isClosed(c.Quiet) {
+		c.Record.Tell(history.Told{Recipe: "members", Path: path, Handle: handle, Kind: judge.Members, Value: strings.Join(names, ",")})
+	}
+}
+
+func namesOf[M any](all []M, name func(M) string) (names []string) {
+	for _, m := range all {
+		names = append(names, name(m))
+	}
+	return names
+}
+
+// A watcher of a directory receives its members.
+type watcher[M any] interface {
+	Done() <-chan struct{}
+	Close()
+	Changes() <-chan M
+}
+
+// follow records what a watcher of the directory receives, until the watcher ends.
+func follow[M any](c *Client, w watcher[M], path, handle string, names func(M) []string) {
+	c.closing(w.Done(), w.Close)
+	c.stopping(w.Done(), "members", path, handle)
+	for members := range w.Changes() {
+		c.members(path, handle, names(members))
+	}
 }
 
 // stopping records that a watcher was there to the end: from Quiet on nothing changes any more.
@@ -269,14 +295,7 @@ func names() Workload {
 			if err != nil {
 				return
 			}
-			handle := c.name("names")
-			c.closing(w.Done(), w.Close)
-			c.stopping(w.Done(), "members", path, handle)
-			for state := range w.Changes() {
-				if !isClosed(c.Quiet) {
-					c.Record.Tell(history.Told{Recipe: "members", Path: path, Handle: handle, Kind: judge.Members, Value: strings.Join(state.Names, ",")})
-				}
-			}
+			follow(c, w, path, c.name("names"), func(state watch.ChildrenState) []string { return state.Names })
 		})
 	}}
 }
@@ -309,18 +328,9 @@ func instances() Workload {
 			if err != nil {
 				return
 			}
-			handle := c.name("instances")
-			c.closing(w.Done(), w.Close)
-			c.stopping(w.Done(), "members", path, handle)
-			for all := range w.Changes() {
-				var ids []string
-				for _, instance := range all {
-					ids = append(ids, instance.ID)
-				}
-				if !isClosed(c.Quiet) {
-					c.Record.Tell(history.Told{Recipe: "members", Path: path, Handle: handle, Kind: judge.Members, Value: strings.Join(ids, ",")})
-				}
-			}
+			follow(c, w, path, c.name("instances"), func(all []discovery.Instance) []string {
+				return namesOf(all, func(i discovery.Instance) string { return i.ID })
+			})
 		})
 	}}
 }
