@@ -79,7 +79,7 @@ func TestVoid(t *testing.T) {
 }
 
 // TestJournal: a journal that ends in the middle of a line has all that the process had recorded,
-// and the call of the operation that it was about, with what was entered since.
+// and the call of the operation of that line, with what the process had entered since.
 func TestJournal(t *testing.T) {
 	var b bytes.Buffer
 	r := history.NewJournal(&b, func() time.Duration { return time.Second })

@@ -155,7 +155,7 @@ func (s *script) decide(votes, outcomes string) *script {
 }
 
 // value adds operations on a register: "set - 1 1-2", "update 1 2 3-4", "get - 2 5-6". The process
-// of "update? 1 2 3-0" dies before it returns, that of "update? - - 3-0" before it has read.
+// of "update? 1 2 3-0" dies before it returns, the process of "update? - - 3-0" before it has read.
 func (s *script) value(lines ...string) *script {
 	for _, line := range lines {
 		f := strings.Fields(line)

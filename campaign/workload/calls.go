@@ -181,7 +181,8 @@ func keys() Workload {
 	}}
 }
 
-// putTwice puts an item again, as a user does who has not heard of the first time. That is one put.
+// putTwice puts an item two times, as a user does who does not know the outcome of the first call.
+// The history has one put for both calls.
 func (c *Client) putTwice(dice *rand.Rand, recipe, path string, q *queue.Queue) {
 	item := c.name("item")
 	p := c.Record.Begin(history.Operation{Recipe: recipe, Path: path, Kind: judge.Put, Argument: item})

@@ -14,7 +14,6 @@ import (
 	"github.com/zkactors/zkactors/campaign/judge"
 	"github.com/zkactors/zkactors/primitives/lock"
 	"github.com/zkactors/zkactors/primitives/semaphore"
-	"github.com/zkactors/zkactors/session"
 )
 
 // An Attempt is one try to hold something, of the library or of a peer.
@@ -127,10 +126,10 @@ func (c *Client) contend(dice *rand.Rand, k contest) {
 		inner := release
 		release = func() error { return t.over.release(inner) }
 	}
-	_ = release() // its outcome is recorded
+	_ = release() // the history has its error
 }
 
-// A tenure is what is recorded of a grant on one path.
+// A tenure is the record of a grant on one path.
 type tenure struct {
 	about   history.Operation
 	pending *history.Pending
@@ -182,11 +181,6 @@ func (a attempt[E]) Follow(tell func(string, int64)) {
 // Nodes implements [Attempt].
 func (a attempt[E]) Nodes() []string { return a.nodes() }
 
-// alone returns the only node of a handle.
-func alone(h interface{ Node() string }) func() []string {
-	return func() []string { return []string{h.Node()} }
-}
-
 // Write implements [Attempt].
 func (a attempt[E]) Write(ctx context.Context, id string) error { return a.write(ctx, id) }
 
@@ -200,12 +194,12 @@ func (c *Client) lockAttempt(recipe string, l *lock.Lock, err error) (Attempt, e
 	if err != nil {
 		return nil, err
 	}
-	return attempt[lock.Event]{l, alone(l), l.Events(), lockToken, c.behind(recipe, only(l.Guard))}, nil
+	return attempt[lock.Event]{l, only(l.Node), l.Events(), lockToken, c.behind(recipe, only(l.Guard))}, nil
 }
 
-// only returns the guards of a handle that has one.
-func only(guard func() session.Op) func() []session.Op {
-	return func() []session.Op { return []session.Op{guard()} }
+// only returns the nodes, or the guards, of a handle that has one.
+func only[T any](get func() T) func() []T {
+	return func() []T { return []T{get()} }
 }
 
 func locks() Workload {
@@ -303,7 +297,7 @@ func semaphores() Workload {
 						a, _ := ev.(semaphore.Acquired) // others have none
 						return a.ID
 					}
-					return attempt[semaphore.Event]{l, alone(l), l.Events(), token, c.behind(name, only(l.Guard))}, nil
+					return attempt[semaphore.Event]{l, only(l.Node), l.Events(), token, c.behind(name, only(l.Guard))}, nil
 				}})
 			})
 		}

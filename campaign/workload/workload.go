@@ -224,7 +224,7 @@ func (c *Client) ending(o history.Operation) *ending {
 	return &ending{c: c, o: o}
 }
 
-// release records the release of what is held, and returns its error.
+// release calls the function that ends the grant, records the call, and returns its error.
 func (e *ending) release(release func() error) error {
 	if !e.taken.CompareAndSwap(false, true) {
 		return release() // it is lost, or its event has not been received yet
