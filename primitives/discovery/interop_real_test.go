@@ -34,8 +34,7 @@ func TestRealCurator(t *testing.T) {
 	peers.Wanted(t)
 	ens := zktest.StartEnsemble(t, 1, zktest.NoSync())
 	addrs := ens.Addrs()
-	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
-	defer cancel()
+	ctx := check.Patient(t)
 	s := check.Open(session.Open(ctx, addrs, &session.Options{Timeout: 20 * time.Second, ServerTick: 100 * time.Millisecond}))(t)
 	start := func() *peers.Peer {
 		return peers.Start(t, peers.Discovery, addrs, &peers.Options{Version: peers.Newest.Version(peers.Discovery), SessionTimeout: 4 * time.Second})

@@ -199,7 +199,7 @@ func mixed(t *testing.T, st stage, kind peers.Kind, layout queue.Layout) {
 				if n >= lead {
 					done[n-lead].Wait()
 				}
-				if !t.Failed() { // with an item less for somebody, others wait for what never comes
+				if !t.Failed() { // after a failure an item may be missing, for which all would wait
 					item, err := c.take(ctx)
 					if err != nil {
 						t.Errorf("%s takes number %d: %v", c.name, n, err)
