@@ -108,6 +108,13 @@ func TestSurvivors(t *testing.T) {
 	check.EqualSlices(t, got, want, "survivors")
 }
 
+// TestQuickTests: those that take no time are told from the others, and from their parts.
+func TestQuickTests(t *testing.T) {
+	out := "=== RUN   TestA\n--- PASS: TestA (0.05s)\n    --- PASS: TestA/part (0.00s)\n--- PASS: TestB (0.06s)\n" +
+		"--- SKIP: TestC (0.00s)\n--- PASS: ExampleD (0.00s)\nPASS\n"
+	check.EqualSlices(t, quickTests([]byte(out)), []string{"TestA", "ExampleD"}, "tests")
+}
+
 // TestJoin: a survivor keeps its explanation when lines have come before it; what is found now
 // goes; what was not tried stays.
 func TestJoin(t *testing.T) {
