@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/zkactors/zkactors/internal/check"
 )
@@ -111,8 +112,10 @@ func TestSurvivors(t *testing.T) {
 // TestQuickTests: those that take no time are told from the others, and from their parts.
 func TestQuickTests(t *testing.T) {
 	out := "=== RUN   TestA\n--- PASS: TestA (0.05s)\n    --- PASS: TestA/part (0.00s)\n--- PASS: TestB (0.06s)\n" +
-		"--- SKIP: TestC (0.00s)\n--- PASS: ExampleD (0.00s)\nPASS\n"
-	check.EqualSlices(t, quickTests([]byte(out)), []string{"TestA", "ExampleD"}, "tests")
+		"--- SKIP: TestC (0.00s)\n--- PASS: ExampleD (0.02s)\nPASS\n"
+	names, took := quickTests([]byte(out))
+	check.EqualSlices(t, names, []string{"TestA", "ExampleD"}, "tests")
+	check.Equal(t, took, 70*time.Millisecond, "together")
 }
 
 // TestJoin: a survivor keeps its explanation when lines have come before it; what is found now

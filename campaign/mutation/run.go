@@ -108,11 +108,10 @@ func (t *Trial) pass(ctx context.Context) error {
 		} else if found {
 			return fmt.Errorf("the tests of %s fail without a mutant:\n%s", p.dir, out)
 		}
-		// Others may keep the machine busy; a mutant that makes tests wait is found in any case.
-		p.limit = 5*time.Since(begin) + 10*time.Second
-		if names := quickTests(out); len(names) > 0 {
+		p.limit = limit(time.Since(begin))
+		if names, took := quickTests(out); len(names) > 0 {
 			first := p
-			first.only = "^(" + strings.Join(names, "|") + ")$"
+			first.only, first.limit = "^("+strings.Join(names, "|")+")$", limit(took)
 			quick = append(quick, first)
 			p.skip += "|" + first.only
 		}
@@ -122,17 +121,22 @@ func (t *Trial) pass(ctx context.Context) error {
 	return nil
 }
 
-var passed = regexp.MustCompile(`(?m)^--- PASS: (\w+) \((\d+\.\d+)s\)$`)
+var passed = regexp.MustCompile(`(?m)^--- PASS: (\w+) \((\d+\.\d+s)\)$`)
 
-// quickTests returns the tests of an output that took at most a twentieth of a second.
-func quickTests(out []byte) (names []string) {
+// quickTests returns the tests of an output that took at most a twentieth of a second, and how
+// long they took together.
+func quickTests(out []byte) (names []string, took time.Duration) {
 	for _, m := range passed.FindAllSubmatch(out, -1) {
-		if seconds, err := strconv.ParseFloat(string(m[2]), 64); err == nil && seconds <= 0.05 {
-			names = append(names, string(m[1]))
+		if d, err := time.ParseDuration(string(m[2])); err == nil && d <= time.Second/20 {
+			names, took = append(names, string(m[1])), took+d
 		}
 	}
-	return names
+	return names, took
 }
+
+// limit returns the limit of tests that take so long. Others may keep the machine busy; a mutant
+// that makes tests wait is found in any case.
+func limit(took time.Duration) time.Duration { return 4*took + 10*time.Second }
 
 // Close removes the programs.
 func (t *Trial) Close() error { return os.RemoveAll(t.dir) }
