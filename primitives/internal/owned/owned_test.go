@@ -1,6 +1,8 @@
 package owned
 
 import (
+	"context"
+	"errors"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -90,3 +92,95 @@ func TestPauses(t *testing.T) {
 		<-time.After(time.Minute)
 	})
 }
+
+// TestRoom: what did not fit any more is not kept alive by the memory for a few.
+func TestRoom(t *testing.T) {
+	var s Set
+	things := make([]*thing, len(s.room)+1)
+	for i := range things {
+		things[i] = new(thing)
+		s.Keep(i, things[i])
+		if i < len(s.room) {
+			check.True(t, s.room[i].thing == things[i], "thing %d is not in the room", i)
+		}
+	}
+	check.Equal(t, s.room, [len(s.room)]item{}, "the room")
+	for i, want := range things {
+		check.True(t, s.Get(i) == want, "another thing than %d", i)
+	}
+	check.True(t, s.Get("none") == nil, "a thing that is not there")
+	kept := s.items
+	s.End()
+	for _, i := range kept {
+		check.Equal(t, i, item{}, "after the end")
+	}
+}
+
+// A teller is a session that tells two events.
+type teller struct{ cancelled bool }
+
+func (s *teller) Subscribe(tell func(session.Event) (settled <-chan struct{})) (cancel func()) {
+	if tell(session.Connected{}) != nil {
+		panic("the session waits although it goes on")
+	}
+	if tell(session.Closed{}) == nil {
+		panic("the session does not wait")
+	}
+	return func() { s.cancelled = true }
+}
+
+// TestFollow: the events are told until the end, and the end of the session waits.
+func TestFollow(t *testing.T) {
+	var s Set
+	var of teller
+	var told []session.Event
+	s.Follow(&of, func(ev session.Event) { told = append(told, ev) }, make(chan struct{}))
+	check.EqualSlices(t, told, []session.Event{session.Connected{}, session.Closed{}}, "told")
+	check.True(t, !of.cancelled, "cancelled before the end")
+	s.End()
+	check.True(t, of.cancelled, "not cancelled with the end")
+}
+
+// TestTell: an input for a machine pauses as an answer does.
+func TestTell(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var s Set
+		for _, err := range []error{nil, &session.ServerError{Code: -127}} {
+			told, began := make(chan string, 1), time.Now()
+			Tell(&s, err, func(in string) { told <- in }, "input")
+			check.Equal(t, <-told, "input")
+			want := time.Duration(0)
+			if err != nil {
+				want = shortest
+			}
+			check.Equal(t, time.Since(began), want, "pause after %v", err)
+		}
+	})
+}
+
+// TestWaits: a pause ends, or its context does. Those of StepBack grow up to a second.
+func TestWaits(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var s Set
+		busy := &session.ServerError{Code: -127}
+		check.OK(t, s.Wait(t.Context(), busy), "Wait")
+		within := func(most time.Duration) (longest time.Duration) {
+			for range 200 {
+				began := time.Now()
+				check.OK(t, s.StepBack(t.Context()), "StepBack")
+				longest = max(longest, time.Since(began))
+			}
+			check.AtMost(t, longest, most, "pause")
+			return longest
+		}
+		check.OK(t, s.StepBack(t.Context()), "StepBack")
+		check.Equal(t, s.steps, 1, "steps")
+		check.AtLeast(t, within(1024*time.Millisecond), 500*time.Millisecond, "the longest of 200 pauses")
+		ctx, cancel := context.WithCancelCause(t.Context())
+		cancel(errEnough)
+		check.Is(t, s.StepBack(ctx), errEnough)
+		check.Is(t, s.Wait(ctx, busy), errEnough)
+	})
+}
+
+var errEnough = errors.New("enough")

@@ -93,3 +93,20 @@ func TestStepsOutliveTheirGoroutine(t *testing.T) {
 	o.Put(func() { close(ended) })
 	<-ended
 }
+
+// TestEnd: what was put before the end runs in it.
+func TestEnd(t *testing.T) {
+	o := New(func() {})
+	done := false
+	o.Put(func() { done = true })
+	o.End()
+	check.True(t, done, "a step that was put before the end has not run")
+}
+
+// TestNothingIsLeft: of a step that returns nothing is left.
+func TestNothingIsLeft(t *testing.T) {
+	o := New(func() {})
+	o.Put(func() { o.InTurn(func() {}) })
+	o.Run()
+	check.Len(t, o.left, 0, "what is left")
+}
