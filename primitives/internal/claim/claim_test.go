@@ -68,13 +68,13 @@ func TestSettled(t *testing.T) {
 		settled := 0
 		ask := func() { k.Settled(test.node, test.prefix, func() { settled++ }) }
 		ask()
-		check.Equal(t, settled, 1, "%+v: before", test)
+		check.Equal(t, settled, 1, test, "before")
 		s := take(k, guidA+"1")
 		ask()
-		check.Equal(t, settled == 1, test.waits, "%+v: while it is under way", test)
+		check.Equal(t, settled == 1, test.waits, test, "while it is under way")
 		s.answer(nil, session.ErrNodeExists)
-		check.Equal(t, settled, 2, "%+v: answered", test)
+		check.Equal(t, settled, 2, test, "answered")
 		ask()
-		check.Equal(t, settled, 3, "%+v: after", test)
+		check.Equal(t, settled, 3, test, "after")
 	}
 }

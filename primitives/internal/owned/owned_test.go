@@ -148,12 +148,16 @@ func TestTell(t *testing.T) {
 		for _, err := range []error{nil, &session.ServerError{Code: -127}} {
 			told, began := make(chan string, 1), time.Now()
 			Tell(&s, err, func(in string) { told <- in }, "input")
+			check.Equal(t, len(told) == 1, err == nil, "told at once")
 			check.Equal(t, <-told, "input")
 			want := time.Duration(0)
 			if err != nil {
 				want = shortest
 			}
-			check.Equal(t, time.Since(began), want, "pause after %v", err)
+			check.Equal(t, time.Since(began), want, "pause after", err)
+			answered := false
+			s.Answer(err, func() { answered = true })
+			check.Equal(t, answered, err == nil, "answered at once")
 		}
 	})
 }
