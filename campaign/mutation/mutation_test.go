@@ -26,6 +26,11 @@ func Room(taken []bool, all bool) (n int, is bool) {
 	if all && n != len(taken) || !all && n == 0 {
 		return 0, false
 	}
+	calls := 0
+	one := func() int { calls++; return 1 }
+	if one()-1 != 0 || calls != 1 {
+		return
+	}
 	log := 0
 	log = n
 	_ = log
@@ -101,9 +106,10 @@ func TestSurvivors(t *testing.T) {
 		got = append(got, trial.Mutants[i].String())
 	}
 	want := []string{
-		"p/p.go:17: left out: log = n",
-		"p/p.go:18: left out: _ = log",
-		"p/p.go:19: <= → <: n <= most",
+		"p/p.go:18: || → &&: one()-1 != 0 || calls != 1",
+		"p/p.go:22: left out: log = n",
+		"p/p.go:23: left out: _ = log",
+		"p/p.go:24: <= → <: n <= most",
 	}
 	got = slices.DeleteFunc(got, func(s string) bool { return strings.HasPrefix(s, "p/q.go") })
 	check.EqualSlices(t, got, want, "survivors")

@@ -160,7 +160,7 @@ func binary(e *ast.BinaryExpr) (writer, []string) {
 		other := map[string]string{"+": "-", "-": "+"}[op]
 		return func(n []int, text func(start, end token.Pos) string) string {
 			x, y := text(e.X.Pos(), e.X.End()), text(e.Y.Pos(), e.Y.End())
-			return fmt.Sprintf("chosen(mutated(%d), (%s) %s (%s), (%[2]s) %[5]s (%[4]s))", n[0], x, other, y, op)
+			return fmt.Sprintf("%s(mutated(%d), %s, %s)", map[string]string{"+": "plus", "-": "minus"}[op], n[0], x, y)
 		}, []string{op + " → " + other}
 	}
 	return nil, nil
@@ -183,12 +183,18 @@ var mutantInForce, _ = strconv.Atoi(os.Getenv("` + variable + `"))
 
 func mutated(n int) bool { return n == mutantInForce }
 
-func chosen[T any](mutated bool, mutant, code T) T {
-	if mutated {
-		return mutant
-	}
-	return code
+type number interface {
+	~int | ~int8 | ~int16 | ~int32 | ~int64 | ~uint | ~uint8 | ~uint16 | ~uint32 | ~uint64 | ~uintptr | ~float32 | ~float64
 }
+
+func plus[T number](mutated bool, x, y T) T {
+	if mutated {
+		return x - y
+	}
+	return x + y
+}
+
+func minus[T number](mutated bool, x, y T) T { return plus(!mutated, x, y) }
 `
 
 // variable is the environment variable with the number of the mutant in force.
