@@ -2,6 +2,7 @@ package queue_test
 
 import (
 	"errors"
+	"fmt"
 	"math"
 	"testing"
 	"testing/synctest"
@@ -189,4 +190,60 @@ func TestPutAfterThePast(t *testing.T) {
 		put(t, q, "last")
 		equal(t, "in order", drain(t, q), []string{"first", "-1ns", "-1h0m0s", "-2562047h47m16.854775808s", "last"})
 	})
+}
+
+// A drifting clock runs at another rate than those of the clients.
+type drifting struct {
+	start time.Time
+	rate  float64
+}
+
+func (d drifting) Now() time.Time {
+	return d.start.Add(time.Duration(float64(time.Since(d.start)) * d.rate))
+}
+
+func (d drifting) AfterFunc(wait time.Duration, f func()) func() bool {
+	return time.AfterFunc(time.Duration(float64(wait)/d.rate)+time.Microsecond, f).Stop
+}
+
+// TestPutAfterByDriftingClocks: no item is delivered before its delay has passed by the server's
+// clock, which runs one percent faster or slower, although the client has not read it for seconds:
+// the producer of a fast one, and the taker of a slow one.
+func TestPutAfterByDriftingClocks(t *testing.T) {
+	for _, rate := range []float64{0.99, 1.01} {
+		t.Run(fmt.Sprint(rate), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				clock := drifting{time.Now(), rate}
+				srv, err := zktest.NewServer(zktest.Config{InProcess: true, Tick: time.Second, Latency: time.Millisecond, Clock: clock})
+				ok(t, err)
+				defer srv.Close()
+				s, err := session.Open(t.Context(), srv.Addrs(), &session.Options{Timeout: 12 * time.Second, ServerTick: time.Second, Dialer: srv.DialContext})
+				ok(t, err)
+				defer s.Close()
+				producer, taker := open(t, s, nil), open(t, s, nil)
+				take := func() string {
+					data, err := taker.Take(t.Context())
+					ok(t, err)
+					return string(data)
+				}
+				for _, q := range []*queue.Queue{producer, taker} { // both read the clock
+					put(t, q, "first")
+					equal(t, "the first", []string{take()}, []string{"first"})
+				}
+				pass(6 * time.Second)
+				const delay = 3 * time.Second
+				began := clock.Now()
+				_, err = producer.PutAfter(t.Context(), []byte("delayed"), delay)
+				ok(t, err)
+				if rate > 1 {
+					pass(delay / 2)
+					put(t, taker, "second") // reads the clock again
+					equal(t, "the second", []string{take()}, []string{"second"})
+				}
+				equal(t, "the delayed", []string{take()}, []string{"delayed"})
+				late := clock.Now().Sub(began) - delay
+				check.True(t, late >= 0 && late < 300*time.Millisecond, "comes %v late", late)
+			})
+		})
+	}
 }

@@ -28,9 +28,11 @@ func (q *Queue) Put(ctx context.Context, data []byte) (id string, err error) {
 // clients, and differences between them, do not matter. To name a time instead, pass [time.Until]
 // of that time. If the time has passed, the item is put as by Put, behind all others. The client
 // reads the server's clock from its writes. It counts the time that it cannot measure, up to one
-// round trip for the producer and one for the consumer, as not passed. Only if the server's clock
-// is set, or another server with another clock becomes the leader, the item is early or late by the
-// difference.
+// round trip for the producer and one for the consumer, as not passed, and one percent of the time
+// since it has read that clock, which may be ten seconds: clocks may run at different rates. The
+// time for which the call waits for room is counted by the client's clock. Only if the server's
+// clock is set, or another server with another clock becomes the leader, the item is early or late
+// by the difference.
 //
 // When the delay has passed, the item comes before all that are not delayed, or behind those that a
 // client has listed already. Any number of items can be due in the same minute. [Queue.Len] and

@@ -67,7 +67,7 @@ func (p *Producer) perform(e effect, tell func(input)) {
 		})
 	case readClock:
 		p.Receipts.Now(epoch, func(_, high int64, err error) {
-			waited := (p.Into.Session.Age() - p.Called) / time.Millisecond
+			waited := receipt.Least(p.Into.Session.Age()-p.Called) / time.Millisecond
 			slowly(err, timed{high - int64(waited), err})
 		})
 	case count:

@@ -122,14 +122,12 @@ func Lapses(s client.Session, live *session.Session, set *owned.Set, over func()
 	}
 }
 
-// A clock is an estimate of the server's clock. If both clocks run at the same speed, the server's
-// time is at least low plus the session's age, and less than high plus it.
+// A clock is an estimate of the server's clock, from the last write of the handle.
 type clock struct {
-	mu    sync.Mutex
-	known bool
-	read  time.Duration // the age at which it was read last
-	low   int64         // ms since 1970, when the age was 0
-	high  int64
+	mu             sync.Mutex
+	known          bool
+	sent, answered time.Duration // the ages of the session when the write was sent, and answered
+	ms             int64         // the time that the server has given to it, since 1970
 }
 
 // note notes that the server has given the time to a write that was sent and answered at these
@@ -137,16 +135,23 @@ type clock struct {
 func (c *clock) note(sent, answered time.Duration, ms int64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	const unit = time.Millisecond
-	c.known, c.read, c.low, c.high = true, answered, ms-int64((answered+unit-1)/unit), ms+1-int64(sent/unit)
+	c.known, c.sent, c.answered, c.ms = true, sent, answered, ms
 }
+
+// Least returns how far the server's clock moves at least while the session ages by d: its rate may
+// differ by one percent. That counts for no longer than an estimate does: a call that has waited
+// for hours would be minutes late.
+func Least(d time.Duration) time.Duration { return d - min(d, stale)/100 }
+
+// most returns how far the server's clock moves at most.
+func most(d time.Duration) time.Duration { return d + d/100 }
 
 // stale is the greatest age of an estimate of the server's clock: it can be set, and another server
 // can become the leader.
 const stale = 10 * time.Second
 
-// Now reads the server's clock, which costs a transaction unless it was read lately. The time is
-// between low and high.
+// Now reads the server's clock, which costs a transaction unless it was read lately. The time is at
+// least low, and less than high.
 func (rs *Writer) Now(epoch int, answer func(low, high int64, err error)) {
 	if low, high, ok := rs.clock.at(rs.Session.Age()); ok {
 		answer(low, high, nil)
@@ -167,8 +172,18 @@ func (rs *Writer) Now(epoch int, answer func(low, high int64, err error)) {
 func (c *clock) at(age time.Duration) (low, high int64, ok bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	const ms = int64(time.Millisecond)
-	return c.low + int64(age)/ms, c.high + int64(age)/ms + 1, c.known && age-c.read < stale
+	const ms = time.Millisecond
+	return c.ms + int64(Least(age-c.answered)/ms), c.ms + int64(most(age-c.sent)/ms) + 2, c.known && age-c.answered < stale
+}
+
+// Until returns after which time low has grown by so many ms, so that a client which waits for that
+// need not ask twice. After a long time the clock is read again.
+func Until(ms int64) time.Duration {
+	d := time.Duration(ms) * time.Millisecond
+	if d < stale {
+		d += d/99 + time.Millisecond // Least of d is enough
+	}
+	return d
 }
 
 // Age returns how old an item is that was first put at the time, in ms by the server's clock.

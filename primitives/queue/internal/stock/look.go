@@ -550,7 +550,7 @@ func (l *looking) release() {
 // await notes that there may be an item at the time. The server's clock is read again after an hour
 // at the latest.
 func (l *looking) await(due int64) {
-	at := l.at.Session.Age() + time.Duration(min(due-l.now, 60*layout.Minute))*time.Millisecond
+	at := l.at.Session.Age() + receipt.Until(min(due-l.now, 60*layout.Minute))
 	if l.view.Due == 0 || at < l.view.Due {
 		l.view.Due = at
 	}
