@@ -62,7 +62,11 @@ func play(t *testing.T, s scenario.Scenario, seed uint64, system workload.System
 	dice := scenario.Dices(s.Name, seed)
 	config := s.Servers(dice())
 	config.InProcess = true
-	config.Committed = func(tx zktest.Transaction) { record.Commit(commitOf(tx)) }
+	now := time.Now
+	if config.Clock != nil {
+		now = config.Clock.Now
+	}
+	config.Committed = func(tx zktest.Transaction) { record.Commit(commitOf(tx, now())) }
 	server := check.Have(zktest.NewServer(config))(t)
 	defer server.Close()
 	c := &crew{
@@ -90,8 +94,9 @@ func play(t *testing.T, s scenario.Scenario, seed uint64, system workload.System
 	return record.History()
 }
 
-func commitOf(tx zktest.Transaction) history.Commit {
-	c := history.Commit{Zxid: tx.Zxid, Closes: tx.Closes, Restored: tx.Restored}
+// commitOf returns what a transaction has done at a time by the servers' clock.
+func commitOf(tx zktest.Transaction, now time.Time) history.Commit {
+	c := history.Commit{Zxid: tx.Zxid, Time: now.UnixMilli(), Closes: tx.Closes, Restored: tx.Restored}
 	kinds := map[zktest.ChangeKind]history.ChangeKind{
 		zktest.Created: history.Created, zktest.Deleted: history.Deleted, zktest.DataSet: history.Set,
 	}

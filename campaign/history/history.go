@@ -56,6 +56,9 @@ type Operation struct {
 	Return   Moment  `json:"return"` // the zero Moment if the operation has not returned
 	Outcome  Outcome `json:"outcome"`
 	Error    string  `json:"error,omitempty"`
+
+	Priority int           `json:"priority,omitempty"` // of an item that is put: lower numbers are more urgent
+	Delay    time.Duration `json:"delay,omitempty"`    // of an item that is put or rejected, from the call
 }
 
 // Returned reports whether the operation has returned.
@@ -103,6 +106,7 @@ func Kept(data []byte) string {
 type Commit struct {
 	Zxid     int64    `json:"zxid"`
 	At       Moment   `json:"moment"`
+	Time     int64    `json:"time,omitempty"`     // by the servers' clock, in ms since 1970; 0 if it is not known
 	Closes   int64    `json:"closes,omitempty"`   // the session that it ends
 	Restored bool     `json:"restored,omitempty"` // older data has replaced all nodes
 	Changes  []Change `json:"changes,omitempty"`

@@ -10,12 +10,13 @@ import (
 )
 
 // The kinds of operations on a queue. The item is Argument, or the Result of a take; each item is
-// put once.
+// put once. Token is the attempt of a delivery, and of its rejection.
 const (
 	Put     = "put"
 	Take    = "take"
 	Deliver = "deliver" // to the reader of a consumer, which may acknowledge it
 	Ack     = "ack"
+	Reject  = "reject"  // the item comes again after Delay
 	Drain   = "drain"   // a take after all faults, by a client that is alone; it ends when nothing is left
 	Empty   = "empty"   // after the last drain
 	missing = "missing" // when the queue was empty, and the item was not drained
@@ -144,41 +145,50 @@ func kindsOf(ops []*history.Operation) string {
 // had returned before another was called for comes first. The client may begin anywhere, because
 // competing consumers begin at different items: then it goes on with the items before, and with
 // those that were put after its list was made. Where there were consumers, items have gone back to
-// other places, and nothing is judged.
+// other places, and nothing is judged; nor where items had delays. With priorities each is judged
+// alone.
 func FirstInFirstOut(h *history.History) []Violation {
 	v := verdict{check: "FirstInFirstOut"}
 	consumed := byPlace(h, func(o *history.Operation) bool { return o.Kind == Deliver })
 	all := byPlace(h, func(o *history.Operation) bool { return o.Outcome == history.OK && (o.Kind == Put || o.Kind == Drain) })
 	for _, p := range places(all) {
-		puts := make(map[string]*history.Operation)
-		var drained []*history.Operation // as they were put
+		puts, delays := make(map[string]*history.Operation), false
+		drained := make(map[int][]*history.Operation) // by priority, as they were put
 		for _, o := range all[p] {
 			if o.Kind == Put {
 				puts[o.Argument] = o
+				delays = delays || o.Delay > 0
 			}
 		}
 		for _, o := range all[p] {
 			if put := puts[o.Result]; o.Kind == Drain && put != nil {
-				drained = append(drained, put)
+				drained[put.Priority] = append(drained[put.Priority], put)
 			}
 		}
-		if meddled(h, p.path) || consumed[p] != nil {
+		if meddled(h, p.path) || consumed[p] != nil || delays {
 			continue
 		}
-		lap := 0 // where the second lap begins
-		for i, next := range drained {
-			passed := drained[lap:i]
-			former := slices.IndexFunc(passed, func(o *history.Operation) bool { return next.Return.Before(o.Call) })
-			switch {
-			case former >= 0 && lap == 0:
-				lap = i
-			case former >= 0:
-				v.add(p.recipe, p.path, "item %s, put at %v, comes after %s, put at %v", next.Argument, next.Return.At, passed[former].Argument, passed[former].Call.At)
-			case lap > 0 && drained[0].Return.Before(next.Call) && next.Return.Before(drained[lap-1].Call):
-				v.add(p.recipe, p.path, "item %s, put at %v, was passed by, from %s, put at %v, to %s, put at %v", next.Argument, next.Return.At,
-					drained[0].Argument, drained[0].Call.At, drained[lap-1].Argument, drained[lap-1].Call.At)
-			}
+		for _, priority := range sortedKeys(drained) {
+			v.laps(p, drained[priority])
 		}
 	}
 	return v.all
+}
+
+// laps adds what is wrong with the order of drained items, which were put like this.
+func (v *verdict) laps(p place, drained []*history.Operation) {
+	lap := 0 // where the second lap begins
+	for i, next := range drained {
+		passed := drained[lap:i]
+		former := slices.IndexFunc(passed, func(o *history.Operation) bool { return next.Return.Before(o.Call) })
+		switch {
+		case former >= 0 && lap == 0:
+			lap = i
+		case former >= 0:
+			v.add(p.recipe, p.path, "item %s, put at %v, comes after %s, put at %v", next.Argument, next.Return.At, passed[former].Argument, passed[former].Call.At)
+		case lap > 0 && drained[0].Return.Before(next.Call) && next.Return.Before(drained[lap-1].Call):
+			v.add(p.recipe, p.path, "item %s, put at %v, was passed by, from %s, put at %v, to %s, put at %v", next.Argument, next.Return.At,
+				drained[0].Argument, drained[0].Call.At, drained[lap-1].Argument, drained[lap-1].Call.At)
+		}
+	}
 }

@@ -43,11 +43,14 @@ type Checker struct {
 func Checkers() []Checker {
 	return []Checker{
 		{"Exclusive", Exclusive},
+		{"Numbers", Numbers},
 		{"Guarded", Guarded},
 		{"ToldBeforeNextGrant", ToldBeforeNextGrant},
 		{"Register", Register},
 		{"Items", Items},
 		{"FirstInFirstOut", FirstInFirstOut},
+		{"MostUrgentFirst", MostUrgentFirst},
+		{"NotBeforeDue", NotBeforeDue},
 		{"Rounds", Rounds},
 		{"Agreement", Agreement},
 		{"Grammar", Grammar},
@@ -125,9 +128,11 @@ func restores(h *history.History, until history.Moment) int {
 // meddled reports whether the nodes below a path were deleted by an operator, or replaced by older
 // ones.
 func meddled(h *history.History, path string) bool {
-	return slices.ContainsFunc(h.Faults, func(f history.Fault) bool {
-		return f.Kind == history.Restored || f.Kind == history.Removed && under(f.Path, path)
-	})
+	return slices.ContainsFunc(h.Faults, func(f history.Fault) bool { return meddles(f, path) })
+}
+
+func meddles(f history.Fault, path string) bool {
+	return f.Kind == history.Restored || f.Kind == history.Removed && under(f.Path, path)
 }
 
 // Progress refuses histories in which a handle said that it waits for ever.

@@ -92,8 +92,28 @@ func (s *script) words(recipe, words string) *script {
 	return s
 }
 
+// numbered is hold, for a lease of weight 1 with a number, requested at second 1.
+func (s *script) numbered(handle, number string, granted, released float64) *script {
+	s.hold("semaphore", handle, 1, 1, 1, granted, released)
+	for i := range s.Operations {
+		if o := &s.Operations[i]; o.Handle == handle && o.Kind == judge.Acquire {
+			o.Result = number
+		}
+	}
+	return s
+}
+
+// clock adds commits, one a second, whose times by the servers' clock grow as fast as the rate says.
+func (s *script) clock(rate float64) *script {
+	for i := range 20 {
+		s.commit(history.Commit{At: at(float64(i)), Time: 1000 + int64(1000*rate*float64(i))})
+	}
+	return s
+}
+
 // queue adds operations on items: "put a 1-2" is a put of a from second 1 to 2, "take? a 3-0" one
-// with an unknown outcome that does not return.
+// with an unknown outcome that does not return. More words may follow: "priority=2", "delay=3",
+// "attempt=4", and "session=5", which is also the process.
 func (s *script) queue(lines ...string) *script {
 	for _, line := range lines {
 		f := strings.Fields(line)
@@ -107,6 +127,20 @@ func (s *script) queue(lines ...string) *script {
 			o.Argument = f[1]
 			if kind == judge.Take || kind == judge.Drain {
 				o.Argument, o.Result = "", f[1]
+			}
+		}
+		for _, word := range f[3:] {
+			name, text, _ := strings.Cut(word, "=")
+			value := seconds(text)
+			switch name {
+			case "priority":
+				o.Priority = int(value)
+			case "delay":
+				o.Delay = time.Duration(value * float64(time.Second))
+			case "attempt":
+				o.Token = int64(value)
+			case "session":
+				o.Session, o.Process = int64(value), text
 			}
 		}
 		s.op(o, seconds(call), seconds(back))
@@ -216,6 +250,21 @@ func judgements() []judgement {
 		{"Exclusive", "weights within the limit", false, write().hold("semaphore", "a", 1, 1, 1, 2, 5).hold("semaphore", "b", 2, 2, 1, 3, 6)},
 		{"Exclusive", "weights beyond the limit", true, write().hold("semaphore", "a", 1, 2, 1, 2, 5).hold("semaphore", "b", 2, 2, 1, 3, 6)},
 
+		{"Numbers", "two leases", false, write().numbered("a", "0", 2, 5).numbered("b", "1", 3, 6)},
+		{"Numbers", "two leases with one number", true, write().numbered("a", "0", 2, 5).numbered("b", "0", 3, 6)},
+		{"Numbers", "one number after the other", false, write().numbered("a", "0", 2, 3).numbered("b", "0", 3.05, 6)},
+		{"Numbers", "one number of a lease that is never over", true, write().numbered("a", "0", 2, 0).numbered("b", "0", 3, 6)},
+		{"Numbers", "no numbers", false, write().numbered("a", "", 2, 5).numbered("b", "", 3, 6)},
+		{"Numbers", "the greatest number", false, write().numbered("a", "2", 2, 5)},
+		{"Numbers", "a number that is the limit", true, write().numbered("a", "3", 2, 5)},
+		{"Numbers", "a number below 0", true, write().numbered("a", "-1", 2, 5)},
+		{"Numbers", "the first process dies", false, write().numbered("a", "0", 2, 0).numbered("b", "0", 4, 6).fault(history.Fault{Kind: history.Killed, Process: "a"}, 3)},
+		{"Numbers", "the first process dies too late", true, write().numbered("a", "0", 2, 0).numbered("b", "0", 4, 6).fault(history.Fault{Kind: history.Killed, Process: "a"}, 5)},
+		{"Numbers", "after an expiry by decree", false, write().numbered("a", "0", 2, 5).numbered("b", "0", 4, 6).fault(history.Fault{Kind: history.Expired, Session: 1}, 3)},
+		{"Numbers", "after the deletion of another number", false, write().numbered("a", "0", 3, 5).numbered("b", "0", 4, 6).fault(history.Fault{Kind: history.Removed, Path: "/l/numbers/0"}, 0.5)},
+		{"Numbers", "before the deletion of a number", true, write().numbered("a", "0", 3, 5).numbered("b", "0", 4, 6).fault(history.Fault{Kind: history.Removed, Path: "/l/numbers/0"}, 5.5)},
+		{"Numbers", "after a deletion elsewhere", true, write().numbered("a", "0", 3, 5).numbered("b", "0", 4, 6).fault(history.Fault{Kind: history.Removed, Path: "/m/numbers/0"}, 0.5)},
+
 		{"Guarded", "in order", false, write().write("lock", "a", 1, 0, 1).write("lock", "b", 2, 0, 2)},
 		{"Guarded", "a write of a former holder", true, write().write("lock", "b", 2, 0, 1).write("lock", "a", 1, 0, 2)},
 		{"Guarded", "a writer behind a later reader", true, write().write("readwrite", "b", 2, 1, 1).write("readwrite", "a", 1, 0, 2)},
@@ -266,6 +315,45 @@ func judgements() []judgement {
 		{"FirstInFirstOut", "put after the list", false, write().queue("put a 1-2", "put b 3-4", "put c 5-6", "drain b 7-8", "drain a 8-9", "drain c 9-10")},
 		{"FirstInFirstOut", "one passed by", true, write().queue("put a 1-2", "put b 3-4", "put c 5-6", "put d 7-8", "drain b 9-10", "drain d 10-11", "drain a 11-12", "drain c 12-13")},
 		{"FirstInFirstOut", "backwards", true, write().queue("put a 1-2", "put b 3-4", "put c 5-6", "drain c 7-8", "drain b 8-9", "drain a 9-10")},
+
+		{"FirstInFirstOut", "backwards, of two priorities", false, write().queue("put a 1-2 priority=1", "put b 3-4", "drain b 5-6", "drain a 7-8")},
+		{"FirstInFirstOut", "one of a priority passed by", true, write().queue("put a 1-2 priority=1", "put b 3-4 priority=1", "put c 5-6 priority=1", "put x 6-7", "drain x 7-8", "drain c 8-9", "drain b 9-10", "drain a 10-11")},
+		{"FirstInFirstOut", "backwards, with delays", false, write().queue("put a 1-2 delay=9", "put b 3-4", "put c 5-6", "drain c 7-8", "drain b 8-9", "drain a 11-12")},
+
+		{"MostUrgentFirst", "by priority", false, write().queue("put a 1-2 priority=1 session=1", "put b 1-2 session=1", "take b 4-5 session=1", "take a 6-7 session=1")},
+		{"MostUrgentFirst", "the other first", true, write().queue("put a 1-2 priority=1 session=1", "put b 1-2 session=1", "take a 4-5 session=1", "take b 6-7 session=1")},
+		{"MostUrgentFirst", "of one priority", false, write().queue("put a 1-2 session=1", "put b 1-2 session=1", "take a 4-5 session=1", "take b 6-7 session=1")},
+		{"MostUrgentFirst", "put less than a second before", false, write().queue("put a 1-2 priority=1 session=1", "put b 1-3.1 session=1", "take a 4-5 session=1", "take b 6-7 session=1")},
+		{"MostUrgentFirst", "put by another, unknown to the taker", false, write().queue("put a 1-2 priority=1", "put b 1-2 session=2", "take a 4-5 session=1", "take b 6-7 session=1")},
+		{"MostUrgentFirst", "put by another, known to the taker", true, write().queue("put a 2.1-2.2 priority=1 session=1", "put b 1-2 session=2", "take a 4-5 session=1", "take b 6-7 session=1")},
+		{"MostUrgentFirst", "put by another before the write was called", false, write().queue("put a 1.9-2.2 priority=1 session=1", "put b 1-2 session=2", "take a 4-5 session=1", "take b 6-7 session=1")},
+		{"MostUrgentFirst", "known to the taker's last session", false, write().queue("put a 2.1-2.2 priority=1 session=1", "put b 1-2 session=2", "take a 4-5 session=3", "take b 6-7 session=1")},
+		{"MostUrgentFirst", "known after an earlier take", true, write().queue("put a 0-1 priority=1", "put b 1-2 session=2", "put c 0-1 session=9", "take c 2.1-2.5 session=1", "take a 4-5 session=1", "take b 6-7 session=1")},
+		{"MostUrgentFirst", "taken by another meanwhile", false, write().queue("put a 1-2 priority=1 session=1", "put b 1-2 session=1", "take a 4-6 session=1", "take b 5-7 session=2")},
+		{"MostUrgentFirst", "taken by another afterwards", true, write().queue("put a 1-2 priority=1 session=1", "put b 1-2 session=1", "take a 4-6 session=1", "take b 6.1-7 session=2")},
+		{"MostUrgentFirst", "perhaps put", false, write().queue("put a 1-2 priority=1 session=1", "put? b 1-2 session=1", "take a 4-5 session=1", "take b 6-7 session=1")},
+		{"MostUrgentFirst", "perhaps taken", false, write().queue("put a 1-2 priority=1 session=1", "put b 1-2 session=1", "take a 4-5 session=1", "take? - 4-5 session=2")},
+		{"MostUrgentFirst", "not due", false, write().queue("put a 1-2 priority=1 session=1", "put b 1-2 delay=9 session=1", "take a 4-5 session=1", "take b 12-13 session=1")},
+		{"MostUrgentFirst", "a drain leaves the more urgent", true, write().queue("put a 1-2 priority=1 session=1", "put b 1-2 session=1", "drain a 4-5 session=1", "drain b 6-7 session=1")},
+		{"MostUrgentFirst", "beside consumers", false, write().queue("put a 1-2 priority=1 session=1", "put b 1-2 session=1", "take a 4-5 session=1", "deliver b 5-5", "take b 6-7 session=1")},
+		{"MostUrgentFirst", "after a deletion", false, write().queue("put a 1-2 priority=1 session=1", "put b 1-2 session=1", "take a 4-5 session=1", "take b 6-7 session=1").fault(history.Fault{Kind: history.Removed, Path: "/q/x"}, 3)},
+		{"MostUrgentFirst", "after a deletion elsewhere", true, write().queue("put a 1-2 priority=1 session=1", "put b 1-2 session=1", "take a 4-5 session=1", "take b 6-7 session=1").fault(history.Fault{Kind: history.Removed, Path: "/p/x"}, 3)},
+
+		{"NotBeforeDue", "due", false, write().clock(1).queue("put a 1.5-2 delay=3", "take a 4-4.6")},
+		{"NotBeforeDue", "taken too early", true, write().clock(1).queue("put a 1.5-2 delay=5", "take a 4-4.6")},
+		{"NotBeforeDue", "delivered too early", true, write().clock(1).queue("put a 1.5-2 delay=5", "deliver a 4.6-4.6")},
+		{"NotBeforeDue", "drained too early", true, write().clock(1).queue("put a 1.5-2 delay=5", "drain a 4-4.6")},
+		{"NotBeforeDue", "due by a clock that is fast", false, write().clock(2).queue("put a 1.5-2 delay=5", "take a 4-4.6")},
+		{"NotBeforeDue", "too early by a clock that is fast", true, write().clock(2).queue("put a 1.5-2 delay=8.1", "take a 4-4.6")},
+		{"NotBeforeDue", "too early by a clock that is slow", true, write().clock(0.5).queue("put a 1.5-2 delay=3", "take a 4-4.6")},
+		{"NotBeforeDue", "of a clock that is not known", false, write().queue("put a 1.5-2 delay=5", "take a 4-4.6").node("/n", "", 1, history.Created).node("/n", "", 9, history.Deleted)},
+		{"NotBeforeDue", "delivered again", false, write().clock(1).queue("put a 1-2", "deliver a 3-3 attempt=1", "reject a 3.5-4 delay=2 attempt=1", "deliver a 5.6-5.6 attempt=2")},
+		{"NotBeforeDue", "delivered again too early", true, write().clock(1).queue("put a 1-2", "deliver a 3-3 attempt=1", "reject a 3.5-4 delay=5 attempt=1", "deliver a 5.6-5.6 attempt=2")},
+		{"NotBeforeDue", "drained too early after a rejection", true, write().clock(1).queue("put a 1-2", "deliver a 3-3 attempt=1", "reject a 3.5-4 delay=5 attempt=1", "drain a 5-5.6")},
+		{"NotBeforeDue", "a delivery before, received late", false, write().clock(1).queue("put a 1-2", "reject a 3.5-4 delay=5 attempt=2", "deliver a 5.6-5.6 attempt=1")},
+		{"NotBeforeDue", "a rejection that may not count", false, write().clock(1).queue("put a 1-2", "deliver a 3-3 attempt=1", "reject? a 3.5-4 delay=5 attempt=1", "deliver a 5.6-5.6 attempt=2")},
+		{"NotBeforeDue", "a rejection that older data has forgotten", false, write().clock(1).queue("put a 1-2", "deliver a 3-3 attempt=1", "reject a 3.5-4 delay=5 attempt=1", "deliver a 5.6-5.6 attempt=2").fault(history.Fault{Kind: history.Restored}, 4.5)},
+		{"NotBeforeDue", "a delay that older data does not shorten", true, write().clock(1).queue("put a 1.5-2 delay=5", "take a 4-4.6").fault(history.Fault{Kind: history.Restored}, 3)},
 
 		{"Rounds", "together", false, write().party("a", 1, "a,b", 1, 3, 4, 6).party("b", 1, "a,b", 2, 3, 5, 6).party("a", 2, "a,b", 7, 8, 9, 10)},
 		{"Rounds", "in before the other came", true, write().party("a", 1, "a,b", 1, 2, 4, 6).party("b", 1, "a,b", 3, 3.5, 5, 6)},

@@ -14,7 +14,7 @@ import (
 
 // The kinds of operations on what is held: locks, leases, leaderships, shards.
 const (
-	Acquire = "acquire" // returns when the grant is received, with Token, Node, Weight and Limit
+	Acquire = "acquire" // returns when the grant is received, with Token, Node, Weight and Limit; Result is its number, if it has one
 	End     = "end"     // from the call of a release, or from the instant at which a loss is received
 	Write   = "write"   // behind the guard of a grant, with its Token; Argument is unique
 )

@@ -135,7 +135,9 @@ func (p *play) history(ctx context.Context) (*history.History, error) {
 	// All that the servers will ever commit has been written: there is a leader, and no work.
 	h := record.History()
 	if off := (time.Since(wall) - clock()).Abs(); off > tolerance {
-		h.Head.Unjudged["ToldBeforeNextGrant"] = fmt.Sprintf("the clock on the wall was set by %v", off)
+		for _, checker := range []string{"ToldBeforeNextGrant", "NotBeforeDue"} {
+			h.Head.Unjudged[checker] = fmt.Sprintf("the clock on the wall was set by %v", off)
+		}
 	}
 	return h, p.join(h, w.chronicle)
 }

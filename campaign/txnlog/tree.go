@@ -18,7 +18,7 @@ func (t *Tree) Commit(tx Transaction, start time.Time) history.Commit {
 	if t.nodes == nil {
 		t.nodes = make(map[string]history.Change)
 	}
-	c := history.Commit{Zxid: tx.Zxid, At: history.Moment{At: tx.Proposed.Sub(start)}}
+	c := history.Commit{Zxid: tx.Zxid, At: history.Moment{At: tx.Proposed.Sub(start)}, Time: tx.Proposed.UnixMilli()}
 	for _, ch := range tx.changes {
 		c.Changes = append(c.Changes, t.apply(tx.Session, ch))
 	}

@@ -135,57 +135,65 @@ func (c *Client) followRounds(d *barrier.Double, about history.Operation, visits
 	}
 }
 
+// queueName is the recipe of all queues.
+const queueName = "queue"
+
 func queues() Workload {
-	const name, path = "queue", "/queues/taken"
-	return Workload{Name: name, Path: "/queues", Run: func(c *Client) {
+	const path = "/queues/taken"
+	return Workload{Name: queueName, Path: "/queues", Run: func(c *Client) {
 		q, err := queue.New(c.Session, path, nil)
 		if err != nil {
 			return
 		}
-		c.loop(400*time.Millisecond, func(*rand.Rand) { c.put(name, path, q) })
-		c.loop(300*time.Millisecond, func(dice *rand.Rand) { c.take(dice, name, path, q) })
-		c.drain(name, path, q)
+		c.loop(400*time.Millisecond, func(*rand.Rand) { c.put(path, q) })
+		c.loop(300*time.Millisecond, func(dice *rand.Rand) { c.take(dice, path, q) })
+		c.drain(path, q)
 	}}
 }
 
 // take takes an item, if there is one in time.
-func (c *Client) take(dice *rand.Rand, recipe, path string, q *queue.Queue) {
+func (c *Client) take(dice *rand.Rand, path string, q taker) {
 	ctx, cancel := context.WithTimeout(c.Context, 100*time.Millisecond+upTo(dice, 5*time.Second))
 	defer cancel()
-	p := c.Record.Begin(history.Operation{Recipe: recipe, Path: path, Kind: judge.Take})
+	p := c.beginInSession(history.Operation{Recipe: queueName, Path: path, Kind: judge.Take})
 	item, err := q.Take(ctx)
-	end(p, err, func(o *history.Operation) { o.Result = string(item) })
+	p.end(err, func(o *history.Operation) { o.Result = string(item) })
 }
 
 // put puts an item that was never put before.
-func (c *Client) put(recipe, path string, q *queue.Queue) {
+func (c *Client) put(path string, q *queue.Queue) {
+	c.putAs(history.Operation{Recipe: queueName, Path: path}, q.Put)
+}
+
+// putAs puts an item with the priority and the delay of the operation.
+func (c *Client) putAs(o history.Operation, put func(ctx context.Context, data []byte) (id string, err error)) {
 	ctx, cancel := context.WithTimeout(c.Context, 5*time.Second)
 	defer cancel()
-	item := c.name("item")
-	p := c.Record.Begin(history.Operation{Recipe: recipe, Path: path, Kind: judge.Put, Argument: item})
-	_, err := q.Put(ctx, []byte(item))
-	end(p, err, nil)
+	o.Kind, o.Argument = judge.Put, c.name("item")
+	p := c.beginInSession(o)
+	_, err := put(ctx, []byte(o.Argument))
+	p.end(err, nil)
 }
 
 // keys has each item put twice with one key.
 func keys() Workload {
-	const name, path = "queue", "/queues/once"
+	const path = "/queues/once"
 	return Workload{Name: "once", Path: path, Run: func(c *Client) {
 		q, err := queue.New(c.Session, path, nil)
 		if err != nil {
 			return
 		}
-		c.loop(800*time.Millisecond, func(dice *rand.Rand) { c.putTwice(dice, name, path, q) })
-		c.loop(600*time.Millisecond, func(dice *rand.Rand) { c.take(dice, name, path, q) })
-		c.drain(name, path, q)
+		c.loop(800*time.Millisecond, func(dice *rand.Rand) { c.putTwice(dice, path, q) })
+		c.loop(600*time.Millisecond, func(dice *rand.Rand) { c.take(dice, path, q) })
+		c.drain(path, q)
 	}}
 }
 
 // putTwice puts an item two times, as a user does who does not know the outcome of the first call.
 // The history has one put for both calls.
-func (c *Client) putTwice(dice *rand.Rand, recipe, path string, q *queue.Queue) {
+func (c *Client) putTwice(dice *rand.Rand, path string, q *queue.Queue) {
 	item := c.name("item")
-	p := c.Record.Begin(history.Operation{Recipe: recipe, Path: path, Kind: judge.Put, Argument: item})
+	p := c.Record.Begin(history.Operation{Recipe: queueName, Path: path, Kind: judge.Put, Argument: item})
 	var errs [2]error
 	for i := range errs {
 		ctx, cancel := context.WithTimeout(c.Context, 100*time.Millisecond+upTo(dice, 5*time.Second))
@@ -205,49 +213,66 @@ func (c *Client) putTwice(dice *rand.Rand, recipe, path string, q *queue.Queue) 
 }
 
 // drain has the first process take what is left, after all others have closed their consumers.
-func (c *Client) drain(recipe, path string, q *queue.Queue) {
+func (c *Client) drain(path string, q taker) {
 	c.Standing.Go(func() {
 		c.rest(Patience*10, c.Over)
-		ctx, cancel := context.WithTimeout(c.Context, Patience)
-		defer cancel()
-		for c.Number == 0 && c.Context.Err() == nil {
-			p := c.Record.Begin(history.Operation{Recipe: recipe, Path: path, Kind: judge.Drain})
-			item, err := q.TryTake(ctx)
-			if errors.Is(err, queue.ErrEmpty) {
-				p.Drop()
-				c.Record.Instant(history.Operation{Recipe: recipe, Path: path, Kind: judge.Empty})
-				break
-			}
-			end(p, err, func(o *history.Operation) { o.Result = string(item) })
-			if err != nil {
-				break
-			}
-		}
-		_ = q.Close(ctx) // the session is closed next
+		c.takeAll(path, q)
 	})
 }
 
+// A taker is a queue, as far as items are taken.
+type taker interface {
+	Take(ctx context.Context) ([]byte, error)
+	TryTake(ctx context.Context) ([]byte, error)
+	Close(ctx context.Context) error
+}
+
+// takeAll has the first process take all items, and closes the queue.
+func (c *Client) takeAll(path string, q taker) {
+	ctx, cancel := context.WithTimeout(c.Context, Patience)
+	defer cancel()
+	for c.Number == 0 && c.Context.Err() == nil {
+		p := c.beginInSession(history.Operation{Recipe: queueName, Path: path, Kind: judge.Drain})
+		item, err := q.TryTake(ctx)
+		if errors.Is(err, queue.ErrEmpty) {
+			p.Drop()
+			c.Record.Instant(history.Operation{Recipe: queueName, Path: path, Kind: judge.Empty})
+			break
+		}
+		p.end(err, func(o *history.Operation) { o.Result = string(item) })
+		if err != nil {
+			break
+		}
+	}
+	_ = q.Close(ctx) // the session is closed next
+}
+
 func consumers() Workload {
-	const name, path = "queue", "/queues/consumed"
+	const path = "/queues/consumed"
 	return Workload{Name: "consumer", Path: path, Run: func(c *Client) {
 		q, err := queue.New(c.Session, path, &queue.Options{Backoff: queue.Backoff{}})
 		if err != nil {
 			return
 		}
-		c.loop(400*time.Millisecond, func(*rand.Rand) { c.put(name, path, q) })
-		dice := c.Dice()
-		c.Work.Go(func() {
-			for !c.stopped() {
-				c.consume(dice, name, path, q)
-				c.rest(time.Second, c.Stop)
-			}
-		})
-		c.drain(name, path, q)
+		c.loop(400*time.Millisecond, func(*rand.Rand) { c.put(path, q) })
+		c.consumeAll(path, q)
+		c.drain(path, q)
 	}}
 }
 
+// consumeAll has one consumer after the other until Stop.
+func (c *Client) consumeAll(path string, q *queue.Queue) {
+	dice := c.Dice()
+	c.Work.Go(func() {
+		for !c.stopped() {
+			c.consume(dice, path, q)
+			c.rest(time.Second, c.Stop)
+		}
+	})
+}
+
 // consume delivers and acknowledges until Stop, or until the consumer ends by itself.
-func (c *Client) consume(dice *rand.Rand, recipe, path string, q *queue.Queue) {
+func (c *Client) consume(dice *rand.Rand, path string, q *queue.Queue) {
 	consumer, err := q.Consume(nil)
 	if err != nil {
 		return
@@ -263,17 +288,25 @@ func (c *Client) consume(dice *rand.Rand, recipe, path string, q *queue.Queue) {
 			if !ok {
 				return
 			}
-			c.Record.Instant(history.Operation{Recipe: recipe, Path: path, Kind: judge.Deliver, Argument: string(item.Data)})
+			about := history.Operation{Recipe: queueName, Path: path, Argument: string(item.Data), Token: int64(item.Attempt)}
+			deliver := about
+			deliver.Kind = judge.Deliver
+			c.Record.Instant(deliver)
 			c.Pause()
 			c.rest(upTo(dice, 100*time.Millisecond), nil)
 			if dice.IntN(5) == 0 { // it comes again
 				ctx, cancel := context.WithTimeout(c.Context, 5*time.Second)
-				_ = item.RejectAfter(ctx, upTo(dice, time.Second), nil)
+				reject := about
+				reject.Kind, reject.Delay = judge.Reject, upTo(dice, time.Second)
+				p := c.Record.Begin(reject)
+				end(p, item.RejectAfter(ctx, reject.Delay, nil), nil)
 				cancel()
 				continue
 			}
 			ctx, cancel := context.WithTimeout(c.Context, 5*time.Second)
-			p := c.Record.Begin(history.Operation{Recipe: recipe, Path: path, Kind: judge.Ack, Argument: string(item.Data)})
+			ack := about
+			ack.Kind = judge.Ack
+			p := c.Record.Begin(ack)
 			end(p, item.Ack(ctx), nil)
 			cancel()
 		}

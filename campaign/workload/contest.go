@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"strconv"
 	"sync"
 	"time"
 
@@ -38,6 +39,7 @@ type contest struct {
 	weight, limit int
 	long          time.Duration // for which some hold at most, without a request; 0 for none
 	open          func() (Attempt, error)
+	result        func() string // of a grant; nil if it has none
 }
 
 // long is how long some holders work: longer than a session lives.
@@ -80,8 +82,12 @@ func (c *Client) contend(dice *rand.Rand, k contest) {
 		a.Follow(func(kind string, token int64) {
 			c.Record.Tell(history.Told{Recipe: k.recipe, Path: k.path, Handle: about.Handle, Kind: kind, Token: token})
 			if kind == acquired {
+				result := ""
+				if k.result != nil {
+					result = k.result()
+				}
 				for i, node := range a.Nodes() {
-					all[i].granted(token, c.SessionID(), node)
+					all[i].granted(token, c.SessionID(), node, result)
 				}
 				close(granted)
 			}
@@ -142,9 +148,9 @@ func (c *Client) tenure(about history.Operation) *tenure {
 	return &tenure{about, c.Record.Begin(grant), c.ending(about)}
 }
 
-func (t *tenure) granted(token, session int64, node string) {
+func (t *tenure) granted(token, session int64, node, result string) {
 	t.about.Token, t.about.Session, t.about.Node = token, session, node
-	t.pending.End(history.OK, func(o *history.Operation) { o.Token, o.Session, o.Node = token, session, node })
+	t.pending.End(history.OK, func(o *history.Operation) { o.Token, o.Session, o.Node, o.Result = token, session, node, result })
 }
 
 // SessionID returns the id of the session; 0 if there is none.
@@ -287,21 +293,30 @@ func semaphores() Workload {
 	return Workload{Name: name, Path: "/semaphores", Nodes: marks(name), Run: func(c *Client) {
 		for range 2 {
 			c.loop(250*time.Millisecond, func(dice *rand.Rand) {
-				weight := 1 + dice.IntN(3)
-				c.contend(dice, contest{recipe: name, path: path, weight: weight, limit: limit, open: func() (Attempt, error) {
-					l, err := semaphore.New(c.Session, path, limit, &semaphore.Options{Weight: weight, Data: c.data()})
-					if err != nil {
-						return nil, err
-					}
-					token := func(ev semaphore.Event) int64 {
-						a, _ := ev.(semaphore.Acquired) // others have none
-						return a.ID
-					}
-					return attempt[semaphore.Event]{l, only(l.Node), l.Events(), token, c.behind(name, only(l.Guard))}, nil
-				}})
+				opts := semaphore.Options{Weight: 1 + dice.IntN(3), Data: c.data()}
+				c.contend(dice, c.lease(contest{recipe: name, path: path, weight: opts.Weight, limit: limit}, &opts))
 			})
 		}
 	}}
+}
+
+// lease returns the contest for a lease with the options.
+func (c *Client) lease(k contest, opts *semaphore.Options) contest {
+	var l *semaphore.Lease
+	k.open = func() (_ Attempt, err error) {
+		if l, err = semaphore.New(c.Session, k.path, k.limit, opts); err != nil {
+			return nil, err
+		}
+		token := func(ev semaphore.Event) int64 {
+			a, _ := ev.(semaphore.Acquired) // others have none
+			return a.ID
+		}
+		return attempt[semaphore.Event]{l, only(l.Node), l.Events(), token, c.behind(k.recipe, only(l.Guard))}, nil
+	}
+	if opts.Numbered {
+		k.result = func() string { return strconv.Itoa(l.Number()) }
+	}
+	return k
 }
 
 // zkLocks is the control: the lock of go-zookeeper, through the same contest. It reports no loss,

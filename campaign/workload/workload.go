@@ -59,8 +59,8 @@ func (s System) Workloads() []Workload {
 // ours returns the workloads of the library's recipes.
 func ours() []Workload {
 	return []Workload{
-		sessions(), locks(), together(), priorities(), readWrite(), semaphores(), elections(), shards(), barriers(),
-		queues(), keys(), consumers(), commits(), configs(), transactions(), watches(), groups(), names(), instances(),
+		sessions(), locks(), together(), priorities(), readWrite(), semaphores(), numbers(), elections(), shards(),
+		barriers(), queues(), keys(), consumers(), delays(), urgencies(), commits(), configs(), transactions(), watches(), groups(), names(), instances(),
 	}
 }
 
