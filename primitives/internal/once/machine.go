@@ -294,6 +294,8 @@ func (s *turn) unmade(err error) {
 		s.marker, s.bare = Marker{}, true
 		s.send()
 		return
+	case session.InDoubt(err) && errors.Is(err, session.ErrClosed):
+		err = fmt.Errorf("marker: %w", session.ErrClosed)
 	case session.InDoubt(err):
 		err = fmt.Errorf("marker: %w", session.ErrExpired)
 	}

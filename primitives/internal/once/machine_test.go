@@ -16,6 +16,7 @@ import (
 var (
 	errLost        = fmt.Errorf("%w: %w", session.ErrUnknownOutcome, session.ErrDisconnected)
 	errLostForEver = fmt.Errorf("%w: %w", session.ErrUnknownOutcome, session.ErrExpired)
+	errLostClosed  = fmt.Errorf("%w: %w", session.ErrUnknownOutcome, session.ErrClosed)
 )
 
 type effects = actors.Effects[Effect, procedure.None]
@@ -121,6 +122,7 @@ func TestRows(t *testing.T) {
 		{"it cannot be made", Write{}, plus(unmade, Made{Marker{Node: "/new"}, session.ErrNoNode}), Ensured{session.ErrNoAuth}, "discard /new=0; answer 0 not authorized"},
 		{"nor can the marker", Write{}, unmade, Made{Marker{Node: "/new"}, session.ErrSessionFull}, "discard /new=0; answer 0 " + session.ErrSessionFull.Error()},
 		{"the session ends while it is made: not sent", Write{Epoch: 1}, unmade, Made{Marker{Node: "/new"}, errLostForEver}, "discard /new=0; answer 0 marker: session expired"},
+		{"or is closed", Write{}, unmade, Made{Marker{Node: "/new"}, errLostClosed}, "discard /new=0; answer 0 marker: session closed"},
 		{"the next will do as well", Write{}, unmade, Made{Marker{Node: "/new"}, errLostForEver}, "make /new"},
 		{"done", Write{}, begun, done, "keep /m=4; answer 2 <nil>"},
 		{"refused", Write{}, begun, refused(2, session.ErrNoNode), "keep /m=3; answer 2 no such node"},
@@ -231,7 +233,7 @@ func alphabet(w Write) (ins []Input) {
 	m := Marker{Node: "/m", Version: 1, Made: 1}
 	failures := []error{
 		session.ErrNoNode, session.ErrNodeExists, session.ErrBadVersion, session.ErrNoAuth, session.ErrExpired, session.ErrClosed,
-		session.ErrDisconnected, session.ErrBusy, errLost, errLostForEver, fmt.Errorf("%w: %w", session.ErrUnknownOutcome, session.ErrClosed),
+		session.ErrDisconnected, session.ErrBusy, errLost, errLostForEver, errLostClosed,
 	}
 	add := func(make func(error) Input) {
 		for _, err := range failures {
