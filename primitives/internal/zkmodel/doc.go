@@ -19,13 +19,13 @@
 //
 // # Faults
 //
-// [Faults] says how often each fault may happen. A connection breaks, and the requests on their way
-// are in doubt, never sent, or executed late. A session expires by the client's clock or by the
-// server, or is closed; a client crashes. A busy server refuses one request. A follower lags until
-// a sync, a write or a reconnect. An operator deletes a node or a whole tree, reaps an empty
-// container, or restores older data from a backup. A restore ends all sessions. A relapse is a
-// restore that sessions outlive: their watches do not report data that is older than the data they
-// have read.
+// [Faults] says how often each fault may happen. A connection breaks, and the requests on their
+// way are in doubt, never sent, or executed late. A session expires by the client's clock or by
+// the server, or is closed; a client crashes. A busy server refuses one request, or a client may
+// not do what it asks for. A follower lags until a sync, a write or a reconnect. An operator
+// deletes a node or a whole tree, reaps an empty container, or restores older data from a backup.
+// A restore ends all sessions. A relapse is a restore that sessions outlive: their watches do not
+// report data that is older than the data they have read.
 //
 // # States
 //

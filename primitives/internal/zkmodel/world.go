@@ -22,6 +22,7 @@ type Faults struct {
 	Crashes int8 // of clients
 	Busy    int8 // requests that are refused
 	Full    int8 // creations of ephemeral nodes that the session refuses
+	Denials int8 // requests, or operations of transactions, that the client is not allowed to do
 	Lags    int8 // followers that stop following
 	Strikes int8 // deletions of nodes by an operator
 	Razes   int8 // of the whole tree below [World.Root]
@@ -269,6 +270,7 @@ func (w *World) Actions() (normal, faulty []Action) {
 			add("serve", i, 1)
 			fault(w.Left.Busy, s.state == up, "busy", i, 1)
 			fault(w.Left.Full, s.state == up && s.out[0].owns(), "full", i, 1)
+			fault(w.Left.Denials, s.state == up && s.out[0].kind != sync, "deny", i, max(1, len(s.out[0].ops)))
 		}
 		if s.lagging {
 			add("follow", i, 1)
@@ -336,6 +338,9 @@ func (w *World) Apply(a Action) {
 	case "full":
 		w.Left.Full--
 		w.refuse(w.Sessions[a.I], session.ErrSessionFull)
+	case "deny":
+		w.Left.Denials--
+		w.deny(w.Sessions[a.I], a.Variant)
 	case "connect":
 		w.Sessions[a.I].connect()
 	case "cut":
@@ -490,6 +495,18 @@ func (w *World) refuse(s *Session, why error) {
 	w.deliver(r, result{err: why})
 }
 
+// deny refuses the first request of a session, or one operation of it.
+func (w *World) deny(s *Session, op int) {
+	r := s.out[0]
+	s.out = s.out[1:]
+	res := result{err: session.ErrNoAuth}
+	if r.kind == write {
+		res.results = make([]session.OpResult, len(r.ops))
+		res.results[op].Err = session.ErrNoAuth
+	}
+	w.deliver(r, res)
+}
+
 // owns reports whether the request creates an ephemeral node.
 func (r *request) owns() bool {
 	return slices.ContainsFunc(r.ops, func(o op) bool { return o.kind == opCreate && o.mode.IsEphemeral() })
@@ -630,7 +647,7 @@ func (w *World) Describe(a Action) string {
 	switch a.Kind {
 	case "step":
 		s += ": " + w.Actors[a.I].Pending() + "\n\tof " + w.Actors[a.I].String()
-	case "serve", "busy", "full":
+	case "serve", "busy", "full", "deny":
 		s += ": " + w.Sessions[a.I].out[0].String()
 	case "timer":
 		s += fmt.Sprintf(": at %v, of %d", w.timers[a.I].due, w.timers[a.I].act.actor)
