@@ -94,7 +94,7 @@ func Tests() []Test {
 		},
 		{
 			Package: "primitives/queue", Rows: true,
-			Names: []string{"TestFlatRows", "TestFlatRefusedList", "TestLostRead", "TestPausedWhileListed", "TestRejectedWhileLooking", "TestScatter", "TestRefusedSettlement", "TestRefusedTakeBack", "TestAsidesAreForgotten", "TestLimitsGrowAgain", "TestNoteOfAClaimedItem"},
+			Names: []string{"TestFlatRows", "TestFlatRefusedList", "TestLostRead", "TestPausedWhileListed", "TestRejectedWhileLooking", "TestScatter", "TestRefusedSettlement", "TestRefusedWhileLeaving", "TestSettledAfterTheSession", "TestRefusedTakeBack", "TestAsidesAreForgotten", "TestLimitsGrowAgain", "TestNoteOfAClaimedItem"},
 		},
 		{Package: "primitives/shard", Names: []string{"TestTranscript", "TestRefusals", "TestYield", "TestErasedBeforeRead", "TestNeighbourBack", "TestStopped", "TestOtherNumber", "TestNoPlan", "TestDoubt"}, Rows: true},
 

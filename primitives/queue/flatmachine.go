@@ -263,13 +263,13 @@ func (s *flatTurn) picked(name string) {
 func (s *flatTurn) read(in flatRead) {
 	s.item = in.item
 	switch {
-	case in.err == nil && s.peeks:
-		s.give(flatGive{item: in.item})
-	case in.err == nil:
-		s.send()
 	case errors.Is(in.err, session.ErrNoNode):
 		s.ask(flatPicking, flatPick{})
-	case s.goes(in.err, flatFetch{in.item.name}):
+	case !s.goes(in.err, flatFetch{in.item.name}):
+	case s.peeks:
+		s.give(flatGive{item: in.item})
+	default:
+		s.send()
 	}
 }
 

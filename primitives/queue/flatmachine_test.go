@@ -13,14 +13,15 @@ import (
 )
 
 var (
-	errDoubt    = fmt.Errorf("%w: %w", session.ErrUnknownOutcome, session.ErrDisconnected)
-	flatOf      = flatItem{name: "qn-1", data: []byte("x"), epoch: 1}
-	flatRefused = func(err error) flatSent { return flatSent{err: &stock.RefusalError{Index: 0, Err: err}} }
+	errDoubt       = fmt.Errorf("%w: %w", session.ErrUnknownOutcome, session.ErrDisconnected)
+	errDoubtClosed = fmt.Errorf("%w: %w", session.ErrUnknownOutcome, session.ErrClosed)
+	flatOf         = flatItem{name: "qn-1", data: []byte("x"), epoch: 1}
+	flatRefused    = func(err error) flatSent { return flatSent{err: &stock.RefusalError{Index: 0, Err: err}} }
 )
 
 // flatAnswers returns the answers to the question that a call waits for.
 func flatAnswers(c flatCall) (ins []flatInput) {
-	failures := []error{session.ErrNoNode, session.ErrNoAuth, session.ErrDisconnected, session.ErrExpired, session.ErrClosed, errDoubt}
+	failures := []error{session.ErrNoNode, session.ErrNoAuth, session.ErrDisconnected, session.ErrExpired, session.ErrClosed, errDoubt, errDoubtClosed}
 	switch c.phase {
 	case flatBeginning:
 		return []flatInput{flatBegun{}, flatBegun{checked: true}}
@@ -91,6 +92,9 @@ func TestFlatCalls(t *testing.T) {
 							}
 							if e.err != nil && e.item.name != "" && !session.InDoubt(e.err) {
 								fail("an item that stays is given")
+							}
+							if at.call.phase != flatPutting && at.call.phase != flatRemoving && session.InDoubt(e.err) {
+								fail("there is no doubt before the transaction")
 							}
 						}
 					}

@@ -1145,6 +1145,12 @@ func (s *turn) settle(q settling) {
 func (s *turn) settled(err error) {
 	under, joint := s.under, s.joint
 	s.under, s.joint = nil, false
+	if s.newest.epoch == 0 && err != nil && !session.InDoubt(err) { // not done, and the claims are gone
+		for _, u := range under {
+			s.finish(u, fmt.Errorf("%w: %w", ErrNotClaimed, session.ErrExpired))
+		}
+		return
+	}
 	stays := false // set if the item is still claimed
 	no, refused := errors.AsType[*stock.RefusalError](err)
 	at := 0 // the index of the item whose operation was refused
@@ -1215,12 +1221,6 @@ func (s *turn) settled(err error) {
 	}
 	if s.leaving && stays {
 		s.giveBack()
-	}
-	if s.newest.epoch == 0 { // the session is over, and so are the claims
-		for _, q := range s.queue {
-			s.finish(q, fmt.Errorf("%w: %w", ErrNotClaimed, session.ErrExpired))
-		}
-		s.queue = nil
 	}
 }
 

@@ -37,6 +37,7 @@ type partner struct {
 	lost      map[layout.ClaimID]bool // whose context ends with a session
 	epoch     int
 	connected bool
+	ends      bool                        // a refusal may end the consumer
 	replies   map[actors.Reply[error]]int // how many answers each has got
 	events    []string
 	next      int
@@ -114,11 +115,15 @@ func (p *partner) input(in input) {
 	if len(p.m.held) > most {
 		p.fail("%d items are held", len(p.m.held))
 	}
+	if m := p.m; m.newest.epoch == 0 && (m.phase != resting || len(m.listed)+len(m.held)+len(m.queue) > 0) {
+		p.fail("it has no session: %v", m)
+	}
 }
 
-// error is how a request may fail.
-func (p *partner) error(index int) error {
-	switch p.rand.IntN(8) {
+// error is how a transaction may fail, of which an operation may be refused.
+func (p *partner) error(operations int) error {
+	index := p.rand.IntN(operations)
+	switch p.rand.IntN(12) {
 	case 0:
 		return &stock.RefusalError{Index: index, Err: session.ErrNoNode}
 	case 1:
@@ -129,6 +134,25 @@ func (p *partner) error(index int) error {
 		return session.ErrExpired
 	case 4:
 		return session.ErrTooLarge
+	case 5:
+		return &stock.RefusalError{Index: index, Err: session.ErrNoAuth}
+	case 6:
+		return session.ErrInvalidArgument // it cannot be sent
+	}
+	return nil
+}
+
+// unread is how a request that changes nothing may fail.
+func (p *partner) unread() error {
+	switch p.rand.IntN(60) {
+	case 0:
+		return session.ErrDisconnected
+	case 1:
+		return session.ErrExpired
+	case 2:
+		if p.ends {
+			return session.ErrNoAuth
+		}
 	}
 	return nil
 }
@@ -137,7 +161,7 @@ func (p *partner) error(index int) error {
 func (p *partner) reply(e effect) {
 	switch e := e.(type) {
 	case look:
-		in := looked{requestID: e.requestID}
+		in := looked{requestID: e.requestID, err: p.unread()}
 		for range p.rand.IntN(5) {
 			p.next++
 			in.view.Places = append(in.view.Places, layout.Place{Bucket: layout.Bucket{Priority: int32(p.rand.IntN(3))}, Name: fmt.Sprintf("_c_%036d-queue-0000000000", p.next)})
@@ -146,7 +170,7 @@ func (p *partner) reply(e effect) {
 	case follow:
 		p.input(changed{e.requestID})
 	case read:
-		in := got{requestID: e.requestID}
+		in := got{requestID: e.requestID, err: p.unread()}
 		for _, at := range e.places {
 			if p.rand.IntN(4) > 0 {
 				p.next++
@@ -156,11 +180,11 @@ func (p *partner) reply(e effect) {
 		}
 		p.input(in)
 	case claim:
-		p.input(claims{e.requestID, p.error(0)})
+		p.input(claims{e.requestID, p.error(2 * len(e.items))})
 	case conclude:
-		p.input(settled{p.error(2 * p.rand.IntN(len(e.items)+len(e.claims)))})
+		p.input(settled{p.error(2*(len(e.items)+len(e.claims)) + len(e.items[0].ops))})
 	case move:
-		p.input(moved{e.settling, p.error(0)})
+		p.input(moved{e.settling, p.error(3)})
 	case recall:
 		i := slices.IndexFunc(p.offered, func(c *layout.Claimed) bool { return c.Place == e.Place })
 		if i >= 0 {
@@ -200,11 +224,12 @@ func (p *partner) hear() {
 // move does one thing.
 func (p *partner) move() {
 	switch k := p.rand.IntN(20); {
-	case !p.connected:
+	case p.m.Ended():
+	case !p.connected && k < 8:
 		p.connected = true
 		p.epoch++
 		p.input(heard{session.Connected{Epoch: p.epoch}})
-	case k == 0:
+	case p.connected && k == 0:
 		p.connected = false
 		for _, item := range p.delivered {
 			p.lost[item.ID()] = true
@@ -253,7 +278,7 @@ func TestChance(t *testing.T) {
 	for i := range stories {
 		seed := hasten.Seed() + i
 		p := &partner{
-			T: t, asker: asker, rand: rand.New(rand.NewPCG(seed, 1)), replies: map[actors.Reply[error]]int{}, working: map[layout.ClaimID]bool{},
+			T: t, asker: asker, ends: seed%11 == 0, rand: rand.New(rand.NewPCG(seed, 1)), replies: map[actors.Reply[error]]int{}, working: map[layout.ClaimID]bool{},
 			settling: map[actors.Reply[error]]*layout.Claimed{}, ended: map[layout.ClaimID]bool{}, lost: map[layout.ClaimID]bool{},
 			m: machine{observed: seed%8 > 0, prefetch: 1 + int(seed%4), limit: int(seed % 3), urgent: seed%5 == 0, full: int(seed % 2 * 200), most: int(seed % 2 * 200), beside: 20},
 		}
@@ -454,6 +479,50 @@ func TestRefusedSettlement(t *testing.T) {
 	}
 	if m, out = m.after(settle{settling{Claimed: item, how: acknowledge}}); len(m.under) != 1 {
 		t.Errorf("%v does %+v", m, out.Do)
+	}
+}
+
+// TestRefusedWhileLeaving: a consumer that leaves gives back an item whose reader had operations
+// that the server refuses.
+func TestRefusedWhileLeaving(t *testing.T) {
+	item := &layout.Claimed{Place: layout.Place{Name: "x"}, Version: 1}
+	m := machine{prefetch: 1, held: []held{{Claimed: item, taken: true}}}
+	m.newest = requestID{epoch: 1}
+	m, _ = m.after(settle{settling{Claimed: item, ops: []session.Op{session.DeleteOp("/nowhere", 0)}}})
+	m, _ = m.after(leave{})
+	m, out := m.after(settled{err: &stock.RefusalError{Index: 2, Err: session.ErrNoNode}})
+	told, is := out.Do[0].(answer)
+	check.True(t, is && errors.Is(told.err, session.ErrNoNode) && !errors.Is(told.err, ErrNotClaimed), "%+v", out.Do)
+	back, is := out.Do[1].(conclude)
+	check.True(t, is && len(out.Do) == 2 && back.items[0].Place == item.Place && back.items[0].how == reject, "%+v", out.Do)
+	m, out = m.after(settled{})
+	check.True(t, m.parting && !m.Ended() && slices.Contains(out.Do, effect(part{})), "%+v", out.Do)
+}
+
+// TestSettledAfterTheSession: settlements that were not done, and whose answer comes after the end
+// of the session, are not tried again. The consumer need not wait for another session to end.
+func TestSettledAfterTheSession(t *testing.T) {
+	for _, err := range []error{session.ErrTooLarge, &stock.RefusalError{Index: 2, Err: session.ErrNoAuth}} {
+		m := machine{prefetch: 3, done: true}
+		m.newest = requestID{epoch: 1}
+		for i := range 3 {
+			m.held = append(m.held, held{Claimed: &layout.Claimed{Place: layout.Place{Name: fmt.Sprint(i)}, Version: 1}, taken: true})
+		}
+		for _, h := range slices.Clone(m.held) {
+			m, _ = m.after(settle{settling{Claimed: h.Claimed}})
+		}
+		m, _ = m.after(settled{})
+		check.True(t, len(m.under) == 2 && len(m.queue) == 0, "%v", m)
+		m, _ = m.after(heard{session.Expired{Epoch: 1}})
+		m, out := m.after(settled{err})
+		for _, e := range out.Do {
+			if told, is := e.(answer); is {
+				check.Is(t, told.err, ErrNotClaimed)
+				check.True(t, !session.InDoubt(told.err), "%v", told.err)
+			}
+		}
+		m, _ = m.after(leave{})
+		check.True(t, len(out.Do) == 2 && m.Ended(), "%v does %v", m, out.Do)
 	}
 }
 

@@ -57,7 +57,7 @@ type scene struct {
 	undead    bool // there is no queue for dead letters
 	foreign   bool // it is another recipe's
 	delays    int  // 1 if readers reject with a delay too
-	with      int  // 1 if readers acknowledge with an operation of their own too
+	with      int  // 1 if readers acknowledge with an operation of their own too, 2 if also with one that is refused
 	layout    Layout
 	small     bool // a bucket is full with two items
 	urgent    bool // each item is more urgent than the one before
@@ -70,7 +70,7 @@ type scene struct {
 type mutant struct {
 	bend    func(ops []session.Op) []session.Op // of every transaction
 	deny    bool                                // a lost reply counts as a request that was never sent, and receipts have no numbers
-	keeps   bool                                // nodes are not removed
+	keeps   string                              // if not "", nodes whose paths begin with it are not removed
 	blind   bool                                // an acknowledgement checks nothing
 	deaf    bool                                // the first in line is not woken
 	voids   bool                                // a receipt is not removed before an answer
@@ -105,6 +105,7 @@ var scenes = []scene{
 	{name: "retries, and dead letters", consumers: 1, prefetch: 2, items: 2, attempts: 2, delays: 1, effort: 2, faults: zkmodel.Faults{Expires: 1, Cuts: 1, Reaps: 1}},
 	{name: "crashes", consumers: 3, prefetch: 2, items: 3, attempts: 2, effort: 2, faults: zkmodel.Faults{Crashes: 2, Kills: 1}},
 	{name: "acknowledged with operations", consumers: 2, prefetch: 2, items: 2, with: 1, effort: 2, faults: zkmodel.Faults{Cuts: 2, Lates: 1, Kills: 1}},
+	{name: "acknowledged with operations, or not", consumers: 1, prefetch: 2, items: 2, with: 2, effort: 2, faults: zkmodel.Faults{Cuts: 1, Expires: 1}},
 	{name: "an exchange", producers: 1, puts: 3, consumers: 2, prefetch: 2, items: 2, urgent: true, effort: 2, faults: zkmodel.Faults{Cuts: 1, Lates: 1}},
 	{name: "dead letters, redriven", operators: 2, consumers: 1, prefetch: 1, items: 1, attempts: 1, leaves: 1, effort: 2, faults: zkmodel.Faults{Cuts: 1, Lates: 1, Kills: 1}},
 	{name: "dead letters, redriven and taken", operators: 1, takers: 1, takes: 2, waits: true, consumers: 1, prefetch: 1, items: 1, attempts: 1, faults: zkmodel.Faults{Cuts: 1, Expires: 1, Reaps: 1}},
@@ -121,6 +122,10 @@ var scenes = []scene{
 	{name: "Take and Consume", callers: 3, takers: 2, takes: 2, consumers: 1, prefetch: 1, items: 3, leaves: 1, faults: zkmodel.Faults{Cuts: 2, Expires: 1}},
 	{name: "all calls of two handles", callers: 3, producers: 2, puts: 1, all: true, takers: 2, takes: 1, waits: true, consumers: 2, prefetch: 1, leaves: 2, effort: 2, faults: zkmodel.Faults{Cuts: 1, Kills: 1, Lates: 1}},
 	{name: "a busy server", producers: 1, puts: 1, consumers: 1, prefetch: 1, takers: 1, takes: 1, faults: zkmodel.Faults{Busy: 2}},
+	{name: "denials", producers: 1, puts: 1, consumers: 1, prefetch: 2, takers: 1, takes: 1, items: 2, effort: 2, faults: zkmodel.Faults{Denials: 1, Cuts: 1}},
+	{name: "denials, and dead letters", consumers: 2, prefetch: 1, items: 2, attempts: 1, delays: 1, effort: 2, faults: zkmodel.Faults{Denials: 2}},
+	{name: "deleted items", consumers: 1, prefetch: 2, takers: 1, takes: 1, items: 3, faults: zkmodel.Faults{Strikes: 1, Cuts: 1}},
+	{name: "deleted items, retries, and dead letters", consumers: 2, prefetch: 1, items: 2, attempts: 2, delays: 1, effort: 2, faults: zkmodel.Faults{Strikes: 2}},
 	{name: "small buckets", producers: 2, puts: 3, takers: 1, takes: 4, small: true, faults: zkmodel.Faults{Reaps: 1, Cuts: 1}},
 	{name: "small buckets, late", producers: 3, puts: 2, takers: 1, takes: 3, small: true, leaves: 1, faults: zkmodel.Faults{Lates: 1, Reaps: 2}},
 	{name: "small buckets, calls of Put", callers: 2, producers: 4, puts: 2, all: true, takers: 2, takes: 2, small: true, faults: zkmodel.Faults{Expires: 1}},
@@ -133,6 +138,7 @@ var scenes = []scene{
 	{name: "a restore of a backup, and a bound", producers: 2, puts: 2, most: 2, items: 1, takers: 1, takes: 1, effort: 2, faults: zkmodel.Faults{Restores: 1, Backups: 1}},
 	{name: "a restore, and calls of Take", callers: 2, producers: 1, puts: 2, takers: 3, takes: 1, items: 1, layout: Curator, leaves: 1, faults: zkmodel.Faults{Restores: 1, Cuts: 1}},
 	{name: "a restore of a backup", producers: 1, puts: 2, takers: 1, takes: 1, items: 1, faults: zkmodel.Faults{Restores: 1, Backups: 1}},
+	{name: "other layouts, closed", producers: 1, puts: 1, takers: 1, takes: 1, layout: Curator, empty: true, waits: true, faults: zkmodel.Faults{Closes: 1}},
 	{name: "other layouts", producers: 1, puts: 1, takers: 2, takes: 1, items: 1, layout: Curator, waits: true, faults: zkmodel.Faults{Cuts: 1, Lates: 1, Expires: 1}},
 }
 
@@ -243,6 +249,10 @@ func newModel(s *scene, keyed bool, asker *actors.Actor[input, Event]) *model {
 	}
 	n, callers := s.producers+s.takers+s.operators+s.consumers, max(s.callers, 1)
 	w.World = zkmodel.New(s.faults, (n+callers-1)/callers, there...)
+	w.Strikes = func(path string) bool {
+		_, name := znode.Split(path)
+		return layout.ParseItem(name)
+	}
 	if w.Root = modelQueue; keyed {
 		w.Keyed()
 		w.Serial() // a procedure is in closures, and callers that leave, and other calls of the handle, change it too
@@ -422,7 +432,9 @@ func (w *model) pause(p *peer, begins bool) {
 
 // fair complains of errors that callers cannot do anything about.
 func (w *model) fair(err error) {
-	if !errors.Is(err, procedure.ErrAbandoned) {
+	denied := w.s.faults.Denials > 0 && errors.Is(err, session.ErrNoAuth)
+	closed := w.s.faults.Closes > 0 && errors.Is(err, session.ErrClosed)
+	if !errors.Is(err, procedure.ErrAbandoned) && !denied && !closed {
 		w.wrong = fmt.Sprintf("a call fails: %v", err)
 	}
 }
@@ -476,7 +488,7 @@ func (w *model) perform(p *peer, e effect, tell func(input)) {
 		a := p.asked[i]
 		p.asked = slices.Delete(p.asked, i, i+1)
 		if !a.before {
-			w.settled(string(a.what.Data), a.what.how, e.err)
+			w.settled(p, a.what, e.err)
 			if x := string(a.what.Data); len(a.what.ops) > 0 && e.err == nil && w.Node(doneNode(x)) == nil {
 				w.wrong = x + " is acknowledged without the operations of its reader"
 			}
@@ -508,15 +520,20 @@ func (w *model) perform(p *peer, e effect, tell func(input)) {
 	}
 }
 
-func (w *model) settled(x string, how settlement, err error) {
+// settled follows the answer to a settlement. An item whose settlement was refused is settled once
+// more.
+func (w *model) settled(p *peer, what settling, err error) {
+	x := string(what.Data)
 	switch {
-	case how != acknowledge || errors.Is(err, ErrNotClaimed):
-	case err == nil:
-		w.acked[x]++
+	case errors.Is(err, ErrNotClaimed):
 	case session.InDoubt(err):
-		w.doubtful[x] = true
-	default:
-		w.wrong = fmt.Sprintf("an acknowledgement fails: %v", err)
+		w.doubtful[x] = w.doubtful[x] || what.how == acknowledge
+	case err != nil:
+		if p.received = append(p.received, what.Claimed); len(what.ops) == 0 {
+			w.fair(err)
+		}
+	case what.how == acknowledge:
+		w.acked[x]++
 	}
 }
 
@@ -608,6 +625,9 @@ func (w *model) Apply(a zkmodel.Action) {
 			what.how, what.delay = reject, time.Millisecond
 		case a.Variant >= 2:
 			what.ops = []session.Op{session.CreateOp(doneNode(string(item.Data)), nil, session.Persistent)}
+			if a.Variant == 3 {
+				what.ops = append(what.ops, session.DeleteOp("/nowhere", session.AnyVersion))
+			}
 		}
 		p.asked = append(p.asked, asked{reply, what, false})
 		p.machine.Tell(settle{what})
@@ -764,7 +784,8 @@ func (w *model) Check() {
 	}
 	w.checkSeals()
 	for _, claim := range w.Children(modelQueue + "/" + layout.ClaimsDir) {
-		if !slices.ContainsFunc(w.Nodes(), func(n zkmodel.Node) bool { return strings.Contains(n.Path, "/"+znode.GUIDName(claim, "")) }) {
+		of := func(n zkmodel.Node) bool { return strings.Contains(n.Path, "/"+znode.GUIDName(claim, "")) }
+		if !slices.ContainsFunc(w.Nodes(), of) && (!slices.ContainsFunc(w.Struck, of) || !w.holds(claim)) {
 			zkmodel.Violate("%s is claimed, and not there", claim)
 		}
 	}
@@ -801,13 +822,28 @@ func (w *model) Check() {
 			zkmodel.Violate("item %s: the producer was told %v, and it was put %d times", x, told, ever)
 		case out > 1 || out > 0 && here[x] > 0:
 			zkmodel.Violate("item %s was taken %d times, acknowledged %d times, and is there %d times", x, w.taken[x], w.acked[x], here[x])
-		case quiet && told == confirmed && here[x] == 0 && out == 0 && !w.doubtful[x] && !w.crashed():
+		case quiet && told == confirmed && here[x] == 0 && out == 0 && !w.doubtful[x] && !w.crashed() && !w.struck(x):
 			zkmodel.Violate("item %s is lost", x)
 		}
 	}
 	if quiet {
 		w.rest()
 	}
+}
+
+// struck reports whether an operator has deleted the item.
+func (w *model) struck(x string) bool {
+	return slices.ContainsFunc(w.Struck, func(n zkmodel.Node) bool {
+		y, ok := itemAt(n)
+		return ok && x == y
+	})
+}
+
+// holds reports whether a consumer may hold the item with the ID, or has to delete its claim yet.
+func (w *model) holds(id string) bool {
+	return !w.Quiet() || slices.ContainsFunc(w.consumers, func(p *peer) bool {
+		return slices.ContainsFunc(p.machine.M.held, func(h held) bool { return h.Place.ID() == id })
+	})
 }
 
 // checkSeals complains of a bucket that takes items, and is not the newest: they would come before
@@ -950,7 +986,7 @@ func (b bentRequests) Get(path string, answer func([]byte, *session.Stat, error)
 
 // Withdraw implements [client.Async].
 func (b bentRequests) Withdraw(path string, answer func()) {
-	if b.keeps {
+	if b.keeps != "" && strings.HasPrefix(path, b.keeps) {
 		answer()
 		return
 	}

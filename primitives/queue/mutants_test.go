@@ -122,6 +122,10 @@ func TestMutants(t *testing.T) {
 			mutant: mutant{bend: ownOps},
 		},
 		{
+			name: "the claim of an item that an operator has deleted stays", consumers: 1, prefetch: 1, items: 1,
+			faults: zkmodel.Faults{Strikes: 1}, mutant: mutant{keeps: modelQueue + "/" + layout.ClaimsDir},
+		},
+		{
 			name: "producers do not write to the directory of the receipts", producers: 2, puts: 1, most: 1,
 			mutant: mutant{bend: unbounded},
 		},
@@ -135,7 +139,7 @@ func TestMutants(t *testing.T) {
 		},
 		{
 			name: "nobody leaves the line", producers: 1, puts: 2, takers: 2, takes: 1, waits: true,
-			mutant: mutant{keeps: true},
+			mutant: mutant{keeps: modelQueue},
 		},
 		{
 			name: "the first in line is not woken", producers: 1, puts: 1, takers: 1, takes: 1, waits: true,
