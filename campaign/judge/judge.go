@@ -52,6 +52,9 @@ func Checkers() []Checker {
 		{"MostUrgentFirst", MostUrgentFirst},
 		{"NotBeforeDue", NotBeforeDue},
 		{"Rounds", Rounds},
+		{"Latches", Latches},
+		{"Barriers", Barriers},
+		{"Once", Once},
 		{"Agreement", Agreement},
 		{"Grammar", Grammar},
 		{"Ordered", Ordered},
@@ -131,8 +134,11 @@ func meddled(h *history.History, path string) bool {
 	return slices.ContainsFunc(h.Faults, func(f history.Fault) bool { return meddles(f, path) })
 }
 
-func meddles(f history.Fault, path string) bool {
-	return f.Kind == history.Restored || f.Kind == history.Removed && under(f.Path, path)
+func meddles(f history.Fault, path string) bool { return f.Kind == history.Restored || thins(f, path) }
+
+// thins reports whether a fault is the deletion of a node below a path by an operator.
+func thins(f history.Fault, path string) bool {
+	return f.Kind == history.Removed && under(f.Path, path)
 }
 
 // Progress refuses histories in which a handle said that it waits for ever.

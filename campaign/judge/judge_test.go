@@ -1,6 +1,7 @@
 package judge_test
 
 import (
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -213,6 +214,36 @@ func (s *script) value(lines ...string) *script {
 	return s
 }
 
+// calls adds calls of processes "1", "2" and so on, with an argument and a result: "ask a b 1-2".
+// The outcome of "ask? a b 1-2" is unknown, and "ask! a b 1-2" has failed.
+func (s *script) calls(recipe string, limit int, lines ...string) *script {
+	for i, line := range lines {
+		f := strings.Fields(line)
+		call, back, _ := strings.Cut(f[3], "-")
+		kind, unknown := strings.CutSuffix(f[0], "?")
+		kind, failed := strings.CutSuffix(kind, "!")
+		name := strconv.Itoa(i + 1)
+		o := history.Operation{Recipe: recipe, Path: "/l", Handle: name, Kind: kind, Argument: strings.Trim(f[1], "-"), Result: strings.Trim(f[2], "-"), Limit: limit}
+		switch {
+		case unknown:
+			o.Outcome = history.Unknown
+		case failed:
+			o.Outcome = history.Failed
+		}
+		s.op(o, seconds(call), seconds(back))
+	}
+	return s
+}
+
+// latch adds calls at a latch that two arrivals open.
+func (s *script) latch(lines ...string) *script { return s.calls("latch", 2, lines...) }
+
+// plain adds calls at a plain barrier.
+func (s *script) plain(lines ...string) *script { return s.calls("plain", 0, lines...) }
+
+// once adds calls that ask for the outcome of a function.
+func (s *script) once(lines ...string) *script { return s.calls("once", 0, lines...) }
+
 // A judgement is what a checker is to say of a history.
 type judgement struct {
 	checker  string
@@ -369,6 +400,45 @@ func judgements() []judgement {
 		{"Rounds", "not a member", true, write().party("a", 1, "b,c", 1, 3, 4, 6)},
 		{"Rounds", "two rounds at once", true, write().party("a", 1, "a,b", 1, 3, 7, 8).party("b", 1, "a,b", 1, 3, 7, 8).party("c", 2, "c,d", 1, 6, 9, 10)},
 
+		{"Latches", "open with the last arrival", false, write().latch("pass - - 1-6", "arrive a - 2-3", "arrive b - 4-7")},
+		{"Latches", "open before the last arrival", true, write().latch("pass - - 1-4", "arrive a - 2-3", "arrive b - 5-6")},
+		{"Latches", "open with an arrival that may have come", false, write().latch("arrive a - 1-2", "arrive? b - 3-0", "pass - - 1-5")},
+		{"Latches", "open with an arrival that has failed", true, write().latch("arrive a - 1-2", "arrive! b - 3-4", "pass - - 1-5")},
+		{"Latches", "open with a name that came twice", true, write().latch("arrive a - 1-2", "arrive a - 3-4", "pass - - 1-5")},
+		{"Latches", "open too early, and nobody passes", false, write().latch("arrive a - 1-2", "pass! - - 1-5")},
+		{"Latches", "open with a name that came twice after a deletion", false, write().latch("arrive a - 1-2", "arrive a - 3-4", "pass - - 1-5").fault(history.Fault{Kind: history.Removed, Path: "/l/a"}, 2.5)},
+		{"Latches", "open with a name that came twice after a deletion elsewhere", true, write().latch("arrive a - 1-2", "arrive a - 3-4", "pass - - 1-5").fault(history.Fault{Kind: history.Removed, Path: "/l2/a"}, 2.5)},
+		{"Latches", "open with a name that came twice after older data", true, write().latch("arrive a - 1-2", "arrive a - 3-4", "pass - - 1-5").fault(history.Fault{Kind: history.Restored}, 2.5)},
+
+		{"Barriers", "lifted during the wait", false, write().plain("raise - - 1-2", "pass - - 3-6", "lift - - 4-5")},
+		{"Barriers", "lifted after the wait", true, write().plain("raise - - 1-2", "pass - - 3-4", "lift - - 5-6")},
+		{"Barriers", "passed while it is raised", false, write().plain("raise - - 1-4", "pass - - 2-3")},
+		{"Barriers", "passed by a waiter that gave up", false, write().plain("raise - - 1-2", "pass! - - 3-4", "lift - - 5-6")},
+		{"Barriers", "lifted, and raised again during the wait", false, write().plain("raise - - 1-2", "lift - - 4-5", "raise - - 5-6", "pass - - 3-7")},
+		{"Barriers", "lifted, and raised again before the wait", true, write().plain("raise - - 1-2", "lift - - 2-3", "raise - - 4-5", "pass - - 6-7")},
+		{"Barriers", "lifted by a process that died", false, write().plain("raise - - 1-2", "lift? - - 3-0", "pass - - 6-7")},
+		{"Barriers", "a process that died cannot have lifted it twice", true, write().plain("raise - - 1-2", "lift? - - 3-0", "pass - - 6-7", "raise - - 8-9", "pass - - 10-11")},
+		{"Barriers", "a lift that has failed", true, write().plain("raise - - 1-2", "lift! - - 3-4", "pass - - 6-7")},
+		{"Barriers", "deleted by an operator", false, write().plain("raise - - 1-2", "pass - - 3-4").fault(history.Fault{Kind: history.Removed, Path: "/l"}, 2.5)},
+		{"Barriers", "another deleted by an operator", true, write().plain("raise - - 1-2", "pass - - 3-4").fault(history.Fault{Kind: history.Removed, Path: "/l2"}, 2.5)},
+		{"Barriers", "gone with older data", false, write().plain("raise - - 1-2", "pass - - 3-4").fault(history.Fault{Kind: history.Restored}, 2.5)},
+
+		{"Once", "one runs, and all learn it", false, write().once("ask a a 1-4", "ask - a 2-5").hold("once", "a", 1, 0, 1, 2, 3)},
+		{"Once", "two outcomes", true, write().once("ask a a 1-4", "ask b b 2-5")},
+		{"Once", "the outcome of a run that has failed", true, write().once("ask! a - 1-4", "ask - a 5-6")},
+		{"Once", "the outcome of a run whose end is unknown", false, write().once("ask? a - 1-4", "ask - a 5-6")},
+		{"Once", "an outcome of nobody", true, write().once("ask - x 5-6")},
+		{"Once", "an empty outcome", true, write().once("ask! - - 1-2", "ask - - 5-6")},
+		{"Once", "an outcome that was learned before it was", true, write().once("ask - a 1-2", "ask a a 3-4")},
+		{"Once", "a run before it was learned, whose end has failed", false, write().once("ask! b - 1-4", "ask a a 5-6", "ask - a 6-7").hold("once", "b", 1, 0, 1, 2, 3).hold("once", "a", 2, 0, 5, 5.5, 5.6)},
+		{"Once", "a run after it was learned", true, write().once("ask a a 1-4", "ask! b - 3-8").hold("once", "b", 2, 0, 3, 5, 6)},
+		{"Once", "a run after it was learned, whose session had expired", false, write().once("ask a a 1-4", "ask! b - 3-8").hold("once", "b", 2, 0, 3, 5, 6).fault(history.Fault{Kind: history.Expired, Session: 2}, 3.5)},
+		{"Once", "a run after it was learned, of a process that was stopped", false, write().once("ask a a 1-4", "ask! b - 3-8").hold("once", "b", 2, 0, 3, 5, 6).fault(history.Fault{Kind: history.Stopped, Process: "b", For: 1950 * time.Millisecond}, 3)},
+		{"Once", "a run after it was learned, of a process that was stopped after that", true, write().once("ask a a 1-4", "ask! b - 3-8").hold("once", "b", 2, 0, 3, 5, 6).fault(history.Fault{Kind: history.Stopped, Process: "b", For: 900 * time.Millisecond}, 4.1)},
+		{"Once", "two outcomes after a deletion", false, write().once("ask a a 1-4", "ask b b 5-6").fault(history.Fault{Kind: history.Removed, Path: "/l/outcome"}, 4.5)},
+		{"Once", "two outcomes after older data", false, write().once("ask a a 1-4", "ask b b 5-6").fault(history.Fault{Kind: history.Restored}, 4.5)},
+		{"Exclusive", "two runs of a function that runs once", true, write().hold("once", "a", 1, 0, 1, 2, 5).hold("once", "b", 2, 0, 1, 4, 6)},
+
 		{"Agreement", "all commit", false, write().decide("a=yes b=yes", "Committed Committed")},
 		{"Agreement", "a site has not voted", true, write().decide("a=yes", "Committed")},
 		{"Agreement", "a site has voted no", true, write().decide("a=yes b=no", "Committed")},
@@ -393,6 +463,8 @@ func judgements() []judgement {
 		{"Grammar", "elected twice", true, write().words("election", "Elected Elected Left")},
 		{"Grammar", "after the last", true, write().words("group", "Joined Left MembersChanged Joined")},
 		{"Grammar", "entered without leaving", true, write().words("barrier", "Waiting Entered Waiting Entered Closed")},
+		{"Grammar", "a barrier that was raised twice", false, write().words("plain", "Raised Raised Released Closed")},
+		{"Grammar", "a barrier that was closed before its last event", true, write().words("plain", "Raised Closed Released")},
 		{"Grammar", "a killed process ends anywhere", false, write().words("lock", "Waiting Acquired").fault(history.Fault{Kind: history.Killed, Process: "1"}, 9)},
 
 		{"Ordered", "each version", false, watched().state("", 0, 1, 0.5).state("x", 1, 1, 1.5).state("y", 2, 1, 2.5).state("", 0, 1, 3.5)},

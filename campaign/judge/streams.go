@@ -28,6 +28,7 @@ func grammars() map[string]string {
 		"semaphore": held,
 		"election":  `(( Elected` + kept + ` Deposed)* Left)`,
 		"barrier":   `((( Waiting)*( Entered( Leaving)*( Left| Lost)| Withdrawn))*( Waiting)*( Entered( Leaving)*)? Closed)`,
+		"plain":     `(( Raised| Released)* Closed)`,
 		"group":     `(( Joined` + kept + ` Gone)*( Joined` + kept + `)? Left)`,
 		"discovery": `(( Registered` + kept + ` Gone)*( Registered` + kept + `)? Unregistered)`,
 		"naming":    `(( Registered` + kept + ` Gone)*( Registered` + kept + `)? Unregistered)`,

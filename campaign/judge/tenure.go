@@ -131,6 +131,7 @@ func specifications() map[string]specification {
 		"semaphore": {},
 		"election":  {tokens: true},
 		"shard":     {tokens: true},
+		"once":      {tokens: true},
 	}
 }
 
