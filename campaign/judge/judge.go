@@ -115,6 +115,13 @@ func places[V any](m map[place]V) []place {
 	return all
 }
 
+// family returns the recipe whose promises a recipe has: the name of one in the format of another
+// library goes on with that of the format, such as lock-kazoo.
+func family(recipe string) string {
+	name, _, _ := strings.Cut(recipe, "-")
+	return name
+}
+
 func under(path, dir string) bool { return path == dir || strings.HasPrefix(path, dir+"/") }
 
 // restores counts the restores of older data up to a moment.

@@ -262,6 +262,9 @@ func judgements() []judgement {
 		{"Exclusive", "the first is never over", true, write().hold("lock", "a", 1, 0, 1, 2, 0).hold("lock", "b", 2, 0, 1, 4, 6)},
 		{"Exclusive", "a token that sinks", true, write().hold("lock", "a", 5, 0, 1, 2, 3).hold("lock", "b", 4, 0, 4, 5, 6)},
 		{"Exclusive", "a term that stays", true, write().hold("election", "a", 5, 0, 1, 2, 3).hold("election", "b", 5, 0, 4, 5, 6)},
+		{"Exclusive", "two at once, in the format of another library", true, write().hold("lock-kazoo", "a", 1, 0, 1, 2, 5).hold("lock-kazoo", "b", 2, 0, 1, 4, 6)},
+		{"Exclusive", "two readers, in the format of another library", false, write().hold("readwrite-curator", "a", 1, 1, 1, 2, 5).hold("readwrite-curator", "b", 2, 1, 1, 3, 6)},
+		{"Exclusive", "a term that stays, in the format of another library", true, write().hold("election-curator-selector", "a", 5, 0, 1, 2, 3).hold("election-curator-selector", "b", 5, 0, 4, 5, 6)},
 		{"Exclusive", "two owners of a shard", true, write().hold("shard", "a", 1, 0, 1, 2, 5).hold("shard", "b", 2, 0, 1, 4, 6)},
 		{"Exclusive", "two at once after an expiry by decree", false, write().hold("lock", "a", 1, 0, 1, 2, 5).hold("lock", "b", 2, 0, 1, 4, 6).fault(history.Fault{Kind: history.Expired, Session: 1}, 3)},
 		{"Exclusive", "two at once after an expiry of another session", true, write().hold("lock", "a", 1, 0, 1, 2, 5).hold("lock", "b", 2, 0, 1, 4, 6).fault(history.Fault{Kind: history.Expired, Session: 9}, 3)},
@@ -298,6 +301,7 @@ func judgements() []judgement {
 
 		{"Guarded", "in order", false, write().write("lock", "a", 1, 0, 1).write("lock", "b", 2, 0, 2)},
 		{"Guarded", "a write of a former holder", true, write().write("lock", "b", 2, 0, 1).write("lock", "a", 1, 0, 2)},
+		{"Guarded", "a write of a former holder, in the format of another library", true, write().write("lock-kazoo", "b", 2, 0, 1).write("lock-kazoo", "a", 1, 0, 2)},
 		{"Guarded", "a writer behind a later reader", true, write().write("readwrite", "b", 2, 1, 1).write("readwrite", "a", 1, 0, 2)},
 		{"Guarded", "readers in any order", false, write().write("readwrite", "b", 2, 1, 1).write("readwrite", "a", 1, 1, 2)},
 		{"Guarded", "after older data", false, write().write("lock", "b", 2, 0, 1).commit(history.Commit{Restored: true}).write("lock", "a", 1, 0, 2)},
@@ -454,6 +458,7 @@ func judgements() []judgement {
 		{"Agreement", "a refusal of a dead process is no consent", true, write().decide("a=yes b=no?", "Committed Committed")},
 
 		{"Grammar", "a lock", false, write().words("lock", "Waiting Waiting Acquired Suspended Resumed Released")},
+		{"Grammar", "granted twice, in the format of another library", true, write().words("lock-curator", "Acquired Acquired Released")},
 		{"Grammar", "an instance", false, write().words("discovery", "Registered Suspended Resumed Gone Registered Unregistered")},
 		{"Grammar", "an instance that is registered twice", true, write().words("discovery", "Registered Registered Unregistered")},
 		{"Grammar", "granted twice", true, write().words("lock", "Acquired Acquired Released")},

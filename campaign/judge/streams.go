@@ -78,7 +78,7 @@ func Grammar(h *history.History) []Violation {
 		killed[f.Process] = killed[f.Process] || f.Kind == history.Killed
 	}
 	for _, s := range streamsOf(h) {
-		rule := rules[s.first.Recipe]
+		rule := rules[family(s.first.Recipe)]
 		if rule == nil || s.first.Handle == "" || killed[s.first.Process] {
 			continue
 		}

@@ -198,7 +198,7 @@ func Exclusive(h *history.History) []Violation {
 	v := verdict{check: "Exclusive"}
 	all := tenuresOf(h)
 	for _, p := range places(all) {
-		spec, ok := specifications()[p.recipe]
+		spec, ok := specifications()[family(p.recipe)]
 		if !ok {
 			continue
 		}
@@ -292,7 +292,7 @@ func Guarded(h *history.History) []Violation {
 	}
 	writes := byPlace(h, func(o *history.Operation) bool { return o.Kind == Write })
 	for _, p := range places(writes) {
-		if !specifications()[p.recipe].tokens {
+		if !specifications()[family(p.recipe)].tokens {
 			continue
 		}
 		passed := slices.DeleteFunc(writes[p], func(o *history.Operation) bool {

@@ -146,16 +146,16 @@ func queues() Workload {
 			return
 		}
 		c.loop(400*time.Millisecond, func(*rand.Rand) { c.put(path, q) })
-		c.loop(300*time.Millisecond, func(dice *rand.Rand) { c.take(dice, path, q) })
-		c.drain(path, q)
+		c.loop(300*time.Millisecond, func(dice *rand.Rand) { c.take(dice, queueName, path, q) })
+		c.drain(queueName, path, q)
 	}}
 }
 
 // take takes an item, if there is one in time.
-func (c *Client) take(dice *rand.Rand, path string, q taker) {
+func (c *Client) take(dice *rand.Rand, recipe, path string, q taker) {
 	ctx, cancel := context.WithTimeout(c.Context, 100*time.Millisecond+upTo(dice, 5*time.Second))
 	defer cancel()
-	p := c.beginInSession(history.Operation{Recipe: queueName, Path: path, Kind: judge.Take})
+	p := c.beginInSession(history.Operation{Recipe: recipe, Path: path, Kind: judge.Take})
 	item, err := q.Take(ctx)
 	p.end(err, func(o *history.Operation) { o.Result = string(item) })
 }
@@ -184,8 +184,8 @@ func keys() Workload {
 			return
 		}
 		c.loop(800*time.Millisecond, func(dice *rand.Rand) { c.putTwice(dice, path, q) })
-		c.loop(600*time.Millisecond, func(dice *rand.Rand) { c.take(dice, path, q) })
-		c.drain(path, q)
+		c.loop(600*time.Millisecond, func(dice *rand.Rand) { c.take(dice, queueName, path, q) })
+		c.drain(queueName, path, q)
 	}}
 }
 
@@ -213,10 +213,10 @@ func (c *Client) putTwice(dice *rand.Rand, path string, q *queue.Queue) {
 }
 
 // drain has the first process take what is left, after all others have closed their consumers.
-func (c *Client) drain(path string, q taker) {
+func (c *Client) drain(recipe, path string, q taker) {
 	c.Standing.Go(func() {
 		c.rest(Patience*10, c.Over)
-		c.takeAll(path, q)
+		c.takeAll(recipe, path, q)
 	})
 }
 
@@ -228,15 +228,15 @@ type taker interface {
 }
 
 // takeAll has the first process take all items, and closes the queue.
-func (c *Client) takeAll(path string, q taker) {
+func (c *Client) takeAll(recipe, path string, q taker) {
 	ctx, cancel := context.WithTimeout(c.Context, Patience)
 	defer cancel()
 	for c.Number == 0 && c.Context.Err() == nil {
-		p := c.beginInSession(history.Operation{Recipe: queueName, Path: path, Kind: judge.Drain})
+		p := c.beginInSession(history.Operation{Recipe: recipe, Path: path, Kind: judge.Drain})
 		item, err := q.TryTake(ctx)
 		if errors.Is(err, queue.ErrEmpty) {
 			p.Drop()
-			c.Record.Instant(history.Operation{Recipe: queueName, Path: path, Kind: judge.Empty})
+			c.Record.Instant(history.Operation{Recipe: recipe, Path: path, Kind: judge.Empty})
 			break
 		}
 		p.end(err, func(o *history.Operation) { o.Result = string(item) })
@@ -256,7 +256,7 @@ func consumers() Workload {
 		}
 		c.loop(400*time.Millisecond, func(*rand.Rand) { c.put(path, q) })
 		c.consumeAll(path, q)
-		c.drain(path, q)
+		c.drain(queueName, path, q)
 	}}
 }
 

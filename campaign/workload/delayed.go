@@ -29,9 +29,9 @@ func delays() Workload {
 			}
 			c.putAs(o, func(ctx context.Context, data []byte) (string, error) { return q.PutAfter(ctx, data, o.Delay) })
 		})
-		c.loop(time.Second, func(dice *rand.Rand) { c.take(dice, path, q) })
+		c.loop(time.Second, func(dice *rand.Rand) { c.take(dice, queueName, path, q) })
 		c.consumeAll(path, q)
-		c.drain(path, q)
+		c.drain(queueName, path, q)
 	}}
 }
 
@@ -48,14 +48,14 @@ func urgencies() Workload {
 			c.putAs(o, func(ctx context.Context, data []byte) (string, error) { return q.Put(ctx, data, int32(priority)) })
 		}
 		c.loop(400*time.Millisecond, func(dice *rand.Rand) { put(dice.IntN(4) - 1) })
-		c.loop(600*time.Millisecond, func(dice *rand.Rand) { c.take(dice, path, q) })
+		c.loop(600*time.Millisecond, func(dice *rand.Rand) { c.take(dice, queueName, path, q) })
 		c.Standing.Go(func() {
 			c.rest(Patience*10, c.Over)
 			if c.Number == 0 { // with a write of its own its server knows of all that was put before
 				put(0)
 				c.rest(2*time.Second, nil)
 			}
-			c.takeAll(path, q)
+			c.takeAll(queueName, path, q)
 		})
 	}}
 }

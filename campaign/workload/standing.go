@@ -64,41 +64,46 @@ func sessions() Workload {
 func elections() Workload {
 	const name, path = "election", "/elections/0"
 	return Workload{Name: name, Path: "/elections", Nodes: marks(name), Run: func(c *Client) {
-		dice := c.Dice()
-		c.stand(func() {
-			e, err := election.New(c.Session, path, &election.Options{Data: c.data(), IgnoreLeader: c.Number%2 == 1})
-			if err != nil {
-				return
-			}
-			handle, since := c.name(name), c.Record.Moment()
-			terms := &holdings{}
-			c.closing(e.Done(), func() {
-				terms.close()
-				e.Close()
-			})
-			for ev := range e.Events() {
-				c.Record.Tell(history.Told{Recipe: name, Path: path, Handle: handle, Kind: kindOf(ev)})
-				switch ev := ev.(type) {
-				case election.Elected:
-					about := history.Operation{Recipe: name, Path: path, Handle: fmt.Sprintf("%s.%d", handle, ev.Term)}
-					about.Token, about.Node, about.Session = ev.Term, e.Node(), c.Session.ID()
-					grant := about
-					grant.Kind = judge.Acquire
-					begun := since
-					c.Record.Begin(grant).End(history.OK, func(o *history.Operation) { o.Call = begun })
-					leader, guard, seed := c.ending(about), e.Guard(), dice.Uint64()
-					terms.hold(0, leader)
-					if term, leading := e.Leading(); leading && term == ev.Term { // else the guard may be of a later term
-						c.Standing.Go(func() { c.lead(rand.New(rand.NewPCG(seed, 0)), e, leader, about, guard) })
-					}
-				case election.Deposed:
-					terms.lose(0)
-					since = c.Record.Moment()
-				case election.Standing, election.LeaderChanged, election.Suspended, election.Resumed, election.Overrun, election.Left:
-				}
-			}
-		})
+		c.candidate(name, path, election.Standard)
 	}}
+}
+
+// candidate stands in an election.
+func (c *Client) candidate(name, path string, layout election.Layout) {
+	dice := c.Dice()
+	c.stand(func() {
+		e, err := election.New(c.Session, path, &election.Options{Data: c.data(), Layout: layout, IgnoreLeader: c.Number%2 == 1})
+		if err != nil {
+			return
+		}
+		handle, since := c.name(name), c.Record.Moment()
+		terms := &holdings{}
+		c.closing(e.Done(), func() {
+			terms.close()
+			e.Close()
+		})
+		for ev := range e.Events() {
+			c.Record.Tell(history.Told{Recipe: name, Path: path, Handle: handle, Kind: kindOf(ev)})
+			switch ev := ev.(type) {
+			case election.Elected:
+				about := history.Operation{Recipe: name, Path: path, Handle: fmt.Sprintf("%s.%d", handle, ev.Term)}
+				about.Token, about.Node, about.Session = ev.Term, e.Node(), c.Session.ID()
+				grant := about
+				grant.Kind = judge.Acquire
+				begun := since
+				c.Record.Begin(grant).End(history.OK, func(o *history.Operation) { o.Call = begun })
+				leader, guard, seed := c.ending(about), e.Guard(), dice.Uint64()
+				terms.hold(0, leader)
+				if term, leading := e.Leading(); leading && term == ev.Term { // else the guard may be of a later term
+					c.Standing.Go(func() { c.lead(rand.New(rand.NewPCG(seed, 0)), e, layout, leader, about, guard) })
+				}
+			case election.Deposed:
+				terms.lose(0)
+				since = c.Record.Moment()
+			case election.Standing, election.LeaderChanged, election.Suspended, election.Resumed, election.Overrun, election.Left:
+			}
+		}
+	})
 }
 
 // holdings are the grants of one handle that are not over, by shard.
@@ -137,9 +142,9 @@ func (h *holdings) close() {
 	}
 }
 
-// lead acts as a leader does, for one term.
-func (c *Client) lead(dice *rand.Rand, e *election.Candidate, over *ending, about history.Operation, guard session.Op) {
-	write := c.behind("election", only(func() session.Op { return guard }))
+// lead acts as a leader does, for one term. Only our own layout has transfers.
+func (c *Client) lead(dice *rand.Rand, e *election.Candidate, layout election.Layout, over *ending, about history.Operation, guard session.Op) {
+	write := c.behind(about.Recipe, only(func() session.Op { return guard }))
 	leads := func() bool {
 		term, leading := e.Leading()
 		return leading && term == about.Token
@@ -158,8 +163,8 @@ func (c *Client) lead(dice *rand.Rand, e *election.Candidate, over *ending, abou
 				_ = over.release(func() error { return e.Resign(ctx) })
 			}
 		default:
-			all, err := election.Candidates(ctx, c.Session, about.Path, nil)
-			if err == nil && len(all) > 0 && leads() && !c.stopped() {
+			all, err := election.Candidates(ctx, c.Session, about.Path, &election.ObserveOptions{Layout: layout})
+			if err == nil && layout == election.Standard && len(all) > 0 && leads() && !c.stopped() {
 				_ = over.release(func() error { return e.Transfer(ctx, all[dice.IntN(len(all))].Node) })
 			}
 		}
