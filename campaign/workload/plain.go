@@ -32,7 +32,9 @@ func plainBarriers() Workload {
 			if c.Number%n == i {
 				c.barring(about, b)
 			}
-			c.waiting(about, b)
+			for range 2 {
+				c.waiting(about, b)
+			}
 		}
 	}}
 }
