@@ -96,6 +96,25 @@ func TestAll(t *testing.T) {
 	})
 }
 
+// TestAllSuspended: a lost connection suspends all locks at once, and so they resume.
+func TestAllSuspended(t *testing.T) {
+	bubble.Run(t, zktest.Config{}, func(w bubble.World) {
+		g := w.OpenGated(session.Options{})
+		a := check.Open(lock.NewAll(g.Session, exclusively("/a", "/b", "/c"), nil))(w)
+		events := a.Events()
+		acquired := <-events
+		for range 2 {
+			g.Cut()
+			g.Mend()
+			suspended, is := (<-events).(lock.Suspended)
+			check.True(w, is && suspended.Deadline.After(time.Now()), "%v after %v", suspended, acquired)
+			check.Equal(w, <-events, lock.Event(lock.Resumed{}))
+			synctest.Wait()
+			check.None(w, events)
+		}
+	})
+}
+
 // TestAllInAnyOrder: whatever paths callers name, and in whatever order, all get on, and no lock is
 // held by two.
 func TestAllInAnyOrder(t *testing.T) {

@@ -67,6 +67,8 @@ func TestTranscript(t *testing.T) {
 	tr.then(acquired{1, 9, 7})
 	tr.then(give{shard: 0})
 	by := time.Unix(1, 0)
+	tr.then(present{presence.Suspended{Deadline: by}}, Suspended{by})
+	tr.then(present{presence.Resumed{}}, Resumed{})
 	tr.then(has("3", "b"), stand{3, 1}, ask{0, 1})
 	tr.then(revoked{0, 1, by}, Revoke{0, 7, by})
 	tr.then(give{0, 6})                                // another grant
@@ -121,13 +123,27 @@ func TestRefusals(t *testing.T) {
 	tr.then(has("0-1", ""), stand{0, 2}, stand{1, 1}) // it tries again by the next record
 	tr.then(ended{0, 2, why})
 	tr.then(rested{}, stand{0, 3}) // or after a rest
+	tr.then(ended{1, 1, why}, complain{}, rest{})
+	tr.then(rested{}, stand{1, 2})
 	tr.then(acquired{0, 3, 7}, Assigned{0, 7})
-	tr.then(stop{}, leave{0, 3, false}, leave{1, 1, false}, depart{})
+	tr.then(stop{}, leave{0, 3, false}, leave{1, 2, false}, depart{})
 	tr.then(drain{})
-	tr.then(acquired{1, 1, 8})
+	tr.then(acquired{1, 2, 8})
 	tr.then(present{presence.Left{}})
 	tr.then(ended{0, 3, nil})
-	tr.then(ended{1, 1, nil}, Left{})
+	tr.then(ended{1, 2, nil}, Left{})
+}
+
+// TestDrainedEarly: a member that is to leave before it has joined leaves at once, and one that has
+// joined when its record shows that it has no shards.
+func TestDrainedEarly(t *testing.T) {
+	tr := begin(t)
+	tr.then(drain{}, depart{})
+
+	tr = begin(t)
+	tr.then(present{presence.Joined{Epoch: 1}}, Joined{}, follow{1})
+	tr.then(drain{})
+	tr.then(recorded{}, watch{}, depart{})
 }
 
 // TestYield: a member that comes with others looks on only if they have not planned meanwhile.
@@ -220,6 +236,13 @@ func TestOtherNumber(t *testing.T) {
 	s := sight{plan: &there, listed: []string{"a", "b"}, records: []string{"a", "b"}, known: map[string]Peer{}}
 	s.meet("b", []byte(`{"id":"b","weight":1,"of":4}`), 4)
 	tr.then(looked{sight: s}, replace{})
+	for weight, known := range map[int]bool{-1: false, 0: true, mostWeight: true, mostWeight + 1: false} {
+		delete(s.known, "c")
+		s.meet("c", fmt.Appendf(nil, `{"id":"c","weight":%d,"of":4}`, weight), 4)
+		_, is := s.known["c"]
+		check.Equal(t, is, known, "a stranger with the weight", weight)
+	}
+	delete(s.known, "c")
 	s.meet("b", []byte(`{"id":"b","weight":1,"of":9}`), 4)
 	tr.then(wrote{session.ErrBadVersion}, pause{2})
 	tr.then(due{}, look{false})

@@ -93,3 +93,21 @@ func TestAbsent(t *testing.T) {
 	check.Len(t, p.absent, mostAbsent+1)
 	check.Equal(t, p.absent[mostAbsent], "498")
 }
+
+// TestFormerFirst: the first of the peers has its shards again when it is back, too.
+func TestFormerFirst(t *testing.T) {
+	both := []Peer{{ID: "a", Weight: 1}, {ID: "b", Weight: 1}}
+	for first := range both {
+		away := slices.Clone(both)
+		away[first].Weight = 0
+		p := newPlan(10)
+		var owners [][]int
+		for _, peers := range [][]Peer{both[first : first+1], both, away, both} {
+			var err error
+			p, err = p.with(peers, Balanced)
+			check.Must(t, err)
+			owners = append(owners, p.owners)
+		}
+		check.EqualSlices(t, owners[3], owners[1], "owners when it is back")
+	}
+}
