@@ -122,7 +122,6 @@ func (t *Transactor) Do(ctx context.Context, f func(tx *Tx) error) error {
 		}
 	}
 	var pauses owned.Set
-	pauses.Clock = client.Of(t.session)
 	defer pauses.End()
 	for {
 		tx := &Tx{ctx: ctx, of: t, nodes: make(map[string]*txNode)}
@@ -138,7 +137,7 @@ func (t *Transactor) Do(ctx context.Context, f func(tx *Tx) error) error {
 			return failed // it is not known whether that was true at one moment
 		case isConflict(err):
 			err = pauses.StepBack(ctx)
-		case session.InDoubt(err) || !session.Passing(err):
+		case !session.Passing(err), session.InDoubt(err) && tx.writes(failed != nil):
 			return t.explain(err)
 		default:
 			err = pauses.Wait(ctx, err)
@@ -203,6 +202,11 @@ func (t *Transactor) climb(ctx context.Context, tx *Tx, only bool) error {
 	return nil
 }
 
+// writes reports whether the transaction changes a value, as far as is known before it is sent.
+func (tx *Tx) writes(only bool) bool {
+	return !only && slices.ContainsFunc(tx.names, func(name string) bool { return tx.nodes[name].written })
+}
+
 // creates reports whether the transaction creates the node at a path.
 func (tx *Tx) creates(path string, only bool) bool {
 	n := tx.nodes[strings.TrimPrefix(path, tx.of.dir+"/")]
@@ -214,12 +218,11 @@ func (n *txNode) creates(only bool) bool { return !n.exists && n.written && !n.g
 
 // ops returns the operations of a transaction. Nodes come before those below them, but are deleted
 // after them.
-func (t *Transactor) ops(tx *Tx, only bool) (ops []session.Op, writes bool) {
+func (t *Transactor) ops(tx *Tx, only bool) (ops []session.Op) {
 	var deletes []session.Op
 	absent := make(map[string]bool)
 	for _, name := range slices.Sorted(slices.Values(tx.names)) {
 		n, path := tx.nodes[name], znode.Join(t.dir, name)
-		writes = writes || n.written && !only
 		switch {
 		case n.exists && (!n.written || only):
 			ops = append(ops, session.CheckOp(path, n.version))
@@ -238,28 +241,27 @@ func (t *Transactor) ops(tx *Tx, only bool) (ops []session.Op, writes bool) {
 		}
 	}
 	slices.Reverse(deletes)
-	alone := len(ops)+len(deletes) == 1 && !writes // one reading is of one moment
+	if len(ops)+len(deletes) == 1 && !tx.writes(only) { // one reading is of one moment
+		return nil
+	}
 	guard := znode.Join(t.dir, nodes.ConfigDeletions)
 	switch {
-	case !tx.guarded || alone:
+	case !tx.guarded:
 	case len(deletes) > 0:
 		deletes = append(deletes, session.SetOp(guard, nil, tx.deletions))
 	default:
 		ops = append(ops, session.CheckOp(guard, tx.deletions))
 	}
-	if alone {
-		return nil, false
-	}
-	return append(ops, deletes...), writes
+	return append(ops, deletes...)
 }
 
 // try sends a transaction.
 func (t *Transactor) try(ctx context.Context, tx *Tx, only bool) error {
-	ops, writes := t.ops(tx, only)
+	ops := t.ops(tx, only)
 	switch {
 	case len(ops) == 0:
 		return nil
-	case !writes:
+	case !tx.writes(only):
 		_, err := t.session.Multi(ctx, ops...)
 		return err
 	}
@@ -452,7 +454,7 @@ func (t *Transactor) Close() {
 		case session.Connected, session.Suspended, session.Resumed:
 		}
 	}
-	events.Follow(client.Of(t.session), over, nil)
+	events.Follow(t.once.Session, over, nil)
 	over(t.session.State()) // an end of before is not told again
 	t.once.Close(end)
 	<-gone

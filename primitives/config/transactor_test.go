@@ -18,7 +18,10 @@ import (
 	"github.com/zkactors/zkactors/session/zktest"
 )
 
-const accounts = "/accounts"
+const (
+	accounts  = "/accounts"
+	deletions = accounts + "/_config-deletions"
+)
 
 func transactors(t *testing.T, n int, config zktest.Config, play func(t *testing.T, srv *zktest.Server, all []*session.Session)) {
 	t.Helper()
@@ -32,8 +35,14 @@ func transactor(t *testing.T, s *session.Session) *config.Transactor {
 }
 
 // load and store are those of numbers.
-func load(tx *config.Tx, name string) (int, error) {
-	n, _, err := config.Load(tx, name, config.JSON[int])
+func load(tx *config.Tx, name string) (int, error) { return loadWith(tx, name, config.JSON[int]) }
+
+// loadWith is Load, whose error comes without a value.
+func loadWith(tx *config.Tx, name string, codec func() config.Codec[int]) (int, error) {
+	n, ok, err := config.Load(tx, name, codec)
+	if err != nil && (n != 0 || ok) {
+		err = fmt.Errorf("%d, %v beside an error: %s", n, ok, err.Error()) // which no test expects
+	}
 	return n, err
 }
 
@@ -159,6 +168,64 @@ func TestDeletedAgain(t *testing.T) {
 	})
 }
 
+// TestDeletedBeforeTheyAreKnown: the first value that a transactor reads counts only as it is after
+// the deletions were read.
+func TestDeletedBeforeTheyAreKnown(t *testing.T) {
+	transactors(t, 2, zktest.Config{}, func(t *testing.T, srv *zktest.Server, all []*session.Session) {
+		t.Helper()
+		first, other := transactor(t, all[0]), transactor(t, all[1])
+		set := func(n int) error {
+			return other.Do(t.Context(), func(tx *config.Tx) error { return store(tx, "x", n) })
+		}
+		check.Must(t, set(1))
+		srv.Delay(zktest.Match{Op: zktest.OpGetData, Path: deletions, Session: all[0].ID()}, time.Second)
+		done := bubble.Begin(func() error {
+			return first.Do(t.Context(), func(tx *config.Tx) error {
+				n, err := load(tx, "x")
+				return errors.Join(err, store(tx, "seen", n))
+			})
+		})
+		check.Must(t, other.Do(t.Context(), func(tx *config.Tx) error { return tx.Delete("x") }))
+		check.Must(t, set(2))
+		check.Must(t, <-done)
+		check.Must(t, first.Do(t.Context(), func(tx *config.Tx) error {
+			n, err := load(tx, "seen")
+			check.Equal(t, n, 2, "a value is written that rests on")
+			return err
+		}))
+	})
+}
+
+// TestOwnDeletions: after a deletion of its own a transactor reads the deletions anew, and again if
+// that fails: so its next transaction runs once.
+func TestOwnDeletions(t *testing.T) {
+	transactors(t, 1, zktest.Config{}, func(t *testing.T, srv *zktest.Server, all []*session.Session) {
+		t.Helper()
+		const systemError = -1
+		tr, runs := transactor(t, all[0]), 0
+		move := func() error {
+			runs = 0
+			return tr.Do(t.Context(), func(tx *config.Tx) error {
+				runs++
+				n, err := load(tx, "x")
+				return errors.Join(err, store(tx, "y", n))
+			})
+		}
+		for _, fails := range []bool{false, true} {
+			check.Must(t, tr.Do(t.Context(), func(tx *config.Tx) error { return store(tx, "x", 1) }))
+			check.Must(t, tr.Do(t.Context(), func(tx *config.Tx) error { return tx.Delete("x") }))
+			if fails {
+				srv.AnswerError(zktest.Match{Op: zktest.OpGetData, Path: deletions}, systemError)
+				err := move()
+				var failed *session.ServerError
+				check.True(t, errors.As(err, &failed) && strings.Contains(err.Error(), deletions), "%v", err)
+			}
+			check.Must(t, move())
+			check.Equal(t, runs, 1, "runs, after a failure:", fails)
+		}
+	})
+}
+
 // TestNoDeletions: a client that may not see the deletions reads and writes, but does not delete.
 func TestNoDeletions(t *testing.T) {
 	transactors(t, 2, zktest.Config{}, func(t *testing.T, _ *zktest.Server, all []*session.Session) {
@@ -166,15 +233,27 @@ func TestNoDeletions(t *testing.T) {
 		tr := transactor(t, all[0])
 		check.OK(t, transfer(t.Context(), tr, 1))
 		check.OK(t, transfer(t.Context(), tr, 1))
-		path := accounts + "/_config-deletions"
-		_, err := all[0].SetACL(t.Context(), path, []session.ACL{{Perms: session.PermAdmin, Scheme: "world", ID: "anyone"}}, session.AnyVersion)
-		check.OK(t, err)
-		tr = transactor(t, all[1])
-		check.OK(t, transfer(t.Context(), tr, 1))
-		err = tr.Do(t.Context(), func(tx *config.Tx) error { return tx.Delete("0") })
-		check.Is(t, err, session.ErrNoAuth)
-		check.True(t, strings.Contains(fmt.Sprint(err), path), "%v does not name it", err)
-		check.OK(t, tr.Do(t.Context(), func(tx *config.Tx) error { return tx.Delete("never") }))
+		forbidden := func() {
+			t.Helper()
+			tr := transactor(t, all[1])
+			check.OK(t, transfer(t.Context(), tr, 1))
+			err := tr.Do(t.Context(), func(tx *config.Tx) error { return tx.Delete("0") })
+			check.Is(t, err, session.ErrNoAuth)
+			check.True(t, strings.Contains(fmt.Sprint(err), deletions), "%v does not name it", err)
+		}
+		permit := func(path string, perms session.Perms) {
+			t.Helper()
+			_, err := all[0].SetACL(t.Context(), path, []session.ACL{{Perms: perms, Scheme: "world", ID: "anyone"}}, session.AnyVersion)
+			check.OK(t, err)
+		}
+		permit(deletions, session.PermAdmin)
+		forbidden()
+		check.OK(t, transactor(t, all[1]).Do(t.Context(), func(tx *config.Tx) error { return tx.Delete("never") }))
+
+		// Nor a client that may not create them.
+		check.OK(t, all[0].Delete(t.Context(), deletions, session.AnyVersion))
+		permit(accounts, session.PermRead|session.PermAdmin)
+		forbidden()
 	})
 }
 
@@ -207,10 +286,20 @@ func TestMissing(t *testing.T) {
 		_, version, err := value.Get(t.Context())
 		check.True(t, errors.Is(err, session.ErrNoNode), "%d, %v", version, err)
 
+		// A directory that is missing above many is created, and deleted, once.
+		changes := func() int32 {
+			return check.Have(all[0].Exists(t.Context(), accounts))(t).Cversion
+		}
+		before := changes()
+		check.OK(t, tr.Do(t.Context(), func(tx *config.Tx) error { return is(tx, "p/q", "p/r", "p/s/t") }))
+		check.Equal(t, changes()-before, 2, "changes of the directory")
+
 		// Values below values, in one transaction.
 		check.OK(t, tr.Do(t.Context(), func(tx *config.Tx) error {
 			return errors.Join(store(tx, "a/b/c", 3), store(tx, "a/b", 2), store(tx, "a", 1), is(tx, "a/d", "e/f"))
 		}))
+		got, version, err := value.Get(t.Context())
+		check.True(t, got == 1 && version == 0 && err == nil, "%d at version %d, %v: the first write of it is its creation", got, version, err)
 		check.OK(t, tr.Do(t.Context(), func(tx *config.Tx) error {
 			return errors.Join(tx.Delete("a"), tx.Delete("a/b"), tx.Delete("a/b/c"))
 		}))
@@ -328,6 +417,31 @@ func TestTransactorTrouble(t *testing.T) {
 	}
 }
 
+// TestReadsInTrouble: a transaction that only reads runs again, whatever is lost, and is never in
+// doubt.
+func TestReadsInTrouble(t *testing.T) {
+	const throttled = -127
+	busy := func(srv *zktest.Server, m zktest.Match) { srv.AnswerError(m, throttled) }
+	transactors(t, 1, zktest.Config{}, func(t *testing.T, srv *zktest.Server, all []*session.Session) {
+		t.Helper()
+		tr := transactor(t, all[0])
+		check.OK(t, transfer(t.Context(), tr, 10))
+		for i, fail := range []func(*zktest.Server, zktest.Match){(*zktest.Server).DropRequest, (*zktest.Server).DropReply, busy} {
+			for last, op := range map[string]zktest.Op{"1": zktest.OpCheck, "missing": zktest.OpMulti} {
+				fail(srv, zktest.Match{Op: op})
+				runs := 0
+				check.OK(t, tr.Do(t.Context(), func(tx *config.Tx) error {
+					runs++
+					_, err := load(tx, "0")
+					_, err2 := load(tx, last)
+					return errors.Join(err, err2)
+				}), i, last)
+				check.Equal(t, runs, 2, i, last)
+			}
+		}
+	})
+}
+
 // TestTx: what a transaction sees of its own writes, of values that are not there, and of others.
 func TestTx(t *testing.T) {
 	transactors(t, 2, zktest.Config{}, func(t *testing.T, srv *zktest.Server, all []*session.Session) {
@@ -395,9 +509,20 @@ func TestTx(t *testing.T) {
 		}))
 		check.OK(t, do(func(tx *config.Tx) error { is(tx, "seen", 5, true); return nil }))
 
-		before := srv.Requests().Total()
-		check.OK(t, do(func(*config.Tx) error { return nil }))
-		check.Equal(t, srv.Requests().Total(), before)
+		// What only reads has no marker, and one reading is of one moment.
+		for names, want := range map[string]int{"": 0, "seen": 1, "seen new": 3} {
+			reader := transactor(t, all[0])
+			// It knows the deletions then.
+			check.OK(t, reader.Do(t.Context(), func(tx *config.Tx) error { _, err := load(tx, "seen"); return err }))
+			before := srv.Requests().Total()
+			check.OK(t, reader.Do(t.Context(), func(tx *config.Tx) error {
+				for _, name := range strings.Fields(names) {
+					is(tx, name, 5, true)
+				}
+				return nil
+			}))
+			check.Equal(t, srv.Requests().Total()-before, want, names)
+		}
 		tr.Close()
 		tr.Close()
 		check.Is(t, do(func(tx *config.Tx) error { return store(tx, "a", 1) }), config.ErrClosed)
@@ -416,6 +541,9 @@ func TestTransactorRefuses(t *testing.T) {
 		_, err = config.NewTransactor(all[0], accounts, &config.Options{Markers: "x"})
 		check.Is(t, err, session.ErrInvalidPath)
 		tr := transactor(t, all[0])
+		for _, verb := range []string{"%v", "%+v", "%d"} {
+			check.Equal(t, fmt.Sprintf(verb, tr), "transactor of "+accounts)
+		}
 		check.Is(t, tr.Do(t.Context(), nil), session.ErrInvalidArgument)
 		_, err = all[0].Create(t.Context(), accounts, nil, session.Container)
 		check.OK(t, err)
@@ -431,6 +559,8 @@ func TestTransactorRefuses(t *testing.T) {
 		} {
 			check.Is(t, tr.Do(t.Context(), f), want)
 		}
+		check.Is(t, tr.Do(t.Context(), func(tx *config.Tx) error { _, err := load(tx, ".."); return err }), session.ErrInvalidPath)
+		check.Is(t, tr.Do(t.Context(), func(tx *config.Tx) error { _, err := loadWith(tx, "a", nil); return err }), session.ErrInvalidArgument)
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
 		check.Is(t, tr.Do(ctx, func(*config.Tx) error { return nil }), context.Canceled)
