@@ -57,6 +57,35 @@ func TestCounterOnLaggingReplicas(t *testing.T) {
 	})
 }
 
+// With Options.Sync, a value and a transaction are as new as their call, on servers that are
+// behind.
+func TestSync(t *testing.T) {
+	lagging(t, 3, func(t *testing.T, _ *zktest.Server, s ...*session.Session) {
+		check.Must(t, counter(t, s[0]).Set(t.Context(), 1))
+		bubble.Pass(time.Minute)
+		check.Must(t, counter(t, s[0]).Set(t.Context(), 2))
+		read := map[bool]int{}
+		for _, sync := range []bool{false, true} {
+			for _, s := range s[1:] {
+				got, _, err := open(t, s, "/app/counter", config.JSON[int], &config.Options{Sync: sync}).Get(t.Context())
+				check.OK(t, err)
+				read[sync] += got
+			}
+		}
+		check.EqualMaps(t, read, map[bool]int{false: 2, true: 4}, "the sum of what two have read, with Sync and without")
+
+		check.Must(t, counter(t, s[0]).Set(t.Context(), 3))
+		for _, s := range s[1:] {
+			tr := check.Open(config.NewTransactor(s, "/app", &config.Options{Sync: true}))(t)
+			check.OK(t, tr.Do(t.Context(), func(tx *config.Tx) error {
+				got, err := load(tx, "counter")
+				check.Equal(t, got, 3, "a transaction reads")
+				return err
+			}))
+		}
+	})
+}
+
 // No view goes back: not what is told, not the last good value, nor what Get returns, whichever
 // replica the session comes to, and whether or not it expires in between.
 func TestNoViewGoesBack(t *testing.T) {

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"runtime"
+	"sort"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -580,7 +581,8 @@ func TestBadInput(t *testing.T) {
 			"markers in the value":    {s[0], "/a", config.JSON[int], &config.Options{Markers: "/a"}, session.ErrInvalidPath},
 		} {
 			v, err := config.Open(row.s, row.path, row.codec, row.opts)
-			check.True(t, errors.Is(err, row.want) && v == nil, "%s: %v, want %v", name, err, row.want)
+			check.Require(t, errors.Is(err, row.want) && v == nil, "%s: %v, want %v", name, err, row.want)
+			check.True(t, strings.HasPrefix(err.Error(), "config: "), "%s: %v does not begin with the recipe", name, err)
 		}
 		counts := srv.Requests()
 		check.True(t, counts[zktest.OpGetData] == 0 && counts[zktest.OpExists] == 0, "I/O before the refusal: %v", counts)
@@ -659,6 +661,23 @@ func TestSessionIsClosedDuringAWrite(t *testing.T) {
 		s[0].Close()
 		check.OK(t, <-done)
 		noMarkers(t, srv)
+	})
+}
+
+// TestLargest: what is refused as too large does not depend on whether there is a node.
+func TestLargest(t *testing.T) {
+	opts := session.Options{Timeout: 12 * time.Second, ServerTick: time.Second, MaxRequest: 4 << 10}
+	bubble.Sessions(t, zktest.Config{Tick: time.Second}, 1, opts, func(t *testing.T, _ *zktest.Server, s []*session.Session) {
+		v := open(t, s[0], "/app/text", config.Text, nil)
+		check.Must(t, v.Set(t.Context(), ""))
+		largest := sort.Search(opts.MaxRequest, func(n int) bool {
+			err := v.Set(t.Context(), strings.Repeat("x", n+1))
+			check.True(t, err == nil || errors.Is(err, session.ErrTooLarge), "%d bytes: %v", n+1, err)
+			return err != nil
+		})
+		check.Within(t, largest, opts.MaxRequest/2, opts.MaxRequest-1)
+		check.Must(t, s[0].Delete(t.Context(), "/app/text", session.AnyVersion))
+		check.OK(t, v.Set(t.Context(), strings.Repeat("x", largest)), largest)
 	})
 }
 
