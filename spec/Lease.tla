@@ -9,7 +9,10 @@
 (*                                                                           *)
 (* All four wires keep the order of messages and delay them as long as they  *)
 (* like. The leader may be deposed: a later leader knows nothing of the      *)
-(* server, and counts the timeout from when it took over.                    *)
+(* server, and counts the timeout from when it took over. A connection that  *)
+(* is cut is followed by one to another server: of the same leader, which    *)
+(* may be deposed, or of the newest one. Its handshake asks the leader       *)
+(* whether there is such a session.                                          *)
 EXTENDS Integers, Sequences
 
 CONSTANTS
@@ -17,9 +20,12 @@ CONSTANTS
   Margin,   \* lease.go, Terms.Timeout: by so much less the client counts
   Drift,    \* by so much the client's clock may fall behind the leader's
   Report,   \* a leader pings a server at least so often
+  Grain,    \* requests that are sent closer together count as one: lease.go, grain
   Sends,    \* how many requests the client sends
   Kinds,    \* of requests: "read", "sync", "commit"
   Freezes,  \* how often the client stops running for a while
+  Cuts,     \* how often a connection is lost
+  Decrees,  \* how often the servers end the session before its time
   Horizon,  \* the time that is looked at
   Broken    \* the rules that a mutant breaks; {} is the protocol
 
@@ -28,17 +34,22 @@ VARIABLES
   deposed, took,      \* a later leader has taken over, and when
   touched,            \* when the leader of our server has last heard of the session
   pinged,             \* when it has last sent a ping
+  has, decrees,       \* the servers have the session
   heard, pending,     \* the server: it has heard the session since its last report; requests at the leader
   toServer, toLeader, fromLeader, toClient, \* the wires
-  signs, claims, proved, committed, served, \* the client's lease, as in lease.go: proved is its field touched
+  link, cuts,         \* of the client: "down", "greeting" until the handshake is answered, "open"
+  signs, claims, proved, committed, served, \* the lease of a connection, as in lease.go: proved is its field touched
+  base,               \* the newest proof of all connections: stake.go, proved
   sent, newest,       \* requests so far, and when the newest was sent
   lost, frozen, freezes \* what the client knows, and whether it runs
 
 wires == <<toServer, toLeader, fromLeader, toClient>>
 lease == <<signs, claims, proved, committed, served>>
-client == <<lease, sent, newest, lost, frozen, freezes>>
+attention == <<lost, frozen, freezes>>
+client == <<link, cuts, lease, base, sent, newest, attention>>
 leader == <<deposed, took, touched, pinged>>
-vars == <<now, slip, leader, heard, pending, wires, client>>
+server == <<heard, pending>>
+vars == <<now, slip, leader, has, decrees, server, wires, client>>
 
 Max(x, y) == IF x > y THEN x ELSE y
 Min(x, y) == IF x < y THEN x ELSE y
@@ -48,17 +59,21 @@ Clock == now - slip \* of the client
 Init ==
   /\ now = 0 /\ slip = 0
   /\ deposed = FALSE /\ took = 0 /\ touched = 0 /\ pinged = 0
-  /\ heard = FALSE /\ pending = 0
+  /\ has = TRUE /\ decrees = Decrees /\ heard = FALSE /\ pending = 0
   /\ toServer = <<>> /\ toLeader = <<>> /\ fromLeader = <<>> /\ toClient = <<>>
-  /\ signs = <<>> /\ claims = <<>> /\ proved = 0 /\ committed = 0 /\ served = 0
+  /\ link = "open" /\ cuts = Cuts
+  /\ signs = <<>> /\ claims = <<>> /\ proved = 0 /\ committed = 0 /\ served = 0 /\ base = 0
   /\ sent = 0 /\ newest = 0 /\ lost = FALSE /\ frozen = FALSE /\ freezes = Freezes
 
 (* lease.go: Since(false), and Stake.Deadline of a session that is relied on. *)
-Base == CASE "the server's answers count" \in Broken -> served
-          [] "deposed leaders count" \in Broken -> proved
-          [] OTHER -> Min(proved, committed)
-Deadline == Base + Timeout - (IF "no margin" \in Broken THEN 1 ELSE Margin)
+Since(l) == CASE "the server's answers count" \in Broken -> l.served
+              [] "deposed leaders count" \in Broken -> l.proved
+              [] OTHER -> Min(l.proved, l.committed)
+Deadline == base + Timeout - (IF "no margin" \in Broken THEN 1 ELSE Margin)
 Overdue == Clock >= Deadline
+
+(* The states that a user of the session knows: session/event.go.            *)
+Known == IF lost THEN "lost" ELSE IF link = "open" THEN "connected" ELSE "suspended"
 
 -----------------------------------------------------------------------------
 (* lease.go: Answered. What an answer proves. by: the least part of the       *)
@@ -76,7 +91,8 @@ Answered(l, at, then, by) ==
       rest == IF byLeader THEN Select(l.claims, LAMBDA c : c.left > at) ELSE l.claims
       claimed == IF byLeader /\ old # <<>> THEN Append(rest, [sent |-> Last(old).sent, left |-> then]) ELSE rest
       fresh == IF byLeader THEN Select(l.signs, LAMBDA s : s.answered > at - Report) ELSE l.signs
-      added == Append(fresh, [sent |-> at, answered |-> then])
+      counts == fresh = <<>> \/ at - Last(fresh).sent > Grain
+      added == IF counts THEN Append(fresh, [sent |-> at, answered |-> then]) ELSE fresh
       \* forget: signs before the newest of which a report will have left.
       after == Select(added, LAMBDA s : s.answered <= at - Report)
       kept == IF Len(after) > 1 THEN SubSeq(added, Len(after), Len(added)) ELSE added
@@ -90,35 +106,73 @@ Lease == [signs |-> signs, claims |-> claims, proved |-> proved, committed |-> c
 -----------------------------------------------------------------------------
 (* The client.                                                               *)
 
+Runs == ~frozen /\ ~lost
+
 Send(kind) ==
-  /\ ~frozen /\ ~Overdue /\ sent < Sends /\ newest < Clock \* at most one in a tick
+  /\ Runs /\ link = "open" /\ ~Overdue /\ sent < Sends
   /\ sent' = sent + 1 /\ newest' = Clock
   /\ toServer' = Append(toServer, [at |-> Clock, kind |-> kind])
-  /\ UNCHANGED <<now, slip, leader, heard, pending, toLeader, fromLeader, toClient, lease, lost, frozen, freezes>>
+  /\ UNCHANGED <<now, slip, leader, has, decrees, server, toLeader, fromLeader, toClient, link, cuts, lease, base, attention>>
+
+Hold(l) ==
+  /\ signs' = l.signs /\ claims' = l.claims /\ proved' = l.proved /\ committed' = l.committed /\ served' = l.served
+  /\ base' = Max(base, Since(l))
 
 Receive ==
+  LET a == Head(toClient) IN
+  /\ Runs /\ link = "open" /\ toClient # <<>>
+  /\ toClient' = Tail(toClient)
+  /\ Hold(Answered(Lease, a.at, Clock, a.kind))
+  /\ UNCHANGED <<now, slip, leader, has, decrees, server, toServer, toLeader, fromLeader, link, cuts, sent, newest, attention>>
+
+(* What was under way between the client and the server is lost, and so are   *)
+(* the answers of the leader. A client that does not run learns of it later:  *)
+(* then it is cut later.                                                     *)
+Cut ==
+  /\ Runs /\ link # "down" /\ cuts > 0
+  /\ link' = "down" /\ cuts' = cuts - 1
+  /\ toServer' = <<>> /\ toClient' = <<>> /\ pending' = 0
+  /\ toLeader' = Select(toLeader, LAMBDA m : m.k = "report") /\ fromLeader' = Select(fromLeader, LAMBDA m : m.k = "ping")
+  /\ UNCHANGED <<now, slip, leader, has, decrees, heard, lease, base, sent, newest, attention>>
+
+(* The next server: nothing that the last one has heard is reported any more, *)
+(* which is the worst case.                                                  *)
+Dial(toNewest) ==
+  /\ Runs /\ link = "down" /\ ~Overdue
+  /\ toNewest => deposed
+  /\ deposed' = (deposed /\ ~toNewest) /\ touched' = (IF toNewest THEN took ELSE touched) /\ pinged' = now
+  /\ heard' = FALSE /\ pending' = 0 /\ toLeader' = <<>> /\ fromLeader' = <<>>
+  /\ link' = "greeting" /\ toServer' = <<[at |-> Clock, kind |-> "handshake"]>>
+  /\ UNCHANGED <<now, slip, took, has, decrees, toClient, cuts, lease, base, sent, newest, attention>>
+
+(* lease.go: New. The leader has agreed, and no quorum. Or the servers have   *)
+(* no such session: then it is lost, before its deadline.                    *)
+Greeted ==
   LET a == Head(toClient)
-      l == Answered(Lease, a.at, Clock, a.kind)
-  IN /\ ~frozen /\ toClient # <<>>
-     /\ toClient' = Tail(toClient)
-     /\ signs' = l.signs /\ claims' = l.claims /\ proved' = l.proved /\ committed' = l.committed /\ served' = l.served
-     /\ UNCHANGED <<now, slip, leader, heard, pending, toServer, toLeader, fromLeader, sent, newest, lost, frozen, freezes>>
+      quorum == IF "handshakes are committed" \in Broken THEN a.at ELSE 0 IN
+  /\ Runs /\ link = "greeting" /\ toClient # <<>>
+  /\ toClient' = Tail(toClient)
+  /\ IF a.kind = "gone"
+     THEN lost' = TRUE /\ UNCHANGED <<link, lease, base>>
+     ELSE /\ link' = "open" /\ UNCHANGED lost
+          /\ Hold([signs |-> <<>>, claims |-> <<>>, proved |-> a.at, committed |-> quorum, served |-> a.at])
+  /\ UNCHANGED <<now, slip, leader, has, decrees, server, toServer, toLeader, fromLeader, cuts, sent, newest, frozen, freezes>>
 
 \* At the deadline the session is lost, whatever the servers say.
 Lose ==
-  /\ ~frozen /\ Overdue
+  /\ Runs /\ Overdue
   /\ lost' = TRUE
-  /\ UNCHANGED <<now, slip, leader, heard, pending, wires, lease, sent, newest, frozen, freezes>>
+  /\ UNCHANGED <<now, slip, leader, has, decrees, server, wires, link, cuts, lease, base, sent, newest, frozen, freezes>>
 
 \* The process is stopped for a while. The first thing that it does afterwards is to look at the clock.
 Freeze ==
-  /\ ~frozen /\ freezes > 0
+  /\ Runs /\ freezes > 0
   /\ frozen' = TRUE /\ freezes' = freezes - 1
-  /\ UNCHANGED <<now, slip, leader, heard, pending, wires, lease, sent, newest, lost>>
+  /\ UNCHANGED <<now, slip, leader, has, decrees, server, wires, link, cuts, lease, base, sent, newest, lost>>
 Thaw ==
   /\ frozen /\ frozen' = FALSE
   /\ lost' = (Overdue /\ "thaws without a look" \notin Broken)
-  /\ UNCHANGED <<now, slip, leader, heard, pending, wires, lease, sent, newest, freezes>>
+  /\ UNCHANGED <<now, slip, leader, has, decrees, server, wires, link, cuts, lease, base, sent, newest, freezes>>
 
 -----------------------------------------------------------------------------
 (* The server and its leader.                                                *)
@@ -127,60 +181,82 @@ Thaw ==
 Serve ==
   LET r == Head(toServer) IN
   /\ toServer # <<>> /\ toServer' = Tail(toServer)
-  /\ heard' = TRUE
+  /\ heard' = (heard \/ r.kind # "handshake")
   /\ IF r.kind = "read"
      THEN /\ pending = 0
           /\ toClient' = Append(toClient, r) /\ UNCHANGED <<pending, toLeader>>
-     ELSE /\ toLeader' = Append(toLeader, [k |-> "request", r |-> r, heard |-> FALSE])
+     ELSE /\ toLeader' = Append(toLeader, [k |-> "request", r |-> r])
           /\ pending' = pending + 1 /\ UNCHANGED toClient
-  /\ UNCHANGED <<now, slip, leader, fromLeader, client>>
+  /\ UNCHANGED <<now, slip, leader, has, decrees, fromLeader, client>>
 
-\* A ping is answered by a report of the sessions that the server has heard.
+(* A ping is answered by a report of the sessions that the server has heard.   *)
+(* One without our session changes nothing.                                  *)
 Hear ==
   LET m == Head(fromLeader) IN
   /\ fromLeader # <<>> /\ fromLeader' = Tail(fromLeader)
   /\ IF m.k = "ping"
-     THEN /\ toLeader' = Append(toLeader, [k |-> "report", r |-> [at |-> 0, kind |-> ""], heard |-> heard])
+     THEN /\ toLeader' = IF heard THEN Append(toLeader, [k |-> "report"]) ELSE toLeader
           /\ heard' = FALSE /\ UNCHANGED <<pending, toClient>>
      ELSE /\ toClient' = Append(toClient, m.r) /\ pending' = pending - 1
           /\ UNCHANGED <<toLeader, heard>>
-  /\ UNCHANGED <<now, slip, leader, toServer, client>>
+  /\ UNCHANGED <<now, slip, leader, has, decrees, toServer, client>>
 
-\* Only a leader that a quorum follows commits. A deposed one still answers syncs, and counts reports.
+(* Only a leader that a quorum follows commits. A deposed one still answers    *)
+(* syncs, counts reports, and agrees to handshakes.                          *)
 Lead ==
-  LET m == Head(toLeader) IN
+  LET m == Head(toLeader)
+      greets == m.k = "request" /\ m.r.kind = "handshake"
+      knows == has \/ deposed
+      answer == IF greets /\ ~knows THEN [m.r EXCEPT !.kind = "gone"] ELSE m.r IN \* of a request
   /\ toLeader # <<>> /\ toLeader' = Tail(toLeader)
-  /\ touched' = IF m.k = "report" /\ m.heard THEN now ELSE touched
-  /\ fromLeader' = IF m.k = "request" /\ (m.r.kind = "sync" \/ ~deposed)
-                   THEN Append(fromLeader, [k |-> "answer", r |-> m.r]) ELSE fromLeader
-  /\ m.k = "request" => m.r.kind = "sync" \/ ~deposed
-  /\ UNCHANGED <<now, slip, deposed, took, pinged, heard, pending, toServer, toClient, client>>
+  /\ touched' = IF m.k = "report" \/ (greets /\ knows) THEN now ELSE touched
+  /\ m.k = "request" => m.r.kind # "commit" \/ ~deposed
+  /\ fromLeader' = IF m.k = "request" THEN Append(fromLeader, [k |-> "answer", r |-> answer]) ELSE fromLeader
+  /\ UNCHANGED <<now, slip, deposed, took, pinged, has, decrees, server, toServer, toClient, client>>
 Depose ==
   /\ ~deposed /\ deposed' = TRUE /\ took' = now
-  /\ UNCHANGED <<now, slip, touched, pinged, heard, pending, wires, client>>
+  /\ UNCHANGED <<now, slip, touched, pinged, has, decrees, server, wires, client>>
+
+\* The newest leader may expire the session.
+Expires == now >= (IF deposed THEN took ELSE touched) + Timeout
+Expire ==
+  /\ has /\ Expires
+  /\ has' = FALSE
+  /\ UNCHANGED <<now, slip, leader, decrees, server, wires, client>>
+
+\* An operator has the servers end the session. Nothing is promised then.
+Decree ==
+  /\ has /\ decrees > 0
+  /\ has' = FALSE /\ decrees' = decrees - 1
+  /\ UNCHANGED <<now, slip, leader, server, wires, client>>
 
 (* Time does not pass over a deadline. A ping goes out when it is due: the     *)
-(* fewer pings, the fewer reports.                                           *)
-Tick ==
-  LET due == now + 1 - pinged >= Report IN
-  /\ now < Horizon /\ (frozen \/ ~Overdue)
-  /\ now' = now + 1
-  /\ slip' \in {slip, Min(slip + 1, Drift)}
-  /\ pinged' = IF due THEN now + 1 ELSE pinged
-  /\ fromLeader' = IF due THEN Append(fromLeader, [k |-> "ping", r |-> [at |-> 0, kind |-> ""]]) ELSE fromLeader
-  /\ UNCHANGED <<deposed, took, touched, heard, pending, toServer, toLeader, toClient, client>>
+(* fewer pings, the fewer reports. Pings that wait together count as one:    *)
+(* what they have reported, the last one may report alone.                   *)
+Pass(d) ==
+  LET due == now + d = pinged + Report
+      waits == fromLeader # <<>> /\ Last(fromLeader).k = "ping" IN
+  /\ d > 0 /\ now + d <= Horizon /\ now + d <= pinged + Report
+  /\ frozen \/ lost \/ Clock + d <= Deadline
+  /\ now' = now + d
+  /\ slip' \in slip..Min(slip + d, Drift)
+  /\ pinged' = IF due THEN now' ELSE pinged
+  /\ fromLeader' = IF due /\ ~waits THEN Append(fromLeader, [k |-> "ping"]) ELSE fromLeader
+  /\ UNCHANGED <<deposed, took, touched, has, decrees, server, toServer, toLeader, toClient, client>>
 
+Connects == Greeted \/ Cut \/ \E toNewest \in BOOLEAN : Dial(toNewest)
+Attends == Lose \/ Freeze \/ Thaw
+Leads == Hear \/ Lead \/ Depose \/ Expire \/ Decree
 Next ==
-  ~lost /\ \/ \E kind \in Kinds : Send(kind) \* behind a loss nothing is promised
-           \/ Receive \/ Lose \/ Freeze \/ Thaw \/ Serve \/ Hear \/ Lead \/ Depose \/ Tick
+  ~lost /\ \/ newest < Clock /\ \E kind \in Kinds : Send(kind) \* at most one in a tick
+           \/ Receive \/ Connects \/ Attends \/ Serve \/ Leads \/ Pass(1) \* behind a loss nothing is promised
 Spec == Init /\ [][Next]_vars
 
 -----------------------------------------------------------------------------
 (* session/doc.go: the session is lost for its client before the servers      *)
 (* expire it. A process that does not run believes in it until it runs again. *)
-Expires == now >= (IF deposed THEN took ELSE touched) + Timeout \* the newest leader may do it
 ToldInTime == Expires => lost \/ frozen
 
 (* Not a promise: TLC must find that a lease is renewed.                      *)
-NeverRenewed == Base = 0
+NeverRenewed == base = 0
 =============================================================================

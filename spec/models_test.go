@@ -64,6 +64,7 @@ var models = []model{
 	{module: "Lease", name: "transactions, drift and a deposed leader", set: set{"Sends": "2", "Horizon": "7"}},
 	{module: "Lease", name: "renewed", large: true},
 	{module: "Lease", name: "syncs, and a deposed leader", large: true, set: set{"Kinds": `{"sync", "commit"}`}},
+	{module: "Lease", name: "cut off, and a deposed leader", slow: true, set: set{"Cuts": "1", "Sends": "1", "Horizon": "8"}},
 	{module: "Lease", name: "a freeze", slow: true, set: set{"Freezes": "1", "Sends": "1", "Horizon": "7"}},
 	{module: "Lease", name: "slow reports", large: true, set: set{"Report": "2", "Horizon": "10", "Sends": "4"}},
 	{module: "Line", name: "one watches the farther", large: true, set: set{"Brief": "FALSE", "Leavers": "{a, b, c}"}},
@@ -106,6 +107,7 @@ var mutants = []mutant{
 	{"Lease", "two requests are enough", "ToldInTime", nil},
 	{"Lease", "no margin", "ToldInTime", set{"Sends": "0"}},
 	{"Lease", "thaws without a look", "ToldInTime", set{"Freezes": "1", "Sends": "0"}},
+	{"Lease", "handshakes are committed", "ToldInTime", set{"Cuts": "1", "Sends": "0"}},
 	// No rule: a lease is renewed, so that what holds does not hold for want of renewals.
 	{"Lease", "", "NeverRenewed", set{"INVARIANTS": "NeverRenewed", "Drift": "0"}},
 }

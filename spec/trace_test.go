@@ -45,7 +45,7 @@ func (o observation) String() string {
 }
 
 // module writes the run as a module.
-func module(name string, run []observation) map[string]string {
+func module[O fmt.Stringer](name string, run []O) map[string]string {
 	lines := make([]string, len(run))
 	for i, o := range run {
 		lines[i] = "  " + o.String()
@@ -159,7 +159,7 @@ func doctored(t *testing.T, run []observation, change func(o *observation) bool)
 }
 
 // explains fails unless the run is a behaviour of the specification.
-func explains(t *testing.T, c tlc.Checker, name string, run []observation, values set) {
+func explains[O fmt.Stringer](t *testing.T, c tlc.Checker, name string, run []O, values set) {
 	t.Helper()
 	r := trace(t, c, name, run, values)
 	t.Logf("%d observations, %v", len(run), r)
@@ -169,14 +169,14 @@ func explains(t *testing.T, c tlc.Checker, name string, run []observation, value
 }
 
 // refuses fails if the run is a behaviour of the specification.
-func refuses(t *testing.T, c tlc.Checker, name string, run []observation, values set) {
+func refuses[O fmt.Stringer](t *testing.T, c tlc.Checker, name string, run []O, values set) {
 	t.Helper()
 	r := trace(t, c, name, run, values)
 	t.Logf("%d observations, %v", len(run), r)
 	check.True(t, r.Violated == "", "the specification explains\n%v\n%s", module(name+"Run", run), r.Output)
 }
 
-func trace(t *testing.T, c tlc.Checker, name string, run []observation, values set) tlc.Result {
+func trace[O fmt.Stringer](t *testing.T, c tlc.Checker, name string, run []O, values set) tlc.Result {
 	t.Helper()
 	return runModel(t, c, tlc.Model{Module: name + "Trace", Set: values, Add: module(name+"Run", run)})
 }

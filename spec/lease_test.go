@@ -1,0 +1,242 @@
+package spec_test
+
+import (
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"strconv"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/zkactors/zkactors/internal/bubble"
+	"github.com/zkactors/zkactors/internal/check"
+	"github.com/zkactors/zkactors/internal/client"
+	"github.com/zkactors/zkactors/internal/tlc"
+	"github.com/zkactors/zkactors/session"
+	"github.com/zkactors/zkactors/session/zktest"
+)
+
+// This file has TLC look at runs of real sessions, from their creation until they end, or for a
+// while. The times of a run are exact: the specification must end a lease in the same microsecond.
+
+// A life is a session on which something relies, beside a server in memory.
+type life struct {
+	*testing.T
+	*wire
+	session *session.Session
+	rng     *rand.Rand
+}
+
+// at returns a moment, a part of a second from one to two.
+func (l *life) at() time.Duration { return time.Second + l.upTo(time.Second) }
+
+func (l *life) upTo(d time.Duration) time.Duration { return time.Duration(l.rng.Int64N(int64(d))) }
+
+// rest waits, and then until no answer is awaited: what was sent before is answered.
+func (l *life) rest(d time.Duration) {
+	for bubble.Pass(d); ; bubble.Pass(time.Millisecond) {
+		l.mu.Lock()
+		v := l.now()
+		l.mu.Unlock()
+		if v.sent == v.came {
+			return
+		}
+	}
+}
+
+// cut ends the connection; the servers are not found until they are.
+func (l *life) cut() {
+	l.refuse(true)
+	l.srv.Disconnect(l.session.ID())
+}
+
+// awaitEnd waits until the session is lost for both sides.
+func (l *life) awaitEnd() {
+	for ended := false; !ended; bubble.Pass(10 * time.Millisecond) {
+		l.mu.Lock()
+		v := l.now()
+		l.mu.Unlock()
+		ended = v.vis == "lost" && !v.has
+	}
+}
+
+// A leaseRun is what happens to a session.
+type leaseRun struct {
+	name  string
+	short bool // with -short, too
+	play  func(l *life)
+	set   set // the faults that the specification may use, without lost connections
+}
+
+var leaseRuns = []leaseRun{
+	{"calm", true, func(l *life) { bubble.Pass(2500 * time.Millisecond) }, nil},
+	{"busy", false, func(l *life) {
+		for end := time.Now().Add(2500 * time.Millisecond); time.Now().Before(end); bubble.Pass(l.upTo(200 * time.Millisecond)) {
+			if l.rng.IntN(3) == 0 {
+				_, err := l.session.Set(l.Context(), "/busy", nil, -1)
+				check.Is(l, err, session.ErrNoNode)
+				continue
+			}
+			_, err := l.session.Exists(l.Context(), "/")
+			check.OK(l, err)
+		}
+	}, nil},
+	{"cut and resumed", true, func(l *life) {
+		bubble.Pass(l.at())
+		l.cut()
+		bubble.Pass(l.upTo(time.Second))
+		l.refuse(false)
+		bubble.Pass(2500 * time.Millisecond)
+	}, nil},
+	{"cut until the lease ends", false, func(l *life) {
+		bubble.Pass(l.at())
+		l.cut()
+		l.awaitEnd()
+	}, nil},
+	{"silent and resumed", false, func(l *life) {
+		bubble.Pass(l.at())
+		l.srv.Freeze(0, zktest.Both)
+		bubble.Pass(time.Second + l.upTo(100*time.Millisecond)) // the session has left the server
+		l.srv.Thaw(0)
+		bubble.Pass(2500 * time.Millisecond)
+	}, nil},
+	{"silent until the lease ends", false, func(l *life) {
+		bubble.Pass(l.at())
+		l.srv.Freeze(0, zktest.Both)
+		l.awaitEnd()
+	}, nil},
+	{"ended by decree", false, func(l *life) {
+		bubble.Pass(l.at())
+		l.srv.Expire(l.session.ID())
+		l.awaitEnd()
+	}, set{"Decrees": "1"}},
+	{"cut, and ended by decree", false, func(l *life) {
+		bubble.Pass(l.at())
+		l.cut()
+		bubble.Pass(100 * time.Millisecond)
+		l.srv.Expire(l.session.ID())
+		bubble.Pass(100 * time.Millisecond)
+		l.refuse(false)
+		l.awaitEnd()
+	}, set{"Decrees": "1"}},
+	{"stopped", false, func(l *life) {
+		l.rest(l.at())
+		thaw := l.freeze(l.session)
+		bubble.Pass(300*time.Millisecond + l.upTo(500*time.Millisecond))
+		thaw()
+		bubble.Pass(2500 * time.Millisecond)
+	}, set{"Freezes": "1"}},
+	{"stopped for longer than the lease", true, func(l *life) {
+		l.rest(l.at())
+		thaw := l.freeze(l.session)
+		bubble.Pass(2500*time.Millisecond + l.upTo(500*time.Millisecond))
+		thaw()
+		l.awaitEnd()
+	}, set{"Freezes": "1"}},
+	{"the leader is deposed", false, func(l *life) {
+		l.rest(l.at())
+		l.refuse(true)
+		l.depose()
+		l.awaitEnd()
+	}, nil},
+	{"the leader is deposed, and the next one found", false, func(l *life) {
+		l.rest(l.at())
+		l.depose()
+		bubble.Pass(3500 * time.Millisecond)
+	}, nil},
+}
+
+// TestLeaseTraces: runs of real sessions are behaviours of Lease.
+func TestLeaseTraces(t *testing.T) {
+	t.Parallel()
+	c := tlc.Require(t)
+	for _, r := range leaseRuns {
+		t.Run(r.name, func(t *testing.T) {
+			t.Parallel()
+			if testing.Short() && !r.short {
+				t.Skip("not with -short")
+			}
+			run := live(t, 0, r.play)
+			explains(t, c, "Lease", run, faultsOf(run, r.set))
+		})
+	}
+}
+
+// TestDoctoredLeaseTraces: runs that no real session may have are refused.
+func TestDoctoredLeaseTraces(t *testing.T) {
+	t.Parallel()
+	c := tlc.Require(t)
+	lost := func(v view) bool { return v.vis == "lost" }
+	given := func(v view) bool { return !v.has }
+	believes := func(as string) func(run []view) {
+		return func(run []view) {
+			for i := slices.IndexFunc(run, lost); i < len(run); i++ {
+				run[i].vis, run[i].link = as, map[string]string{"suspended": "down", "connected": "open"}[as]
+			}
+		}
+	}
+	move := func(which func(view) bool, by time.Duration) func(run []view) {
+		return func(run []view) { run[slices.IndexFunc(run, which)].at += by }
+	}
+	for _, d := range []struct {
+		name, run string
+		doctor    func(run []view)
+	}{
+		{"believes in what the servers have given away", "cut until the lease ends", believes("suspended")},
+		{"lost a microsecond early", "cut until the lease ends", move(lost, -time.Microsecond)},
+		{"lost a microsecond late", "cut until the lease ends", move(lost, time.Microsecond)},
+		{"expired early", "cut until the lease ends", func(run []view) {
+			const margin = 50 * time.Millisecond // by so much earlier the client counts
+			run[slices.IndexFunc(run, given)].at = run[slices.IndexFunc(run, lost)].at + margin - time.Microsecond
+		}},
+		{"resumed behind its end", "cut, and ended by decree", believes("connected")},
+		{"believes when it runs again", "stopped for longer than the lease", believes("connected")},
+		{"relies on a deposed leader", "the leader is deposed", move(lost, 100*time.Millisecond)},
+	} {
+		t.Run(d.name, func(t *testing.T) {
+			t.Parallel()
+			r := leaseRuns[slices.IndexFunc(leaseRuns, func(r leaseRun) bool { return r.name == d.run })]
+			run := live(t, 0, r.play)
+			faults := faultsOf(run, r.set)
+			d.doctor(run)
+			refuses(t, c, "Lease", run, faults)
+		})
+	}
+}
+
+// faultsOf adds the number of lost connections to the faults of a run.
+func faultsOf(run []view, faults set) set {
+	all, cuts := set{}, 0
+	maps.Copy(all, faults)
+	for i := 1; i < len(run); i++ {
+		if before, now := run[i-1].link, run[i].link; before != now && (now == "down" || before == "open") {
+			cuts++
+		}
+	}
+	all["Cuts"] = strconv.Itoa(cuts)
+	return all
+}
+
+// live records the life of a session.
+func live(t *testing.T, seed uint64, play func(l *life)) (run []view) {
+	t.Helper()
+	r := &record{}
+	config := zktest.Config{Tick: 200 * time.Millisecond, Latency: latency, Committed: r.committed}
+	bubble.Run(t, config, func(b bubble.World) {
+		w := &wire{record: r, srv: b.Server}
+		s := b.Open(session.Options{Timeout: 2 * time.Second, ServerTick: 200 * time.Millisecond, Dialer: w.dial})
+		release := client.Of(s).Rely()
+		var followers sync.WaitGroup
+		followers.Go(func() { r.follow(s.Events(b.Context())) })
+		play(&life{T: b.T, wire: w, session: s, rng: rand.New(rand.NewPCG(seed, 37))}) //nolint:gosec // a seed repeats the faults
+		synctest.Wait()
+		run = r.end()
+		release()
+		s.Close()
+		w.pumps.Wait()
+		followers.Wait()
+	})
+	return run
+}
