@@ -121,6 +121,9 @@ func (o *ensembles) judge(out io.Writer, h *history.History, r *row) error {
 	}
 	stops := h.Count(func(f *history.Fault) bool { return f.Kind == history.Stopped })
 	_, _ = fmt.Fprintf(out, "  %d operations, %d commits, %d faults, %d times a process did nothing; void %v, %d violations\n", len(h.Operations), len(h.Commits), len(h.Faults)-stops, stops, void, len(violations))
+	if h.Head.Diverged != "" {
+		_, _ = fmt.Fprintf(out, "  the servers differ: %s\n", h.Head.Diverged)
+	}
 	if len(violations) == 0 {
 		return nil
 	}

@@ -148,6 +148,10 @@ type Head struct {
 	// servers not all is known.
 	Unjudged map[string]string `json:"unjudged,omitempty"`
 	Servers  string            `json:"servers,omitempty"` // the version of real servers
+
+	// Diverged says what one of the servers had at the end, and another had not: then no client can
+	// keep its promises.
+	Diverged string `json:"diverged,omitempty"`
 }
 
 // A History is all that was recorded in one run. Everything is in the order of its moments;
@@ -200,5 +204,5 @@ const Least = 30
 // Void reports whether the history shows nothing.
 func (h *History) Void() bool {
 	first, ok := h.FirstFault()
-	return !ok || h.DoneBefore(first) < Least
+	return !ok || h.DoneBefore(first) < Least || h.Head.Diverged != ""
 }

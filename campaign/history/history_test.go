@@ -75,7 +75,10 @@ func TestVoid(t *testing.T) {
 		r.Client("1.1").Instant(history.Operation{Kind: "put"})
 	}
 	r.Fault(history.Fault{Kind: history.Disturbed})
-	check.False(t, r.History().Void(), "enough was done")
+	h := r.History()
+	check.False(t, h.Void(), "enough was done")
+	h.Head.Diverged = "server 0 has /a, and server 1 has not"
+	check.True(t, h.Void(), "the servers differ")
 }
 
 // TestJournal: a journal that ends in the middle of a line has all that the process had recorded,

@@ -28,6 +28,8 @@ type crew struct {
 	record *history.Recorder
 	start  time.Duration // of the history
 
+	diverged string // see history.Head
+
 	mu  sync.Mutex
 	all []*member
 	err error // the first worker that could not do its work

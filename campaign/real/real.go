@@ -134,6 +134,7 @@ func (p *play) history(ctx context.Context) (*history.History, error) {
 	}
 	// All that the servers will ever commit has been written: there is a leader, and no work.
 	h := record.History()
+	h.Head.Diverged = c.diverged
 	if off := (time.Since(wall) - clock()).Abs(); off > tolerance {
 		for _, checker := range []string{"ToldBeforeNextGrant", "NotBeforeDue"} {
 			h.Head.Unjudged[checker] = fmt.Sprintf("the clock on the wall was set by %v", off)
@@ -186,6 +187,11 @@ func (c *crew) finish(ctx context.Context) error {
 		return err
 	}
 	if err := wait(ctx, time.Second); err != nil {
+		return err
+	}
+	// The ephemeral nodes are still there.
+	var err error
+	if c.diverged, err = divergence(ctx, c.play.ensemble.Addrs()); err != nil {
 		return err
 	}
 	return c.say(over, ended, func(w *worker) <-chan struct{} { return w.ended })

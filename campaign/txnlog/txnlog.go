@@ -133,6 +133,7 @@ const (
 	opDeleteContainer = 20
 	opCreateTTL       = 21
 	opCloseSession    = -11
+	opError           = -1
 )
 
 func parse(record []byte) (Transaction, error) {
@@ -167,11 +168,17 @@ func (t *Transaction) add(op int32, d *decoder) {
 	case opSetData, opReconfig:
 		t.changes = append(t.changes, change{kind: set, path: d.string(), data: d.buffer()})
 	case opMulti:
+		before := len(t.changes)
+		failed := false // then the parts before the one that has failed are there, and were not done
 		for range d.int32() {
 			op := d.int32()
 			part := decoder{rest: d.buffer()}
 			t.add(op, &part)
+			failed = failed || op == opError
 			d.failed = d.failed || part.failed
+		}
+		if failed {
+			t.changes = t.changes[:before]
 		}
 	}
 }

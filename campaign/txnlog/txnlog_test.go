@@ -34,6 +34,8 @@ func TestReal(t *testing.T) {
 	check.Len(t, created, 2)
 	_, err := s.Multi(ctx, session.DeleteOp("/a", 17))
 	check.True(t, err != nil, "a transaction with a wrong version passes")
+	_, err = s.Multi(ctx, session.CreateOp("/refused", nil, session.Persistent), session.DeleteOp("/a", 17))
+	check.True(t, err != nil, "a transaction passes whose last operation has a wrong version")
 	check.Have(s.Create(ctx, "/gone", nil, session.Persistent))(t)
 	check.Must(t, s.Delete(ctx, "/gone", session.AnyVersion))
 	s.Close()
