@@ -1,6 +1,7 @@
 package watch
 
 import (
+	"errors"
 	"fmt"
 	"maps"
 	"math/rand/v2"
@@ -8,6 +9,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/zkactors/zkactors/actors"
+	"github.com/zkactors/zkactors/internal/check"
 	"github.com/zkactors/zkactors/internal/hasten"
 	"github.com/zkactors/zkactors/internal/znode"
 	"github.com/zkactors/zkactors/session"
@@ -339,4 +342,47 @@ func TestTreeConverges(t *testing.T) {
 		}
 	}
 	t.Logf("%d schedules", rounds)
+}
+
+// TestTreeAnswers: answers that are easy to mistake, and that no server of the model gives.
+func TestTreeAnswers(t *testing.T) {
+	_, first := newTreeMachine("/t", 0, true, nil)
+	caught := func(err error) (*treeMachine, actors.Effects[treeEffect, TreeState]) {
+		m, _ := newTreeMachine("/t", 0, true, nil)
+		return m.after(treeSynced{m.root, 1, err})
+	}
+	t.Run("the sync is refused for good", func(t *testing.T) {
+		m, out := caught(session.ErrNoAuth)
+		check.True(t, m.ended && errors.Is(m.err, session.ErrNoAuth) && len(out.Do)+len(out.Emit) == 0, "%v does %v", m, out)
+	})
+	t.Run("the sync is repeated", func(t *testing.T) {
+		m, out := caught(session.ErrDisconnected)
+		check.True(t, len(first) == 1 && len(out.Do) == 1 && out.Do[0] == catchUpNode{m.root, 2}, "%v does %v", m, out)
+	})
+
+	m, _ := newTreeMachine("/t", 0, false, nil)
+	take := func(n *treeNode, aspect session.Aspect, r session.Reading, err error) actors.Effects[treeEffect, TreeState] {
+		_, out := m.after(treeRead{n, aspect, n.aspects[aspect].number, r, err})
+		return out
+	}
+	root := &session.Stat{Czxid: 1, Mzxid: 4, Pzxid: 4}
+	m.after(want{})
+	take(m.root, session.AspectData, session.Reading{Zxid: 5, Stat: root}, nil)
+	take(m.root, session.AspectChildren, session.Reading{Zxid: 6, Stat: root, Names: []string{"a"}}, nil)
+	child := m.nodes["/t/a"]
+	take(child, session.AspectData, session.Reading{Zxid: 7, Stat: &session.Stat{Czxid: 3, Mzxid: 3}}, nil)
+	check.Require(t, m.size == 2, "%v", m)
+	t.Run("a server lags behind", func(t *testing.T) {
+		for _, r := range []session.Reading{{Zxid: 4, Stat: &session.Stat{Czxid: 1, Mzxid: 3}}, {Zxid: 5}} {
+			out := take(m.root, session.AspectData, r, nil) // the root is missing before its children were listed
+			check.True(t, m.size == 2 && m.root.stat == root && len(out.Do)+len(out.Emit) == 0, "%v: %v does %v", r, m, out)
+		}
+	})
+	t.Run("another node is in its place", func(t *testing.T) {
+		out := take(child, session.AspectData, session.Reading{Zxid: 8, Stat: &session.Stat{Czxid: 8, Mzxid: 8}}, session.ErrNoNode)
+		check.True(t, m.size == 1 && len(out.Emit) == 1 && len(out.Emit[0].Removed) == 1 && len(out.Emit[0].Added) == 0, "%v emits %v", m, out.Emit)
+		check.True(t, out.Do[len(out.Do)-1] == followNode{child, session.AspectData, child.aspects[session.AspectData].number}, "%v", out.Do)
+		out = take(child, session.AspectData, session.Reading{Zxid: 9, Stat: &session.Stat{Czxid: 8, Mzxid: 8}}, nil)
+		check.True(t, m.size == 2 && len(out.Emit) == 1 && len(out.Emit[0].Added) == 1, "%v emits %v", m, out.Emit)
+	})
 }

@@ -75,7 +75,7 @@ func Tests() []Test {
 		{Package: "primitives/queue", Names: []string{"TestMutants"}},
 		{Package: "primitives/shard", Names: []string{"TestSchedules"}, Flags: []string{"-shard.schedules=200000"}, Seeded: true},
 
-		{Package: "watch", Names: []string{"TestRows", "TestTranscriptsOfNodes", "TestTranscriptsOfChildren", "TestTranscriptsOfTrees"}, Rows: true},
+		{Package: "watch", Names: []string{"TestRows", "TestTreeAnswers", "TestTranscriptsOfNodes", "TestTranscriptsOfChildren", "TestTranscriptsOfTrees"}, Rows: true},
 		{
 			Package: "primitives/internal/line", Rows: true,
 			Names: []string{
@@ -88,6 +88,13 @@ func Tests() []Test {
 		{Package: "primitives/internal/presence", Names: []string{"TestRows", "TestStood", "TestRefusal", "TestTranscripts"}, Rows: true},
 		{Package: "primitives/election", Names: []string{"TestRows", "TestHeirClaims", "TestHeirOfLostData", "TestHeirAcknowledges"}, Rows: true},
 		{Package: "primitives/config", Names: []string{"TestRows"}, Rows: true},
+		{
+			Package: "primitives/barrier", Rows: true,
+			Names: []string{
+				"TestGate", "TestWhyGatesAreLost", "TestRecordUnread", "TestAwaitedOfAnotherRecord", "TestMembersUnread", "TestEntrantsUnread",
+				"TestBlocked", "TestOtherRecord",
+			},
+		},
 		{
 			Package: "primitives/commit", Rows: true,
 			Names: []string{"TestCoordinatorRows", "TestResumedDecided", "TestSiteThatMayNotRead", "TestCoordinatorOfAnotherHistory", "TestSiteOfAnotherHistory", "TestBeatenAndNotTold", "TestUndone", "TestVoteUndone", "TestUnfounded"},

@@ -21,6 +21,7 @@ import (
 type adversary struct {
 	*testing.T
 	rand  *rand.Rand
+	mild  bool                                        // most requests succeed, and readings are rare
 	ask   func(in func(actors.Reply[error]) input)    // calls in with a reply that is new
 	give  func(in func(actors.Reply[struct{}]) input) // likewise
 	m     machine
@@ -128,7 +129,12 @@ var anyErrors = []error{
 	session.ErrDisconnected, session.ErrBusy, errors.Join(session.ErrUnknownOutcome, session.ErrDisconnected), session.ErrExpired,
 }
 
-func (a *adversary) err() error { return anyErrors[a.rand.IntN(len(anyErrors))] }
+func (a *adversary) err() error {
+	if a.mild && a.rand.IntN(6) > 0 {
+		return nil
+	}
+	return anyErrors[a.rand.IntN(len(anyErrors))]
+}
 
 func (a *adversary) names() []string {
 	all := []string{"0000000001-x-1-b", "0000000001-y-2-c", "0000000002-x-3-b"}[:a.rand.IntN(4)]
@@ -214,7 +220,7 @@ func (a *adversary) move() {
 		a.enter()
 	case a.m.stage == inside && n < 6:
 		a.leave()
-	case n < 16:
+	case n < 16 && (!a.mild || a.m.sight.n == 0 || n == 12):
 		a.input(saw{a.epoch, a.sight()})
 	case n == 16:
 		a.input(blind{a.epoch, a.err()})
@@ -267,9 +273,9 @@ func TestAnyAnswer(t *testing.T) {
 		a := &adversary{
 			T: t, rand: rand.New(rand.NewPCG(seed, 1)), m: newMachine("a1b2c3d4", "a", 2), zxid: 3, czxid: 1,
 			owed: map[actors.Reply[error]]int{}, acks: map[actors.Reply[struct{}]]int{}, cancels: map[actors.Reply[struct{}]]actors.Reply[error]{},
-			trace: []string{fmt.Sprint("seed ", seed)},
-			ask:   func(in func(actors.Reply[error]) input) { _, _ = actors.Ask(nobody, asker, in) },
-			give:  func(in func(actors.Reply[struct{}]) input) { _, _ = actors.Ask(nobody, asker, in) },
+			mild: seed%2 == 0, trace: []string{fmt.Sprint("seed ", seed)},
+			ask:  func(in func(actors.Reply[error]) input) { _, _ = actors.Ask(nobody, asker, in) },
+			give: func(in func(actors.Reply[struct{}]) input) { _, _ = actors.Ask(nobody, asker, in) },
 		}
 		for range 200 {
 			a.move()

@@ -562,5 +562,9 @@ func TestLost(t *testing.T) {
 			}
 		}
 		check.True(t, lost == 2, "lost %d times", lost)
+		check.OK(t, d.Err())
+		s[0].Close()
+		<-d.Done()
+		check.Is(t, d.Err(), session.ErrClosed)
 	})
 }

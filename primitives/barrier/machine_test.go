@@ -515,6 +515,12 @@ func TestOtherRecord(t *testing.T) {
 	if got := asks(request{step: listing, round: 2}); got.err != nil || got.czxid != created {
 		t.Errorf("the directory was created at %d, %v", got.czxid, got.err)
 	}
+	if got := asks(request{step: opening, round: 2, keeps: true, version: 5}); got.at != record || !errors.Is(got.err, session.ErrBadVersion) {
+		t.Errorf("a round of another record is opened: %v, at %d", got.err, got.at)
+	}
+	if got := asks(request{step: checking}); got.err != nil || got.bad != nil || got.names != nil {
+		t.Errorf("a record without data has members %q: %v, %v", got.names, got.err, got.bad)
+	}
 	if got := asks(request{step: opening, round: 1, book: book{Parties: 1}}); got.at != other || !errors.Is(got.err, session.ErrNodeExists) {
 		t.Errorf("a round is opened before the next: %v, at %d", got.err, got.at)
 	}

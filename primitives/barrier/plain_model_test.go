@@ -361,6 +361,8 @@ var plainScenarios = map[string]*plainScenario{
 	"a closed session":  {gates: 3, waits: 1, faults: zkmodel.Faults{Closes: 1}},
 	"cancelled":         {gates: 3, cancels: 2, faults: zkmodel.Faults{Cuts: 1}},
 	"busy, and lagging": {gates: 3, waits: 2, faults: zkmodel.Faults{Busy: 2, Lags: 2, Cuts: 1}},
+	"denials":           {gates: 2, waits: 1, effort: 2, faults: zkmodel.Faults{Denials: 2, Cuts: 1}},
+	"a newer gate":      {gates: 2, effort: 2, faults: zkmodel.Faults{Strikes: 1, Cuts: 1}},
 	"restored":          {gates: 2, waits: 2, faults: zkmodel.Faults{Restores: 1, Cuts: 1}},
 	"operators":         {gates: 3, waits: 1, cancels: 1, raises: 1, faults: zkmodel.Faults{Strikes: 2, Cuts: 1}},
 	"everything": {gates: 3, waits: 2, cancels: 2, raises: 2, bare: true, faults: zkmodel.Faults{

@@ -3,6 +3,7 @@ package barrier
 import (
 	"errors"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -152,5 +153,25 @@ func TestRecordIsReadLater(t *testing.T) {
 		}
 		take(due{1, 1})
 		check.Equal(t, m.step, c.step, name)
+	}
+}
+
+// TestBlocked: an entrant that awaits the end of a round, in which a node of another recipe is all
+// that is left, fails: the next round cannot begin. For a member the round is over.
+func TestBlocked(t *testing.T) {
+	for _, at := range []stage{gathering, leaving} {
+		m := machine{parties: 2, stage: at, epoch: 1, following: at == gathering, name: "n", round: 1, awaited: 1, step: looking}
+		if at == gathering {
+			m.round, m.node, m.sure, m.duty = 0, 2, true, true
+		}
+		m.asked = request{requestID: requestID{1, 3}, step: looking, round: 1}
+		var out effects
+		m = m.Step(answered{requestID: requestID{1, 3}, foreign: "x"}, &out)
+		check.True(t, m.awaited == 0 && slices.Contains(out.Do, effect(unawait{})), "%v does %v", m, out.Do)
+		if at == leaving {
+			check.True(t, m.stage == resting && slices.Contains(out.Emit, DoubleEvent(Left{1})), "%v emits %v", m, out.Emit)
+			continue
+		}
+		check.True(t, m.retire && errors.Is(m.failure, ErrLayout) && strings.Contains(m.failure.Error(), "x"), "%v: %v", m, m.failure)
 	}
 }

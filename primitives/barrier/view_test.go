@@ -3,6 +3,7 @@ package barrier
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"testing"
 
 	"github.com/zkactors/zkactors/internal/check"
@@ -47,7 +48,9 @@ func TestView(t *testing.T) {
 		var v view
 		var emitted, done string
 		for _, in := range story.in {
+			waiters := slices.Clone(v.waiters)
 			next, out := v.after(in)
+			check.EqualSlices(t, v.waiters, waiters, name, "a view is a value")
 			for _, ev := range out.Emit {
 				emitted += ev.String() + ";"
 			}

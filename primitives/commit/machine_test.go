@@ -197,6 +197,9 @@ func TestCoordinatorGrammar(t *testing.T) {
 				heard{session.Suspended{}},
 				giveUp{},
 			}
+			if seed%4 == 0 {
+				inputs = append(inputs, leave{})
+			}
 			in := inputs[random.IntN(len(inputs))]
 			if random.IntN(3) == 0 {
 				epoch++

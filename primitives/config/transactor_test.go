@@ -516,7 +516,7 @@ func TestTx(t *testing.T) {
 			check.OK(t, reader.Do(t.Context(), func(tx *config.Tx) error { _, err := load(tx, "seen"); return err }))
 			before := srv.Requests().Total()
 			check.OK(t, reader.Do(t.Context(), func(tx *config.Tx) error {
-				for _, name := range strings.Fields(names) {
+				for name := range strings.FieldsSeq(names) {
 					is(tx, name, 5, true)
 				}
 				return nil

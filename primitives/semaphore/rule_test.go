@@ -11,6 +11,7 @@ import (
 	"github.com/zkactors/zkactors/primitives/internal/line"
 	"github.com/zkactors/zkactors/primitives/internal/nodes"
 	"github.com/zkactors/zkactors/primitives/internal/recipe"
+	"github.com/zkactors/zkactors/session"
 )
 
 func TestLeaseNames(t *testing.T) {
@@ -61,6 +62,10 @@ func TestRecords(t *testing.T) {
 			t.Errorf("%q is written as %q", data, r)
 		}
 	}
+	check.OK(t, validateLimit(nodes.MaxLimit))
+	_, since, err := parseCondition(conditionOf(nil, &session.Stat{Mzxid: 7})) // a node without data
+	_, want := parseRecord("")
+	check.True(t, since == 7 && err.Error() == want.Error(), "since %d, %v", since, err)
 }
 
 func TestLeasesLocate(t *testing.T) {
@@ -181,6 +186,7 @@ func TestRecordNewerThanNode(t *testing.T) {
 	}{
 		{2, true, 7, "3@8", true},
 		{2, true, 7, "3@6", false},
+		{2, true, 7, "3@7", false},
 		{2, true, 7, "3 unit@6", true},
 		{2, false, 7, "3@8", false},
 		{2, false, 7, "3 unit@6", true},

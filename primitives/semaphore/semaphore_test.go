@@ -1124,6 +1124,68 @@ func TestSetLimitFaults(t *testing.T) {
 	})
 }
 
+// TestSetLimitRace: what another client does between a request of SetLimit and its execution does
+// not keep the limit from being set.
+func TestSetLimitRace(t *testing.T) {
+	set := func(t *testing.T, s *session.Session) { t.Helper(); setLimit(t, s, 7) }
+	remove := func(t *testing.T, s *session.Session) {
+		t.Helper()
+		check.OK(t, s.Delete(t.Context(), path, session.AnyVersion))
+	}
+	for name, row := range map[string]struct {
+		stands bool
+		op     zktest.Op // that is late
+		lost   bool      // and lost
+		other  func(*testing.T, *session.Session)
+	}{
+		"created by another":                {false, zktest.OpCreate, false, set},
+		"its creation is lost, not another": {false, zktest.OpCreate, true, set},
+		"created when its parent is gone": {false, zktest.OpCreate, false, func(t *testing.T, s *session.Session) {
+			t.Helper()
+			check.OK(t, s.Delete(t.Context(), "/limits", session.AnyVersion))
+		}},
+		"set by another":                     {true, zktest.OpSetData, false, set},
+		"removed before it is set":           {true, zktest.OpSetData, false, remove},
+		"its write is lost, and the node is": {true, zktest.OpSetData, true, remove},
+	} {
+		runInBubble(t, name, 2, func(t *testing.T, srv *zktest.Server, all []*session.Session) {
+			if setLimit(t, all[1], 5); !row.stands {
+				remove(t, all[1])
+			}
+			at := zktest.Match{Op: row.op, Path: path, Session: all[0].ID()}
+			if row.lost {
+				srv.DropRequest(at)
+				srv.Delay(zktest.Match{Op: zktest.OpGetData, Session: all[0].ID(), Skip: 1}, time.Second)
+			} else {
+				srv.Delay(at, time.Second)
+			}
+			result := make(chan error, 1)
+			go func() { result <- semaphore.SetLimit(t.Context(), all[0], path, 6) }()
+			<-time.After(500 * time.Millisecond)
+			row.other(t, all[1])
+			check.OK(t, <-result)
+			record(t, all[1], "6 unit")
+		})
+	}
+}
+
+// TestSetLimitRefused: SetLimit does not repeat what the server refuses.
+func TestSetLimitRefused(t *testing.T) {
+	const noAuth = -102
+	for op, lost := range map[zktest.Op]bool{zktest.OpSync: false, zktest.OpGetData: true, zktest.OpSetData: false} {
+		inBubble(t, 1, func(t *testing.T, srv *zktest.Server, all []*session.Session) {
+			setLimit(t, all[0], 5)
+			at, want := zktest.Match{Op: op}, session.ErrNoAuth
+			if lost { // whether its write was done is not to be known
+				srv.DropReply(zktest.Match{Op: zktest.OpSetData})
+				at.Skip, want = 1, session.ErrUnknownOutcome
+			}
+			srv.AnswerError(at, noAuth)
+			check.Is(t, semaphore.SetLimit(t.Context(), all[0], path, 6), want, op)
+		})
+	}
+}
+
 // TestEvents of one who waits, holds and is cut off meanwhile.
 func TestEvents(t *testing.T) {
 	inBubble(t, 2, func(t *testing.T, srv *zktest.Server, all []*session.Session) {

@@ -1,6 +1,7 @@
 package line
 
 import (
+	"errors"
 	"fmt"
 	"testing"
 
@@ -49,4 +50,9 @@ func TestTwoTransactions(t *testing.T) {
 	check.Equal(t, fmt.Sprint(withdrawn), fmt.Sprint([]NodeAt{
 		{0, WithdrawNode{Attempt: at, Node: name(1)}}, {1, WithdrawNode{Attempt: at, Node: name(0)}},
 	}))
+	// The session is closed before they are gone: they will not join again.
+	did = step(Heard{Event: session.Closed{}})
+	check.True(t, s.Ended() && len(did.Emit) == 1, "%v emits %v", s, did.Emit)
+	end, is := did.Emit[0].(Lost)
+	check.True(t, is && errors.Is(end.Err, session.ErrClosed), "%v", did.Emit)
 }

@@ -34,9 +34,9 @@ func claimedBy(holder string) (*zkmodel.World, *Lock) {
 	return w, New(w.Sessions[0], linemodel.Root, Options{Kind: nodes.Write})
 }
 
-// serve has the server answer at most so many requests, and returns how many it has.
+// serve has the server answer at most so many requests of ours, and returns how many it has.
 func serve(w *zkmodel.World, limit int) (n int) {
-	for ; n < limit && !w.Quiet(); n++ {
+	for ; n < limit && !w.Sessions[0].Idle(); n++ {
 		w.Apply(zkmodel.Action{Kind: "serve"})
 	}
 	return n
@@ -117,14 +117,16 @@ func TestAnswerOfEarlierAttempt(t *testing.T) {
 	check.False(t, before, "asked by an attempt that is over")
 }
 
-// A server does what it is asked for, or refuses the first operation of transactions.
+// A server creates what it is asked for, unless created is an error. It does transactions, or
+// refuses their first operation.
 type server struct {
 	client.Async
+	created error
 	refuses *error
 }
 
 func (s server) Create(path string, _ []byte, _ session.CreateMode, answer func(string, error)) {
-	answer(path, nil)
+	answer(path, s.created)
 }
 
 func (s server) Multi(ops []session.Op, answer func([]session.OpResult, error)) {

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"maps"
 	"math"
 	"slices"
 	"strings"
@@ -62,7 +61,9 @@ type Lock struct {
 	claims claim.Keeper[bid] // of its contenders, one after the other
 
 	mu sync.Mutex
-	// The holders that were asked to leave, each with the session's age at that time, or asking.
+	// The holders that were asked to leave, each with the session's age at that time, or asking. An
+	// attempt asks few more than hold at its beginning: no contender of a lower priority claims
+	// while the first in line waits.
 	asked map[string]time.Duration
 
 	// The attempt to which the entries of asked belong; those of an earlier one are dropped.
@@ -314,7 +315,8 @@ func (p *Lock) remove(requests client.Async, node string, answer func()) {
 // Unclaim returns the removal of a contender's claim.
 func (p *Lock) Unclaim(node string) *session.Removal { return p.bid(node).unclaim(node) }
 
-// asking is the entry of a holder to whose node a revoke request is being written.
+// asking is the entry of a holder to whose node a revoke request is being written: later than any
+// age of a session.
 const asking = math.MaxInt64
 
 // Ask implements [contender.Preemptible]. It asks a holder to leave, once in each attempt, and
@@ -332,7 +334,7 @@ func (p *Lock) Ask(timers *owned.Set, requests client.Async, attempt int, node s
 			}
 			timers.After(overdue{attempt, node}, after, func() { answer(true) })
 		})
-	case after > 0 && since < asking && p.session.Age()-since >= after:
+	case after > 0 && p.session.Age()-since >= after:
 		p.remove(requests, node, func() { answer(false) })
 	default:
 		answer(false)
@@ -361,21 +363,17 @@ func (p *Lock) request(attempt int, node string) (since time.Duration, before bo
 }
 
 // recordAsked enters the time at which a holder was asked. If it could not be asked, its entry is
-// removed, so that it may be asked again. Entries of holders that must have left are dropped.
+// removed, so that it may be asked again.
 func (p *Lock) recordAsked(attempt int, node string, marked bool) {
-	const many = 64
 	now := p.session.Age()
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	switch {
 	case attempt != p.asker:
-	case !marked:
-		delete(p.asked, node)
-	default:
-		if len(p.asked) >= many {
-			maps.DeleteFunc(p.asked, func(_ string, since time.Duration) bool { return now-since > p.opts.PreemptAfter })
-		}
+	case marked:
 		p.asked[node] = now
+	default:
+		delete(p.asked, node)
 	}
 }
 

@@ -69,11 +69,31 @@ func TestAddressesOfAName(t *testing.T) {
 						want = 0
 					}
 					check.Equal(t, socket != nil, !row.fails, "connected")
+					var unknown *net.DNSError
+					check.Equal(t, errors.As(err, &unknown) && unknown.IsNotFound, len(row.all) == 0, "the name is unknown")
 					check.Equal(t, open.Load(), want, "connections")
 				})
 			}
 		})
 	}
+}
+
+// TestAddressesInAnyOrder: not all clients dial the same address first.
+func TestAddressesInAnyOrder(t *testing.T) {
+	first := make(map[string]int)
+	d := &Dialer{
+		lookup: func(context.Context, string, string) ([]netip.Addr, error) {
+			return []netip.Addr{netip.MustParseAddr("127.0.0.1"), netip.MustParseAddr("127.0.0.2")}, nil
+		},
+		dial: func(_ context.Context, _, to string) (net.Conn, error) {
+			first[to]++
+			return counted{nil, new(atomic.Int32)}, nil
+		},
+	}
+	for range 100 {
+		check.Have(d.DialContext(t.Context(), "tcp", "zk:2181"))(t)
+	}
+	check.True(t, first["127.0.0.1:2181"] > 10 && first["127.0.0.2:2181"] > 10, "dialled first: %v", first)
 }
 
 // TestAddressIsDialled: an address is not looked up.

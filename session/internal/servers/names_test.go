@@ -133,3 +133,42 @@ func TestDeafAddressIsGivenUp(t *testing.T) {
 		})
 	}
 }
+
+// TestDialsBesideEndFirst: a dial that takes a moment to give up ends before the round is over.
+func TestDialsBesideEndFirst(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var dialling atomic.Int32
+		dial := func(ctx context.Context, _, _ string) (net.Conn, error) {
+			dialling.Add(1)
+			defer dialling.Add(-1)
+			begun := time.Now()
+			deadline, _ := ctx.Deadline()
+			<-ctx.Done()
+			if deadline.Sub(begun) >= firstBeside {
+				<-time.After(time.Second)
+			}
+			return nil, ctx.Err()
+		}
+		l := New([]string{"a:1"}, Options{Timeout: 2 * time.Second, Dialer: dial, Warn: func(string, ...any) {}})
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		_, socket := l.Dial(ctx, noLease, false)
+		check.True(t, socket == nil, "connected")
+		check.Equal(t, dialling.Load(), 0, "dials that go on")
+	})
+}
+
+// TestFirstConnectionWins: of several connections that are made at once, one is kept.
+func TestFirstConnectionWins(t *testing.T) {
+	var open atomic.Int32
+	ends := 0
+	r := &round{end: func() { ends++ }}
+	for _, server := range []string{"a:1", "b:1", "c:1"} {
+		open.Add(1)
+		r.won(server, counted{nil, &open})
+	}
+	check.Equal(t, ends, 1, "ends of the dials")
+	server, socket := r.result()
+	check.True(t, server == "a:1" && socket != nil, "the connection is to %q", server)
+	check.Equal(t, open.Load(), 1, "connections")
+}

@@ -138,9 +138,10 @@ func (s *List) Replace(addresses []string, current string, chance func() float64
 	stays := slices.Contains(next, current)
 	first, second := added, kept
 	switch {
-	case current == "" || stays && (is <= was || chance() >= 1-was/is):
+	// probabilities below 0 are none
+	case current == "" || stays && chance() >= 1-was/is:
 		first, second = next, nil // of all, when it has to move
-	case !stays && is <= was && chance() < both*(was-is)/(is*(was-both)):
+	case !stays && chance() < both*(was-is)/(is*(was-both)):
 		first, second = kept, added
 	}
 	shuffle(first)
@@ -432,7 +433,7 @@ func (s *List) failed(server string, why error, reached, opened bool) {
 	if s.penalty[server]++; !reached {
 		s.penalty[server] += 2
 	}
-	warn := !early && (r.warned.IsZero() || now.Sub(r.warned) >= quiet)
+	warn := !early && now.Sub(r.warned) >= quiet
 	if warn {
 		r.warned = now
 	}
