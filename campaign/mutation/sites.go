@@ -183,18 +183,18 @@ var mutantInForce, _ = strconv.Atoi(os.Getenv("` + variable + `"))
 
 func mutated(n int) bool { return n == mutantInForce }
 
-type number interface {
+type mutatedNumber interface {
 	~int | ~int8 | ~int16 | ~int32 | ~int64 | ~uint | ~uint8 | ~uint16 | ~uint32 | ~uint64 | ~uintptr | ~float32 | ~float64
 }
 
-func plus[T number](mutated bool, x, y T) T {
+func plus[T mutatedNumber](mutated bool, x, y T) T {
 	if mutated {
 		return x - y
 	}
 	return x + y
 }
 
-func minus[T number](mutated bool, x, y T) T { return plus(!mutated, x, y) }
+func minus[T mutatedNumber](mutated bool, x, y T) T { return plus(!mutated, x, y) }
 `
 
 // variable is the environment variable with the number of the mutant in force.
