@@ -135,6 +135,15 @@ func TestCoordinatorRows(t *testing.T) {
 			[]input{first, begun{errLost}, looked{err: session.ErrNoAuth}},
 			"begin{1}; look{}; respond{outcome unknown: not authorized} <left: not authorized>",
 		},
+		"the id is that of a node of another recipe: nothing of ours was created": {
+			[]input{first, begun{errLost}, looked{err: ErrForeign}},
+			"begin{1}; look{}; respond{the transaction exists: " + ErrForeign.Error() + "} <left: the transaction exists: " + ErrForeign.Error() + ">",
+		},
+		"the id is that of a node of another recipe, in another session: ours may have come and gone": {
+			[]input{first, begun{errLost}, expired, second, looked{err: ErrForeign}},
+			"begin{1}; look{}; ; ; respond{outcome unknown: the transaction exists: " + ErrForeign.Error() + "} " +
+				"<left: the transaction exists: " + ErrForeign.Error() + ">",
+		},
 		"the session is closed before the transaction is created": {
 			[]input{heard{session.Closed{}}},
 			"respond{session closed} <left: session closed>",
@@ -396,6 +405,74 @@ func TestSiteThatMayNotRead(t *testing.T) {
 	}
 }
 
+// TestSiteIsRefused: a site that decides asks again after a pause, or when its user votes. If a
+// request only failed, it asks again at once.
+func TestSiteIsRefused(t *testing.T) {
+	r, other := &record{ID: "t", GUID: "g", Mode: Peer, Sites: []string{"a", "b"}}, &record{ID: "u", GUID: "h", Mode: Peer, Sites: []string{"a", "b"}}
+	at, next, all := name{"t", "g"}, name{"u", "h"}, []string{"y-a", "y-b"}
+	m, _ := standing("").after(siteListed{})
+	take := func(in siteInput, want ...siteEffect) {
+		t.Helper()
+		var did siteEffects
+		if m, did = m.after(in); !slices.Equal(did.Do, want) {
+			t.Errorf("%T: it does %v, want %v", in, did.Do, want)
+		}
+	}
+	take(siteListed{names: []string{"t"}}, followRecord{"t"})
+	take(siteRead{id: "t", rec: r}, await{at, deadline, 0}, watchBallots{at}, watchSites{})
+	take(siteCounted{name: at, err: errLost}, watchBallots{at})
+	take(siteCounted{name: at, err: session.ErrNoAuth}, await{at, pause, refusedFor})
+	take(sitePassed{at, pause}, watchBallots{at})
+	take(siteCounted{name: at, err: session.ErrNoAuth}, await{at, pause, 2 * refusedFor})
+	take(castVote{tx: thisTx, vote: Yes}, watchBallots{at}, cast{at, ballot{vote: Yes}, ""})
+	take(siteAnswered{name: at, task: voting}, respond{})
+	take(siteCounted{name: at, names: all}, propose{r, verdict{Outcome{Committed: true, By: "a"}, "y-a/y-b"}, 1})
+	take(siteAnswered{name: at, task: deciding, settled: true, err: session.ErrBadVersion}, reread{at})
+	take(siteAnswered{name: at, task: rereading, err: session.ErrNoAuth}, await{at, pause, refusedFor})
+	take(sitePassed{at, pause}, reread{at})
+
+	// The presence of the sites is followed again for the next transaction.
+	take(siteAttended{err: session.ErrNoAuth})
+	take(siteListed{names: []string{"t", "u"}}, followRecord{"u"})
+	take(siteRead{id: "u", rec: other}, await{next, deadline, 0}, watchBallots{next}, watchSites{})
+}
+
+// TestAdmission: of the transactions that are there when a site begins, only mostOpening are read
+// at once. One whose state is known makes room for the next, and so does one that may not be read.
+func TestAdmission(t *testing.T) {
+	var ids []string
+	for i := range 2 * mostOpening {
+		ids = append(ids, fmt.Sprintf("t%03d", i))
+	}
+	m := standing("")
+	take := func(in siteInput, want int) {
+		t.Helper()
+		var did siteEffects
+		m, did = m.after(in)
+		began := 0
+		for _, e := range did.Do {
+			if _, is := e.(followRecord); is {
+				began++
+			}
+		}
+		if began != want {
+			t.Errorf("%T: it begins %d transactions, want %d", in, began, want)
+		}
+	}
+	open := func(id string) *record { return &record{ID: id, GUID: "g", Sites: []string{"a", "b"}} }
+	take(siteListed{names: ids}, mostOpening)
+	take(siteRead{id: ids[0], err: session.ErrNoAuth}, 1)
+	take(siteRead{id: ids[1], rec: open(ids[1])}, 0)
+	take(siteAnswered{name: name{ids[1], "g"}, task: checking, names: []string{"s-a", "s-b"}}, 1)
+	take(siteRead{id: ids[2], rec: open(ids[2]).With(Outcome{Committed: true, By: "b"})}, 0)
+	take(siteAnswered{name: name{ids[2], "g"}, task: checking, names: []string{"y-a", "y-b"}}, 1)
+	// In the next session the ballots of both are listed anew: that is no beginning.
+	take(siteHeard{session.Expired{Epoch: 1}}, 0)
+	take(siteHeard{session.Connected{Epoch: 2}}, 0)
+	take(stood{2}, 0)
+	take(siteRead{id: ids[3], rec: &record{ID: ids[3], GUID: "g", Sites: []string{"b"}}}, 1)
+}
+
 // TestCoordinatorOfAnotherHistory: a coordinator whose session expires before its outcome is
 // recorded decides by a list of the next session, though it has ended what it followed. So the
 // outcome that it records belongs to its session.
@@ -443,12 +520,17 @@ func TestSiteOfAnotherHistory(t *testing.T) {
 		}
 		told := strings.ToLower(strings.Fields(was.String())[0]) + ";"
 		list := siteAnswered{name: at, task: checking, names: []string{"y-a", "y-b"}}
-		take(siteRead{id: "t", rec: open.With(was), version: 1}, "", check{at})
+		decided := open.With(was)
+		take(siteRead{id: "t", rec: decided, version: 1}, "", check{at})
 		take(list, told)
 		take(finish{tx: thisTx}, "", conclude{at, ours, 1, 1})
 		take(siteAnswered{name: at, task: finishing, err: session.ErrBadVersion}, "", reread{at})
 		take(siteAnswered{name: at, task: rereading, rec: open}, "", respond{err: ErrUndecided}, check{at})
-		take(list, "")
+		if was.Committed {
+			take(list, "")
+		} else {
+			take(list, "", await{at, deadline, 0}, await{at, patrol, 0}, propose{decided, verdict{Outcome: was}, 1})
+		}
 		if p := m.parts[0]; was.Committed == (p.task == deciding) {
 			t.Errorf("%v: it records it again: %v", was, p.describe("a"))
 		}

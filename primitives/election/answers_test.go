@@ -3,6 +3,7 @@ package election
 import (
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/zkactors/zkactors/internal/client"
 	"github.com/zkactors/zkactors/internal/znode"
@@ -173,15 +174,26 @@ type scripted struct {
 	client.Session
 	server server
 	tell   func(session.Event) (settled <-chan struct{})
+	kept   int // subscriptions and reliances that have not ended
 }
 
 func (s *scripted) Sharing(int) client.Async { return &s.server }
-func (s *scripted) Rely() (release func())   { return func() {} }
+func (s *scripted) Rely() (release func())   { return s.keep() }
 func (s *scripted) SetWarm(string, bool)     {}
+func (s *scripted) Warm(string) bool         { return false }
+func (s *scripted) Age() time.Duration       { return 0 }
+func (s *scripted) Observer() session.Observer {
+	return session.NopObserver{}
+}
+
+func (s *scripted) keep() (end func()) {
+	s.kept++
+	return func() { s.kept-- }
+}
 
 func (s *scripted) Subscribe(tell func(session.Event) (settled <-chan struct{})) (cancel func()) {
 	s.tell = tell
-	return func() {}
+	return s.keep()
 }
 
 // A server answers every request at once.

@@ -83,6 +83,20 @@ func TestBids(t *testing.T) {
 	check.True(t, slices.ContainsFunc(squatter.Take(), func(o session.Op) bool { return o.Path() == own.Path() }), "a claim does not depend on the node of the candidate")
 }
 
+// TestBidOfASuccessor: the first claim of a successor replaces the record that names it. A later one
+// remembers that it is not first in line.
+func TestBidOfASuccessor(t *testing.T) {
+	s := newStore(Standard, "/e", "data")
+	s.sighted(record{Node: "b", Successor: "a"}, 3)
+	b := bid{dir: "/e/candidates", leader: "/e/leader", successors: "/e/successors", record: record{Node: "a", Data: "data"}}
+	check.Equal(t, s.bid("a"), b.succeeding(record{Node: "b"}, 3), "the claim of the successor")
+	s.sighted(record{}, 0)
+	b.promoted = true
+	check.Equal(t, s.bid("a"), b, "its claim when the record is gone")
+	b.promoted, b.record.Node = false, "c"
+	check.Equal(t, s.bid("c"), b, "the claim of another")
+}
+
 // TestOurs has rows for which node of a leader is given up.
 func TestOurs(t *testing.T) {
 	says := func(node string) []byte { return record{Node: node}.Bytes() }

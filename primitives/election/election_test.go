@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"slices"
 	"strings"
 	"sync"
@@ -439,6 +440,7 @@ func TestGuardOfASuccessor(t *testing.T) {
 		first, successor := inherited(w)
 		before := successor.Guard()
 		w.Freeze(successor.session.ID(), zktest.ToClient)
+		w.ResetRequests()
 		check.Must(w, s.Delete(w.soon(), path+"/leader", session.AnyVersion))
 		for until := time.Now().Add(time.Minute); ; <-time.After(10 * time.Millisecond) {
 			newer := leading(first)
@@ -449,6 +451,7 @@ func TestGuardOfASuccessor(t *testing.T) {
 			check.True(w, newer == 0, "%s leads in term %d, and the guard of %s passes", first.Node(), newer, successor.Node())
 			check.Require(w, time.Now().Before(until), "the guard stands for ever")
 		}
+		check.AtMost(w, w.RequestsOf(first.session.ID())[zktest.OpMulti], 1, "claims of the first in line, which waits for the guard")
 		w.Thaw(successor.session.ID())
 		await[election.Elected](first, 0)
 	})
@@ -756,6 +759,8 @@ func TestStand(t *testing.T) {
 		<-time.After(time.Second)
 		if line, err := election.Candidates(w.Context(), s, path, nil); err != nil || len(line) != 2 || line[0].Node != a.Node() || line[1].Node != b.Node() {
 			w.Errorf("%v, %v", line, err)
+		} else {
+			check.True(w, strings.HasSuffix(string(line[0].Data), fmt.Sprintf(":%d", os.Getpid())), "data that names no process: %q", line[0].Data)
 		}
 		ev, _ := await[election.Standing](b, 0)
 		check.Equal(w, ev.Node, b.Node(), ev, "and it stands with")

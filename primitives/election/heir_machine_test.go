@@ -68,6 +68,35 @@ func TestHeirOfLostData(t *testing.T) {
 	}
 }
 
+// TestHeirPrepares: an heir has a term numbered while the candidate ahead leads, once.
+func TestHeirPrepares(t *testing.T) {
+	asked := newHeir()
+	fresh := asked
+	fresh.heir.led, fresh.heir.asked = 0, prepare{}
+	for _, row := range []struct {
+		danger string
+		before machine
+		record record
+		do     string
+	}{
+		{"it leads", fresh, record{Node: other}, "election.prepare "},
+		{"it hands over", fresh, record{Node: other, Successor: "s"}, ""},
+		{"it leads as a successor", fresh, record{Node: other, Succeeds: true}, ""},
+		{"another leads", fresh, record{Node: "s"}, ""},
+		{"a term was asked for", asked, record{Node: other, Acknowledged: true}, ""},
+	} {
+		_, out := row.before.after(heeded{asked.heir.heed, sighting{at: 9, term: 8, record: row.record}})
+		check.Equal(t, kinds(out.Do), row.do, row.danger)
+	}
+}
+
+// TestHeirOfAnUnreadRecord: an heir that cannot read the record any more claims as others do.
+func TestHeirOfAnUnreadRecord(t *testing.T) {
+	m := newHeir()
+	m = bereave(script(m, disturbed{m.heir.heed, false}), 10)
+	check.Equal(t, m.term, 0, "leads in the term")
+}
+
 // TestHeirAcknowledges: what an heir acknowledges before its record is there is written when it is,
 // and refused when it leads no more.
 func TestHeirAcknowledges(t *testing.T) {

@@ -194,9 +194,12 @@ func TestCloseDuringLead(t *testing.T) {
 		{time.Second, time.Second},
 		{10 * time.Second, 3 * time.Second},
 	} {
-		for name, closing := range map[string]func(p *player){
-			"candidate": func(p *player) { p.Close() },
-			"session":   func(p *player) { p.session.Close() },
+		for name, closing := range map[string]struct {
+			close func(p *player)
+			cause error
+		}{
+			"candidate": {func(p *player) { p.Close() }, election.ErrResigned},
+			"session":   {func(p *player) { p.session.Close() }, session.ErrClosed},
 		} {
 			runInBubble(t, name+" "+test.work.String(), lagging, func(w *world) {
 				s := check.Have(session.Open(w.Context(), w.Addrs()[:1], &session.Options{
@@ -207,6 +210,7 @@ func TestCloseDuringLead(t *testing.T) {
 				w.readers.Go(func() {
 					result <- a.Lead(w.Context(), func(ctx context.Context, _ int64) error {
 						<-ctx.Done()
+						check.Is(w, context.Cause(ctx), closing.cause)
 						<-time.After(test.work)
 						return nil
 					})
@@ -215,7 +219,7 @@ func TestCloseDuringLead(t *testing.T) {
 				b := w.stand(w.open(1), nil)
 				<-time.After(time.Second)
 				begun := time.Now()
-				closing(a)
+				closing.close(a)
 				check.Within(w, time.Since(begun), test.want, test.want+200*time.Millisecond, "it took")
 				await[election.Elected](b, 0)
 				err := <-result
@@ -356,21 +360,76 @@ func TestLeadLate(t *testing.T) {
 	}
 }
 
-// lossObserver counts what the observer of a session receives as a loss.
+// TestLeadCalledOff: a leader is deposed when the context of Lead ends. Its place is given up when
+// the function has returned.
+func TestLeadCalledOff(t *testing.T) {
+	inBubble(t, lagging, func(w *world) {
+		a := w.elect(w.open(0), nil)
+		b := w.stand(w.open(1), nil)
+		ctx, cancel := context.WithCancel(w.Context())
+		end, result := make(chan struct{}), make(chan error, 1)
+		w.readers.Go(func() {
+			result <- a.Lead(ctx, func(ctx context.Context, _ int64) error {
+				<-end
+				return ctx.Err()
+			})
+		})
+		<-time.After(time.Second)
+		cancel()
+		<-time.After(time.Second)
+		check.Equal(w, count[election.Deposed](a), 1, "times that it was deposed")
+		check.Equal(w, count[election.Elected](b), 0, "elections of another while the function works")
+		close(end)
+		check.Is(w, <-result, context.Canceled)
+		await[election.Elected](b, 0)
+	})
+}
+
+// TestLeadInTheNextSession: a function that returns because its session was lost is called again in
+// the term that has begun meanwhile.
+func TestLeadInTheNextSession(t *testing.T) {
+	inBubble(t, lagging, func(w *world) {
+		a := w.stand(w.open(0), nil)
+		ctx, cancel := context.WithCancel(w.Context())
+		terms, next, result := make(chan int64, 9), make(chan struct{}), make(chan error, 1)
+		w.readers.Go(func() {
+			result <- a.Lead(ctx, func(ctx context.Context, term int64) error {
+				terms <- term
+				<-ctx.Done()
+				<-next
+				return ctx.Err()
+			})
+		})
+		<-terms
+		_, n := await[election.Elected](a, 0)
+		w.Expire(a.session.ID())
+		second, _ := await[election.Elected](a, n)
+		close(next)
+		check.Equal(w, <-terms, second.Term, "the term of the second call")
+		check.Equal(w, count[election.Deposed](a), 1, "times that it was deposed")
+		cancel()
+		check.Is(w, <-result, context.Canceled)
+	})
+}
+
+// lossObserver keeps what the observer of a session receives as a loss, and for how long those have
+// waited that have given up.
 type lossObserver struct {
 	session.NopObserver
 	losses chan error
+	gaveUp chan time.Duration
 }
 
-func (o lossObserver) Lost(_, _ string, err error) { o.losses <- err }
+func (o lossObserver) Lost(_, _ string, err error)              { o.losses <- err }
+func (o lossObserver) GaveUp(_, _ string, waited time.Duration) { o.gaveUp <- waited }
 
 // TestLeadSaysWhy: a candidate that cannot stand is a loss, and each call of Lead says why. A
-// leader whose session is closed is one loss, not two.
+// leader whose session is closed is one loss, not two, and has not waited since.
 func TestLeadSaysWhy(t *testing.T) {
 	inBubble(t, zktest.Config{Latency: time.Millisecond}, func(w *world) {
 		w.elect(w.open(0), nil)
 		never := func(context.Context, int64) error { return errWork }
-		o := lossObserver{losses: make(chan error, 10)}
+		o := lossObserver{losses: make(chan error, 10), gaveUp: make(chan time.Duration, 10)}
 		s := w.OpenAt(0, session.Options{Timeout: 6 * time.Second, Observer: o})
 		b := w.stand(s, &election.Options{Layout: election.Kazoo})
 		for range 2 { // the first call waits, the second comes too late
@@ -390,5 +449,7 @@ func TestLeadSaysWhy(t *testing.T) {
 		leader.Close()
 		check.Is(w, <-o.losses, session.ErrClosed)
 		check.None(w, o.losses)
+		<-o.gaveUp // b
+		check.Equal(w, <-o.gaveUp, 0, "the time that a former leader has waited")
 	})
 }

@@ -338,6 +338,8 @@ func TestRows(t *testing.T) {
 		{"not for another epoch", blind.tell(connects, joinsBehind), touched{2}, "", "", nil},
 		{"and once more if that was lost", blind.tell(connects, joinsBehind), overlooked{glance{1}, errUnknown}, "election.glance ", "", nil},
 		{"not if there is no leader", blind.tell(connects, joinsBehind), overlooked{glance{1}, session.ErrNoNode}, "", "", nil},
+		{"who cannot see the leader leaves", heir, blinded{1, session.ErrNoAuth}, "election.inPlace ", "", func(m machine) bool { return m.closing && m.err == session.ErrNoAuth }}, //nolint:errorlint // the error itself
+		{"not if that was in another epoch", heir, blinded{2, session.ErrNoAuth}, "", "", nil},
 		{"one that follows the leader does not", heir, touched{1}, "", "", nil},
 		{"one that ignores the leader follows its own record", blind.tell(connects, joinsAlone), placed{told(claims)}, "election.inPlace election.follow ", "election.LeaderChanged election.Elected ", nil},
 		{"and no longer than it leads", blind.tell(connects, joinsAlone, claims), resign{}, "election.inPlace election.inPlace election.unfollow ", "election.Deposed election.LeaderChanged ", nil},
@@ -369,6 +371,7 @@ func TestRows(t *testing.T) {
 		{"overrun is told once", first(first(worker.after(resign{})).after(overdue{own.term})), overdue{own.term}, "", "", nil},
 		{"who closes does not wait for ever", first(worker.after(leave{})), overdue{own.term}, "election.inPlace ", "election.Overrun ", nil},
 		{"who resigns does", first(worker.after(resign{})), overdue{own.term}, "", "election.Overrun ", nil},
+		{"nothing is withdrawn in a session that is over", first(worker.after(resign{})).tell(expires), returned{}, "", "", nil},
 		{"a closed session waits for the function", worker.tell(closes), returned{}, "", "election.Left ", func(m machine) bool { return m.ended }},
 	} {
 		m, out := row.before.after(row.in)

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/zkactors/zkactors/internal/bubble"
 	"github.com/zkactors/zkactors/internal/check"
 	"github.com/zkactors/zkactors/internal/znode"
 	"github.com/zkactors/zkactors/primitives/election"
@@ -99,6 +100,11 @@ func TestSlowReader(t *testing.T) {
 			w.Errorf("and of %v", ev)
 		}
 		check.OK(w, o.Err())
+		w.ResetRequests()
+		check.Must(w, last.Resign(w.soon()))
+		bubble.Pass(time.Second)
+		reads := w.RequestsOf(s.ID())
+		check.Equal(w, reads[zktest.OpGetData]+reads[zktest.OpExists], 0, "reads after Close")
 	})
 }
 
@@ -134,6 +140,32 @@ func TestForeignLayouts(t *testing.T) {
 				check.True(w, known && now.Node == leader.Node(), "%s is told of %s", p.Node(), now.Node)
 			}
 		})
+	}
+}
+
+// TestFirstMayNotBeRead: an observer that may list the candidates, but not read the first of them,
+// ends, and says why.
+func TestFirstMayNotBeRead(t *testing.T) {
+	inBubble(t, zktest.Config{}, func(w *world) {
+		s := w.open(0)
+		defer s.Close()
+		check.Must(w, s.EnsurePath(w.soon(), path))
+		w.elect(w.OpenAt(0, session.Options{
+			Timeout: 6 * time.Second, Auth: []session.Auth{{Scheme: "digest", Secret: []byte("x:y")}}, ACL: session.CreatorAll(),
+		}), &election.Options{Layout: election.Curator})
+		o := check.Have(election.Observe(s, path, &election.ObserveOptions{Layout: election.Curator}))(w)
+		defer o.Close()
+		bubble.Pass(time.Second)
+		check.Is(w, o.Err(), session.ErrNoAuth)
+	})
+}
+
+// TestLayoutNames: also of layouts that do not exist, as in the text of a user's log.
+func TestLayoutNames(t *testing.T) {
+	for layout, name := range map[election.Layout]string{
+		-1: "unknown", election.Standard: "standard", election.CuratorSelector: "curator-selector", election.CuratorSelector + 1: "unknown",
+	} {
+		check.Equal(t, layout.String(), name)
 	}
 }
 

@@ -7,11 +7,25 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/zkactors/zkactors/internal/bubble"
 	"github.com/zkactors/zkactors/internal/check"
 	"github.com/zkactors/zkactors/internal/hasten"
 	"github.com/zkactors/zkactors/primitives/election"
 	"github.com/zkactors/zkactors/session/zktest"
 )
+
+// TestSuccessionAfterATransfer: a candidate that waits for the guard of a successor knows that there
+// is a directory of them. Its claim is one transaction.
+func TestSuccessionAfterATransfer(t *testing.T) {
+	inBubble(t, zktest.Config{Latency: time.Millisecond}, func(w *world) {
+		first, successor := inherited(w)
+		bubble.Pass(time.Second)
+		w.ResetRequests()
+		check.Must(t, successor.Resign(w.soon()))
+		await[election.Elected](first, 0)
+		check.Equal(t, w.RequestsOf(first.session.ID())[zktest.OpMulti], 1, "transactions of the next leader")
+	})
+}
 
 // TestSuccession: a leader resigns, the next candidate leads, and the former leader stands again.
 // However many candidates ignore the leader, that takes the same requests and events.
