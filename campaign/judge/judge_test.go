@@ -104,7 +104,8 @@ func (s *script) numbered(handle, number string, granted, released float64) *scr
 	return s
 }
 
-// clock adds commits, one a second, whose times by the servers' clock grow as fast as the rate says.
+// clock adds commits, one a second, whose times by the servers' clock grow as fast as the rate
+// says.
 func (s *script) clock(rate float64) *script {
 	for i := range 20 {
 		s.commit(history.Commit{At: at(float64(i)), Time: 1000 + int64(1000*rate*float64(i))})

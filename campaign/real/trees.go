@@ -15,8 +15,8 @@ import (
 // divergence returns a node that one server has and another has not; "" if all have the same
 // nodes. Handles that stand may still write, so that a difference counts only if it stays.
 //
-// Killed servers can lose what they had acknowledged, and keep what was never committed
-// (ZOOKEEPER-4643, ZOOKEEPER-4646). Their clients see nodes that are gone, and wait for them.
+// Servers that are killed can lose what was committed (ZOOKEEPER-4643, ZOOKEEPER-4646), and one of
+// 3.6.4 kept what never was. Their clients see nodes that are gone, and wait for them.
 func divergence(ctx context.Context, addrs []string) (string, error) {
 	const tries = 5
 	var last string

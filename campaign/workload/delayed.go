@@ -35,7 +35,8 @@ func delays() Workload {
 	}}
 }
 
-// urgencies has items of four priorities. More are put than taken, so that most takes have a choice.
+// urgencies has items of four priorities. More are put than taken, so that most takes have a
+// choice.
 func urgencies() Workload {
 	const path = "/queues/prioritized"
 	return Workload{Name: "urgency", Path: path, Run: func(c *Client) {

@@ -83,8 +83,8 @@ func TestBids(t *testing.T) {
 	check.True(t, slices.ContainsFunc(squatter.Take(), func(o session.Op) bool { return o.Path() == own.Path() }), "a claim does not depend on the node of the candidate")
 }
 
-// TestBidOfASuccessor: the first claim of a successor replaces the record that names it. A later one
-// remembers that it is not first in line.
+// TestBidOfASuccessor: the first claim of a successor replaces the record that names it. A later
+// one remembers that it is not first in line.
 func TestBidOfASuccessor(t *testing.T) {
 	s := newStore(Standard, "/e", "data")
 	s.sighted(record{Node: "b", Successor: "a"}, 3)

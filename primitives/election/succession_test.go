@@ -14,8 +14,8 @@ import (
 	"github.com/zkactors/zkactors/session/zktest"
 )
 
-// TestSuccessionAfterATransfer: a candidate that waits for the guard of a successor knows that there
-// is a directory of them. Its claim is one transaction.
+// TestSuccessionAfterATransfer: a candidate that waits for the guard of a successor knows that
+// there is a directory of them. Its claim is one transaction.
 func TestSuccessionAfterATransfer(t *testing.T) {
 	inBubble(t, zktest.Config{Latency: time.Millisecond}, func(w *world) {
 		first, successor := inherited(w)

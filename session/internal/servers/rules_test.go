@@ -212,8 +212,8 @@ func TestPatience(t *testing.T) {
 	}
 }
 
-// TestDialsAreMeasured: a server that takes long, and one that was waited for in vain, give the next
-// ones more time.
+// TestDialsAreMeasured: a server that takes long, and one that was waited for in vain, give the
+// next ones more time.
 func TestDialsAreMeasured(t *testing.T) {
 	const far = 700 * time.Millisecond
 	synctest.Test(t, func(t *testing.T) {
