@@ -1,6 +1,7 @@
 package config
 
 import (
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -28,14 +29,14 @@ func TestEndedValueOwnsNothing(t *testing.T) {
 // A counted session counts its subscriptions.
 type counted struct {
 	client.Session
-	subscriptions int
+	subscriptions atomic.Int32
 }
 
 func (c *counted) Subscribe(tell func(session.Event) (settled <-chan struct{})) (cancel func()) {
-	c.subscriptions++
+	c.subscriptions.Add(1)
 	cancelled := c.Session.Subscribe(tell)
 	return func() {
-		c.subscriptions--
+		c.subscriptions.Add(-1)
 		cancelled()
 	}
 }
@@ -49,10 +50,10 @@ func TestClosedTransactorOwnsNothing(t *testing.T) {
 		c := &counted{Session: tr.once.Session}
 		tr.once.Session = c
 		check.OK(t, tr.Do(t.Context(), func(tx *Tx) error { return Store(tx, "a", Text, "x") }))
-		check.AtLeast(t, c.subscriptions, 1)
+		check.AtLeast(t, c.subscriptions.Load(), 1)
 		for range 2 {
 			tr.Close()
-			check.Equal(t, c.subscriptions, 0, "subscriptions of a closed transactor")
+			check.Equal(t, c.subscriptions.Load(), 0, "subscriptions of a closed transactor")
 		}
 	})
 }

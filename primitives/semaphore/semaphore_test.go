@@ -1169,6 +1169,22 @@ func TestSetLimitRace(t *testing.T) {
 	}
 }
 
+// TestOlderData: a lease has no token, so it is granted also where servers have come back with older
+// data than the session knows.
+func TestOlderData(t *testing.T) {
+	inBubble(t, 1, func(t *testing.T, srv *zktest.Server, all []*session.Session) {
+		acquire(t, all[0], 1, nil).Close()
+		backup, id := srv.Backup(), all[0].ID()
+		for range 100 {
+			check.Have(all[0].Set(t.Context(), "/", nil, session.AnyVersion))(t)
+		}
+		srv.Restore(backup)
+		<-time.After(time.Minute)
+		acquire(t, all[0], 1, nil).Close()
+		check.True(t, all[0].ID() != id, "the session goes on")
+	})
+}
+
 // TestSetLimitRefused: SetLimit does not repeat what the server refuses.
 func TestSetLimitRefused(t *testing.T) {
 	const noAuth = -102
