@@ -1169,8 +1169,8 @@ func TestSetLimitRace(t *testing.T) {
 	}
 }
 
-// TestOlderData: a lease has no token, so it is granted also where servers have come back with older
-// data than the session knows.
+// TestOlderData: a lease has no token, so it is granted also where servers have come back with
+// older data than the session knows.
 func TestOlderData(t *testing.T) {
 	inBubble(t, 1, func(t *testing.T, srv *zktest.Server, all []*session.Session) {
 		acquire(t, all[0], 1, nil).Close()

@@ -9,7 +9,8 @@ import (
 	"github.com/zkactors/zkactors/session"
 )
 
-// TestNumberVerdicts: what a lease concludes from the answers about its number, and what it removes.
+// TestNumberVerdicts: what a lease concludes from the answers about its number, and what it
+// removes.
 func TestNumberVerdicts(t *testing.T) {
 	const own, other = "_c_g-lease-0000000002", "_c_h-lease-0000000001"
 	n := number{path: "/p", node: own, n: 3}
