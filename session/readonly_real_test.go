@@ -18,7 +18,7 @@ func TestRealReadOnly(t *testing.T) {
 	ens := zktest.StartEnsemble(t, 3, zktest.NoSync(), zktest.JVMFlags("-Dreadonlymode.enabled=true"),
 		zktest.Setting("localSessionsEnabled", "true"), zktest.Setting("localSessionsUpgradingEnabled", "true"))
 	ctx := check.Patient(t)
-	s := open(t, ens.Addrs(), &session.Options{Timeout: 2 * time.Second, ReadOnly: true})
+	s := open(t, ens.Addrs(), &session.Options{Timeout: 6 * time.Second, ServerTick: 100 * time.Millisecond, ReadOnly: true})
 	check.Have(s.Create(ctx, "/kept", []byte("x"), session.Persistent))(t)
 	leader, followers := ens.Leader(), ens.Followers()
 	rest := open(t, []string{ens.Addr(followers[1])}, nil)
