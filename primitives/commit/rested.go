@@ -41,18 +41,24 @@ type rested struct {
 	named bool // the transaction names this site, which has finished
 
 	// mute is set when nothing is to be removed: the site is not named, or the ballots are gone, or
-	// the removal was refused. The record is followed then, until another record is read. void is
-	// set with mute if the ballots are gone.
+	// the removal was refused. The record is followed then, until another record is read, and no
+	// timer runs. void is set with mute if the ballots are gone.
 	mute, void bool
 
 	watching bool // set when the ballots are followed, instead of the record
-	empty    bool // set by a list without a ballot, and cleared by one with any. While set, a timer runs
-	next     bool // set when a list had the id that is newer than the last read of the record, or of the ballots
+
+	// empty is set by a list without a ballot, and cleared by one with any. While it is set, a
+	// timer runs.
+	empty bool
+
+	// next is set when a list had the id that is newer than the last read of the record, or of the
+	// ballots.
+	next bool
 }
 
 func (r rested) describe() string {
-	return r.id + "/" + r.guid + flagged(" unnamed", !r.named) + flagged(" mute", r.mute) + flagged(" void", r.void) + flagged(" watching", r.watching) + flagged(" empty", r.empty) +
-		flagged(" next", r.next)
+	return r.id + "/" + r.guid + flagged(" unnamed", !r.named) + flagged(" mute", r.mute) + flagged(" void", r.void) +
+		flagged(" watching", r.watching) + flagged(" empty", r.empty) + flagged(" next", r.next)
 }
 
 // resting returns the index of the rested transaction with the id, or where it is to be inserted.
@@ -136,11 +142,12 @@ func (m *siteTurn) undone(at int) {
 // record may have crashed.
 func (m *siteTurn) countedAtRest(at int, r rested, in siteCounted) {
 	switch {
+	case !r.watching: // the part followed them, and the answer was queued when the rest began
 	case errors.Is(in.err, session.ErrNoNode):
 		m.gone(at, in.zxid)
 	case session.Passing(in.err):
 		m.do(watchBallots{r.name})
-	case in.err == nil && r.named && !r.mute && parse(in.names).has(m.site):
+	case in.err == nil && parse(in.names).has(m.site):
 		m.undone(at)
 	case in.err == nil:
 		was := r
@@ -153,10 +160,11 @@ func (m *siteTurn) countedAtRest(at int, r rested, in siteCounted) {
 	}
 }
 
-// passedAtRest follows the end of a timer: the ballots are followed from now on, or the rest is
-// still there.
-func (m *siteTurn) passedAtRest(at int, r rested) {
+// passedAtRest follows the end of the timer: the ballots are followed from now on, or the rest is
+// still there. A timer of the part may have been queued when the rest began.
+func (m *siteTurn) passedAtRest(at int, r rested, t timer) {
 	switch {
+	case r.mute || t != patrol:
 	case !r.watching:
 		r.watching = true
 		m.do(forget{r.name}, watchBallots{r.name})

@@ -262,7 +262,7 @@ func (m *siteTurn) take(in siteInput) {
 	case siteAttended:
 		m.attended(in)
 	case sitePassed:
-		if !m.disturb(in.id, &in.guid, func(at int, r rested) { m.passedAtRest(at, r) }) {
+		if !m.disturb(in.id, &in.guid, func(at int, r rested) { m.passedAtRest(at, r, in.timer) }) {
 			m.on(in.id, &in.guid, func(p *part) { m.passed(p, in.timer) })
 		}
 	case castVote:
