@@ -1451,7 +1451,7 @@ func (e *encoder) site(m *sitemachine) {
 	e.to.Flags(m.began, m.over, m.follows, m.epoch != 0, m.stands())
 	e.to.Numbers(len(m.rested))
 	for _, r := range m.rested {
-		e.to.Flags(r.mute, r.watching, r.empty, r.next)
+		e.to.Flags(r.mute, r.barred, r.watching, r.empty, r.next)
 	}
 	for _, p := range m.parts {
 		e.to.Flags(p.rec != nil, p.gone, p.next, p.look, p.vote, p.asked, p.told, p.sure, p.finishes(), p.done, p.clear, p.barred)

@@ -526,7 +526,7 @@ func (m *siteTurn) sweep(p *part) {
 		p.task = clearing
 		m.do(clearUp{p.rec.With(*p.outcome)})
 	case !p.clear:
-		m.rest(p, rested{mute: p.barred})
+		m.rest(p, rested{barred: p.barred})
 	}
 }
 

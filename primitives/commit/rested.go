@@ -40,15 +40,19 @@ type rested struct {
 
 	named bool // the transaction names this site, which has finished
 
-	// mute is set when nothing is to be removed: the site is not named, or the ballots are gone, or
-	// the removal was refused. The record is followed then, until another record is read, and no
-	// timer runs. void is set with mute if the ballots are gone.
+	// mute is set when the site is not named, or the ballots are gone. The record is followed then,
+	// until another record is read, and no timer runs. void is set with mute if the ballots are
+	// gone.
 	mute, void bool
+
+	// barred is set when the server has refused the removal. It is not tried again, but the site
+	// begins anew when what it has finished is undone.
+	barred bool
 
 	watching bool // set when the ballots are followed, instead of the record
 
 	// empty is set by a list without a ballot, and cleared by one with any. While it is set, a
-	// timer runs.
+	// timer runs, unless barred is set.
 	empty bool
 
 	// next is set when a list had the id that is newer than the last read of the record, or of the
@@ -57,7 +61,7 @@ type rested struct {
 }
 
 func (r rested) describe() string {
-	return r.id + "/" + r.guid + flagged(" unnamed", !r.named) + flagged(" mute", r.mute) + flagged(" void", r.void) +
+	return r.id + "/" + r.guid + flagged(" unnamed", !r.named) + flagged(" mute", r.mute) + flagged(" void", r.void) + flagged(" barred", r.barred) +
 		flagged(" watching", r.watching) + flagged(" empty", r.empty) + flagged(" next", r.next)
 }
 
@@ -122,7 +126,7 @@ func (m *siteTurn) readAtRest(at int, r rested, in siteRead) {
 	case in.err == nil && in.rec != nil && in.rec.GUID != r.guid:
 		m.wake(at)
 		m.join(part{id: r.id})
-	case in.err == nil && in.rec != nil && r.named && !r.mute && in.rec.Outcome == nil:
+	case in.err == nil && in.rec != nil && !r.mute && in.rec.Outcome == nil:
 		m.undone(at)
 	case in.err == nil && r.next:
 		r.next = false
@@ -151,7 +155,7 @@ func (m *siteTurn) countedAtRest(at int, r rested, in siteCounted) {
 		m.undone(at)
 	case in.err == nil:
 		was := r
-		if r.next, r.empty = false, len(in.names) == 0; r.empty && !was.empty {
+		if r.next, r.empty = false, len(in.names) == 0; r.empty && !was.empty && !r.barred {
 			m.do(await{r.name, patrol, r.after})
 		}
 		if r != was {
@@ -169,7 +173,7 @@ func (m *siteTurn) passedAtRest(at int, r rested, t timer) {
 		r.watching = true
 		m.do(forget{r.name}, watchBallots{r.name})
 		m.change(at, r)
-	case r.empty:
+	case r.empty && !r.barred:
 		m.wake(at)
 		m.join(part{id: r.id, look: true})
 	}

@@ -52,3 +52,45 @@ func TestBallotsDeletedAtRest(t *testing.T) {
 		}
 	}
 }
+
+// TestBarred: a site may not remove a transaction that all have finished. It does not try again,
+// but it begins its part anew when servers with older data have the transaction undecided, or have
+// its ballot.
+func TestBarred(t *testing.T) {
+	at, r := name{"t", "g"}, &record{ID: "t", GUID: "g", Sites: []string{"a"}}
+	commit := Outcome{Committed: true, By: "a"}
+	for what, undone := range map[string]siteInput{
+		"undecided":           siteRead{id: "t", rec: r},
+		"its ballot is there": siteCounted{name: at, names: []string{"y-a"}},
+	} {
+		m, _ := standing("").after(siteListed{})
+		take := func(in siteInput, want ...siteEffect) (did siteEffects) {
+			t.Helper()
+			if m, did = m.after(in); want != nil && !slices.Equal(did.Do, want) {
+				t.Errorf("%s: %T: it does %v, want %v", what, in, did.Do, want)
+			}
+			return did
+		}
+		take(siteListed{names: []string{"t"}})
+		take(siteRead{id: "t", rec: r})
+		take(castVote{tx: thisTx, vote: Yes})
+		take(siteAnswered{name: at, task: voting})
+		take(siteRead{id: "t", rec: r.With(commit), version: 1})
+		take(finish{tx: thisTx}, conclude{at, ballot{vote: Yes}, 1, 1})
+		take(siteAnswered{name: at, task: finishing}) // it is to remove the transaction
+		take(siteAnswered{name: at, task: clearing, err: session.ErrNoAuth}, unwatch{at}, await{at, patrol, 0})
+		if _, counts := undone.(siteCounted); counts {
+			take(sitePassed{at, patrol}, forget{at}, watchBallots{at})
+			for _, in := range []siteInput{siteCounted{name: at}, sitePassed{at, patrol}} {
+				if did := take(in); len(did.Do) > 0 {
+					t.Errorf("%T: it does %v", in, did.Do)
+				}
+			}
+		}
+		take(undone, forget{at}, followRecord{"t"})
+		take(siteRead{id: "t", rec: r}, check{at})
+		if did := take(siteAnswered{name: at, task: checking, names: []string{"s-a"}}); namesOf(did.Emit) != "prepare;" {
+			t.Errorf("%s: it emits %v", what, did.Emit)
+		}
+	}
+}
