@@ -94,7 +94,7 @@ func (g *Gate) observe(m gate, events []GateEvent) {
 	}
 	if m.Ended() {
 		g.refused = m.refused
-		g.keeper.end()
+		g.keeper.end(m.refused != nil)
 	}
 }
 
@@ -156,15 +156,20 @@ func (p *gatekeeper) begin(tell func(gateInput), ended <-chan struct{}) {
 	p.owned.Follow(p.session, func(ev session.Event) { tell(became{ev}) }, ended)
 }
 
-func (p *gatekeeper) end() {
+// end ends what the gate has beside its machine. If the server has refused to delete the node, the
+// removal goes on, and would delete the node of a later gate that took it for its own: so the gate
+// stays its holder.
+func (p *gatekeeper) end(refused bool) {
 	p.release()
 	p.owned.End()
-	p.holders().leave(p.id)
+	if !refused {
+		p.holders().leave(p.id)
+	}
 }
 
 // holders has the gates of a session that have a node, by the token of the node. Its functions are
 // called in the order of the wire: a gate that has received the token of its node is in it before
-// another gate reads that node.
+// another gate reads that node. A gate leaves when its node is gone.
 type holders struct {
 	mu   sync.Mutex
 	gate map[int64]string

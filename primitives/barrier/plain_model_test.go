@@ -144,7 +144,7 @@ func newPlainWorld(s *plainScenario, keyed bool) *plainWorld {
 			Perform: s.mutant.around(c.keeper.perform),
 			Observe: func(m gate, _ []GateEvent) {
 				if m.Ended() {
-					c.keeper.end()
+					c.keeper.end(m.refused != nil)
 				}
 			},
 		}, func(in gateInput, before gate, did gateEffects) { w.told(c, in, before, did) })

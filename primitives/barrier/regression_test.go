@@ -391,6 +391,29 @@ func TestGatesOfOneSession(t *testing.T) {
 	})
 }
 
+// A gate whose node could not be deleted is over, but its removal goes on. The next TryRaise of the
+// session, which is in doubt, does not take that node for its own.
+func TestGateNotLifted(t *testing.T) {
+	bubble(t, 1, zktest.Config{}, func(t *testing.T, srv *zktest.Server, s []*session.Session) {
+		above := func(perms session.Perms) {
+			check.Have(s[0].SetACL(t.Context(), "/barriers", []session.ACL{{Perms: perms, Scheme: "world", ID: "anyone"}}, session.AnyVersion))(t)
+		}
+		b := check.Have(barrier.New(s[0], path, nil))(t)
+		defer b.Close()
+		first := check.Have(b.TryRaise(t.Context()))(t)
+		above(session.PermAll &^ session.PermDelete)
+		check.Is(t, first.Lift(t.Context()), session.ErrNoAuth)
+		srv.DropReply(zktest.Match{Op: zktest.OpMulti})
+		_, err := b.TryRaise(t.Context())
+		check.Is(t, err, barrier.ErrRaised)
+		above(session.PermAll)
+		pass(time.Minute)
+		second := check.Have(b.TryRaise(t.Context()))(t)
+		check.True(t, second.Token() > first.Token(), "%d follows %d", second.Token(), first.Token())
+		check.Must(t, second.Lift(t.Context()))
+	})
+}
+
 // A party for which there was no room goes before all that came for a later round.
 func TestOldestFirst(t *testing.T) {
 	for range 3 {
