@@ -97,7 +97,7 @@ func (s *Session) waitedInVain(why error) error {
 }
 
 // repeatPassing repeats a request that does no harm when it is repeated, until it succeeds, fails
-// for a reason that does not pass, or ctx ends.
+// for a reason that does not pass, or ctx ends. Then the error wraps the cause too.
 func repeatPassing[T any](ctx context.Context, of Async, try func() (T, error)) (T, error) {
 	var pause *backoff.ExponentialBackOff
 	var broken fault.Record
@@ -112,7 +112,7 @@ func repeatPassing[T any](ctx context.Context, of Async, try func() (T, error)) 
 		if pause == nil {
 			pause = workers.NewPauses(5*time.Millisecond, time.Second)
 		}
-		if !Passing(err) || of.over(err) || ctx.Err() != nil {
+		if !Passing(err) || of.over(err) {
 			return result, err
 		}
 		select {
