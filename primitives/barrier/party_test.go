@@ -53,6 +53,7 @@ func TestParty(t *testing.T) {
 		"the watch ends while it lists":         {last, []input{blind{1, session.ErrDisconnected}, lists(own(1, 1), other)}, "waiting present=2;"},
 		"a node that goes as the round begins":  {first, []input{lost{1, own(1, 1), session.ErrNoNode}, refused(record, session.ErrBadVersion), saw{1, reads(5, 1, 2, own(1, 1), other)}}, "entered round=1 members=" + id + "," + nodes.PartyName(other) + "; guard 1 answer"},
 		"closed, and its node is not its own":   {first, []input{closeHandle{}, refused(party, session.ErrNoAuth)}, "closed; abandon 1"},
+		"cancelled, and its node likewise":      {first, []input{cancel{}, refused(party, session.ErrNoAuth)}, "withdrawn; abandon 1 unguard unfollow answer confirm"},
 		"another number of parties":             {unfit, nil, "syncing 0"},
 		"the server may have lagged":            {unfit, []input{answered{}}, "rereading 0"},
 		"another number of parties, for sure":   {unfit, []input{answered{}, answered{read: reads(4, 0, 3)}}, "inspecting 0"},
