@@ -371,7 +371,7 @@ func (t *turn) see(s sighting) {
 		t.depose(ErrNodeDeleted)
 		t.advance(line.Leave{})
 	}
-	if h := t.handing; h.to != "" && (h.phase == ceasing || h.phase == offered) && t.place.Holding() && s.term == 0 && since != 0 && s.at > since {
+	if t.handing.to != "" && t.place.Holding() && s.term == 0 && since != 0 && s.at > since {
 		t.fallBack(ErrNotTaken) // without the record no candidate can take over
 	}
 	t.viewed(t.view.see(s))

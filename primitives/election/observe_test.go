@@ -143,21 +143,23 @@ func TestForeignLayouts(t *testing.T) {
 	}
 }
 
-// TestFirstMayNotBeRead: an observer that may list the candidates, but not read the first of them,
-// ends, and says why.
-func TestFirstMayNotBeRead(t *testing.T) {
-	inBubble(t, zktest.Config{}, func(w *world) {
-		s := w.open(0)
-		defer s.Close()
-		check.Must(w, s.EnsurePath(w.soon(), path))
-		w.elect(w.OpenAt(0, session.Options{
-			Timeout: 6 * time.Second, Auth: []session.Auth{{Scheme: "digest", Secret: []byte("x:y")}}, ACL: session.CreatorAll(),
-		}), &election.Options{Layout: election.Curator})
-		o := check.Have(election.Observe(s, path, &election.ObserveOptions{Layout: election.Curator}))(w)
-		defer o.Close()
-		bubble.Pass(time.Second)
-		check.Is(w, o.Err(), session.ErrNoAuth)
-	})
+// TestLeaderMayNotBeRead: an observer that may not read the leader's node, or may list the
+// candidates but not read the first of them, ends, and says why.
+func TestLeaderMayNotBeRead(t *testing.T) {
+	for _, layout := range []election.Layout{election.Standard, election.Curator} {
+		runInBubble(t, layout.String(), zktest.Config{}, func(w *world) {
+			s := w.open(0)
+			defer s.Close()
+			check.Must(w, s.EnsurePath(w.soon(), path))
+			w.elect(w.OpenAt(0, session.Options{
+				Timeout: 6 * time.Second, Auth: []session.Auth{{Scheme: "digest", Secret: []byte("x:y")}}, ACL: session.CreatorAll(),
+			}), &election.Options{Layout: layout})
+			o := check.Have(election.Observe(s, path, &election.ObserveOptions{Layout: layout}))(w)
+			defer o.Close()
+			bubble.Pass(time.Second)
+			check.Is(w, o.Err(), session.ErrNoAuth)
+		})
+	}
 }
 
 // TestLayoutNames: also of layouts that do not exist, as in the text of a user's log.
