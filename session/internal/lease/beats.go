@@ -143,7 +143,6 @@ func (b *Beats) between(l *Lease, terms Terms, regular time.Duration) time.Durat
 	case !b.beat || regular-last <= terms.Heartbeat/16: // or a timer was late
 		return last
 	}
-	first = max(first, last-terms.Heartbeat)
 	return first + part(2*b.phase-1, last-first)
 }
 
