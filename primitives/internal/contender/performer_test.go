@@ -4,8 +4,10 @@ import (
 	"reflect"
 	"runtime"
 	"testing"
+	"time"
 
 	"github.com/zkactors/zkactors/internal/check"
+	"github.com/zkactors/zkactors/internal/client"
 	"github.com/zkactors/zkactors/primitives/internal/line"
 	"github.com/zkactors/zkactors/session"
 )
@@ -40,6 +42,69 @@ func TestEndWhileKnown(t *testing.T) {
 	p.condition.read(nil, func(data string, err error) {
 		check.True(t, data == "5" && err == nil, "%q, %v, want what was followed", data, err)
 	})
+}
+
+// TestAgeOfTheObstacle: the age of the contender ahead has milliseconds in its first second only.
+func TestAgeOfTheObstacle(t *testing.T) {
+	begun := time.UnixMilli(5000)
+	for age, want := range map[time.Duration]string{
+		-time.Hour:              "0s",
+		600 * time.Millisecond:  "600ms",
+		2600 * time.Millisecond: "3s",
+	} {
+		text := describe(line.Obstacle{Identity: "me", Since: begun.UnixMilli()}, true, "n", begun.Add(age))
+		check.Equal(t, text, "held by me, in line since "+want)
+	}
+}
+
+// A parental session has the events that a test gives it, and a parent with data.
+type parental struct {
+	client.Session
+	tell func(session.Event) (settled <-chan struct{})
+	cold []string // the parents that do not exist, or carry data
+}
+
+func (p *parental) Sharing(int) client.Async                  { return parentWithData{} }
+func (p *parental) Rely() (release func())                    { return func() {} }
+func (p *parental) After(time.Duration, func()) (stop func()) { return func() {} }
+
+func (p *parental) SetWarm(path string, warm bool) {
+	if !warm {
+		p.cold = append(p.cold, path)
+	}
+}
+
+func (p *parental) Subscribe(tell func(session.Event) (settled <-chan struct{})) (cancel func()) {
+	p.tell = tell
+	return func() {}
+}
+
+// parentWithData answers lists.
+type parentWithData struct{ client.Async }
+
+func (parentWithData) Children(_ string, answer func([]string, *session.Stat, error)) {
+	answer([]string{"n"}, &session.Stat{DataLength: 1}, nil)
+}
+
+// TestListIsNotSpread: a list that waits for its time does not go out while the connection is lost.
+func TestListIsNotSpread(t *testing.T) {
+	s := new(parental)
+	p := NewPerformer(s, &Recipe{})
+	defer p.End()
+	p.Begin(func(line.Input) {}, nil)
+	p.Perform(line.ListLater{After: time.Second}, func(line.Input) {})
+	check.True(t, p.owned.Get(later{}) != nil, "the list waits for nothing")
+	s.tell(session.Suspended{})
+	check.True(t, p.owned.Get(later{}) == nil, "the list goes out when its time has come")
+}
+
+// TestParentWithData: a list that shows data in the parent reminds the session of that.
+func TestParentWithData(t *testing.T) {
+	s := new(parental)
+	p := NewPerformer(s, &Recipe{Path: "/a", Dir: "/a/b"})
+	defer p.End()
+	p.Perform(line.ListParent{}, func(line.Input) {})
+	check.EqualSlices(t, s.cold, []string{"/a/b"}, "parents that may not be written to")
 }
 
 // A subscription is a [client.Subscription] that is over never, and settled always.
