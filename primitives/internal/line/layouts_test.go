@@ -26,3 +26,18 @@ func TestRankedIsAnotherLayout(t *testing.T) {
 		check.Equal(t, errors.Is(p.Err, ErrLayout), want, name, "refused:", p.Err)
 	}
 }
+
+// TestOtherLayout: contenders of another recipe are told apart from those of another layout.
+func TestOtherLayout(t *testing.T) {
+	const lease = "_c_11234567-89ab-4cde-8f01-23456789abcd-lease-0000000001"
+	const lock = "_c_11234567-89ab-4cde-8f01-23456789abcd-lock-0000000001"
+	for _, row := range []struct {
+		own     nodes.Recipe
+		name    string
+		foreign bool
+	}{{nodes.OfLock, lock, false}, {nodes.OfLock, lease, true}, {"", lease, false}} {
+		err := OtherLayout(row.own, row.name)
+		check.Is(t, err, ErrLayout)
+		check.Equal(t, errors.Is(err, nodes.ErrForeign), row.foreign, "to", row.own, "foreign is", row.name)
+	}
+}
