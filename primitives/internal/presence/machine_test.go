@@ -219,6 +219,7 @@ func TestRows(t *testing.T) {
 		late    = func(m Machine) Input { return patient{m.waits} }
 		blinds  = func(m Machine) Input { return blind{m.request.epoch, session.ErrExpired} }
 		hides   = func(m Machine) Input { return blind{m.request.epoch, session.ErrNoAuth} }
+		hid     = func(m Machine) Input { return blind{m.request.epoch - 1, session.ErrNoAuth} }
 		early   = func(m Machine) Input { return patient{m.waits - 1} }
 		cut     = func(Machine) Input { return heard{session.Suspended{}} }
 		back    = func(Machine) Input { return heard{session.Resumed{}} }
@@ -338,6 +339,9 @@ func TestRows(t *testing.T) {
 		"left":                      {Machine{}, inputs{ok, leave}, "[withdraw] []"},
 		"left for good":             {Machine{}, inputs{ok, leave, did}, "[] [{<nil>}]"},
 		"left first":                {Machine{}, inputs{ok, leave, hides, did}, "[] [{<nil>}]"},
+		"cannot be read":            {Machine{}, inputs{ok, hides}, "[withdraw] []"},
+		"could not be read before":  {Machine{}, inputs{ok, hid}, "[] []"},
+		"of a past not barred":      {takes, inputs{exists, looks(foreign), late, looks(foreign), fails(session.ErrNoAuth), sees(Sight{}), ok, sees(past)}, "[store] [{node deleted by another client, or with the session}]"},
 		"left, and not created":     {Machine{}, inputs{leave, exists}, "[withdraw] []"},
 		"left another's":            {Machine{}, inputs{exists, looks(foreign), leave}, "[] [{<nil>}]"},
 		"left, and in doubt":        {Machine{}, inputs{leave, lost}, "[withdraw] []"},

@@ -7,6 +7,7 @@ import (
 
 	"github.com/zkactors/zkactors/internal/check"
 	"github.com/zkactors/zkactors/internal/client"
+	"github.com/zkactors/zkactors/primitives/internal/nodes"
 	"github.com/zkactors/zkactors/primitives/internal/zkmodel"
 	"github.com/zkactors/zkactors/session"
 )
@@ -171,6 +172,13 @@ func (s *server) EnsurePath(_ string, answer func(bool, error)) {
 	s.parents = append(s.parents, answer)
 }
 
+// Roomy and Children are for parents that may belong to another recipe.
+func (s *server) Roomy() client.Async { return s }
+
+func (s *server) Children(_ string, answer func([]string, *session.Stat, error)) {
+	answer(nil, &session.Stat{}, s.refusal())
+}
+
 func (s *server) Follow(_ string, _ session.Aspect, _ bool, tell func(session.Reading, error)) client.Subscription {
 	f := &followed{tell: tell}
 	s.follows = append(s.follows, f)
@@ -287,4 +295,21 @@ func TestParentOfEachEpoch(t *testing.T) {
 	check.EqualSlices(t, told[1:], []Input{failed{requestID{1, 1}, session.ErrExpired}, failed{requestID{1, 1}, session.ErrExpired}})
 	ask(1)
 	check.Len(t, s.answer.parents, 3)
+}
+
+// TestParentOfAnOwner: a parent that belongs to a recipe is created below a path of no other
+// recipe, and only if that path can be read.
+func TestParentOfAnOwner(t *testing.T) {
+	s := newScripted(nil, session.ErrNoAuth)
+	n := newNode(s, namePath)
+	n.owner = nodes.OfGroup
+	id := requestID{1, 1}
+	var told []Input
+	ask := func() { n.Perform(makeParent{id}, func(in Input) { told = append(told, in) }) }
+	ask()
+	check.Require(t, len(s.answer.parents) == 1, "%d parents are created", len(s.answer.parents))
+	s.answer.parents[0](true, nil)
+	ask()
+	check.Len(t, s.answer.parents, 1)
+	check.EqualSlices(t, told, []Input{done{requestID: id}, failed{id, session.ErrNoAuth}})
 }
