@@ -169,7 +169,7 @@ func (p *gatekeeper) end(refused bool) {
 
 // holders has the gates of a session that have a node, by the token of the node. Its functions are
 // called in the order of the wire: a gate that has received the token of its node is in it before
-// another gate reads that node. A gate leaves when its node is gone.
+// another gate reads that node. A gate leaves when its node is gone, unless Lift has failed.
 type holders struct {
 	mu   sync.Mutex
 	gate map[int64]string
