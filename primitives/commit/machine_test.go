@@ -739,3 +739,46 @@ func TestUnfounded(t *testing.T) {
 	step(siteAnswered{name: at, task: confirming, names: left})
 	step(siteCounted{name: at, names: all}, propose{r, commit, 1})
 }
+
+// TestSiteAfterTheRecord: the record of a transaction that the site has not finished is gone. Only
+// a list that came after the last read of it, while a read has found that, says that another
+// transaction may have the id; and a record with another GUID does. The user may finish what it was
+// told.
+func TestSiteAfterTheRecord(t *testing.T) {
+	open := &record{ID: "t", GUID: "g", Sites: []string{"a", "b"}}
+	at, again := name{"t", "g"}, siteListed{names: []string{"t"}}
+	gone := func(zxid int64) siteInput { return siteRead{id: "t", zxid: zxid, err: session.ErrNoNode} }
+	for what, c := range map[string]struct {
+		inputs  []siteInput
+		follows bool // the id, after all
+		events  string
+	}{
+		"a read finds it gone":               {[]siteInput{gone(7)}, false, "forgotten;"},
+		"a watch reports it":                 {[]siteInput{gone(0)}, false, "forgotten;"},
+		"a read finds it gone, after a list": {[]siteInput{again, gone(7)}, true, "forgotten;"},
+		"a watch reports it, after a list":   {[]siteInput{again, gone(0)}, false, "forgotten;"},
+		"a read after a list finds it there": {[]siteInput{again, siteRead{id: "t", rec: open}, gone(7)}, false, "forgotten;"},
+		"another has the id":                 {[]siteInput{siteRead{id: "t", rec: &record{ID: "t", GUID: "h", Sites: []string{"a"}}}}, true, "forgotten;"},
+		"its Commit was read, and not yet emitted": {
+			[]siteInput{siteRead{id: "t", rec: open.With(Outcome{Committed: true})}, gone(0), siteAnswered{name: at, task: checking, err: errLost}},
+			false, "committed;",
+		},
+	} {
+		m, _ := standing("").after(siteListed{})
+		m, _ = m.after(again)
+		m, _ = m.after(siteRead{id: "t", rec: open})
+		var did siteEffects
+		events := ""
+		for _, in := range c.inputs {
+			m, did = m.after(in)
+			events += namesOf(did.Emit)
+		}
+		if follows := slices.Contains(did.Do, siteEffect(followRecord{"t"})); follows != c.follows || events != c.events {
+			t.Errorf("%s: it follows the id: %v, and emits %s", what, follows, events)
+		}
+		told := events == "committed;"
+		if _, did = m.after(finish{tx: thisTx}); told != slices.Contains(did.Do, siteEffect(respond{})) {
+			t.Errorf("%s: after Finish it does %v", what, did.Do)
+		}
+	}
+}

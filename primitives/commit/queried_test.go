@@ -37,7 +37,7 @@ func (q query) Children(path string, answer func([]string, *session.Stat, error)
 }
 
 func (q query) Get(path string, answer func([]byte, *session.Stat, error)) {
-	q.ask("read "+path, func(_ []string, data []byte, err error) { answer(data, nil, err) })
+	q.ask("read "+path, func(_ []string, data []byte, err error) { answer(data, &session.Stat{Version: 1}, err) })
 }
 
 func (q query) ask(what string, answer func([]string, []byte, error)) {
