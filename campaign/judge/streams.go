@@ -29,6 +29,7 @@ func grammars() map[string]string {
 		"election":  `(( Elected` + kept + ` Deposed)* Left)`,
 		"barrier":   `((( Waiting)*( Entered( Leaving)*( Left| Lost)| Withdrawn))*( Waiting)*( Entered( Leaving)*)? Closed)`,
 		"plain":     `(( Raised| Released)* Closed)`,
+		"gate":      `(( Raised)?( Released| Lost))`,
 		"group":     `(( Joined` + kept + ` Gone)*( Joined` + kept + `)? Left)`,
 		"discovery": `(( Registered` + kept + ` Gone)*( Registered` + kept + `)? Unregistered)`,
 		"naming":    `(( Registered` + kept + ` Gone)*( Registered` + kept + `)? Unregistered)`,

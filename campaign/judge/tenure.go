@@ -132,6 +132,7 @@ func specifications() map[string]specification {
 		"election":  {tokens: true},
 		"shard":     {tokens: true},
 		"once":      {tokens: true},
+		"gate":      {tokens: true},
 	}
 }
 

@@ -61,7 +61,7 @@ func ours() []Workload {
 	return []Workload{
 		sessions(), locks(), together(), priorities(), readWrite(), semaphores(), numbers(), elections(), shards(),
 		barriers(), queues(), keys(), consumers(), delays(), urgencies(), commits(), configs(), transactions(), watches(), groups(), names(), instances(),
-		latches(), plainBarriers(), outcomes(), foreignLocks(), foreignElections(), foreignQueues(),
+		latches(), plainBarriers(), gates(), outcomes(), foreignLocks(), foreignElections(), foreignQueues(),
 	}
 }
 
