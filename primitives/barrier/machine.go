@@ -742,7 +742,7 @@ func (m *turn) write(s step, round int, b book) {
 	m.step, m.based = s, m.sight.n
 	m.asked = request{
 		requestID: requestID{m.epoch, m.asked.n + 1}, step: s, round: round, name: m.name, version: m.sight.version, book: b,
-		keeps: s == opening && !m.sight.fresh && b.Parties == m.sight.book.Parties, again: m.again,
+		keeps: b.Parties == m.sight.book.Parties, again: m.again, // no record without data has a number of parties
 	}
 	m.do(m.asked)
 }
@@ -1349,9 +1349,6 @@ func (m *turn) resume() {
 // itself is closed, the node is gone.
 func (m *turn) close(err error) {
 	if m.stage == closing {
-		if err != nil {
-			m.node = 0
-		}
 		return
 	}
 	m.err = err
