@@ -160,7 +160,7 @@ func seconds(text string) float64 {
 
 // party adds a member of a round, which is in from one second to another.
 func (s *script) party(name string, round int64, members string, call, in, leave, out float64) *script {
-	s.op(history.Operation{Recipe: "barrier", Path: "/b", Handle: name, Argument: name, Kind: judge.Enter, Token: round, Result: members, Limit: 2, Session: round}, call, in)
+	s.op(history.Operation{Recipe: "barrier", Path: "/b", Handle: name, Argument: name, Kind: judge.Enter, Token: round, Result: members, Limit: 2}, call, in)
 	if leave != 0 {
 		o := history.Operation{Recipe: "barrier", Path: "/b", Handle: name, Kind: judge.Leave, Token: round}
 		if out == 0 {
@@ -398,6 +398,8 @@ func judgements() []judgement {
 		{"Rounds", "out after the other died", false, write().party("a", 1, "a,b", 1, 3, 4, 6).party("b", 1, "a,b", 2, 3, 0, 0).fault(history.Fault{Kind: history.Killed, Process: "b"}, 5)},
 		{"Rounds", "out after the other began to leave, and died", false, write().party("a", 1, "a,b", 1, 3, 4, 6).party("b", 1, "a,b", 2, 3, 5, 0).fault(history.Fault{Kind: history.Killed, Process: "b"}, 8)},
 		{"Rounds", "out before the other, which is stopped", false, write().party("a", 1, "a,b", 1, 3, 4, 5).party("b", 1, "a,b", 2, 3, 6, 7).fault(history.Fault{Kind: history.Stopped, Process: "b", For: 2 * time.Second}, 3.5)},
+		{"Rounds", "out before the other, whose second session was ended", false, write().party("a", 1, "a,b", 1, 3, 4, 5).party("b", 1, "a,b", 2, 3, 6, 7).session("b", 8, 0.5).session("b", 9, 2.5).fault(history.Fault{Kind: history.Expired, Session: 9}, 3.5)},
+		{"Rounds", "out before the other, and a third's session was ended", true, write().party("a", 1, "a,b", 1, 3, 4, 5).party("b", 1, "a,b", 2, 3, 6, 7).session("c", 9, 2.5).fault(history.Fault{Kind: history.Expired, Session: 9}, 3.5)},
 		{"Rounds", "a number again, at a new path", false, write().party("a", 1, "a,b", 1, 3, 4, 6).party("b", 1, "a,b", 2, 3, 5, 6).node("/b", "", 7, history.Deleted).party("c", 1, "c,d", 8, 9, 10, 11).party("d", 1, "c,d", 8, 9, 10, 11)},
 		{"Rounds", "a number again", true, write().party("a", 1, "a,b", 1, 3, 4, 6).party("b", 1, "a,b", 2, 3, 5, 6).party("c", 1, "c,d", 8, 9, 10, 11).party("d", 1, "c,d", 8, 9, 10, 11)},
 		{"Rounds", "two lists of members", true, write().party("a", 1, "a,b", 1, 3, 4, 6).party("b", 1, "b,c", 2, 3, 5, 6)},
@@ -508,7 +510,12 @@ func watched() *script {
 }
 
 func (s *script) connected(session int64, second float64) *script {
-	return s.told(history.Told{Process: "1", Recipe: "session", Kind: judge.Connected, Session: session}, second)
+	return s.session("1", session, second)
+}
+
+// session begins a session of a process.
+func (s *script) session(process string, id int64, second float64) *script {
+	return s.told(history.Told{Process: process, Recipe: "session", Kind: judge.Connected, Session: id}, second)
 }
 
 func (s *script) watcher(kind string, second float64) *script {

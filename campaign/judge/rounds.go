@@ -132,7 +132,7 @@ func deletions(h *history.History, path string, at history.Moment) int {
 // disturbed reports whether members of a round may be out of it without knowing.
 func disturbed(h *history.History, path string, round []*party) bool {
 	begin, end := round[0].enter.Call, round[0].enter.Return
-	sessions, processes := make(map[int64]bool), make(map[string]bool)
+	processes := make(map[string]bool)
 	for _, m := range round {
 		if m.enter.Call.Before(begin) {
 			begin = m.enter.Call
@@ -141,7 +141,13 @@ func disturbed(h *history.History, path string, round []*party) bool {
 		if m.left != nil {
 			end = latest(end, m.left.Return)
 		}
-		sessions[m.enter.Session], processes[m.enter.Process] = true, true
+		processes[m.enter.Process] = true
+	}
+	ofMember := make(map[int64]bool) // sessions: the one that entered may have begun after the call
+	for _, t := range h.Told {
+		if t.Recipe == "session" && t.Kind == Connected && processes[t.Process] {
+			ofMember[t.Session] = true
+		}
 	}
 	return slices.ContainsFunc(h.Faults, func(f history.Fault) bool {
 		if f.Kind == history.Restored {
@@ -150,6 +156,6 @@ func disturbed(h *history.History, path string, round []*party) bool {
 		if f.At.At+f.For < begin.At || end.Before(f.At) {
 			return false
 		}
-		return f.Kind == history.Expired && sessions[f.Session] || f.Kind == history.Stopped && f.For >= waking && processes[f.Process] || f.Kind == history.Removed && under(f.Path, path)
+		return f.Kind == history.Expired && ofMember[f.Session] || f.Kind == history.Stopped && f.For >= waking && processes[f.Process] || f.Kind == history.Removed && under(f.Path, path)
 	})
 }

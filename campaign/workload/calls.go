@@ -54,7 +54,7 @@ func (c *Client) rounds(dice *rand.Rand, recipe, path string, parties int) {
 	for !c.stopped() {
 		c.rest(100*time.Millisecond+upTo(dice, 600*time.Millisecond), nil)
 		enter := about
-		enter.Kind, enter.Session = judge.Enter, c.Session.ID()
+		enter.Kind = judge.Enter
 		v := &visit{c.Record.Begin(enter), 0, make(chan struct{})}
 		visits <- v
 		ctx, cancel := context.WithTimeout(c.Context, 5*time.Second+upTo(dice, 5*time.Second))
