@@ -289,7 +289,7 @@ func (p *Participant) perform(e siteEffect, tell func(siteInput)) {
 		})
 	case watchBallots:
 		p.of(e.id).Keep(siteBallotsKey{}, a.Follow(p.place(e.name).dir(), session.AspectChildren, false, func(r session.Reading, err error) {
-			answer(err, siteCounted{e.name, r.Names, r.Zxid, err})
+			answer(err, siteCounted{e.name, r.Names, err})
 		}))
 	case ascertain:
 		confirmAll(a, p.place(e.name), func(names, sites []string, err error) {

@@ -55,9 +55,7 @@ type rested struct {
 	// timer runs, unless barred is set.
 	empty bool
 
-	// next is set when a list had the id that is newer than the last read of the record, or of the
-	// ballots.
-	next bool
+	next bool // set when a list had the id that is newer than the last read of the record
 }
 
 func (r rested) describe() string {
@@ -89,8 +87,8 @@ func (m *siteTurn) wake(at int) {
 	m.rested = slices.Delete(slices.Clone(m.rested), at, at+1)
 }
 
-// gone follows the end of the node that is followed. A deletion that a watch reported precedes the
-// next list. If a read found the deletion, an earlier list may have had a later transaction.
+// gone follows the end of the record. A deletion that a watch reported precedes the next list. If a
+// read found the deletion, an earlier list may have had a later transaction.
 func (m *siteTurn) gone(at int, zxid int64) {
 	r := *m.rested[at]
 	if m.wake(at); r.next && zxid != 0 {
@@ -127,16 +125,18 @@ func (m *siteTurn) readAtRest(at int, r rested, in siteRead) {
 		m.wake(at)
 		m.join(part{id: r.id})
 	case in.err == nil && in.rec != nil && !r.mute && in.rec.Outcome == nil:
-		m.undone(at)
+		m.again(at)
 	case in.err == nil && r.next:
 		r.next = false
 		m.change(at, r)
 	}
 }
 
-// undone begins the part of this site anew: the site had finished, and servers with older data have
-// the record without an outcome, or the ballot of the site.
-func (m *siteTurn) undone(at int) {
+// again begins the part of this site anew, by a read of the record and a list of the ballots. What
+// the site had finished may be undone: servers with older data have the record without an outcome,
+// or the ballot of the site. Or the ballots are gone, or the rest of the transaction is still
+// there.
+func (m *siteTurn) again(at int) {
 	id := m.rested[at].id
 	m.wake(at)
 	m.join(part{id: id, look: true})
@@ -147,18 +147,18 @@ func (m *siteTurn) undone(at int) {
 func (m *siteTurn) countedAtRest(at int, r rested, in siteCounted) {
 	switch {
 	case !r.watching: // the part followed them, and the answer was queued when the rest began
-	case errors.Is(in.err, session.ErrNoNode):
-		m.gone(at, in.zxid)
+	case errors.Is(in.err, session.ErrNoNode): // with the record; or an operator has deleted them only
+		m.again(at)
 	case session.Passing(in.err):
 		m.do(watchBallots{r.name})
 	case in.err == nil && parse(in.names).has(m.site):
-		m.undone(at)
+		m.again(at)
 	case in.err == nil:
-		was := r
-		if r.next, r.empty = false, len(in.names) == 0; r.empty && !was.empty && !r.barred {
+		was := r.empty
+		if r.empty = len(in.names) == 0; r.empty && !was && !r.barred {
 			m.do(await{r.name, patrol, r.after})
 		}
-		if r != was {
+		if r.empty != was {
 			m.change(at, r)
 		}
 	}
@@ -174,8 +174,7 @@ func (m *siteTurn) passedAtRest(at int, r rested, t timer) {
 		m.do(forget{r.name}, watchBallots{r.name})
 		m.change(at, r)
 	case r.empty && !r.barred:
-		m.wake(at)
-		m.join(part{id: r.id, look: true})
+		m.again(at)
 	}
 }
 

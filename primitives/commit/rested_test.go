@@ -12,11 +12,12 @@ import (
 // whatever was queued when its rest began, a list of the ballots or a timer, does not end it.
 func TestBallotsDeletedAtRest(t *testing.T) {
 	at := name{"t", "g"}
-	var queued []siteInput
-	for _, zxid := range []int64{0, 7} {
-		queued = append(queued, siteCounted{name: at, zxid: zxid, err: session.ErrNoNode})
+	queued := []siteInput{
+		siteCounted{name: at, err: session.ErrNoNode},
+		siteCounted{name: at, err: session.ErrBusy},
+		siteCounted{name: at},
+		siteCounted{name: at, names: []string{"s-a", "s-b"}},
 	}
-	queued = append(queued, siteCounted{name: at}, siteCounted{name: at, names: []string{"s-a", "s-b"}}, siteCounted{name: at, err: session.ErrBusy})
 	for clock := range timers {
 		queued = append(queued, sitePassed{at, clock})
 	}
@@ -49,6 +50,49 @@ func TestBallotsDeletedAtRest(t *testing.T) {
 			if did := take(siteRead{id: "t", rec: r}); len(did.Do)+len(did.Emit) > 0 {
 				t.Errorf("after %T%+v and %T%+v it does %v, and emits %v", first, first, second, second, did.Do, did.Emit)
 			}
+		}
+	}
+}
+
+// TestBallotsOfFinishedDeleted: an operator deletes the ballots of a transaction that the site has
+// finished, but not its record. The site is told nothing again. If the record is gone with them,
+// nothing is left.
+func TestBallotsOfFinishedDeleted(t *testing.T) {
+	at, r := name{"t", "g"}, &record{ID: "t", GUID: "g", Sites: []string{"a", "b"}}
+	aborted := r.With(Outcome{Reason: VotedNo, Site: "b", By: "b"})
+	for what, c := range map[string]struct {
+		found siteRead
+		rests bool
+	}{
+		"decided":           {siteRead{id: "t", rec: aborted, version: 1}, true},
+		"undecided":         {siteRead{id: "t", rec: r}, true},
+		"gone":              {siteRead{id: "t", zxid: 7, err: session.ErrNoNode}, false},
+		"of another":        {siteRead{id: "t", rec: &record{ID: "t", GUID: "h", Sites: []string{"b"}}}, true},
+		"could not be read": {siteRead{id: "t", err: session.ErrDisconnected}, false},
+	} {
+		m, _ := standing("").after(siteListed{})
+		events := ""
+		take := func(in siteInput) (did siteEffects) {
+			m, did = m.after(in)
+			events += namesOf(did.Emit)
+			return did
+		}
+		take(siteListed{names: []string{"t"}})
+		take(siteRead{id: "t", rec: r})
+		take(castVote{tx: thisTx, vote: Yes})
+		take(siteAnswered{name: at, task: voting})
+		take(siteRead{id: "t", rec: aborted, version: 1})
+		take(finish{tx: thisTx})
+		take(siteAnswered{name: at, task: finishing, left: 1})
+		take(sitePassed{at, patrol})
+		if did := take(siteCounted{name: at, err: session.ErrNoNode}); !slices.Equal(did.Do, []siteEffect{forget{at}, followRecord{"t"}}) {
+			t.Errorf("%s: it does %v", what, did.Do)
+		}
+		take(c.found)
+		take(siteAnswered{name: at, task: checking, err: session.ErrNoNode})
+		take(siteListed{names: []string{"t"}})
+		if rests := len(m.rested) == 1 && m.rested[0].mute; rests != c.rests || events != "prepare;aborted;" {
+			t.Errorf("%s: it emits %s, and is %v", what, events, m)
 		}
 	}
 }

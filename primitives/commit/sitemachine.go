@@ -62,7 +62,6 @@ type (
 	siteCounted struct { // answers watchBallots, any number of times
 		name
 		names []string
-		zxid  int64 // of the read; 0 if a watch reported the deletion
 		err   error // its last answer
 	}
 	siteAttended struct { // answers watchSites, any number of times

@@ -260,11 +260,7 @@ func siteStoryInput(r *record, d *datadriven.TestData) siteInput {
 	case "checked":
 		return siteAnswered{name: n, task: checking, names: words, err: err}
 	case "counted":
-		in := siteCounted{name: n, names: words, err: err}
-		if d.HasArg("by-a-read") {
-			in.zxid = 7
-		}
-		return in
+		return siteCounted{name: n, names: words, err: err}
 	case "attended":
 		return siteAttended{words, err}
 	case "deadline":
