@@ -84,6 +84,11 @@ func TestBallotsOfFinishedDeleted(t *testing.T) {
 		take(siteRead{id: "t", rec: aborted, version: 1})
 		take(finish{tx: thisTx})
 		take(siteAnswered{name: at, task: finishing, left: 1})
+		for _, late := range []timer{deadline, pause, absence} {
+			if did := take(sitePassed{at, late}); len(did.Do) > 0 {
+				t.Errorf("%s: timer %v: it does %v", what, late, did.Do)
+			}
+		}
 		take(sitePassed{at, patrol})
 		if did := take(siteCounted{name: at, err: session.ErrNoNode}); !slices.Equal(did.Do, []siteEffect{forget{at}, followRecord{"t"}}) {
 			t.Errorf("%s: it does %v", what, did.Do)
