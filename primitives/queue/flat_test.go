@@ -2,6 +2,7 @@ package queue_test
 
 import (
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/zkactors/zkactors/internal/check"
@@ -88,4 +89,23 @@ func TestFlatWithoutReceipts(t *testing.T) {
 			ok(t, q.Close(t.Context()))
 		})
 	}
+}
+
+// TestLargePuts: calls whose items do not fit into one transaction together do not share one.
+func TestLargePuts(t *testing.T) {
+	const calls = 24
+	bubble(t, 1, func(t *testing.T, srv *zktest.Server, s ...*session.Session) {
+		q := flat(t, s[0], at, queue.Curator)
+		put(t, q, "first")
+		before := srv.Requests()[zktest.OpMulti]
+		var callers sync.WaitGroup
+		for range calls {
+			callers.Go(func() {
+				_, err := q.Put(t.Context(), make([]byte, 600<<10))
+				ok(t, err)
+			})
+		}
+		callers.Wait()
+		check.Equal(t, srv.Requests()[zktest.OpMulti]-before, calls, "transactions")
+	})
 }

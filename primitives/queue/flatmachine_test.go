@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/zkactors/zkactors/actors"
+	"github.com/zkactors/zkactors/internal/check"
 	"github.com/zkactors/zkactors/primitives/internal/procedure"
 	"github.com/zkactors/zkactors/primitives/queue/internal/stock"
 	"github.com/zkactors/zkactors/session"
@@ -175,4 +176,15 @@ func TestFlatRefusedList(t *testing.T) {
 		})
 	}
 	f.listedAnew([]string{"qn-0000000001", "other", "third"}, stock.Children{}, ErrLayout)
+}
+
+// TestTried: an item that a call tries is not for the others, until the call has ended.
+func TestTried(t *testing.T) {
+	f := &Flat{listed: []string{"qn-1"}, tried: map[string]bool{}}
+	k, picked := &flatCaller{Flat: f}, ""
+	k.perform(flatPick{}, func(in flatInput) { picked = in.(flatPicked).name })
+	check.Equal(t, picked, "qn-1", "picked")
+	check.True(t, f.tried[picked], "another call may try it too")
+	k.settle("", true)
+	check.Equal(t, len(f.tried), 0, "items that are tried after the end")
 }

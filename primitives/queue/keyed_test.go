@@ -47,6 +47,16 @@ func shardOf(key string) string {
 	return at + "/keys/" + hex.EncodeToString(sum[:1])
 }
 
+// TestLongestKey: a key has 512 bytes at most.
+func TestLongestKey(t *testing.T) {
+	bubble(t, 1, func(t *testing.T, _ *zktest.Server, s ...*session.Session) {
+		q, longest := open(t, s[0], nil), strings.Repeat("k", 512)
+		twice(t, q, longest, once(t, q, longest))
+		_, err := q.PutOnce(t.Context(), longest+"k", []byte("never"))
+		check.Is(t, err, session.ErrInvalidArgument)
+	})
+}
+
 // TestPutOnce: no handle puts an item with a key that is known, also if the first is taken by now.
 // After the time there is another.
 func TestPutOnce(t *testing.T) {

@@ -273,7 +273,7 @@ type machine struct {
 	// The request for more items, and the place in line.
 	phase   phase
 	newest  requestID // of the newest question; its epoch is set by a session, and 0 while there is none
-	follow  requestID // of the follow that is not answered; zero otherwise. While set, a look would find nothing more
+	follow  requestID // of the follow that is not answered; zero otherwise. While set, nothing is listed, and a look would find nothing more
 	seen    follow    // the newest follow
 	inLine  bool      // set with follow, cleared with quit; while set, the performer has a waiter
 	took    bool      // set when items were claimed, cleared with follow; while set, the others in line are next
@@ -742,7 +742,6 @@ func (s *turn) hold(items []*layout.Claimed) {
 		s.forgetAside(c.Place)
 	}
 	if len(s.listed) == 0 {
-		s.follow = requestID{} // the queue may have more than was listed
 		s.rivalry.UseUp()
 	}
 }

@@ -115,6 +115,9 @@ func (p *partner) input(in input) {
 	if len(p.m.held) > most {
 		p.fail("%d items are held", len(p.m.held))
 	}
+	if p.m.follow != (requestID{}) && len(p.m.listed) > 0 {
+		p.fail("it waits for a change although items are listed: %v", p.m)
+	}
 	if m := p.m; m.newest.epoch == 0 && (m.phase != resting || len(m.listed)+len(m.held)+len(m.queue) > 0) {
 		p.fail("it has no session: %v", m)
 	}
@@ -540,6 +543,8 @@ func TestRefusedTakeBack(t *testing.T) {
 	if want, is := out.Do[0].(recall); !is || want.Place != item.Place {
 		t.Fatalf("%+v", out.Do)
 	}
+	m, out = m.after(grown{})
+	check.Len(t, out.Do, 0, "effects while it is recalled")
 	m, out = m.after(recalled{item, true})
 	if want, is := out.Do[0].(conclude); !is || want.items[0].how != takeBack {
 		t.Fatalf("%+v", out.Do)
@@ -582,6 +587,29 @@ func TestLimitsGrowAgain(t *testing.T) {
 		check.Equal(t, m.most, want)
 	}
 	check.True(t, !m.grows && len(out.Do) == 0, "%v", out.Do)
+}
+
+// TestSettlementsTooLarge: settlements that are too large together go again, fewer at a time. Items
+// of a claim that is too large are the first ones again.
+func TestSettlementsTooLarge(t *testing.T) {
+	m := machine{prefetch: 2, full: 1000, most: 1000, done: true}
+	m.newest = requestID{epoch: 1}
+	for i := range 2 {
+		item := &layout.Claimed{Place: layout.Place{Name: fmt.Sprint(i)}, Version: 1, Data: make([]byte, 300)}
+		m.held = append(m.held, held{Claimed: item, taken: true, leaving: true})
+		m.under = append(m.under, settling{Claimed: item})
+	}
+	m, out := m.after(settled{err: session.ErrTooLarge})
+	check.Equal(t, m.most, 300, "bytes of one transaction")
+	last, is := out.Do[len(out.Do)-1].(conclude)
+	check.True(t, is && len(last.items) > 0, "%+v", out.Do)
+
+	s := &turn{machine: machine{listed: []layout.Place{{Name: "c"}}}, effects: &effects{}}
+	for _, name := range []string{"a", "b"} {
+		s.held = append(s.held, held{Claimed: &layout.Claimed{Place: layout.Place{Name: name}, Version: 1}, wanted: true})
+	}
+	s.unhold(true)
+	check.EqualSlices(t, s.listed, []layout.Place{{Name: "a"}, {Name: "b"}, {Name: "c"}}, "listed")
 }
 
 // TestNoteOfAClaimedItem: a consumer with an old list reads an item that another has claimed, and

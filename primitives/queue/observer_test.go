@@ -91,6 +91,8 @@ func TestObservedPuts(t *testing.T) {
 		_, err = q.PutAfter(t.Context(), []byte("4"), time.Hour)
 		ok(t, err)
 		c.heard(t, "put: 1 in 0s")
+		once(t, open(t, s, nil), "5")
+		c.heard(t, "put: 1 in 0s")
 		_, err = q.Put(t.Context(), nil)
 		check.Is(t, err, session.ErrInvalidArgument)
 		c.heard(t, session.ErrInvalidArgument.Error()+": 1 in 0s")
