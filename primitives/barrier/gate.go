@@ -169,10 +169,12 @@ func (p *gatekeeper) end(refused bool) {
 
 // holders has the gates of a session that have a node, by the token of the node. Its functions are
 // called in the order of the wire: a gate that has received the token of its node is in it before
-// another gate reads that node. A gate leaves when its node is gone, unless Lift has failed.
+// another gate reads that node. A gate leaves when its node is gone. If Lift has failed, it stays
+// until a gate of a later epoch has a node: servers with older data may give the token to that one.
 type holders struct {
-	mu   sync.Mutex
-	gate map[int64]string
+	mu    sync.Mutex
+	epoch int // the newest one whose gates had a node
+	gate  map[int64]string
 }
 
 type holdersKey struct{}
@@ -183,9 +185,16 @@ func (p *gatekeeper) holders() *holders {
 
 // take registers the gate as the holder of the node. It reports whether no other gate holds the
 // node.
-func (h *holders) take(token int64, id string) bool {
+func (h *holders) take(epoch int, token int64, id string) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	if epoch < h.epoch {
+		return false // the node is gone
+	}
+	if epoch > h.epoch {
+		h.epoch = epoch
+		clear(h.gate)
+	}
 	if _, taken := h.gate[token]; !taken {
 		h.gate[token] = id
 	}
@@ -215,7 +224,7 @@ func (p *gatekeeper) perform(e gateEffect, tell func(gateInput)) {
 		// Czxid and session alone do not identify the gate's node: other gates of the session have
 		// the same version, too.
 		r := session.Removal{Path: p.path, Contested: true, Says: nodes.IsGate, Is: func(stat *session.Stat) bool {
-			return stat.EphemeralOwner == e.session && p.holders().take(stat.Czxid, p.id)
+			return stat.EphemeralOwner == e.session && p.holders().take(e.epoch, stat.Czxid, p.id)
 		}}
 		if e.token != 0 {
 			r.Says, r.Is = nil, func(stat *session.Stat) bool { return stat.Czxid == e.token }
@@ -237,7 +246,7 @@ func (p *gatekeeper) ply(e ply, answer func(replied)) {
 				return
 			}
 			token := results[1].Stat.Czxid
-			p.holders().take(token, p.id)
+			p.holders().take(e.epoch, token, p.id)
 			answer(replied{token: token}) // the reply to a creation may have no Stat
 		})
 	case making:
@@ -249,7 +258,7 @@ func (p *gatekeeper) ply(e ply, answer func(replied)) {
 				answer(replied{err: err})
 				return
 			}
-			mine := stat.EphemeralOwner == e.session && nodes.IsGate(data) && p.holders().take(stat.Czxid, p.id)
+			mine := stat.EphemeralOwner == e.session && nodes.IsGate(data) && p.holders().take(e.epoch, stat.Czxid, p.id)
 			answer(replied{token: stat.Czxid, mine: mine})
 		})
 	}

@@ -414,6 +414,35 @@ func TestGateNotLifted(t *testing.T) {
 	})
 }
 
+// A gate that could not be lifted stays the holder of its node as long as its session, and no
+// longer: servers that come back with older data give the same token to a node of the next one.
+func TestGateNotLiftedBeforeRestore(t *testing.T) {
+	bubble(t, 1, zktest.Config{}, func(t *testing.T, srv *zktest.Server, s []*session.Session) {
+		ok(t, s[0].EnsurePath(t.Context(), "/barriers"))
+		backup := srv.Backup()
+		write := func() int64 { return check.Have(s[0].Set(t.Context(), "/", nil, session.AnyVersion))(t).Mzxid }
+		for range 10 {
+			write()
+		}
+		b := check.Have(barrier.New(s[0], path, nil))(t)
+		defer b.Close()
+		first := check.Have(b.TryRaise(t.Context()))(t)
+		check.Have(s[0].SetACL(t.Context(), "/barriers", []session.ACL{{Perms: session.PermAll &^ session.PermDelete, Scheme: "world", ID: "anyone"}}, session.AnyVersion))(t)
+		check.Is(t, first.Lift(t.Context()), session.ErrNoAuth)
+
+		srv.Restore(backup)
+		pass(time.Minute)
+		for write() < first.Token()-1 {
+		}
+		srv.DropReply(zktest.Match{Op: zktest.OpMulti})
+		second := check.Have(b.TryRaise(t.Context()))(t)
+		check.Equal(t, second.Token(), first.Token(), "is the token")
+		ok(t, second.Lift(t.Context()))
+		stat := check.Have(s[0].Exists(t.Context(), path))(t)
+		check.True(t, stat == nil, "%v is left", stat)
+	})
+}
+
 // A party for which there was no room goes before all that came for a later round.
 func TestOldestFirst(t *testing.T) {
 	for range 3 {
