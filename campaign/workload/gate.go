@@ -37,19 +37,14 @@ func (c *Client) raise(dice *rand.Rand, recipe, path string, b *barrier.Barrier)
 		return
 	}
 	t.granted(g.Token(), c.SessionID(), "", "")
-	ended := make(chan struct{})
 	c.Work.Go(func() {
-		defer close(ended)
 		for ev := range g.Events() {
 			c.Record.Tell(history.Told{Recipe: recipe, Path: path, Handle: t.about.Handle, Kind: kindOf(ev), Token: g.Token()})
 		}
 	})
 	c.Work.Go(func() {
-		select {
-		case <-g.Done():
-			t.over.lose()
-		case <-ended:
-		}
+		<-g.Done()
+		t.over.lose()
 	})
 	work := upTo(dice, 300*time.Millisecond)
 	if dice.IntN(6) == 0 {
