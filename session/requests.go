@@ -118,9 +118,17 @@ func repeatPassing[T any](ctx context.Context, of Async, try func() (T, error)) 
 		select {
 		case <-time.After(pause.NextBackOff()):
 		case <-ctx.Done():
-			return result, fmt.Errorf("%w (%w)", err, context.Cause(ctx))
+			return result, andCause(ctx, err)
 		}
 	}
+}
+
+// andCause adds why ctx has ended to an error that does not wrap it. Before the end it returns err.
+func andCause(ctx context.Context, err error) error {
+	if why := context.Cause(ctx); why != nil && !errors.Is(err, why) {
+		return fmt.Errorf("%w (%w)", err, why)
+	}
+	return err
 }
 
 // A starter makes a request on the node at a path.
@@ -248,7 +256,7 @@ func (s *Session) createSequential(ctx context.Context, path string, data []byte
 			return "", &OpError{Op: "create", Path: path, Err: fmt.Errorf("%w: %w", ErrUnknownOutcome, findErr)}
 		case findErr != nil:
 			Removal{Path: dir, Prefix: znode.GUIDName(guid, "")}.start(of, nil, func() {})
-			return "", err
+			return "", andCause(ctx, err)
 		case found != "":
 			if mode.IsEphemeral() {
 				c.Epoch().Ephemerals.Own(s.absolute(found), 0, nil)
@@ -281,7 +289,7 @@ func (s *Session) settleEphemeral(ctx context.Context, c *call, doubt error) (st
 	of := s.Async(c.Epoch().Number)
 	if ctx.Err() != nil {
 		of.removeMade(c)
-		return "", doubt
+		return "", andCause(ctx, doubt)
 	}
 	var stat *Stat
 	err := s.catchUp(ctx, of, c.Path, doubt)
@@ -293,7 +301,7 @@ func (s *Session) settleEphemeral(ctx context.Context, c *call, doubt error) (st
 		return "", err
 	case err != nil:
 		of.removeMade(c)
-		return "", doubt
+		return "", andCause(ctx, doubt)
 	case stat == nil && isAny(doubt, ErrBusy):
 		return "", nil
 	case stat == nil:

@@ -331,6 +331,36 @@ func TestEndedContextsDoNothing(t *testing.T) {
 	})
 }
 
+// TestCreateEndsInDoubt: the reply to a create was lost, and the context ends before the session
+// knows whether the node was made. The error names both.
+func TestCreateEndsInDoubt(t *testing.T) {
+	for _, mode := range []session.CreateMode{session.Ephemeral, session.EphemeralSequential, session.PersistentSequential} {
+		inBubble(t, zktest.Config{Tick: time.Second}, func(t *testing.T, srv *zktest.Server, opts *session.Options) {
+			s := mustOpen(t, srv.Addrs(), opts)
+			srv.DropReply(zktest.Match{Op: zktest.OpCreate})
+			srv.Refuse(true)
+			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+			defer cancel()
+			_, err := s.Create(ctx, "/a", nil, mode)
+			check.Is(t, err, session.ErrUnknownOutcome, "mode ", mode)
+			check.Is(t, err, context.DeadlineExceeded, "mode ", mode)
+		})
+	}
+}
+
+// TestEnsureEndsInDoubt: the error has the cause once.
+func TestEnsureEndsInDoubt(t *testing.T) {
+	inBubble(t, zktest.Config{Tick: time.Second}, func(t *testing.T, srv *zktest.Server, opts *session.Options) {
+		s := mustOpen(t, srv.Addrs(), opts)
+		srv.Delay(zktest.Match{Path: "/a"}, 3*time.Second)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		err := s.EnsurePath(ctx, "/a")
+		check.Is(t, err, context.DeadlineExceeded)
+		check.Equal(t, strings.Count(err.Error(), context.DeadlineExceeded.Error()), 1, err.Error())
+	})
+}
+
 // TestLargeReplyToWrite: what was done is not said to have failed.
 func TestLargeReplyToWrite(t *testing.T) {
 	inBubble(t, zktest.Config{Tick: time.Second}, func(t *testing.T, srv *zktest.Server, opts *session.Options) {
