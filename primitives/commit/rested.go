@@ -121,12 +121,14 @@ func (m *siteTurn) readAtRest(at int, r rested, in siteRead) {
 		m.gone(at, in.zxid)
 	case session.Passing(in.err):
 		m.do(followRecord{r.id})
-	case in.err == nil && in.rec != nil && in.rec.GUID != r.guid:
+	case in.err != nil:
+		m.again(at)
+	case in.rec != nil && in.rec.GUID != r.guid:
 		m.wake(at)
 		m.join(part{id: r.id})
-	case in.err == nil && in.rec != nil && !r.mute && in.rec.Outcome == nil:
+	case in.rec != nil && !r.mute && in.rec.Outcome == nil:
 		m.again(at)
-	case in.err == nil && r.next:
+	case r.next:
 		r.next = false
 		m.change(at, r)
 	}
@@ -135,7 +137,7 @@ func (m *siteTurn) readAtRest(at int, r rested, in siteRead) {
 // again begins the part of this site anew, by a read of the record and a list of the ballots. What
 // the site had finished may be undone: servers with older data have the record without an outcome,
 // or the ballot of the site. Or the ballots are gone, or the rest of the transaction is still
-// there.
+// there, or what was followed may not be read: a part tries again.
 func (m *siteTurn) again(at int) {
 	id := m.rested[at].id
 	m.wake(at)
@@ -151,9 +153,9 @@ func (m *siteTurn) countedAtRest(at int, r rested, in siteCounted) {
 		m.again(at)
 	case session.Passing(in.err):
 		m.do(watchBallots{r.name})
-	case in.err == nil && parse(in.names).has(m.site):
+	case in.err != nil, parse(in.names).has(m.site):
 		m.again(at)
-	case in.err == nil:
+	default:
 		was := r.empty
 		if r.empty = len(in.names) == 0; r.empty && !was && !r.barred {
 			m.do(await{r.name, patrol, r.after})

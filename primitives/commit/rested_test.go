@@ -143,3 +143,49 @@ func TestBarred(t *testing.T) {
 		}
 	}
 }
+
+// TestUnreadableAtRest: what a transaction at rest follows may not be read for a while. It is read
+// again: meanwhile another transaction may have got its id.
+func TestUnreadableAtRest(t *testing.T) {
+	at, r := name{"t", "g"}, &record{ID: "t", GUID: "g", Sites: []string{"a", "b"}}
+	commit := Outcome{Committed: true, By: "a"}
+	for what, watching := range map[string]bool{"its record": false, "its ballots": true} {
+		m, _ := standing("").after(siteListed{})
+		events := ""
+		take := func(in siteInput) (did siteEffects) {
+			m, did = m.after(in)
+			events += namesOf(did.Emit)
+			return did
+		}
+		take(siteListed{names: []string{"t"}})
+		take(siteRead{id: "t", rec: r})
+		take(castVote{tx: thisTx, vote: Yes})
+		take(siteAnswered{name: at, task: voting})
+		take(siteRead{id: "t", rec: r.With(commit), version: 1})
+		take(finish{tx: thisTx})
+		take(siteAnswered{name: at, task: finishing, left: 1})
+		refused := siteInput(siteRead{id: "t", err: session.ErrNoAuth})
+		if watching {
+			take(sitePassed{at, patrol})
+			refused = siteCounted{name: at, err: session.ErrNoAuth}
+		}
+		if did := take(refused); !slices.Equal(did.Do, []siteEffect{forget{at}, followRecord{"t"}}) {
+			t.Errorf("%s: it does %v", what, did.Do)
+		}
+		unnamed := name{id: "t"}
+		for i := range mostDoubled + 2 {
+			did := take(siteRead{id: "t", err: session.ErrNoAuth})
+			if want := (await{unnamed, pause, refusedFor << min(i, mostDoubled)}); !slices.Contains(did.Do, siteEffect(want)) {
+				t.Fatalf("%s: it does %v, want %v", what, did.Do, want)
+			}
+			if did := take(sitePassed{unnamed, pause}); !slices.Contains(did.Do, siteEffect(followRecord{"t"})) {
+				t.Fatalf("%s: after the pause it does %v", what, did.Do)
+			}
+		}
+		take(siteRead{id: "t", rec: &record{ID: "t", GUID: "h", Sites: []string{"a"}}})
+		take(siteAnswered{name: name{"t", "h"}, task: checking, names: []string{"s-a"}})
+		if events != "prepare;committed;prepare;" {
+			t.Errorf("%s: it emits %s, and is %v", what, events, m)
+		}
+	}
+}
