@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 
 	"github.com/zkactors/zkactors/internal/client"
 	"github.com/zkactors/zkactors/internal/znode"
@@ -22,9 +23,9 @@ import (
 //	 └─ made, or passing ─┘
 //
 // The state is the next request. It follows from the last answer alone: no reading is used twice,
-// and no request has a version. So a lost reply needs no memory: Raise begins anew with the
-// creation, which the server refuses if the barrier stands, whichever client has raised it. Raise
-// returns nil only after the server has created the node, or refused to because it stands.
+// and no request has a version. So a lost reply needs no memory but for the error: Raise begins anew
+// with the creation, which the server refuses if the barrier stands, whichever client has raised it.
+// Raise returns nil only after the server has created the node, or refused to because it stands.
 
 // A raiseStep is the next request.
 type raiseStep int
@@ -70,13 +71,18 @@ func (b *Barrier) Raise(ctx context.Context) error {
 	}
 	var pauses owned.Set
 	defer pauses.End()
+	doubt := false
 	for step := raiseNode; ; {
 		below, err := b.raise(ctx, step)
+		doubt = doubt || step == raiseNode && session.InDoubt(err)
 		next, outcome := step.after(err, below)
 		if errors.Is(outcome, errBelow) {
 			outcome = cmp.Or(foreign(ctx, b.session, b.path), outcome)
 		}
 		if next == raiseDone || outcome != nil && (ctx.Err() != nil || pauses.Wait(ctx, outcome) != nil) {
+			if doubt && outcome != nil && !session.InDoubt(outcome) {
+				outcome = fmt.Errorf("%w: %w", session.ErrUnknownOutcome, outcome)
+			}
 			return b.explain("raise", outcome)
 		}
 		step = next

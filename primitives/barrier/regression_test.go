@@ -391,6 +391,24 @@ func TestGatesOfOneSession(t *testing.T) {
 	})
 }
 
+// The reply to the creation is lost, and the context ends before Raise can try again: the barrier may
+// stand.
+func TestRaiseEndsInDoubt(t *testing.T) {
+	bubble(t, 1, zktest.Config{}, func(t *testing.T, srv *zktest.Server, s []*session.Session) {
+		ok(t, s[0].EnsurePath(t.Context(), "/barriers"))
+		b := check.Have(barrier.New(s[0], path, nil))(t)
+		defer b.Close()
+		srv.DropReply(zktest.Match{Op: zktest.OpCreate})
+		srv.Refuse(true)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		err := b.Raise(ctx)
+		check.Is(t, err, session.ErrUnknownOutcome)
+		check.Is(t, err, context.DeadlineExceeded)
+		srv.Refuse(false)
+	})
+}
+
 // A gate whose node could not be deleted is over, but its removal goes on. The next TryRaise of the
 // session, which is in doubt, does not take that node for its own.
 func TestGateNotLifted(t *testing.T) {

@@ -128,3 +128,22 @@ func TestOnceTrouble(t *testing.T) {
 		}
 	}
 }
+
+// TestOnceEndsInDoubt: the context ends while the outcome is being recorded. Nobody knows whether it
+// was, and the error says so.
+func TestOnceEndsInDoubt(t *testing.T) {
+	onces(t, 1, func(ctx context.Context, srv *zktest.Server, all []*session.Session) {
+		for i := range 32 {
+			path := fmt.Sprint(migration, "-", i)
+			soon, end := context.WithTimeout(ctx, 3*time.Second)
+			_, err := lock.Once(soon, all[0], path, nil, func(context.Context, int64) ([]byte, error) {
+				srv.Delay(zktest.Match{Op: zktest.OpMulti}, 6*time.Second)
+				return []byte("x"), nil
+			})
+			end()
+			check.Is(t, err, session.ErrUnknownOutcome, path)
+			check.Is(t, err, context.DeadlineExceeded, path)
+			bubble.Pass(6 * time.Second)
+		}
+	})
+}

@@ -198,16 +198,16 @@ func (s *Set) StepBack(ctx context.Context) error {
 	return await(ctx, func(over func()) { s.After(new(int), pause, over) })
 }
 
-// await returns nil when a pause is over, and the cause if ctx ends first.
+// await returns nil when a pause is over, and the cause if ctx has ended by then. If both come at
+// once, a caller that went on would fail again, and could forget what is in doubt.
 func await(ctx context.Context, begin func(over func())) error {
 	over := make(chan struct{})
 	begin(func() { close(over) })
 	select {
 	case <-over:
-		return nil
 	case <-ctx.Done():
-		return context.Cause(ctx)
 	}
+	return context.Cause(ctx)
 }
 
 func (s *Set) rest(err error) time.Duration {

@@ -184,6 +184,9 @@ func TestWaits(t *testing.T) {
 		cancel(errEnough)
 		check.Is(t, s.StepBack(ctx), errEnough)
 		check.Is(t, s.Wait(ctx, busy), errEnough)
+		for range 64 { // an error without a pause
+			check.Is(t, s.Wait(ctx, session.ErrUnknownOutcome), errEnough)
+		}
 	})
 }
 
