@@ -357,6 +357,7 @@ func TestRows(t *testing.T) {
 		{"a newer leader", leader, sighted{1, sighting{at: 99, term: 99, record: record{Node: other}}}, "election.inPlace election.inPlace ", "election.Deposed election.LeaderChanged election.LeaderChanged ", func(m machine) bool { return m.term == 0 && m.view.Node == other }},
 		{"no leader any more", leader, sighted{1, sighting{at: 99}}, "election.inPlace election.inPlace ", "election.Deposed election.LeaderChanged ", func(m machine) bool { return m.term == 0 && m.place.Leaving() }},
 		{"no record any more of what it hands over", handing, sighted{1, sighting{at: 99}}, "election.answer election.inPlace election.inPlace ", "", func(m machine) bool { return m.place.Leaving() && m.handing.to == "" }},
+		{"nor once it leaves, when its end is the answer", first(handing.after(leave{})), sighted{1, sighting{at: 99}}, "", "", func(m machine) bool { return m.handing.to == other }},
 		{"no leader before our term", leader, sighted{1, sighting{at: 3}}, "", "", func(m machine) bool { return m.term != 0 }},
 		{"handed over while its own node was deleted", handing, handed{of: hand{tenure: own, to: other}, err: session.ErrNoNode, gone: true}, "", "", func(m machine) bool { return m.place.Holding() && m.handing.to == other }},
 		{"a leader that is deposed while it seeks", first(leader.after(transfer{node: other})), placed{told(claimGone)}, "election.answer election.inPlace election.inPlace ", "election.Deposed election.LeaderChanged ", func(m machine) bool { return m.handing.to == "" }},
