@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/zkactors/zkactors/internal/check"
+	"github.com/zkactors/zkactors/primitives/internal/zkmodel"
 	"github.com/zkactors/zkactors/session"
 )
 
@@ -104,5 +105,41 @@ func TestWhyGatesAreLost(t *testing.T) {
 			g = g.Step(in, new(gateEffects))
 		}
 		check.True(t, g.over() && errors.Is(g.err, want), "after %v: %v, want %v", in, g.err, want)
+	}
+}
+
+// A tally counts the subscriptions to the events of a session.
+type tally struct {
+	*zkmodel.Session
+	subscriptions int
+}
+
+func (s *tally) Subscribe(tell func(session.Event) (settled <-chan struct{})) (cancel func()) {
+	s.subscriptions++
+	end := s.Session.Subscribe(tell)
+	return func() {
+		s.subscriptions--
+		end()
+	}
+}
+
+// TestGateLeavesNothing: of a gate that has ended, the session keeps nothing, but for a node that
+// could not be deleted.
+func TestGateLeavesNothing(t *testing.T) {
+	for _, refused := range []bool{false, true} {
+		s := &tally{Session: zkmodel.New(zkmodel.Faults{}, 1).Sessions[0]}
+		relied := 1
+		p := &gatekeeper{session: s, path: plainPath, id: "a", release: func() { relied-- }}
+		p.begin(func(gateInput) {}, nil)
+		check.True(t, p.holders().take(5, "a") && p.holders().take(6, "b"), "another gate has the nodes")
+		check.Equal(t, s.subscriptions, 1, "subscriptions of a gate")
+		p.end(refused)
+		check.Equal(t, s.subscriptions, 0, "subscriptions after its end")
+		check.Equal(t, relied, 0, "leases after its end")
+		left := map[int64]string{6: "b"}
+		if refused {
+			left[5] = "a"
+		}
+		check.EqualMaps(t, p.holders().gate, left, "refused", refused)
 	}
 }
