@@ -131,7 +131,7 @@ func TestGateLeavesNothing(t *testing.T) {
 		relied := 1
 		p := &gatekeeper{session: s, path: plainPath, id: "a", release: func() { relied-- }}
 		p.begin(func(gateInput) {}, nil)
-		check.True(t, p.holders().take(5, "a") && p.holders().take(6, "b"), "another gate has the nodes")
+		check.True(t, p.holders().take(1, 5, "a") && p.holders().take(1, 6, "b"), "another gate has the nodes")
 		check.Equal(t, s.subscriptions, 1, "subscriptions of a gate")
 		p.end(refused)
 		check.Equal(t, s.subscriptions, 0, "subscriptions after its end")

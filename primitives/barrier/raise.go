@@ -23,9 +23,10 @@ import (
 //	 └─ made, or passing ─┘
 //
 // The state is the next request. It follows from the last answer alone: no reading is used twice,
-// and no request has a version. So a lost reply needs no memory but for the error: Raise begins anew
-// with the creation, which the server refuses if the barrier stands, whichever client has raised it.
-// Raise returns nil only after the server has created the node, or refused to because it stands.
+// and no request has a version. So a lost reply needs no memory, but for the error of Raise: it
+// begins anew with the creation, which the server refuses if the barrier stands, whichever client
+// has raised it. Raise returns nil only after the server has created the node, or refused to
+// because it stands.
 
 // A raiseStep is the next request.
 type raiseStep int

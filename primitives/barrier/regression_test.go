@@ -391,8 +391,8 @@ func TestGatesOfOneSession(t *testing.T) {
 	})
 }
 
-// The reply to the creation is lost, and the context ends before Raise can try again: the barrier may
-// stand.
+// The reply to the creation is lost, and the context ends before Raise can try again: the barrier
+// may stand.
 func TestRaiseEndsInDoubt(t *testing.T) {
 	bubble(t, 1, zktest.Config{}, func(t *testing.T, srv *zktest.Server, s []*session.Session) {
 		ok(t, s[0].EnsurePath(t.Context(), "/barriers"))

@@ -129,8 +129,8 @@ func TestOnceTrouble(t *testing.T) {
 	}
 }
 
-// TestOnceEndsInDoubt: the context ends while the outcome is being recorded. Nobody knows whether it
-// was, and the error says so.
+// TestOnceEndsInDoubt: the context ends while the outcome is being recorded. Nobody knows whether
+// it was, and the error says so.
 func TestOnceEndsInDoubt(t *testing.T) {
 	onces(t, 1, func(ctx context.Context, srv *zktest.Server, all []*session.Session) {
 		for i := range 32 {
