@@ -33,12 +33,13 @@ func Rounds(h *history.History) []Violation {
 	ops := byPlace(h, func(o *history.Operation) bool {
 		return o.Outcome == history.OK && o.Kind == Enter || o.Kind == Leave || o.Kind == Fall
 	})
+	lives := livesOf(h)
 	for _, p := range places(ops) {
 		rounds := roundsOf(h, p.path, ops[p])
 		var former []*party
 		for _, key := range sortedKeys(rounds) {
 			round, number := rounds[key], rounds[key][0].enter.Token
-			if disturbed(h, p.path, round) {
+			if disturbed(h, lives, p.path, round) {
 				former = nil
 				continue
 			}
@@ -130,7 +131,7 @@ func deletions(h *history.History, path string, at history.Moment) int {
 }
 
 // disturbed reports whether members of a round may be out of it without knowing.
-func disturbed(h *history.History, path string, round []*party) bool {
+func disturbed(h *history.History, lives map[life]history.Moment, path string, round []*party) bool {
 	begin, end := round[0].enter.Call, round[0].enter.Return
 	processes := make(map[string]bool)
 	for _, m := range round {
@@ -143,11 +144,11 @@ func disturbed(h *history.History, path string, round []*party) bool {
 		}
 		processes[m.enter.Process] = true
 	}
-	ofMember := make(map[int64]bool) // sessions: the one that entered may have begun after the call
-	for _, t := range h.Told {
-		if t.Recipe == "session" && t.Kind == Connected && processes[t.Process] {
-			ofMember[t.Session] = true
-		}
+	ofMember := func(session int64) bool { // the one that entered may have begun after the call
+		return slices.ContainsFunc(round, func(m *party) bool {
+			_, is := lives[life{m.enter.Process, session}]
+			return is
+		})
 	}
 	return slices.ContainsFunc(h.Faults, func(f history.Fault) bool {
 		if f.Kind == history.Restored {
@@ -156,6 +157,6 @@ func disturbed(h *history.History, path string, round []*party) bool {
 		if f.At.At+f.For < begin.At || end.Before(f.At) {
 			return false
 		}
-		return f.Kind == history.Expired && ofMember[f.Session] || f.Kind == history.Stopped && f.For >= waking && processes[f.Process] || f.Kind == history.Removed && under(f.Path, path)
+		return f.Kind == history.Expired && ofMember(f.Session) || f.Kind == history.Stopped && f.For >= waking && processes[f.Process] || f.Kind == history.Removed && under(f.Path, path)
 	})
 }

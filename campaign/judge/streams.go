@@ -222,20 +222,28 @@ func Reliable(h *history.History) []Violation {
 	return v.all
 }
 
-// Resumable checks that the first state that a watcher receives in a new session is no older than
-// the beginning of that session.
-func Resumable(h *history.History) []Violation {
-	v := verdict{check: "Resumable"}
-	type life struct {
-		process string
-		session int64
-	}
+// A life is one session of a process.
+type life struct {
+	process string
+	session int64
+}
+
+// livesOf returns when the sessions began.
+func livesOf(h *history.History) map[life]history.Moment {
 	began := make(map[life]history.Moment)
 	for _, t := range h.Told {
 		if t.Recipe == "session" && t.Kind == Connected {
 			began[life{t.Process, t.Session}] = t.At
 		}
 	}
+	return began
+}
+
+// Resumable checks that the first state that a watcher receives in a new session is no older than
+// the beginning of that session.
+func Resumable(h *history.History) []Violation {
+	v := verdict{check: "Resumable"}
+	began := livesOf(h)
 	eachWatcher(h, func(s *stream, versions []version, all []sighting) {
 		for i, got := range all {
 			if i == 0 || got.version < 0 || all[i-1].told.Session == got.told.Session {

@@ -6,6 +6,7 @@ package client
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"path"
 	"slices"
@@ -119,6 +120,15 @@ func Over(err error) bool {
 // IsAny reports whether err is one of the targets.
 func IsAny(err error, targets ...error) bool {
 	return slices.ContainsFunc(targets, func(t error) bool { return errors.Is(err, t) })
+}
+
+// Doubted returns the error of a write of which an earlier attempt may have been done: it wraps
+// [session.ErrUnknownOutcome], unless it is in doubt itself.
+func Doubted(err error) error {
+	if err == nil || session.InDoubt(err) {
+		return err
+	}
+	return fmt.Errorf("%w: %w", session.ErrUnknownOutcome, err)
 }
 
 // Without returns err, or nil if it is the expected one.

@@ -127,8 +127,8 @@ func (l *Latch) CountDown(ctx context.Context) error {
 func (l *Latch) arrive(ctx context.Context, name string) error {
 	doubt := false
 	err := l.tryToArrive(ctx, name, &doubt)
-	if err != nil && doubt && !session.InDoubt(err) {
-		err = fmt.Errorf("%w: %w", session.ErrUnknownOutcome, err)
+	if doubt {
+		err = client.Doubted(err)
 	}
 	return err
 }

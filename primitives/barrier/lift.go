@@ -3,8 +3,8 @@ package barrier
 import (
 	"context"
 	"errors"
-	"fmt"
 
+	"github.com/zkactors/zkactors/internal/client"
 	"github.com/zkactors/zkactors/primitives/internal/nodes"
 	"github.com/zkactors/zkactors/primitives/internal/owned"
 	"github.com/zkactors/zkactors/session"
@@ -29,8 +29,8 @@ func (b *Barrier) Lift(ctx context.Context) error {
 	switch {
 	case errors.Is(err, errNone):
 		return nil
-	case err != nil && ctx.Err() != nil && !session.InDoubt(err):
-		err = fmt.Errorf("%w: %w", session.ErrUnknownOutcome, err)
+	case ctx.Err() != nil:
+		err = client.Doubted(err)
 	}
 	return b.explain("lift", err)
 }

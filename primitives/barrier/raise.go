@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 
 	"github.com/zkactors/zkactors/internal/client"
 	"github.com/zkactors/zkactors/internal/znode"
@@ -81,8 +80,8 @@ func (b *Barrier) Raise(ctx context.Context) error {
 			outcome = cmp.Or(foreign(ctx, b.session, b.path), outcome)
 		}
 		if next == raiseDone || outcome != nil && (ctx.Err() != nil || pauses.Wait(ctx, outcome) != nil) {
-			if doubt && outcome != nil && !session.InDoubt(outcome) {
-				outcome = fmt.Errorf("%w: %w", session.ErrUnknownOutcome, outcome)
+			if doubt {
+				outcome = client.Doubted(outcome)
 			}
 			return b.explain("raise", outcome)
 		}

@@ -742,8 +742,8 @@ func TestUnfounded(t *testing.T) {
 
 // TestSiteAfterTheRecord: the record of a transaction that the site has not finished is gone. Only
 // a list that came after the last read of it, while a read has found that, says that another
-// transaction may have the id; and a record with another GUID does. The user may finish what it was
-// told.
+// transaction may have the id; so does a record with another GUID. Finish succeeds only if the site
+// has received the outcome.
 func TestSiteAfterTheRecord(t *testing.T) {
 	open := &record{ID: "t", GUID: "g", Sites: []string{"a", "b"}}
 	at, again := name{"t", "g"}, siteListed{names: []string{"t"}}

@@ -46,7 +46,7 @@ type rested struct {
 	mute, void bool
 
 	// barred is set when the server has refused the removal. It is not tried again, but the site
-	// begins anew when what it has finished is undone.
+	// begins anew when servers with older data have undone the outcome.
 	barred bool
 
 	watching bool // set when the ballots are followed, instead of the record
@@ -137,7 +137,7 @@ func (m *siteTurn) readAtRest(at int, r rested, in siteRead) {
 // again begins the part of this site anew, by a read of the record and a list of the ballots. What
 // the site had finished may be undone: servers with older data have the record without an outcome,
 // or the ballot of the site. Or the ballots are gone, or the rest of the transaction is still
-// there, or what was followed may not be read: a part tries again.
+// there, or the server has refused to read the node that is followed: a part tries again.
 func (m *siteTurn) again(at int) {
 	id := m.rested[at].id
 	m.wake(at)

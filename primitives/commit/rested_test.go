@@ -54,9 +54,25 @@ func TestBallotsDeletedAtRest(t *testing.T) {
 	}
 }
 
+// finishes has a site vote in a transaction, and finish it: then it rests, and one ballot is left.
+func finishes(take func(siteInput) siteEffects, r, decided *record) {
+	at := name{r.ID, r.GUID}
+	for _, in := range []siteInput{
+		siteListed{names: []string{r.ID}},
+		siteRead{id: r.ID, rec: r},
+		castVote{tx: thisTx, vote: Yes},
+		siteAnswered{name: at, task: voting},
+		siteRead{id: r.ID, rec: decided, version: 1},
+		finish{tx: thisTx},
+		siteAnswered{name: at, task: finishing, left: 1},
+	} {
+		take(in)
+	}
+}
+
 // TestBallotsOfFinishedDeleted: an operator deletes the ballots of a transaction that the site has
-// finished, but not its record. The site is told nothing again. If the record is gone with them,
-// nothing is left.
+// finished, but not its record. The site receives no event again. If the record is gone, too, the
+// site forgets the transaction.
 func TestBallotsOfFinishedDeleted(t *testing.T) {
 	at, r := name{"t", "g"}, &record{ID: "t", GUID: "g", Sites: []string{"a", "b"}}
 	aborted := r.With(Outcome{Reason: VotedNo, Site: "b", By: "b"})
@@ -77,13 +93,7 @@ func TestBallotsOfFinishedDeleted(t *testing.T) {
 			events += namesOf(did.Emit)
 			return did
 		}
-		take(siteListed{names: []string{"t"}})
-		take(siteRead{id: "t", rec: r})
-		take(castVote{tx: thisTx, vote: Yes})
-		take(siteAnswered{name: at, task: voting})
-		take(siteRead{id: "t", rec: aborted, version: 1})
-		take(finish{tx: thisTx})
-		take(siteAnswered{name: at, task: finishing, left: 1})
+		finishes(take, r, aborted)
 		for _, late := range []timer{deadline, pause, absence} {
 			if did := take(sitePassed{at, late}); len(did.Do) > 0 {
 				t.Errorf("%s: timer %v: it does %v", what, late, did.Do)
@@ -144,11 +154,10 @@ func TestBarred(t *testing.T) {
 	}
 }
 
-// TestUnreadableAtRest: what a transaction at rest follows may not be read for a while. It is read
-// again: meanwhile another transaction may have got its id.
+// TestUnreadableAtRest: a site at rest may not read the record or the ballots for a while. It reads
+// them again later: meanwhile another transaction may have got the id.
 func TestUnreadableAtRest(t *testing.T) {
 	at, r := name{"t", "g"}, &record{ID: "t", GUID: "g", Sites: []string{"a", "b"}}
-	commit := Outcome{Committed: true, By: "a"}
 	for what, watching := range map[string]bool{"its record": false, "its ballots": true} {
 		m, _ := standing("").after(siteListed{})
 		events := ""
@@ -157,13 +166,7 @@ func TestUnreadableAtRest(t *testing.T) {
 			events += namesOf(did.Emit)
 			return did
 		}
-		take(siteListed{names: []string{"t"}})
-		take(siteRead{id: "t", rec: r})
-		take(castVote{tx: thisTx, vote: Yes})
-		take(siteAnswered{name: at, task: voting})
-		take(siteRead{id: "t", rec: r.With(commit), version: 1})
-		take(finish{tx: thisTx})
-		take(siteAnswered{name: at, task: finishing, left: 1})
+		finishes(take, r, r.With(Outcome{Committed: true, By: "a"}))
 		refused := siteInput(siteRead{id: "t", err: session.ErrNoAuth})
 		if watching {
 			take(sitePassed{at, patrol})

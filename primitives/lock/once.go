@@ -114,8 +114,8 @@ func record(ctx context.Context, s *session.Session, l *Lock, path string, outco
 		case session.Passing(err) && pauses.Wait(ctx, err) == nil:
 			continue
 		}
-		if doubt && !session.InDoubt(err) && !errors.Is(err, ErrLost) {
-			err = fmt.Errorf("%w: %w", session.ErrUnknownOutcome, err)
+		if doubt && !errors.Is(err, ErrLost) {
+			err = client.Doubted(err)
 		}
 		return fmt.Errorf("once %s: the function has returned, but its outcome is not recorded: %w", path, err)
 	}

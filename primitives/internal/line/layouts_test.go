@@ -27,7 +27,8 @@ func TestRankedIsAnotherLayout(t *testing.T) {
 	}
 }
 
-// TestOtherLayout: contenders of another recipe are told apart from those of another layout.
+// TestOtherLayout: the error distinguishes contenders of another recipe from those of another
+// layout.
 func TestOtherLayout(t *testing.T) {
 	const lease = "_c_11234567-89ab-4cde-8f01-23456789abcd-lease-0000000001"
 	const lock = "_c_11234567-89ab-4cde-8f01-23456789abcd-lock-0000000001"

@@ -267,8 +267,8 @@ func (s *turn) done(results []session.OpResult) {
 
 // fail ends the write with an error that leaves open whether an attempt in doubt was done.
 func (s *turn) fail(err error) {
-	if s.doubt != nil && !session.InDoubt(err) {
-		err = fmt.Errorf("%w: %w", session.ErrUnknownOutcome, err)
+	if s.doubt != nil {
+		err = client.Doubted(err)
 	}
 	s.end(s.marker, true, nil, err)
 }
