@@ -8,8 +8,8 @@ import (
 	"testing"
 	"testing/synctest"
 
-	"github.com/zkactors/zkactors/internal/bubble"
 	"github.com/zkactors/zkactors/internal/check"
+	"github.com/zkactors/zkactors/internal/kit"
 	"github.com/zkactors/zkactors/primitives/barrier"
 	"github.com/zkactors/zkactors/primitives/commit"
 	"github.com/zkactors/zkactors/primitives/config"
@@ -161,7 +161,7 @@ func (h *holder) others(ctx context.Context) map[string]error {
 // something sends no request, the error wraps the cause of the context and names the place, and a
 // leader leads on.
 func TestEndedContext(t *testing.T) {
-	bubble.Sessions(t, zktest.Config{}, 1, session.Options{}, func(t *testing.T, srv *zktest.Server, all []*session.Session) {
+	kit.Sessions(t, zktest.Config{}, 1, session.Options{}, func(t *testing.T, srv *zktest.Server, all []*session.Session) {
 		h, why := hold(t, all[0]), errors.New("why it has ended")
 		defer h.close()
 		ctx, end := context.WithCancelCause(t.Context())
@@ -183,7 +183,7 @@ func TestEndedContext(t *testing.T) {
 // TestNilContext: every call refuses a context that is nil, says so, and sends nothing. What is
 // held stays so.
 func TestNilContext(t *testing.T) {
-	bubble.Sessions(t, zktest.Config{}, 1, session.Options{}, func(t *testing.T, srv *zktest.Server, all []*session.Session) {
+	kit.Sessions(t, zktest.Config{}, 1, session.Options{}, func(t *testing.T, srv *zktest.Server, all []*session.Session) {
 		h := hold(t, all[0])
 		defer h.close()
 		before := srv.RequestsOf(all[0].ID()).Total()

@@ -7,8 +7,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/zkactors/zkactors/internal/bubble"
 	"github.com/zkactors/zkactors/internal/check"
+	"github.com/zkactors/zkactors/internal/kit"
 	"github.com/zkactors/zkactors/primitives/barrier"
 	"github.com/zkactors/zkactors/primitives/commit"
 	"github.com/zkactors/zkactors/primitives/config"
@@ -28,7 +28,7 @@ import (
 // TestWaitsNameServers: a call that waits while no server answers says which do not, and why,
 // whether it holds something or not.
 func TestWaitsNameServers(t *testing.T) {
-	bubble.Run(t, zktest.Config{}, func(w bubble.World) {
+	kit.Run(t, zktest.Config{}, func(w kit.World) {
 		gate := w.OpenGated(session.Options{Timeout: 30 * time.Second})
 		calls := waits(w, gate.Session)
 		gate.Cut()
@@ -45,7 +45,7 @@ func TestWaitsNameServers(t *testing.T) {
 }
 
 // waits returns the calls that wait, by their names, of handles that hold something if they can.
-func waits(w bubble.World, s *session.Session) map[string]func(context.Context) error {
+func waits(w kit.World, s *session.Session) map[string]func(context.Context) error {
 	ctx := w.Context()
 	held := check.Have(lock.Acquire(ctx, s, "/lock", nil))(w)
 	writer := check.Have(lock.AcquireWrite(ctx, s, "/writer", nil))(w)

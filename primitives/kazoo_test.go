@@ -4,8 +4,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/zkactors/zkactors/internal/bubble"
 	"github.com/zkactors/zkactors/internal/check"
+	"github.com/zkactors/zkactors/internal/kit"
 	"github.com/zkactors/zkactors/primitives/election"
 	"github.com/zkactors/zkactors/primitives/group"
 	"github.com/zkactors/zkactors/primitives/lock"
@@ -18,20 +18,20 @@ import (
 func TestParentsSharedWithKazoo(t *testing.T) {
 	type closer interface{ Close() }
 	const path = "/shared/with/kazoo"
-	for name, open := range map[string]func(w bubble.World, s *session.Session) closer{
-		"lock": func(w bubble.World, s *session.Session) closer {
+	for name, open := range map[string]func(w kit.World, s *session.Session) closer{
+		"lock": func(w kit.World, s *session.Session) closer {
 			return check.Have(lock.Acquire(w.Context(), s, path, &lock.Options{Layout: lock.Kazoo}))(w)
 		},
-		"read lock": func(w bubble.World, s *session.Session) closer {
+		"read lock": func(w kit.World, s *session.Session) closer {
 			return check.Have(lock.AcquireRead(w.Context(), s, path, &lock.Options{Layout: lock.Kazoo}))(w)
 		},
-		"election": func(w bubble.World, s *session.Session) closer {
+		"election": func(w kit.World, s *session.Session) closer {
 			return check.Have(election.Stand(w.Context(), s, path, &election.Options{Layout: election.Kazoo}))(w)
 		},
-		"party": func(w bubble.World, s *session.Session) closer {
+		"party": func(w kit.World, s *session.Session) closer {
 			return check.Have(group.Enroll(w.Context(), s, path, "id", nil, &group.Options{Layout: group.KazooParty}))(w)
 		},
-		"shallow party": func(w bubble.World, s *session.Session) closer {
+		"shallow party": func(w kit.World, s *session.Session) closer {
 			return check.Have(group.Enroll(w.Context(), s, path, "id", nil, &group.Options{Layout: group.KazooShallowParty}))(w)
 		},
 	} {
@@ -41,7 +41,7 @@ func TestParentsSharedWithKazoo(t *testing.T) {
 			"a lost request": func(srv *zktest.Server) { srv.DropRequest(zktest.Match{Op: zktest.OpCreate, Path: path}) },
 		} {
 			t.Run(name+", "+fault, func(t *testing.T) {
-				bubble.Run(t, zktest.Config{}, func(w bubble.World) {
+				kit.Run(t, zktest.Config{}, func(w kit.World) {
 					s := w.Open(session.Options{})
 					begin(w.Server)
 					open(w, s).Close()

@@ -14,9 +14,9 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/zkactors/zkactors/internal/bubble"
 	"github.com/zkactors/zkactors/internal/check"
 	"github.com/zkactors/zkactors/internal/hasten"
+	"github.com/zkactors/zkactors/internal/kit"
 	"github.com/zkactors/zkactors/primitives/barrier"
 	"github.com/zkactors/zkactors/primitives/commit"
 	"github.com/zkactors/zkactors/primitives/config"
@@ -172,7 +172,7 @@ var players = []player{
 	{"site", func(_ context.Context, s *session.Session, path string) (func(), error) {
 		p, err := commit.Join(s, path, "a", nil)
 		return then(p, err, func() error {
-			bubble.Pass(time.Second)
+			kit.Pass(time.Second)
 			return p.Err()
 		})
 	}},
@@ -317,7 +317,7 @@ func TestTable(t *testing.T) {
 
 func meet(t *testing.T, first, second player, left bool) (met error) {
 	t.Run(fmt.Sprintf("%s then %s left=%v", first.name, second.name, left), func(t *testing.T) {
-		bubble.Run(t, zktest.Config{}, func(w bubble.World) {
+		kit.Run(t, zktest.Config{}, func(w kit.World) {
 			const at = "/in/path"
 			one, two := w.Open(session.Options{}), w.Open(session.Options{})
 			ctx, cancel := context.WithTimeout(w.Context(), time.Minute) // longer than any wait for a ghost
@@ -357,7 +357,7 @@ func meet(t *testing.T, first, second player, left bool) (met error) {
 }
 
 // contents returns the data of all nodes.
-func contents(w bubble.World) map[string]string {
+func contents(w kit.World) map[string]string {
 	s := check.Have(session.Open(w.Context(), w.Addrs(), &session.Options{Dialer: w.DialContext}))(w)
 	defer s.Close()
 	all := make(map[string]string)

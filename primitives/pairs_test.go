@@ -6,8 +6,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/zkactors/zkactors/internal/bubble"
 	"github.com/zkactors/zkactors/internal/check"
+	"github.com/zkactors/zkactors/internal/kit"
 	"github.com/zkactors/zkactors/primitives/barrier"
 	"github.com/zkactors/zkactors/primitives/commit"
 	"github.com/zkactors/zkactors/primitives/config"
@@ -20,57 +20,57 @@ import (
 
 // TestRecordsStay: no call overwrites the record of another recipe, and each says whose it is.
 func TestRecordsStay(t *testing.T) {
-	records := map[string]func(w bubble.World, s *session.Session){
-		"/in/semaphore": func(w bubble.World, s *session.Session) {
+	records := map[string]func(w kit.World, s *session.Session){
+		"/in/semaphore": func(w kit.World, s *session.Session) {
 			check.Have(semaphore.Acquire(w.Context(), s, "/in/semaphore", 3, nil))(w)
 		},
-		"/in/prioritized": func(w bubble.World, s *session.Session) {
+		"/in/prioritized": func(w kit.World, s *session.Session) {
 			check.Have(lock.Acquire(w.Context(), s, "/in/prioritized", &lock.Options{Layout: lock.Prioritized}))(w)
 		},
-		"/in/double": func(w bubble.World, s *session.Session) {
+		"/in/double": func(w kit.World, s *session.Session) {
 			check.OK(w, check.Open(barrier.NewDouble(s, "/in/double", 1, nil))(w).Enter(w.Context()))
 		},
-		"/in/latch": func(w bubble.World, s *session.Session) {
+		"/in/latch": func(w kit.World, s *session.Session) {
 			check.OK(w, check.Open(barrier.NewLatch(s, "/in/latch", 2))(w).Arrive(w.Context(), "a"))
 		},
-		"/in/transaction": func(w bubble.World, s *session.Session) {
+		"/in/transaction": func(w kit.World, s *session.Session) {
 			check.Open(commit.Begin(w.Context(), s, "/in/transaction", &commit.Options{Sites: []string{"a"}}))(w)
 		},
-		"/in/shards/plan": func(w bubble.World, s *session.Session) {
+		"/in/shards/plan": func(w kit.World, s *session.Session) {
 			zktest.Await(w, check.Open(shard.Join(s, "/in/shards", 1, nil))(w).Events(), is[shard.Assigned, shard.Event])
 		},
 	}
-	overwrites := map[string]func(ctx context.Context, w bubble.World, s *session.Session, path string) error{
-		"Value.Set": func(ctx context.Context, w bubble.World, s *session.Session, path string) error {
+	overwrites := map[string]func(ctx context.Context, w kit.World, s *session.Session, path string) error{
+		"Value.Set": func(ctx context.Context, w kit.World, s *session.Session, path string) error {
 			return check.Open(config.Open(s, path, config.Text, nil))(w).Set(ctx, "mine")
 		},
-		"Value.Update": func(ctx context.Context, w bubble.World, s *session.Session, path string) error {
+		"Value.Update": func(ctx context.Context, w kit.World, s *session.Session, path string) error {
 			return check.Open(config.Open(s, path, config.Text, nil))(w).Update(ctx, func(string) (string, error) { return "mine", nil })
 		},
-		"config.Store": func(ctx context.Context, w bubble.World, s *session.Session, path string) error {
+		"config.Store": func(ctx context.Context, w kit.World, s *session.Session, path string) error {
 			return inTransaction(ctx, w, s, path, func(tx *config.Tx, name string) error { return config.Store(tx, name, config.Text, "mine") })
 		},
-		"Tx.Delete": func(ctx context.Context, w bubble.World, s *session.Session, path string) error {
+		"Tx.Delete": func(ctx context.Context, w kit.World, s *session.Session, path string) error {
 			return inTransaction(ctx, w, s, path, (*config.Tx).Delete)
 		},
-		"semaphore.SetLimit": func(ctx context.Context, _ bubble.World, s *session.Session, path string) error {
+		"semaphore.SetLimit": func(ctx context.Context, _ kit.World, s *session.Session, path string) error {
 			return semaphore.SetLimit(ctx, s, path, 7)
 		},
-		"semaphore.Acquire": func(ctx context.Context, _ bubble.World, s *session.Session, path string) error {
+		"semaphore.Acquire": func(ctx context.Context, _ kit.World, s *session.Session, path string) error {
 			return of(func(ctx context.Context) (any, error) { return semaphore.Acquire(ctx, s, path, 7, nil) })(ctx)
 		},
-		"lock.Acquire": func(ctx context.Context, _ bubble.World, s *session.Session, path string) error {
+		"lock.Acquire": func(ctx context.Context, _ kit.World, s *session.Session, path string) error {
 			return of(func(ctx context.Context) (any, error) {
 				return lock.Acquire(ctx, s, path, &lock.Options{Layout: lock.Prioritized})
 			})(ctx)
 		},
-		"Double.Enter": func(ctx context.Context, w bubble.World, s *session.Session, path string) error {
+		"Double.Enter": func(ctx context.Context, w kit.World, s *session.Session, path string) error {
 			return check.Open(barrier.NewDouble(s, path, 7, nil))(w).Enter(ctx)
 		},
-		"Latch.Arrive": func(ctx context.Context, w bubble.World, s *session.Session, path string) error {
+		"Latch.Arrive": func(ctx context.Context, w kit.World, s *session.Session, path string) error {
 			return check.Open(barrier.NewLatch(s, path, 7))(w).Arrive(ctx, "mine")
 		},
-		"commit.Begin": func(ctx context.Context, _ bubble.World, s *session.Session, path string) error {
+		"commit.Begin": func(ctx context.Context, _ kit.World, s *session.Session, path string) error {
 			return of(func(ctx context.Context) (any, error) {
 				return commit.Begin(ctx, s, path, &commit.Options{Sites: []string{"mine"}})
 			})(ctx)
@@ -86,7 +86,7 @@ func TestRecordsStay(t *testing.T) {
 				continue
 			}
 			t.Run(name+" at "+at, func(t *testing.T) {
-				bubble.Run(t, zktest.Config{}, func(w bubble.World) {
+				kit.Run(t, zktest.Config{}, func(w kit.World) {
 					s := w.Open(session.Options{})
 					begin(w, s)
 					before, stat, err := s.Get(w.Context(), at)
@@ -103,7 +103,7 @@ func TestRecordsStay(t *testing.T) {
 	}
 }
 
-func inTransaction(ctx context.Context, w bubble.World, s *session.Session, node string, f func(*config.Tx, string) error) error {
+func inTransaction(ctx context.Context, w kit.World, s *session.Session, node string, f func(*config.Tx, string) error) error {
 	dir, name := path.Split(node)
 	return check.Open(config.NewTransactor(s, path.Clean(dir), nil))(w).Do(ctx, func(tx *config.Tx) error { return f(tx, name) })
 }

@@ -7,8 +7,8 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/zkactors/zkactors/internal/bubble"
 	"github.com/zkactors/zkactors/internal/check"
+	"github.com/zkactors/zkactors/internal/kit"
 	"github.com/zkactors/zkactors/primitives/barrier"
 	"github.com/zkactors/zkactors/primitives/commit"
 	"github.com/zkactors/zkactors/primitives/config"
@@ -23,7 +23,7 @@ import (
 )
 
 // older brings older data back, and waits until the sessions have seen that.
-func older(w bubble.World, backup zktest.Backup, all ...*session.Session) {
+func older(w kit.World, backup zktest.Backup, all ...*session.Session) {
 	w.Helper()
 	transact(w, all[0])
 	for _, s := range all { // each has seen them: else its session would go on, if the backup knows it
@@ -42,7 +42,7 @@ func older(w bubble.World, backup zktest.Backup, all ...*session.Session) {
 }
 
 // transact has the servers do more transactions than a test.
-func transact(w bubble.World, s *session.Session) {
+func transact(w kit.World, s *session.Session) {
 	w.Helper()
 	for range 500 {
 		check.Have(s.Set(w.Context(), "/", nil, session.AnyVersion))(w)
@@ -51,11 +51,11 @@ func transact(w bubble.World, s *session.Session) {
 
 // afterARestore plays once with servers that come back empty, and once from a backup that is taken
 // after before.
-func afterARestore(t *testing.T, before func(w bubble.World, s, other *session.Session) (after func())) {
+func afterARestore(t *testing.T, before func(w kit.World, s, other *session.Session) (after func())) {
 	t.Helper()
 	for name, empty := range map[string]bool{"empty": true, "from a backup": false} {
 		t.Run(name, func(t *testing.T) {
-			bubble.Run(t, zktest.Config{Tick: time.Second}, func(w bubble.World) {
+			kit.Run(t, zktest.Config{Tick: time.Second}, func(w kit.World) {
 				opts := session.Options{Timeout: 4 * time.Second}
 				s, other := w.Open(opts), w.Open(opts)
 				after := before(w, s, other)
@@ -86,7 +86,7 @@ func eventually(t *testing.T, what string, holds func() bool) {
 // TestViewsOfRecipesAfterARestore: what handles that stand through it see converges to what the
 // servers have.
 func TestViewsOfRecipesAfterARestore(t *testing.T) {
-	afterARestore(t, func(w bubble.World, s, other *session.Session) func() {
+	afterARestore(t, func(w kit.World, s, other *session.Session) func() {
 		value, theirs := check.Open(config.Open(s, "/config", config.Text, nil))(w.T), check.Open(config.Open(other, "/config", config.Text, nil))(w.T)
 		for i := range 30 {
 			check.Must(w, theirs.Set(w.Context(), fmt.Sprint("old ", i)))
@@ -142,7 +142,7 @@ func TestViewsOfRecipesAfterARestore(t *testing.T) {
 // TestHandlesUsedAfterARestore: handles that were used before are used again, without what they
 // knew of the servers.
 func TestHandlesUsedAfterARestore(t *testing.T) {
-	afterARestore(t, func(w bubble.World, s, other *session.Session) func() {
+	afterARestore(t, func(w kit.World, s, other *session.Session) func() {
 		q, p := check.Have(queue.New(s, "/queue", nil))(w.T), check.Have(queue.NewPriority(other, "/priorities", nil))(w.T)
 		put := func(data string) {
 			w.Helper()
@@ -219,7 +219,7 @@ func TestHandlesUsedAfterARestore(t *testing.T) {
 // session that is opened anew is granted.
 func TestTokensAfterARestore(t *testing.T) {
 	layouts := map[string]*lock.Options{"standard": nil, "plain": {Layout: lock.Curator}, "priorities": {Layout: lock.Prioritized}}
-	afterARestore(t, func(w bubble.World, s, other *session.Session) func() {
+	afterARestore(t, func(w kit.World, s, other *session.Session) func() {
 		held := check.Have(lock.Acquire(w.Context(), s, "/held", nil))(w.T)
 		waits := check.Have(lock.New(other, "/held", nil))(w.T)
 		leader := check.Have(election.Stand(w.Context(), s, "/led", nil))(w.T)

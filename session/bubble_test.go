@@ -11,8 +11,8 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/zkactors/zkactors/internal/bubble"
 	"github.com/zkactors/zkactors/internal/check"
+	"github.com/zkactors/zkactors/internal/kit"
 	"github.com/zkactors/zkactors/session"
 	"github.com/zkactors/zkactors/session/zktest"
 )
@@ -20,7 +20,7 @@ import (
 // inBubble runs f beside a server in memory, in a bubble.
 func inBubble(t *testing.T, config zktest.Config, f func(t *testing.T, srv *zktest.Server, opts *session.Options)) {
 	t.Helper()
-	bubble.Run(t, config, func(w bubble.World) {
+	kit.Run(t, config, func(w kit.World) {
 		f(w.T, w.Server, &session.Options{Timeout: 12 * time.Second, ServerTick: time.Second, Dialer: w.DialContext})
 	})
 }

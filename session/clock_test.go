@@ -5,8 +5,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/zkactors/zkactors/internal/bubble"
 	"github.com/zkactors/zkactors/internal/check"
+	"github.com/zkactors/zkactors/internal/kit"
 	"github.com/zkactors/zkactors/session"
 	"github.com/zkactors/zkactors/session/zktest"
 )
@@ -15,7 +15,7 @@ import (
 // told within a heartbeat, also if no packet arrives.
 func TestDeadlineInSleep(t *testing.T) {
 	const timeout = 18 * time.Second
-	bubble.Run(t, zktest.Config{}, func(w bubble.World) {
+	kit.Run(t, zktest.Config{}, func(w kit.World) {
 		s := w.OpenGated(session.Options{Timeout: timeout})
 		events := s.Events(w.Context())
 		s.Cut()

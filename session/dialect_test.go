@@ -11,20 +11,20 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/zkactors/zkactors/internal/bubble"
 	"github.com/zkactors/zkactors/internal/check"
+	"github.com/zkactors/zkactors/internal/kit"
 	"github.com/zkactors/zkactors/session"
 	"github.com/zkactors/zkactors/session/zktest"
 )
 
 // onProfile plays beside a server of a profile, whose sessions have a timeout that all grant.
-func onProfile(t *testing.T, profile zktest.Profile, play func(w bubble.World, opts session.Options)) {
+func onProfile(t *testing.T, profile zktest.Profile, play func(w kit.World, opts session.Options)) {
 	t.Helper()
-	bubble.Run(t, zktest.Config{Profile: profile}, func(w bubble.World) { play(w, session.Options{Timeout: 10 * time.Second}) })
+	kit.Run(t, zktest.Config{Profile: profile}, func(w kit.World) { play(w, session.Options{Timeout: 10 * time.Second}) })
 }
 
 // everything makes one request of each kind that sessions make, below a path.
-func everything(w bubble.World, s *session.Session, dir string) {
+func everything(w kit.World, s *session.Session, dir string) {
 	w.Helper()
 	ctx := w.Context()
 	check.Must(w, s.EnsurePath(ctx, dir+"/deep"))
@@ -47,7 +47,7 @@ func everything(w bubble.World, s *session.Session, dir string) {
 // Keeper would end the session with it.
 func TestNoRequestIsUnknown(t *testing.T) {
 	for _, profile := range zktest.Profiles() {
-		onProfile(t, profile, func(w bubble.World, opts session.Options) {
+		onProfile(t, profile, func(w kit.World, opts session.Options) {
 			s := w.Open(opts)
 			id := s.ID()
 			for i := range 3 {
@@ -66,13 +66,13 @@ func TestNoRequestIsUnknown(t *testing.T) {
 // TestAskedBeforeAllIsKnown: what is asked for before the first handshake is adapted to the
 // servers, too.
 func TestAskedBeforeAllIsKnown(t *testing.T) {
-	onProfile(t, zktest.Keeper, func(w bubble.World, opts session.Options) {
+	onProfile(t, zktest.Keeper, func(w kit.World, opts session.Options) {
 		w.Refuse(true)
 		opts.Dialer = w.DialContext
 		s := check.Have(session.Start(w.Addrs(), &opts))(w)
 		defer s.Close()
-		made := bubble.Begin(func() error { return s.EnsurePath(w.Context(), "/a/b") })
-		both := bubble.Begin(func() error {
+		made := kit.Begin(func() error { return s.EnsurePath(w.Context(), "/a/b") })
+		both := kit.Begin(func() error {
 			_, err := s.Multi(w.Context(), session.CreateOp("/c", nil, session.Container), session.CreateOp("/c/d", nil, session.Ephemeral))
 			return err
 		})
@@ -87,7 +87,7 @@ func TestAskedBeforeAllIsKnown(t *testing.T) {
 // TestTTLIsRefused: an operation that nothing replaces is refused by an error that says what is
 // missing, and on ClickHouse Keeper without having been sent.
 func TestTTLIsRefused(t *testing.T) {
-	onProfile(t, zktest.Keeper, func(w bubble.World, opts session.Options) {
+	onProfile(t, zktest.Keeper, func(w kit.World, opts session.Options) {
 		s := w.Open(opts)
 		_, err := s.Create(w.Context(), "/a", nil, session.TTL(time.Hour))
 		check.Is(w, err, session.ErrUnimplemented)
@@ -101,7 +101,7 @@ func TestTTLIsRefused(t *testing.T) {
 
 // TestTTLIsRefusedOnce: that a server has no nodes with a TTL costs one request.
 func TestTTLIsRefusedOnce(t *testing.T) {
-	onProfile(t, zktest.ZooKeeper380, func(w bubble.World, opts session.Options) {
+	onProfile(t, zktest.ZooKeeper380, func(w kit.World, opts session.Options) {
 		s := w.Open(opts)
 		const unimplemented = -6
 		w.AnswerError(zktest.Match{Op: zktest.OpCreateTTL}, unimplemented) // as where extendedTypesEnabled is not set
@@ -118,14 +118,14 @@ func TestTTLIsRefusedOnce(t *testing.T) {
 // TestAncientIsRefused: the first request that ZooKeeper 3.4 does not know is refused with a
 // sentence, and no other is sent. The session goes on.
 func TestAncientIsRefused(t *testing.T) {
-	for name, ask := range map[string]func(w bubble.World, s *session.Session) error{
-		"a path": func(w bubble.World, s *session.Session) error { return s.EnsurePath(w.Context(), "/a") },
-		"a transaction": func(w bubble.World, s *session.Session) error {
+	for name, ask := range map[string]func(w kit.World, s *session.Session) error{
+		"a path": func(w kit.World, s *session.Session) error { return s.EnsurePath(w.Context(), "/a") },
+		"a transaction": func(w kit.World, s *session.Session) error {
 			_, err := s.Multi(w.Context(), session.CreateOp("/a", nil, session.Container))
 			return err
 		},
 	} {
-		onProfile(t, zktest.ZooKeeper34, func(w bubble.World, opts session.Options) {
+		onProfile(t, zktest.ZooKeeper34, func(w kit.World, opts session.Options) {
 			s := w.Open(opts)
 			id := s.ID()
 			for range 3 {
@@ -143,15 +143,15 @@ func TestAncientIsRefused(t *testing.T) {
 // TestModernIsNotAncient: servers that have made a container are not taken for ZooKeeper 3.4
 // because they cannot read a transaction.
 func TestModernIsNotAncient(t *testing.T) {
-	for name, first := range map[string]func(w bubble.World, s *session.Session) error{
-		"made":  func(w bubble.World, s *session.Session) error { return s.EnsurePath(w.Context(), "/a") },
-		"there": func(w bubble.World, s *session.Session) error { return s.EnsurePath(w.Context(), "/") },
-		"in one": func(w bubble.World, s *session.Session) error {
+	for name, first := range map[string]func(w kit.World, s *session.Session) error{
+		"made":  func(w kit.World, s *session.Session) error { return s.EnsurePath(w.Context(), "/a") },
+		"there": func(w kit.World, s *session.Session) error { return s.EnsurePath(w.Context(), "/") },
+		"in one": func(w kit.World, s *session.Session) error {
 			_, err := s.Multi(w.Context(), session.CreateOp("/a", nil, session.Container))
 			return err
 		},
 	} {
-		onProfile(t, zktest.ZooKeeper380, func(w bubble.World, opts session.Options) {
+		onProfile(t, zktest.ZooKeeper380, func(w kit.World, opts session.Options) {
 			s := w.Open(opts)
 			check.Must(w, first(w, s), name)
 			const marshalling = -5
@@ -167,7 +167,7 @@ func TestModernIsNotAncient(t *testing.T) {
 // TestKeeperResumesNothing: a connection that is lost is an expiry. The session that opens by
 // mistake is closed, and the nodes of the old one stay until its timeout.
 func TestKeeperResumesNothing(t *testing.T) {
-	onProfile(t, zktest.Keeper, func(w bubble.World, opts session.Options) {
+	onProfile(t, zktest.Keeper, func(w kit.World, opts session.Options) {
 		s := w.Open(opts)
 		events := s.Events(w.Context())
 		first := (<-events).(session.Connected)
@@ -191,7 +191,7 @@ func conformant[E session.Event](ev session.Event) bool { _, is := ev.(E); retur
 // TestKeeperIsClosedWithoutSession: a session whose connection was lost cannot be ended. Close does
 // not wait for it, and does not dial again and again.
 func TestKeeperIsClosedWithoutSession(t *testing.T) {
-	onProfile(t, zktest.Keeper, func(w bubble.World, opts session.Options) {
+	onProfile(t, zktest.Keeper, func(w kit.World, opts session.Options) {
 		dials := 0
 		opts.Dialer = func(ctx context.Context, network, addr string) (net.Conn, error) {
 			if dials++; dials > 10 {
@@ -212,7 +212,7 @@ func TestKeeperIsClosedWithoutSession(t *testing.T) {
 // TestKeeperForgetsAReplacement: the session that Keeper creates for a handshake by mistake is
 // closed, however slowly the request for that is written.
 func TestKeeperForgetsAReplacement(t *testing.T) {
-	onProfile(t, zktest.Keeper, func(w bubble.World, opts session.Options) {
+	onProfile(t, zktest.Keeper, func(w kit.World, opts session.Options) {
 		opts.Dialer = func(ctx context.Context, network, addr string) (net.Conn, error) {
 			nc, err := w.DialContext(ctx, network, addr)
 			return slowToClose{nc}, err
@@ -232,7 +232,7 @@ func TestKeeperForgetsAReplacement(t *testing.T) {
 // returns, however slow the network is.
 func TestKeeperForgetsAReplacementWhenClosed(t *testing.T) {
 	for _, latency := range []time.Duration{0, time.Millisecond, 100 * time.Millisecond} {
-		bubble.Run(t, zktest.Config{Profile: zktest.Keeper, Latency: latency}, func(w bubble.World) {
+		kit.Run(t, zktest.Config{Profile: zktest.Keeper, Latency: latency}, func(w kit.World) {
 			s := w.Open(session.Options{Timeout: 10 * time.Second})
 			w.DropReply(zktest.Match{Op: zktest.OpCloseSession})
 			s.Close()
@@ -256,7 +256,7 @@ func (c slowToClose) Write(p []byte) (int, error) {
 // TestNothingIsReportedOfWhatIsNotSent: that Keeper keeps the watches that nobody needs any more is
 // no request that has failed.
 func TestNothingIsReportedOfWhatIsNotSent(t *testing.T) {
-	onProfile(t, zktest.Keeper, func(w bubble.World, opts session.Options) {
+	onProfile(t, zktest.Keeper, func(w kit.World, opts session.Options) {
 		failures := new(failureCounter)
 		opts.Observer = failures
 		s := w.Open(opts)
@@ -281,7 +281,7 @@ func (f *failureCounter) Request(op string, _ time.Duration, err error) {
 // and its parent not be written. Not every server says then that it exists.
 func TestEnsuredThoughHidden(t *testing.T) {
 	for _, profile := range zktest.Profiles() {
-		onProfile(t, profile, func(w bubble.World, opts session.Options) {
+		onProfile(t, profile, func(w kit.World, opts session.Options) {
 			ctx := w.Context()
 			mine := opts
 			mine.Auth = []session.Auth{{Scheme: "digest", Secret: []byte("user:secret")}}
@@ -297,10 +297,10 @@ func TestEnsuredThoughHidden(t *testing.T) {
 // TestEmptyParentsWait: a parent that never had a child is not deleted, as servers do not delete
 // such containers.
 func TestEmptyParentsWait(t *testing.T) {
-	onProfile(t, zktest.Keeper, func(w bubble.World, opts session.Options) {
+	onProfile(t, zktest.Keeper, func(w kit.World, opts session.Options) {
 		s := w.Open(opts)
 		check.Must(w, s.EnsurePath(w.Context(), "/a/b"))
-		bubble.Pass(time.Hour)
+		kit.Pass(time.Hour)
 		check.EqualSlices(w, w.Paths(), []string{"/a", "/a/b"})
 		node := check.Have(s.Create(w.Context(), "/a/b/c", nil, session.Persistent))(w)
 		check.Must(w, s.Delete(w.Context(), node, session.AnyVersion))
@@ -311,7 +311,7 @@ func TestEmptyParentsWait(t *testing.T) {
 
 // TestKeeperIsNotLeft: no session goes to another server without need, for that would end it.
 func TestKeeperIsNotLeft(t *testing.T) {
-	bubble.Run(t, zktest.Config{Profile: zktest.Keeper, Replicas: 3}, func(w bubble.World) {
+	kit.Run(t, zktest.Config{Profile: zktest.Keeper, Replicas: 3}, func(w kit.World) {
 		addrs := w.Addrs()
 		for range 20 { // of which most would move, for the spread or to go home
 			s := check.Have(session.Open(w.Context(), addrs[:1], &session.Options{Timeout: 10 * time.Second, Dialer: w.DialContext, Rebalance: time.Minute}))(w)
@@ -329,7 +329,7 @@ func TestKeeperIsNotLeft(t *testing.T) {
 
 // TestSASLIsRefused: ClickHouse Keeper does not know the exchange, and would hang up.
 func TestSASLIsRefusedByKeeper(t *testing.T) {
-	onProfile(t, zktest.Keeper, func(w bubble.World, opts session.Options) {
+	onProfile(t, zktest.Keeper, func(w kit.World, opts session.Options) {
 		opts.SASL, opts.Dialer = session.DigestMD5("user", "secret"), w.DialContext
 		_, err := session.Open(w.Context(), w.Addrs(), &opts)
 		check.Is(w, err, session.ErrAuthFailed)

@@ -15,9 +15,9 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/zkactors/zkactors/internal/bubble"
 	"github.com/zkactors/zkactors/internal/check"
 	"github.com/zkactors/zkactors/internal/hasten"
+	"github.com/zkactors/zkactors/internal/kit"
 	"github.com/zkactors/zkactors/session"
 	"github.com/zkactors/zkactors/session/zktest"
 )
@@ -62,7 +62,7 @@ func TestLossIsToldBeforeTheReconnect(t *testing.T) {
 // TestWatchesComeBackFirst: what a watch has missed is told before Resumed, and before the answers
 // to requests, however long the server takes to set it again.
 func TestWatchesComeBackFirst(t *testing.T) {
-	bubble.Run(t, zktest.Config{Tick: time.Second, Latency: time.Millisecond}, func(w bubble.World) {
+	kit.Run(t, zktest.Config{Tick: time.Second, Latency: time.Millisecond}, func(w kit.World) {
 		const path = "/a"
 		ctx := w.Context()
 		s, other := w.OpenGated(session.Options{Timeout: 12 * time.Second}), w.Open(session.Options{Timeout: 12 * time.Second})

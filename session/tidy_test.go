@@ -5,8 +5,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/zkactors/zkactors/internal/bubble"
 	"github.com/zkactors/zkactors/internal/check"
+	"github.com/zkactors/zkactors/internal/kit"
 	"github.com/zkactors/zkactors/session"
 	"github.com/zkactors/zkactors/session/zktest"
 )
@@ -14,7 +14,7 @@ import (
 // TestAnothersDirectoryStays: a directory is not the one that a session has made, if it was deleted
 // and another client has made one in its place.
 func TestAnothersDirectoryStays(t *testing.T) {
-	onProfile(t, zktest.Keeper, func(w bubble.World, opts session.Options) {
+	onProfile(t, zktest.Keeper, func(w kit.World, opts session.Options) {
 		ctx := w.Context()
 		s, operator := w.Open(opts), w.Open(opts)
 		check.Must(w, s.EnsurePath(ctx, "/a"))
@@ -22,7 +22,7 @@ func TestAnothersDirectoryStays(t *testing.T) {
 		check.Have(operator.Create(ctx, "/a", []byte("configuration"), session.Persistent))(w)
 		child := check.Have(operator.Create(ctx, "/a/b", nil, session.Persistent))(w)
 		check.Must(w, operator.Delete(ctx, child, session.AnyVersion))
-		bubble.Pass(2 * time.Hour)
+		kit.Pass(2 * time.Hour)
 		check.EqualSlices(w, w.Paths(), []string{"/a"})
 		s.Close()
 		check.EqualSlices(w, w.Paths(), []string{"/a"})
@@ -32,7 +32,7 @@ func TestAnothersDirectoryStays(t *testing.T) {
 // TestSharedParentsGo: a parent that was made in a transaction of several callers is deleted as any
 // other.
 func TestSharedParentsGo(t *testing.T) {
-	bubble.Run(t, zktest.Config{Profile: zktest.Keeper, Latency: time.Millisecond}, func(w bubble.World) {
+	kit.Run(t, zktest.Config{Profile: zktest.Keeper, Latency: time.Millisecond}, func(w kit.World) {
 		s := w.Open(session.Options{Timeout: 10 * time.Second})
 		const callers = 20
 		var above []string
@@ -50,7 +50,7 @@ func TestSharedParentsGo(t *testing.T) {
 			check.Must(w, <-answers)
 		}
 		check.True(w, w.Requests()[zktest.OpMulti] < callers, "no transaction was shared")
-		bubble.Pass(2 * time.Minute)
+		kit.Pass(2 * time.Minute)
 		check.EqualSlices(w, w.Paths(), above)
 	})
 }
@@ -71,7 +71,7 @@ func (l *leaver) Request(op string, _ time.Duration, _ error) {
 // TestLeftDuringALook: a recipe may leave a directory after a look has found its node, and before
 // the session forgets what others are in. The directory is deleted then.
 func TestLeftDuringALook(t *testing.T) {
-	onProfile(t, zktest.Keeper, func(w bubble.World, opts session.Options) {
+	onProfile(t, zktest.Keeper, func(w kit.World, opts session.Options) {
 		ctx := w.Context()
 		other := w.Open(opts)
 		check.Have(other.Create(ctx, "/a", nil, session.Persistent))(w)
@@ -80,9 +80,9 @@ func TestLeftDuringALook(t *testing.T) {
 		opts.Observer = &leaver{session.NopObserver{}, func() { s.Left("/a/b") }}
 		s = w.Open(opts)
 		s.Left("/a/b")
-		bubble.Pass(90 * time.Second)
+		kit.Pass(90 * time.Second)
 		check.Must(w, other.Delete(ctx, node, session.AnyVersion))
-		bubble.Pass(2 * time.Minute)
+		kit.Pass(2 * time.Minute)
 		check.Len(w, w.Paths(), 0, "parents are left")
 	})
 }
@@ -90,7 +90,7 @@ func TestLeftDuringALook(t *testing.T) {
 // TestNothingBeginsAfterTheEnd: what recipes leave when the session is closed starts no goroutine,
 // which Close would not wait for.
 func TestNothingBeginsAfterTheEnd(t *testing.T) {
-	onProfile(t, zktest.Keeper, func(w bubble.World, opts session.Options) {
+	onProfile(t, zktest.Keeper, func(w kit.World, opts session.Options) {
 		s := w.Open(opts)
 		s.Left("/a/b")
 		check.True(w, s.Tidies(), "nothing looks after a parent")
@@ -104,7 +104,7 @@ func TestNothingBeginsAfterTheEnd(t *testing.T) {
 // TestManyParentsGoAtTheEnd: Close deletes more parents than there is time for one after the other,
 // and the session's ephemeral nodes need not wait long for that.
 func TestManyParentsGoAtTheEnd(t *testing.T) {
-	bubble.Run(t, zktest.Config{Profile: zktest.Keeper, Latency: 5 * time.Millisecond}, func(w bubble.World) {
+	kit.Run(t, zktest.Config{Profile: zktest.Keeper, Latency: 5 * time.Millisecond}, func(w kit.World) {
 		s := w.Open(session.Options{Timeout: 10 * time.Second})
 		const parents = 500
 		answers := make(chan error, parents)

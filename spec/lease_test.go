@@ -10,9 +10,9 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/zkactors/zkactors/internal/bubble"
 	"github.com/zkactors/zkactors/internal/check"
 	"github.com/zkactors/zkactors/internal/client"
+	"github.com/zkactors/zkactors/internal/kit"
 	"github.com/zkactors/zkactors/internal/tlc"
 	"github.com/zkactors/zkactors/session"
 	"github.com/zkactors/zkactors/session/zktest"
@@ -36,7 +36,7 @@ func (l *life) upTo(d time.Duration) time.Duration { return time.Duration(l.rng.
 
 // rest waits, and then until no answer is awaited: what was sent before is answered.
 func (l *life) rest(d time.Duration) {
-	for bubble.Pass(d); ; bubble.Pass(time.Millisecond) {
+	for kit.Pass(d); ; kit.Pass(time.Millisecond) {
 		l.mu.Lock()
 		v := l.now()
 		l.mu.Unlock()
@@ -54,7 +54,7 @@ func (l *life) cut() {
 
 // awaitEnd waits until the session is lost for both sides.
 func (l *life) awaitEnd() {
-	for ended := false; !ended; bubble.Pass(10 * time.Millisecond) {
+	for ended := false; !ended; kit.Pass(10 * time.Millisecond) {
 		l.mu.Lock()
 		v := l.now()
 		l.mu.Unlock()
@@ -71,9 +71,9 @@ type leaseRun struct {
 }
 
 var leaseRuns = []leaseRun{
-	{"calm", true, func(l *life) { bubble.Pass(2500 * time.Millisecond) }, nil},
+	{"calm", true, func(l *life) { kit.Pass(2500 * time.Millisecond) }, nil},
 	{"busy", false, func(l *life) {
-		for end := time.Now().Add(2500 * time.Millisecond); time.Now().Before(end); bubble.Pass(l.upTo(200 * time.Millisecond)) {
+		for end := time.Now().Add(2500 * time.Millisecond); time.Now().Before(end); kit.Pass(l.upTo(200 * time.Millisecond)) {
 			if l.rng.IntN(3) == 0 {
 				_, err := l.session.Set(l.Context(), "/busy", nil, -1)
 				check.Is(l, err, session.ErrNoNode)
@@ -84,54 +84,54 @@ var leaseRuns = []leaseRun{
 		}
 	}, nil},
 	{"cut and resumed", true, func(l *life) {
-		bubble.Pass(l.at())
+		kit.Pass(l.at())
 		l.cut()
-		bubble.Pass(l.upTo(time.Second))
+		kit.Pass(l.upTo(time.Second))
 		l.refuse(false)
-		bubble.Pass(2500 * time.Millisecond)
+		kit.Pass(2500 * time.Millisecond)
 	}, nil},
 	{"cut until the lease ends", false, func(l *life) {
-		bubble.Pass(l.at())
+		kit.Pass(l.at())
 		l.cut()
 		l.awaitEnd()
 	}, nil},
 	{"silent and resumed", false, func(l *life) {
-		bubble.Pass(l.at())
+		kit.Pass(l.at())
 		l.srv.Freeze(0, zktest.Both)
-		bubble.Pass(time.Second + l.upTo(100*time.Millisecond)) // the session has left the server
+		kit.Pass(time.Second + l.upTo(100*time.Millisecond)) // the session has left the server
 		l.srv.Thaw(0)
-		bubble.Pass(2500 * time.Millisecond)
+		kit.Pass(2500 * time.Millisecond)
 	}, nil},
 	{"silent until the lease ends", false, func(l *life) {
-		bubble.Pass(l.at())
+		kit.Pass(l.at())
 		l.srv.Freeze(0, zktest.Both)
 		l.awaitEnd()
 	}, nil},
 	{"ended by decree", false, func(l *life) {
-		bubble.Pass(l.at())
+		kit.Pass(l.at())
 		l.srv.Expire(l.session.ID())
 		l.awaitEnd()
 	}, set{"Decrees": "1"}},
 	{"cut, and ended by decree", false, func(l *life) {
-		bubble.Pass(l.at())
+		kit.Pass(l.at())
 		l.cut()
-		bubble.Pass(100 * time.Millisecond)
+		kit.Pass(100 * time.Millisecond)
 		l.srv.Expire(l.session.ID())
-		bubble.Pass(100 * time.Millisecond)
+		kit.Pass(100 * time.Millisecond)
 		l.refuse(false)
 		l.awaitEnd()
 	}, set{"Decrees": "1"}},
 	{"stopped", false, func(l *life) {
 		l.rest(l.at())
 		thaw := l.freeze(l.session)
-		bubble.Pass(300*time.Millisecond + l.upTo(500*time.Millisecond))
+		kit.Pass(300*time.Millisecond + l.upTo(500*time.Millisecond))
 		thaw()
-		bubble.Pass(2500 * time.Millisecond)
+		kit.Pass(2500 * time.Millisecond)
 	}, set{"Freezes": "1"}},
 	{"stopped for longer than the lease", true, func(l *life) {
 		l.rest(l.at())
 		thaw := l.freeze(l.session)
-		bubble.Pass(2500*time.Millisecond + l.upTo(500*time.Millisecond))
+		kit.Pass(2500*time.Millisecond + l.upTo(500*time.Millisecond))
 		thaw()
 		l.awaitEnd()
 	}, set{"Freezes": "1"}},
@@ -144,7 +144,7 @@ var leaseRuns = []leaseRun{
 	{"the leader is deposed, and the next one found", false, func(l *life) {
 		l.rest(l.at())
 		l.depose()
-		bubble.Pass(3500 * time.Millisecond)
+		kit.Pass(3500 * time.Millisecond)
 	}, nil},
 }
 
@@ -224,7 +224,7 @@ func live(t *testing.T, seed uint64, play func(l *life)) (run []view) {
 	t.Helper()
 	r := &record{}
 	config := zktest.Config{Tick: 200 * time.Millisecond, Latency: latency, Committed: r.committed}
-	bubble.Run(t, config, func(b bubble.World) {
+	kit.Run(t, config, func(b kit.World) {
 		w := &wire{record: r, srv: b.Server}
 		s := b.Open(session.Options{Timeout: 2 * time.Second, ServerTick: 200 * time.Millisecond, Dialer: w.dial})
 		release := client.Of(s).Rely()

@@ -13,9 +13,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/zkactors/zkactors/internal/bubble"
 	"github.com/zkactors/zkactors/internal/check"
 	"github.com/zkactors/zkactors/internal/hasten"
+	"github.com/zkactors/zkactors/internal/kit"
 	"github.com/zkactors/zkactors/internal/tlc"
 	"github.com/zkactors/zkactors/primitives/barrier"
 	"github.com/zkactors/zkactors/primitives/lock"
@@ -63,7 +63,7 @@ func watchRun(over func() bool, observe func() observation) (run []observation) 
 		if over() {
 			return run
 		}
-		bubble.Pass(time.Millisecond)
+		kit.Pass(time.Millisecond)
 	}
 }
 
@@ -233,7 +233,7 @@ var contenderNode = regexp.MustCompile(`^/l/_c_([0-9a-f-]{28})([0-9a-f]{8})-lock
 func locks(t *testing.T, seed uint64, hit fault) (run []observation) {
 	t.Helper()
 	config := zktest.Config{Tick: 200 * time.Millisecond, Latency: latency}
-	bubble.Sessions(t, config, len(names), session.Options{Timeout: 2 * time.Second, ServerTick: 200 * time.Millisecond}, func(t *testing.T, srv *zktest.Server, all []*session.Session) {
+	kit.Sessions(t, config, len(names), session.Options{Timeout: 2 * time.Second, ServerTick: 200 * time.Millisecond}, func(t *testing.T, srv *zktest.Server, all []*session.Session) {
 		t.Helper()
 		rng := rand.New(rand.NewPCG(seed, 35)) //nolint:gosec // a seed repeats the run
 		var mu sync.Mutex
@@ -335,7 +335,7 @@ var (
 // rounds records a run of parties of a double barrier for two, each of which enters twice.
 func rounds(t *testing.T, parties int, seed uint64) (run []observation) {
 	t.Helper()
-	bubble.Sessions(t, zktest.Config{Latency: latency}, parties, session.Options{}, func(t *testing.T, srv *zktest.Server, all []*session.Session) {
+	kit.Sessions(t, zktest.Config{Latency: latency}, parties, session.Options{}, func(t *testing.T, srv *zktest.Server, all []*session.Session) {
 		t.Helper()
 		rng := rand.New(rand.NewPCG(seed, 36)) //nolint:gosec // a seed repeats the run
 		var mu sync.Mutex

@@ -7,8 +7,8 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/zkactors/zkactors/internal/bubble"
 	"github.com/zkactors/zkactors/internal/check"
+	"github.com/zkactors/zkactors/internal/kit"
 	"github.com/zkactors/zkactors/session"
 	"github.com/zkactors/zkactors/session/zktest"
 	"github.com/zkactors/zkactors/watch"
@@ -18,7 +18,7 @@ import (
 // has it may come before it is found that another node stands in its place.
 func TestLostChild(t *testing.T) {
 	t.Run("the list is read", func(t *testing.T) {
-		bubble.Run(t, zktest.Config{Tick: time.Second}, func(w bubble.World) {
+		kit.Run(t, zktest.Config{Tick: time.Second}, func(w kit.World) {
 			gate, ops := w.OpenGated(replaceable), w.Open(replaceable)
 			create(w.T, ops, "/t", "")
 			create(w.T, ops, "/t/a", "")
@@ -30,12 +30,12 @@ func TestLostChild(t *testing.T) {
 			synctest.Wait()
 			replace(w, ops, "/t/a")
 			gate.Mend()
-			bubble.Pass(time.Minute)
+			kit.Pass(time.Minute)
 			check.EqualSlices(w, tree.Children("/t"), []string{"a", "b"})
 		})
 	})
 	t.Run("watches are set again in several requests", func(t *testing.T) {
-		bubble.Run(t, zktest.Config{Tick: time.Second}, func(w bubble.World) {
+		kit.Run(t, zktest.Config{Tick: time.Second}, func(w kit.World) {
 			const trees, n = 4, 500
 			gate, ops := w.OpenGated(replaceable), w.Open(replaceable)
 			var all []*watch.Cache
@@ -54,7 +54,7 @@ func TestLostChild(t *testing.T) {
 					replace(w, ops, child(i, 7+round))
 				}
 				gate.Mend()
-				bubble.Pass(time.Minute)
+				kit.Pass(time.Minute)
 				for i, tree := range all {
 					check.Equal(w, len(tree.Children(fmt.Sprint("/t", i))), n)
 				}
@@ -65,7 +65,7 @@ func TestLostChild(t *testing.T) {
 
 var replaceable = session.Options{Timeout: 12 * time.Second, ServerTick: time.Second}
 
-func replace(w bubble.World, s *session.Session, path string) {
+func replace(w kit.World, s *session.Session, path string) {
 	w.Helper()
 	check.OK(w, s.Delete(w.Context(), path, session.AnyVersion))
 	create(w.T, s, path, "")

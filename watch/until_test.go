@@ -8,8 +8,8 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/zkactors/zkactors/internal/bubble"
 	"github.com/zkactors/zkactors/internal/check"
+	"github.com/zkactors/zkactors/internal/kit"
 	"github.com/zkactors/zkactors/session"
 	"github.com/zkactors/zkactors/session/zktest"
 	"github.com/zkactors/zkactors/watch"
@@ -18,7 +18,7 @@ import (
 // inBubble runs f with two sessions on a server in memory, in a bubble.
 func inBubble(t *testing.T, f func(t *testing.T, srv *zktest.Server, s, other *session.Session)) {
 	t.Helper()
-	bubble.Sessions(t, zktest.Config{}, 2, session.Options{Timeout: 10 * time.Second}, func(t *testing.T, srv *zktest.Server, all []*session.Session) {
+	kit.Sessions(t, zktest.Config{}, 2, session.Options{Timeout: 10 * time.Second}, func(t *testing.T, srv *zktest.Server, all []*session.Session) {
 		create(t, all[1], "/a", "")
 		f(t, srv, all[0], all[1])
 	})
@@ -116,7 +116,7 @@ func TestUntilGoneRefuses(t *testing.T) {
 		for _, path := range []string{"", "a", "/a/", "/a//b"} {
 			check.Is(t, watch.UntilGone(t.Context(), s, path), session.ErrInvalidPath, path)
 		}
-		waiting := bubble.Begin(func() error { return watch.UntilGone(t.Context(), s, "/a") })
+		waiting := kit.Begin(func() error { return watch.UntilGone(t.Context(), s, "/a") })
 		s.Close()
 		check.Is(t, <-waiting, session.ErrClosed)                             // closed while waiting
 		check.Is(t, watch.UntilGone(t.Context(), s, "/a"), session.ErrClosed) // a closed session

@@ -11,9 +11,9 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/zkactors/zkactors/internal/bubble"
 	"github.com/zkactors/zkactors/internal/check"
 	"github.com/zkactors/zkactors/internal/hasten"
+	"github.com/zkactors/zkactors/internal/kit"
 	"github.com/zkactors/zkactors/session"
 	"github.com/zkactors/zkactors/session/zktest"
 	"github.com/zkactors/zkactors/watch"
@@ -323,7 +323,7 @@ func TestUntilExists(t *testing.T) {
 	for name, trouble := range troubles {
 		runInBubble(t, name, func(t *testing.T, srv *zktest.Server, s, other *session.Session) {
 			check.Must(t, watch.UntilExists(t.Context(), s, "/a"))
-			found := bubble.Begin(func() error { return watch.UntilExists(t.Context(), s, "/b") })
+			found := kit.Begin(func() error { return watch.UntilExists(t.Context(), s, "/b") })
 			select {
 			case err := <-found:
 				t.Fatalf("too early: %v", err)
@@ -431,7 +431,7 @@ func TestUntilGoneBesideAWatch(t *testing.T) {
 		check.OK(t, watch.UntilGone(t.Context(), s, "/b"))
 		create(t, other, "/b", "")
 		settled(t, w)
-		gone := bubble.Begin(func() error { return watch.UntilGone(t.Context(), s, "/b") })
+		gone := kit.Begin(func() error { return watch.UntilGone(t.Context(), s, "/b") })
 		drop(t, other, "/b")
 		check.OK(t, <-gone)
 		create(t, other, "/b", "again")

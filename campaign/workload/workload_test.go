@@ -10,8 +10,8 @@ import (
 	"github.com/zkactors/zkactors/campaign/history"
 	"github.com/zkactors/zkactors/campaign/judge"
 	"github.com/zkactors/zkactors/campaign/workload"
-	"github.com/zkactors/zkactors/internal/bubble"
 	"github.com/zkactors/zkactors/internal/check"
+	"github.com/zkactors/zkactors/internal/kit"
 	"github.com/zkactors/zkactors/session"
 	"github.com/zkactors/zkactors/session/zktest"
 )
@@ -31,7 +31,7 @@ func TestKilledUpdate(t *testing.T) {
 			die()
 		}
 	}
-	bubble.Run(t, zktest.Config{Latency: time.Millisecond, Committed: committed}, func(w bubble.World) {
+	kit.Run(t, zktest.Config{Latency: time.Millisecond, Committed: committed}, func(w kit.World) {
 		s := w.Open(session.Options{})
 		setup := record.Client("setup")
 		check.Must(t, s.EnsurePath(w.Context(), "/configs"))

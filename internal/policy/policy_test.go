@@ -202,17 +202,17 @@ func TestRequirements(t *testing.T) {
 
 // These packages are for tests, and are imported by nothing else but the campaign.
 const (
-	bubble      = "internal/bubble"
 	checks      = "internal/check"
 	conformance = "primitives/internal/conformance"
 	exploration = "primitives/internal/exploration"
+	kit         = "internal/kit"
 	linemodel   = "primitives/internal/linemodel"
 	peers       = "internal/peers"
 	storm       = "examples/zkactors/internal/storm"
 	zkmodel     = "primitives/internal/zkmodel"
 )
 
-var forTests = []string{bubble, checks, conformance, exploration, linemodel, peers, storm, zkmodel}
+var forTests = []string{checks, conformance, exploration, kit, linemodel, peers, storm, zkmodel}
 
 func TestWhatIsForTests(t *testing.T) {
 	for _, s := range sources(t) {
@@ -366,7 +366,8 @@ func TestTestsLookForLeaks(t *testing.T) {
 		if !s.test {
 			continue
 		}
-		checked[s.dir] = checked[s.dir] || slices.Contains(s.imports(), "go.uber.org/goleak") &&
+		looks := slices.Contains(s.imports(), "go.uber.org/goleak") || slices.Contains(s.imports(), module+"/"+kit)
+		checked[s.dir] = checked[s.dir] || looks &&
 			slices.ContainsFunc(s.ast.Decls, func(d ast.Decl) bool {
 				f, ok := d.(*ast.FuncDecl)
 				return ok && f.Recv == nil && f.Name.Name == "TestMain"

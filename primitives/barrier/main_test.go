@@ -5,10 +5,7 @@ import (
 	"os"
 	"testing"
 
-	"go.uber.org/goleak"
-
-	"github.com/zkactors/zkactors/internal/hasten"
-	"github.com/zkactors/zkactors/session/zktest"
+	"github.com/zkactors/zkactors/internal/kit"
 )
 
 func TestMain(m *testing.M) {
@@ -19,6 +16,5 @@ func TestMain(m *testing.M) {
 		}
 		return
 	}
-	hasten.Waiting()
-	goleak.VerifyTestMain(zktest.Tests{M: m})
+	kit.MainOfWaiting(m)
 }

@@ -4,16 +4,12 @@ import (
 	"os"
 	"testing"
 
-	"go.uber.org/goleak"
-
-	"github.com/zkactors/zkactors/internal/hasten"
-	"github.com/zkactors/zkactors/session/zktest"
+	"github.com/zkactors/zkactors/internal/kit"
 )
 
 func TestMain(m *testing.M) {
 	if role := os.Getenv(asParty); role != "" {
 		os.Exit(live(role))
 	}
-	hasten.Waiting()
-	goleak.VerifyTestMain(zktest.Tests{M: m})
+	kit.MainOfWaiting(m)
 }

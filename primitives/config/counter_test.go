@@ -8,8 +8,8 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/zkactors/zkactors/internal/bubble"
 	"github.com/zkactors/zkactors/internal/check"
+	"github.com/zkactors/zkactors/internal/kit"
 	"github.com/zkactors/zkactors/session"
 	"github.com/zkactors/zkactors/session/zktest"
 )
@@ -89,7 +89,7 @@ func TestCounterUnderExpiries(t *testing.T) {
 		check.True(t, confirmed+unknown == 400 && unknown != 0 && confirmed >= 200, "%d confirmed, %d unknown, of 400", confirmed, unknown)
 		got, _, err := counter(t, s[0]).Get(t.Context())
 		check.True(t, err == nil && got >= confirmed && got <= confirmed+unknown, "counted to %d (%v), want between %d and %d", got, err, confirmed, confirmed+unknown)
-		bubble.Pass(time.Minute)
+		kit.Pass(time.Minute)
 		noMarkers(t, srv)
 	})
 }
@@ -125,7 +125,7 @@ func TestSetIsNotRepeated(t *testing.T) {
 			srv.Delay(zktest.Match{Op: zktest.OpGetData, Session: s[0].ID(), Path: "/app/_config-markers/*"}, 5*time.Second)
 			done := make(chan error, 1)
 			go func() { done <- v.Set(t.Context(), 10) }()
-			bubble.Pass(4 * time.Second) // it was applied, which is not known
+			kit.Pass(4 * time.Second) // it was applied, which is not known
 			check.Must(t, other.Set(t.Context(), 20))
 			check.Must(t, <-done)
 			got, _, err := other.Get(t.Context())

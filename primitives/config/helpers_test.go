@@ -6,8 +6,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/zkactors/zkactors/internal/bubble"
 	"github.com/zkactors/zkactors/internal/check"
+	"github.com/zkactors/zkactors/internal/kit"
 	"github.com/zkactors/zkactors/primitives/config"
 	"github.com/zkactors/zkactors/session"
 	"github.com/zkactors/zkactors/session/zktest"
@@ -22,7 +22,7 @@ func inBubble(t *testing.T, n int, f func(t *testing.T, srv *zktest.Server, s ..
 func inBubbleOn(t *testing.T, config zktest.Config, n int, f func(t *testing.T, srv *zktest.Server, s ...*session.Session)) {
 	t.Helper()
 	config.Tick = time.Second
-	bubble.Sessions(t, config, n, session.Options{Timeout: 12 * time.Second, ServerTick: time.Second},
+	kit.Sessions(t, config, n, session.Options{Timeout: 12 * time.Second, ServerTick: time.Second},
 		func(t *testing.T, srv *zktest.Server, all []*session.Session) { f(t, srv, all...) })
 }
 
@@ -43,7 +43,7 @@ func increment(old int) (int, error) { return old + 1, nil }
 func expect[T any](t *testing.T, v *config.Value[T], want string) config.Event {
 	t.Helper()
 	v.Events()
-	bubble.Pass(10 * time.Second)
+	kit.Pass(10 * time.Second)
 	select {
 	case ev, open := <-v.Events():
 		check.Require(t, open, "the handle has ended: %v", v.Err())

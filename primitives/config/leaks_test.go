@@ -5,9 +5,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/zkactors/zkactors/internal/bubble"
 	"github.com/zkactors/zkactors/internal/check"
 	"github.com/zkactors/zkactors/internal/client"
+	"github.com/zkactors/zkactors/internal/kit"
 	"github.com/zkactors/zkactors/primitives/internal/owned"
 	"github.com/zkactors/zkactors/session"
 	"github.com/zkactors/zkactors/session/zktest"
@@ -45,7 +45,7 @@ func (c *counted) Subscribe(tell func(session.Event) (settled <-chan struct{})) 
 // however often that was.
 func TestClosedTransactorOwnsNothing(t *testing.T) {
 	opts := session.Options{Timeout: 12 * time.Second, ServerTick: time.Second}
-	bubble.Sessions(t, zktest.Config{Tick: time.Second}, 1, opts, func(t *testing.T, _ *zktest.Server, s []*session.Session) {
+	kit.Sessions(t, zktest.Config{Tick: time.Second}, 1, opts, func(t *testing.T, _ *zktest.Server, s []*session.Session) {
 		tr := check.Have(NewTransactor(s[0], "/accounts", nil))(t)
 		c := &counted{Session: tr.once.Session}
 		tr.once.Session = c

@@ -7,8 +7,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/zkactors/zkactors/internal/bubble"
 	"github.com/zkactors/zkactors/internal/check"
+	"github.com/zkactors/zkactors/internal/kit"
 	"github.com/zkactors/zkactors/primitives/config"
 	"github.com/zkactors/zkactors/session"
 	"github.com/zkactors/zkactors/session/zktest"
@@ -19,7 +19,7 @@ import (
 func lagging(t *testing.T, n int, f func(t *testing.T, srv *zktest.Server, s ...*session.Session)) {
 	t.Helper()
 	config := zktest.Config{Tick: time.Second, Replicas: 3, Lag: 700 * time.Millisecond, Latency: 10 * time.Millisecond}
-	bubble.Run(t, config, func(w bubble.World) {
+	kit.Run(t, config, func(w kit.World) {
 		all := make([]*session.Session, n)
 		for i := range all {
 			all[i] = w.OpenFrom(i, session.Options{Timeout: 12 * time.Second, ServerTick: time.Second})
@@ -62,7 +62,7 @@ func TestCounterOnLaggingReplicas(t *testing.T) {
 func TestSync(t *testing.T) {
 	lagging(t, 3, func(t *testing.T, _ *zktest.Server, s ...*session.Session) {
 		check.Must(t, counter(t, s[0]).Set(t.Context(), 1))
-		bubble.Pass(time.Minute)
+		kit.Pass(time.Minute)
 		check.Must(t, counter(t, s[0]).Set(t.Context(), 2))
 		read := map[bool]int{}
 		for _, sync := range []bool{false, true} {
@@ -154,7 +154,7 @@ func TestNoViewGoesBack(t *testing.T) {
 			}
 		}
 		srv.ClearFaults()
-		bubble.Pass(time.Minute)
+		kit.Pass(time.Minute)
 		close(stop)
 		readers.Wait()
 		t.Logf("events by reader: %v", ups)

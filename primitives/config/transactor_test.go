@@ -10,9 +10,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/zkactors/zkactors/internal/bubble"
 	"github.com/zkactors/zkactors/internal/check"
 	"github.com/zkactors/zkactors/internal/hasten"
+	"github.com/zkactors/zkactors/internal/kit"
 	"github.com/zkactors/zkactors/primitives/config"
 	"github.com/zkactors/zkactors/session"
 	"github.com/zkactors/zkactors/session/zktest"
@@ -26,7 +26,7 @@ const (
 func transactors(t *testing.T, n int, config zktest.Config, play func(t *testing.T, srv *zktest.Server, all []*session.Session)) {
 	t.Helper()
 	config.Tick = time.Second
-	bubble.Sessions(t, config, n, session.Options{Timeout: 12 * time.Second, ServerTick: time.Second}, play)
+	kit.Sessions(t, config, n, session.Options{Timeout: 12 * time.Second, ServerTick: time.Second}, play)
 }
 
 func transactor(t *testing.T, s *session.Session) *config.Transactor {
@@ -179,7 +179,7 @@ func TestDeletedBeforeTheyAreKnown(t *testing.T) {
 		}
 		check.Must(t, set(1))
 		srv.Delay(zktest.Match{Op: zktest.OpGetData, Path: deletions, Session: all[0].ID()}, time.Second)
-		done := bubble.Begin(func() error {
+		done := kit.Begin(func() error {
 			return first.Do(t.Context(), func(tx *config.Tx) error {
 				n, err := load(tx, "x")
 				return errors.Join(err, store(tx, "seen", n))
@@ -337,7 +337,7 @@ func TestTransactorCrowd(t *testing.T) {
 
 // TestTransactorClosedDisconnected: Close waits for a write no longer than the session lives.
 func TestTransactorClosedDisconnected(t *testing.T) {
-	bubble.Run(t, zktest.Config{Tick: time.Second}, func(w bubble.World) {
+	kit.Run(t, zktest.Config{Tick: time.Second}, func(w kit.World) {
 		g := w.OpenGated(session.Options{Timeout: 6 * time.Second, ServerTick: time.Second})
 		tr := check.Open(config.NewTransactor(g.Session, accounts, nil))(w)
 		check.OK(w, transfer(w.Context(), tr, 1))
@@ -349,7 +349,7 @@ func TestTransactorClosedDisconnected(t *testing.T) {
 				return store(tx, "0", 0)
 			})
 		}()
-		bubble.Pass(time.Second)
+		kit.Pass(time.Second)
 		began := time.Now()
 		tr.Close()
 		check.True(w, time.Since(began) < 10*time.Second, "%v", time.Since(began))

@@ -12,8 +12,8 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/zkactors/zkactors/internal/bubble"
 	"github.com/zkactors/zkactors/internal/check"
+	"github.com/zkactors/zkactors/internal/kit"
 	"github.com/zkactors/zkactors/primitives/config"
 	"github.com/zkactors/zkactors/session"
 	"github.com/zkactors/zkactors/session/zktest"
@@ -34,7 +34,7 @@ func TestCallSites(t *testing.T) {
 		check.Must(t, v.Update(ctx, func(old limits) (limits, error) { old.Burst = old.Rate * 10; return old, nil }))
 		got, version, err := v.Get(ctx)
 		check.True(t, err == nil && got == (limits{1, 10}) && version == 1, "%v %d %v", got, version, err)
-		go func() { bubble.Pass(time.Second); v.Close() }()
+		go func() { kit.Pass(time.Second); v.Close() }()
 		var last config.Event
 		for ev := range v.Events() {
 			switch ev := ev.(type) {
@@ -122,7 +122,7 @@ func TestLiveReload(t *testing.T) {
 			}
 			srv.Refuse(false)
 			v.Events()
-			bubble.Pass(20 * time.Second)
+			kit.Pass(20 * time.Second)
 			select {
 			case ev := <-v.Events():
 				changed, is := ev.(config.Changed[int])
@@ -229,7 +229,7 @@ func TestNoGhosts(t *testing.T) {
 			srv.Freeze(0, zktest.ToClient)
 			time.AfterFunc(time.Minute, func() { srv.Thaw(0) })
 		},
-		"container is reaped": func(*zktest.Server, *session.Session) { bubble.Pass(10 * time.Minute) },
+		"container is reaped": func(*zktest.Server, *session.Session) { kit.Pass(10 * time.Minute) },
 	} {
 		for _, wait := range []bool{false, true} {
 			t.Run(fmt.Sprintf("%s, wait=%v", name, wait), func(t *testing.T) {
@@ -263,7 +263,7 @@ func TestNoGhosts(t *testing.T) {
 					if !wait {
 						tally()
 					}
-					bubble.Pass(5 * time.Minute) // also for a session that is gone by its own deadline
+					kit.Pass(5 * time.Minute) // also for a session that is gone by its own deadline
 					noMarkers(t, srv)
 					got, _, err := counter(t, s[0]).Get(t.Context())
 					if err != nil && !errors.Is(err, session.ErrNoNode) || got < confirmed || got > confirmed+unknown {
@@ -305,7 +305,7 @@ func TestContextEnds(t *testing.T) {
 		if err := v.Set(ctx, 3); !errors.Is(err, cause) || errors.Is(err, session.ErrUnknownOutcome) {
 			t.Errorf("too late: %v", err)
 		}
-		bubble.Pass(time.Minute)
+		kit.Pass(time.Minute)
 		value(t, other, 1, 1)
 	})
 }
@@ -331,7 +331,7 @@ func TestContextEndsWithoutAConnection(t *testing.T) {
 					t.Errorf("it was never sent: %v", err)
 				}
 				srv.Refuse(false)
-				bubble.Pass(time.Minute)
+				kit.Pass(time.Minute)
 				value(t, other, before, version)
 				check.Must(t, v.Set(t.Context(), 4)) // nothing stands in its way
 				value(t, other, 4, version+1)
@@ -354,7 +354,7 @@ func TestBytesAreCopied(t *testing.T) {
 		check.Is(t, v.Set(ctx, buffer), session.ErrUnknownOutcome) // its outcome is not known
 		copy(buffer, "bad")
 		srv.Refuse(false)
-		bubble.Pass(time.Minute)
+		kit.Pass(time.Minute)
 		check.Reads(other.Get(t.Context()))(t, "new", "the server has")
 	})
 }
@@ -447,7 +447,7 @@ func TestMarkerIsDeleted(t *testing.T) {
 		srv.Delay(zktest.Match{Op: zktest.OpGetData, Session: s[0].ID(), Path: "/else/where/*"}, time.Second)
 		done := make(chan error, 1)
 		go func() { done <- v.Update(t.Context(), increment) }()
-		bubble.Pass(900 * time.Millisecond)
+		kit.Pass(900 * time.Millisecond)
 		remove()
 		check.Is(t, <-done, session.ErrUnknownOutcome)
 		check.Must(t, v.Update(t.Context(), increment))
@@ -465,7 +465,7 @@ func TestMarkerOfTheFirstWriteIsDeleted(t *testing.T) {
 		srv.Delay(zktest.Match{Op: zktest.OpGetData, Session: s[0].ID(), Path: "/app/_config-markers/*"}, time.Second)
 		done := make(chan error, 1)
 		go func() { done <- v.Update(t.Context(), increment) }()
-		bubble.Pass(900 * time.Millisecond)
+		kit.Pass(900 * time.Millisecond)
 		for _, path := range markers(srv) {
 			check.Must(t, s[1].Delete(t.Context(), path, session.AnyVersion))
 		}
@@ -486,7 +486,7 @@ func TestMarkerIsChanged(t *testing.T) {
 		srv.Delay(zktest.Match{Op: zktest.OpGetData, Session: s[0].ID(), Path: "/else/where/*"}, time.Second)
 		done := make(chan error, 1)
 		go func() { done <- v.Update(t.Context(), increment) }()
-		bubble.Pass(900 * time.Millisecond)
+		kit.Pass(900 * time.Millisecond)
 		for _, path := range markers(srv) {
 			check.Have(s[1].Set(t.Context(), path, []byte("1"), session.AnyVersion))(t)
 		}
@@ -627,7 +627,7 @@ func TestMarkerOfThePast(t *testing.T) {
 		srv.Expire(s[0].ID())
 		check.Must(t, v.Update(t.Context(), increment))
 		check.Len(t, markers(srv), 2, "that of the past beside the present one")
-		bubble.Pass(time.Minute)
+		kit.Pass(time.Minute)
 		check.Len(t, markers(srv), 1, "the present one")
 		value(t, v, 2, 1)
 		v.Close()
@@ -640,12 +640,12 @@ func TestClosedHandleReadsNothing(t *testing.T) {
 	inBubble(t, 2, func(t *testing.T, srv *zktest.Server, s ...*session.Session) {
 		v, other := counter(t, s[0]), counter(t, s[1])
 		check.Must(t, other.Set(t.Context(), 1))
-		bubble.Pass(time.Second)
+		kit.Pass(time.Second)
 		v.Close()
 		srv.ResetRequests()
 		for i := range 5 {
 			check.Must(t, other.Set(t.Context(), i))
-			bubble.Pass(time.Second)
+			kit.Pass(time.Second)
 		}
 		check.Equal(t, srv.RequestsOf(s[0].ID())[zktest.OpGetData], 0, "reads for nobody")
 	})
@@ -657,7 +657,7 @@ func TestSessionIsClosedDuringAWrite(t *testing.T) {
 		v := counter(t, s[0])
 		check.Must(t, v.Set(t.Context(), 1))
 		srv.Delay(zktest.Match{Op: zktest.OpMulti}, 100*time.Millisecond)
-		done := bubble.Begin(func() error { return v.Set(t.Context(), 2) })
+		done := kit.Begin(func() error { return v.Set(t.Context(), 2) })
 		s[0].Close()
 		check.OK(t, <-done)
 		noMarkers(t, srv)
@@ -667,7 +667,7 @@ func TestSessionIsClosedDuringAWrite(t *testing.T) {
 // TestLargest: what is refused as too large does not depend on whether there is a node.
 func TestLargest(t *testing.T) {
 	opts := session.Options{Timeout: 12 * time.Second, ServerTick: time.Second, MaxRequest: 4 << 10}
-	bubble.Sessions(t, zktest.Config{Tick: time.Second}, 1, opts, func(t *testing.T, _ *zktest.Server, s []*session.Session) {
+	kit.Sessions(t, zktest.Config{Tick: time.Second}, 1, opts, func(t *testing.T, _ *zktest.Server, s []*session.Session) {
 		v := open(t, s[0], "/app/text", config.Text, nil)
 		check.Must(t, v.Set(t.Context(), ""))
 		largest := sort.Search(opts.MaxRequest, func(n int) bool {

@@ -11,8 +11,8 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/zkactors/zkactors/internal/bubble"
 	"github.com/zkactors/zkactors/internal/check"
+	"github.com/zkactors/zkactors/internal/kit"
 	"github.com/zkactors/zkactors/primitives/discovery"
 	"github.com/zkactors/zkactors/session"
 	"github.com/zkactors/zkactors/session/zktest"
@@ -26,11 +26,11 @@ const (
 var serverSet = &discovery.Options{Format: discovery.ServerSet}
 
 // A world is a server in memory, in a bubble.
-type world struct{ bubble.World }
+type world struct{ kit.World }
 
 func inBubble(t *testing.T, f func(w world)) {
 	t.Helper()
-	bubble.Run(t, zktest.Config{Tick: time.Second}, func(w bubble.World) { f(world{w}) })
+	kit.Run(t, zktest.Config{Tick: time.Second}, func(w kit.World) { f(world{w}) })
 }
 
 func (w world) open() *session.Session {
@@ -167,11 +167,11 @@ func TestNoPhantom(t *testing.T) {
 					if leave {
 						check.OK(t, r.Unregister(ctx), op, expire)
 						w.Expire(s.ID())
-						bubble.Pass(time.Minute)
+						kit.Pass(time.Minute)
 						check.Len(t, w.nodes(), 0, op, expire)
 						return
 					}
-					bubble.Pass(time.Minute)
+					kit.Pass(time.Minute)
 					check.EqualSlices(t, w.nodes(), []string{"a"}, op, expire)
 				})
 			}
@@ -193,9 +193,9 @@ func TestSeenAgain(t *testing.T) {
 		w.register(w.open(), at("b", 1), nil)
 		synctest.Wait()
 		w.Expire(owner.ID())
-		bubble.Pass(3 * time.Second)
+		kit.Pass(3 * time.Second)
 		gate.Mend()
-		bubble.Pass(time.Minute)
+		kit.Pass(time.Minute)
 		check.Len(t, watcher.Instances(), 2)
 	})
 }
@@ -251,7 +251,7 @@ func TestDuplicates(t *testing.T) {
 		check.EqualSlices(t, w.nodes(), []string{"a"})
 
 		again := check.Open(discovery.Register(other, services, at("a", 3), nil))(t)
-		bubble.Pass(time.Second)
+		kit.Pass(time.Second)
 		s.Close()
 		await[discovery.Registered](w, again)
 		check.Is(t, first.Err(), session.ErrClosed)
@@ -378,7 +378,7 @@ func TestPicks(t *testing.T) {
 		for range 5 {
 			check.Equal(t, pick(discovery.Random).ID, second.ID)
 		}
-		bubble.Pass(time.Minute)
+		kit.Pass(time.Minute)
 		seen := map[string]bool{}
 		for range 2 {
 			seen[pick(discovery.RoundRobin).ID] = true
@@ -408,7 +408,7 @@ func TestCutOff(t *testing.T) {
 		gate.Cut()
 		a.Close()
 		w.register(s, at("b", 2), nil)
-		bubble.Pass(time.Minute)
+		kit.Pass(time.Minute)
 		i, err := watcher.Pick(discovery.Random)
 		check.True(t, err == nil && i.ID == "a", "%v, %v", i, err)
 		gate.Mend()

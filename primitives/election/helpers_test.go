@@ -9,8 +9,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/zkactors/zkactors/internal/bubble"
 	"github.com/zkactors/zkactors/internal/check"
+	"github.com/zkactors/zkactors/internal/kit"
 	"github.com/zkactors/zkactors/primitives/election"
 	"github.com/zkactors/zkactors/session"
 	"github.com/zkactors/zkactors/session/zktest"
@@ -20,7 +20,7 @@ const path = "/elections/scheduler"
 
 // A world is a server in memory, in a bubble, and who is on it.
 type world struct {
-	bubble.World
+	kit.World
 
 	operated bool // somebody deletes nodes: then two may believe to lead, for a moment
 
@@ -33,7 +33,7 @@ type world struct {
 // nothing of them is left behind.
 func inBubble(t *testing.T, config zktest.Config, play func(w *world)) {
 	t.Helper()
-	bubble.Run(t, config, func(b bubble.World) {
+	kit.Run(t, config, func(b kit.World) {
 		w := &world{World: b}
 		defer func() { // also if it has failed
 			for _, p := range w.players {

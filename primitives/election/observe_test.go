@@ -7,8 +7,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/zkactors/zkactors/internal/bubble"
 	"github.com/zkactors/zkactors/internal/check"
+	"github.com/zkactors/zkactors/internal/kit"
 	"github.com/zkactors/zkactors/internal/znode"
 	"github.com/zkactors/zkactors/primitives/election"
 	"github.com/zkactors/zkactors/session"
@@ -102,7 +102,7 @@ func TestSlowReader(t *testing.T) {
 		check.OK(w, o.Err())
 		w.ResetRequests()
 		check.Must(w, last.Resign(w.soon()))
-		bubble.Pass(time.Second)
+		kit.Pass(time.Second)
 		reads := w.RequestsOf(s.ID())
 		check.Equal(w, reads[zktest.OpGetData]+reads[zktest.OpExists], 0, "reads after Close")
 	})
@@ -156,7 +156,7 @@ func TestLeaderMayNotBeRead(t *testing.T) {
 			}), &election.Options{Layout: layout})
 			o := check.Have(election.Observe(s, path, &election.ObserveOptions{Layout: layout}))(w)
 			defer o.Close()
-			bubble.Pass(time.Second)
+			kit.Pass(time.Second)
 			check.Is(w, o.Err(), session.ErrNoAuth)
 		})
 	}

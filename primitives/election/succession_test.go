@@ -7,9 +7,9 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/zkactors/zkactors/internal/bubble"
 	"github.com/zkactors/zkactors/internal/check"
 	"github.com/zkactors/zkactors/internal/hasten"
+	"github.com/zkactors/zkactors/internal/kit"
 	"github.com/zkactors/zkactors/primitives/election"
 	"github.com/zkactors/zkactors/session/zktest"
 )
@@ -19,7 +19,7 @@ import (
 func TestSuccessionAfterATransfer(t *testing.T) {
 	inBubble(t, zktest.Config{Latency: time.Millisecond}, func(w *world) {
 		first, successor := inherited(w)
-		bubble.Pass(time.Second)
+		kit.Pass(time.Second)
 		w.ResetRequests()
 		check.Must(t, successor.Resign(w.soon()))
 		await[election.Elected](first, 0)

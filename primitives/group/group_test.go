@@ -12,9 +12,9 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/zkactors/zkactors/internal/bubble"
 	"github.com/zkactors/zkactors/internal/check"
 	"github.com/zkactors/zkactors/internal/hasten"
+	"github.com/zkactors/zkactors/internal/kit"
 	"github.com/zkactors/zkactors/primitives/group"
 	"github.com/zkactors/zkactors/session"
 	"github.com/zkactors/zkactors/session/zktest"
@@ -23,12 +23,12 @@ import (
 const workers = "/groups/workers"
 
 // A world is a server in memory, in a bubble.
-type world struct{ bubble.World }
+type world struct{ kit.World }
 
 func inBubble(t *testing.T, config zktest.Config, f func(w world)) {
 	t.Helper()
 	config.Tick = time.Second
-	bubble.Run(t, config, func(w bubble.World) { f(world{w}) })
+	kit.Run(t, config, func(w kit.World) { f(world{w}) })
 }
 
 // options are those of sessions, whose nodes have the ACL.
@@ -38,7 +38,7 @@ func options(acl ...session.ACL) session.Options {
 
 func (w world) open(acl ...session.ACL) *session.Session { return w.Open(options(acl...)) }
 
-func (w world) openGated() *bubble.Gate { return w.OpenGated(options()) }
+func (w world) openGated() *kit.Gate { return w.OpenGated(options()) }
 
 func (w world) join(s *session.Session, id, data string, opts *group.Options) *group.Membership {
 	w.Helper()

@@ -8,8 +8,8 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/zkactors/zkactors/internal/bubble"
 	"github.com/zkactors/zkactors/internal/check"
+	"github.com/zkactors/zkactors/internal/kit"
 	"github.com/zkactors/zkactors/primitives/group"
 	"github.com/zkactors/zkactors/session"
 	"github.com/zkactors/zkactors/session/zktest"
@@ -89,7 +89,7 @@ func TestHeldUp(t *testing.T) {
 				a, b := w.openGated(), w.open()
 				first := w.joined(a.Session, "first", nil)
 				a.Cut()
-				result := bubble.Begin(func() error { return do(w, first) })
+				result := kit.Begin(func() error { return do(w, first) })
 				second := w.joined(b, "second", bold)
 				a.Mend()
 				check.Is(w, <-result, group.ErrDuplicate)
@@ -120,7 +120,7 @@ func TestSlowRequest(t *testing.T) {
 				a, b := w.open(), w.open()
 				first := w.joined(a, "first", nil)
 				w.Delay(zktest.Match{Op: zktest.OpSetData, Session: a.ID()}, time.Second)
-				result := bubble.Begin(func() error { return do(w, first) })
+				result := kit.Begin(func() error { return do(w, first) })
 				node := workers + "/host-1"
 				check.Have(b.Multi(w.Context(), session.DeleteOp(node, 1), session.CreateOp(node, []byte("b"), session.Ephemeral)))(w)
 				check.Is(w, <-result, group.ErrDuplicate)

@@ -11,8 +11,8 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/zkactors/zkactors/internal/bubble"
 	"github.com/zkactors/zkactors/internal/check"
+	"github.com/zkactors/zkactors/internal/kit"
 	"github.com/zkactors/zkactors/primitives/lock"
 	"github.com/zkactors/zkactors/session"
 	"github.com/zkactors/zkactors/session/zktest"
@@ -98,7 +98,7 @@ func TestAll(t *testing.T) {
 
 // TestAllSuspended: a lost connection suspends all locks at once, and so they resume.
 func TestAllSuspended(t *testing.T) {
-	bubble.Run(t, zktest.Config{}, func(w bubble.World) {
+	kit.Run(t, zktest.Config{}, func(w kit.World) {
 		g := w.OpenGated(session.Options{})
 		a := check.Open(lock.NewAll(g.Session, exclusively("/a", "/b", "/c"), nil))(w)
 		events := a.Events()
@@ -226,7 +226,7 @@ func TestAllInBackground(t *testing.T) {
 // TestAllOnKeeper: where the server has no containers, the paths go after the last release, even if
 // another session has made them.
 func TestAllOnKeeper(t *testing.T) {
-	bubble.Run(t, zktest.Config{Profile: zktest.Keeper}, func(w bubble.World) {
+	kit.Run(t, zktest.Config{Profile: zktest.Keeper}, func(w kit.World) {
 		maker, s := w.Open(session.Options{}), w.Open(session.Options{})
 		first := mustAcquire(w.T, maker, "/a")
 		second := mustAcquire(w.T, maker, "/b")
@@ -238,7 +238,7 @@ func TestAllOnKeeper(t *testing.T) {
 		<-time.After(time.Second)
 		check.True(w, a.Token() != 0, "it does not hold")
 		a.Close()
-		bubble.Pass(2 * time.Hour)
+		kit.Pass(2 * time.Hour)
 		check.Len(w, w.Paths(), 0)
 	})
 }

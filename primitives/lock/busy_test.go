@@ -6,8 +6,8 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/zkactors/zkactors/internal/bubble"
 	"github.com/zkactors/zkactors/internal/check"
+	"github.com/zkactors/zkactors/internal/kit"
 	"github.com/zkactors/zkactors/primitives/lock"
 	"github.com/zkactors/zkactors/session"
 	"github.com/zkactors/zkactors/session/zktest"
@@ -20,7 +20,7 @@ const throttled = -127
 func TestCloseDuringDowngrade(t *testing.T) {
 	for _, layout := range []lock.Layout{lock.Standard, lock.Curator, lock.Kazoo, lock.Prioritized} {
 		t.Run(layout.String(), func(t *testing.T) {
-			bubble.Sessions(t, zktest.Config{Latency: time.Millisecond}, 2, session.Options{}, func(t *testing.T, _ *zktest.Server, all []*session.Session) {
+			kit.Sessions(t, zktest.Config{Latency: time.Millisecond}, 2, session.Options{}, func(t *testing.T, _ *zktest.Server, all []*session.Session) {
 				opts := &lock.Options{Layout: layout}
 				l := check.Have(lock.AcquireWrite(t.Context(), all[0], "/l", opts))(t)
 				ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
@@ -39,7 +39,7 @@ func TestCloseDuringDowngrade(t *testing.T) {
 // TestNoListsWithoutToken: a contender that waits for its token, because the read of its node is
 // throttled, does not list the line meanwhile.
 func TestNoListsWithoutToken(t *testing.T) {
-	bubble.Sessions(t, zktest.Config{Latency: time.Millisecond}, 1, session.Options{}, func(t *testing.T, srv *zktest.Server, all []*session.Session) {
+	kit.Sessions(t, zktest.Config{Latency: time.Millisecond}, 1, session.Options{}, func(t *testing.T, srv *zktest.Server, all []*session.Session) {
 		ensure(t, all[0], "/l", []byte("somebody's data")) // so that the create tells no czxid
 		for range 12 {
 			srv.AnswerError(zktest.Match{Op: zktest.OpGetData}, throttled)

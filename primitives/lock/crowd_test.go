@@ -11,9 +11,9 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/zkactors/zkactors/internal/bubble"
 	"github.com/zkactors/zkactors/internal/check"
 	"github.com/zkactors/zkactors/internal/hasten"
+	"github.com/zkactors/zkactors/internal/kit"
 	"github.com/zkactors/zkactors/primitives/lock"
 	"github.com/zkactors/zkactors/session"
 	"github.com/zkactors/zkactors/session/zktest"
@@ -27,7 +27,7 @@ func TestCrowdInTrouble(t *testing.T) {
 	for seed := *campaignFirst; seed < *campaignFirst+hasten.Sized(*campaignSeeds, 1); seed++ {
 		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
 			config := zktest.Config{Latency: time.Millisecond}
-			bubble.Sessions(t, config, 3, session.Options{}, func(t *testing.T, srv *zktest.Server, all []*session.Session) {
+			kit.Sessions(t, config, 3, session.Options{}, func(t *testing.T, srv *zktest.Server, all []*session.Session) {
 				playCrowd(t, srv, all, seed)
 			})
 		})

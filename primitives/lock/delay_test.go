@@ -9,8 +9,8 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/zkactors/zkactors/internal/bubble"
 	"github.com/zkactors/zkactors/internal/check"
+	"github.com/zkactors/zkactors/internal/kit"
 	"github.com/zkactors/zkactors/primitives/lock"
 	"github.com/zkactors/zkactors/session"
 	"github.com/zkactors/zkactors/session/zktest"
@@ -21,10 +21,10 @@ const delayedPath = "/locks/disk"
 var delaying = &lock.Options{Delay: time.Minute}
 
 // delays plays with n sessions that can be cut off.
-func delays(t *testing.T, n int, play func(w bubble.World, all []*bubble.Gate)) {
+func delays(t *testing.T, n int, play func(w kit.World, all []*kit.Gate)) {
 	t.Helper()
-	bubble.Run(t, zktest.Config{Tick: time.Second}, func(w bubble.World) {
-		all := make([]*bubble.Gate, n)
+	kit.Run(t, zktest.Config{Tick: time.Second}, func(w kit.World) {
+		all := make([]*kit.Gate, n)
 		for i := range all {
 			all[i] = w.OpenGated(session.Options{Timeout: 6 * time.Second, ServerTick: time.Second})
 		}
@@ -32,22 +32,22 @@ func delays(t *testing.T, n int, play func(w bubble.World, all []*bubble.Gate)) 
 	})
 }
 
-func delayed(w bubble.World, s *bubble.Gate, opts *lock.Options) *lock.Lock {
+func delayed(w kit.World, s *kit.Gate, opts *lock.Options) *lock.Lock {
 	w.Helper()
 	return check.Open(lock.Acquire(w.Context(), s.Session, delayedPath, opts))(w)
 }
 
 // TestDelay: after a holder that is lost the next waits, and after a release it does not.
 func TestDelay(t *testing.T) {
-	for name, lose := range map[string]func(w bubble.World, g *bubble.Gate, l *lock.Lock){
-		"cut off": func(_ bubble.World, g *bubble.Gate, _ *lock.Lock) { g.Cut() },
-		"deleted": func(w bubble.World, g *bubble.Gate, l *lock.Lock) {
+	for name, lose := range map[string]func(w kit.World, g *kit.Gate, l *lock.Lock){
+		"cut off": func(_ kit.World, g *kit.Gate, _ *lock.Lock) { g.Cut() },
+		"deleted": func(w kit.World, g *kit.Gate, l *lock.Lock) {
 			check.OK(w, g.Delete(w.Context(), l.Node(), session.AnyVersion))
 		},
-		"expired": func(w bubble.World, g *bubble.Gate, _ *lock.Lock) { w.Expire(g.ID()) },
+		"expired": func(w kit.World, g *kit.Gate, _ *lock.Lock) { w.Expire(g.ID()) },
 	} {
 		t.Run(name, func(t *testing.T) {
-			delays(t, 3, func(w bubble.World, all []*bubble.Gate) {
+			delays(t, 3, func(w kit.World, all []*kit.Gate) {
 				first := delayed(w, all[0], delaying)
 				token := first.Token()
 				check.OK(w, first.Release(w.Context()))
@@ -76,7 +76,7 @@ func TestDelay(t *testing.T) {
 }
 
 // lost has the first session lose the lock, and returns when the servers have noticed.
-func lost(w bubble.World, g *bubble.Gate) {
+func lost(w kit.World, g *kit.Gate) {
 	w.Helper()
 	l := delayed(w, g, delaying)
 	check.OK(w, g.Delete(w.Context(), l.Node(), session.AnyVersion))
@@ -86,7 +86,7 @@ func lost(w bubble.World, g *bubble.Gate) {
 // delay to the next, however short each is there.
 func TestDelayCancelled(t *testing.T) {
 	for _, length := range []time.Duration{30 * time.Second, time.Second, time.Millisecond} {
-		delays(t, 3, func(w bubble.World, all []*bubble.Gate) {
+		delays(t, 3, func(w kit.World, all []*kit.Gate) {
 			lost(w, all[0])
 			began := time.Now()
 			for i := 1; ; i = 3 - i {
@@ -98,7 +98,7 @@ func TestDelayCancelled(t *testing.T) {
 					break
 				}
 				check.Is(w, err, context.DeadlineExceeded)
-				bubble.Pass(time.Second)
+				kit.Pass(time.Second)
 			}
 			took := time.Since(began)
 			check.True(w, took >= time.Minute && took < time.Minute+length+3*time.Second, "%v with contexts of %v", took, length)
@@ -109,14 +109,14 @@ func TestDelayCancelled(t *testing.T) {
 // TestDelayOnce: a contender that has waited does not wait again if a later request is lost.
 func TestDelayOnce(t *testing.T) {
 	for _, lose := range []func(*zktest.Server, zktest.Match){(*zktest.Server).DropRequest, (*zktest.Server).DropReply} {
-		delays(t, 2, func(w bubble.World, all []*bubble.Gate) {
+		delays(t, 2, func(w kit.World, all []*kit.Gate) {
 			lost(w, all[0])
 			began := time.Now()
 			var next sync.WaitGroup
 			next.Go(func() {
 				check.OK(w, delayed(w, all[1], delaying).Release(w.Context()))
 			})
-			bubble.Pass(30 * time.Second)
+			kit.Pass(30 * time.Second)
 			lose(w.Server, zktest.Match{Session: all[1].ID(), Op: zktest.OpMulti})
 			next.Wait()
 			took := time.Since(began)
@@ -128,7 +128,7 @@ func TestDelayOnce(t *testing.T) {
 // TestDelayMarked: a contender whose mark of the loss is lost, or the reply to it, waits once.
 func TestDelayMarked(t *testing.T) {
 	for _, lose := range []func(*zktest.Server, zktest.Match){(*zktest.Server).DropRequest, (*zktest.Server).DropReply} {
-		delays(t, 2, func(w bubble.World, all []*bubble.Gate) {
+		delays(t, 2, func(w kit.World, all []*kit.Gate) {
 			lost(w, all[0])
 			began := time.Now()
 			lose(w.Server, zktest.Match{Session: all[1].ID(), Op: zktest.OpSetData})
@@ -142,7 +142,7 @@ func TestDelayMarked(t *testing.T) {
 // TestDelayUnreadable: a contender that may not read the record of another fails, and leaves
 // nothing in the line.
 func TestDelayUnreadable(t *testing.T) {
-	delays(t, 2, func(w bubble.World, all []*bubble.Gate) {
+	delays(t, 2, func(w kit.World, all []*kit.Gate) {
 		lost(w, all[0])
 		record := "/locks/_lock-delays/disk"
 		_, err := all[0].SetACL(w.Context(), record, []session.ACL{{Perms: session.PermWrite, Scheme: "world", ID: "anyone"}}, session.AnyVersion)
@@ -162,7 +162,7 @@ func TestDelayUnreadable(t *testing.T) {
 func TestDelayTrouble(t *testing.T) {
 	for _, lose := range []func(*zktest.Server, zktest.Match){(*zktest.Server).DropRequest, (*zktest.Server).DropReply} {
 		for skip := range 24 {
-			delays(t, 2, func(w bubble.World, all []*bubble.Gate) {
+			delays(t, 2, func(w kit.World, all []*kit.Gate) {
 				lose(w.Server, zktest.Match{Session: all[0].ID(), Skip: skip})
 				var holding sync.Mutex
 				last := int64(0)
@@ -193,7 +193,7 @@ func TestDelayTrouble(t *testing.T) {
 
 // TestDelayRefused: what has no delay.
 func TestDelayRefused(t *testing.T) {
-	delays(t, 1, func(w bubble.World, all []*bubble.Gate) {
+	delays(t, 1, func(w kit.World, all []*kit.Gate) {
 		s := all[0].Session
 		refused := func(_ any, err error) {
 			w.Helper()
@@ -206,7 +206,7 @@ func TestDelayRefused(t *testing.T) {
 		refused(lock.NewWrite(s, delayedPath, delaying))
 		refused(lock.NewAll(s, exclusively(delayedPath), delaying))
 		for _, layout := range []lock.Layout{lock.Curator, lock.Kazoo} {
-			l := delayed(bubble.World{T: w.T, Server: w.Server}, all[0], &lock.Options{Delay: time.Minute, Layout: layout})
+			l := delayed(kit.World{T: w.T, Server: w.Server}, all[0], &lock.Options{Delay: time.Minute, Layout: layout})
 			check.OK(w, l.Release(w.Context()))
 		}
 	})

@@ -9,8 +9,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/zkactors/zkactors/internal/bubble"
 	"github.com/zkactors/zkactors/internal/check"
+	"github.com/zkactors/zkactors/internal/kit"
 	"github.com/zkactors/zkactors/primitives/lock"
 	"github.com/zkactors/zkactors/session"
 	"github.com/zkactors/zkactors/session/zktest"
@@ -20,7 +20,7 @@ const migration = "/once/migration-7"
 
 func onces(t *testing.T, n int, play func(ctx context.Context, srv *zktest.Server, all []*session.Session)) {
 	t.Helper()
-	bubble.Sessions(t, zktest.Config{Tick: time.Second}, n, session.Options{Timeout: 12 * time.Second, ServerTick: time.Second}, func(t *testing.T, srv *zktest.Server, all []*session.Session) {
+	kit.Sessions(t, zktest.Config{Tick: time.Second}, n, session.Options{Timeout: 12 * time.Second, ServerTick: time.Second}, func(t *testing.T, srv *zktest.Server, all []*session.Session) {
 		t.Helper()
 		play(t.Context(), srv, all)
 	})
@@ -35,7 +35,7 @@ func TestOnce(t *testing.T) {
 			callers.Go(func() {
 				got, err := lock.Once(ctx, all[i%4], migration, nil, func(_ context.Context, token int64) ([]byte, error) {
 					check.True(t, token > 0, "no token")
-					bubble.Pass(time.Second)
+					kit.Pass(time.Second)
 					return fmt.Appendf(nil, "run %d", runs.Add(1)), nil
 				})
 				check.True(t, err == nil && string(got) == "run 1", "%q, %v", got, err)
@@ -143,7 +143,7 @@ func TestOnceEndsInDoubt(t *testing.T) {
 			end()
 			check.Is(t, err, session.ErrUnknownOutcome, path)
 			check.Is(t, err, context.DeadlineExceeded, path)
-			bubble.Pass(6 * time.Second)
+			kit.Pass(6 * time.Second)
 		}
 	})
 }

@@ -13,10 +13,10 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/zkactors/zkactors/internal/bubble"
 	"github.com/zkactors/zkactors/internal/check"
 	"github.com/zkactors/zkactors/internal/client"
 	"github.com/zkactors/zkactors/internal/hasten"
+	"github.com/zkactors/zkactors/internal/kit"
 	"github.com/zkactors/zkactors/internal/znode"
 	"github.com/zkactors/zkactors/primitives/lock"
 	"github.com/zkactors/zkactors/session"
@@ -35,7 +35,7 @@ func preempting(priority int, after time.Duration) *lock.Options {
 // inRoom runs f in a bubble with a server and some sessions.
 func inRoom(t *testing.T, sessions int, f func(t *testing.T, srv *zktest.Server, all []*session.Session)) {
 	t.Helper()
-	bubble.Sessions(t, zktest.Config{}, sessions, session.Options{}, f)
+	kit.Sessions(t, zktest.Config{}, sessions, session.Options{}, f)
 }
 
 // runInRoom is inRoom in a subtest.

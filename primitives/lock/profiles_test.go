@@ -5,22 +5,22 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/zkactors/zkactors/internal/bubble"
 	"github.com/zkactors/zkactors/internal/check"
+	"github.com/zkactors/zkactors/internal/kit"
 	"github.com/zkactors/zkactors/primitives/lock"
 	"github.com/zkactors/zkactors/session"
 	"github.com/zkactors/zkactors/session/zktest"
 )
 
-func onProfile(t *testing.T, profile zktest.Profile, play func(w bubble.World, open func() *session.Session)) {
+func onProfile(t *testing.T, profile zktest.Profile, play func(w kit.World, open func() *session.Session)) {
 	t.Helper()
-	bubble.Run(t, zktest.Config{Profile: profile}, func(w bubble.World) {
+	kit.Run(t, zktest.Config{Profile: profile}, func(w kit.World) {
 		play(w, func() *session.Session { return w.Open(session.Options{Timeout: 10 * time.Second}) })
 	})
 }
 
 // held returns a lock that has been acquired.
-func held(w bubble.World, s *session.Session, path string) *lock.Lock {
+func held(w kit.World, s *session.Session, path string) *lock.Lock {
 	w.Helper()
 	return check.Have(lock.Acquire(w.Context(), s, path, nil))(w)
 }
@@ -30,7 +30,7 @@ func held(w bubble.World, s *session.Session, path string) *lock.Lock {
 func TestRequestsOnProfiles(t *testing.T) {
 	var first, next zktest.Counts
 	for _, profile := range append([]zktest.Profile{zktest.ZooKeeper380}, zktest.Profiles()...) {
-		onProfile(t, profile, func(w bubble.World, open func() *session.Session) {
+		onProfile(t, profile, func(w kit.World, open func() *session.Session) {
 			s := open()
 			count := func() zktest.Counts {
 				synctest.Wait()
@@ -56,16 +56,16 @@ func TestRequestsOnProfiles(t *testing.T) {
 // parents: within a minute, or at the end of its session.
 func TestParentsGoWithTheLast(t *testing.T) {
 	for _, profile := range []zktest.Profile{zktest.Keeper, zktest.Keeper267} {
-		onProfile(t, profile, func(w bubble.World, open func() *session.Session) {
+		onProfile(t, profile, func(w kit.World, open func() *session.Session) {
 			s, other := open(), open()
 			mine := held(w, s, "/locks/a")
 			waits := check.Have(lock.New(other, "/locks/a", nil))(w)
 			synctest.Wait()
 			mine.Close()
-			bubble.Pass(10 * time.Hour)
+			kit.Pass(10 * time.Hour)
 			check.Len(w, w.Paths(), 3, "with a holder: ", w.Paths()) // two parents, and its node
 			waits.Close()
-			bubble.Pass(time.Hour + 2*time.Minute)
+			kit.Pass(time.Hour + 2*time.Minute)
 			check.Len(w, w.Paths(), 0, "after the last: ", w.Paths())
 
 			held(w, s, "/locks/b/c").Close()
@@ -79,7 +79,7 @@ func TestParentsGoWithTheLast(t *testing.T) {
 // TestLeftOversGoWithTheNext: what a session that was lost has left behind is deleted by the next
 // to leave.
 func TestLeftOversGoWithTheNext(t *testing.T) {
-	onProfile(t, zktest.Keeper, func(w bubble.World, open func() *session.Session) {
+	onProfile(t, zktest.Keeper, func(w kit.World, open func() *session.Session) {
 		killed := open()
 		held(w, killed, "/locks/a")
 		w.Freeze(killed.ID(), zktest.Both)
@@ -96,7 +96,7 @@ func TestLeftOversGoWithTheNext(t *testing.T) {
 // another client uses.
 func TestParentsOfOthersStay(t *testing.T) {
 	for _, profile := range zktest.Profiles() {
-		onProfile(t, profile, func(w bubble.World, _ func() *session.Session) {
+		onProfile(t, profile, func(w kit.World, _ func() *session.Session) {
 			auth := []session.Auth{{Scheme: "digest", Secret: []byte("user:secret")}}
 			owner, s := w.Open(session.Options{Timeout: 10 * time.Second, Auth: auth}), w.Open(session.Options{Timeout: 10 * time.Second, Auth: auth})
 			ctx := w.Context()
@@ -107,7 +107,7 @@ func TestParentsOfOthersStay(t *testing.T) {
 			for _, path := range []string{"/acl", "/data", "/own"} {
 				held(w, s, path).Close()
 			}
-			bubble.Pass(10 * time.Minute)
+			kit.Pass(10 * time.Minute)
 			s.Close()
 			check.EqualSlices(w, w.Paths(), []string{"/acl", "/data", "/own", "/own/n"}, profile)
 		})

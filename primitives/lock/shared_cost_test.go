@@ -7,9 +7,9 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/zkactors/zkactors/internal/bubble"
 	"github.com/zkactors/zkactors/internal/check"
 	"github.com/zkactors/zkactors/internal/client"
+	"github.com/zkactors/zkactors/internal/kit"
 	"github.com/zkactors/zkactors/primitives/lock"
 	"github.com/zkactors/zkactors/session"
 	"github.com/zkactors/zkactors/session/zktest"
@@ -22,7 +22,7 @@ const many = 512
 func withMany(t *testing.T, f func(t *testing.T, srv *zktest.Server, s *session.Session, acquireAll func() []*lock.Lock)) {
 	t.Helper()
 	config := zktest.Config{Latency: 2500 * time.Microsecond}
-	bubble.Sessions(t, config, 1, session.Options{}, func(t *testing.T, srv *zktest.Server, all []*session.Session) {
+	kit.Sessions(t, config, 1, session.Options{}, func(t *testing.T, srv *zktest.Server, all []*session.Session) {
 		var paths []string
 		for i := range many {
 			paths = append(paths, fmt.Sprintf("/many-%d", i))

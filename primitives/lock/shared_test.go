@@ -14,10 +14,10 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/zkactors/zkactors/internal/bubble"
 	"github.com/zkactors/zkactors/internal/check"
 	"github.com/zkactors/zkactors/internal/client"
 	"github.com/zkactors/zkactors/internal/hasten"
+	"github.com/zkactors/zkactors/internal/kit"
 	"github.com/zkactors/zkactors/primitives/lock"
 	"github.com/zkactors/zkactors/session"
 	"github.com/zkactors/zkactors/session/zktest"
@@ -39,7 +39,7 @@ func runWithSessions(t *testing.T, name string, n int, config zktest.Config, f f
 // spread is withSessions with a timeout.
 func spread(t *testing.T, config zktest.Config, n int, timeout time.Duration, f func(t *testing.T, srv *zktest.Server, all []*session.Session)) {
 	t.Helper()
-	bubble.Run(t, config, func(w bubble.World) {
+	kit.Run(t, config, func(w kit.World) {
 		all := make([]*session.Session, n)
 		for i := range all {
 			all[i] = w.OpenFrom(i, session.Options{Timeout: timeout})
@@ -369,7 +369,7 @@ func TestLossAfterDowngrade(t *testing.T) {
 		w := acquireAs(t, lock.Write, all[0], "/l", nil)
 		synctest.Wait()
 		srv.Delay(zktest.Match{Op: zktest.OpMulti, Session: all[0].ID()}, time.Second)
-		downgraded := bubble.Begin(func() error { return w.Downgrade(ctx) })
+		downgraded := kit.Begin(func() error { return w.Downgrade(ctx) })
 		check.Must(t, all[1].Delete(ctx, w.Node(), session.AnyVersion))
 		if err := <-downgraded; !errors.Is(err, lock.ErrLost) || !errors.Is(err, lock.ErrNodeDeleted) {
 			t.Errorf("meanwhile: %v", err)
@@ -386,7 +386,7 @@ func TestDowngradeGoesOn(t *testing.T) {
 		srv.Delay(zktest.Match{Op: zktest.OpMulti, Session: all[0].ID()}, time.Second)
 		why := errors.New("because")
 		ctx, cancel := context.WithCancelCause(t.Context())
-		downgraded := bubble.Begin(func() error { return w.Downgrade(ctx) })
+		downgraded := kit.Begin(func() error { return w.Downgrade(ctx) })
 		check.Is(t, w.Downgrade(t.Context()), lock.ErrNotWrite) // a second one meanwhile
 		cancel(why)
 		if err := <-downgraded; !errors.Is(err, why) || !strings.Contains(err.Error(), "/l") {
@@ -399,7 +399,7 @@ func TestDowngradeGoesOn(t *testing.T) {
 		w = acquireAs(t, lock.Write, all[0], "/l", nil)
 		synctest.Wait()
 		srv.Delay(zktest.Match{Op: zktest.OpMulti, Session: all[0].ID()}, time.Second)
-		downgraded = bubble.Begin(func() error { return w.Downgrade(t.Context()) })
+		downgraded = kit.Begin(func() error { return w.Downgrade(t.Context()) })
 		mustRelease(t, w)
 		if err := <-downgraded; !errors.Is(err, lock.ErrNotHeld) || errors.Is(err, lock.ErrLost) {
 			t.Errorf("released meanwhile: %v", err)
@@ -628,7 +628,7 @@ func TestForeignContenders(t *testing.T) {
 // after a reconnect.
 func TestForeignNewcomer(t *testing.T) {
 	const timeout = 9 * time.Second
-	bubble.Run(t, zktest.Config{}, func(w bubble.World) {
+	kit.Run(t, zktest.Config{}, func(w kit.World) {
 		var log strings.Builder
 		t, srv := w.T, w.Server
 		s := w.Open(session.Options{Timeout: timeout, Logger: slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelWarn}))})

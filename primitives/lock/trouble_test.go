@@ -10,8 +10,8 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/zkactors/zkactors/internal/bubble"
 	"github.com/zkactors/zkactors/internal/check"
+	"github.com/zkactors/zkactors/internal/kit"
 	"github.com/zkactors/zkactors/primitives/lock"
 	"github.com/zkactors/zkactors/session"
 	"github.com/zkactors/zkactors/session/zktest"
@@ -22,7 +22,7 @@ import (
 // inBubble runs f with two sessions on a server in memory, in a bubble.
 func inBubble(t *testing.T, opts session.Options, f func(t *testing.T, srv *zktest.Server, a, b *session.Session)) {
 	t.Helper()
-	bubble.Sessions(t, zktest.Config{}, 2, opts, func(t *testing.T, srv *zktest.Server, all []*session.Session) {
+	kit.Sessions(t, zktest.Config{}, 2, opts, func(t *testing.T, srv *zktest.Server, all []*session.Session) {
 		f(t, srv, all[0], all[1])
 	})
 }
@@ -141,7 +141,7 @@ func TestRevokeBehindALaggingReplica(t *testing.T) {
 
 // A server that lags knows no holder. Revoke asks the one that there is.
 func TestRevokeBehindAReplicaThatKnowsNoHolder(t *testing.T) {
-	bubble.Run(t, zktest.Config{Replicas: 2, Lag: 500 * time.Millisecond, Latency: time.Millisecond}, func(w bubble.World) {
+	kit.Run(t, zktest.Config{Replicas: 2, Lag: 500 * time.Millisecond, Latency: time.Millisecond}, func(w kit.World) {
 		s, operator := w.OpenAt(0, session.Options{}), w.OpenAt(1, session.Options{})
 		l := acquire(w, s, "/l")
 		check.Must(w, lock.Revoke(w.Context(), operator, "/l", nil))
@@ -185,7 +185,7 @@ func TestUnreadableNeighbour(t *testing.T) {
 		"size": {MaxRequest: 1 << 20},
 	} {
 		t.Run(name, func(t *testing.T) {
-			bubble.Run(t, zktest.Config{}, func(w bubble.World) {
+			kit.Run(t, zktest.Config{}, func(w kit.World) {
 				t := w.T
 				a, b := w.Open(theirs), w.Open(session.Options{MaxReply: 512 << 10})
 				ensure(t, b, "/l", nil)
@@ -211,7 +211,7 @@ func TestUnreadableNeighbour(t *testing.T) {
 
 // A line may be longer than a reply. Only contenders that have to list it leave.
 func TestLineOverTheLimitOfReplies(t *testing.T) {
-	bubble.Run(t, zktest.Config{}, func(w bubble.World) {
+	kit.Run(t, zktest.Config{}, func(w kit.World) {
 		t, srv := w.T, w.Server
 		s := w.Open(session.Options{MaxReply: 4 << 10})
 		held := standsAt(t, lock.New, s, "/l", nil)

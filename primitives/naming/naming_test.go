@@ -9,8 +9,8 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/zkactors/zkactors/internal/bubble"
 	"github.com/zkactors/zkactors/internal/check"
+	"github.com/zkactors/zkactors/internal/kit"
 	"github.com/zkactors/zkactors/primitives/naming"
 	"github.com/zkactors/zkactors/session"
 	"github.com/zkactors/zkactors/session/zktest"
@@ -19,11 +19,11 @@ import (
 const service, name = "/names", "billing/primary"
 
 // A world is a server in memory, in a bubble.
-type world struct{ bubble.World }
+type world struct{ kit.World }
 
 func inBubble(t *testing.T, f func(w world)) {
 	t.Helper()
-	bubble.Run(t, zktest.Config{Tick: time.Second, Replicas: 2, Lag: 50 * time.Millisecond}, func(w bubble.World) { f(world{w}) })
+	kit.Run(t, zktest.Config{Tick: time.Second, Replicas: 2, Lag: 50 * time.Millisecond}, func(w kit.World) { f(world{w}) })
 }
 
 // options are those of sessions.
@@ -31,7 +31,7 @@ var options = session.Options{Timeout: 12 * time.Second, ServerTick: time.Second
 
 func (w world) open() *session.Session { return w.Open(options) }
 
-func (w world) openGated() *bubble.Gate { return w.OpenGated(options) }
+func (w world) openGated() *kit.Gate { return w.OpenGated(options) }
 
 // register fails the test unless the error is want.
 func (w world) register(s *session.Session, data string, opts *naming.Options, want error) {

@@ -7,8 +7,8 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/zkactors/zkactors/internal/bubble"
 	"github.com/zkactors/zkactors/internal/check"
+	"github.com/zkactors/zkactors/internal/kit"
 	"github.com/zkactors/zkactors/primitives/group"
 	"github.com/zkactors/zkactors/primitives/naming"
 	"github.com/zkactors/zkactors/session"
@@ -66,7 +66,7 @@ func TestLostReplace(t *testing.T) {
 					w.DropRequest(m)
 				}
 				a.Refuse() // it cannot come back before the other has acted
-				result := bubble.Begin(func() error { return naming.Register(w.Context(), a.Session, service, name, []byte("new"), replacing) })
+				result := kit.Begin(func() error { return naming.Register(w.Context(), a.Session, service, name, []byte("new"), replacing) })
 				pass() // until the other has heard of it
 				if c.then != nil {
 					c.then(w, b)
@@ -95,7 +95,7 @@ func TestLostRegister(t *testing.T) {
 		check.Must(w, b.EnsurePath(w.Context(), service))
 		w.DropReply(zktest.Match{Op: zktest.OpCreate, Session: a.ID()})
 		a.Refuse()
-		result := bubble.Begin(func() error { return naming.Register(w.Context(), a.Session, service, name, []byte("new"), nil) })
+		result := kit.Begin(func() error { return naming.Register(w.Context(), a.Session, service, name, []byte("new"), nil) })
 		pass()
 		replaceIt(w, b)
 		a.Mend()
@@ -113,7 +113,7 @@ func TestLostUnregister(t *testing.T) {
 		w.expect(a.Session, "old")
 		w.DropReply(zktest.Match{Op: zktest.OpDelete, Session: a.ID()})
 		a.Refuse()
-		result := bubble.Begin(func() error { return naming.Unregister(w.Context(), a.Session, service, name) })
+		result := kit.Begin(func() error { return naming.Unregister(w.Context(), a.Session, service, name) })
 		w.register(b, "new", nil, nil)
 		a.Mend()
 		check.OK(w, <-result)
@@ -130,7 +130,7 @@ func TestSlowUnregister(t *testing.T) {
 			w.register(b, "old", nil, nil)
 			w.expect(a, "old")
 			w.Delay(zktest.Match{Op: op, Session: a.ID()}, time.Second)
-			result := bubble.Begin(func() error { return naming.Unregister(w.Context(), a, service, name) })
+			result := kit.Begin(func() error { return naming.Unregister(w.Context(), a, service, name) })
 			w.unregister(b, nil)
 			r := check.Have(naming.Keep(b, service, name, []byte("new"), nil))(w)
 			defer r.Close()
@@ -151,7 +151,7 @@ func TestSlowReplace(t *testing.T) {
 		a, b := w.open(), w.open()
 		w.register(b, "old", nil, nil)
 		w.Delay(zktest.Match{Op: zktest.OpSetData, Session: a.ID()}, time.Second)
-		result := bubble.Begin(func() error { return naming.Register(w.Context(), a, service, name, []byte("new"), replacing) })
+		result := kit.Begin(func() error { return naming.Register(w.Context(), a, service, name, []byte("new"), replacing) })
 		check.Have(b.Multi(w.Context(), session.DeleteOp(node, 0), session.CreateOp(node, nil, session.Ephemeral)))(w)
 		check.OK(w, <-result)
 		b.Close()
@@ -264,7 +264,7 @@ func TestReplaceWhatEnds(t *testing.T) {
 		a, b := w.openGated(), w.open()
 		w.register(a.Session, "1", ephemeral, nil)
 		a.Cut()
-		result := bubble.Begin(func() error { return naming.Register(w.Context(), a.Session, service, name, []byte("3"), taking) })
+		result := kit.Begin(func() error { return naming.Register(w.Context(), a.Session, service, name, []byte("3"), taking) })
 		w.register(b, "2", taking, nil)
 		w.expect(b, "2")
 		a.Mend()
@@ -273,8 +273,8 @@ func TestReplaceWhatEnds(t *testing.T) {
 
 		// The same if it is unregistered.
 		a.Cut()
-		result = bubble.Begin(func() error { return naming.Register(w.Context(), a.Session, service, name, []byte("4"), taking) })
-		left := bubble.Begin(func() error { return naming.Unregister(w.Context(), a.Session, service, name) })
+		result = kit.Begin(func() error { return naming.Register(w.Context(), a.Session, service, name, []byte("4"), taking) })
+		left := kit.Begin(func() error { return naming.Unregister(w.Context(), a.Session, service, name) })
 		a.Mend()
 		check.OK(w, errors.Join(<-result, <-left))
 		w.expect(b, "4")
@@ -373,7 +373,7 @@ func TestMissing(t *testing.T) {
 // another session's.
 func TestUnregisterBehindALaggingReplica(t *testing.T) {
 	for _, before := range []*naming.Options{nil, ephemeral} {
-		bubble.Run(t, zktest.Config{Replicas: 2, Lag: 500 * time.Millisecond, Latency: time.Millisecond}, func(bubbled bubble.World) {
+		kit.Run(t, zktest.Config{Replicas: 2, Lag: 500 * time.Millisecond, Latency: time.Millisecond}, func(bubbled kit.World) {
 			w := world{bubbled}
 			a, b := w.OpenAt(0, session.Options{}), w.OpenAt(1, session.Options{})
 			if before != nil {

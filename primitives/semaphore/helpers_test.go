@@ -7,8 +7,8 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/zkactors/zkactors/internal/bubble"
 	"github.com/zkactors/zkactors/internal/check"
+	"github.com/zkactors/zkactors/internal/kit"
 	"github.com/zkactors/zkactors/primitives/semaphore"
 	"github.com/zkactors/zkactors/session"
 	"github.com/zkactors/zkactors/session/zktest"
@@ -23,7 +23,7 @@ func inBubble(t *testing.T, n int, f func(t *testing.T, srv *zktest.Server, all 
 	for _, opt := range opts {
 		opt(&config)
 	}
-	bubble.Sessions(t, config, n, session.Options{Timeout: 6 * time.Second}, f)
+	kit.Sessions(t, config, n, session.Options{Timeout: 6 * time.Second}, f)
 }
 
 // runInBubble is inBubble in a subtest.

@@ -3,13 +3,7 @@ package shard
 import (
 	"testing"
 
-	"go.uber.org/goleak"
-
-	"github.com/zkactors/zkactors/internal/hasten"
-	"github.com/zkactors/zkactors/session/zktest"
+	"github.com/zkactors/zkactors/internal/kit"
 )
 
-func TestMain(m *testing.M) {
-	hasten.Waiting()
-	goleak.VerifyTestMain(zktest.Tests{M: m})
-}
+func TestMain(m *testing.M) { kit.MainOfWaiting(m) }

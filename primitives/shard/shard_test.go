@@ -12,9 +12,9 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/zkactors/zkactors/internal/bubble"
 	"github.com/zkactors/zkactors/internal/check"
 	"github.com/zkactors/zkactors/internal/hasten"
+	"github.com/zkactors/zkactors/internal/kit"
 	"github.com/zkactors/zkactors/primitives/shard"
 	"github.com/zkactors/zkactors/session"
 	"github.com/zkactors/zkactors/session/zktest"
@@ -24,7 +24,7 @@ const orders = "/shards/orders"
 
 // A world is a server in memory, in a bubble, and the witness of who owns which shard.
 type world struct {
-	bubble.World
+	kit.World
 
 	mu     sync.Mutex
 	owners map[int]string
@@ -40,7 +40,7 @@ func inBubble(t *testing.T, f func(w *world)) {
 
 func inBubbleWith(t *testing.T, c zktest.Config, f func(w *world)) {
 	t.Helper()
-	bubble.Run(t, c, func(b bubble.World) {
+	kit.Run(t, c, func(b kit.World) {
 		w := &world{World: b, owners: map[int]string{}, tokens: map[int]int64{}}
 		defer func() {
 			w.mu.Lock()
@@ -142,7 +142,7 @@ func (w *world) counts() string {
 }
 
 // settle waits long enough for pauses, but for no session to end.
-func (w *world) settle() { bubble.Pass(2 * time.Second) }
+func (w *world) settle() { kit.Pass(2 * time.Second) }
 
 // TestComing: members come one after the other, and all at once, and the shards are even.
 func TestComing(t *testing.T) {
@@ -206,7 +206,7 @@ func TestReturns(t *testing.T) {
 		w.settle()
 		before := owned(w, "a")
 		gate.Cut()
-		bubble.Pass(20 * time.Second)
+		kit.Pass(20 * time.Second)
 		check.Equal(t, w.counts(), "[b:5 c:5]")
 		gate.Mend()
 		w.settle()
@@ -239,7 +239,7 @@ func TestCrash(t *testing.T) {
 		gate.Cut()
 		<-ctx.Done()
 		check.Is(t, context.Cause(ctx), shard.ErrLost)
-		bubble.Pass(20 * time.Second)
+		kit.Pass(20 * time.Second)
 		check.Equal(t, w.counts(), "[b:8]")
 		gate.Mend()
 		w.settle()
@@ -254,7 +254,7 @@ func TestOverdue(t *testing.T) {
 		w.settle()
 		a.keeps = true
 		w.join(w.open(), "b", 4, shard.Options{})
-		bubble.Pass(59 * time.Second)
+		kit.Pass(59 * time.Second)
 		check.Equal(t, w.counts(), "[a:4]")
 		planned, err := shard.Planned(w.Context(), a.session, orders)
 		check.OK(t, err)
@@ -266,9 +266,9 @@ func TestOverdue(t *testing.T) {
 		line, _, err := a.session.Children(w.Context(), fmt.Sprintf("%s/shards/%d", orders, first))
 		check.OK(t, err)
 		check.Len(t, line, 2)
-		bubble.Pass(2 * time.Second)
+		kit.Pass(2 * time.Second)
 		check.Equal(t, w.counts(), "[a:3 b:1]")
-		bubble.Pass(60 * time.Second)
+		kit.Pass(60 * time.Second)
 		check.Equal(t, w.counts(), "[a:2 b:2]")
 		var lost []shard.Lost
 		for _, ev := range a.events {
@@ -285,20 +285,20 @@ func TestOverdue(t *testing.T) {
 // The contexts end before another member owns the shard, although the user's own context stops the
 // member after the first of them.
 func TestOverdueMeetsEnd(t *testing.T) {
-	bubble.Run(t, zktest.Config{Tick: time.Second}, func(w bubble.World) {
+	kit.Run(t, zktest.Config{Tick: time.Second}, func(w kit.World) {
 		join := func(s *session.Session, id string) *shard.Member {
 			return check.Open(shard.Join(s, orders, 2, &shard.Options{ID: id, GiveWithin: time.Minute}))(w)
 		}
 		opts := session.Options{Timeout: 12 * time.Second, ServerTick: time.Second}
 		s := w.Open(opts)
 		a := join(s, "a")
-		bubble.Pass(2 * time.Second)
+		kit.Pass(2 * time.Second)
 		b := join(w.Open(opts), "b")
-		bubble.Pass(2 * time.Second)
+		kit.Pass(2 * time.Second)
 		planned, err := shard.Planned(w.Context(), s, orders)
 		check.OK(t, err)
 		moves := slices.Index(planned, "b")
-		grip := bubble.NewGrip()
+		grip := kit.NewGrip()
 		_, cancel := a.Context(grip, moves)
 		defer cancel()
 		second, cancel := a.Context(context.Background(), moves)
@@ -370,7 +370,7 @@ func TestManyCome(t *testing.T) {
 		for i := range n {
 			all = append(all, w.join(w.open(), fmt.Sprintf("m%02d", i), shards, shard.Options{}))
 		}
-		bubble.Pass(time.Minute)
+		kit.Pass(time.Minute)
 		w.mu.Lock()
 		check.True(t, len(w.owners) == shards, "%d are owned", len(w.owners))
 		w.mu.Unlock()
@@ -473,7 +473,7 @@ func TestOtherNumber(t *testing.T) {
 				inBubble(t, func(w *world) { // one
 					leave(w, w.join(w.open(), "a", 4, shard.Options{}))
 					w.join(w.open(), "a", again, shard.Options{})
-					bubble.Pass(time.Minute)
+					kit.Pass(time.Minute)
 					check.Equal(t, w.counts(), fmt.Sprintf("[a:%d]", again))
 				})
 				for _, ids := range []string{"ab", "xy", "ay"} { // all
@@ -484,7 +484,7 @@ func TestOtherNumber(t *testing.T) {
 						leave(w, b)
 						w.join(w.open(), ids[:1], again, shard.Options{})
 						w.join(w.open(), ids[1:], again, shard.Options{})
-						bubble.Pass(time.Minute)
+						kit.Pass(time.Minute)
 						check.Equal(t, w.counts(), fmt.Sprintf("[%c:%d %c:%d]", ids[0], (again+1)/2, ids[1], again/2))
 					})
 				}
@@ -498,7 +498,7 @@ func TestTwoNumbers(t *testing.T) {
 	for range 10 {
 		inBubble(t, func(w *world) {
 			all := map[int]*user{4: w.join(w.open(), "a", 4, shard.Options{}), 5: w.join(w.open(), "b", 5, shard.Options{})}
-			bubble.Pass(time.Minute)
+			kit.Pass(time.Minute)
 			for n, other := range map[int]int{4: 5, 5: 4} {
 				if all[n].Err() == nil {
 					check.Len(t, all[n].Owned(), n)
@@ -514,7 +514,7 @@ func TestTwoNumbers(t *testing.T) {
 			w.settle()
 			gate.Cut()
 			b := w.join(w.open(), "b", 6, shard.Options{})
-			bubble.Pass(time.Minute)
+			kit.Pass(time.Minute)
 			check.Is(t, b.Err(), shard.ErrShards)
 			check.Equal(t, w.counts(), "[a:4]")
 		})
@@ -528,11 +528,11 @@ func TestTakenOver(t *testing.T) {
 		first := w.join(gate.Session, "a", 8, shard.Options{})
 		w.settle()
 		gate.Cut()
-		bubble.Pass(13 * time.Second) // its session is over, and it is to join again
+		kit.Pass(13 * time.Second) // its session is over, and it is to join again
 		w.join(w.open(), "a", 8, shard.Options{})
 		w.settle()
 		gate.Mend()
-		bubble.Pass(time.Minute)
+		kit.Pass(time.Minute)
 		check.Is(t, first.Err(), shard.ErrDuplicate)
 		check.Equal(t, w.counts(), "[a:8]")
 	})
@@ -542,7 +542,7 @@ func TestTakenOver(t *testing.T) {
 		w.settle()
 		_, err := a.session.Set(w.Context(), orders+"/plan/records/a", []byte("x"), session.AnyVersion)
 		check.OK(t, err)
-		bubble.Pass(time.Minute)
+		kit.Pass(time.Minute)
 		check.Is(t, a.Err(), shard.ErrForeign)
 		check.Equal(t, w.counts(), "[b:8]")
 	})
@@ -599,7 +599,7 @@ func TestHerd(t *testing.T) {
 			for i, s := range sessions {
 				w.join(s, fmt.Sprintf("m%03d", i), n, shard.Options{})
 			}
-			bubble.Pass(time.Minute)
+			kit.Pass(time.Minute)
 			w.mu.Lock()
 			check.Len(t, slices.Collect(maps.Keys(w.owners)), n)
 			w.mu.Unlock()
@@ -618,7 +618,7 @@ func TestStaleGive(t *testing.T) {
 		a.keeps = true
 		old := a.Token(0)
 		check.OK(t, a.SetWeight(w.Context(), 0))
-		bubble.Pass(2 * time.Minute) // it is overdue
+		kit.Pass(2 * time.Minute) // it is overdue
 		check.OK(t, a.SetWeight(w.Context(), 1))
 		w.settle()
 		check.Equal(t, w.counts(), "[a:1]")
@@ -746,11 +746,11 @@ func TestRestored(t *testing.T) {
 		check.OK(t, a.session.Sync(w.Context(), "/")) // they have seen that
 		check.OK(t, b.session.Sync(w.Context(), "/"))
 		w.Restore(backup)
-		bubble.Pass(time.Minute)
+		kit.Pass(time.Minute)
 		check.Equal(t, w.counts(), "[]")
 		write()
 		write()
-		bubble.Pass(2 * time.Minute)
+		kit.Pass(2 * time.Minute)
 		check.Equal(t, w.counts(), "[a:2 b:2]")
 	})
 }

@@ -8,9 +8,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/zkactors/zkactors/internal/bubble"
 	"github.com/zkactors/zkactors/internal/check"
 	"github.com/zkactors/zkactors/internal/hasten"
+	"github.com/zkactors/zkactors/internal/kit"
 	"github.com/zkactors/zkactors/primitives/shard"
 	"github.com/zkactors/zkactors/session"
 	"github.com/zkactors/zkactors/session/zktest"
@@ -27,7 +27,7 @@ func (c claim) String() string { return fmt.Sprintf("%s with token %d", c.id, c.
 
 // A storm is members that come, go, are cut off and change their weights, at random.
 type storm struct {
-	bubble.World
+	kit.World
 
 	seed    int
 	r       *rand.Rand
@@ -43,7 +43,7 @@ type storm struct {
 // A sailor is a member in a storm.
 type sailor struct {
 	*shard.Member
-	gate *bubble.Gate
+	gate *kit.Gate
 }
 
 // work follows the events of a member.
@@ -126,7 +126,7 @@ func (w *storm) trouble() {
 		w.workers.Go(func() { _ = s.Leave(context.Background()) })
 	case 5:
 		s.gate.Cut()
-		bubble.Pass(time.Duration(w.r.Int64N(int64(12 * time.Second))))
+		kit.Pass(time.Duration(w.r.Int64N(int64(12 * time.Second))))
 		s.gate.Mend()
 	case 6:
 		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
@@ -140,13 +140,13 @@ func (w *storm) trouble() {
 // TestStorm: through all of it no two members have one shard, and after it the shares are even.
 func TestStorm(t *testing.T) {
 	for seed := range hasten.Sized(hasten.Usually(60, 20), 12) {
-		bubble.Run(t, zktest.Config{Tick: time.Second, Replicas: 1 + 2*(seed%2), Lag: time.Duration(seed%2) * 20 * time.Millisecond}, func(b bubble.World) {
+		kit.Run(t, zktest.Config{Tick: time.Second, Replicas: 1 + 2*(seed%2), Lag: time.Duration(seed%2) * 20 * time.Millisecond}, func(b kit.World) {
 			r := rand.New(rand.NewPCG(uint64(seed), 3))
 			w := &storm{World: b, seed: seed, r: r, shards: 1 + r.IntN(20), claims: make(map[int][]claim)}
 			w.Cleanup(w.workers.Wait) // after the members are closed
 			for range 30 {
 				w.trouble()
-				bubble.Pass(time.Duration(r.Int64N(int64(3 * time.Second))))
+				kit.Pass(time.Duration(r.Int64N(int64(3 * time.Second))))
 			}
 			for len(w.alive) < 2 {
 				w.join()
@@ -154,7 +154,7 @@ func TestStorm(t *testing.T) {
 			for _, s := range w.alive {
 				check.OK(t, s.SetWeight(w.Context(), 1))
 			}
-			bubble.Pass(2 * time.Minute)
+			kit.Pass(2 * time.Minute)
 			sum := 0
 			for _, s := range w.alive {
 				n, least := len(s.Owned()), w.shards/len(w.alive)

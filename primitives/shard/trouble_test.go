@@ -12,9 +12,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/zkactors/zkactors/internal/bubble"
 	"github.com/zkactors/zkactors/internal/check"
 	"github.com/zkactors/zkactors/internal/hasten"
+	"github.com/zkactors/zkactors/internal/kit"
 	"github.com/zkactors/zkactors/primitives/shard"
 	"github.com/zkactors/zkactors/session"
 	"github.com/zkactors/zkactors/session/zktest"
@@ -61,11 +61,11 @@ func TestBlindNeighbour(t *testing.T) {
 		w.join(s, "a", 4, shard.Options{})
 		w.settle()
 		check.Equal(t, w.counts(), "[a:2 b:2]")
-		bubble.Pass(time.Hour)
+		kit.Pass(time.Hour)
 		check.Equal(t, log.warnings("cannot be watched"), 1)
 		b.stops()
 		b.session.Close()
-		bubble.Pass(20 * time.Second)
+		kit.Pass(20 * time.Second)
 		check.Equal(t, w.counts(), "[a:4]")
 	})
 }
@@ -85,7 +85,7 @@ func TestOneWarning(t *testing.T) {
 			}
 			check.OK(t, s.Sync(w.Context(), "/"))
 			w.Restore(backup)
-			bubble.Pass(5 * time.Minute)
+			kit.Pass(5 * time.Minute)
 			check.Equal(t, log.warnings("lost history"), 1)
 		})
 	})
@@ -97,7 +97,7 @@ func TestOneWarning(t *testing.T) {
 			s, log := w.openLogged(session.Options{})
 			w.join(s, "a", 4, shard.Options{})
 			for range 5 { // others come and go
-				bubble.Pass(20 * time.Second)
+				kit.Pass(20 * time.Second)
 				b := w.join(w.open(), "b", 4, shard.Options{})
 				w.settle()
 				check.OK(t, b.Leave(w.Context()))
@@ -128,10 +128,10 @@ func TestRefusedByMany(t *testing.T) {
 		w.join(w.open(), "a", n, shard.Options{})
 		w.settle()
 		w.ResetRequests()
-		bubble.Pass(time.Minute)
+		kit.Pass(time.Minute)
 		check.True(t, w.Requests().Total() < n, "in a minute: %v", w.Requests())
 		allow(session.PermAll)
-		bubble.Pass(20 * time.Second)
+		kit.Pass(20 * time.Second)
 		check.Equal(t, w.counts(), fmt.Sprintf("[a:%d]", n))
 	})
 }
@@ -155,15 +155,15 @@ func TestRoom(t *testing.T) {
 			return m, log
 		}
 		a, log := join("a")
-		bubble.Pass(time.Minute)
+		kit.Pass(time.Minute)
 		has := len(a.Owned())
 		check.True(t, has > 1000 && has < n, "it has %d", has)
 		check.Equal(t, log.warnings("no room"), 1)
 		w.ResetRequests()
-		bubble.Pass(time.Minute)
+		kit.Pass(time.Minute)
 		check.True(t, w.Requests().Total() < 100, "in an idle minute: %v", w.Requests())
 		b, _ := join("b")
-		bubble.Pass(time.Minute)
+		kit.Pass(time.Minute)
 		check.Equal(t, len(a.Owned()), n/2)
 		check.Equal(t, len(b.Owned()), n/2)
 	})
@@ -261,13 +261,13 @@ func TestErased(t *testing.T) {
 				for _, dir := range []string{"/members", "/plan", "/members"} {
 					erase(w.Context(), s, orders+dir, func() {
 						if r.IntN(4) == 0 {
-							bubble.Pass(time.Duration(r.Int64N(int64(longest))))
+							kit.Pass(time.Duration(r.Int64N(int64(longest))))
 						}
 					})
 				}
-				bubble.Pass(time.Duration(r.IntN(2_000)) * time.Millisecond)
+				kit.Pass(time.Duration(r.IntN(2_000)) * time.Millisecond)
 			}
-			bubble.Pass(time.Minute)
+			kit.Pass(time.Minute)
 			for _, m := range all {
 				check.Len(t, m.Owned(), 1, seed)
 			}

@@ -9,7 +9,7 @@ import (
 
 const (
 	// awaitLimit is the time that [Await] waits. It only ends tests that hang.
-	awaitLimit = 30 * time.Second
+	awaitLimit = 3 * time.Minute
 
 	// awaitShown is the number of values that a failure shows.
 	awaitShown = 20
@@ -18,10 +18,10 @@ const (
 // Await receives from the channel until a value satisfies is, and returns that value. If is is nil,
 // Await returns the next value. Earlier values are discarded.
 //
-// If the channel is closed first, or no such value arrives within 30 s, the test fails and prints
-// the values that arrived. Await must be called on the goroutine of the test, like
-// [testing.TB.Fatal]. In a bubble of package testing/synctest, the 30 s pass at once when nothing
-// else can happen.
+// If the channel is closed first, or no such value arrives within three minutes, the test fails and
+// prints the values that arrived. Await must be called on the goroutine of the test, like
+// [testing.TB.Fatal]. In a bubble of package testing/synctest, these minutes pass at once when
+// nothing else can happen.
 func Await[Ev any](tb testing.TB, events <-chan Ev, is func(Ev) bool) Ev {
 	tb.Helper()
 	limit := time.NewTimer(awaitLimit)

@@ -49,7 +49,7 @@ func TestAwait(t *testing.T) {
 			t.Error(n)
 		}
 		ch <- 7
-		if why := failureOf(ch); !strings.Contains(why, "30s have passed; what arrived: 7") {
+		if why := failureOf(ch); !strings.Contains(why, "3m0s have passed; what arrived: 7") {
 			t.Error(why)
 		}
 		close(ch)

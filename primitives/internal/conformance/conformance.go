@@ -12,9 +12,9 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/zkactors/zkactors/internal/bubble"
 	"github.com/zkactors/zkactors/internal/check"
 	"github.com/zkactors/zkactors/internal/hasten"
+	"github.com/zkactors/zkactors/internal/kit"
 	"github.com/zkactors/zkactors/internal/znode"
 	"github.com/zkactors/zkactors/session"
 	"github.com/zkactors/zkactors/session/zktest"
@@ -108,14 +108,14 @@ func inMemory[Ev any](t *testing.T, profile zktest.Profile, r Recipe[Ev]) {
 	all["printed while it works"] = printed[Ev]
 	for name, play := range all {
 		t.Run(name, func(t *testing.T) {
-			bubble.Run(t, zktest.Config{Profile: profile}, func(w bubble.World) {
+			kit.Run(t, zktest.Config{Profile: profile}, func(w kit.World) {
 				at := stage{servers: w.Server, timeout: 10 * time.Second, keeper: profile.IsKeeper()}
 				play(w.T, at, w.Open(session.Options{Timeout: at.timeout}), r)
 			})
 		})
 	}
 	t.Run("among the servers' own nodes", func(t *testing.T) {
-		bubble.Run(t, zktest.Config{Profile: profile}, func(w bubble.World) {
+		kit.Run(t, zktest.Config{Profile: profile}, func(w kit.World) {
 			h, err := r.Open(w.Open(session.Options{Chroot: "/zookeeper"}))
 			check.Is(w, err, session.ErrInvalidPath)
 			if err == nil {

@@ -10,9 +10,9 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/zkactors/zkactors/internal/bubble"
 	"github.com/zkactors/zkactors/internal/check"
 	"github.com/zkactors/zkactors/internal/client"
+	"github.com/zkactors/zkactors/internal/kit"
 	"github.com/zkactors/zkactors/primitives/internal/contender"
 	"github.com/zkactors/zkactors/primitives/internal/line"
 	"github.com/zkactors/zkactors/primitives/internal/nodes"
@@ -75,7 +75,7 @@ func sit(t *testing.T, s *session.Session) *contender.Handle[string] {
 // TestOwnEvent: a change of the condition is an event of the recipe, to holders and to waiters,
 // unless the recipe makes none of it.
 func TestOwnEvent(t *testing.T) {
-	bubble.Sessions(t, zktest.Config{}, 2, session.Options{Timeout: 6 * time.Second}, func(t *testing.T, _ *zktest.Server, all []*session.Session) {
+	kit.Sessions(t, zktest.Config{}, 2, session.Options{Timeout: 6 * time.Second}, func(t *testing.T, _ *zktest.Server, all []*session.Session) {
 		check.Have(all[0].Create(t.Context(), path, []byte("1"), session.Persistent))(t)
 		holder := sit(t, all[0])
 		events := holder.Events()
@@ -105,11 +105,11 @@ func TestForfeitMeetsEnd(t *testing.T) {
 		"leave, forfeit": {(*handle).Leave, (*handle).Forfeit},
 	} {
 		t.Run(name, func(t *testing.T) {
-			bubble.Sessions(t, zktest.Config{}, 1, session.Options{Timeout: 6 * time.Second}, func(t *testing.T, _ *zktest.Server, all []*session.Session) {
+			kit.Sessions(t, zktest.Config{}, 1, session.Options{Timeout: 6 * time.Second}, func(t *testing.T, _ *zktest.Server, all []*session.Session) {
 				check.Have(all[0].Create(t.Context(), path, []byte("1"), session.Persistent))(t)
 				h := sit(t, all[0])
 				check.OK(t, h.Acquire(t.Context()))
-				grip := bubble.NewGrip()
+				grip := kit.NewGrip()
 				_, cancel := h.Context(grip)
 				defer cancel()
 				second, cancel := h.Context(context.Background())

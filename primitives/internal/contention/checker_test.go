@@ -10,8 +10,8 @@ import (
 	"sync"
 	"time"
 
-	"github.com/zkactors/zkactors/internal/bubble"
 	"github.com/zkactors/zkactors/internal/client"
+	"github.com/zkactors/zkactors/internal/kit"
 	"github.com/zkactors/zkactors/internal/znode"
 	"github.com/zkactors/zkactors/primitives/internal/nodes"
 	"github.com/zkactors/zkactors/session"
@@ -47,7 +47,7 @@ type claim struct {
 
 // A world is a server, the sessions that contend, and what is known of their grants.
 type world struct {
-	bubble.World
+	kit.World
 
 	sessions []*session.Session
 	operator *session.Session

@@ -12,10 +12,10 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/zkactors/zkactors/internal/bubble"
 	"github.com/zkactors/zkactors/internal/check"
 	"github.com/zkactors/zkactors/internal/client"
 	"github.com/zkactors/zkactors/internal/hasten"
+	"github.com/zkactors/zkactors/internal/kit"
 	"github.com/zkactors/zkactors/primitives/election"
 	"github.com/zkactors/zkactors/primitives/lock"
 	"github.com/zkactors/zkactors/primitives/semaphore"
@@ -37,7 +37,7 @@ func TestTogether(t *testing.T) {
 	for seed := range hasten.Sized(*seeds, 1) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			config := zktest.Config{Replicas: 3, Lag: 7 * time.Millisecond, Latency: time.Millisecond, ReapInterval: 300 * time.Millisecond}
-			bubble.Run(t, config, func(b bubble.World) { play(b, seed) })
+			kit.Run(t, config, func(b kit.World) { play(b, seed) })
 		})
 	}
 }
@@ -48,7 +48,7 @@ type dice struct{ *rand.Rand }
 func (d dice) oneIn(n int) bool                      { return d.IntN(n) == 0 }
 func (d dice) upTo(most time.Duration) time.Duration { return time.Duration(d.Int64N(int64(most))) }
 
-func play(b bubble.World, seed uint64) {
+func play(b kit.World, seed uint64) {
 	w := &world{
 		World: b, deletes: seed%3 == 2, tenures: map[string][]tenure{}, claims: map[string][]claim{},
 		ended: map[int64]*bool{}, touched: map[string]bool{}, counts: map[string]int{},

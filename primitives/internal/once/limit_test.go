@@ -7,9 +7,9 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/zkactors/zkactors/internal/bubble"
 	"github.com/zkactors/zkactors/internal/check"
 	"github.com/zkactors/zkactors/internal/client"
+	"github.com/zkactors/zkactors/internal/kit"
 	"github.com/zkactors/zkactors/session"
 	"github.com/zkactors/zkactors/session/zktest"
 )
@@ -18,7 +18,7 @@ import (
 // believes, and with a writer.
 func smallServer(t *testing.T, play func(t *testing.T, srv *zktest.Server, s *session.Session, w *Writer)) {
 	config := zktest.Config{Tick: time.Second, MaxRequest: 100_000, Latency: time.Millisecond}
-	bubble.Sessions(t, config, 1, session.Options{Timeout: 12 * time.Second, ServerTick: time.Second},
+	kit.Sessions(t, config, 1, session.Options{Timeout: 12 * time.Second, ServerTick: time.Second},
 		func(t *testing.T, srv *zktest.Server, all []*session.Session) {
 			names := 0
 			w := &Writer{Session: client.Of(all[0]), Dir: "/markers", Closed: errors.New("closed"), Name: func(int) string {

@@ -13,9 +13,9 @@ import (
 
 	"github.com/go-zookeeper/zk"
 
-	"github.com/zkactors/zkactors/internal/bubble"
 	"github.com/zkactors/zkactors/internal/check"
 	"github.com/zkactors/zkactors/internal/hasten"
+	"github.com/zkactors/zkactors/internal/kit"
 	"github.com/zkactors/zkactors/primitives/config"
 	"github.com/zkactors/zkactors/primitives/election"
 	"github.com/zkactors/zkactors/primitives/lock"
@@ -25,7 +25,7 @@ import (
 
 // A fleet is sessions on a server in memory that come through a storm. It counts what they ask for.
 type fleet struct {
-	bubble.World
+	kit.World
 
 	mu      sync.Mutex
 	weather func() (net.Conn, error) // what an attempt to connect meets, if not nil
@@ -168,7 +168,7 @@ func TestFleetInAStorm(t *testing.T) {
 				const each = 60
 				sessions := each * len(roles)
 				play := func(open func(f *fleet, role string, n int)) (calm, l load) {
-					bubble.Run(t, zktest.Config{Tick: 2 * time.Second, Replicas: 3, Latency: time.Millisecond}, func(w bubble.World) {
+					kit.Run(t, zktest.Config{Tick: 2 * time.Second, Replicas: 3, Latency: time.Millisecond}, func(w kit.World) {
 						f := &fleet{World: w}
 						admin := w.Open(session.Options{})
 						check.Must(w, admin.EnsurePath(w.Context(), "/value"))

@@ -10,9 +10,9 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/zkactors/zkactors/internal/bubble"
 	"github.com/zkactors/zkactors/internal/check"
 	"github.com/zkactors/zkactors/internal/hasten"
+	"github.com/zkactors/zkactors/internal/kit"
 	"github.com/zkactors/zkactors/session"
 	"github.com/zkactors/zkactors/session/zktest"
 )
@@ -50,7 +50,7 @@ func (c *counter) Request(string, time.Duration, error) {
 
 // A play is a story under way.
 type play struct {
-	bubble.World
+	kit.World
 
 	near, far *session.Session
 	calls     sync.WaitGroup
@@ -88,7 +88,7 @@ func TestNothingSpins(t *testing.T) {
 			for i, which := range []fate{requestLost, replyLost} {
 				for before := range *earlier + 1 {
 					for skip, hit := i, true; hit; skip += hasten.Sized(1, 2) { // in a sample the fates take turns
-						bubble.Run(t, zktest.Config{Latency: time.Millisecond, Replicas: 2}, func(w bubble.World) {
+						kit.Run(t, zktest.Config{Latency: time.Millisecond, Replicas: 2}, func(w kit.World) {
 							var made int64
 							var used time.Duration
 							hit, made, used = outage(w, stories[name], which, skip, before)
@@ -110,7 +110,7 @@ func TestNothingSpins(t *testing.T) {
 // outage plays a story until the request behind the first skip ones, and reports whether there was
 // one, how many requests were made in the outage, and for how long the process was busy. Before is
 // how many requests earlier the reply to one was lost; 0 for none.
-func outage(w bubble.World, story func(p *play), which fate, skip, before int) (hit bool, made int64, used time.Duration) {
+func outage(w kit.World, story func(p *play), which fate, skip, before int) (hit bool, made int64, used time.Duration) {
 	c := &counter{}
 	opts := session.Options{Timeout: timeout, ServerTick: 100 * time.Millisecond}
 	p := &play{World: w, far: w.Open(opts)}

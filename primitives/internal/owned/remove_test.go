@@ -6,8 +6,8 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/zkactors/zkactors/internal/bubble"
 	"github.com/zkactors/zkactors/internal/check"
+	"github.com/zkactors/zkactors/internal/kit"
 	"github.com/zkactors/zkactors/session"
 	"github.com/zkactors/zkactors/session/zktest"
 )
@@ -15,7 +15,7 @@ import (
 // TestRemove: a removal that is refused returns at once, and one whose context has ended makes no
 // request any more.
 func TestRemove(t *testing.T) {
-	bubble.Run(t, zktest.Config{}, func(w bubble.World) {
+	kit.Run(t, zktest.Config{}, func(w kit.World) {
 		t := w.T
 		g := w.OpenGated(session.Options{})
 		check.Must(t, g.EnsurePath(t.Context(), "/dir/node"))

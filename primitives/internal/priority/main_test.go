@@ -3,12 +3,7 @@ package priority
 import (
 	"testing"
 
-	"go.uber.org/goleak"
-
-	"github.com/zkactors/zkactors/internal/hasten"
+	"github.com/zkactors/zkactors/internal/kit"
 )
 
-func TestMain(m *testing.M) {
-	hasten.Tests()
-	goleak.VerifyTestMain(m)
-}
+func TestMain(m *testing.M) { kit.Main(m) }

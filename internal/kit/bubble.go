@@ -1,6 +1,4 @@
-// Package bubble runs tests beside a server in memory, in a bubble of package testing/synctest,
-// whose clock is its own.
-package bubble
+package kit
 
 import (
 	"context"
@@ -151,8 +149,48 @@ func Begin(f func() error) (result <-chan error) {
 	return ch
 }
 
+// Returned returns the result of a call that [Begin] has begun, which must have returned.
+func Returned(tb testing.TB, what string, result <-chan error) error {
+	tb.Helper()
+	synctest.Wait()
+	select {
+	case err := <-result:
+		return err
+	default:
+		tb.Fatalf("%s has not returned", what)
+		return nil
+	}
+}
+
+// Waits fails the test if a call that [Begin] has begun has returned.
+func Waits(tb testing.TB, what string, result <-chan error) {
+	tb.Helper()
+	synctest.Wait()
+	select {
+	case err := <-result:
+		tb.Fatalf("%s has returned %v", what, err)
+	default:
+	}
+}
+
 // Pass lets the bubble's clock go on, which takes no time, until nothing more happens.
 func Pass(d time.Duration) {
 	<-time.After(d)
 	synctest.Wait()
+}
+
+// Drain returns the values that come until nothing more happens, or the channel is closed.
+func Drain[T any](ch <-chan T) (all []T) {
+	for {
+		synctest.Wait()
+		select {
+		case v, open := <-ch:
+			if !open {
+				return all
+			}
+			all = append(all, v)
+		default:
+			return all
+		}
+	}
 }
