@@ -47,7 +47,7 @@ func Sized[T any](full, short T) T {
 	return full
 }
 
-// thorough is the environment variable that .ci/run --thorough sets, each night.
+// thorough is the environment variable that .ci/matrix sets, each night.
 const thorough = "ZKACTORS_THOROUGH"
 
 // Thorough reports whether explorations go through all of their settings, and other libraries and

@@ -17,7 +17,7 @@ import (
 
 // RequireVariable is the environment variable that, set to 1, makes
 // [StartEnsemble] fail a test for which ZooKeeper is not installed, instead of
-// skipping it.
+// skipping it. Set to 0, it makes StartEnsemble skip all tests.
 const RequireVariable = "ZKACTORS_REQUIRE_ZOOKEEPER"
 
 // An EnsembleConfig describes an ensemble of real servers. The zero value is
@@ -232,7 +232,10 @@ func demanded(tb testing.TB, config *EnsembleConfig) []program {
 	if config.Version == "" && config.Versions == nil {
 		config.Version = os.Getenv(VersionVariable)
 	}
-	if testing.Short() && !config.required() {
+	switch {
+	case os.Getenv(RequireVariable) == "0":
+		tb.Skip("zktest: " + RequireVariable + "=0: no real servers are started")
+	case testing.Short() && !config.required():
 		tb.Skip("zktest: real servers are not started with -short")
 	}
 	*config = config.withDefaults()
