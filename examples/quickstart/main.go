@@ -27,7 +27,7 @@ func main() {
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
-	ctx, cancel := context.WithTimeout(ctx, 20*time.Second)
+	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
 	addrs := strings.Split(*servers, ",")
 	if *servers == "" {
@@ -38,18 +38,17 @@ func main() {
 		defer srv.Close()
 		addrs = srv.Addrs()
 	}
-	if err := run(ctx, addrs); err != nil {
+	network, err := zktest.ListenProxy(addrs...) // its connections can be made to fail
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer network.Close()
+	if err := run(ctx, network, &session.Options{Timeout: 4 * time.Second}); err != nil {
 		log.Fatal(err)
 	}
 }
 
-func run(ctx context.Context, servers []string) error {
-	network, err := zktest.ListenProxy(servers...) // its connections can be made to fail
-	if err != nil {
-		return err
-	}
-	defer network.Close()
-	opts := &session.Options{Timeout: 2 * time.Second}
+func run(ctx context.Context, network zktest.Faults, opts *session.Options) error {
 	alice, err := session.Open(ctx, network.Addrs(), opts)
 	if err != nil {
 		return err
