@@ -10,6 +10,7 @@ import (
 
 	"github.com/zkactors/zkactors/internal/check"
 	"github.com/zkactors/zkactors/internal/hasten"
+	"github.com/zkactors/zkactors/internal/kit"
 	"github.com/zkactors/zkactors/primitives/queue"
 	"github.com/zkactors/zkactors/session"
 	"github.com/zkactors/zkactors/session/zktest"
@@ -32,35 +33,22 @@ func TestPutAfter(t *testing.T) {
 			if !chosen() {
 				continue
 			}
-			synctest.Test(t, func(t *testing.T) {
-				const latency = 5 * time.Millisecond
-				srv, err := zktest.NewServer(zktest.Config{InProcess: true, Tick: time.Second, Latency: latency, Clock: skewed(skew)})
-				ok(t, err)
-				defer srv.Close()
-				var s [2]*session.Session
-				for i := range s {
-					s[i], err = session.Open(t.Context(), srv.Addrs(), &session.Options{Timeout: 12 * time.Second, ServerTick: time.Second, Dialer: srv.DialContext})
-					ok(t, err)
-					defer s[i].Close()
-				}
+			const latency = 5 * time.Millisecond
+			bubbled(t, zktest.Config{Latency: latency, Clock: skewed(skew)}, 2, func(t *testing.T, _ *zktest.Server, s ...*session.Session) {
 				producer, consumer := open(t, s[0], nil), open(t, s[1], nil)
 				c := consume(t, consumer, 4)
-				defer c.Close()
 				put(t, producer, "the first makes directories")
-				ok(t, next(t, c).Ack(t.Context()))
+				check.Must(t, next(t, c).Ack(t.Context()))
 				began := time.Now()
-				id, err := producer.PutAfter(t.Context(), []byte("x"), wait)
-				ok(t, err)
-				if n, err := consumer.Len(t.Context()); n != 1 || err != nil {
-					t.Errorf("Len: %d, %v", n, err)
-				}
+				id := check.Have(producer.PutAfter(t.Context(), []byte("x"), wait))(t)
+				check.Equal(t, length(t, consumer), 1)
 				item := <-c.Items()
 				late := time.Since(began) - wait
 				check.True(t, item.ID == id && late >= 0 && late <= 30*latency, "skew %v: %s after %v comes %v late", skew, item.Data, wait, late)
-				ok(t, item.Reject(t.Context()))
+				check.Must(t, item.Reject(t.Context()))
 				item = <-c.Items()
 				check.True(t, item.Attempt == 2, "%+v", item)
-				ok(t, item.Ack(t.Context()))
+				check.Must(t, item.Ack(t.Context()))
 			})
 		}
 	}
@@ -70,11 +58,9 @@ func TestPutAfter(t *testing.T) {
 // order in which they are due, before all others of their priority.
 func TestDelayedOrder(t *testing.T) {
 	bubble(t, 1, func(t *testing.T, srv *zktest.Server, s ...*session.Session) {
-		p, err := queue.NewPriority(s[0], at, nil)
-		ok(t, err)
+		p := ranked(t, s[0], nil)
 		after := func(data string, priority int32, delay time.Duration) {
-			_, err := p.PutAfter(t.Context(), []byte(data), priority, delay)
-			ok(t, err)
+			check.Have(p.PutAfter(t.Context(), []byte(data), priority, delay))(t)
 		}
 		after("third", 0, 3*time.Minute)
 		after("first", 0, 90*time.Second)
@@ -86,28 +72,24 @@ func TestDelayedOrder(t *testing.T) {
 			if errors.Is(err, queue.ErrEmpty) {
 				return "nothing"
 			}
-			ok(t, err)
+			check.Must(t, err)
 			return string(data)
 		}
-		equal(t, "at once", []string{take(), take()}, []string{"now", "nothing"})
-		pass(92 * time.Second)
+		check.EqualSlices(t, []string{take(), take()}, []string{"now", "nothing"}, "at once")
+		kit.Pass(92 * time.Second)
 		after("later", 0, 0)
-		if data, err := p.Peek(t.Context()); string(data) != "first" || err != nil {
-			t.Errorf("Peek: %s, %v", data, err)
-		}
-		equal(t, "after 92 s", []string{take(), take(), take(), take()}, []string{"first", "second", "later", "nothing"})
+		check.Equal(t, string(check.Have(p.Peek(t.Context()))(t)), "first")
+		check.EqualSlices(t, []string{take(), take(), take(), take()}, []string{"first", "second", "later", "nothing"}, "after 92 s")
 		began := time.Now()
 		data, err := p.Take(t.Context()) // waits by the clock
 		if string(data) != "third" || err != nil || time.Since(began) > 89*time.Second {
 			t.Errorf("%s, %v, after %v", data, err, time.Since(began))
 		}
-		pass(2 * time.Hour)
+		kit.Pass(2 * time.Hour)
 		after("less urgent", 0, 0)
-		equal(t, "after hours", []string{take(), take(), take()}, []string{"urgent", "less urgent", "nothing"})
-		pass(5 * time.Minute)
-		if n := left(srv, "items"); len(n) > 0 {
-			t.Errorf("left behind: %q", n)
-		}
+		check.EqualSlices(t, []string{take(), take(), take()}, []string{"urgent", "less urgent", "nothing"}, "after hours")
+		kit.Pass(5 * time.Minute)
+		check.Len(t, left(srv, "items"), 0, "left behind")
 	})
 }
 
@@ -116,19 +98,15 @@ func TestDelayedOrder(t *testing.T) {
 func TestDelayedAreBounded(t *testing.T) {
 	bubble(t, 1, func(t *testing.T, _ *zktest.Server, s ...*session.Session) {
 		q := open(t, s[0], &queue.Options{MaxItems: 1, RefuseWhenFull: true, MaxAttempts: 1, DeadLetter: "/queues/dead"})
-		_, err := q.PutAfter(t.Context(), []byte("x"), time.Hour)
-		ok(t, err)
+		check.Have(q.PutAfter(t.Context(), []byte("x"), time.Hour))(t)
 		check.Fails(q.Put(t.Context(), []byte("y")))(t, queue.ErrFull)
 		c := consume(t, q, 1)
 		item := <-c.Items()
-		ok(t, item.Reject(t.Context()))
+		check.Must(t, item.Reject(t.Context()))
 		c.Close()
-		dead, err := queue.New(s[0], "/queues/dead", nil)
-		ok(t, err)
-		equal(t, "dead", drain(t, dead), []string{"x"})
+		check.EqualSlices(t, drain(t, openAt(t, s[0], "/queues/dead", nil)), []string{"x"}, "dead")
 		long := open(t, s[0], nil)
-		_, err = long.PutAfter(t.Context(), []byte("in 292 years"), math.MaxInt64)
-		ok(t, err)
+		check.Have(long.PutAfter(t.Context(), []byte("in 292 years"), math.MaxInt64))(t)
 		check.Fails(long.TryTake(t.Context()))(t, queue.ErrEmpty)
 	})
 }
@@ -150,15 +128,13 @@ func TestDelayBegins(t *testing.T) {
 			_, err := q.PutAfter(t.Context(), []byte("delayed"), time.Hour)
 			confirmed <- err
 		}()
-		pass(50 * time.Minute)
+		kit.Pass(50 * time.Minute)
 		for _, want := range []string{"first", "waits for room"} {
-			data, err := q.Take(t.Context())
-			ok(t, err)
-			equal(t, "taken", []string{string(data)}, []string{want})
-			ok(t, <-confirmed)
+			data := check.Have(q.Take(t.Context()))(t)
+			check.Equal(t, string(data), want, "taken")
+			check.Must(t, <-confirmed)
 		}
-		data, err := q.Take(t.Context())
-		ok(t, err)
+		data := check.Have(q.Take(t.Context()))(t)
 		if late := time.Since(began) - time.Hour; string(data) != "delayed" || late < 0 || late > time.Second {
 			t.Errorf("%s comes %v late", data, late)
 		}
@@ -168,13 +144,10 @@ func TestDelayBegins(t *testing.T) {
 			_, err := q.PutAfter(t.Context(), []byte("delayed"), time.Minute)
 			confirmed <- err
 		}()
-		pass(time.Hour)
-		_, err = q.Take(t.Context())
-		ok(t, err)
-		ok(t, <-confirmed)
-		if data, err = q.TryTake(t.Context()); string(data) != "delayed" || err != nil {
-			t.Errorf("%s, %v", data, err)
-		}
+		kit.Pass(time.Hour)
+		check.Have(q.Take(t.Context()))(t)
+		check.Must(t, <-confirmed)
+		check.Equal(t, string(check.Have(q.TryTake(t.Context()))(t)), "delayed")
 	})
 }
 
@@ -184,11 +157,10 @@ func TestPutAfterThePast(t *testing.T) {
 		q := open(t, s[0], nil)
 		put(t, q, "first")
 		for _, delay := range []time.Duration{-time.Nanosecond, -time.Hour, math.MinInt64} {
-			_, err := q.PutAfter(t.Context(), []byte(delay.String()), delay)
-			ok(t, err)
+			check.Have(q.PutAfter(t.Context(), []byte(delay.String()), delay))(t)
 		}
 		put(t, q, "last")
-		equal(t, "in order", drain(t, q), []string{"first", "-1ns", "-1h0m0s", "-2562047h47m16.854775808s", "last"})
+		check.EqualSlices(t, drain(t, q), []string{"first", "-1ns", "-1h0m0s", "-2562047h47m16.854775808s", "last"}, "in order")
 	})
 }
 
@@ -214,33 +186,29 @@ func TestPutAfterByDriftingClocks(t *testing.T) {
 		t.Run(fmt.Sprint(rate), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				clock := drifting{time.Now(), rate}
-				srv, err := zktest.NewServer(zktest.Config{InProcess: true, Tick: time.Second, Latency: time.Millisecond, Clock: clock})
-				ok(t, err)
+				srv := check.Have(zktest.NewServer(zktest.Config{InProcess: true, Tick: time.Second, Latency: time.Millisecond, Clock: clock}))(t)
 				defer srv.Close()
-				s, err := session.Open(t.Context(), srv.Addrs(), &session.Options{Timeout: 12 * time.Second, ServerTick: time.Second, Dialer: srv.DialContext})
-				ok(t, err)
+				s := check.Have(session.Open(t.Context(), srv.Addrs(), &session.Options{Timeout: 12 * time.Second, ServerTick: time.Second, Dialer: srv.DialContext}))(t)
 				defer s.Close()
 				producer, taker := open(t, s, nil), open(t, s, nil)
 				take := func() string {
-					data, err := taker.Take(t.Context())
-					ok(t, err)
+					data := check.Have(taker.Take(t.Context()))(t)
 					return string(data)
 				}
 				for _, q := range []*queue.Queue{producer, taker} { // both read the clock
 					put(t, q, "first")
-					equal(t, "the first", []string{take()}, []string{"first"})
+					check.Equal(t, take(), "first", "the first")
 				}
-				pass(6 * time.Second)
+				kit.Pass(6 * time.Second)
 				const delay = 3 * time.Second
 				began := clock.Now()
-				_, err = producer.PutAfter(t.Context(), []byte("delayed"), delay)
-				ok(t, err)
+				check.Have(producer.PutAfter(t.Context(), []byte("delayed"), delay))(t)
 				if rate > 1 {
-					pass(delay / 2)
+					kit.Pass(delay / 2)
 					put(t, taker, "second") // reads the clock again
-					equal(t, "the second", []string{take()}, []string{"second"})
+					check.Equal(t, take(), "second", "the second")
 				}
-				equal(t, "the delayed", []string{take()}, []string{"delayed"})
+				check.Equal(t, take(), "delayed", "the delayed")
 				late := clock.Now().Sub(began) - delay
 				check.True(t, late >= 0 && late < 300*time.Millisecond, "comes %v late", late)
 			})

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/zkactors/zkactors/internal/check"
+	"github.com/zkactors/zkactors/internal/kit"
 	"github.com/zkactors/zkactors/primitives/queue"
 	"github.com/zkactors/zkactors/session"
 	"github.com/zkactors/zkactors/session/zktest"
@@ -51,92 +52,71 @@ func closesInTime(t *testing.T, f func()) {
 // TestConsumerClosesInTime: Close of a consumer is bounded by the session's deadline, whatever the
 // consumer does, and whatever keeps it from the server.
 func TestConsumerClosesInTime(t *testing.T) {
-	late := func(srv *zktest.Server, s *session.Session) {
-		srv.Delay(zktest.Match{Op: zktest.OpMulti, Session: s.ID()}, time.Hour)
+	type world struct {
+		*testing.T
+		srv      *zktest.Server
+		c        *queue.Consumer // of s; the other session puts
+		s, other *session.Session
 	}
-	// Each puts the consumer of the first session into a state. The others have an item, or wait.
-	states := map[string]func(t *testing.T, srv *zktest.Server, c *queue.Consumer, s, other *session.Session){
-		"new":                 func(*testing.T, *zktest.Server, *queue.Consumer, *session.Session, *session.Session) {},
-		"waits, as the first": func(*testing.T, *zktest.Server, *queue.Consumer, *session.Session, *session.Session) { synctest.Wait() },
-		"has items": func(t *testing.T, _ *zktest.Server, c *queue.Consumer, _, other *session.Session) {
-			put(t, open(t, other, nil), "1", "2", "3")
-			next(t, c)
-			pass(time.Second)
-		},
-		"claims": func(t *testing.T, srv *zktest.Server, _ *queue.Consumer, s, other *session.Session) {
+	late := func(w world) { w.srv.Delay(zktest.Match{Op: zktest.OpMulti, Session: w.s.ID()}, time.Hour) }
+	fill := func(w world) { put(w.T, open(w.T, w.other, nil), "1", "2", "3") }
+	works := func(w world) queue.Item {
+		fill(w)
+		item := next(w.T, w.c)
+		kit.Pass(time.Second)
+		return item
+	}
+	settles := func(settle func(queue.Item, context.Context) error) func(world) {
+		return func(w world) {
+			item := works(w)
+			late(w)
+			kit.Begin(func() error { return settle(item, w.Context()) })
+		}
+	}
+	states := map[string]func(w world){
+		"new":                  func(world) {},
+		"waits, as the first":  func(world) { synctest.Wait() },
+		"waits, as the second": func(world) { synctest.Wait() },
+		"has items":            func(w world) { works(w) },
+		"claims": func(w world) {
 			synctest.Wait()
-			late(srv, s)
-			put(t, open(t, other, nil), "1", "2", "3")
-			synctest.Wait()
-		},
-		"acknowledges": func(t *testing.T, srv *zktest.Server, c *queue.Consumer, s, other *session.Session) {
-			put(t, open(t, other, nil), "1", "2", "3")
-			item := next(t, c)
-			pass(time.Second)
-			late(srv, s)
-			go func() { _ = item.Ack(t.Context()) }()
-			synctest.Wait()
-		},
-		"moves an item": func(t *testing.T, srv *zktest.Server, c *queue.Consumer, s, other *session.Session) {
-			put(t, open(t, other, nil), "1", "2", "3")
-			item := next(t, c)
-			pass(time.Second)
-			late(srv, s)
-			go func() { _ = item.Reject(t.Context()) }()
+			late(w)
+			fill(w)
 			synctest.Wait()
 		},
-		"moves an item to a later time": func(t *testing.T, srv *zktest.Server, c *queue.Consumer, s, other *session.Session) {
-			put(t, open(t, other, nil), "1", "2", "3")
-			item := next(t, c)
-			pass(time.Second)
-			late(srv, s)
-			go func() { _ = item.RejectAfter(t.Context(), time.Hour, nil) }()
-			synctest.Wait()
+		"acknowledges":  settles(queue.Item.Ack),
+		"moves an item": settles(queue.Item.Reject),
+		"moves an item to a later time": settles(func(item queue.Item, ctx context.Context) error {
+			return item.RejectAfter(ctx, time.Hour, nil)
+		}),
+		"is paused": func(w world) {
+			works(w)
+			check.Must(w, open(w.T, w.other, nil).Pause(w.Context()))
+			kit.Pass(time.Second)
 		},
-		"is paused": func(t *testing.T, _ *zktest.Server, c *queue.Consumer, _, other *session.Session) {
-			q := open(t, other, nil)
-			put(t, q, "1", "2", "3")
-			next(t, c)
-			ok(t, q.Pause(t.Context()))
-			pass(time.Second)
-		},
-		"is in doubt": func(t *testing.T, srv *zktest.Server, c *queue.Consumer, s, other *session.Session) {
-			put(t, open(t, other, nil), "1", "2", "3")
-			item := next(t, c)
-			pass(time.Second)
-			srv.DropReply(zktest.Match{Op: zktest.OpMulti, Session: s.ID()})
-			srv.Refuse(true)
-			go func() { _ = item.Ack(t.Context()) }()
-			synctest.Wait()
+		"is in doubt": func(w world) {
+			item := works(w)
+			w.srv.DropReply(zktest.Match{Op: zktest.OpMulti, Session: w.s.ID()})
+			w.srv.Refuse(true)
+			kit.Begin(func() error { return item.Ack(w.Context()) })
 		},
 	}
 	for state, begin := range states {
 		for fault, strike := range faultsOfClose {
 			t.Run(state+"/"+fault, func(t *testing.T) {
 				bubble(t, 2, func(t *testing.T, srv *zktest.Server, s ...*session.Session) {
-					q := open(t, s[0], &queue.Options{MaxAttempts: 1, DeadLetter: "/queues/dead"})
-					c := consume(t, q, 2)
-					begin(t, srv, c, s[0], s[1])
+					if state == "waits, as the second" {
+						consume(t, open(t, s[1], nil), 2)
+						synctest.Wait()
+					}
+					c := consume(t, open(t, s[0], &queue.Options{MaxAttempts: 1, DeadLetter: dead}), 2)
+					begin(world{t, srv, c, s[0], s[1]})
 					strike(srv, s[0])
 					closesInTime(t, c.Close)
 					srv.Refuse(false)
 				})
 			})
 		}
-	}
-	for fault, strike := range faultsOfClose {
-		t.Run("waits, as the second/"+fault, func(t *testing.T) {
-			bubble(t, 2, func(t *testing.T, srv *zktest.Server, s ...*session.Session) {
-				first := consume(t, open(t, s[1], nil), 2)
-				synctest.Wait()
-				c := consume(t, open(t, s[0], nil), 2)
-				synctest.Wait()
-				strike(srv, s[0])
-				closesInTime(t, c.Close)
-				srv.Refuse(false)
-				first.Close()
-			})
-		})
 	}
 }
 
@@ -146,8 +126,7 @@ func TestCloseGivesBackLargeItems(t *testing.T) {
 		q := open(t, s[0], nil)
 		const n = 20
 		for range n {
-			_, err := q.Put(t.Context(), make([]byte, 200_000))
-			ok(t, err)
+			check.Have(q.Put(t.Context(), make([]byte, 200_000)))(t)
 		}
 		c := consume(t, q, n)
 		for range n / 2 {
@@ -164,20 +143,15 @@ func TestCloseGivesBackLargeItems(t *testing.T) {
 func TestConsumerOfNoServerCloses(t *testing.T) {
 	bubble(t, 0, func(t *testing.T, srv *zktest.Server, _ ...*session.Session) {
 		srv.Refuse(true)
-		s, err := session.Start(srv.Addrs(), &session.Options{Dialer: srv.DialContext})
-		ok(t, err)
+		s := check.Have(session.Start(srv.Addrs(), &session.Options{Dialer: srv.DialContext}))(t)
 		defer s.Close()
 		q := open(t, s, nil)
 		c := consume(t, q, 1)
 		ctx, cancel := context.WithCancel(t.Context())
-		putting := make(chan error, 1)
-		go func() {
-			_, err := q.Put(ctx, []byte("x"))
-			putting <- err
-		}()
-		pass(time.Minute)
+		putting := beginPut(ctx, q, "x")
+		kit.Pass(time.Minute)
 		closesInTime(t, c.Close)
-		closesInTime(t, func() { ok(t, q.Close(t.Context())) })
+		closesInTime(t, func() { check.Must(t, q.Close(t.Context())) })
 		cancel()
 		check.Is(t, <-putting, context.Canceled)
 	})
@@ -198,8 +172,7 @@ func TestQueueClosesInTime(t *testing.T) {
 					calls <- err
 				}()
 				synctest.Wait()
-				empty, err := queue.New(s[0], "/queues/empty", nil)
-				ok(t, err)
+				empty := openAt(t, s[0], "/queues/empty", nil)
 				for range 2 { // the second behind the first
 					go func() {
 						_, err := empty.Take(ctx)
@@ -210,7 +183,7 @@ func TestQueueClosesInTime(t *testing.T) {
 				strike(srv, s[0])
 				closesInTime(t, func() { _ = full.Close(t.Context()) })
 				closesInTime(t, func() { _ = empty.Close(t.Context()) })
-				pass(time.Second)
+				kit.Pass(time.Second)
 				check.Equal(t, len(calls), 3, "calls that have ended")
 				cancel()
 				srv.Refuse(false)

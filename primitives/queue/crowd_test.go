@@ -14,6 +14,7 @@ import (
 
 	"github.com/zkactors/zkactors/internal/check"
 	"github.com/zkactors/zkactors/internal/hasten"
+	"github.com/zkactors/zkactors/internal/kit"
 	"github.com/zkactors/zkactors/primitives/queue"
 	"github.com/zkactors/zkactors/session"
 	"github.com/zkactors/zkactors/session/zktest"
@@ -72,9 +73,7 @@ func TestCrowd(t *testing.T) {
 				for bucket, items := range inBuckets {
 					check.True(t, items <= 1000+4*max(500, c.each), "%d items in %s", items, bucket)
 				}
-				if total, err := q.Len(t.Context()); total != n*c.each || err != nil {
-					t.Errorf("%d items, %v", total, err)
-				}
+				check.Equal(t, length(t, q), n*c.each)
 				all := slices.Concat(ids...)
 				slices.Sort(all)
 				check.Equal(t, len(slices.Compact(all)), n*c.each, "IDs")
@@ -91,8 +90,7 @@ func TestDelayedCost(t *testing.T) {
 		put := func(n int, want zktest.Counts) {
 			srv.ResetRequests()
 			for range n {
-				_, err := q.PutAfter(t.Context(), []byte("x"), 10*time.Minute)
-				ok(t, err)
+				check.Have(q.PutAfter(t.Context(), []byte("x"), 10*time.Minute))(t)
 			}
 			if got := srv.Requests(); want != nil && !maps.Equal(got, want) {
 				t.Errorf("%d items: %v, want %v", n, got, want)
@@ -100,11 +98,11 @@ func TestDelayedCost(t *testing.T) {
 		}
 		put(2, nil) // the second sees that the path is a queue
 		put(8, zktest.Counts{zktest.OpMulti: 8})
-		pass(30 * time.Minute)
+		kit.Pass(30 * time.Minute)
 		check.Equal(t, len(drain(t, q)), 10, "items")
-		pass(5 * time.Minute) // until the server has removed the containers
+		kit.Pass(5 * time.Minute) // until the server has removed the containers
 		put(1, nil)
-		pass(30 * time.Minute)
+		kit.Pass(30 * time.Minute)
 		check.Equal(t, len(drain(t, q)), 1, "items")
 	})
 }
@@ -116,13 +114,12 @@ func TestShortLivedProducers(t *testing.T) {
 		n := hasten.Sized(12, 4)
 		for range n {
 			q := open(t, s[0], nil)
-			_, err := q.PutAll(t.Context(), bytesOf(numbers(each)))
-			ok(t, err)
-			ok(t, q.Close(t.Context()))
+			putAll(t, q, numbers(each)...)
+			check.Must(t, q.Close(t.Context()))
 		}
 		check.Equal(t, len(left(srv, "items")), n*each/1000, "buckets")
 		q := open(t, s[0], nil)
-		equal(t, "taken", drain(t, q), slices.Repeat(numbers(each), n))
+		check.EqualSlices(t, drain(t, q), slices.Repeat(numbers(each), n), "taken")
 	})
 }
 
@@ -132,38 +129,19 @@ func TestCrowdLeaves(t *testing.T) {
 	slow(t, func(t *testing.T, srv *zktest.Server, s ...*session.Session) {
 		q := open(t, s[0], nil)
 		put(t, q, "first")
-		put := func(ctx context.Context, data string) <-chan error {
-			done := make(chan error, 1)
-			go func() {
-				_, err := q.Put(ctx, []byte(data))
-				done <- err
-			}()
-			synctest.Wait()
-			return done
-		}
-
-		put2 := func(leaves func(cancel func())) (gone, stays error) {
+		leaves := func(after time.Duration) (gone error) {
 			ctx, cancel := context.WithCancel(t.Context())
-			a := put(t.Context(), "a")
-			b, c := put(ctx, "b"), put(t.Context(), "c")
-			leaves(cancel)
+			a, b, c := beginPut(t.Context(), q, "a"), beginPut(ctx, q, "b"), beginPut(t.Context(), q, "c")
+			time.AfterFunc(after, cancel)
 			gone = <-b
-			ok(t, <-a)
-			return gone, <-c
+			check.Must(t, <-a)
+			check.Must(t, <-c)
+			return gone
 		}
-		gone, stays := put2(func(cancel func()) { cancel() })
-		if gone == nil || session.InDoubt(gone) || stays != nil {
-			t.Errorf("while it waits: %v, %v", gone, stays)
-		}
-		equal(t, "put", drain(t, q), []string{"first", "a", "c"})
-		gone, stays = put2(func(cancel func()) {
-			pass(12 * time.Millisecond) // until the transaction of b and c is under way
-			cancel()
-		})
-		if !session.InDoubt(gone) || stays != nil {
-			t.Errorf("while others go on: %v, %v", gone, stays)
-		}
-		equal(t, "put", drain(t, q), []string{"a", "b", "c"})
+		undone(t, leaves(0), context.Canceled)
+		check.EqualSlices(t, drain(t, q), []string{"first", "a", "c"}, "put")
+		check.Is(t, leaves(12*time.Millisecond), session.ErrUnknownOutcome) // while the transaction of b and c is under way
+		check.EqualSlices(t, drain(t, q), []string{"a", "b", "c"}, "put")
 	})
 }
 
@@ -173,32 +151,25 @@ func TestCrowdTakes(t *testing.T) {
 	for what, layout := range map[string]queue.Layout{"standard": standard, "Curator's": queue.Curator} {
 		t.Run(what, func(t *testing.T) {
 			slow(t, func(t *testing.T, srv *zktest.Server, s ...*session.Session) {
-				q := openAs(t, s[0], layout)
-				_, err := q.PutAll(t.Context(), bytesOf(numbers(n+takers)))
-				ok(t, err)
-				first, err := q.Take(t.Context())
-				ok(t, err)
+				q := openAs(t, s[0], at, layout)
+				putAll(t, q, numbers(n+takers)...)
+				first := takeOne(t, q)
 				srv.ResetRequests()
 				taken := make([][]string, takers)
 				crowd(t, takers, func(i int) error {
 					for range n / takers {
-						data, err := q.Take(t.Context())
-						if err != nil {
-							return err
-						}
-						taken[i] = append(taken[i], string(data))
+						taken[i] = append(taken[i], takeOne(t, q))
 					}
 					return nil
 				})
 				got := srv.Requests()
-				if got[zktest.OpMulti] > n/16 || got.Total() > n+n/16+5 {
-					t.Errorf("%d requests: %v", got.Total(), got)
-				}
-				all := slices.Concat(append(taken, []string{string(first)}, drain(t, q))...)
+				check.AtMost(t, got[zktest.OpMulti], n/16, "transactions")
+				check.AtMost(t, got.Total(), n+n/16+5, "requests")
+				all := slices.Concat(append(taken, []string{first}, drain(t, q))...)
 				slices.Sort(all)
 				want := numbers(n + takers)
 				slices.Sort(want)
-				equal(t, "taken", all, want)
+				check.EqualSlices(t, all, want, "taken")
 			})
 		})
 	}
@@ -210,20 +181,18 @@ func TestCrowdTakesAgain(t *testing.T) {
 	const n = 60
 	slow(t, func(t *testing.T, srv *zktest.Server, s ...*session.Session) {
 		q := open(t, s[0], nil)
-		_, err := q.PutAll(t.Context(), bytesOf(numbers(n)))
-		ok(t, err)
+		putAll(t, q, numbers(n)...)
 		c := consume(t, q, n)
 		for i := range n {
 			if item := next(t, c); i%2 == 0 {
-				ok(t, item.RejectAfter(t.Context(), 0, nil))
+				check.Must(t, item.RejectAfter(t.Context(), 0, nil))
 			} else {
-				ok(t, item.Ack(t.Context()))
+				check.Must(t, item.Ack(t.Context()))
 			}
 		}
 		c.Close()
-		_, err = q.PutAll(t.Context(), bytesOf(numbers(n)))
-		ok(t, err)
-		ok(t, s[0].Delete(t.Context(), at+"/claims", session.AnyVersion))
+		putAll(t, q, numbers(n)...)
+		check.Must(t, s[0].Delete(t.Context(), at+"/claims", session.AnyVersion))
 		srv.ResetRequests()
 		var mu sync.Mutex
 		seen := map[string]int{}
@@ -240,13 +209,9 @@ func TestCrowdTakesAgain(t *testing.T) {
 			return nil
 		})
 		for i, x := range numbers(n) {
-			if want := 1 + (i+1)%2; seen[x] != want {
-				t.Errorf("%s was taken %d times, want %d", x, seen[x], want)
-			}
+			check.Equal(t, seen[x], 1+(i+1)%2, x)
 		}
-		if got := srv.Requests(); got[zktest.OpGetData] > n*2 {
-			t.Errorf("%v", got)
-		}
+		check.AtMost(t, srv.Requests()[zktest.OpGetData], n*2, "reads")
 	})
 }
 
@@ -256,8 +221,7 @@ func TestFastReaders(t *testing.T) {
 	const n, workers = 1000, 16
 	bubbled(t, zktest.Config{Latency: 5 * time.Millisecond}, 1, func(t *testing.T, srv *zktest.Server, s ...*session.Session) {
 		q := open(t, s[0], nil)
-		_, err := q.PutAll(t.Context(), bytesOf(numbers(n)))
-		ok(t, err)
+		putAll(t, q, numbers(n)...)
 		srv.ResetRequests()
 		ctx, stop := context.WithCancel(t.Context())
 		defer stop()
@@ -269,9 +233,8 @@ func TestFastReaders(t *testing.T) {
 			return nil
 		}), context.Canceled)
 		got := srv.Requests()
-		if got[zktest.OpMulti] > n/10 || got[zktest.OpGetData] > n+workers {
-			t.Errorf("%v", got)
-		}
+		check.AtMost(t, got[zktest.OpMulti], n/10, "transactions")
+		check.AtMost(t, got[zktest.OpGetData], n+workers, "reads")
 	})
 }
 
@@ -279,8 +242,7 @@ func TestFastReaders(t *testing.T) {
 func TestRivals(t *testing.T) {
 	const n, consumers, workers = 3000, 4, 16
 	bubbled(t, zktest.Config{Latency: 5 * time.Millisecond}, consumers, func(t *testing.T, srv *zktest.Server, s ...*session.Session) {
-		_, err := open(t, s[0], nil).PutAll(t.Context(), bytesOf(numbers(n)))
-		ok(t, err)
+		check.Have(open(t, s[0], nil).PutAll(t.Context(), bytesOf(numbers(n))))(t)
 		srv.ResetRequests()
 		ctx, stop := context.WithCancel(t.Context())
 		defer stop()
@@ -322,33 +284,49 @@ func TestCrowdInTrouble(t *testing.T) {
 				if what == "Kazoo's" {
 					q = flat(t, s[0], at, queue.Kazoo)
 				}
-				var mu sync.Mutex
-				put, doubtful, taken := map[string]bool{}, map[string]bool{}, map[string]int{}
 				const n, each = 16, 12
-				var working, producing sync.WaitGroup
+				books := newLedger()
 				leaving := func(i, j int) (context.Context, context.CancelFunc) {
 					if (i+j)%5 > 0 {
 						return context.WithCancel(t.Context())
 					}
 					return context.WithTimeout(t.Context(), time.Duration(3*i+j)*time.Millisecond)
 				}
+				puts := func(i, j int) {
+					ctx, cancel := leaving(i, j)
+					defer cancel()
+					data := fmt.Sprintf("%d/%d", i, j)
+					_, err := q.Put(ctx, []byte(data))
+					check.True(t, err == nil || session.InDoubt(err) || ctx.Err() != nil, "put %s: %v", data, err)
+					if err == nil || session.InDoubt(err) {
+						books.noted(func() { books.entered(data, err == nil) })
+					}
+				}
+				takes := func(i, j int) error {
+					ctx, cancel := leaving(i, j)
+					defer cancel()
+					some, err := [][]byte{nil}, error(nil)
+					if many, is := q.(*queue.Queue); is && i%4 == 3 { // these wait
+						ctx, stop := context.WithTimeout(t.Context(), time.Duration(5+3*i+j)*time.Millisecond)
+						defer stop()
+						some, err = many.TakeN(ctx, 1+j%5)
+						check.True(t, err == nil || ctx.Err() != nil || session.InDoubt(err), "TakeN: %v", err)
+					} else {
+						some[0], err = q.TryTake(ctx)
+						check.True(t, err == nil || ctx.Err() != nil || session.InDoubt(err) || isEmpty(err), "TryTake: %v", err)
+					}
+					books.noted(func() {
+						for _, data := range some {
+							books.left(string(data), err, books.taken)
+						}
+					})
+					return err
+				}
+				var working, producing sync.WaitGroup
 				for i := range n {
 					producing.Go(func() {
 						for j := range each {
-							data := fmt.Sprintf("%d/%d", i, j)
-							ctx, cancel := leaving(i, j)
-							_, err := q.Put(ctx, []byte(data))
-							cancel()
-							mu.Lock()
-							switch {
-							case err == nil:
-								put[data] = true
-							case session.InDoubt(err):
-								doubtful[data] = true
-							case ctx.Err() == nil:
-								t.Errorf("put %s: %v", data, err)
-							}
-							mu.Unlock()
+							puts(i, j)
 						}
 					})
 				}
@@ -357,36 +335,7 @@ func TestCrowdInTrouble(t *testing.T) {
 				for i := range n {
 					working.Go(func() {
 						for j := 0; ; j++ {
-							ctx, cancel := leaving(i, j)
-							many, takesN := q.(*queue.Queue)
-							if takesN = takesN && i%4 == 3; takesN { // these wait
-								cancel()
-								ctx, cancel = context.WithTimeout(t.Context(), time.Duration(5+3*i+j)*time.Millisecond)
-							}
-							var some [][]byte
-							var err error
-							if takesN {
-								some, err = many.TakeN(ctx, 1+j%5)
-							} else {
-								some = make([][]byte, 1)
-								some[0], err = q.TryTake(ctx)
-							}
-							cancel()
-							mu.Lock()
-							switch {
-							case err == nil:
-								for _, data := range some {
-									taken[string(data)]++
-								}
-							case session.InDoubt(err):
-								for _, data := range some {
-									doubtful[string(data)] = true
-								}
-							case !isEmpty(err) && ctx.Err() == nil:
-								t.Errorf("take: %v", err)
-							}
-							mu.Unlock()
-							if err == nil || session.InDoubt(err) {
+							if err := takes(i, j); err == nil || session.InDoubt(err) {
 								continue
 							}
 							select {
@@ -398,7 +347,7 @@ func TestCrowdInTrouble(t *testing.T) {
 					})
 				}
 				for i := range 40 {
-					pass(8 * time.Millisecond)
+					kit.Pass(8 * time.Millisecond)
 					switch i % 4 {
 					case 0:
 						srv.DropReply(zktest.Match{Op: zktest.OpMulti, Skip: i % 3})
@@ -414,21 +363,12 @@ func TestCrowdInTrouble(t *testing.T) {
 				working.Wait()
 				srv.ClearFaults()
 				for _, data := range drain(t, q) {
-					taken[data]++
+					books.left(data, nil, books.taken)
 				}
-				for data, times := range taken {
-					if times != 1 || !put[data] && !doubtful[data] {
-						t.Errorf("%s was taken %d times, put %t", data, times, put[data])
-					}
-				}
-				for data := range put {
-					check.False(t, taken[data] == 0 && !doubtful[data], "%s is lost", data)
-				}
-				ok(t, q.Close(t.Context()))
+				books.check(t)
+				check.Must(t, q.Close(t.Context()))
 				for _, dir := range []string{"receipts", "_queue-receipts", "producers", "waiters", "claims"} {
-					if left := left(srv, dir); len(left) > 0 {
-						t.Errorf("left behind: %q", left)
-					}
+					check.Len(t, left(srv, dir), 0, dir)
 				}
 			})
 		})

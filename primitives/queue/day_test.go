@@ -35,8 +35,7 @@ func TestDay(t *testing.T) {
 		n = *dayItems
 	}
 	synctest.Test(t, func(t *testing.T) {
-		srv, err := zktest.NewServer(zktest.Config{InProcess: true, Tick: dayTick, Latency: time.Millisecond, Replicas: 3, Lag: 20 * time.Millisecond})
-		ok(t, err)
+		srv := check.Have(zktest.NewServer(zktest.Config{InProcess: true, Tick: dayTick, Latency: time.Millisecond, Replicas: 3, Lag: 20 * time.Millisecond}))(t)
 		defer srv.Close()
 		d := &day{T: t, srv: srv, began: time.Now(), random: rand.New(rand.NewPCG(uint64(n), 24))}
 		d.work(n)
@@ -187,7 +186,7 @@ func (d *day) hire(n int) {
 				return err
 			})
 			check.False(d, ctx.Err() == nil, "process %d: %v", n, err)
-			ok(d.T, q.Close(context.WithoutCancel(ctx)))
+			check.Must(d.T, q.Close(context.WithoutCancel(ctx)))
 		})
 		return
 	}
@@ -206,7 +205,7 @@ func (d *day) hire(n int) {
 			d.Errorf("process %d: %v", n, c.Err())
 		}
 		c.Close()
-		ok(d.T, q.Close(context.WithoutCancel(ctx)))
+		check.Must(d.T, q.Close(context.WithoutCancel(ctx)))
 	})
 }
 
@@ -293,7 +292,7 @@ var (
 // attempt works on an item.
 func (d *day) attempt(p *process, item queue.Item) error {
 	n, err := strconv.Atoi(string(item.Data))
-	ok(d.T, err)
+	check.Must(d.T, err)
 	var j *job
 	var takes time.Duration
 	var chance int
@@ -433,7 +432,7 @@ func (p producer) put(k task, n int, delay time.Duration) {
 		default:
 			ids, err = p.q.PutAll(context.Background(), data, priority)
 		}
-		ok(d.T, err)
+		check.Must(d.T, err)
 		d.note(func() {
 			for i, j := range d.jobs[first:][:n] {
 				j.id = ids[i]
@@ -586,7 +585,7 @@ func (d *day) ends(producers []producer) {
 	p := producers[0]
 	ctx := d.Context()
 	items, err := p.q.Len(ctx)
-	ok(d.T, err)
+	check.Must(d.T, err)
 	check.True(d, items == 0, "%d items are left", items)
 	dead := check.Have(queue.DeadLetters(ctx, p.s, at, nil))(d)
 	d.letters(dead)
@@ -623,9 +622,9 @@ func (d *day) ends(producers []producer) {
 	}
 	d.putting.Wait()
 	for _, p := range producers {
-		ok(d.T, p.q.Close(ctx))
+		check.Must(d.T, p.q.Close(ctx))
 	}
-	ok(d.T, dead.Close(ctx))
+	check.Must(d.T, dead.Close(ctx))
 	for _, dir := range []string{"claims", "waiters", "receipts"} {
 		check.Len(d, left(d.srv, dir), 0)
 	}
@@ -639,7 +638,7 @@ func (d *day) letters(dead *queue.Letters) {
 	}
 	n := 0
 	for letter, err := range dead.All(d.Context()) {
-		ok(d.T, err)
+		check.Must(d.T, err)
 		n++
 		j := byID[letter.ID]
 		cause := map[task]string{hopeless: errHopeless.Error()}[j.task]

@@ -12,6 +12,7 @@ import (
 
 	"github.com/zkactors/zkactors/internal/check"
 	"github.com/zkactors/zkactors/internal/hasten"
+	"github.com/zkactors/zkactors/internal/kit"
 	"github.com/zkactors/zkactors/primitives/queue"
 	"github.com/zkactors/zkactors/session"
 	"github.com/zkactors/zkactors/session/zktest"
@@ -34,9 +35,8 @@ func TestManyDelayed(t *testing.T) {
 				var putting sync.WaitGroup
 				for i := range n {
 					putting.Go(func() {
-						if _, err := q.PutAfter(t.Context(), []byte("x"), delay(i)); err != nil {
-							t.Error(err)
-						}
+						_, err := q.PutAfter(t.Context(), []byte("x"), delay(i))
+						check.OK(t, err)
 					})
 				}
 				putting.Wait()
@@ -44,8 +44,7 @@ func TestManyDelayed(t *testing.T) {
 				t.Logf("%d items: %d requests, %v, %d receipts", n, requests, time.Since(began), len(left(srv, "receipts")))
 				check.True(t, requests < n/100, "%d requests", requests)
 				check.True(t, len(left(srv, "receipts")) <= 4, "%d receipts", len(left(srv, "receipts")))
-				items, err := q.Len(t.Context())
-				check.True(t, items == n+1 && err == nil, "Len: %d, %v", items, err)
+				check.Equal(t, length(t, q), n+1)
 			})
 		})
 	}
@@ -69,53 +68,46 @@ func TestMinute(t *testing.T) {
 				batch[j] = fmt.Sprint(ms)
 			}
 			by := []*queue.Queue{q, other}[i%2]
-			_, err := by.PutAllAfter(t.Context(), bytesOf(batch), time.Until(begins)+time.Duration(ms)*time.Millisecond)
-			ok(t, err)
+			check.Have(by.PutAllAfter(t.Context(), bytesOf(batch), time.Until(begins)+time.Duration(ms)*time.Millisecond))(t)
 		}
 		buckets := map[string]bool{}
 		for _, path := range left(srv, "items") {
 			buckets[path] = true
 		}
 		t.Logf("%d items in %d buckets", n, len(buckets))
-		length, err := q.Len(t.Context())
-		check.True(t, length == n+1 && err == nil, "Len: %d, %v", length, err)
-		equal(t, "before", drain(t, other), []string{"good"})
+		check.Equal(t, length(t, q), n+1)
+		check.EqualSlices(t, drain(t, other), []string{"good"}, "before")
 		cost := func(do func()) int {
 			before := srv.Requests().Total()
 			do()
 			return srv.Requests().Total() - before
 		}
-		pass(time.Until(begins.Add(-time.Second)))
+		kit.Pass(time.Until(begins.Add(-time.Second)))
 		put(t, q, "good")
-		pass(time.Until(begins.Add(50 * time.Second))) // most are due
-		var peeked []byte
-		requests := cost(func() { peeked, err = other.Peek(t.Context()) })
-		first, _ := strconv.Atoi(string(peeked))
-		check.True(t, err == nil && first/1000 == earliest/1000, "Peek: %s, %v", peeked, err)
-		check.True(t, requests <= 8, "Peek: %d requests", requests)
+		kit.Pass(time.Until(begins.Add(50 * time.Second))) // most are due
+		first := 0
+		requests := cost(func() { first, _ = strconv.Atoi(string(check.Have(other.Peek(t.Context()))(t))) })
+		check.Equal(t, first/1000, earliest/1000, "Peek")
+		check.AtMost(t, requests, 8, "requests of Peek")
 		var taken []int
 		requests = cost(func() {
 			for range hasten.Sized(5000, 2000) {
-				data, err := other.TryTake(t.Context())
-				ok(t, err)
-				ms, err := strconv.Atoi(string(data))
-				ok(t, err)
+				data := check.Have(other.TryTake(t.Context()))(t)
+				ms := check.Have(strconv.Atoi(string(data)))(t)
 				taken = append(taken, ms/1000)
 			}
 		})
 		check.True(t, slices.IsSorted(taken), "not in the order of their seconds: %v", taken)
 		check.True(t, requests <= 2*len(taken)+50, "%d items taken with %d requests", len(taken), requests)
 		bounded := open(t, s[0], &queue.Options{MaxItems: 10 * n})
-		_, err = bounded.Put(t.Context(), []byte("x"))
-		ok(t, err)
+		check.Have(bounded.Put(t.Context(), []byte("x")))(t)
 		c := consume(t, q, 16)
-		defer c.Close()
 		for range 100 {
 			item := next(t, c)
 			if _, err := strconv.Atoi(string(item.Data)); err != nil {
 				t.Fatalf("%s comes before what is due", item.Data)
 			}
-			ok(t, item.Ack(t.Context()))
+			check.Must(t, item.Ack(t.Context()))
 		}
 		synctest.Wait()
 	})
@@ -126,16 +118,14 @@ func TestEmptyMinutesGo(t *testing.T) {
 	bubbled(t, zktest.Config{ReapInterval: 24 * time.Hour}, 1, func(t *testing.T, srv *zktest.Server, s ...*session.Session) {
 		q := open(t, s[0], nil)
 		for i := range 20 {
-			_, err := q.PutAfter(t.Context(), []byte("x"), time.Duration(i)*time.Minute)
-			ok(t, err)
+			check.Have(q.PutAfter(t.Context(), []byte("x"), time.Duration(i)*time.Minute))(t)
 		}
-		pass(time.Hour)
+		kit.Pass(time.Hour)
 		check.Equal(t, len(drain(t, q)), 20, "items")
 		drain(t, q)
 		check.Equal(t, len(left(srv, "items")), 1, "buckets")
-		_, err := q.PutAfter(t.Context(), []byte("again"), time.Nanosecond)
-		ok(t, err)
-		pass(time.Second)
-		equal(t, "taken", drain(t, q), []string{"again"})
+		check.Have(q.PutAfter(t.Context(), []byte("again"), time.Nanosecond))(t)
+		kit.Pass(time.Second)
+		check.EqualSlices(t, drain(t, q), []string{"again"}, "taken")
 	})
 }

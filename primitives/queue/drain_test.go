@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/zkactors/zkactors/internal/check"
+	"github.com/zkactors/zkactors/internal/kit"
 	"github.com/zkactors/zkactors/primitives/queue"
 	"github.com/zkactors/zkactors/session"
 	"github.com/zkactors/zkactors/session/zktest"
@@ -19,25 +20,24 @@ func TestDrainEnds(t *testing.T) {
 			want    error
 		}{
 			"Close": {func(t *testing.T, _ *zktest.Server, q *queue.Queue, _ []*session.Session) {
-				ok(t, q.Close(t.Context()))
+				check.Must(t, q.Close(t.Context()))
 			}, queue.ErrClosed},
 			"the session is closed": {func(_ *testing.T, _ *zktest.Server, _ *queue.Queue, s []*session.Session) { s[0].Close() }, session.ErrClosed},
 			"no connection": {func(t *testing.T, srv *zktest.Server, q *queue.Queue, s []*session.Session) {
 				srv.Disconnect(s[0].ID())
-				equal(t, "left", drain(t, open(t, s[1], nil)), []string{"x"})
+				check.EqualSlices(t, drain(t, open(t, s[1], nil)), []string{"x"}, "left")
 			}, nil},
 			"the session expires": {func(t *testing.T, srv *zktest.Server, q *queue.Queue, s []*session.Session) {
 				srv.Expire(s[0].ID())
-				equal(t, "left", drain(t, open(t, s[1], nil)), []string{"x"})
+				check.EqualSlices(t, drain(t, open(t, s[1], nil)), []string{"x"}, "left")
 			}, nil},
 		} {
 			t.Run(name, func(t *testing.T) {
 				bubble(t, 2, func(t *testing.T, srv *zktest.Server, s ...*session.Session) {
 					q := open(t, s[0], nil)
 					put(t, q, "x")
-					drains := make(chan error, 1)
-					go func() { drains <- q.Drain(t.Context()) }()
-					pass(early)
+					drains := kit.Begin(func() error { return q.Drain(t.Context()) })
+					kit.Pass(early)
 					test.happens(t, srv, q, s)
 					check.Is(t, answered(t, drains), test.want)
 				})
@@ -58,21 +58,18 @@ func TestOperateWithoutSession(t *testing.T) {
 				return q
 			}
 			srv.Disconnect(s[0].ID())
-			ok(t, q.Pause(t.Context()))
+			check.Must(t, q.Pause(t.Context()))
 			paused, err := after().Paused(t.Context())
 			check.True(t, paused && err == nil, "%v, %v", paused, err)
 			srv.Disconnect(s[0].ID())
-			ok(t, q.Resume(t.Context()))
-			data, err := after().Peek(t.Context())
-			check.True(t, string(data) == "x" && err == nil, "%s, %v", data, err)
-			n, err := after().Len(t.Context())
-			check.True(t, n == 1 && err == nil, "%d items, %v", n, err)
+			check.Must(t, q.Resume(t.Context()))
+			check.Equal(t, string(check.Have(after().Peek(t.Context()))(t)), "x")
+			check.Equal(t, check.Have(after().Len(t.Context()))(t), 1)
 			fail(s[0].ID())
 			check.Fails(dead.PurgeAll(t.Context()))(t, nil)
 			fail(s[0].ID())
-			equal(t, "letters", dataOf(list(t, dead)), nil)
+			check.EqualSlices(t, dataOf(list(t, dead)), nil, "letters")
 		}
-		n, err := q.Purge(t.Context())
-		check.True(t, n == 1 && err == nil, "%d items, %v", n, err)
+		check.Equal(t, check.Have(q.Purge(t.Context()))(t), 1)
 	})
 }

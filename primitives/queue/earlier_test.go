@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/zkactors/zkactors/internal/check"
+	"github.com/zkactors/zkactors/internal/kit"
 	"github.com/zkactors/zkactors/primitives/queue"
 	"github.com/zkactors/zkactors/session"
 	"github.com/zkactors/zkactors/session/zktest"
@@ -16,13 +17,11 @@ import (
 func putEarlier(t *testing.T, s *session.Session, data string) (id string) {
 	t.Helper()
 	bucket := at + "/items/2147483648-0000000000"
-	ok(t, s.EnsurePath(t.Context(), bucket))
+	check.Must(t, s.EnsurePath(t.Context(), bucket))
 	id = fmt.Sprintf("%036x", data)
-	created, err := s.Multi(t.Context(), session.CreateOp(bucket+"/_c_"+id+"-queue-", []byte(data), session.PersistentSequential))
-	ok(t, err)
+	created := putForeign(t, s, bucket+"/_c_"+id+"-queue-", data)
 	if strings.Contains(data, "\n") {
-		_, err := s.Set(t.Context(), created[0].Path, []byte(data), 0)
-		ok(t, err)
+		check.Have(s.Set(t.Context(), created, []byte(data), 0))(t)
 	}
 	return id
 }
@@ -37,14 +36,11 @@ func TestEarlierItems(t *testing.T) {
 		id := putEarlier(t, s[0], "2\nc")
 		putEarlier(t, s[0], "d")
 		put(t, q, "e")
-		data, err := q.Peek(t.Context())
-		ok(t, err)
+		data := check.Have(q.Peek(t.Context()))(t)
 		check.Equal(t, string(data), "a")
-		data, err = q.Take(t.Context())
-		ok(t, err)
+		data = check.Have(q.Take(t.Context()))(t)
 		check.Equal(t, string(data), "a")
-		data, err = q.Take(t.Context())
-		ok(t, err)
+		data = check.Have(q.Take(t.Context()))(t)
 		check.Equal(t, string(data), "b")
 		c := consume(t, q, 1)
 		item := next(t, c)
@@ -53,13 +49,13 @@ func TestEarlierItems(t *testing.T) {
 		c = consume(t, q, 3)
 		item = next(t, c)
 		check.True(t, string(item.Data) == "c" && item.Attempt == 4, "%+v", item)
-		ok(t, item.Ack(t.Context()))
+		check.Must(t, item.Ack(t.Context()))
 		d := next(t, c)
 		check.True(t, string(d.Data) == "d" && d.Attempt == 1, "%+v", d)
-		ok(t, d.Ack(t.Context()))
-		ok(t, next(t, c).Ack(t.Context()))
+		check.Must(t, d.Ack(t.Context()))
+		check.Must(t, next(t, c).Ack(t.Context()))
 		c.Close()
-		equal(t, "left", drain(t, q), nil)
+		check.EqualSlices(t, drain(t, q), nil, "left")
 	})
 }
 
@@ -67,12 +63,9 @@ func TestEarlierItems(t *testing.T) {
 func TestEarlierItemBuried(t *testing.T) {
 	bubble(t, 1, func(t *testing.T, _ *zktest.Server, s ...*session.Session) {
 		putEarlier(t, s[0], "2\nbad")
-		c := consume(t, open(t, s[0], &queue.Options{MaxAttempts: 2, DeadLetter: "/queues/dead"}), 1)
-		defer c.Close()
-		pass(time.Second)
-		dead, err := queue.New(s[0], "/queues/dead", nil)
-		ok(t, err)
-		equal(t, "dead", drain(t, dead), []string{"bad"})
+		consume(t, open(t, s[0], &queue.Options{MaxAttempts: 2, DeadLetter: "/queues/dead"}), 1)
+		kit.Pass(time.Second)
+		check.EqualSlices(t, drain(t, openAt(t, s[0], "/queues/dead", nil)), []string{"bad"}, "dead")
 	})
 }
 
@@ -83,13 +76,13 @@ func TestAge(t *testing.T) {
 		begun := time.Now()
 		put(t, q, "a")
 		for _, age := range []time.Duration{time.Minute, 2 * time.Minute} {
-			pass(time.Minute)
+			kit.Pass(time.Minute)
 			c := consume(t, q, 1)
 			item := next(t, c)
 			check.True(t, item.Put.Sub(begun).Abs() < time.Second, "put at %v, want %v", item.Put, begun)
 			check.Within(t, item.Age(), age-time.Second, age+time.Second)
 			check.Equal(t, item.Cause, "")
-			ok(t, item.Reject(t.Context()))
+			check.Must(t, item.Reject(t.Context()))
 			c.Close()
 		}
 		check.Equal(t, queue.Item{}.Age(), 0)

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/zkactors/zkactors/internal/check"
+	"github.com/zkactors/zkactors/internal/kit"
 	"github.com/zkactors/zkactors/primitives/queue"
 	"github.com/zkactors/zkactors/session"
 	"github.com/zkactors/zkactors/session/zktest"
@@ -51,7 +52,7 @@ func far(t *testing.T, srv *zktest.Server, late time.Duration) *session.Session 
 			return &farConn{Conn: conn, late: late}, err
 		},
 	})
-	ok(t, err)
+	check.Must(t, err)
 	return s
 }
 
@@ -76,11 +77,10 @@ func TestFarProducer(t *testing.T) {
 					}
 				}
 			})
-			pass(time.Second)
+			kit.Pass(time.Second)
 			began := time.Now()
 			for range items {
-				_, err := b.Put(ctx, []byte("far"))
-				ok(t, err)
+				check.Have(b.Put(ctx, []byte("far")))(t)
 			}
 			took := time.Since(began)
 			stop()
@@ -99,8 +99,7 @@ func TestFirstInLine(t *testing.T) {
 			patient := &queue.Options{MaxItems: 10}
 			a, later := open(t, s[0], patient), open(t, s[3], patient)
 			b, taker := open(t, s[1], &queue.Options{MaxItems: 10, RefuseWhenFull: true}), open(t, s[2], nil)
-			_, err := b.PutAll(t.Context(), bytesOf(numbers(10)))
-			ok(t, err)
+			putAll(t, b, numbers(10)...)
 			ctx, stop := context.WithTimeout(t.Context(), 10*time.Minute)
 			defer stop()
 			var working sync.WaitGroup
@@ -111,7 +110,7 @@ func TestFirstInLine(t *testing.T) {
 					t.Error(err)
 				}
 			})
-			pass(time.Second) // it is first in line
+			kit.Pass(time.Second) // it is first in line
 			others, taken := 0, 0
 			for _, q := range []*queue.Queue{b, b, b, b, later} {
 				working.Go(func() {
@@ -146,24 +145,16 @@ func TestTurnOfManyPlaces(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, srv *zktest.Server, s ...*session.Session) {
 		a, b := open(t, s[0], &queue.Options{MaxItems: 10}), open(t, s[1], &queue.Options{MaxItems: 10, RefuseWhenFull: true})
 		taker := open(t, s[2], nil)
-		_, err := b.PutAll(t.Context(), bytesOf(numbers(8)))
-		ok(t, err)
-		done := make(chan error, 1)
-		go func() {
-			_, err := a.PutAll(t.Context(), bytesOf(numbers(4)))
-			done <- err
-		}()
-		synctest.Wait()
+		putAll(t, b, numbers(8)...)
+		done := kit.Begin(func() error { _, err := a.PutAll(t.Context(), bytesOf(numbers(4))); return err })
 		check.Equal(t, len(left(srv, "producers")), 1, "in line")
 		check.Fails(b.Put(t.Context(), []byte("x")))(t, queue.ErrFull) // though there are two places
 		for range 2 {
-			_, err := taker.Take(t.Context())
-			ok(t, err)
+			check.Have(taker.Take(t.Context()))(t)
 		}
-		ok(t, <-done)
+		check.Must(t, <-done)
 		check.Fails(b.Put(t.Context(), []byte("x")))(t, queue.ErrFull)
-		_, err = taker.Take(t.Context())
-		ok(t, err)
+		check.Have(taker.Take(t.Context()))(t)
 		put(t, b, "y")
 		synctest.Wait()
 		check.Equal(t, len(left(srv, "producers")), 0, "in line")

@@ -29,8 +29,7 @@ func TestFlatBadInput(t *testing.T) {
 		} {
 			argument, _, _ := strings.Cut(what, ":")
 			_, err := queue.NewFlat(s[0], c.path, c.layout, &queue.FlatOptions{Receipts: c.receipts})
-			check.Is(t, err, c.want)
-			check.True(t, err != nil && strings.Contains(err.Error(), argument), "%s: %v", what, err)
+			refused(t, err, c.want, argument)
 		}
 	})
 }
@@ -39,14 +38,13 @@ func TestFlatBadInput(t *testing.T) {
 func TestFlatReceipts(t *testing.T) {
 	for receipts, dir := range map[string]string{"": "/queues/_queue-receipts", "/ours/receipts": "/ours/receipts"} {
 		bubble(t, 1, func(t *testing.T, srv *zktest.Server, s ...*session.Session) {
-			q, err := queue.NewFlat(s[0], at, queue.Curator, &queue.FlatOptions{Receipts: receipts})
-			ok(t, err)
+			q := check.Have(queue.NewFlat(s[0], at, queue.Curator, &queue.FlatOptions{Receipts: receipts}))(t)
 			put(t, q, "x")
 			check.Len(t, left(srv, dir[strings.LastIndex(dir, "/")+1:]), 1, dir)
 			srv.DropReply(zktest.Match{Op: zktest.OpMulti})
 			put(t, q, "y")
-			equal(t, "taken", drain(t, q), []string{"x", "y"})
-			ok(t, q.Close(t.Context()))
+			check.EqualSlices(t, drain(t, q), []string{"x", "y"}, "taken")
+			check.Must(t, q.Close(t.Context()))
 			check.Len(t, left(srv, dir[strings.LastIndex(dir, "/")+1:]), 0, dir)
 		})
 	}
@@ -63,30 +61,26 @@ func TestFlatWithoutReceipts(t *testing.T) {
 					Dialer: srv.DialContext, Auth: []session.Auth{{Scheme: "digest", Secret: []byte("a:b")}},
 					ACL: append(session.CreatorAll(), session.ACL{Perms: perms, Scheme: "world", ID: "anyone"}),
 				})
-				ok(t, err)
+				check.Must(t, err)
 				return a
 			}
 			closed, opened := admin(session.PermRead), admin(session.PermAll)
 			defer closed.Close()
 			defer opened.Close()
-			_, err := closed.Create(t.Context(), "/app", nil, session.Persistent)
-			ok(t, err)
-			_, err = opened.Create(t.Context(), "/app/jobs", nil, session.Persistent)
-			ok(t, err)
-			_, err = opened.Multi(t.Context(), session.CreateOp("/app/jobs/"+prefix, []byte("of another client"), session.PersistentSequential))
-			ok(t, err)
+			check.Have(closed.Create(t.Context(), "/app", nil, session.Persistent))(t)
+			check.Have(opened.Create(t.Context(), "/app/jobs", nil, session.Persistent))(t)
+			putForeign(t, opened, "/app/jobs/"+prefix, "of another client")
 			q := flat(t, s[0], "/app/jobs", layout)
 			put(t, q, "x", "y")
-			equal(t, "taken", drain(t, q), []string{"of another client", "x", "y"})
+			check.EqualSlices(t, drain(t, q), []string{"of another client", "x", "y"}, "taken")
 			srv.DropReply(zktest.Match{Op: zktest.OpMulti})
-			_, err = q.Put(t.Context(), []byte("z"))
-			check.Is(t, err, session.ErrUnknownOutcome)
+			check.Fails(q.Put(t.Context(), []byte("z")))(t, session.ErrUnknownOutcome)
 			srv.DropReply(zktest.Match{Op: zktest.OpMulti})
 			data, err := q.TryTake(t.Context())
 			check.True(t, string(data) == "z" && session.InDoubt(err), "%q, %v", data, err)
 			put(t, q, "last")
-			equal(t, "taken", drain(t, q), []string{"last"})
-			ok(t, q.Close(t.Context()))
+			check.EqualSlices(t, drain(t, q), []string{"last"}, "taken")
+			check.Must(t, q.Close(t.Context()))
 		})
 	}
 }
@@ -101,8 +95,7 @@ func TestLargePuts(t *testing.T) {
 		var callers sync.WaitGroup
 		for range calls {
 			callers.Go(func() {
-				_, err := q.Put(t.Context(), make([]byte, 600<<10))
-				ok(t, err)
+				check.Have(q.Put(t.Context(), make([]byte, 600<<10)))(t)
 			})
 		}
 		callers.Wait()

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/zkactors/zkactors/internal/check"
+	"github.com/zkactors/zkactors/internal/kit"
 	"github.com/zkactors/zkactors/primitives/queue"
 	"github.com/zkactors/zkactors/session"
 	"github.com/zkactors/zkactors/session/zktest"
@@ -34,20 +35,20 @@ func TestOldKeysGo(t *testing.T) {
 		putting.Wait()
 		check.Equal(t, len(drain(t, handles[0])), 3*each, "items")
 		check.Equal(t, len(keysOf(srv)), 3*each, "keys")
-		pass(10 * time.Minute)
+		kit.Pass(10 * time.Minute)
 		srv.ResetRequests()
-		pass(10 * time.Minute)
+		kit.Pass(10 * time.Minute)
 		check.Equal(t, len(keysOf(srv)), 0, "keys")
 		got := srv.Requests()
 		t.Logf("%d keys in 256 shards went: %v", 3*each, got)
 		check.AtMost(t, got[zktest.OpMulti], 400, "transactions, which have the heartbeats")
 		check.AtMost(t, got[zktest.OpExists], 3*each+100, "reads")
 		check.AtMost(t, got[zktest.OpGetData], 4*256, "reads of shards") // with 32 bits the order of times was wrong
-		pass(20 * time.Minute)
+		kit.Pass(20 * time.Minute)
 		for _, q := range handles {
-			ok(t, q.Close(t.Context()))
+			check.Must(t, q.Close(t.Context()))
 		}
-		pass(20 * time.Minute)
+		kit.Pass(20 * time.Minute)
 		for _, p := range srv.Paths() {
 			check.False(t, strings.HasPrefix(p, at), "left: %s", p)
 		}
@@ -61,14 +62,13 @@ func TestManyKeysOfOneShard(t *testing.T) {
 		once(t, q, "a")
 		shard := shardOf("a")
 		for i := range 300 { // as other keys of the shard
-			_, err := s[0].Create(t.Context(), fmt.Sprintf("%s/%032d", shard, i), []byte("id\nkey"), session.Persistent)
-			ok(t, err)
+			check.Have(s[0].Create(t.Context(), fmt.Sprintf("%s/%032d", shard, i), []byte("id\nkey"), session.Persistent))(t)
 		}
-		pass(10 * time.Minute)
+		kit.Pass(10 * time.Minute)
 		young := once(t, other, "a") // that is renewed
 		check.Equal(t, len(keysOf(srv)), 301, "keys")
-		pass(5 * time.Minute)
-		equal(t, "keys", keysOf(srv), keysOf(srv)[:1])
+		kit.Pass(5 * time.Minute)
+		check.EqualSlices(t, keysOf(srv), keysOf(srv)[:1], "keys")
 		twice(t, q, "a", young)
 	})
 }
@@ -89,19 +89,19 @@ func TestOneHandleCleans(t *testing.T) {
 			handles = append(handles, open(t, s[i], nil))
 			once(t, handles[i], keys[i])
 		}
-		pass(9 * time.Minute)
+		kit.Pass(9 * time.Minute)
 		for i, q := range handles { // that stay
 			once(t, q, keys[n+i])
 		}
 		srv.ResetRequests()
-		pass(6*time.Minute - time.Second)
+		kit.Pass(6*time.Minute - time.Second)
 		check.Equal(t, srv.Requests()[zktest.OpSetData], 1, "cleanings")
 		check.AtLeast(t, srv.Requests()[zktest.OpGetData], n/2, "looks")
 		check.Equal(t, len(keysOf(srv)), n, "keys")
-		pass(20 * time.Minute)
+		kit.Pass(20 * time.Minute)
 		check.Equal(t, len(keysOf(srv)), 0, "keys")
 		for _, q := range handles {
-			ok(t, q.Close(t.Context()))
+			check.Must(t, q.Close(t.Context()))
 		}
 	})
 }
@@ -114,7 +114,7 @@ func TestCloseWhileKeysGo(t *testing.T) {
 			bubble(t, 1, func(t *testing.T, srv *zktest.Server, s ...*session.Session) {
 				q := open(t, s[0], nil)
 				once(t, q, "key")
-				pass(10*time.Minute - time.Second)
+				kit.Pass(10*time.Minute - time.Second)
 				match := zktest.Match{Op: op, Path: at + "/keys/*"}
 				if op == zktest.OpExists || op == zktest.OpMulti {
 					match.Path += "/*"
@@ -124,10 +124,10 @@ func TestCloseWhileKeysGo(t *testing.T) {
 				} else {
 					srv.Delay(match, 3*time.Second)
 				}
-				ok(t, srv.AwaitFault(time.Hour))
-				ok(t, q.Close(t.Context()))
+				check.Must(t, srv.AwaitFault(time.Hour))
+				check.Must(t, q.Close(t.Context()))
 				synctest.Wait()
-				pass(time.Hour)
+				kit.Pass(time.Hour)
 			})
 		}
 	}
@@ -180,24 +180,23 @@ func TestKeysByChance(t *testing.T) {
 					srv.Expire(s[r.IntN(3)].ID())
 				case 3:
 					i := r.IntN(6)
-					ok(t, handles[i].Close(t.Context()))
+					check.Must(t, handles[i].Close(t.Context()))
 					handles[i] = open(t, s[i%3], opts)
 				}
 				calling.Wait()
 				srv.ClearFaults()
-				pass([]time.Duration{0, time.Second, 5 * time.Second, keep, 3 * time.Minute}[r.IntN(5)])
+				kit.Pass([]time.Duration{0, time.Second, 5 * time.Second, keep, 3 * time.Minute}[r.IntN(5)])
 			}
-			pass(time.Minute)
+			kit.Pass(time.Minute)
 			newest := make(map[string]time.Time)
 			c := consume(t, reader, 10)
-			defer c.Close()
-			for n := check.Have(reader.Len(t.Context()))(t); n > 0; n-- {
+			for n := length(t, reader); n > 0; n-- {
 				item := next(t, c)
 				before, is := newest[item.Key]
 				check.False(t, is && item.Put.Sub(before) < keep, "seed %d: items of key %s at %v and %v", seed, item.Key, before, item.Put)
 				newest[item.Key] = item.Put
 				delete(confirmed, item.ID)
-				ok(t, item.Ack(t.Context()))
+				check.Must(t, item.Ack(t.Context()))
 			}
 			check.Equal(t, len(confirmed), 0, "items that were put, and are not there")
 		})
@@ -222,8 +221,7 @@ func TestKeysCost(t *testing.T) {
 			once(t, q, key)
 			check.Equal(t, srv.Requests().Total(), 1, "requests of a put")
 			srv.ResetRequests()
-			_, err := q.PutOnce(t.Context(), key, []byte(key))
-			check.Is(t, err, queue.ErrDuplicate)
+			check.Fails(q.PutOnce(t.Context(), key, []byte(key)))(t, queue.ErrDuplicate)
 			check.Equal(t, srv.Requests().Total(), 2, "requests of a duplicate")
 		}
 		var putting sync.WaitGroup

@@ -2,6 +2,7 @@ package queue_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"path"
 	"slices"
@@ -12,50 +13,53 @@ import (
 	"time"
 
 	"github.com/zkactors/zkactors/internal/check"
+	"github.com/zkactors/zkactors/internal/kit"
 	"github.com/zkactors/zkactors/primitives/queue"
 	"github.com/zkactors/zkactors/session"
 	"github.com/zkactors/zkactors/session/zktest"
 )
 
-const at = "/queues/jobs"
+// The paths of the queue, and of its dead letters where options name them.
+const (
+	at   = "/queues/jobs"
+	dead = "/queues/dead"
+)
 
-// bubble runs f with n sessions on a server in memory, in a bubble whose clock is its own.
-func bubble(t *testing.T, n int, f func(t *testing.T, srv *zktest.Server, s ...*session.Session)) {
-	t.Helper()
-	bubbleOn(t, zktest.ZooKeeper380, n, f)
-}
+// A play is the story of a test, with a server in memory and its sessions.
+type play = func(t *testing.T, srv *zktest.Server, s ...*session.Session)
 
-// bubbleOn is bubble with a server of a profile.
-func bubbleOn(t *testing.T, profile zktest.Profile, n int, f func(t *testing.T, srv *zktest.Server, s ...*session.Session)) {
+// bubble plays with n sessions on a server in memory, in a bubble whose clock is its own.
+func bubble(t *testing.T, n int, f play) {
 	t.Helper()
-	bubbled(t, zktest.Config{Profile: profile}, n, f)
+	bubbled(t, zktest.Config{}, n, f)
 }
 
 // slow is bubble with one session, whose round trips take time.
-func slow(t *testing.T, f func(t *testing.T, srv *zktest.Server, s ...*session.Session)) {
+func slow(t *testing.T, f play) {
 	t.Helper()
 	bubbled(t, zktest.Config{Latency: 5 * time.Millisecond}, 1, f)
 }
 
-func bubbled(t *testing.T, config zktest.Config, n int, f func(t *testing.T, srv *zktest.Server, s ...*session.Session)) {
+// bubbled is bubble with a server that is configured.
+func bubbled(t *testing.T, config zktest.Config, n int, f play) {
 	t.Helper()
-	synctest.Test(t, func(t *testing.T) {
-		config.InProcess, config.Tick = true, time.Second
-		srv, err := zktest.NewServer(config)
-		ok(t, err)
-		defer srv.Close()
+	config.Tick = time.Second
+	kit.Run(t, config, func(w kit.World) {
 		audit := audit{working: map[string]int{}}
-		defer audit.check(t)
+		w.Cleanup(func() { audit.check(w.T) })
 		all := make([]*session.Session, n)
 		for i := range all {
-			all[i], err = session.Open(t.Context(), srv.Addrs(), &session.Options{
-				Timeout: 12 * time.Second, ServerTick: time.Second, Dialer: srv.DialContext, Observer: &audit,
-			})
-			ok(t, err)
-			defer all[i].Close()
+			all[i] = openSession(w.T, w.Server, session.Options{Observer: &audit})
 		}
-		f(t, srv, all...)
+		f(w.T, w.Server, all...)
 	})
+}
+
+// openSession opens a session in a bubble. It is closed at the end of the test.
+func openSession(t *testing.T, srv *zktest.Server, opts session.Options) *session.Session {
+	t.Helper()
+	opts.Timeout, opts.ServerTick = 12*time.Second, time.Second
+	return kit.World{T: t, Server: srv}.Open(opts)
 }
 
 // An audit is an observer that holds the deliveries against their ends.
@@ -91,22 +95,20 @@ func (a *audit) check(t *testing.T) {
 	check.EqualSlices(t, a.wrong, nil, "reports")
 }
 
-// pass lets the bubble's clock go on, which takes no time.
-func pass(d time.Duration) {
-	<-time.After(d)
-	synctest.Wait()
-}
-
-func ok(t *testing.T, err error) {
-	t.Helper()
-	check.Must(t, err)
-}
-
 func open(t *testing.T, s *session.Session, opts *queue.Options) *queue.Queue {
 	t.Helper()
-	q, err := queue.New(s, at, opts)
-	ok(t, err)
-	return q
+	return openAt(t, s, at, opts)
+}
+
+func openAt(t *testing.T, s *session.Session, path string, opts *queue.Options) *queue.Queue {
+	t.Helper()
+	return check.Have(queue.New(s, path, opts))(t)
+}
+
+// ranked opens a queue with priorities.
+func ranked(t *testing.T, s *session.Session, opts *queue.Options) *queue.Priority {
+	t.Helper()
+	return check.Have(queue.NewPriority(s, at, opts))(t)
 }
 
 // standard is the layout of queues that are not shared with other libraries.
@@ -114,54 +116,103 @@ const standard queue.Layout = 0
 
 // anyQueue has what all queues have.
 type anyQueue interface {
+	reader
 	Put(ctx context.Context, data []byte) (string, error)
 	PutAll(ctx context.Context, data [][]byte) ([]string, error)
-	Take(ctx context.Context) ([]byte, error)
-	TryTake(ctx context.Context) ([]byte, error)
-	Len(ctx context.Context) (int, error)
 	Peek(ctx context.Context) ([]byte, error)
 	Close(ctx context.Context) error
 }
 
-func openAs(t *testing.T, s *session.Session, layout queue.Layout) anyQueue {
+func openAs(t *testing.T, s *session.Session, path string, layout queue.Layout) anyQueue {
 	t.Helper()
 	if layout == standard {
-		return open(t, s, nil)
+		return openAt(t, s, path, nil)
 	}
-	return flat(t, s, at, layout)
+	return flat(t, s, path, layout)
 }
 
 func flat(t *testing.T, s *session.Session, path string, layout queue.Layout) *queue.Flat {
 	t.Helper()
-	q, err := queue.NewFlat(s, path, layout, nil)
-	ok(t, err)
-	return q
+	return check.Have(queue.NewFlat(s, path, layout, nil))(t)
 }
 
-func consume(t *testing.T, q *queue.Queue, prefetch int) *queue.Consumer {
+// consume opens a consumer, which is closed at the end of the test.
+func consume(t *testing.T, q interface {
+	Consume(opts *queue.ConsumeOptions) (*queue.Consumer, error)
+}, prefetch int) *queue.Consumer {
 	t.Helper()
-	c, err := q.Consume(&queue.ConsumeOptions{Prefetch: prefetch})
-	ok(t, err)
-	return c
+	return check.Open(q.Consume(&queue.ConsumeOptions{Prefetch: prefetch}))(t)
 }
 
+// put puts items one after the other.
 func put(t *testing.T, q anyQueue, data ...string) {
 	t.Helper()
 	for _, d := range data {
-		_, err := q.Put(t.Context(), []byte(d))
-		ok(t, err)
+		check.Have(q.Put(t.Context(), []byte(d)))(t)
+	}
+}
+
+// putAll puts items by one call.
+func putAll(t *testing.T, q anyQueue, data ...string) {
+	t.Helper()
+	check.Have(q.PutAll(t.Context(), bytesOf(data)))(t)
+}
+
+// putAt puts an item with a priority.
+func putAt(t *testing.T, p *queue.Priority, priority int32, data string) {
+	t.Helper()
+	check.Have(p.Put(t.Context(), []byte(data), priority))(t)
+}
+
+// A reader has what queues of all kinds have in common.
+type reader interface {
+	Take(ctx context.Context) ([]byte, error)
+	TryTake(ctx context.Context) ([]byte, error)
+	Len(ctx context.Context) (int, error)
+}
+
+// takeOne takes an item. It waits for one if there is none.
+func takeOne(t *testing.T, q reader) string {
+	t.Helper()
+	return string(check.Have(q.Take(t.Context()))(t))
+}
+
+func length(t *testing.T, q reader) int {
+	t.Helper()
+	return check.Have(q.Len(t.Context()))(t)
+}
+
+// beginPut begins a call of Put, and waits until nothing more happens.
+func beginPut(ctx context.Context, q anyQueue, data string) (result <-chan error) {
+	return kit.Begin(func() error { _, err := q.Put(ctx, []byte(data)); return err })
+}
+
+// beginTake begins a call of Take, and waits until nothing more happens.
+func beginTake(ctx context.Context, q reader) (result <-chan error) {
+	return kit.Begin(func() error { _, err := q.Take(ctx); return err })
+}
+
+// answered returns the answer of a call, and fails if there is none.
+func answered(t *testing.T, calls <-chan error) error {
+	t.Helper()
+	select {
+	case err := <-calls:
+		return err
+	case <-time.After(time.Minute):
+		t.Fatal("no answer")
+		return nil
 	}
 }
 
 // drain takes what there is.
-func drain(t *testing.T, q anyQueue) (all []string) {
+func drain(t *testing.T, q reader) (all []string) {
 	t.Helper()
 	for {
 		data, err := q.TryTake(t.Context())
 		if isEmpty(err) {
 			return all
 		}
-		ok(t, err)
+		check.Must(t, err)
 		all = append(all, string(data))
 	}
 }
@@ -185,6 +236,20 @@ func next(t *testing.T, c *queue.Consumer) queue.Item {
 	}
 }
 
+// acknowledged acknowledges what comes, until nothing has come for a while.
+func acknowledged(t *testing.T, c *queue.Consumer, quiet time.Duration) (all []string) {
+	t.Helper()
+	for {
+		select {
+		case item := <-c.Items():
+			check.Must(t, item.Ack(t.Context()))
+			all = append(all, string(item.Data))
+		case <-time.After(quiet):
+			return all
+		}
+	}
+}
+
 // numbers returns n items.
 func numbers(n int) (all []string) {
 	for i := range n {
@@ -205,7 +270,20 @@ func left(srv *zktest.Server, dir string) []string {
 	return slices.DeleteFunc(srv.Paths(), func(p string) bool { return path.Base(path.Dir(p)) != dir })
 }
 
-func equal[T comparable](t *testing.T, what string, got, want []T) {
+// putForeign creates a node with a number of the server's, as other clients do.
+func putForeign(t *testing.T, s *session.Session, prefix, data string) (path string) {
 	t.Helper()
-	check.EqualSlices(t, got, want, what)
+	return check.Have(s.Multi(t.Context(), session.CreateOp(prefix, []byte(data), session.PersistentSequential)))(t)[0].Path
+}
+
+// refused fails the test unless the error wraps want, and its text names what is refused.
+func refused(t *testing.T, err, want error, names string) {
+	t.Helper()
+	check.True(t, errors.Is(err, want) && strings.Contains(err.Error(), names), "%v, want %v of %s", err, want, names)
+}
+
+// undone fails the test unless the error wraps want, and says that nothing was done.
+func undone(t *testing.T, err, want error) {
+	t.Helper()
+	check.True(t, errors.Is(err, want) && !session.InDoubt(err), "%v, want %v, and no doubt", err, want)
 }

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/zkactors/zkactors/internal/check"
+	"github.com/zkactors/zkactors/internal/kit"
 	"github.com/zkactors/zkactors/primitives/queue"
 	"github.com/zkactors/zkactors/session"
 	"github.com/zkactors/zkactors/session/zktest"
@@ -24,8 +25,7 @@ func TestForeignClaims(t *testing.T) {
 			takes := make(chan error, 1)
 			begin := func() {
 				for range others {
-					_, err := other.TryTake(t.Context())
-					ok(t, err)
+					check.Have(other.TryTake(t.Context()))(t)
 				}
 				go func() {
 					_, err := other.Take(t.Context())
@@ -33,22 +33,22 @@ func TestForeignClaims(t *testing.T) {
 				}()
 			}
 			begin()
-			pass(time.Hour)
+			kit.Pass(time.Hour)
 			srv.ResetRequests()
-			pass(time.Hour)
+			kit.Pass(time.Hour)
 			check.Equal(t, srv.Requests().Total()-srv.Requests()[zktest.OpSync]-srv.Requests()[zktest.OpPing], 0, "requests of an idle call")
 			check.None(t, takes)
-			ok(t, item.RejectAfter(t.Context(), 0, nil))
+			check.Must(t, item.RejectAfter(t.Context(), 0, nil))
 			c.Close()
-			ok(t, answered(t, takes))
+			check.Must(t, answered(t, takes))
 
 			put(t, q, "hidden")
 			c = consume(t, q, 1)
 			item = next(t, c)
-			ok(t, item.RejectAfter(t.Context(), 0, nil))
+			check.Must(t, item.RejectAfter(t.Context(), 0, nil))
 			c.Close()
 			claim := at + "/claims/" + item.ID
-			ok(t, s[0].EnsurePath(t.Context(), claim))
+			check.Must(t, s[0].EnsurePath(t.Context(), claim))
 			put(t, q, numbers(others)...)
 			refused := func(err error) {
 				t.Helper()
@@ -56,7 +56,7 @@ func TestForeignClaims(t *testing.T) {
 				check.Is(t, err, queue.ErrLayout)
 			}
 			begin()
-			pass(2 * time.Minute)
+			kit.Pass(2 * time.Minute)
 			refused(answered(t, takes))
 			_, err := q.Peek(t.Context())
 			if isEmpty(err) {
@@ -64,24 +64,12 @@ func TestForeignClaims(t *testing.T) {
 			}
 			refused(err)
 			c = consume(t, open(t, s[1], nil), 1)
-			pass(2 * time.Minute)
+			kit.Pass(2 * time.Minute)
 			<-c.Done()
 			refused(c.Err())
-			ok(t, s[0].Delete(t.Context(), claim, session.AnyVersion))
-			equal(t, "left", drain(t, q), []string{"hidden"})
+			check.Must(t, s[0].Delete(t.Context(), claim, session.AnyVersion))
+			check.EqualSlices(t, drain(t, q), []string{"hidden"}, "left")
 		})
-	}
-}
-
-// answered returns the answer of a call, and fails if there is none.
-func answered(t *testing.T, calls <-chan error) error {
-	t.Helper()
-	select {
-	case err := <-calls:
-		return err
-	case <-time.After(time.Minute):
-		t.Fatal("no answer")
-		return nil
 	}
 }
 
@@ -92,26 +80,21 @@ func TestReadUnderWay(t *testing.T) {
 	const bucket = at + "/items/2147483648-0000000000"
 	for put := time.Duration(0); put < 12*trip; put += trip / 2 {
 		bubbled(t, zktest.Config{Latency: trip}, 2, func(t *testing.T, _ *zktest.Server, s ...*session.Session) {
-			ok(t, s[0].EnsurePath(t.Context(), at))
+			check.Must(t, s[0].EnsurePath(t.Context(), at))
 			q, waits := open(t, s[0], nil), open(t, s[0], nil)
-			_, err := q.TryTake(t.Context())
-			check.Is(t, err, queue.ErrEmpty)
-			takes := make(chan error, 1)
-			go func() {
-				_, err := waits.Take(t.Context())
-				takes <- err
-			}()
-			pass(put)
+			check.Fails(q.TryTake(t.Context()))(t, queue.ErrEmpty)
+			takes := beginTake(t.Context(), waits)
+			kit.Pass(put)
 			go func() {
 				_, err := s[1].Multi(t.Context(), session.CreateOp(at+"/items", nil, session.Persistent), session.CreateOp(bucket, nil, session.Persistent),
 					session.CreateOp(bucket+"/_c_00000000-0000-4000-8000-000000000000-item-", []byte("first"), session.PersistentSequential),
 					session.CreateOp(bucket+"/_c_00000000-0000-4000-8000-000000000001-item-", []byte("second"), session.PersistentSequential))
 				check.OK(t, err)
 			}()
-			pass(trip + time.Millisecond)
-			_, err = q.TryTake(t.Context())
+			kit.Pass(trip + time.Millisecond)
+			_, err := q.TryTake(t.Context())
 			check.OK(t, err, "put after", put)
-			ok(t, answered(t, takes))
+			check.Must(t, answered(t, takes))
 		})
 	}
 }

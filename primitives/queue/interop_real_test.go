@@ -52,8 +52,7 @@ func TestRealNeighbours(t *testing.T) {
 				st := stage{company: company, reap: reap}
 				for i := range 2 {
 					addr := addrs[i%len(addrs)]
-					s, err := session.Open(check.Patient(t), []string{addr}, &session.Options{Timeout: 20 * time.Second, ServerTick: 100 * time.Millisecond})
-					ok(t, err)
+					s := check.Have(session.Open(check.Patient(t), []string{addr}, &session.Options{Timeout: 20 * time.Second, ServerTick: 100 * time.Millisecond}))(t)
 					t.Cleanup(s.Close)
 					st.sessions = append(st.sessions, s)
 				}
@@ -96,7 +95,7 @@ func (st stage) meet(t *testing.T) {
 			}
 			t.Run(fmt.Sprintf("layout %d refuses %s", layout, kind), func(t *testing.T) {
 				t.Parallel()
-				refused(t, st, kind, layout)
+				refuses(t, st, kind, layout)
 			})
 		}
 	}
@@ -113,7 +112,7 @@ type clerk struct {
 func (st stage) ours(t *testing.T, i int, path string, layout queue.Layout) clerk {
 	t.Helper()
 	q := flat(t, st.sessions[i%len(st.sessions)], path, layout)
-	t.Cleanup(func() { ok(t, q.Close(context.Background())) })
+	t.Cleanup(func() { check.Must(t, q.Close(context.Background())) })
 	return clerk{
 		name: "we " + strconv.Itoa(i),
 		put: func(ctx context.Context, item string, _ int) error {
@@ -127,24 +126,12 @@ func (st stage) ours(t *testing.T, i int, path string, layout queue.Layout) cler
 	}
 }
 
-// openAt is openAs at another path.
-func openAt(t *testing.T, s *session.Session, path string, layout queue.Layout) anyQueue {
-	t.Helper()
-	if layout != standard {
-		return flat(t, s, path, layout)
-	}
-	q, err := queue.New(s, path, nil)
-	ok(t, err)
-	return q
-}
-
 // theirs is a queue of another library, in one generation after the other.
 func (st stage) theirs(t *testing.T, i int, path string, kind peers.Kind) clerk {
 	t.Helper()
 	all := st.company.Peers(t, kind.Library())
-	claim, err := all[i%len(all)].Acquire(check.Patient(t), kind, path)
-	ok(t, err)
-	t.Cleanup(func() { ok(t, claim.Release(context.Background())) })
+	claim := check.Have(all[i%len(all)].Acquire(check.Patient(t), kind, path))(t)
+	t.Cleanup(func() { check.Must(t, claim.Release(context.Background())) })
 	return clerk{
 		name: "they " + strconv.Itoa(i),
 		put:  claim.Put,
@@ -220,8 +207,7 @@ func mixed(t *testing.T, st stage, kind peers.Kind, layout queue.Layout) {
 		last := make(map[string]int) // by producer and priority
 		for _, item := range taken[i] {
 			line := item[:strings.LastIndex(item, "/")+1]
-			n, err := strconv.Atoi(item[len(line):])
-			ok(t, err)
+			n := check.Have(strconv.Atoi(item[len(line):]))(t)
 			if before, some := last[line]; some && before > n {
 				t.Errorf("%s took %s after number %d", c.name, item, before)
 			}
@@ -231,8 +217,8 @@ func mixed(t *testing.T, st stage, kind peers.Kind, layout queue.Layout) {
 	all := slices.Concat(taken...)
 	slices.Sort(all)
 	slices.Sort(put)
-	equal(t, "taken", all, put)
-	ok(t, st.sessions[0].Sync(ctx, path))
+	check.EqualSlices(t, all, put, "taken")
+	check.Must(t, st.sessions[0].Sync(ctx, path))
 	if names, _, err := st.sessions[0].Children(ctx, path); err == nil && len(names) > 0 || err != nil && !errors.Is(err, session.ErrNoNode) {
 		t.Errorf("there still are %q, %v", names, err)
 	}
@@ -255,18 +241,16 @@ func inOrder(t *testing.T, st stage, kind peers.Kind, layout queue.Layout) {
 				i.priority = []int{0, normal, 7, 999, normal - 1}[n%5]
 			}
 		}
-		ok(t, c.put(ctx, i.name, i.priority))
+		check.Must(t, c.put(ctx, i.name, i.priority))
 		want = append(want, i)
 	}
 	for _, s := range st.sessions {
-		ok(t, s.Sync(ctx, path))
+		check.Must(t, s.Sync(ctx, path))
 	}
 	slices.SortStableFunc(want, func(a, b item) int { return cmp.Compare(a.priority, b.priority) })
 	for n, i := range want {
 		c := []clerk{we, they, they, we}[n%4]
-		if got, err := c.take(ctx); got != i.name || err != nil {
-			t.Errorf("%s took %q, %v, want %v", c.name, got, err, i)
-		}
+		check.Equal(t, check.Have(c.take(ctx))(t), i.name)
 	}
 }
 
@@ -275,74 +259,62 @@ func emptied(t *testing.T, st stage, kind peers.Kind, layout queue.Layout) {
 	ctx, path := check.Patient(t), st.company.At("/emptied-"+string(kind.Library()))
 	we, they := st.ours(t, 0, path, layout), st.theirs(t, 0, path, kind)
 	for range 2 {
-		ok(t, we.put(ctx, "a", normal))
-		if got, err := they.take(ctx); got != "a" || err != nil {
-			t.Fatalf("they took %q, %v", got, err)
-		}
+		check.Must(t, we.put(ctx, "a", normal))
+		check.Equal(t, check.Have(they.take(ctx))(t), "a")
 		st.reap()
-		ok(t, they.put(ctx, "b", normal))
-		if got, err := we.take(ctx); got != "b" || err != nil {
-			t.Fatalf("we took %q, %v", got, err)
-		}
+		check.Must(t, they.put(ctx, "b", normal))
+		check.Equal(t, check.Have(we.take(ctx))(t), "b")
 		st.reap()
 	}
 }
 
-// refused: a queue of ours neither puts where theirs has an item, nor takes; and takes nothing
+// refuses: a queue of ours neither puts where theirs has an item, nor takes; and takes nothing
 // where theirs comes later. No item is lost.
-func refused(t *testing.T, st stage, kind peers.Kind, layout queue.Layout) {
+func refuses(t *testing.T, st stage, kind peers.Kind, layout queue.Layout) {
 	ctx := check.Patient(t)
 	path := st.company.At(fmt.Sprintf("/refused-%d-%s", layout, strings.ReplaceAll(string(kind), "/", "-")))
 	s := st.sessions[0]
-	q := openAt(t, s, path, layout)
-	defer func() { ok(t, q.Close(context.WithoutCancel(ctx))) }()
+	q := openAs(t, s, path, layout)
+	defer func() { check.Must(t, q.Close(context.WithoutCancel(ctx))) }()
 	they := st.theirs(t, 0, path, kind)
-	refuses := func(what string, err error) {
-		t.Helper()
-		check.True(t, errors.Is(err, queue.ErrLayout), "%s: %v", what, err)
-	}
 	theirTurn := func(what string) {
 		t.Helper()
-		if got, err := they.take(ctx); got != what || err != nil {
-			t.Errorf("they took %q, %v, want %s", got, err, what)
-		}
+		check.Equal(t, check.Have(they.take(ctx))(t), what)
 		if kind == peers.KazooLockingQueue { // its directories stay
-			ok(t, s.Sync(ctx, path))
-			ok(t, s.Delete(ctx, path+"/entries", session.AnyVersion))
-			ok(t, s.Delete(ctx, path+"/taken", session.AnyVersion))
+			check.Must(t, s.Sync(ctx, path))
+			check.Must(t, s.Delete(ctx, path+"/entries", session.AnyVersion))
+			check.Must(t, s.Delete(ctx, path+"/taken", session.AnyVersion))
 		}
 	}
 
-	ok(t, they.put(ctx, "theirs", normal))
-	ok(t, s.Sync(ctx, path))
+	check.Must(t, they.put(ctx, "theirs", normal))
+	check.Must(t, s.Sync(ctx, path))
 	_, err := q.Put(ctx, []byte("ours"))
-	refuses("put", err)
+	check.Is(t, err, queue.ErrLayout, "put")
 	_, err = q.PutAll(ctx, [][]byte{[]byte("ours")})
-	refuses("put all", err)
+	check.Is(t, err, queue.ErrLayout, "put all")
 	_, err = q.TryTake(ctx)
-	refuses("take", err)
+	check.Is(t, err, queue.ErrLayout, "take")
 	_, err = q.Peek(ctx)
-	refuses("peek", err)
+	check.Is(t, err, queue.ErrLayout, "peek")
 	_, err = q.Len(ctx)
-	refuses("length", err)
+	check.Is(t, err, queue.ErrLayout, "length")
 	theirTurn("theirs")
 
 	path += "-later"
-	later := openAt(t, s, path, layout)
-	defer func(q anyQueue) { ok(t, q.Close(context.WithoutCancel(ctx))) }(later)
+	later := openAs(t, s, path, layout)
+	defer func(q anyQueue) { check.Must(t, q.Close(context.WithoutCancel(ctx))) }(later)
 	they = st.theirs(t, 1, path, kind)
 	put(t, later, "ours")
-	ok(t, they.put(ctx, "theirs", normal))
-	ok(t, s.Sync(ctx, path))
+	check.Must(t, they.put(ctx, "theirs", normal))
+	check.Must(t, s.Sync(ctx, path))
 	if layout == standard { // a handle that has been there does not look again
-		later = openAt(t, s, path, layout)
-		defer func(q anyQueue) { ok(t, q.Close(context.WithoutCancel(ctx))) }(later)
+		later = openAs(t, s, path, layout)
+		defer func(q anyQueue) { check.Must(t, q.Close(context.WithoutCancel(ctx))) }(later)
 	}
 	_, err = later.TryTake(ctx)
-	refuses("take where they came later", err)
+	check.Is(t, err, queue.ErrLayout, "take where they came later")
 	theirTurn("theirs")
-	ok(t, s.Sync(ctx, path))
-	if got, err := later.TryTake(ctx); string(got) != "ours" || err != nil {
-		t.Errorf("we took %q, %v", got, err)
-	}
+	check.Must(t, s.Sync(ctx, path))
+	check.Equal(t, string(check.Have(later.TryTake(ctx))(t)), "ours")
 }

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/zkactors/zkactors/internal/check"
+	"github.com/zkactors/zkactors/internal/kit"
 	"github.com/zkactors/zkactors/primitives/queue"
 	"github.com/zkactors/zkactors/session"
 	"github.com/zkactors/zkactors/session/zktest"
@@ -21,8 +22,7 @@ import (
 // once puts an item with a key, whose data are the key, and returns its ID.
 func once(t *testing.T, q *queue.Queue, key string) string {
 	t.Helper()
-	id, err := q.PutOnce(t.Context(), key, []byte(key))
-	ok(t, err)
+	id := check.Have(q.PutOnce(t.Context(), key, []byte(key)))(t)
 	return id
 }
 
@@ -52,8 +52,7 @@ func TestLongestKey(t *testing.T) {
 	bubble(t, 1, func(t *testing.T, _ *zktest.Server, s ...*session.Session) {
 		q, longest := open(t, s[0], nil), strings.Repeat("k", 512)
 		twice(t, q, longest, once(t, q, longest))
-		_, err := q.PutOnce(t.Context(), longest+"k", []byte("never"))
-		check.Is(t, err, session.ErrInvalidArgument)
+		check.Fails(q.PutOnce(t.Context(), longest+"k", []byte("never")))(t, session.ErrInvalidArgument)
 	})
 }
 
@@ -76,22 +75,22 @@ func TestPutOnce(t *testing.T) {
 			item := next(t, c)
 			check.Equal(t, item.Key, "order 7\n")
 			check.Equal(t, item.ID, id)
-			ok(t, item.Reject(t.Context()))
-			pass(2 * time.Second)
+			check.Must(t, item.Reject(t.Context()))
+			kit.Pass(2 * time.Second)
 			twice(t, b, "order 7\n", id)
 			for _, key := range []string{"order 8", "order 7\n"} {
 				item = next(t, c)
 				check.Equal(t, item.Key, key)
-				ok(t, item.Ack(t.Context()))
+				check.Must(t, item.Ack(t.Context()))
 			}
 			c.Close()
-			pass(keep - 10*time.Second)
+			kit.Pass(keep - 10*time.Second)
 			twice(t, b, "order 7\n", id)
-			pass(10 * time.Second)
+			kit.Pass(10 * time.Second)
 			second := once(t, b, "order 7\n")
 			check.True(t, second != id, "another item")
 			twice(t, a, "order 7\n", second)
-			equal(t, "items", drain(t, a), []string{"order 7\n"})
+			check.EqualSlices(t, drain(t, a), []string{"order 7\n"}, "items")
 		})
 	}
 }
@@ -99,29 +98,26 @@ func TestPutOnce(t *testing.T) {
 // TestPutOncePriority: a key is known in all priorities, and dead letters have theirs.
 func TestPutOncePriority(t *testing.T) {
 	bubble(t, 1, func(t *testing.T, _ *zktest.Server, s ...*session.Session) {
-		p, err := queue.NewPriority(s[0], at, &queue.Options{MaxAttempts: 1})
-		ok(t, err)
-		id, err := p.PutOnce(t.Context(), "k", []byte("x"), -3)
-		ok(t, err)
+		p := ranked(t, s[0], &queue.Options{MaxAttempts: 1})
+		id := check.Have(p.PutOnce(t.Context(), "k", []byte("x"), -3))(t)
 		again, err := p.PutOnce(t.Context(), "k", []byte("x"), 4)
 		check.Is(t, err, queue.ErrDuplicate)
 		check.Equal(t, again, id)
-		c, err := p.Consume(nil)
-		ok(t, err)
+		c := check.Have(p.Consume(nil))(t)
 		item := <-c.Items()
 		check.Equal(t, item.Priority, -3)
-		ok(t, item.Reject(t.Context()))
+		check.Must(t, item.Reject(t.Context()))
 		c.Close()
 		dead := letters(t, s[0], &queue.Options{MaxAttempts: 1})
 		for letter, err := range dead.All(t.Context()) {
-			ok(t, err)
+			check.Must(t, err)
 			check.Equal(t, letter.Key, "k")
-			ok(t, dead.Redrive(t.Context(), letter.ID))
+			check.Must(t, dead.Redrive(t.Context(), letter.ID))
 		}
 		again, err = p.PutOnce(t.Context(), "k", []byte("x"), 4)
 		check.Is(t, err, queue.ErrDuplicate)
 		check.Equal(t, again, id)
-		ok(t, dead.Close(t.Context()))
+		check.Must(t, dead.Close(t.Context()))
 	})
 }
 
@@ -149,8 +145,7 @@ func TestPutOnceThroughFaults(t *testing.T) {
 								}).Stop()
 							}
 							for _, key := range []string{"a", "b"} {
-								id, err := q.PutOnce(t.Context(), key, []byte(key))
-								check.Must(t, err)
+								id := check.Have(q.PutOnce(t.Context(), key, []byte(key)))(t)
 								srv.ClearFaults()
 								twice(t, q, key, id)
 								twice(t, other, key, id)
@@ -183,7 +178,7 @@ func TestPutOnceUnknown(t *testing.T) {
 			check.Equal(t, again == id, what == "reply")
 			twice(t, other, "key", again)
 			twice(t, other, "first", first)
-			equal(t, "items", drain(t, other), []string{"first", "key"})
+			check.EqualSlices(t, drain(t, other), []string{"first", "key"}, "items")
 		})
 	}
 }
@@ -196,10 +191,10 @@ func TestPutOnceRestored(t *testing.T) {
 		backup := srv.Backup()
 		once(t, q, "key")
 		srv.Restore(backup)
-		pass(time.Minute)
+		kit.Pass(time.Minute)
 		twice(t, q, "first", first)
 		twice(t, q, "key", once(t, q, "key"))
-		equal(t, "items", drain(t, q), []string{"first", "key"})
+		check.EqualSlices(t, drain(t, q), []string{"first", "key"}, "items")
 	})
 }
 
@@ -215,7 +210,7 @@ func TestOneKeyManyCalls(t *testing.T) {
 				var calling sync.WaitGroup
 				for i := range 3 {
 					q := open(t, s[i], opts)
-					defer func() { ok(t, q.Close(t.Context())) }()
+					defer func() { check.Must(t, q.Close(t.Context())) }()
 					for range 10 {
 						calling.Go(func() {
 							id, err := q.PutOnce(t.Context(), "key", []byte("x"))
@@ -234,9 +229,9 @@ func TestOneKeyManyCalls(t *testing.T) {
 				calling.Wait()
 				check.Equal(t, wins, 1, "calls that put")
 				check.Equal(t, len(ids), 1, "IDs")
-				pass(10 * time.Minute)
+				kit.Pass(10 * time.Minute)
 			}
-			equal(t, "items", drain(t, open(t, s[0], nil)), []string{"x", "x", "x"})
+			check.EqualSlices(t, drain(t, open(t, s[0], nil)), []string{"x", "x", "x"}, "items")
 		})
 	}
 }

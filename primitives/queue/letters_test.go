@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/zkactors/zkactors/internal/check"
+	"github.com/zkactors/zkactors/internal/kit"
 	"github.com/zkactors/zkactors/primitives/queue"
 	"github.com/zkactors/zkactors/session"
 	"github.com/zkactors/zkactors/session/zktest"
@@ -18,8 +19,7 @@ const letterBox = at + "/dead"
 
 func letters(t *testing.T, s *session.Session, opts *queue.Options) *queue.Letters {
 	t.Helper()
-	dead, err := queue.DeadLetters(t.Context(), s, at, opts)
-	ok(t, err)
+	dead := check.Have(queue.DeadLetters(t.Context(), s, at, opts))(t)
 	return dead
 }
 
@@ -28,15 +28,14 @@ func buryAll(t *testing.T, s *session.Session, data ...string) (ids []string) {
 	t.Helper()
 	for i, chunk := range slices.Collect(slices.Chunk(data, 500)) {
 		bucket := fmt.Sprintf("%s/items/2147483648-%010d", letterBox, i)
-		ok(t, s.EnsurePath(t.Context(), bucket))
+		check.Must(t, s.EnsurePath(t.Context(), bucket))
 		var ops []session.Op
 		for _, d := range chunk {
 			ids = append(ids, fmt.Sprintf("%036x", d))
 			letter := fmt.Sprintf("{\"cause\":\"no %s\",\"put\":%d,\"origin\":\"%s\",\"tried\":3}\n%s", d, 1000+len(ids), at, d)
 			ops = append(ops, session.CreateOp(bucket+"/_c_"+ids[len(ids)-1]+"-item-", []byte(letter), session.PersistentSequential))
 		}
-		_, err := s.Multi(t.Context(), ops...)
-		ok(t, err)
+		check.Have(s.Multi(t.Context(), ops...))(t)
 	}
 	return ids
 }
@@ -44,7 +43,7 @@ func buryAll(t *testing.T, s *session.Session, data ...string) (ids []string) {
 func list(t *testing.T, dead *queue.Letters) (all []queue.Letter) {
 	t.Helper()
 	for letter, err := range dead.All(t.Context()) {
-		ok(t, err)
+		check.Must(t, err)
 		all = append(all, letter)
 	}
 	return all
@@ -62,20 +61,17 @@ func dataOf(all []queue.Letter) (data []string) {
 func TestLetters(t *testing.T) {
 	bubble(t, 1, func(t *testing.T, _ *zktest.Server, s ...*session.Session) {
 		opts := &queue.Options{MaxAttempts: 1, DeadLetter: "/queues/dead"}
-		p, err := queue.NewPriority(s[0], at, opts)
-		ok(t, err)
+		p := ranked(t, s[0], opts)
 		begun := time.Now()
 		var ids []string
 		for i, data := range []string{"urgent", "bad", "worse"} {
-			id, err := p.Put(t.Context(), []byte(data), int32(3*i-3))
-			ok(t, err)
+			id := check.Have(p.Put(t.Context(), []byte(data), int32(3*i-3)))(t)
 			ids = append(ids, id)
 		}
-		pass(time.Minute)
-		c, err := p.Consume(nil)
-		ok(t, err)
+		kit.Pass(time.Minute)
+		c := check.Have(p.Consume(nil))(t)
 		for range ids {
-			ok(t, next(t, c).Reject(t.Context()))
+			check.Must(t, next(t, c).Reject(t.Context()))
 		}
 		c.Close()
 		dead := letters(t, s[0], opts)
@@ -85,18 +81,17 @@ func TestLetters(t *testing.T) {
 			check.Within(t, letter.Put.Sub(begun), 0, time.Second)
 			check.Within(t, letter.Buried.Sub(begun), time.Minute, time.Minute+time.Second)
 		}
-		equal(t, "dead", dataOf(all), []string{"urgent", "bad", "worse"})
-		ok(t, dead.Redrive(t.Context(), ids[1]))
-		equal(t, "dead", dataOf(list(t, dead)), []string{"urgent", "worse"})
-		c, err = p.Consume(nil)
-		ok(t, err)
+		check.EqualSlices(t, dataOf(all), []string{"urgent", "bad", "worse"}, "dead")
+		check.Must(t, dead.Redrive(t.Context(), ids[1]))
+		check.EqualSlices(t, dataOf(list(t, dead)), []string{"urgent", "worse"}, "dead")
+		c = check.Have(p.Consume(nil))(t)
 		defer c.Close()
 		item := next(t, c)
 		check.True(t, item.ID == ids[1] && string(item.Data) == "bad" && item.Attempt == 1 && item.Priority == 0, "%+v", item)
 		check.Within(t, item.Put.Sub(begun), 0, time.Second)
-		ok(t, item.Ack(t.Context()))
+		check.Must(t, item.Ack(t.Context()))
 		check.Is(t, dead.Redrive(t.Context(), ids[1]), queue.ErrNotDead)
-		ok(t, dead.Close(t.Context()))
+		check.Must(t, dead.Close(t.Context()))
 		check.Is(t, dead.Redrive(t.Context(), ids[0]), queue.ErrClosed)
 	})
 }
@@ -108,12 +103,11 @@ func TestRedrive(t *testing.T) {
 		names := numbers(1300)
 		ids := buryAll(t, s[0], names...)
 		put(t, q, "first")
-		ok(t, dead.Redrive(t.Context(), ids[700]))
+		check.Must(t, dead.Redrive(t.Context(), ids[700]))
 		err := dead.Redrive(t.Context(), ids[9], ids[8], ids[700])
 		check.True(t, errors.Is(err, queue.ErrNotDead) && strings.Contains(err.Error(), "1 of 3"), "%v", err)
 		srv.ResetRequests()
-		n, err := dead.RedriveAll(t.Context())
-		ok(t, err)
+		n := check.Have(dead.RedriveAll(t.Context()))(t)
 		check.Equal(t, n, 1297)
 		check.AtMost(t, srv.Requests()[zktest.OpMulti], 40, "transactions")
 		all := slices.Concat([]string{"first", names[700]}, names[8:10], names[:8], names[10:700], names[701:])
@@ -121,10 +115,9 @@ func TestRedrive(t *testing.T) {
 		next(t, c)
 		c.Close()
 		got := drain(t, q)
-		equal(t, "items", got, all)
+		check.EqualSlices(t, got, all, "items")
 		check.Len(t, list(t, dead), 0)
-		n, err = dead.RedriveAll(t.Context())
-		check.True(t, n == 0 && err == nil, "%d, %v", n, err)
+		check.Equal(t, check.Have(dead.RedriveAll(t.Context()))(t), 0)
 		check.Len(t, left(srv, "claims"), 0)
 	})
 }
@@ -135,20 +128,17 @@ func TestPurge(t *testing.T) {
 		dead := letters(t, s[0], nil)
 		names := numbers(600)
 		ids := buryAll(t, s[0], names...)
-		ok(t, dead.Purge(t.Context(), ids[5], ids[599]))
+		check.Must(t, dead.Purge(t.Context(), ids[5], ids[599]))
 		check.Is(t, dead.Purge(t.Context(), ids[5]), queue.ErrNotDead)
-		q, err := queue.New(s[0], letterBox, nil)
-		ok(t, err)
+		q := openAt(t, s[0], letterBox, nil)
 		c := consume(t, q, 2)
 		items := []queue.Item{next(t, c), next(t, c)}
 		check.Is(t, dead.Redrive(t.Context(), items[0].ID), queue.ErrNotDead)
-		n, err := dead.PurgeAll(t.Context())
-		ok(t, err)
+		n := check.Have(dead.PurgeAll(t.Context()))(t)
 		check.Equal(t, n, 596)
-		equal(t, "left", dataOf(list(t, dead)), names[:2])
+		check.EqualSlices(t, dataOf(list(t, dead)), names[:2], "left")
 		c.Close() // the letters were written to
-		n, err = dead.PurgeAll(t.Context())
-		check.True(t, n == 2 && err == nil, "%d, %v", n, err)
+		check.Equal(t, check.Have(dead.PurgeAll(t.Context()))(t), 2)
 		check.Len(t, list(t, dead), 0)
 		check.Len(t, left(srv, "claims"), 0)
 	})
@@ -160,10 +150,10 @@ func TestNoLetters(t *testing.T) {
 		dead := letters(t, s[0], nil)
 		names := numbers(3)
 		buryAll(t, s[0], names...)
-		ok(t, dead.Purge(t.Context()))
-		ok(t, dead.Redrive(t.Context()))
-		ok(t, dead.Purge(t.Context(), []string{}...))
-		equal(t, "dead", dataOf(list(t, dead)), names)
+		check.Must(t, dead.Purge(t.Context()))
+		check.Must(t, dead.Redrive(t.Context()))
+		check.Must(t, dead.Purge(t.Context(), []string{}...))
+		check.EqualSlices(t, dataOf(list(t, dead)), names, "dead")
 	})
 }
 
@@ -178,8 +168,7 @@ func TestRedriveOnce(t *testing.T) {
 			for i := range 2 {
 				dead := letters(t, s[i], nil)
 				go func() {
-					n, err := dead.RedriveAll(t.Context())
-					ok(t, err)
+					n := check.Have(dead.RedriveAll(t.Context()))(t)
 					moved <- n
 				}()
 			}
@@ -187,7 +176,7 @@ func TestRedriveOnce(t *testing.T) {
 			got := drain(t, open(t, s[0], nil))
 			slices.Sort(got)
 			slices.Sort(names)
-			equal(t, "items", got, names)
+			check.EqualSlices(t, got, names, "items")
 			check.Len(t, list(t, letters(t, s[0], nil)), 0)
 		})
 	}
@@ -198,24 +187,19 @@ func TestLettersOfOthers(t *testing.T) {
 	bubble(t, 1, func(t *testing.T, _ *zktest.Server, s ...*session.Session) {
 		opts := &queue.Options{MaxAttempts: 1, DeadLetter: "/queues/dead"}
 		for _, path := range []string{at, "/queues/other"} {
-			q, err := queue.New(s[0], path, opts)
-			ok(t, err)
+			q := openAt(t, s[0], path, opts)
 			put(t, q, "of "+path)
 			c := consume(t, q, 1)
-			ok(t, next(t, c).Reject(t.Context()))
+			check.Must(t, next(t, c).Reject(t.Context()))
 			c.Close()
 		}
 		dead := letters(t, s[0], opts)
-		equal(t, "dead", dataOf(list(t, dead)), []string{"of " + at})
-		n, err := dead.PurgeAll(t.Context())
-		check.True(t, n == 1 && err == nil, "%d, %v", n, err)
-		others, err := queue.DeadLetters(t.Context(), s[0], "/queues/other", opts)
-		ok(t, err)
-		n, err = others.RedriveAll(t.Context())
-		check.True(t, n == 1 && err == nil, "%d, %v", n, err)
-		other, err := queue.New(s[0], "/queues/other", nil)
-		ok(t, err)
-		equal(t, "redriven", drain(t, other), []string{"of /queues/other"})
+		check.EqualSlices(t, dataOf(list(t, dead)), []string{"of " + at}, "dead")
+		check.Equal(t, check.Have(dead.PurgeAll(t.Context()))(t), 1)
+		others := check.Have(queue.DeadLetters(t.Context(), s[0], "/queues/other", opts))(t)
+		check.Equal(t, check.Have(others.RedriveAll(t.Context()))(t), 1)
+		other := openAt(t, s[0], "/queues/other", nil)
+		check.EqualSlices(t, drain(t, other), []string{"of /queues/other"}, "redriven")
 	})
 }
 
@@ -227,9 +211,9 @@ func TestRedriveBounded(t *testing.T) {
 		ids := buryAll(t, s[0], "a", "b", "c")
 		put(t, q, "x")
 		check.Is(t, dead.Redrive(t.Context(), ids...), queue.ErrFull)
-		equal(t, "dead", dataOf(list(t, dead)), []string{"a", "b", "c"})
-		ok(t, dead.Redrive(t.Context(), ids[1]))
-		equal(t, "items", drain(t, q), []string{"x", "b"})
+		check.EqualSlices(t, dataOf(list(t, dead)), []string{"a", "b", "c"}, "dead")
+		check.Must(t, dead.Redrive(t.Context(), ids[1]))
+		check.EqualSlices(t, drain(t, q), []string{"x", "b"}, "items")
 	})
 }
 
@@ -240,7 +224,7 @@ func TestLettersCost(t *testing.T) {
 		dead := letters(t, s[0], nil)
 		srv.ResetRequests()
 		for letter, err := range dead.All(t.Context()) {
-			ok(t, err)
+			check.Must(t, err)
 			check.Equal(t, string(letter.Data), "item 0")
 			check.Equal(t, letter.Cause, "no item 0")
 			break
@@ -253,16 +237,15 @@ func TestLettersCost(t *testing.T) {
 // TestLettersRefused: what is no place of dead letters is refused by name.
 func TestLettersRefused(t *testing.T) {
 	bubble(t, 1, func(t *testing.T, _ *zktest.Server, s ...*session.Session) {
-		_, err := queue.DeadLetters(t.Context(), s[0], "jobs", nil)
-		check.Is(t, err, session.ErrInvalidPath)
+		check.Fails(queue.DeadLetters(t.Context(), s[0], "jobs", nil))(t, session.ErrInvalidPath)
 		dead := letters(t, s[0], nil)
-		ok(t, s[0].EnsurePath(t.Context(), letterBox+"/items/2147483648-0000000000/readme"))
+		check.Must(t, s[0].EnsurePath(t.Context(), letterBox+"/items/2147483648-0000000000/readme"))
 		for _, err := range dead.All(t.Context()) {
-			check.True(t, errors.Is(err, queue.ErrLayout) && strings.Contains(err.Error(), "readme"), "%v", err)
+			refused(t, err, queue.ErrLayout, "readme")
 		}
-		ok(t, s[0].EnsurePath(t.Context(), letterBox+"/locks"))
-		_, err = queue.DeadLetters(t.Context(), s[0], at, nil)
-		check.True(t, errors.Is(err, queue.ErrLayout) && strings.Contains(err.Error(), letterBox+"/locks"), "%v", err)
+		check.Must(t, s[0].EnsurePath(t.Context(), letterBox+"/locks"))
+		_, err := queue.DeadLetters(t.Context(), s[0], at, nil)
+		refused(t, err, queue.ErrLayout, letterBox+"/locks")
 	})
 }
 
@@ -292,20 +275,16 @@ func TestLongestLetter(t *testing.T) {
 			c := consume(t, q, 1)
 			item := next(t, c)
 			check.Len(t, item.Data, least)
-			ok(t, item.Reject(t.Context()))
-			ok(t, next(t, c).Ack(t.Context()))
+			check.Must(t, item.Reject(t.Context()))
+			check.Must(t, next(t, c).Ack(t.Context()))
 			c.Close()
 			dead := letters(t, s[0], opts)
-			corpses, err := queue.New(s[0], opts.DeadLetter, nil)
-			ok(t, err)
-			c, err = corpses.Consume(&queue.ConsumeOptions{Name: strings.Repeat("n", 256)})
-			ok(t, err)
+			corpses := openAt(t, s[0], opts.DeadLetter, nil)
+			c = check.Have(corpses.Consume(&queue.ConsumeOptions{Name: strings.Repeat("n", 256)}))(t)
 			check.Len(t, next(t, c).Data, least)
 			c.Close()
-			n, err := dead.RedriveAll(t.Context())
-			check.True(t, n == 1 && err == nil, "%d, %v", n, err)
-			got, err := q.TryTake(t.Context())
-			ok(t, err)
+			check.Equal(t, check.Have(dead.RedriveAll(t.Context()))(t), 1)
+			got := check.Have(q.TryTake(t.Context()))(t)
 			check.Len(t, got, least)
 		})
 	}

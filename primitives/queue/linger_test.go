@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/zkactors/zkactors/internal/check"
+	"github.com/zkactors/zkactors/internal/kit"
 	"github.com/zkactors/zkactors/session"
 	"github.com/zkactors/zkactors/session/zktest"
 )
@@ -24,13 +25,9 @@ func TestTakeLeftBetweenSessions(t *testing.T) {
 		away.Store(true)
 		srv.DropRequest(zktest.Match{Op: zktest.OpMulti, Session: far.ID()})
 		ctx, cancel := context.WithCancel(t.Context())
-		done := make(chan error, 1)
-		go func() {
-			_, err := q.Take(ctx)
-			done <- err
-		}()
+		done := beginTake(ctx, q)
 		expires(t, far)
-		pass(time.Second)
+		kit.Pass(time.Second)
 		cancel()
 		select {
 		case err := <-done:

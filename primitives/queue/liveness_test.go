@@ -47,14 +47,12 @@ func alive(t *testing.T, srv *zktest.Server, s []*session.Session, opts *queue.O
 		h.check(t)
 	}()
 	opened := func(i int) *queue.Priority {
-		q, err := queue.NewPriority(s[i], at, opts)
-		ok(t, err)
+		q := ranked(t, s[i], opts)
 		return q
 	}
 	producers := []*queue.Priority{opened(0), opened(1)}
 	for i := 2; i < 5; i++ {
-		c, err := opened(i).Consume(&queue.ConsumeOptions{Prefetch: i - 1, Backoff: soakBackoff})
-		ok(t, err)
+		c := check.Have(opened(i).Consume(&queue.ConsumeOptions{Prefetch: i - 1, Backoff: soakBackoff}))(t)
 		working.Go(func() {
 			defer c.Close()
 			for {

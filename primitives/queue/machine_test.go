@@ -346,61 +346,85 @@ func (m machine) after(in input) (machine, effects) {
 	return m, out
 }
 
+// connected returns a machine that has a session, and looks for items.
+func connected(m machine) machine {
+	m, _ = m.after(heard{session.Connected{Epoch: 1}})
+	return m
+}
+
+// holding returns a machine in a session whose readers have received the items.
+func holding(m machine, items ...*layout.Claimed) machine {
+	m.newest = requestID{epoch: 1}
+	for _, item := range items {
+		m.held = append(m.held, held{Claimed: item, taken: true})
+	}
+	return m
+}
+
+// places returns places of the names, of one priority.
+func places(names ...string) (all []layout.Place) {
+	for _, name := range names {
+		all = append(all, layout.Place{Name: name})
+	}
+	return all
+}
+
+// item returns an item that was claimed once.
+func item(name string) *layout.Claimed {
+	return &layout.Claimed{Place: layout.Place{Name: name}, Version: 1}
+}
+
+// does returns the first effect of type E.
+func does[E effect](out effects) (e E, is bool) {
+	for _, some := range out.Do {
+		if e, is = some.(E); is {
+			return e, true
+		}
+	}
+	return e, false
+}
+
 // TestLostRead: a consumer of a queue with priorities, which watches it all the time, lists it
 // again after a read whose reply was lost. Nothing else would change.
 func TestLostRead(t *testing.T) {
-	m, _ := machine{prefetch: 1, urgent: true}.after(heard{session.Connected{Epoch: 1}})
-	m, _ = m.after(looked{requestID: m.newest, view: stock.View{Places: []layout.Place{{Name: "x"}}}})
-	if m.phase != reading {
-		t.Fatalf("%v", m)
-	}
+	m := connected(machine{prefetch: 1, urgent: true})
+	m, _ = m.after(looked{requestID: m.newest, view: stock.View{Places: places("x")}})
+	check.Equal(t, m.phase, reading)
 	m, out := m.after(got{requestID: m.newest, err: session.ErrDisconnected})
-	if !slices.ContainsFunc(out.Do, func(e effect) bool { _, is := e.(look); return is }) {
-		t.Errorf("%v does %v", m, out.Do)
-	}
+	_, looks := does[look](out)
+	check.True(t, looks, "%v does %v", m, out.Do)
 }
 
 // TestPausedWhileListed: a consumer that learns of a pause claims nothing of its list, and looks
 // once more to follow the queue.
 func TestPausedWhileListed(t *testing.T) {
-	m, _ := machine{prefetch: 1}.after(heard{session.Connected{Epoch: 1}})
-	m, _ = m.after(looked{requestID: m.newest, view: stock.View{Places: []layout.Place{{Name: "a"}, {Name: "b"}}}})
+	m := connected(machine{prefetch: 1})
+	m, _ = m.after(looked{requestID: m.newest, view: stock.View{Places: places("a", "b")}})
 	m, _ = m.after(aged{m.list})
 	m, _ = m.after(got{requestID: m.newest, items: []*layout.Claimed{{Place: layout.Place{Name: "a"}}}})
-	if m.phase != refreshing {
-		t.Fatalf("%v", m)
-	}
+	check.Equal(t, m.phase, refreshing)
 	paused := stock.View{Paused: true}
 	m, out := m.after(looked{requestID: m.newest, view: paused})
-	if m.phase != looking_ || len(m.listed) > 0 || len(out.Do) != 1 {
-		t.Errorf("%v does %v", m, out.Do)
-	}
+	check.True(t, m.phase == looking_ && len(m.listed) == 0 && len(out.Do) == 1, "%v does %v", m, out.Do)
 	m, out = m.after(looked{requestID: m.newest, view: paused})
-	follows := slices.ContainsFunc(out.Do, func(e effect) bool { _, is := e.(follow); return is })
-	if !follows || m.phase != resting || len(m.kept) > 0 {
-		t.Errorf("%v does %v", m, out.Do)
-	}
+	_, follows := does[follow](out)
+	check.True(t, follows && m.phase == resting && len(m.kept) == 0, "%v does %v", m, out.Do)
 }
 
 // TestRejectedWhileLooking: a list that is under way when an item goes back may be from before
 // that. It is asked for again.
 func TestRejectedWhileLooking(t *testing.T) {
-	back := &layout.Claimed{Place: layout.Place{Name: "back"}, Version: 1}
-	m := machine{prefetch: 2, held: []held{{Claimed: back, taken: true}}}
-	m.newest = requestID{epoch: 1}
+	back := item("back")
+	m := holding(machine{prefetch: 2}, back)
 	m, _ = m.after(settle{settling{Claimed: back, how: reject}})
-	if m.phase != looking_ || len(m.under) != 1 {
-		t.Fatalf("%v", m)
-	}
+	check.True(t, m.phase == looking_ && len(m.under) == 1, "%v", m)
 	before := m.newest
 	m, _ = m.after(settled{})
-	if m, _ = m.after(looked{requestID: before, view: stock.View{Places: []layout.Place{{Name: "later"}}}}); m.phase != looking_ {
-		t.Errorf("it goes on with an old list: %v", m)
-	}
-	m, out := m.after(looked{requestID: m.newest, view: stock.View{Places: []layout.Place{{Name: "back"}, {Name: "later"}}}})
-	if i := slices.IndexFunc(out.Do, func(e effect) bool { _, is := e.(read); return is }); i < 0 || out.Do[i].(read).places[0].Name != "back" {
-		t.Errorf("%v does %v", m, out.Do)
-	}
+	m, _ = m.after(looked{requestID: before, view: stock.View{Places: places("later")}})
+	check.Equal(t, m.phase, looking_, "it goes on with an old list")
+	m, out := m.after(looked{requestID: m.newest, view: stock.View{Places: places("back", "later")}})
+	reads, is := does[read](out)
+	check.True(t, is && reads.places[0].Name == "back", "%v does %v", m, out.Do)
 }
 
 // play answers all that a machine asks for, until it asks for nothing more: all items exist, and
@@ -445,11 +469,10 @@ func TestScatter(t *testing.T) {
 	there := stock.View{Places: []layout.Place{at(1, "a"), at(1, "b"), at(1, "c"), at(2, "d")}}
 	begun := map[string]int{}
 	for chance := range uint64(100) {
-		m, _ := machine{prefetch: 1, rivalry: layout.Rivalry{Chance: chance}}.after(heard{session.Connected{Epoch: 1}})
+		m := connected(machine{prefetch: 1, rivalry: layout.Rivalry{Chance: chance}})
 		m, out := m.after(looked{requestID: m.newest, view: there})
-		if r, is := out.Do[len(out.Do)-1].(read); !is || r.places[0].Name != "a" {
-			t.Fatalf("it begins with %+v", out.Do)
-		}
+		reads, is := out.Do[len(out.Do)-1].(read)
+		check.Require(t, is && reads.places[0].Name == "a", "it begins with %+v", out.Do)
 		m, _ = m.after(got{requestID: m.newest}) // it is gone
 		m, out = m.after(looked{requestID: m.newest, view: there})
 		m, all := play(m, out)
@@ -464,40 +487,34 @@ func TestScatter(t *testing.T) {
 			t.Errorf("after there was nothing, it begins at %q", all)
 		}
 	}
-	if len(begun) != 3 || begun["d"] > 0 || min(begun["a"], begun["b"], begun["c"]) < 20 {
-		t.Errorf("it begins at %v", begun)
-	}
+	check.True(t, len(begun) == 3 && min(begun["a"], begun["b"], begun["c"]) >= 20, "it begins at %v", begun)
 }
 
 // TestRefusedSettlement: an item whose settlement the server refuses stays claimed, and may be
 // settled once more.
 func TestRefusedSettlement(t *testing.T) {
-	item := &layout.Claimed{Place: layout.Place{Name: "x"}, Version: 1}
-	m := machine{prefetch: 1, held: []held{{Claimed: item, taken: true}}}
-	m.newest = requestID{epoch: 1}
-	m, _ = m.after(settle{settling{Claimed: item, how: acknowledge}})
+	x := item("x")
+	m := holding(machine{prefetch: 1}, x)
+	m, _ = m.after(settle{settling{Claimed: x, how: acknowledge}})
 	m, out := m.after(settled{err: &stock.RefusalError{Index: 0, Err: session.ErrNoAuth}})
-	if told, is := out.Do[0].(answer); !is || !errors.Is(told.err, session.ErrNoAuth) || errors.Is(told.err, ErrNotClaimed) {
-		t.Errorf("%+v", out.Do)
-	}
-	if m, out = m.after(settle{settling{Claimed: item, how: acknowledge}}); len(m.under) != 1 {
-		t.Errorf("%v does %+v", m, out.Do)
-	}
+	told, is := out.Do[0].(answer)
+	check.True(t, is && errors.Is(told.err, session.ErrNoAuth) && !errors.Is(told.err, ErrNotClaimed), "%+v", out.Do)
+	m, out = m.after(settle{settling{Claimed: x, how: acknowledge}})
+	check.True(t, len(m.under) == 1, "%v does %+v", m, out.Do)
 }
 
 // TestRefusedWhileLeaving: a consumer that leaves gives back an item whose reader had operations
 // that the server refuses.
 func TestRefusedWhileLeaving(t *testing.T) {
-	item := &layout.Claimed{Place: layout.Place{Name: "x"}, Version: 1}
-	m := machine{prefetch: 1, held: []held{{Claimed: item, taken: true}}}
-	m.newest = requestID{epoch: 1}
-	m, _ = m.after(settle{settling{Claimed: item, ops: []session.Op{session.DeleteOp("/nowhere", 0)}}})
+	x := item("x")
+	m := holding(machine{prefetch: 1}, x)
+	m, _ = m.after(settle{settling{Claimed: x, ops: []session.Op{session.DeleteOp("/nowhere", 0)}}})
 	m, _ = m.after(leave{})
 	m, out := m.after(settled{err: &stock.RefusalError{Index: 2, Err: session.ErrNoNode}})
 	told, is := out.Do[0].(answer)
 	check.True(t, is && errors.Is(told.err, session.ErrNoNode) && !errors.Is(told.err, ErrNotClaimed), "%+v", out.Do)
 	back, is := out.Do[1].(conclude)
-	check.True(t, is && len(out.Do) == 2 && back.items[0].Place == item.Place && back.items[0].how == reject, "%+v", out.Do)
+	check.True(t, is && len(out.Do) == 2 && back.items[0].Place == x.Place && back.items[0].how == reject, "%+v", out.Do)
 	m, out = m.after(settled{})
 	check.True(t, m.parting && !m.Ended() && slices.Contains(out.Do, effect(part{})), "%+v", out.Do)
 }
@@ -506,11 +523,7 @@ func TestRefusedWhileLeaving(t *testing.T) {
 // of the session, are not tried again. The consumer need not wait for another session to end.
 func TestSettledAfterTheSession(t *testing.T) {
 	for _, err := range []error{session.ErrTooLarge, &stock.RefusalError{Index: 2, Err: session.ErrNoAuth}} {
-		m := machine{prefetch: 3, done: true}
-		m.newest = requestID{epoch: 1}
-		for i := range 3 {
-			m.held = append(m.held, held{Claimed: &layout.Claimed{Place: layout.Place{Name: fmt.Sprint(i)}, Version: 1}, taken: true})
-		}
+		m := holding(machine{prefetch: 3, done: true}, item("0"), item("1"), item("2"))
 		for _, h := range slices.Clone(m.held) {
 			m, _ = m.after(settle{settling{Claimed: h.Claimed}})
 		}
@@ -520,8 +533,7 @@ func TestSettledAfterTheSession(t *testing.T) {
 		m, out := m.after(settled{err})
 		for _, e := range out.Do {
 			if told, is := e.(answer); is {
-				check.Is(t, told.err, ErrNotClaimed)
-				check.True(t, !session.InDoubt(told.err), "%v", told.err)
+				check.True(t, errors.Is(told.err, ErrNotClaimed) && !session.InDoubt(told.err), "%v", told.err)
 			}
 		}
 		m, _ = m.after(leave{})
@@ -532,43 +544,37 @@ func TestSettledAfterTheSession(t *testing.T) {
 // TestRefusedTakeBack: an offered item that a more urgent one was to replace is offered again if
 // the server refuses to take it back, and is not exchanged any more.
 func TestRefusedTakeBack(t *testing.T) {
-	place := func(priority int32, name string) layout.Place {
-		return layout.Place{Bucket: layout.Bucket{Priority: priority}, Name: name}
-	}
-	item := &layout.Claimed{Place: place(5, "x"), Version: 1}
-	urgent := &layout.Claimed{Place: place(1, "y")}
-	m := machine{prefetch: 1, urgent: true, held: []held{{Claimed: item}}, listed: []layout.Place{urgent.Place}, kept: []*layout.Claimed{urgent}}
+	x, urgent := item("x"), item("y")
+	x.Place.Bucket.Priority, urgent.Version = 5, 0
+	m := machine{prefetch: 1, urgent: true, held: []held{{Claimed: x}}, listed: []layout.Place{urgent.Place}, kept: []*layout.Claimed{urgent}}
 	m.newest = requestID{epoch: 1}
 	m, out := m.after(attend{})
-	if want, is := out.Do[0].(recall); !is || want.Place != item.Place {
-		t.Fatalf("%+v", out.Do)
-	}
+	recalls, is := out.Do[0].(recall)
+	check.Require(t, is && recalls.Place == x.Place, "%+v", out.Do)
 	m, out = m.after(grown{})
 	check.Len(t, out.Do, 0, "effects while it is recalled")
-	m, out = m.after(recalled{item, true})
-	if want, is := out.Do[0].(conclude); !is || want.items[0].how != takeBack {
-		t.Fatalf("%+v", out.Do)
-	}
+	m, out = m.after(recalled{x, true})
+	settles, is := out.Do[0].(conclude)
+	check.Require(t, is && settles.items[0].how == takeBack, "%+v", out.Do)
 	m, out = m.after(settled{err: &stock.RefusalError{Index: 0, Err: session.ErrNoAuth}})
-	if again, is := out.Do[0].(offer); !is || again.items[0].Place != item.Place || m.recalls {
-		t.Fatalf("%v does %+v", m, out.Do)
-	}
-	if m, _ = m.after(taken{item}); !m.held[0].taken {
-		t.Errorf("%+v", m.held)
-	}
+	again, is := out.Do[0].(offer)
+	check.Require(t, is && again.items[0].Place == x.Place && !m.recalls, "%v does %+v", m, out.Do)
+	m, _ = m.after(taken{x})
+	check.True(t, m.held[0].taken, "%+v", m.held)
 }
 
 // TestAsidesAreForgotten: an item that was set aside, and is settled by another consumer, takes no
 // room for ever.
 func TestAsidesAreForgotten(t *testing.T) {
-	item := &layout.Claimed{Place: layout.Place{Name: "x"}, Version: 1, Ephemeral: true}
-	m := machine{prefetch: 1, held: []held{{Claimed: item, taken: true}}}
-	m, out := m.after(settle{settling{Claimed: item, how: reject, delay: time.Hour}})
-	rests := func() bool { return slices.ContainsFunc(out.Do, func(e effect) bool { _, is := e.(rest); return is }) }
+	x := item("x")
+	x.Ephemeral = true
+	m := machine{prefetch: 1, held: []held{{Claimed: x, taken: true}}}
+	m, out := m.after(settle{settling{Claimed: x, how: reject, delay: time.Hour}})
+	rests := func() bool { _, is := does[rest](out); return is }
 	check.True(t, rests() && len(m.asides) == 1, "%v", out.Do)
-	m, out = m.after(rested{item.Place})
+	m, out = m.after(rested{x.Place})
 	check.True(t, rests() && len(m.asides) == 1 && m.asides[0].due, "%v", out.Do)
-	m, out = m.after(rested{item.Place})
+	m, out = m.after(rested{x.Place})
 	check.True(t, !rests() && len(m.asides) == 0, "%v", out.Do)
 }
 
@@ -595,21 +601,19 @@ func TestSettlementsTooLarge(t *testing.T) {
 	m := machine{prefetch: 2, full: 1000, most: 1000, done: true}
 	m.newest = requestID{epoch: 1}
 	for i := range 2 {
-		item := &layout.Claimed{Place: layout.Place{Name: fmt.Sprint(i)}, Version: 1, Data: make([]byte, 300)}
-		m.held = append(m.held, held{Claimed: item, taken: true, leaving: true})
-		m.under = append(m.under, settling{Claimed: item})
+		x := item(fmt.Sprint(i))
+		x.Data = make([]byte, 300)
+		m.held = append(m.held, held{Claimed: x, taken: true, leaving: true})
+		m.under = append(m.under, settling{Claimed: x})
 	}
 	m, out := m.after(settled{err: session.ErrTooLarge})
 	check.Equal(t, m.most, 300, "bytes of one transaction")
 	last, is := out.Do[len(out.Do)-1].(conclude)
 	check.True(t, is && len(last.items) > 0, "%+v", out.Do)
 
-	s := &turn{machine: machine{listed: []layout.Place{{Name: "c"}}}, effects: &effects{}}
-	for _, name := range []string{"a", "b"} {
-		s.held = append(s.held, held{Claimed: &layout.Claimed{Place: layout.Place{Name: name}, Version: 1}, wanted: true})
-	}
+	s := &turn{machine: machine{listed: places("c"), held: []held{{Claimed: item("a"), wanted: true}, {Claimed: item("b"), wanted: true}}}, effects: &effects{}}
 	s.unhold(true)
-	check.EqualSlices(t, s.listed, []layout.Place{{Name: "a"}, {Name: "b"}, {Name: "c"}}, "listed")
+	check.EqualSlices(t, s.listed, places("a", "b", "c"), "listed")
 }
 
 // TestNoteOfAClaimedItem: a consumer with an old list reads an item that another has claimed, and
@@ -618,8 +622,7 @@ func TestSettlementsTooLarge(t *testing.T) {
 func TestNoteOfAClaimedItem(t *testing.T) {
 	b := &base{}
 	b.at.Path = "/q"
-	item := layout.Claimed{Place: layout.Place{Name: "_c_00000000-0000-0000-0000-000000000000-item-0000000000"}, Version: 1}
-	ops := b.settleOps(settling{Claimed: &item, how: note})
+	ops := b.settleOps(settling{Claimed: item("_c_00000000-0000-0000-0000-000000000000-item-0000000000"), how: note})
 	check.True(t, len(ops) == 3 && b.at.IsClaim(ops[0]) && b.at.IsClaim(ops[1]), "%v", ops)
 	check.True(t, alone(settling{how: note}), "it goes with others")
 }

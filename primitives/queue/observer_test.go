@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/zkactors/zkactors/internal/check"
+	"github.com/zkactors/zkactors/internal/kit"
 	"github.com/zkactors/zkactors/primitives/queue"
 	"github.com/zkactors/zkactors/session"
 	"github.com/zkactors/zkactors/session/zktest"
@@ -85,16 +86,13 @@ func TestObservedPuts(t *testing.T) {
 		q := open(t, s, &queue.Options{MaxItems: 4})
 		put(t, q, "1")
 		c.heard(t, "put: 1 in 0s")
-		_, err := q.PutAll(t.Context(), bytesOf(numbers(2)))
-		ok(t, err)
+		putAll(t, q, numbers(2)...)
 		c.heard(t, "put: 2 in 0s")
-		_, err = q.PutAfter(t.Context(), []byte("4"), time.Hour)
-		ok(t, err)
+		check.Have(q.PutAfter(t.Context(), []byte("4"), time.Hour))(t)
 		c.heard(t, "put: 1 in 0s")
 		once(t, open(t, s, nil), "5")
 		c.heard(t, "put: 1 in 0s")
-		_, err = q.Put(t.Context(), nil)
-		check.Is(t, err, session.ErrInvalidArgument)
+		check.Fails(q.Put(t.Context(), nil))(t, session.ErrInvalidArgument)
 		c.heard(t, session.ErrInvalidArgument.Error()+": 1 in 0s")
 
 		// There is no room for a while.
@@ -104,28 +102,25 @@ func TestObservedPuts(t *testing.T) {
 
 		srv.DropReply(zktest.Match{Session: s.ID(), Op: zktest.OpMulti})
 		put(t, q, "6")
-		pass(time.Minute)
+		kit.Pass(time.Minute)
 		c.heard(t, "put: 1 in 0s")
 
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
-		_, err = q.Put(ctx, []byte("never"))
-		check.Is(t, err, context.Canceled)
+		check.Fails(q.Put(ctx, []byte("never")))(t, context.Canceled)
 		c.heard(t, context.Canceled.Error()+": 1 in 0s")
 
 		srv.DropReply(zktest.Match{Session: s.ID(), Op: zktest.OpMulti})
 		srv.Refuse(true)
 		begun := time.Now()
-		_, err = q.PutAll(t.Context(), bytesOf(numbers(1)))
-		check.Is(t, err, session.ErrUnknownOutcome)
+		check.Fails(q.PutAll(t.Context(), bytesOf(numbers(1))))(t, session.ErrUnknownOutcome)
 		took := time.Since(begun).Round(time.Second)
 		srv.Refuse(false)
-		pass(time.Minute)
+		kit.Pass(time.Minute)
 		c.heard(t, fmt.Sprintf("%v: 1 in %v", session.ErrUnknownOutcome, took))
 
-		ok(t, q.Close(t.Context()))
-		_, err = q.Put(t.Context(), []byte("7"))
-		check.Is(t, err, queue.ErrClosed)
+		check.Must(t, q.Close(t.Context()))
+		check.Fails(q.Put(t.Context(), []byte("7")))(t, queue.ErrClosed)
 		c.heard(t, queue.ErrClosed.Error()+": 1 in 0s")
 	})
 }
@@ -134,8 +129,7 @@ func TestObservedPuts(t *testing.T) {
 func TestObservedRefusal(t *testing.T) {
 	observed(t, func(t *testing.T, _ *zktest.Server, s, _ *session.Session, c *bookkeeper) {
 		q := open(t, s, &queue.Options{MaxItems: 1, RefuseWhenFull: true})
-		_, err := q.PutAll(t.Context(), bytesOf(numbers(2)))
-		check.Is(t, err, queue.ErrFull)
+		check.Fails(q.PutAll(t.Context(), bytesOf(numbers(2))))(t, queue.ErrFull)
 		c.heard(t, queue.ErrFull.Error()+": 2 in 0s")
 	})
 }
@@ -150,30 +144,30 @@ func TestObservedDeliveries(t *testing.T) {
 	}{
 		"acknowledged": {play: func(t *testing.T, _ *zktest.Server, _ *session.Session, c *queue.Consumer) {
 			item := next(t, c)
-			pass(2 * time.Second)
-			ok(t, item.Ack(t.Context()))
+			kit.Pass(2 * time.Second)
+			check.Must(t, item.Ack(t.Context()))
 			check.Is(t, item.Ack(t.Context()), queue.ErrNotClaimed)
 		}, want: []string{"delivered 1 at 3s", "acknowledged after 2s"}},
 		"not received": {play: func(*testing.T, *zktest.Server, *session.Session, *queue.Consumer) {}},
 		"rejected": {play: func(t *testing.T, _ *zktest.Server, _ *session.Session, c *queue.Consumer) {
-			ok(t, next(t, c).RejectAfter(t.Context(), 5*time.Second, nil))
-			ok(t, next(t, c).RejectAfter(t.Context(), 0, nil))
-			ok(t, next(t, c).Ack(t.Context()))
+			check.Must(t, next(t, c).RejectAfter(t.Context(), 5*time.Second, nil))
+			check.Must(t, next(t, c).RejectAfter(t.Context(), 0, nil))
+			check.Must(t, next(t, c).Ack(t.Context()))
 		}, want: []string{
 			"delivered 1 at 3s", "rejected after 0s", "delivered 2 at 8s", "rejected after 0s",
 			"delivered 3 at 8s", "acknowledged after 0s",
 		}},
 		"buried": {opts: queue.Options{MaxAttempts: 1}, play: func(t *testing.T, _ *zktest.Server, _ *session.Session, c *queue.Consumer) {
-			ok(t, next(t, c).Reject(t.Context()))
+			check.Must(t, next(t, c).Reject(t.Context()))
 		}, want: []string{"delivered 1 at 3s", "buried", "rejected after 0s"}},
 		"the replies are lost": {opts: queue.Options{MaxAttempts: 2}, play: func(t *testing.T, srv *zktest.Server, s *session.Session, c *queue.Consumer) {
 			lose := func() { srv.DropReply(zktest.Match{Session: s.ID(), Op: zktest.OpMulti}) }
 			item := next(t, c)
 			lose()
-			ok(t, item.RejectAfter(t.Context(), 0, nil))
+			check.Must(t, item.RejectAfter(t.Context(), 0, nil))
 			item = next(t, c)
 			lose()
-			ok(t, item.Reject(t.Context()))
+			check.Must(t, item.Reject(t.Context()))
 		}, want: []string{"delivered 1 at 3s", "rejected after 0s", "delivered 2 at 3s", "buried", "rejected after 0s"}},
 		"the caller leaves": {play: func(t *testing.T, srv *zktest.Server, s *session.Session, c *queue.Consumer) {
 			item := next(t, c)
@@ -181,39 +175,39 @@ func TestObservedDeliveries(t *testing.T) {
 			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 			defer cancel()
 			check.Is(t, item.Ack(ctx), session.ErrUnknownOutcome)
-			pass(time.Minute)
+			kit.Pass(time.Minute)
 		}, want: []string{"delivered 1 at 3s", "acknowledged after 2s"}},
 		"an operation of the caller is refused": {play: func(t *testing.T, srv *zktest.Server, s *session.Session, c *queue.Consumer) {
 			item := next(t, c)
 			check.Is(t, item.AckWith(t.Context(), session.CheckOp("/none", 0)), session.ErrNoNode)
-			pass(time.Second)
-			ok(t, item.Ack(t.Context()))
+			kit.Pass(time.Second)
+			check.Must(t, item.Ack(t.Context()))
 		}, want: []string{"delivered 1 at 3s", "acknowledged after 1s"}},
 		"an operator deletes the item": {play: func(t *testing.T, srv *zktest.Server, s *session.Session, c *queue.Consumer) {
 			item := next(t, c)
 			for _, node := range srv.Paths() {
 				if strings.Contains(node, "-item-") {
-					ok(t, s.Delete(t.Context(), node, session.AnyVersion))
+					check.Must(t, s.Delete(t.Context(), node, session.AnyVersion))
 				}
 			}
 			check.Is(t, item.Ack(t.Context()), queue.ErrNotClaimed)
 		}, want: []string{"delivered 1 at 3s", "lost after 0s"}},
 		"the session expires": {play: func(t *testing.T, srv *zktest.Server, s *session.Session, c *queue.Consumer) {
 			item := next(t, c)
-			pass(2 * time.Second)
+			kit.Pass(2 * time.Second)
 			srv.Expire(s.ID())
-			pass(time.Minute)
+			kit.Pass(time.Minute)
 			check.Is(t, item.Ack(t.Context()), queue.ErrNotClaimed)
 		}, want: []string{"delivered 1 at 3s", "lost after 2s"}},
 		"the consumer is closed": {play: func(t *testing.T, _ *zktest.Server, _ *session.Session, c *queue.Consumer) {
 			item := next(t, c)
-			pass(2 * time.Second)
+			kit.Pass(2 * time.Second)
 			c.Close()
 			check.Is(t, item.Ack(t.Context()), queue.ErrNotClaimed)
 		}, want: []string{"delivered 1 at 3s", "lost after 2s"}},
 		"the session is closed": {play: func(t *testing.T, _ *zktest.Server, s *session.Session, c *queue.Consumer) {
 			next(t, c)
-			pass(2 * time.Second)
+			kit.Pass(2 * time.Second)
 			s.Close()
 			<-c.Done()
 		}, want: []string{"delivered 1 at 3s", "lost after 2s"}},
@@ -221,9 +215,8 @@ func TestObservedDeliveries(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			observed(t, func(t *testing.T, srv *zktest.Server, s, other *session.Session, c *bookkeeper) {
 				put(t, open(t, other, nil), "a")
-				pass(3 * time.Second)
+				kit.Pass(3 * time.Second)
 				consumer := consume(t, open(t, s, &row.opts), 1)
-				defer consumer.Close()
 				row.play(t, srv, s, consumer)
 				consumer.Close()
 				c.heard(t, row.want...)
@@ -237,7 +230,6 @@ func TestObservedUnknownOutcome(t *testing.T) {
 	observed(t, func(t *testing.T, srv *zktest.Server, s, other *session.Session, c *bookkeeper) {
 		put(t, open(t, other, nil), "a")
 		consumer := consume(t, open(t, s, nil), 1)
-		defer consumer.Close()
 		item := next(t, consumer)
 		srv.DropReply(zktest.Match{Session: s.ID(), Op: zktest.OpMulti})
 		srv.Refuse(true)
@@ -245,7 +237,7 @@ func TestObservedUnknownOutcome(t *testing.T) {
 		check.Is(t, item.Ack(t.Context()), session.ErrUnknownOutcome)
 		took := time.Since(begun).Truncate(time.Second)
 		srv.Refuse(false)
-		pass(time.Minute)
+		kit.Pass(time.Minute)
 		c.heard(t, "delivered 1 at 0s", fmt.Sprintf("lost after %v", took))
 	})
 }
@@ -284,29 +276,25 @@ func TestObservedTakes(t *testing.T) {
 		q, putter := open(t, s, nil), open(t, other, nil)
 		take := func(want string) {
 			t.Helper()
-			data, err := q.Take(t.Context())
-			ok(t, err)
+			data := check.Have(q.Take(t.Context()))(t)
 			check.True(t, string(data) == want, "%s", data)
 		}
-		_, err := q.TryTake(t.Context())
-		check.Is(t, err, queue.ErrEmpty)
+		check.Fails(q.TryTake(t.Context()))(t, queue.ErrEmpty)
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
-		_, err = q.Take(ctx)
-		check.Is(t, err, context.DeadlineExceeded)
+		check.Fails(q.Take(ctx))(t, context.DeadlineExceeded)
 		c.heard(t)
 
 		put(t, putter, "a")
-		pass(3 * time.Second)
-		_, err = q.Peek(t.Context())
-		ok(t, err)
+		kit.Pass(3 * time.Second)
+		check.Have(q.Peek(t.Context()))(t)
 		c.heard(t)
 		take("a")
 		c.heard(t, "delivered 1 at 3s", "taken after 0s")
 
 		put(t, putter, "b")
 		consumer := consume(t, putter, 1)
-		ok(t, next(t, consumer).RejectAfter(t.Context(), 0, nil))
+		check.Must(t, next(t, consumer).RejectAfter(t.Context(), 0, nil))
 		consumer.Close()
 		take("b")
 		c.heard(t, "delivered 2 at 0s", "taken after 0s")
@@ -317,8 +305,7 @@ func TestObservedTakes(t *testing.T) {
 		c.heard(t, "delivered 1 at 0s", "taken after 0s")
 
 		put(t, putter, "d", "e", "f")
-		some, err := q.TakeN(t.Context(), 2)
-		ok(t, err)
+		some := check.Have(q.TakeN(t.Context(), 2))(t)
 		check.True(t, len(some) == 2, "%q", some)
 		c.heard(t, "delivered 1 at 0s", "taken after 0s", "delivered 1 at 0s", "taken after 0s")
 
@@ -328,7 +315,7 @@ func TestObservedTakes(t *testing.T) {
 		data, err := q.Take(t.Context())
 		check.Is(t, err, session.ErrUnknownOutcome)
 		check.True(t, string(data) == "f", "%q", data)
-		pass(2 * time.Minute)
+		kit.Pass(2 * time.Minute)
 		check.True(t, len(c.said) == 2, "reported %q", c.said)
 		c.said = c.said[1:] // at an age that depends on the end of the session
 		c.heard(t, "lost after 0s")

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/zkactors/zkactors/internal/check"
+	"github.com/zkactors/zkactors/internal/kit"
 	"github.com/zkactors/zkactors/primitives/queue"
 	"github.com/zkactors/zkactors/session"
 	"github.com/zkactors/zkactors/session/zktest"
@@ -46,38 +47,34 @@ func TestPause(t *testing.T) {
 
 func testPause(t *testing.T, srv *zktest.Server, s []*session.Session, workers func(ctx context.Context, q *queue.Queue, done func())) {
 	q := open(t, s[0], nil)
-	_, err := q.PutAll(t.Context(), bytesOf(numbers(2000)))
-	ok(t, err)
+	putAll(t, q, numbers(2000)...)
 	ctx, stop := context.WithCancel(t.Context())
 	var done atomic.Int32
 	var working sync.WaitGroup
 	for i := range s {
 		working.Go(func() { workers(ctx, open(t, s[i], nil), func() { done.Add(1) }) })
 	}
-	pass(300 * time.Millisecond)
-	ok(t, open(t, s[2], nil).Pause(t.Context()))
-	ok(t, q.Pause(t.Context()))
+	kit.Pass(300 * time.Millisecond)
+	check.Must(t, open(t, s[2], nil).Pause(t.Context()))
+	check.Must(t, q.Pause(t.Context()))
 	paused, err := q.Paused(t.Context())
 	check.True(t, paused && err == nil, "%v, %v", paused, err)
-	pass(time.Second)
+	kit.Pass(time.Second)
 	was := done.Load()
 	check.Within(t, was, 30, 1500)
 	put(t, q, numbers(100)...)
-	pass(time.Second) // a new bucket wakes one
+	kit.Pass(time.Second) // a new bucket wakes one
 	srv.ResetRequests()
-	pass(time.Minute)
+	kit.Pass(time.Minute)
 	check.Equal(t, done.Load(), was, "while it is paused")
 	check.Equal(t, srv.Requests()[zktest.OpGetChildren2], 0, "lists of idle clients")
-	n, err := q.Len(t.Context())
-	check.True(t, n == 2100-int(was) && err == nil, "%d items, %v", n, err)
-	_, err = q.TryTake(t.Context())
-	check.Is(t, err, queue.ErrEmpty)
-	_, err = q.Peek(t.Context())
-	check.Is(t, err, queue.ErrEmpty)
-	ok(t, q.Resume(t.Context()))
-	ok(t, q.Resume(t.Context()))
-	ok(t, q.Drain(t.Context()))
-	pass(time.Second)
+	check.Equal(t, length(t, q), 2100-int(was))
+	check.Fails(q.TryTake(t.Context()))(t, queue.ErrEmpty)
+	check.Fails(q.Peek(t.Context()))(t, queue.ErrEmpty)
+	check.Must(t, q.Resume(t.Context()))
+	check.Must(t, q.Resume(t.Context()))
+	check.Must(t, q.Drain(t.Context()))
+	kit.Pass(time.Second)
 	check.Equal(t, done.Load(), 2100)
 	paused, err = q.Paused(t.Context())
 	check.True(t, !paused && err == nil, "%v, %v", paused, err)
@@ -89,18 +86,18 @@ func testPause(t *testing.T, srv *zktest.Server, s []*session.Session, workers f
 func TestPausedEmpty(t *testing.T) {
 	bubble(t, 1, func(t *testing.T, srv *zktest.Server, s ...*session.Session) {
 		q := open(t, s[0], nil)
-		ok(t, q.Resume(t.Context()))
+		check.Must(t, q.Resume(t.Context()))
 		srv.DropReply(zktest.Match{Op: zktest.OpMulti})
-		ok(t, q.Pause(t.Context()))
+		check.Must(t, q.Pause(t.Context()))
 		put(t, q, "a")
 		c := consume(t, q, 1)
-		pass(time.Minute)
+		kit.Pass(time.Minute)
 		check.None(t, c.Items())
 		srv.DropReply(zktest.Match{Op: zktest.OpMulti})
-		ok(t, q.Resume(t.Context()))
-		ok(t, next(t, c).Ack(t.Context()))
+		check.Must(t, q.Resume(t.Context()))
+		check.Must(t, next(t, c).Ack(t.Context()))
 		c.Close()
-		ok(t, q.Close(t.Context()))
+		check.Must(t, q.Close(t.Context()))
 		check.Is(t, q.Pause(t.Context()), queue.ErrClosed)
 	})
 }
@@ -108,28 +105,21 @@ func TestPausedEmpty(t *testing.T) {
 // TestPurgeQueue deletes what nobody has claimed, whatever its priority or delay is.
 func TestPurgeQueue(t *testing.T) {
 	bubble(t, 1, func(t *testing.T, srv *zktest.Server, s ...*session.Session) {
-		p, err := queue.NewPriority(s[0], at, nil)
-		ok(t, err)
-		_, err = p.PutAll(t.Context(), bytesOf(numbers(1500)), 3)
-		ok(t, err)
-		_, err = p.PutAfter(t.Context(), []byte("later"), 3, time.Hour)
-		ok(t, err)
-		c, err := p.Consume(&queue.ConsumeOptions{Prefetch: 1})
-		ok(t, err)
+		p := ranked(t, s[0], nil)
+		check.Have(p.PutAll(t.Context(), bytesOf(numbers(1500)), 3))(t)
+		check.Have(p.PutAfter(t.Context(), []byte("later"), 3, time.Hour))(t)
+		c := consume(t, p, 1)
 		held := next(t, c)
 		srv.ResetRequests()
 		srv.DropReply(zktest.Match{Op: zktest.OpMulti, Skip: 3})
-		n, err := p.Purge(t.Context())
-		ok(t, err)
+		n := check.Have(p.Purge(t.Context()))(t)
 		check.Equal(t, n, 1500)
 		check.AtMost(t, srv.Requests()[zktest.OpMulti], 40, "transactions")
 		check.AtMost(t, srv.Requests()[zktest.OpGetData], 4, "reads")
-		n, err = p.Len(t.Context())
-		check.True(t, n == 1 && err == nil, "%d items, %v", n, err)
-		ok(t, held.Ack(t.Context()))
+		check.Equal(t, length(t, p), 1)
+		check.Must(t, held.Ack(t.Context()))
 		c.Close()
-		n, err = p.Purge(t.Context())
-		check.True(t, n == 0 && err == nil, "%d purged, %v", n, err)
+		check.Equal(t, check.Have(p.Purge(t.Context()))(t), 0)
 	})
 }
 
@@ -137,25 +127,22 @@ func TestPurgeQueue(t *testing.T) {
 func TestDrain(t *testing.T) {
 	bubble(t, 2, func(t *testing.T, srv *zktest.Server, s ...*session.Session) {
 		q := open(t, s[0], nil)
-		ok(t, q.Drain(t.Context()))
-		_, err := q.PutAll(t.Context(), bytesOf(numbers(300)))
-		ok(t, err)
-		drained := make(chan error, 1)
-		go func() { drained <- open(t, s[1], nil).Drain(t.Context()) }()
+		check.Must(t, q.Drain(t.Context()))
+		putAll(t, q, numbers(300)...)
+		drained := kit.Begin(func() error { return open(t, s[1], nil).Drain(t.Context()) })
 		c := consume(t, q, 1)
-		defer c.Close()
 		srv.ResetRequests()
 		begun := time.Now()
 		for i := range 300 {
 			item := next(t, c)
-			pass(10 * time.Millisecond)
+			kit.Pass(10 * time.Millisecond)
 			if i == 299 {
-				pass(time.Minute)
+				kit.Pass(time.Minute)
 				check.None(t, drained)
 			}
-			ok(t, item.Ack(t.Context()))
+			check.Must(t, item.Ack(t.Context()))
 		}
-		ok(t, <-drained)
+		check.Must(t, <-drained)
 		check.AtMost(t, time.Since(begun), time.Minute+4*time.Second)
 		check.AtMost(t, srv.Requests()[zktest.OpExists], 50, "looks")
 		put(t, q, "more")
@@ -169,7 +156,7 @@ func TestDrain(t *testing.T) {
 // TestOperateRefused: what is no queue of this layout is not touched.
 func TestOperateRefused(t *testing.T) {
 	bubble(t, 1, func(t *testing.T, srv *zktest.Server, s ...*session.Session) {
-		ok(t, s[0].EnsurePath(t.Context(), at+"/locks"))
+		check.Must(t, s[0].EnsurePath(t.Context(), at+"/locks"))
 		before := strings.Join(srv.Paths(), "\n")
 		q := open(t, s[0], nil)
 		_, err := q.Purge(t.Context())

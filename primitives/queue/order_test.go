@@ -15,6 +15,7 @@ import (
 
 	"github.com/zkactors/zkactors/internal/check"
 	"github.com/zkactors/zkactors/internal/hasten"
+	"github.com/zkactors/zkactors/internal/kit"
 	"github.com/zkactors/zkactors/internal/znode"
 	"github.com/zkactors/zkactors/primitives/queue"
 	"github.com/zkactors/zkactors/session"
@@ -42,21 +43,20 @@ func TestSequenceWrap(t *testing.T) {
 			}
 			layout := queue.Layout(seed % 3)
 			if layout == standard {
-				ok(t, s[0].EnsurePath(t.Context(), at+"/items/2147483648-0000000000"))
+				check.Must(t, s[0].EnsurePath(t.Context(), at+"/items/2147483648-0000000000"))
 			}
 			const n = 10
 			want := make([]string, n)
 			for _, i := range random.Perm(n) {
 				want[i] = fmt.Sprint(i)
-				ok(t, s[0].EnsurePath(t.Context(), at))
+				check.Must(t, s[0].EnsurePath(t.Context(), at))
 				node := fmt.Sprintf(layouts[layout], first+int32(i))
 				if layout == standard {
 					node = fmt.Sprintf(layouts[layout], znode.NewGUID(), first+int32(i))
 				}
-				_, err := s[0].Create(t.Context(), node, []byte(want[i]), session.Persistent)
-				ok(t, err)
+				check.Have(s[0].Create(t.Context(), node, []byte(want[i]), session.Persistent))(t)
 			}
-			equal(t, fmt.Sprintf("layout %d, from %d", layout, first), drain(t, openAs(t, s[0], layout)), want)
+			check.EqualSlices(t, drain(t, openAs(t, s[0], at, layout)), want, fmt.Sprintf("layout %d, from %d", layout, first))
 		})
 	}
 }
@@ -68,13 +68,9 @@ func TestAlwaysTheMostUrgent(t *testing.T) {
 	for seed := range hasten.Sized(hasten.Usually[uint64](40, 12), 4) {
 		bubble(t, 2, func(t *testing.T, _ *zktest.Server, s ...*session.Session) {
 			random := rand.New(rand.NewPCG(seed, 5))
-			producer, err := queue.NewPriority(s[0], at, nil)
-			ok(t, err)
-			consumer, err := queue.NewPriority(s[1], at, nil)
-			ok(t, err)
-			c, err := consumer.Consume(&queue.ConsumeOptions{Prefetch: 1 + random.IntN(5)})
-			ok(t, err)
-			defer c.Close()
+			producer := ranked(t, s[0], nil)
+			consumer := ranked(t, s[1], nil)
+			c := consume(t, consumer, 1+random.IntN(5))
 			type entry struct {
 				priority int32
 				n        int
@@ -87,14 +83,13 @@ func TestAlwaysTheMostUrgent(t *testing.T) {
 					if random.IntN(4) == 0 {
 						priority = []int32{math.MinInt32, math.MaxInt32, int32(random.Uint32())}[random.IntN(3)]
 					}
-					_, err := producer.Put(t.Context(), []byte(strconv.Itoa(n)), priority)
-					ok(t, err)
+					check.Have(producer.Put(t.Context(), []byte(strconv.Itoa(n)), priority))(t)
 					there = append(there, entry{priority, n})
 					if random.IntN(2) == 0 {
 						continue // put more before the consumer has seen it
 					}
 				}
-				pass(time.Second)
+				kit.Pass(time.Second)
 				if len(there) == 0 {
 					continue
 				}
@@ -116,11 +111,11 @@ func TestAlwaysTheMostUrgent(t *testing.T) {
 					t.Fatalf("seed %d: %s with priority %d, want %+v", seed, item.Data, item.Priority, want)
 				}
 				if random.IntN(4) == 0 {
-					ok(t, item.RejectAfter(t.Context(), 0, nil))
+					check.Must(t, item.RejectAfter(t.Context(), 0, nil))
 					back[item.Priority] = true
 					continue
 				}
-				ok(t, item.Ack(t.Context()))
+				check.Must(t, item.Ack(t.Context()))
 				there = slices.Delete(there, i, i+1)
 			}
 		})
@@ -139,8 +134,7 @@ func TestOrderByChance(t *testing.T) {
 			var producing sync.WaitGroup
 			var put atomic.Bool
 			for i := range 2 {
-				q, err := queue.NewPriority(s[i], at, nil)
-				ok(t, err)
+				q := ranked(t, s[i], nil)
 				random := rand.New(rand.NewPCG(seed, uint64(i)))
 				producing.Go(func() {
 					for n := 0; n < each; {
@@ -150,8 +144,7 @@ func TestOrderByChance(t *testing.T) {
 							data = append(data, fmt.Appendf(nil, "%d %d %d", i, priority, n))
 							n++
 						}
-						_, err := q.PutAll(t.Context(), data, priority)
-						ok(t, err)
+						check.Have(q.PutAll(t.Context(), data, priority))(t)
 						<-time.After(time.Duration(random.IntN(30)) * time.Millisecond)
 					}
 				})
@@ -181,15 +174,13 @@ func TestOrderByChance(t *testing.T) {
 					}
 				}
 			})
-			q, err := queue.NewPriority(s[2], at, nil)
-			ok(t, err)
+			q := ranked(t, s[2], nil)
 			chance := rand.New(rand.NewPCG(seed, 9))
 			last := map[[2]int]int{}
 			seen := map[string]bool{}
 			received := func(data []byte) (priority int) {
 				var producer, n int
-				_, err := fmt.Sscan(string(data), &producer, &priority, &n)
-				ok(t, err)
+				check.Have(fmt.Sscan(string(data), &producer, &priority, &n))(t)
 				lane := [2]int{producer, priority}
 				check.True(t, !seen[string(data)] && n >= last[lane], "seed %d: %q comes after item %d", seed, data, last[lane])
 				seen[string(data)], last[lane] = true, n
@@ -197,18 +188,17 @@ func TestOrderByChance(t *testing.T) {
 			}
 			wanted := func() bool { return !put.Load() || len(seen) < 2*each }
 			if seed%3 == 0 {
-				c, err := q.Consume(&queue.ConsumeOptions{Prefetch: 1 + chance.IntN(6)})
-				ok(t, err)
+				c := consume(t, q, 1+chance.IntN(6))
 				for wanted() {
 					item := next(t, c)
 					if item.Attempt == 1 {
 						received(item.Data)
 						if chance.IntN(4) == 0 {
-							ok(t, item.RejectAfter(t.Context(), time.Duration(chance.IntN(3000))*time.Millisecond, nil))
+							check.Must(t, item.RejectAfter(t.Context(), time.Duration(chance.IntN(3000))*time.Millisecond, nil))
 							continue
 						}
 					}
-					ok(t, item.Ack(t.Context()))
+					check.Must(t, item.Ack(t.Context()))
 				}
 				c.Close()
 			}
@@ -240,14 +230,12 @@ func TestFrozenConsumer(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, srv *zktest.Server, s ...*session.Session) {
 		put(t, open(t, s[2], nil), numbers(20)...)
 		frozen := consume(t, open(t, s[0], nil), 8)
-		defer frozen.Close()
 		held := next(t, frozen)
 		kept := next(t, frozen)
-		pass(time.Second)
+		kit.Pass(time.Second)
 		srv.Freeze(s[0].ID(), zktest.Both)
 		began := time.Now()
 		c := consume(t, open(t, s[1], nil), 4)
-		defer c.Close()
 		seen, first := map[string]int{}, map[string]bool{}
 		for _, item := range numbers(8) {
 			first[item] = true // claimed by the frozen one
@@ -260,19 +248,19 @@ func TestFrozenConsumer(t *testing.T) {
 				if late := time.Since(began) > time.Second; late != first[string(item.Data)] {
 					t.Errorf("after %v: %+v", time.Since(began), item)
 				}
-				ok(t, item.Ack(t.Context()))
+				check.Must(t, item.Ack(t.Context()))
 			case <-time.After(time.Minute): // the frozen one has one in its next session
 				break loop
 			}
 		}
 		check.True(t, len(seen) >= 19, "delivered: %v", seen)
 		srv.Thaw(s[0].ID())
-		pass(time.Minute)
+		kit.Pass(time.Minute)
 		paths := srv.Paths()
 		for what, settle := range map[string]error{"Ack": held.Ack(t.Context()), "Reject": held.Reject(t.Context()), "Ack of another's": kept.Ack(t.Context())} {
 			check.True(t, errors.Is(settle, queue.ErrNotClaimed), "a late %s: %v", what, settle)
 		}
-		equal(t, "nodes", srv.Paths(), paths)
+		check.EqualSlices(t, srv.Paths(), paths, "nodes")
 	})
 }
 
@@ -286,10 +274,10 @@ func TestRequests(t *testing.T) {
 		drain(t, q)
 		costs := func(what string, want zktest.Counts, f func()) {
 			t.Helper()
-			pass(time.Second)
+			kit.Pass(time.Second)
 			srv.ResetRequests()
 			f()
-			pass(time.Second)
+			kit.Pass(time.Second)
 			got := srv.Requests()
 			delete(got, zktest.OpPing)
 			delete(got, zktest.OpSync) // of the session
@@ -297,17 +285,14 @@ func TestRequests(t *testing.T) {
 		}
 		costs("Put", zktest.Counts{zktest.OpMulti: 1}, func() { put(t, q, "x") })
 		costs("PutAll", zktest.Counts{zktest.OpMulti: 1}, func() {
-			_, err := q.PutAll(t.Context(), bytesOf(numbers(300)))
-			ok(t, err)
+			putAll(t, q, numbers(300)...)
 		})
 		costs("Take of 301, with a list", zktest.Counts{zktest.OpGetData: 301, zktest.OpMulti: 301, zktest.OpGetChildren2: 1}, func() {
 			for range 301 {
-				_, err := q.Take(t.Context())
-				ok(t, err)
+				check.Have(q.Take(t.Context()))(t)
 			}
 		})
-		_, err := q.PutAll(t.Context(), bytesOf(numbers(640)))
-		ok(t, err)
+		putAll(t, q, numbers(640)...)
 		const batch = 64
 		var c *queue.Consumer
 		// Of many acknowledgements at once the first goes alone, and the others together, and so do
@@ -323,13 +308,13 @@ func TestRequests(t *testing.T) {
 				for range batch {
 					items = append(items, next(t, c))
 				}
-				pass(time.Second)
+				kit.Pass(time.Second)
 				done := make(chan error, batch)
 				for _, item := range items {
 					go func() { done <- item.Ack(t.Context()) }()
 				}
 				for range batch {
-					ok(t, <-done)
+					check.Must(t, <-done)
 				}
 			}
 		})
@@ -342,8 +327,7 @@ func TestRequests(t *testing.T) {
 func TestLatePut(t *testing.T) {
 	// One item is left in the first bucket, which is sealed, and has no successor.
 	sealed := func(t *testing.T, q *queue.Queue, srv *zktest.Server) *queue.Consumer {
-		_, err := q.PutAll(t.Context(), bytesOf(numbers(1000)))
-		ok(t, err)
+		putAll(t, q, numbers(1000)...)
 		put(t, q, "makes the second bucket")
 		c := consume(t, q, 1)
 		next(t, c)
@@ -353,16 +337,13 @@ func TestLatePut(t *testing.T) {
 	}
 	// The newest bucket is made, filled, sealed, emptied and deleted.
 	turns := func(t *testing.T, q *queue.Queue) {
-		_, err := q.PutAll(t.Context(), bytesOf(numbers(1000)))
-		ok(t, err)
+		putAll(t, q, numbers(1000)...)
 		put(t, q, "behind")
 		for range 1000 {
-			_, err := q.Take(t.Context())
-			ok(t, err)
+			check.Have(q.Take(t.Context()))(t)
 		}
-		_, err = q.Len(t.Context())
-		ok(t, err)
-		pass(time.Second)
+		length(t, q)
+		kit.Pass(time.Second)
 	}
 	for name, meanwhile := range map[string]func(t *testing.T, q *queue.Queue, srv *zktest.Server) func(){
 		"the first bucket comes back": func(t *testing.T, q *queue.Queue, _ *zktest.Server) func() {
@@ -373,8 +354,7 @@ func TestLatePut(t *testing.T) {
 			return func() {
 				turns(t, q)
 				c.Close()
-				_, err := q.Take(t.Context())
-				ok(t, err)
+				check.Have(q.Take(t.Context()))(t)
 			}
 		},
 		"the bucket before it goes": func(t *testing.T, q *queue.Queue, srv *zktest.Server) func() {
@@ -390,21 +370,16 @@ func TestLatePut(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			bubble(t, 2, func(t *testing.T, srv *zktest.Server, s ...*session.Session) {
 				late, others := open(t, s[0], nil), open(t, s[1], nil)
-				_, err := others.PutAfter(t.Context(), []byte("keeps the directory"), 24*time.Hour)
-				ok(t, err)
+				check.Have(others.PutAfter(t.Context(), []byte("keeps the directory"), 24*time.Hour))(t)
 				change := meanwhile(t, others, srv)
 				srv.Delay(zktest.Match{Op: zktest.OpMulti, Session: s[0].ID(), Path: at + "/items/*"}, 5*time.Second)
-				done := make(chan error, 1)
-				go func() {
-					_, err := late.Put(t.Context(), []byte("late"))
-					done <- err
-				}()
-				pass(time.Second)
+				done := beginPut(t.Context(), late, "late")
+				kit.Pass(time.Second)
 				change()
-				ok(t, <-done)
+				check.Must(t, <-done)
 				put(t, others, "by another")
 				put(t, late, "last")
-				equal(t, "taken", drain(t, others), []string{"behind", "late", "by another", "last"})
+				check.EqualSlices(t, drain(t, others), []string{"behind", "late", "by another", "last"}, "taken")
 			})
 		})
 	}

@@ -49,10 +49,9 @@ func TestProcess(t *testing.T) {
 	if ctx.Err() != nil {
 		return
 	}
-	ok(t, err)
+	check.Must(t, err)
 	defer s.Close()
-	q, err := queue.New(s, at, &queue.Options{MaxAttempts: 1000, DeadLetter: "/queues/dead"})
-	ok(t, err)
+	q := openAt(t, s, at, &queue.Options{MaxAttempts: 1000, DeadLetter: "/queues/dead"})
 	if role == "producer" {
 		for i := 0; ctx.Err() == nil; i++ {
 			x := fmt.Sprintf("%s.%d", os.Getenv(nameOfProcess), i)
@@ -63,8 +62,7 @@ func TestProcess(t *testing.T) {
 		return
 	}
 	if role == "producer with keys" {
-		done, err := strconv.Atoi(os.Getenv(putByProcess))
-		ok(t, err)
+		done := check.Have(strconv.Atoi(os.Getenv(putByProcess)))(t)
 		for i := max(0, done-3); ctx.Err() == nil; i++ { // those before are duplicates, and perhaps the next
 			x := "once." + strconv.Itoa(i)
 			if _, err := q.PutOnce(ctx, x, []byte(x)); err == nil || errors.Is(err, queue.ErrDuplicate) {
@@ -161,17 +159,14 @@ type child struct {
 
 func (c *child) start(t *testing.T, b *books, servers []string) {
 	t.Helper()
-	self, err := os.Executable()
-	ok(t, err)
+	self := check.Have(os.Executable())(t)
 	c.incarnated++
 	c.cmd = exec.Command(self, "-test.run=^TestProcess$")
 	c.cmd.Env = append(os.Environ(), roleOfProcess+"="+c.role, serversOfProcess+"="+strings.Join(servers, ","),
 		fmt.Sprintf("%s=%s.%d", nameOfProcess, c.name, c.incarnated), fmt.Sprintf("%s=%d", putByProcess, b.putOnce()))
-	out, err := c.cmd.StdoutPipe()
-	ok(t, err)
-	c.in, err = c.cmd.StdinPipe()
-	ok(t, err)
-	ok(t, c.cmd.Start())
+	out := check.Have(c.cmd.StdoutPipe())(t)
+	c.in = check.Have(c.cmd.StdinPipe())(t)
+	check.Must(t, c.cmd.Start())
 	c.reading.Go(func() { b.read(t, out) })
 }
 
@@ -230,20 +225,18 @@ func TestRealProcesses(t *testing.T) {
 			c.start(t, b, ens.Addrs())
 			if !restarted && time.Since(begun) > lasts/3 {
 				restarted = true
-				ok(t, ens.RestartContext(t.Context(), rand.IntN(3)))
+				check.Must(t, ens.RestartContext(t.Context(), rand.IntN(3)))
 			}
 		}
 	}
 	for _, c := range all[:3] {
 		c.end(t)
 	}
-	s, err := session.Open(t.Context(), ens.Addrs(), nil)
-	ok(t, err)
+	s := check.Have(session.Open(t.Context(), ens.Addrs(), nil))(t)
 	defer s.Close()
 	q := open(t, s, nil)
 	for n := 1; n > 0; { // the consumers finish
-		n, err = q.Len(t.Context())
-		ok(t, err)
+		n = length(t, q)
 		<-time.After(50 * time.Millisecond)
 	}
 	for _, c := range all[3:] {
@@ -263,8 +256,7 @@ func TestRealProcesses(t *testing.T) {
 			t.Errorf("%s was acknowledged %d times, at last as attempt %d, and delivered as attempt %d", x, n, b.ackedAt[x], b.attempts[x])
 		}
 	}
-	dead, err := queue.New(s, "/queues/dead", nil)
-	ok(t, err)
+	dead := openAt(t, s, "/queues/dead", nil)
 	if n, err := dead.Len(t.Context()); n > 0 || err != nil {
 		t.Errorf("%d dead letters, %v", n, err)
 	}

@@ -96,8 +96,7 @@ func backlog(t *testing.T, addrs []string, put func()) (n int) {
 	if *campaign {
 		n = 100_000
 	}
-	s, err := session.Open(t.Context(), addrs, nil)
-	ok(t, err)
+	s := check.Have(session.Open(t.Context(), addrs, nil))(t)
 	defer s.Close()
 	began := time.Now()
 	q := open(t, s, nil)
@@ -106,12 +105,9 @@ func backlog(t *testing.T, addrs []string, put func()) (n int) {
 		for j := range 500 {
 			batch = append(batch, fmt.Sprint(i+j))
 		}
-		_, err := q.PutAll(t.Context(), bytesOf(batch))
-		ok(t, err)
+		check.Have(q.PutAll(t.Context(), bytesOf(batch)))(t)
 	}
-	if got, err := q.Len(t.Context()); got != n || err != nil {
-		t.Fatalf("Len: %d, %v", got, err)
-	}
+	check.Equal(t, length(t, q), n)
 	t.Logf("put in %v", time.Since(began))
 	put()
 	began = time.Now()
@@ -129,9 +125,7 @@ func backlog(t *testing.T, addrs []string, put func()) (n int) {
 	}
 	acks.Wait()
 	t.Logf("consumed in %v", time.Since(began))
-	if got, err := q.Len(t.Context()); got != 0 || err != nil {
-		t.Errorf("Len: %d, %v", got, err)
-	}
+	check.Equal(t, length(t, q), 0)
 	return n
 }
 
@@ -146,8 +140,7 @@ func TestRealConsumers(t *testing.T) {
 	}
 	ens := zktest.StartEnsemble(t, 3, zktest.NoSync())
 	connect := func() *session.Session {
-		s, err := session.Open(t.Context(), ens.Addrs(), nil)
-		ok(t, err)
+		s := check.Have(session.Open(t.Context(), ens.Addrs(), nil))(t)
 		return s
 	}
 	producer := connect()
@@ -182,8 +175,7 @@ func TestRealConsumers(t *testing.T) {
 			defer s.Close()
 			var mine atomic.Int32
 			err := open(t, s, nil).Run(ctx, workers, func(_ context.Context, item queue.Item) error {
-				x, err := strconv.Atoi(string(item.Data))
-				ok(t, err)
+				x := check.Have(strconv.Atoi(string(item.Data)))(t)
 				times := received[x].Add(1)
 				check.True(t, int(times) == item.Attempt, "item %d: attempt %d in delivery %d", x, item.Attempt, times)
 				if x%100 == 0 && times == 1 {
@@ -210,10 +202,8 @@ func TestRealConsumers(t *testing.T) {
 			t.Errorf("item %d was delivered %d times, want %d", x, got, want)
 		}
 	}
-	left, err := q.Len(t.Context())
-	check.True(t, left == 0 && err == nil, "%d items are left, %v", left, err)
-	dead, err := queue.DeadLetters(t.Context(), producer, at, nil)
-	ok(t, err)
+	check.Equal(t, length(t, q), 0)
+	dead := check.Have(queue.DeadLetters(t.Context(), producer, at, nil))(t)
 	check.Len(t, list(t, dead), 0)
 	t.Logf("%d items are put in %v, %.0f a second, and done in %v, %.0f a second; each consumer has done from %d to %d",
 		n, put.Round(time.Millisecond), float64(n)/put.Seconds(), took.Round(time.Millisecond), float64(n)/took.Seconds(), slices.Min(share), slices.Max(share))
@@ -222,8 +212,7 @@ func TestRealConsumers(t *testing.T) {
 // TestRealPoison: on a real server, items that always fail do not keep good ones from being done.
 func TestRealPoison(t *testing.T) {
 	ens := zktest.StartEnsemble(t, 1, zktest.NoSync())
-	s, err := session.Open(t.Context(), ens.Addrs(), nil)
-	ok(t, err)
+	s := check.Have(session.Open(t.Context(), ens.Addrs(), nil))(t)
 	defer s.Close()
 	q := open(t, s, nil)
 	for range 16 {

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/zkactors/zkactors/internal/check"
+	"github.com/zkactors/zkactors/internal/kit"
 	"github.com/zkactors/zkactors/primitives/queue"
 	"github.com/zkactors/zkactors/session"
 	"github.com/zkactors/zkactors/session/zktest"
@@ -28,7 +29,7 @@ func apart(t *testing.T, srv *zktest.Server, away *atomic.Bool) *session.Session
 			return srv.DialContext(ctx, network, address)
 		},
 	})
-	ok(t, err)
+	check.Must(t, err)
 	t.Cleanup(s.Close)
 	return s
 }
@@ -61,8 +62,8 @@ func TestTakeAfterARestore(t *testing.T) {
 				bubble(t, 1, func(t *testing.T, srv *zktest.Server, s ...*session.Session) {
 					var away atomic.Bool
 					far := apart(t, srv, &away)
-					near, q := openAs(t, s[0], layout), openAs(t, far, layout)
-					ok(t, s[0].EnsurePath(t.Context(), at))
+					near, q := openAs(t, s[0], at, layout), openAs(t, far, at, layout)
+					check.Must(t, s[0].EnsurePath(t.Context(), at))
 					if test.warm {
 						put(t, q, "the first")
 						drain(t, q)
@@ -83,20 +84,19 @@ func TestTakeAfterARestore(t *testing.T) {
 					}()
 					expires(t, far)
 					srv.Restore(backup)
-					fresh, err := session.Open(t.Context(), srv.Addrs(), &session.Options{Timeout: 12 * time.Second, Dialer: srv.DialContext})
-					ok(t, err)
+					fresh := check.Have(session.Open(t.Context(), srv.Addrs(), &session.Options{Timeout: 12 * time.Second, Dialer: srv.DialContext}))(t)
 					defer fresh.Close()
-					later := openAs(t, fresh, layout)
+					later := openAs(t, fresh, at, layout)
 					put(t, later, "new")
 					away.Store(false)
 					got := <-done
 					if test.unknown {
 						check.True(t, session.InDoubt(got.err) && string(got.data) == "old", "%q, %v", got.data, got.err)
-						equal(t, "left", drain(t, later), []string{"new"})
+						check.EqualSlices(t, drain(t, later), []string{"new"}, "left")
 						return
 					}
 					check.True(t, got.err == nil && string(got.data) == "new", "%q, %v", got.data, got.err)
-					equal(t, "left", drain(t, later), nil)
+					check.EqualSlices(t, drain(t, later), nil, "left")
 				})
 			})
 		}
@@ -109,11 +109,7 @@ func putMeanwhile(t *testing.T, srv *zktest.Server, far *session.Session, away *
 	t.Helper()
 	away.Store(true)
 	srv.DropRequest(zktest.Match{Op: zktest.OpMulti, Session: far.ID()})
-	done := make(chan error, 1)
-	go func() {
-		_, err := q.Put(t.Context(), []byte(item))
-		done <- err
-	}()
+	done := kit.Begin(func() error { _, err := q.Put(t.Context(), []byte(item)); return err })
 	expires(t, far)
 	srv.Restore(backup)
 	away.Store(false)
@@ -127,12 +123,12 @@ func TestPutAfterARestore(t *testing.T) {
 		bubble(t, 0, func(t *testing.T, srv *zktest.Server, _ ...*session.Session) {
 			var away atomic.Bool
 			far := apart(t, srv, &away)
-			q := openAs(t, far, layout)
+			q := openAs(t, far, at, layout)
 			put(t, q, "first")
 			backup := srv.Backup()
 			put(t, q, "second")
 			putMeanwhile(t, srv, far, &away, q, "third", backup)
-			equal(t, "left", drain(t, q), []string{"first"})
+			check.EqualSlices(t, drain(t, q), []string{"first"}, "left")
 		})
 	}
 }
@@ -147,10 +143,10 @@ func TestBoundAfterARestore(t *testing.T) {
 		q, other := open(t, far, opts), open(t, near, opts)
 		put(t, q, "first")
 		backup := srv.Backup()
-		equal(t, "taken", drain(t, other), []string{"first"})
+		check.EqualSlices(t, drain(t, other), []string{"first"}, "taken")
 		putMeanwhile(t, srv, far, &away, q, "second", backup)
-		equal(t, "left", drain(t, q), []string{"first"})
+		check.EqualSlices(t, drain(t, q), []string{"first"}, "left")
 		put(t, q, "third")
-		equal(t, "left", drain(t, q), []string{"third"})
+		check.EqualSlices(t, drain(t, q), []string{"third"}, "left")
 	})
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/zkactors/zkactors/internal/check"
+	"github.com/zkactors/zkactors/internal/kit"
 	"github.com/zkactors/zkactors/session"
 	"github.com/zkactors/zkactors/session/zktest"
 )
@@ -20,10 +21,9 @@ func TestGoesOnAmongRivals(t *testing.T) {
 		"Take": func(t *testing.T, s *session.Session) func(func()) string {
 			q := open(t, s, nil)
 			return func(meanwhile func()) string {
-				data, err := q.Take(t.Context())
-				ok(t, err)
+				data := check.Have(q.Take(t.Context()))(t)
 				meanwhile()
-				pass(4 * time.Second) // every third list is old
+				kit.Pass(4 * time.Second) // every third list is old
 				return string(data)
 			}
 		},
@@ -32,8 +32,8 @@ func TestGoesOnAmongRivals(t *testing.T) {
 			return func(meanwhile func()) string {
 				item := next(t, c)
 				meanwhile()
-				pass(2 * time.Second) // the list is old
-				ok(t, item.Ack(t.Context()))
+				kit.Pass(2 * time.Second) // the list is old
+				check.Must(t, item.Ack(t.Context()))
 				return string(item.Data)
 			}
 		},
@@ -42,7 +42,7 @@ func TestGoesOnAmongRivals(t *testing.T) {
 		q := open(t, s, nil)
 		return func(meanwhile func()) string {
 			data, err := q.Take(t.Context()) // some lists get old while an item of them is read
-			ok(t, err)
+			check.Must(t, err)
 			meanwhile()
 			return string(data)
 		}
@@ -61,17 +61,16 @@ func TestGoesOnAmongRivals(t *testing.T) {
 					put(t, rival, all...)
 					next := client(t, s[0])
 					first := next(func() {
-						_, err := rival.TakeN(t.Context(), stolen)
-						ok(t, err)
+						check.Have(rival.TakeN(t.Context(), stolen))(t)
 					})
-					equal(t, "first", []string{first}, all[:1])
+					check.EqualSlices(t, []string{first}, all[:1], "first")
 					var got []string
 					for range items - stolen - 1 {
 						got = append(got, next(func() {}))
 					}
 					begun := slices.Index(all, got[0]) - stolen - 1
 					left := all[stolen+1:]
-					equal(t, "then", got, slices.Concat(left[begun:], left[:begun]))
+					check.EqualSlices(t, got, slices.Concat(left[begun:], left[:begun]), "then")
 					if begun > 0 {
 						turned++
 					}

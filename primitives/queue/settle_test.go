@@ -7,10 +7,10 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/zkactors/zkactors/internal/check"
+	"github.com/zkactors/zkactors/internal/kit"
 	"github.com/zkactors/zkactors/primitives/queue"
 	"github.com/zkactors/zkactors/session"
 	"github.com/zkactors/zkactors/session/zktest"
@@ -24,32 +24,28 @@ func TestAckWith(t *testing.T) {
 			q := open(t, s[0], nil)
 			put(t, q, "a", "b", "c")
 			c := consume(t, q, 3)
-			defer c.Close()
 			a, b, last := next(t, c), next(t, c), next(t, c)
 			srv.DropReply(zktest.Match{Op: zktest.OpMulti})
-			ok(t, a.AckWith(t.Context(), create("/done-a"), create("/also-a")))
+			check.Must(t, a.AckWith(t.Context(), create("/done-a"), create("/also-a")))
 			check.Is(t, a.AckWith(t.Context(), create("/again")), queue.ErrNotClaimed)
-			ok(t, b.AckWith(t.Context()))
+			check.Must(t, b.AckWith(t.Context()))
 			done := make(chan error, 2)
 			go func() { done <- last.AckWith(t.Context(), create("/done-c")) }()
-			ok(t, <-done)
+			check.Must(t, <-done)
 			for path, want := range map[string]bool{"/done-a": true, "/also-a": true, "/again": false, "/done-c": true} {
-				stat, err := s[0].Exists(t.Context(), path)
-				ok(t, err)
+				stat := check.Have(s[0].Exists(t.Context(), path))(t)
 				check.True(t, (stat != nil) == want, "%s: %v", path, stat)
 			}
-			n, err := q.Len(t.Context())
-			ok(t, err)
+			n := length(t, q)
 			check.Equal(t, n, 0)
 		})
 	})
 	t.Run("refused", func(t *testing.T) {
 		bubble(t, 1, func(t *testing.T, srv *zktest.Server, s ...*session.Session) {
-			ok(t, s[0].EnsurePath(t.Context(), "/there"))
+			check.Must(t, s[0].EnsurePath(t.Context(), "/there"))
 			q := open(t, s[0], nil)
 			put(t, q, "a")
 			c := consume(t, q, 1)
-			defer c.Close()
 			a := next(t, c)
 			for _, op := range []session.Op{
 				create("/there"), session.DeleteOp("/nowhere", 0), session.CheckOp("/there", 7),
@@ -60,10 +56,9 @@ func TestAckWith(t *testing.T) {
 			}
 			large := session.CreateOp("/new", make([]byte, 1<<20), session.Persistent)
 			check.Is(t, a.AckWith(t.Context(), large), session.ErrTooLarge)
-			stat, err := s[0].Exists(t.Context(), "/new")
-			ok(t, err)
+			stat := check.Have(s[0].Exists(t.Context(), "/new"))(t)
 			check.True(t, stat == nil && a.Context().Err() == nil, "%v", stat)
-			ok(t, a.AckWith(t.Context(), create("/new")))
+			check.Must(t, a.AckWith(t.Context(), create("/new")))
 		})
 	})
 	t.Run("refused while the consumer leaves", func(t *testing.T) {
@@ -73,13 +68,11 @@ func TestAckWith(t *testing.T) {
 			c := consume(t, q, 1)
 			a := next(t, c)
 			srv.Delay(zktest.Match{Op: zktest.OpMulti}, time.Second)
-			done := make(chan error, 1)
-			go func() { done <- a.AckWith(t.Context(), session.DeleteOp("/nowhere", 0)) }()
-			synctest.Wait()
+			done := kit.Begin(func() error { return a.AckWith(t.Context(), session.DeleteOp("/nowhere", 0)) })
 			c.Close()
 			check.Is(t, <-done, session.ErrNoNode)
 			check.Equal(t, len(left(srv, "claims")), 0)
-			equal(t, "left", drain(t, q), []string{"a"})
+			check.EqualSlices(t, drain(t, q), []string{"a"}, "left")
 		})
 	})
 }
@@ -93,13 +86,13 @@ func TestItemContext(t *testing.T) {
 		c := consume(t, q, 4)
 		a, b, d, e := next(t, c), next(t, c), next(t, c), next(t, c)
 		copied := a
-		pass(time.Minute)
+		kit.Pass(time.Minute)
 		for _, item := range []queue.Item{a, b, d, e} {
 			check.True(t, item.Context().Err() == nil, "%v", context.Cause(item.Context()))
 		}
-		ok(t, a.Ack(t.Context()))
+		check.Must(t, a.Ack(t.Context()))
 		check.Is(t, context.Cause(copied.Context()), context.Canceled)
-		ok(t, b.Reject(t.Context()))
+		check.Must(t, b.Reject(t.Context()))
 		check.Is(t, context.Cause(b.Context()), context.Canceled)
 		check.True(t, d.Context().Err() == nil, "%v", context.Cause(d.Context()))
 		srv.Expire(s[0].ID())
@@ -119,7 +112,6 @@ func TestItemContextWithoutItsCaller(t *testing.T) {
 		q := open(t, s[0], nil)
 		put(t, q, "a", "b", "c")
 		c := consume(t, q, 3)
-		defer c.Close()
 		a, b, d := next(t, c), next(t, c), next(t, c)
 		for _, settle := range []func(context.Context) error{
 			a.Ack,
@@ -131,11 +123,11 @@ func TestItemContextWithoutItsCaller(t *testing.T) {
 			leave()
 		}
 		check.Is(t, d.Ack(t.Context()), queue.ErrNotClaimed) // it is being settled
-		pass(time.Second)
+		kit.Pass(time.Second)
 		check.Is(t, context.Cause(a.Context()), context.Canceled)
 		check.Is(t, context.Cause(b.Context()), context.Canceled)
 		check.True(t, d.Context().Err() == nil, "%v", context.Cause(d.Context()))
-		ok(t, d.Ack(t.Context()))
+		check.Must(t, d.Ack(t.Context()))
 		check.Is(t, context.Cause(d.Context()), context.Canceled)
 	})
 }
@@ -144,21 +136,19 @@ func TestItemContextWithoutItsCaller(t *testing.T) {
 func TestForgotten(t *testing.T) {
 	bubble(t, 0, func(t *testing.T, srv *zktest.Server, _ ...*session.Session) {
 		logs := new(records)
-		s, err := session.Open(t.Context(), srv.Addrs(), &session.Options{Dialer: srv.DialContext, Logger: logs.logger()})
-		ok(t, err)
+		s := check.Have(session.Open(t.Context(), srv.Addrs(), &session.Options{Dialer: srv.DialContext, Logger: logs.logger()}))(t)
 		defer s.Close()
 		q := open(t, s, nil)
 		put(t, q, "a", "b")
 		c := consume(t, q, 2)
-		defer c.Close()
 		forgotten, settled := next(t, c), next(t, c)
-		pass(5 * time.Minute)
-		ok(t, settled.Ack(t.Context()))
+		kit.Pass(5 * time.Minute)
+		check.Must(t, settled.Ack(t.Context()))
 		check.Equal(t, logs.count("not settled"), 0)
-		pass(24 * time.Hour)
+		kit.Pass(24 * time.Hour)
 		check.Equal(t, logs.count("not settled"), 1)
 		check.True(t, strings.Contains(logs.all(), forgotten.ID), "%s", logs.all())
-		ok(t, forgotten.Ack(t.Context()))
+		check.Must(t, forgotten.Ack(t.Context()))
 	})
 }
 
@@ -169,23 +159,22 @@ func TestRejectAfter(t *testing.T) {
 		q := open(t, s[0], nil)
 		put(t, q, "a", "b", "c")
 		c := consume(t, q, 1)
-		defer c.Close()
 		a := next(t, c)
 		began := time.Now()
-		ok(t, a.RejectAfter(t.Context(), time.Hour, errors.New("later")))
+		check.Must(t, a.RejectAfter(t.Context(), time.Hour, errors.New("later")))
 		b := next(t, c)
 		check.Equal(t, string(b.Data), "b")
-		ok(t, b.RejectAfter(t.Context(), -time.Second, nil))
+		check.Must(t, b.RejectAfter(t.Context(), -time.Second, nil))
 		b = next(t, c)
 		check.True(t, string(b.Data) == "b" && b.Attempt == 2 && b.Cause == "", "%+v", b)
-		ok(t, b.Ack(t.Context()))
-		ok(t, next(t, c).Ack(t.Context()))
+		check.Must(t, b.Ack(t.Context()))
+		check.Must(t, next(t, c).Ack(t.Context()))
 		select {
 		case again := <-c.Items():
 			check.True(t, again.ID == a.ID && again.Attempt == 2 && again.Cause == "later" && again.Put.Equal(a.Put), "%+v", again)
 			late := time.Since(began) - time.Hour
 			check.True(t, late >= 0 && late < time.Second, "it is %v late", late)
-			ok(t, again.Ack(t.Context()))
+			check.Must(t, again.Ack(t.Context()))
 		case <-time.After(2 * time.Hour):
 			t.Error("it does not come again")
 		}
@@ -198,17 +187,15 @@ func TestRejectEphemeral(t *testing.T) {
 	bubble(t, 2, func(t *testing.T, srv *zktest.Server, s ...*session.Session) {
 		put(t, open(t, s[0], &queue.Options{Ephemeral: true}), "a")
 		c := consume(t, open(t, s[1], nil), 1)
-		defer c.Close()
 		first := next(t, c)
 		began := time.Now()
-		ok(t, first.Reject(t.Context()))
+		check.Must(t, first.Reject(t.Context()))
 		again := next(t, c)
 		check.True(t, again.ID == first.ID && again.Attempt == 2 && time.Since(began) > 100*time.Millisecond, "%+v", again)
-		ok(t, again.Reject(t.Context()))
+		check.Must(t, again.Reject(t.Context()))
 		s[0].Close()
-		pass(time.Minute)
-		n, err := open(t, s[1], nil).Len(t.Context())
-		ok(t, err)
+		kit.Pass(time.Minute)
+		n := check.Have(open(t, s[1], nil).Len(t.Context()))(t)
 		check.Equal(t, n, 0)
 	})
 }
@@ -219,15 +206,13 @@ func TestOneTransaction(t *testing.T) {
 	slow(t, func(t *testing.T, srv *zktest.Server, s ...*session.Session) {
 		q := open(t, s[0], nil)
 		const n = 500
-		_, err := q.PutAll(t.Context(), bytesOf(numbers(n)))
-		ok(t, err)
+		putAll(t, q, numbers(n)...)
 		c := consume(t, q, 1)
-		defer c.Close()
-		ok(t, next(t, c).Ack(t.Context()))
+		check.Must(t, next(t, c).Ack(t.Context()))
 		srv.ResetRequests()
 		began := time.Now()
 		for range n - 1 {
-			ok(t, next(t, c).Ack(t.Context()))
+			check.Must(t, next(t, c).Ack(t.Context()))
 		}
 		got := srv.Requests()
 		check.True(t, got[zktest.OpMulti] <= n*11/10 && got[zktest.OpGetData] <= n && got[zktest.OpGetChildren2] < 20, "%v for %d items", got, n)
@@ -263,11 +248,10 @@ func TestRejectEphemeralAfter(t *testing.T) {
 	bubble(t, 2, func(t *testing.T, srv *zktest.Server, s ...*session.Session) {
 		put(t, open(t, s[0], &queue.Options{Ephemeral: true}), "a")
 		c := consume(t, open(t, s[1], nil), 1)
-		defer c.Close()
 		first := next(t, c)
 		began := time.Now()
-		ok(t, first.RejectAfter(t.Context(), time.Minute, nil))
-		pass(time.Minute)
+		check.Must(t, first.RejectAfter(t.Context(), time.Minute, nil))
+		kit.Pass(time.Minute)
 		again := next(t, c)
 		late := time.Since(began) - time.Minute
 		check.True(t, again.ID == first.ID && late >= 0 && late < 2*time.Second, "%+v is %v late", again, late)

@@ -28,11 +28,10 @@ func TestSmallServerPut(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
 		q := open(t, s[0], nil)
-		_, err := q.Put(ctx, make([]byte, 200_000))
-		check.Is(t, err, session.ErrTooLarge)
+		check.Fails(q.Put(ctx, make([]byte, 200_000)))(t, session.ErrTooLarge)
 		put(t, q, "small")
-		equal(t, "taken", drain(t, q), []string{"small"})
-		ok(t, q.Close(ctx))
+		check.EqualSlices(t, drain(t, q), []string{"small"}, "taken")
+		check.Must(t, q.Close(ctx))
 	})
 }
 
@@ -43,8 +42,7 @@ func TestSmallServerConsume(t *testing.T) {
 		q := open(t, s[0], nil)
 		const n = 64
 		for range n {
-			_, err := q.Put(t.Context(), make([]byte, 10_000))
-			ok(t, err)
+			check.Have(q.Put(t.Context(), make([]byte, 10_000)))(t)
 		}
 		c := consume(t, q, n)
 		suspended := 0
@@ -56,10 +54,10 @@ func TestSmallServerConsume(t *testing.T) {
 			}
 		}()
 		for range n - 8 {
-			ok(t, next(t, c).Ack(t.Context()))
+			check.Must(t, next(t, c).Ack(t.Context()))
 		}
 		for range 4 {
-			ok(t, next(t, c).RejectAfter(t.Context(), 0, nil))
+			check.Must(t, next(t, c).RejectAfter(t.Context(), 0, nil))
 		}
 		c.Close()
 		check.Equal(t, len(drain(t, q)), 8)
@@ -78,16 +76,14 @@ func TestSmallServerPutsTogether(t *testing.T) {
 			var putting sync.WaitGroup
 			for i := range n {
 				putting.Go(func() {
-					if _, err := q.PutAfter(t.Context(), make([]byte, 10_000), time.Duration(i%2)*time.Hour); err != nil {
-						t.Error(err)
-					}
+					_, err := q.PutAfter(t.Context(), make([]byte, 10_000), time.Duration(i%2)*time.Hour)
+					check.OK(t, err)
 				})
 			}
 			putting.Wait()
 		}
 		requests := srv.Requests().Total() - before
-		length, err := q.Len(t.Context())
-		check.True(t, length == 3*n+1 && err == nil, "Len: %d, %v", length, err)
+		check.Equal(t, length(t, q), 3*n+1)
 		check.True(t, requests < 2*n, "%d requests", requests)
 	})
 }
@@ -102,16 +98,14 @@ func TestSmallServerMoves(t *testing.T) {
 		}
 		buryLarge(t, s[0], large...)
 		dead := letters(t, s[0], nil)
-		moved, err := dead.RedriveAll(t.Context())
-		check.True(t, moved == n && err == nil, "%d put again, %v", moved, err)
+		check.Equal(t, check.Have(dead.RedriveAll(t.Context()))(t), n)
 		q := open(t, s[0], nil)
-		equal(t, "taken", drain(t, q), large)
+		check.EqualSlices(t, drain(t, q), large, "taken")
 
 		put(t, q, numbers(700)...)
 		taken := 0
 		for taken < 700 {
-			data, err := q.TakeN(t.Context(), math.MaxInt)
-			ok(t, err)
+			data := check.Have(q.TakeN(t.Context(), math.MaxInt))(t)
 			taken += len(data)
 		}
 		check.Equal(t, taken, 700)
@@ -122,9 +116,8 @@ func TestSmallServerMoves(t *testing.T) {
 func buryLarge(t *testing.T, s *session.Session, data ...string) {
 	t.Helper()
 	const bucket = letterBox + "/items/2147483648-0000000000"
-	ok(t, s.EnsurePath(t.Context(), bucket))
+	check.Must(t, s.EnsurePath(t.Context(), bucket))
 	for _, d := range data {
-		_, err := s.Multi(t.Context(), session.CreateOp(bucket+"/_c_"+fmt.Sprintf("%036x", d[:1])+"-item-", []byte("\n"+d), session.PersistentSequential))
-		ok(t, err)
+		putForeign(t, s, bucket+"/_c_"+fmt.Sprintf("%036x", d[:1])+"-item-", "\n"+d)
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/zkactors/zkactors/internal/check"
 	"github.com/zkactors/zkactors/internal/hasten"
 	"github.com/zkactors/zkactors/primitives/queue"
 	"github.com/zkactors/zkactors/session"
@@ -99,17 +100,16 @@ func (l *ledger) check(t *testing.T) {
 
 // soak has producers, takers and consumers work on one queue, while trouble happens, until all is
 // done, and checks the history. Consumers reject some items, and dead letters are redriven.
-func soak(t *testing.T, srv zktest.Faults, open func() *session.Session, producers, takers, consumers, each int, trouble func(ctx context.Context, i int)) {
+func soak(t *testing.T, srv zktest.Faults, connect func() *session.Session, producers, takers, consumers, each int, trouble func(ctx context.Context, i int)) {
 	h := newHistory(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	var producing, working sync.WaitGroup
 	for p := range producers {
 		producing.Go(func() {
-			s := open()
+			s := connect()
 			defer s.Close()
-			q, err := queue.NewPriority(s, at, &soakOptions)
-			ok(t, err)
+			q := ranked(t, s, &soakOptions)
 			size := []int{1, 10}[p%2]
 			for i := 0; i < each; i += size {
 				var batch []string
@@ -121,6 +121,7 @@ func soak(t *testing.T, srv zktest.Faults, open func() *session.Session, produce
 					delay = time.Duration(i) * time.Millisecond
 				}
 				h.begins(i/size%8 == 7, delay, batch...)
+				var err error
 				if delay > 0 {
 					_, err = q.PutAfter(ctx, []byte(batch[0]), priority, delay)
 				} else {
@@ -138,21 +139,20 @@ func soak(t *testing.T, srv zktest.Faults, open func() *session.Session, produce
 			}
 		})
 	}
-	check := func() {
+	looks := func() {
 		if h.finished(producers * each) {
 			cancel()
 		}
 	}
 	for range takers {
 		working.Go(func() {
-			s := open()
+			s := connect()
 			defer s.Close()
-			q, err := queue.NewPriority(s, at, &soakOptions)
-			ok(t, err)
+			q := ranked(t, s, &soakOptions)
 			for n := 1; ctx.Err() == nil; n = 1 + n%4 {
 				data, err := q.TakeN(ctx, n)
 				h.takes(data, err)
-				check()
+				looks()
 				<-time.After(5 * time.Millisecond) // consumers get the most
 			}
 		})
@@ -160,11 +160,9 @@ func soak(t *testing.T, srv zktest.Faults, open func() *session.Session, produce
 	for i := range consumers {
 		working.Go(func() {
 			for round := 0; ctx.Err() == nil; round++ { // each is closed, or killed with its session, again and again
-				s := open()
-				q, err := queue.NewPriority(s, at, &soakOptions)
-				ok(t, err)
-				c, err := q.Consume(&queue.ConsumeOptions{Prefetch: 8, Backoff: soakBackoff})
-				ok(t, err)
+				s := connect()
+				q := ranked(t, s, &soakOptions)
+				c := check.Have(q.Consume(&queue.ConsumeOptions{Prefetch: 8, Backoff: soakBackoff}))(t)
 				kill := (i+round)%2 == 0
 				for n := range 100 {
 					var item queue.Item
@@ -181,7 +179,7 @@ func soak(t *testing.T, srv zktest.Faults, open func() *session.Session, produce
 						break
 					}
 					h.settle(context.WithoutCancel(ctx), item, doomed)
-					check()
+					looks()
 				}
 				if kill {
 					srv.Expire(s.ID())
@@ -196,19 +194,19 @@ func soak(t *testing.T, srv zktest.Faults, open func() *session.Session, produce
 		})
 	}
 	working.Go(func() {
-		s := open()
+		s := connect()
 		defer s.Close()
 		h.redrive(ctx, s)
 	})
 	working.Go(func() {
 		for i := 0; ctx.Err() == nil; i++ {
 			trouble(ctx, i)
-			check()
+			looks()
 		}
 	})
 	producing.Wait()
 	working.Wait()
-	s := open()
+	s := connect()
 	defer s.Close()
 	h.remains(t.Context(), s)
 	h.check(t)
@@ -233,8 +231,7 @@ func soakInMemory(t *testing.T, config zktest.Config, each int) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		config.InProcess, config.Tick = true, time.Second
-		srv, err := zktest.NewServer(config)
-		ok(t, err)
+		srv := check.Have(zktest.NewServer(config))(t)
 		defer srv.Close()
 		random := rand.New(rand.NewPCG(1, 2))
 		soak(t, srv, func() *session.Session {

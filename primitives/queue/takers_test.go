@@ -3,14 +3,16 @@ package queue_test
 import (
 	"context"
 	"fmt"
-	"math"
+	"maps"
 	"math/rand/v2"
+	"slices"
 	"sync"
 	"testing"
 	"time"
 
 	"github.com/zkactors/zkactors/internal/check"
 	"github.com/zkactors/zkactors/internal/hasten"
+	"github.com/zkactors/zkactors/internal/kit"
 	"github.com/zkactors/zkactors/primitives/queue"
 	"github.com/zkactors/zkactors/session"
 	"github.com/zkactors/zkactors/session/zktest"
@@ -24,8 +26,7 @@ func taking(t *testing.T, s *session.Session, priorities bool) func(context.Cont
 	if !priorities {
 		return open(t, s, nil).TryTake
 	}
-	p, err := queue.NewPriority(s, at, nil)
-	ok(t, err)
+	p := ranked(t, s, nil)
 	return p.TryTake
 }
 
@@ -46,8 +47,7 @@ func TestTakers(t *testing.T) {
 			t.Run(fmt.Sprintf("%d, work %v, priorities %t", test.takers, test.works, priorities), func(t *testing.T) {
 				bubbled(t, near, test.takers, func(t *testing.T, srv *zktest.Server, s ...*session.Session) {
 					for range test.n / 500 {
-						_, err := open(t, s[0], nil).PutAll(t.Context(), bytesOf(numbers(500)))
-						ok(t, err)
+						check.Have(open(t, s[0], nil).PutAll(t.Context(), bytesOf(numbers(500))))(t)
 					}
 					srv.ResetRequests()
 					began := time.Now()
@@ -89,19 +89,16 @@ func TestStaleList(t *testing.T) {
 	bubbled(t, near, 2, func(t *testing.T, srv *zktest.Server, s ...*session.Session) {
 		a, b := open(t, s[0], nil), open(t, s[1], nil)
 		for range 2 {
-			_, err := a.PutAll(t.Context(), bytesOf(numbers(500)))
-			ok(t, err)
+			putAll(t, a, numbers(500)...)
 		}
-		_, err := a.TryTake(t.Context())
-		ok(t, err)
+		check.Have(a.TryTake(t.Context()))(t)
 		drain(t, b)
 		for _, waits := range []time.Duration{0, time.Hour} {
-			pass(waits)
+			kit.Pass(waits)
 			put(t, b, "new")
 			srv.ResetRequests()
-			data, err := a.TryTake(t.Context())
-			ok(t, err)
-			equal(t, "taken", []string{string(data)}, []string{"new"})
+			data := check.Have(a.TryTake(t.Context()))(t)
+			check.Equal(t, string(data), "new", "taken")
 			got := srv.RequestsOf(s[0].ID())
 			check.True(t, got.Total() <= 7, "after %v: %v", waits, got)
 		}
@@ -115,27 +112,23 @@ func TestManyPriorities(t *testing.T) {
 		for _, how := range []string{"consume", "take"} {
 			t.Run(fmt.Sprintf("%d, %s", n, how), func(t *testing.T) {
 				bubbled(t, near, 1, func(t *testing.T, srv *zktest.Server, s ...*session.Session) {
-					p, err := queue.NewPriority(s[0], at, nil)
-					ok(t, err)
+					p := ranked(t, s[0], nil)
 					for i := range n {
-						_, err := p.Put(t.Context(), []byte("x"), int32(i))
-						ok(t, err)
+						check.Have(p.Put(t.Context(), []byte("x"), int32(i)))(t)
 					}
 					srv.ResetRequests()
 					began := time.Now()
 					if how == "take" {
 						for range n {
-							_, err := p.TryTake(t.Context())
-							ok(t, err)
+							check.Have(p.TryTake(t.Context()))(t)
 						}
 					} else {
-						c, err := p.Consume(nil)
-						ok(t, err)
+						c := check.Have(p.Consume(nil))(t)
 						defer c.Close()
 						for i := range n {
 							item := next(t, c)
 							check.Equal(t, item.Priority, int32(i), "priority")
-							ok(t, item.Ack(t.Context()))
+							check.Must(t, item.Ack(t.Context()))
 						}
 					}
 					got := srv.Requests()
@@ -152,11 +145,9 @@ func TestTakeN(t *testing.T) {
 	bubble(t, 1, func(t *testing.T, srv *zktest.Server, s ...*session.Session) {
 		q := open(t, s[0], nil)
 		want := numbers(25)
-		_, err := q.PutAll(t.Context(), bytesOf(want))
-		ok(t, err)
+		check.Have(q.PutAll(t.Context(), bytesOf(want)))(t)
 		drained := func(n int) (all []string) {
-			data, err := q.TakeN(t.Context(), n)
-			ok(t, err)
+			data := check.Have(q.TakeN(t.Context(), n))(t)
 			check.True(t, len(data) > 0 && len(data) <= n, "%d of %d", len(data), n)
 			for _, d := range data {
 				all = append(all, string(d))
@@ -167,14 +158,13 @@ func TestTakeN(t *testing.T) {
 		srv.ResetRequests()
 		all = append(all, drained(10)...)
 		check.Equal(t, srv.Requests()[zktest.OpMulti], 1, "transactions")
-		equal(t, "taken", append(all, drained(10)...), want)
-		_, err = q.TakeN(t.Context(), 0)
-		check.Is(t, err, session.ErrInvalidArgument)
+		check.EqualSlices(t, append(all, drained(10)...), want, "taken")
+		check.Fails(q.TakeN(t.Context(), 0))(t, session.ErrInvalidArgument)
 		taken := make(chan []string)
 		go func() { taken <- drained(3) }()
-		pass(time.Second)
+		kit.Pass(time.Second)
 		put(t, q, "late")
-		equal(t, "taken late", <-taken, []string{"late"})
+		check.EqualSlices(t, <-taken, []string{"late"}, "taken late")
 	})
 }
 
@@ -182,38 +172,30 @@ func TestTakeN(t *testing.T) {
 // comes before the items that were listed and not taken.
 func TestTakeNOfPriorities(t *testing.T) {
 	bubble(t, 2, func(t *testing.T, _ *zktest.Server, s ...*session.Session) {
-		p, err := queue.NewPriority(s[0], at, nil)
-		ok(t, err)
-		other, err := queue.NewPriority(s[1], at, nil)
-		ok(t, err)
+		p := ranked(t, s[0], nil)
+		other := ranked(t, s[1], nil)
 		want := numbers(6)
 		for i, x := range want {
-			_, err := other.Put(t.Context(), []byte(x), int32(i/2))
-			ok(t, err)
+			check.Have(other.Put(t.Context(), []byte(x), int32(i/2)))(t)
 		}
-		got, err := p.TakeN(t.Context(), 3)
-		ok(t, err)
+		got := check.Have(p.TakeN(t.Context(), 3))(t)
 		for _, x := range []struct {
 			data     string
 			priority int32
 		}{{"behind", 1}, {"before", 0}, {"first", -1}} {
-			_, err = other.Put(t.Context(), []byte(x.data), x.priority)
-			ok(t, err)
+			check.Have(other.Put(t.Context(), []byte(x.data), x.priority))(t)
 		}
 		for len(got) < len(want)+3 {
-			more, err := p.TakeN(t.Context(), 100)
-			ok(t, err)
+			more := check.Have(p.TakeN(t.Context(), 100))(t)
 			got = append(got, more...)
 		}
-		_, err = other.Put(t.Context(), []byte("last"), 2)
-		ok(t, err)
-		last, err := p.Take(t.Context())
-		ok(t, err)
+		check.Have(other.Put(t.Context(), []byte("last"), 2))(t)
+		last := check.Have(p.Take(t.Context()))(t)
 		var all []string
 		for _, d := range append(got, last) {
 			all = append(all, string(d))
 		}
-		equal(t, "taken", all, []string{"item 0", "item 1", "item 2", "first", "before", "item 3", "behind", "item 4", "item 5", "last"})
+		check.EqualSlices(t, all, []string{"item 0", "item 1", "item 2", "first", "before", "item 3", "behind", "item 4", "item 5", "last"}, "taken")
 	})
 }
 
@@ -225,41 +207,31 @@ func TestMostUrgentTaken(t *testing.T) {
 			random := rand.New(rand.NewPCG(seed, 6))
 			var handles []*queue.Priority
 			for i := range 4 {
-				p, err := queue.NewPriority(s[i%3], at, nil)
-				ok(t, err)
-				handles = append(handles, p)
+				handles = append(handles, ranked(t, s[i%3], nil))
 			}
 			there := map[string]int32{}
-			least := func() (p int32) {
-				p = math.MaxInt32
-				for _, priority := range there {
-					p = min(p, priority)
-				}
-				return p
-			}
+			least := func() int32 { return slices.Min(slices.Collect(maps.Values(there))) }
 			for n := range 200 {
 				h := handles[random.IntN(len(handles))]
 				switch k := random.IntN(20); {
 				case k < 9:
 					priority := int32(random.IntN(7) - 3)
-					_, err := h.Put(t.Context(), fmt.Append(nil, n), priority)
-					ok(t, err)
+					check.Have(h.Put(t.Context(), fmt.Append(nil, n), priority))(t)
 					there[fmt.Sprint(n)] = priority
 				case k < 11:
 					priority := int32(random.IntN(7) - 3)
-					_, err := h.PutAfter(t.Context(), fmt.Append(nil, n), priority, time.Duration(random.IntN(90))*time.Second)
-					ok(t, err)
-					pass(91 * time.Second)
+					check.Have(h.PutAfter(t.Context(), fmt.Append(nil, n), priority, time.Duration(random.IntN(90))*time.Second))(t)
+					kit.Pass(91 * time.Second)
 					there[fmt.Sprint(n)] = priority
 				case k == 11:
-					pass(time.Duration(random.IntN(120)) * time.Second)
+					kit.Pass(time.Duration(random.IntN(120)) * time.Second)
 				default:
 					data, err := h.TryTake(t.Context())
 					if isEmpty(err) {
 						check.Equal(t, len(there), 0, "left")
 						continue
 					}
-					ok(t, err)
+					check.Must(t, err)
 					if priority, is := there[string(data)]; !is || priority != least() {
 						t.Fatalf("seed %d, step %d: %s with priority %d (%t), want %d", seed, n, data, priority, is, least())
 					}
@@ -270,69 +242,77 @@ func TestMostUrgentTaken(t *testing.T) {
 	}
 }
 
-// TestTimeoutsLoseNothing has loops take with contexts that end at any moment: what they do not
-// return is still in the queue. Every error says that nothing was taken.
+// TestTimeoutsLoseNothing has calls take with contexts that end at any moment, under way too, and
+// replies are lost. While the session lives, what a call does not return is still in the queue, and
+// its error says that nothing was taken.
 func TestTimeoutsLoseNothing(t *testing.T) {
 	const rounds = 200
-	bubbled(t, near, 3, func(t *testing.T, _ *zktest.Server, s ...*session.Session) {
-		q := open(t, s[0], nil)
-		p, err := queue.NewPriority(s[1], "/queues/urgent", nil)
-		ok(t, err)
-		for name, test := range map[string]struct {
-			put  func(data string) error
-			take func(context.Context) ([][]byte, error)
-		}{
-			"Take": {
-				func(data string) error { _, err := q.Put(t.Context(), []byte(data)); return err },
-				func(ctx context.Context) ([][]byte, error) { data, err := q.Take(ctx); return [][]byte{data}, err },
-			},
-			"TakeN": {
-				func(data string) error { _, err := q.Put(t.Context(), []byte(data)); return err },
-				func(ctx context.Context) ([][]byte, error) { return q.TakeN(ctx, 3) },
-			},
-			"Take of priorities": {
-				func(data string) error { _, err := p.Put(t.Context(), []byte(data), 1); return err },
-				func(ctx context.Context) ([][]byte, error) { data, err := p.Take(ctx); return [][]byte{data}, err },
-			},
-		} {
-			random := rand.New(rand.NewPCG(7, 7))
-			timeouts, taken := 0, map[string]int{}
-			for i := range rounds {
-				ok(t, test.put(fmt.Sprint(i)))
-				for range 2 {
-					ctx, cancel := context.WithTimeout(t.Context(), time.Duration(random.IntN(6000))*time.Microsecond)
-					data, err := test.take(ctx)
-					cancel()
+	for _, c := range []struct {
+		callers  int
+		layout   queue.Layout
+		ranked   bool
+		together int // items of a call of TakeN; 0 for Take
+	}{{callers: 1}, {callers: 4}, {callers: 1, together: 3}, {callers: 1, ranked: true}, {callers: 4, layout: queue.Kazoo}} {
+		t.Run(fmt.Sprintf("%+v", c), func(t *testing.T) {
+			bubbled(t, near, 1, func(t *testing.T, srv *zktest.Server, s ...*session.Session) {
+				q := openAs(t, s[0], at, c.layout)
+				from := reader(q)
+				if c.ranked {
+					from = ranked(t, s[0], nil)
+				}
+				take := func(ctx context.Context) ([][]byte, error) {
+					if c.together > 0 {
+						return q.(*queue.Queue).TakeN(ctx, c.together)
+					}
+					data, err := from.Take(ctx)
+					return [][]byte{data}, err
+				}
+				var mu sync.Mutex
+				timeouts, taken := 0, map[string]int{}
+				call := func(timeout time.Duration) {
+					ctx, cancel := context.WithTimeout(t.Context(), timeout)
+					defer cancel()
+					data, err := take(ctx)
+					mu.Lock()
+					defer mu.Unlock()
 					if err != nil {
 						timeouts++
-						check.Is(t, err, context.DeadlineExceeded)
-						check.False(t, session.InDoubt(err), "%v", err)
-						continue
+						undone(t, err, context.DeadlineExceeded)
+						return
 					}
 					for _, d := range data {
 						taken[string(d)]++
 					}
 				}
-			}
-			for len(taken) < rounds {
-				ctx, cancel := context.WithTimeout(t.Context(), time.Second)
-				data, err := test.take(ctx)
-				cancel()
-				if err != nil {
-					break
+				random := rand.New(rand.NewPCG(7, 7))
+				for i := 0; i < rounds; i += c.callers {
+					var calling sync.WaitGroup
+					for j := range c.callers {
+						put(t, q, fmt.Sprint(i+j))
+					}
+					if i%20 == 16 {
+						srv.DropReply(zktest.Match{Op: zktest.OpMulti})
+					}
+					for range 2 * c.callers {
+						timeout := time.Duration(random.IntN(6000)) * time.Microsecond
+						if calling.Go(func() { call(timeout) }); c.callers == 1 {
+							calling.Wait()
+						}
+					}
+					calling.Wait()
 				}
-				for _, d := range data {
-					taken[string(d)]++
+				check.Within(t, timeouts, rounds/4, 2*rounds-1, "calls that timed out")
+				srv.ClearFaults()
+				for _, x := range drain(t, q) {
+					taken[x]++
 				}
-			}
-			t.Logf("%s: %d calls timed out", name, timeouts)
-			check.True(t, timeouts > rounds/4, "%s: %d calls timed out", name, timeouts)
-			check.Equal(t, len(taken), rounds, name)
-			for data, n := range taken {
-				check.Equal(t, n, 1, data)
-			}
-		}
-	})
+				check.Equal(t, len(taken), rounds, "items")
+				for x, n := range taken {
+					check.Equal(t, n, 1, x)
+				}
+			})
+		})
+	}
 }
 
 // TestPeek: the next TryTake takes what Peek has shown, whatever came back meanwhile.
@@ -342,24 +322,20 @@ func TestPeek(t *testing.T) {
 		put(t, a, "1", "2", "3", "4", "5")
 		c := consume(t, b, 1)
 		first := next(t, c)
-		_, err := a.TryTake(t.Context())
-		ok(t, err)
+		check.Have(a.TryTake(t.Context()))(t)
 		same := func(want string) {
 			t.Helper()
-			peeked, err := a.Peek(t.Context())
-			ok(t, err)
-			taken, err := a.TryTake(t.Context())
-			ok(t, err)
-			equal(t, "peeked, and taken", []string{string(peeked), string(taken)}, []string{want, want})
+			peeked := check.Have(a.Peek(t.Context()))(t)
+			taken := check.Have(a.TryTake(t.Context()))(t)
+			check.EqualSlices(t, []string{string(peeked), string(taken)}, []string{want, want}, "peeked, and taken")
 		}
-		ok(t, first.Reject(t.Context()))
+		check.Must(t, first.Reject(t.Context()))
 		c.Close()
 		same("3")
-		pass(time.Minute)
+		kit.Pass(time.Minute)
 		same("1")
 		same("4")
 		c = consume(t, b, 1)
-		defer c.Close()
 		_ = next(t, c)
 		check.Fails(a.Peek(t.Context()))(t, queue.ErrEmpty)
 	})
@@ -368,17 +344,13 @@ func TestPeek(t *testing.T) {
 // TestPeekOfPriorities: Peek shows the most urgent item at once.
 func TestPeekOfPriorities(t *testing.T) {
 	bubble(t, 2, func(t *testing.T, _ *zktest.Server, s ...*session.Session) {
-		a, err := queue.NewPriority(s[0], at, nil)
-		ok(t, err)
-		b, err := queue.NewPriority(s[1], at, nil)
-		ok(t, err)
+		a := ranked(t, s[0], nil)
+		b := ranked(t, s[1], nil)
 		for i := range int32(5) {
-			_, err := b.Put(t.Context(), fmt.Append(nil, 5-i), 5-i)
-			ok(t, err)
+			check.Have(b.Put(t.Context(), fmt.Append(nil, 5-i), 5-i))(t)
 			for range 2 {
-				data, err := a.Peek(t.Context())
-				ok(t, err)
-				equal(t, "peeked", []string{string(data)}, []string{fmt.Sprint(5 - i)})
+				data := check.Have(a.Peek(t.Context()))(t)
+				check.Equal(t, string(data), fmt.Sprint(5-i), "peeked")
 			}
 		}
 	})
@@ -389,8 +361,7 @@ func TestReadOnlyMonitor(t *testing.T) {
 	bubble(t, 0, func(t *testing.T, srv *zktest.Server, _ ...*session.Session) {
 		open1 := func(o session.Options) *session.Session {
 			o.Dialer = srv.DialContext
-			s, err := session.Open(t.Context(), srv.Addrs(), &o)
-			ok(t, err)
+			s := check.Have(session.Open(t.Context(), srv.Addrs(), &o))(t)
 			return s
 		}
 		owner := open1(session.Options{
@@ -403,27 +374,25 @@ func TestReadOnlyMonitor(t *testing.T) {
 		q, monitor := open(t, owner, nil), open(t, reader, nil)
 		sees := func(n int, first string) {
 			t.Helper()
-			l, err := monitor.Len(t.Context())
-			ok(t, err)
+			l := length(t, monitor)
 			check.Equal(t, l, n, "items")
 			data, err := monitor.Peek(t.Context())
 			if first == "" {
 				check.Is(t, err, queue.ErrEmpty)
 				return
 			}
-			ok(t, err)
-			equal(t, "first", []string{string(data)}, []string{first})
+			check.Must(t, err)
+			check.Equal(t, string(data), first, "first")
 		}
 		sees(0, "")
-		_, err := q.PutAfter(t.Context(), []byte("y"), time.Hour)
-		ok(t, err)
+		check.Have(q.PutAfter(t.Context(), []byte("y"), time.Hour))(t)
 		sees(1, "")
 		put(t, q, "x")
 		sees(2, "x")
-		pass(time.Hour + time.Second)
+		kit.Pass(time.Hour + time.Second)
 		sees(2, "y")
-		ok(t, q.Close(t.Context())) // the directory of the receipts goes
-		pass(2 * time.Minute)
+		check.Must(t, q.Close(t.Context())) // the directory of the receipts goes
+		kit.Pass(2 * time.Minute)
 		sees(2, "y")
 	})
 }

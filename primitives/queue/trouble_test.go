@@ -12,12 +12,11 @@ import (
 
 	"github.com/zkactors/zkactors/internal/check"
 	"github.com/zkactors/zkactors/internal/hasten"
+	"github.com/zkactors/zkactors/internal/kit"
 	"github.com/zkactors/zkactors/primitives/queue"
 	"github.com/zkactors/zkactors/session"
 	"github.com/zkactors/zkactors/session/zktest"
 )
-
-const dead = "/queues/dead"
 
 // A victim is a client to whose requests something happens.
 type victim struct {
@@ -135,8 +134,7 @@ type command struct {
 
 // closes closes the queue while a call waits.
 func closes(ctx context.Context, q *queue.Queue, call func() error) error {
-	called := make(chan error, 1)
-	go func() { called <- call() }()
+	called := kit.Begin(func() error { return call() })
 	select {
 	case <-time.After(30 * time.Second):
 	case <-ctx.Done():
@@ -304,7 +302,7 @@ func suffer(t *testing.T, command command, trouble trouble, skip int) (requests 
 		}
 		if command.came {
 			c := consume(t, open(t, s[1], &opts), 1)
-			ok(t, next(t, c).RejectAfter(t.Context(), 0, nil))
+			check.Must(t, next(t, c).RejectAfter(t.Context(), 0, nil))
 			c.Close()
 		}
 		q := anyQueue(open(t, s[0], &command.opts))
@@ -334,17 +332,16 @@ func suffer(t *testing.T, command command, trouble trouble, skip int) (requests 
 		case session.InDoubt(err) && !trouble.unknown, err != nil && !trouble.error:
 			t.Errorf("%s: %v", what, err)
 		}
-		pass(2 * time.Minute)
+		kit.Pass(2 * time.Minute)
 		srv.ClearFaults()
 		srv.Refuse(false)
-		ok(t, q.Close(t.Context()))
+		check.Must(t, q.Close(t.Context()))
 		requests = srv.RequestsOf(id).Total() - srv.RequestsOf(id)[zktest.OpSync]
 		if trouble.stays {
 			s[0].Close()
 		}
 		there := map[string]int{}
-		letters, err := queue.New(s[1], dead, nil)
-		ok(t, err)
+		letters := openAt(t, s[1], dead, nil)
 		for _, x := range append(drain(t, other), drain(t, letters)...) {
 			there[x]++
 			if _, put := v.put[x]; !put {
@@ -358,7 +355,7 @@ func suffer(t *testing.T, command command, trouble trouble, skip int) (requests 
 					what, x, v.taken[x], v.acked[x], there[x], v.struck[x])
 			}
 		}
-		ok(t, errors.Join(other.Close(t.Context()), letters.Close(t.Context())))
+		check.Must(t, errors.Join(other.Close(t.Context()), letters.Close(t.Context())))
 		for _, dir := range []string{"receipts", "_queue-receipts", "claims", "waiters", "producers"} {
 			if n := left(srv, dir); len(n) > 0 {
 				t.Errorf("%s: left behind: %q", what, n)

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/zkactors/zkactors/internal/check"
+	"github.com/zkactors/zkactors/internal/kit"
 	"github.com/zkactors/zkactors/primitives/queue"
 	"github.com/zkactors/zkactors/session"
 	"github.com/zkactors/zkactors/session/zktest"
@@ -36,71 +37,6 @@ func woken(srv *zktest.Server, all []*session.Session, f func()) (sessions, requ
 	return sessions, requests
 }
 
-// TestWakeUps has many consumers, and many calls of Take, wait: an item wakes the first in line,
-// and the second, which is first then, however many there are. Before there was a line, an item
-// woke all of them.
-func TestWakeUps(t *testing.T) {
-	for _, n := range []int{2, 5, 16} {
-		for _, kind := range []string{"consumers", "takers"} {
-			bubble(t, n+1, func(t *testing.T, srv *zktest.Server, s ...*session.Session) {
-				ctx, cancel := context.WithCancel(t.Context())
-				var working sync.WaitGroup
-				var mu sync.Mutex
-				got := map[string]int{}
-				did := func(x []byte) {
-					mu.Lock()
-					defer mu.Unlock()
-					got[string(x)]++
-				}
-				for i := range n {
-					q := open(t, s[i], nil)
-					if kind == "takers" {
-						working.Go(func() {
-							for ctx.Err() == nil {
-								if data, err := q.Take(ctx); err == nil {
-									did(data)
-								}
-							}
-						})
-					} else {
-						c := consume(t, q, 1)
-						working.Go(func() {
-							for item := range c.Items() {
-								did(item.Data)
-								_ = item.Ack(ctx)
-							}
-						})
-						defer c.Close()
-					}
-					synctest.Wait()
-				}
-				putter := open(t, s[n], nil)
-				put(t, putter, "the first makes directories")
-				pass(time.Second)
-				last := 0
-				for i := range 3 * n {
-					clients, requests := woken(srv, s[:n], func() { put(t, putter, fmt.Sprint(i)) })
-					last = requests
-					if most := 2; clients > most {
-						t.Errorf("%d %s: item %d wakes %d of them, want at most %d", n, kind, i, clients, most)
-					}
-					if most := 24; requests > most {
-						t.Errorf("%d %s: item %d costs them %d requests, want at most %d", n, kind, i, requests, most)
-					}
-				}
-				t.Logf("%d %s: %d requests for the last item", n, kind, last)
-				if len(got) != 3*n+1 {
-					t.Errorf("%d %s: %d items, want %d", n, kind, len(got), 3*n+1)
-				}
-				cancel()
-				if kind == "takers" {
-					working.Wait()
-				}
-			})
-		}
-	}
-}
-
 // TestTurns: consumers whose readers wait take turns, also those that could claim more.
 func TestTurns(t *testing.T) {
 	bubble(t, 4, func(t *testing.T, _ *zktest.Server, s ...*session.Session) {
@@ -113,11 +49,11 @@ func TestTurns(t *testing.T) {
 		for round := range 3 {
 			for i, c := range all {
 				put(t, putter, fmt.Sprint(round, i))
-				pass(time.Second)
+				kit.Pass(time.Second)
 				select {
 				case item := <-c.Items():
 					check.True(t, string(item.Data) == fmt.Sprint(round, i), "consumer %d gets %s", i, item.Data)
-					ok(t, item.Ack(t.Context()))
+					check.Must(t, item.Ack(t.Context()))
 				default:
 					t.Fatalf("round %d: consumer %d has nothing", round, i)
 				}
@@ -153,11 +89,11 @@ func TestFirstInLineIsGone(t *testing.T) {
 			}
 			select {
 			case item := <-next:
-				ok(t, item.Ack(t.Context()))
+				check.Must(t, item.Ack(t.Context()))
 			case item := <-all[1].Items():
-				ok(t, item.Ack(t.Context()))
+				check.Must(t, item.Ack(t.Context()))
 			case item := <-all[2].Items():
-				ok(t, item.Ack(t.Context()))
+				check.Must(t, item.Ack(t.Context()))
 			case <-time.After(time.Minute):
 				t.Errorf("%s: nobody is woken", how)
 			}
@@ -189,46 +125,58 @@ func TestClosedWhileSuspended(t *testing.T) {
 		synctest.Wait()
 		c.Close()
 		srv.Refuse(false)
-		pass(time.Minute)
-		if n := left(srv, "waiters"); len(n) > 0 {
-			t.Errorf("left behind: %q", n)
-		}
+		kit.Pass(time.Minute)
+		check.Len(t, left(srv, "waiters"), 0, "left behind")
 	})
 }
 
-// TestHerd has idle consumers with room for more than one item wait in line, where each has been
-// the first before. An item still wakes two of them, with 24 requests at most (docs/adr/0018). A
-// waiter that went to the end of the line kept its watch on the queue.
+// TestHerd has idle consumers, and calls of Take, wait in line, where each has been the first
+// before: also those that have room for more than one item. An item wakes two of them, the first
+// and the second, with 24 requests at most (docs/adr/0018), however many there are.
 func TestHerd(t *testing.T) {
-	const n = 50
-	for _, prefetch := range []int{1, 2, 16} {
-		t.Run(fmt.Sprint("Prefetch ", prefetch), func(t *testing.T) {
-			bubble(t, n+1, func(t *testing.T, srv *zktest.Server, s ...*session.Session) {
-				got := make(chan struct{}, 1)
-				for i := range n {
-					c := consume(t, open(t, s[i], nil), prefetch)
-					defer c.Close()
-					go func() {
-						for item := range c.Items() {
-							if err := item.Ack(t.Context()); err != nil {
-								t.Error(err)
+	for _, c := range []struct {
+		n        int
+		prefetch int // 0 for takers
+	}{{50, 1}, {50, 2}, {50, 16}, {2, 1}, {16, 0}, {2, 0}} {
+		t.Run(fmt.Sprintf("%+v", c), func(t *testing.T) {
+			bubble(t, c.n+1, func(t *testing.T, srv *zktest.Server, s ...*session.Session) {
+				ctx, stop := context.WithCancel(t.Context())
+				var waiting sync.WaitGroup
+				got := make(chan string, 1)
+				for i := range c.n {
+					q := open(t, s[i], nil)
+					if c.prefetch > 0 {
+						consumer := consume(t, q, c.prefetch)
+						waiting.Go(func() {
+							for item := range consumer.Items() {
+								check.OK(t, item.Ack(t.Context()))
+								got <- string(item.Data)
 							}
-							got <- struct{}{}
-						}
-					}()
+						})
+						context.AfterFunc(ctx, consumer.Close)
+					} else {
+						waiting.Go(func() {
+							for ctx.Err() == nil {
+								if data, err := q.Take(ctx); err == nil {
+									got <- string(data)
+								}
+							}
+						})
+					}
 					synctest.Wait()
 				}
-				q := open(t, s[n], nil)
-				for i := range 3 * n {
-					sessions, requests := woken(srv, s[:n], func() {
-						put(t, q, fmt.Sprint(i))
-						<-got
+				putter := open(t, s[c.n], nil)
+				for i := range 3 * c.n {
+					sessions, requests := woken(srv, s[:c.n], func() {
+						put(t, putter, fmt.Sprint(i))
+						check.Equal(t, <-got, fmt.Sprint(i))
 					})
-					if i < n {
-						continue // the first of each makes its receipt
+					if i >= c.n { // the first of each makes its receipt
+						check.True(t, sessions <= 2 && requests <= 24, "item %d wakes %d clients, with %d requests", i, sessions, requests)
 					}
-					check.True(t, sessions <= 2 && requests <= 24, "item %d wakes %d consumers, with %d requests", i, sessions, requests)
 				}
+				stop()
+				waiting.Wait()
 			})
 		})
 	}
@@ -243,14 +191,9 @@ func TestForeignNodesCome(t *testing.T) {
 			put(t, q, "makes directories")
 			drain(t, q)
 			c := consume(t, q, 1)
-			defer c.Close()
-			taking := make(chan error, 1)
-			go func() {
-				_, err := open(t, s[1], nil).Take(t.Context())
-				taking <- err
-			}()
-			pass(time.Second)
-			ok(t, s[1].EnsurePath(t.Context(), node))
+			taking := beginTake(t.Context(), open(t, s[1], nil))
+			kit.Pass(time.Second)
+			check.Must(t, s[1].EnsurePath(t.Context(), node))
 			<-c.Done()
 			for _, err := range []error{c.Err(), <-taking} {
 				check.Is(t, err, queue.ErrLayout)
@@ -263,11 +206,10 @@ func TestForeignNodesCome(t *testing.T) {
 		put(t, q, "1", "2")
 		all := left(srv, "2147483648-0000000000")
 		item := all[slices.IndexFunc(all, func(node string) bool { return strings.HasSuffix(node, "-0000000000") })]
-		ok(t, s[0].EnsurePath(t.Context(), item+"/other"))
+		check.Must(t, s[0].EnsurePath(t.Context(), item+"/other"))
 		_, err := q.TryTake(t.Context())
 		check.True(t, errors.Is(err, session.ErrNotEmpty) && strings.Contains(err.Error(), item), "Take: %v", err)
 		c := consume(t, q, 2)
-		defer c.Close()
 		for range 2 {
 			it := next(t, c)
 			err := it.Ack(t.Context())
@@ -288,31 +230,26 @@ func TestForeignNodesBeside(t *testing.T) {
 				bubble(t, 2, func(t *testing.T, srv *zktest.Server, s ...*session.Session) {
 					q, other := open(t, s[0], &queue.Options{MaxItems: 1}), open(t, s[1], nil)
 					put(t, q, "first")
-					ok(t, s[1].EnsurePath(t.Context(), at+"/"+dir+"/"+name))
-					putting := make(chan error, 1)
-					go func() {
-						_, err := q.Put(t.Context(), []byte("second"))
-						putting <- err
-					}()
-					pass(time.Minute)
-					equal(t, "taken", drain(t, other)[:1], []string{"first"})
-					pass(time.Second)
+					check.Must(t, s[1].EnsurePath(t.Context(), at+"/"+dir+"/"+name))
+					putting := beginPut(t.Context(), q, "second")
+					kit.Pass(time.Minute)
+					check.EqualSlices(t, drain(t, other)[:1], []string{"first"}, "taken")
+					kit.Pass(time.Second)
 					select {
 					case err := <-putting:
-						ok(t, err)
+						check.Must(t, err)
 					default:
 						t.Fatal("a bounded Put waits, and there is room")
 					}
 					drain(t, other)
 					c := consume(t, q, 1)
-					defer c.Close()
-					pass(time.Second)
+					kit.Pass(time.Second)
 					put(t, other, "third")
-					pass(time.Second)
+					kit.Pass(time.Second)
 					select {
 					case item := <-c.Items():
 						check.Equal(t, string(item.Data), "third")
-						ok(t, item.Ack(t.Context()))
+						check.Must(t, item.Ack(t.Context()))
 					default:
 						t.Fatal("a consumer waits, and there is an item")
 					}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -11,6 +12,8 @@ import (
 	"time"
 
 	"github.com/zkactors/zkactors/internal/check"
+	"github.com/zkactors/zkactors/internal/hasten"
+	"github.com/zkactors/zkactors/internal/kit"
 	"github.com/zkactors/zkactors/primitives/queue"
 	"github.com/zkactors/zkactors/session"
 	"github.com/zkactors/zkactors/session/zktest"
@@ -29,9 +32,7 @@ func TestPoison(t *testing.T) {
 		t.Run(fmt.Sprintf("%+v", c), func(t *testing.T) {
 			slow(t, func(t *testing.T, srv *zktest.Server, s ...*session.Session) {
 				q := open(t, s[0], nil)
-				for range c.poison {
-					put(t, q, "poison")
-				}
+				putAll(t, q, slices.Repeat([]string{"poison"}, c.poison)...)
 				put(t, q, numbers(100)...)
 				ctx, stop := context.WithTimeout(t.Context(), 30*time.Second)
 				defer stop()
@@ -51,21 +52,17 @@ func TestPoison(t *testing.T) {
 					check.Is(t, q.Run(ctx, c.prefetch, work), context.DeadlineExceeded)
 				} else {
 					con := consume(t, q, c.prefetch)
-					defer con.Close()
-					for items := con.Items(); ctx.Err() == nil; {
-						select {
-						case item := <-items:
-							if work(ctx, item) != nil {
-								ok(t, item.Reject(t.Context()))
-							} else {
-								ok(t, item.Ack(t.Context()))
-							}
-						case <-ctx.Done():
+					context.AfterFunc(ctx, con.Close)
+					for item := range con.Items() {
+						settle := item.Ack
+						if work(ctx, item) != nil {
+							settle = item.Reject
 						}
+						check.True(t, settle(t.Context()) == nil || ctx.Err() != nil, "not settled")
 					}
 				}
-				check.True(t, good == 100, "%d of 100 good items are done", good)
-				check.True(t, bad >= 3*c.poison && bad <= 10*c.poison, "%d deliveries of %d bad items in 30 s", bad, c.poison)
+				check.Equal(t, good, 100, "good items")
+				check.Within(t, bad, 3*c.poison, 10*c.poison, "deliveries of bad items in 30 s")
 			})
 		})
 	}
@@ -78,9 +75,8 @@ func TestOutage(t *testing.T) {
 		t.Run(outage.String(), func(t *testing.T) {
 			slow(t, func(t *testing.T, srv *zktest.Server, s ...*session.Session) {
 				q := open(t, s[0], nil)
-				const n = 200
-				_, err := q.PutAll(t.Context(), bytesOf(numbers(n)))
-				ok(t, err)
+				n := hasten.Usually(200, 50)
+				putAll(t, q, numbers(n)...)
 				ctx, stop := context.WithTimeout(t.Context(), outage+time.Minute)
 				defer stop()
 				began := time.Now()
@@ -97,10 +93,9 @@ func TestOutage(t *testing.T) {
 					good++
 					return nil
 				})
-				left, err := q.Len(t.Context())
-				ok(t, err)
-				check.True(t, good == n && left == 0, "%d of %d items are done, %d are left", good, n, left)
-				check.True(t, bad <= 25*n, "%d deliveries failed", bad)
+				check.Equal(t, good, n, "items are done")
+				check.Equal(t, length(t, q), 0, "items are left")
+				check.AtMost(t, bad, 25*n, "deliveries that failed")
 			})
 		})
 	}
@@ -122,23 +117,11 @@ func TestCrashes(t *testing.T) {
 					srv.Expire(s[i].ID())
 					s[i].Close()
 					con.Close()
-					pass(time.Second)
+					kit.Pass(time.Second)
 				}
-				con := consume(t, open(t, s[c.crashes], opts), 16)
-				defer con.Close()
-				done := 0
-				for more := true; more; {
-					select {
-					case item := <-con.Items():
-						ok(t, item.Ack(t.Context()))
-						done++
-					case <-time.After(time.Minute):
-						more = false
-					}
-				}
-				dead, err := queue.New(s[c.crashes], "/queues/dead", nil)
-				ok(t, err)
-				letters := drain(t, dead)
+				last := s[c.crashes]
+				done := len(acknowledged(t, consume(t, open(t, last, opts), 16), time.Minute))
+				letters := drain(t, openAt(t, last, dead, nil))
 				for _, x := range letters {
 					check.True(t, received[x] >= c.attempts, "%s is a dead letter after %d deliveries", x, received[x])
 				}
@@ -159,15 +142,12 @@ func TestDueIsNext(t *testing.T) {
 				q := open(t, s[0], nil)
 				put(t, q, "first")
 				for i := 0; i < backlog; i += 100 {
-					_, err := q.PutAll(t.Context(), bytesOf(numbers(100)))
-					ok(t, err)
+					putAll(t, q, numbers(100)...)
 				}
 				c := consume(t, q, 1)
-				defer c.Close()
-				ok(t, next(t, c).Ack(t.Context()))
-				pass(time.Second)
-				_, err := q.PutAfter(t.Context(), []byte("due"), 500*time.Millisecond)
-				ok(t, err)
+				check.Must(t, next(t, c).Ack(t.Context()))
+				kit.Pass(time.Second)
+				check.Have(q.PutAfter(t.Context(), []byte("due"), 500*time.Millisecond))(t)
 				due := time.Now().Add(500 * time.Millisecond)
 				for {
 					began := time.Now()
@@ -176,8 +156,8 @@ func TestDueIsNext(t *testing.T) {
 						break
 					}
 					check.Require(t, began.Before(due.Add(time.Second)), "backlog of %d, jobs of %v: another item %v late", backlog, job, began.Sub(due))
-					pass(job)
-					ok(t, item.Ack(t.Context()))
+					kit.Pass(job)
+					check.Must(t, item.Ack(t.Context()))
 				}
 			})
 		}
@@ -189,51 +169,22 @@ func TestDueIsNext(t *testing.T) {
 func TestHoard(t *testing.T) {
 	for _, prefetch := range []int{1, 2, 16} {
 		bubble(t, 3, func(t *testing.T, srv *zktest.Server, s ...*session.Session) {
-			var p [3]*queue.Priority
-			for i := range p {
-				var err error
-				p[i], err = queue.NewPriority(s[i], at, nil)
-				ok(t, err)
+			producer := ranked(t, s[2], nil)
+			putAt(t, producer, 1000, "low")
+			putAt(t, producer, 1000, "low")
+			next(t, consume(t, ranked(t, s[0], nil), prefetch)) // its reader works for an hour
+			kit.Pass(time.Second)
+			for i := range int32(20) {
+				putAt(t, producer, -i, "x")
+				kit.Pass(time.Second)
+				check.AtMost(t, len(left(srv, "claims")), prefetch, "claims")
 			}
-			for range 2 {
-				_, err := p[2].Put(t.Context(), []byte("low"), 1000)
-				ok(t, err)
-			}
-			busy, err := p[0].Consume(&queue.ConsumeOptions{Prefetch: prefetch})
-			ok(t, err)
-			defer busy.Close()
-			next(t, busy) // the reader works for an hour
-			pass(time.Second)
-			for i := range 20 {
-				_, err := p[2].Put(t.Context(), []byte("x"), int32(-i))
-				ok(t, err)
-				pass(time.Second)
-				check.True(t, len(left(srv, "claims")) <= prefetch, "Prefetch %d: %d claims", prefetch, len(left(srv, "claims")))
-			}
-			idle, err := p[1].Consume(&queue.ConsumeOptions{Prefetch: prefetch})
-			ok(t, err)
-			defer idle.Close()
-			done := make(chan string, 1000)
-			go func() {
-				for item := range idle.Items() {
-					_ = item.Ack(t.Context())
-					done <- string(item.Data)
-				}
-			}()
-			pass(time.Minute)
-			for len(done) > 0 {
-				<-done
-			}
-			for i := range 20 {
+			idle := consume(t, ranked(t, s[1], nil), prefetch)
+			acknowledged(t, idle, time.Minute)
+			for i := range int32(20) {
 				x := fmt.Sprint("urgent ", i)
-				_, err := p[2].Put(t.Context(), []byte(x), int32(-100-i))
-				ok(t, err)
-				pass(time.Second)
-				found := false
-				for len(done) > 0 {
-					found = <-done == x || found
-				}
-				check.True(t, found, "Prefetch %d: the idle consumer has not done %s", prefetch, x)
+				putAt(t, producer, -100-i, x)
+				check.True(t, slices.Contains(acknowledged(t, idle, time.Second), x), "Prefetch %d: the idle consumer has not done %s", prefetch, x)
 			}
 		})
 	}
@@ -242,50 +193,25 @@ func TestHoard(t *testing.T) {
 // TestInversion: a consumer works on a long job, and another is idle. That one gets an urgent item.
 func TestInversion(t *testing.T) {
 	for _, prefetch := range []int{1, 2, 4, 16} {
-		for round := range 6 {
+		for long := 1; long <= 3; long++ {
 			bubble(t, 3, func(t *testing.T, srv *zktest.Server, s ...*session.Session) {
-				var c [2]*queue.Consumer
-				producer, err := queue.NewPriority(s[2], at, nil)
-				ok(t, err)
-				for i := range c {
-					p, err := queue.NewPriority(s[i], at, nil)
-					ok(t, err)
-					c[i], err = p.Consume(&queue.ConsumeOptions{Prefetch: prefetch})
-					ok(t, err)
-					defer c[i].Close()
-					synctest.Wait()
+				producer := ranked(t, s[2], nil)
+				busy := consume(t, ranked(t, s[0], nil), prefetch)
+				synctest.Wait()
+				idle := consume(t, ranked(t, s[1], nil), prefetch)
+				synctest.Wait()
+				for range long {
+					putAt(t, producer, 10, "long")
 				}
-				for range 1 + round%3 {
-					_, err = producer.Put(t.Context(), []byte("long"), 10)
-					ok(t, err)
-				}
-				pass(time.Second)
-				busy := 0
+				kit.Pass(time.Second)
 				select {
-				case <-c[0].Items():
-				case <-c[1].Items():
-					busy = 1
+				case <-busy.Items():
+				case <-idle.Items():
+					idle = busy
 				}
-				idle := c[1-busy]
-				pass(time.Second)
-				for more := true; more; {
-					select {
-					case item := <-idle.Items():
-						ok(t, item.Ack(t.Context()))
-						pass(time.Second)
-					default:
-						more = false
-					}
-				}
-				_, err = producer.Put(t.Context(), []byte("urgent"), -10)
-				ok(t, err)
-				for {
-					item := next(t, idle)
-					ok(t, item.Ack(t.Context()))
-					if string(item.Data) == "urgent" {
-						break
-					}
-				}
+				acknowledged(t, idle, time.Second)
+				putAt(t, producer, -10, "urgent")
+				check.True(t, slices.Contains(acknowledged(t, idle, time.Minute), "urgent"), "Prefetch %d, %d long jobs: the idle consumer has nothing", prefetch, long)
 			})
 		}
 	}
@@ -294,36 +220,22 @@ func TestInversion(t *testing.T) {
 // TestLongJobs: jobs are spread over all consumers that have the default options.
 func TestLongJobs(t *testing.T) {
 	bubble(t, 4, func(t *testing.T, srv *zktest.Server, s ...*session.Session) {
-		ctx, stop := context.WithCancel(t.Context())
-		defer stop()
 		var working sync.WaitGroup
-		var mu sync.Mutex
-		done := 0
-		began, last := time.Now(), time.Duration(0)
+		var done atomic.Int32
 		for i := range 4 {
-			c, err := open(t, s[i], nil).Consume(nil)
-			ok(t, err)
+			c := check.Open(open(t, s[i], nil).Consume(nil))(t)
 			working.Go(func() {
-				defer c.Close()
-				for items := c.Items(); ctx.Err() == nil; {
-					select {
-					case item := <-items:
-						<-time.After(10 * time.Minute)
-						ok(t, item.Ack(t.Context())) //nolint:contextcheck // ctx ends with the last item
-						mu.Lock()
-						if done++; done == 16 {
-							last = time.Since(began)
-							stop()
-						}
-						mu.Unlock()
-					case <-ctx.Done():
-					}
+				for item := range c.Items() {
+					<-time.After(10 * time.Minute)
+					check.Must(t, item.Ack(t.Context()))
+					done.Add(1)
 				}
 			})
+			time.AfterFunc(41*time.Minute, c.Close)
 		}
 		put(t, open(t, s[0], nil), numbers(16)...)
 		working.Wait()
-		check.True(t, last < 41*time.Minute, "16 jobs of 10 minutes take 4 consumers %v", last)
+		check.Equal(t, done.Load(), 16, "jobs of ten minutes, in 41 minutes")
 	})
 }
 
@@ -338,37 +250,32 @@ func TestLeftByACrash(t *testing.T) {
 				put(t, q, numbers(n)...)
 				crashes := consume(t, open(t, s[0], nil), n)
 				crashes.Items() // which nobody receives
-				pass(time.Second)
+				kit.Pass(time.Second)
 				srv.Expire(s[0].ID())
 				s[0].Close()
-				crashes.Close()
 				ctx, stop := context.WithTimeout(t.Context(), 51*time.Minute)
 				defer stop()
-				var working sync.WaitGroup
 				var done atomic.Int64
-				work := func(item queue.Item) {
+				work := func(_ context.Context, item queue.Item) error {
 					check.Equal(t, item.Attempt, 1) // nobody has received it before
 					<-time.After(10 * time.Minute)
 					done.Add(1)
+					return nil
 				}
 				if how == "run" {
-					check.Is(t, q.Run(ctx, readers, func(_ context.Context, item queue.Item) error {
-						work(item)
-						return nil
-					}), context.DeadlineExceeded)
+					check.Is(t, q.Run(ctx, readers, work), context.DeadlineExceeded)
 				} else {
-					c, err := q.Consume(&queue.ConsumeOptions{Readers: readers})
-					ok(t, err)
+					c := check.Have(q.Consume(&queue.ConsumeOptions{Readers: readers}))(t)
+					context.AfterFunc(ctx, c.Close)
+					var working sync.WaitGroup
 					for range readers {
 						working.Go(func() {
 							for item := range c.Items() {
-								work(item)
-								ok(t, item.Ack(context.WithoutCancel(ctx)))
+								_ = work(ctx, item)
+								check.Must(t, item.Ack(t.Context()))
 							}
 						})
 					}
-					<-ctx.Done()
-					c.Close()
 					working.Wait()
 				}
 				check.Equal(t, done.Load(), n)
@@ -379,23 +286,20 @@ func TestLeftByACrash(t *testing.T) {
 
 // TestLargeItems: an item is read once or twice, whatever its size.
 func TestLargeItems(t *testing.T) {
-	for _, size := range []int{10_000, 100_000, 300_000, 900_000} {
-		for _, prefetch := range []int{1, 16, 64} {
+	const n = 32
+	for _, size := range []int{10_000, 300_000, 900_000} {
+		for _, prefetch := range []int{1, 16, n} {
 			bubble(t, 1, func(t *testing.T, srv *zktest.Server, s ...*session.Session) {
 				q := open(t, s[0], nil)
-				const n = 64
 				for range n {
-					_, err := q.Put(t.Context(), make([]byte, size))
-					ok(t, err)
+					put(t, q, string(make([]byte, size)))
 				}
 				srv.ResetRequests()
 				c := consume(t, q, prefetch)
 				for range n {
-					ok(t, next(t, c).Ack(t.Context()))
+					check.Must(t, next(t, c).Ack(t.Context()))
 				}
-				reads := srv.Requests()[zktest.OpGetData]
-				check.True(t, reads <= 2*n, "%d items of %d bytes, Prefetch %d: %d reads", n, size, prefetch, reads)
-				c.Close()
+				check.AtMost(t, srv.Requests()[zktest.OpGetData], 2*n, "reads of items of", size, "bytes, Prefetch", prefetch)
 			})
 		}
 	}
