@@ -78,7 +78,7 @@ func TestDelayedOrder(t *testing.T) {
 		check.EqualSlices(t, []string{take(), take()}, []string{"now", "nothing"}, "at once")
 		kit.Pass(92 * time.Second)
 		after("later", 0, 0)
-		check.Equal(t, string(check.Have(p.Peek(t.Context()))(t)), "first")
+		check.Equal(t, peek(t, p), "first")
 		check.EqualSlices(t, []string{take(), take(), take(), take()}, []string{"first", "second", "later", "nothing"}, "after 92 s")
 		began := time.Now()
 		data, err := p.Take(t.Context()) // waits by the clock
@@ -97,14 +97,12 @@ func TestDelayedOrder(t *testing.T) {
 // other.
 func TestDelayedAreBounded(t *testing.T) {
 	bubble(t, 1, func(t *testing.T, _ *zktest.Server, s ...*session.Session) {
-		q := open(t, s[0], &queue.Options{MaxItems: 1, RefuseWhenFull: true, MaxAttempts: 1, DeadLetter: "/queues/dead"})
+		q := open(t, s[0], &queue.Options{MaxItems: 1, RefuseWhenFull: true, MaxAttempts: 1, DeadLetter: dead})
 		check.Have(q.PutAfter(t.Context(), []byte("x"), time.Hour))(t)
 		check.Fails(q.Put(t.Context(), []byte("y")))(t, queue.ErrFull)
-		c := consume(t, q, 1)
-		item := <-c.Items()
+		item := <-consume(t, q, 1).Items()
 		check.Must(t, item.Reject(t.Context()))
-		c.Close()
-		check.EqualSlices(t, drain(t, openAt(t, s[0], "/queues/dead", nil)), []string{"x"}, "dead")
+		check.EqualSlices(t, drain(t, openAt(t, s[0], dead, nil)), []string{"x"}, "dead")
 		long := open(t, s[0], nil)
 		check.Have(long.PutAfter(t.Context(), []byte("in 292 years"), math.MaxInt64))(t)
 		check.Fails(long.TryTake(t.Context()))(t, queue.ErrEmpty)

@@ -2,7 +2,6 @@ package queue_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -10,7 +9,6 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/zkactors/zkactors/internal/check"
@@ -40,8 +38,7 @@ func TestBound(t *testing.T) {
 			kit.Pass(time.Second)
 			check.Equal(t, length(t, taker), most)
 			srv.DropReply(zktest.Match{Op: zktest.OpMulti, Skip: 1})
-			data := check.Have(taker.Take(t.Context()))(t)
-			seen[string(data)] = true
+			seen[takeOne(t, taker)] = true
 		}
 		producing.Wait()
 		for _, x := range drain(t, taker) {
@@ -61,23 +58,15 @@ func TestFull(t *testing.T) {
 		check.Fails(patient.PutAll(t.Context(), bytesOf(numbers(3))))(t, queue.ErrFull)
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
-		if _, err := patient.Put(ctx, []byte("c")); !errors.Is(err, context.DeadlineExceeded) || session.InDoubt(err) {
-			t.Error(err)
-		}
+		_, err := patient.Put(ctx, []byte("c"))
+		undone(t, err, context.DeadlineExceeded)
 		check.EqualSlices(t, drain(t, q), []string{"a", "b"}, "taken")
 		put(t, q, "d")
 		check.EqualSlices(t, drain(t, q), []string{"d"}, "taken")
-		done := make(chan error, 1)
 		put(t, q, "e", "f")
-		go func() {
-			_, err := patient.Put(t.Context(), []byte("g"))
-			done <- err
-		}()
-		synctest.Wait()
-		c := consume(t, q, 1)
-		check.Must(t, next(t, c).Ack(t.Context()))
+		done := beginPut(t.Context(), patient, "g")
+		serve(t, q, queue.Item.Ack)
 		check.Must(t, <-done)
-		c.Close()
 	})
 }
 
@@ -89,9 +78,7 @@ func TestRejectBesideProducers(t *testing.T) {
 		q := open(t, s[0], bounded)
 		put(t, q, "a")
 		put(t, open(t, s[1], bounded), "b")
-		c := consume(t, q, 1)
-		check.Must(t, next(t, c).Reject(t.Context()))
-		c.Close()
+		serve(t, q, queue.Item.Reject)
 		put(t, q, "c")
 		check.Equal(t, length(t, q), 3)
 	})
@@ -112,10 +99,8 @@ func TestBoundOfAnotherTime(t *testing.T) {
 					srv.Expire(s[0].ID())
 				}
 				kit.Pass(10 * time.Minute)
-				if slices.Contains(srv.Paths(), at+"/items") {
-					t.Fatalf("left behind: %q", srv.Paths())
-				}
-				check.Have(late.PutAll(t.Context(), bytesOf([]string{"b", "c"})))(t)
+				check.Require(t, !slices.Contains(srv.Paths(), at+"/items"), "left behind: %q", srv.Paths())
+				putAll(t, late, "b", "c")
 				check.Fails(early.Put(t.Context(), []byte("d")))(t, queue.ErrFull)
 				check.EqualSlices(t, drain(t, late), []string{"b", "c"}, "taken")
 				put(t, early, "e", "f")

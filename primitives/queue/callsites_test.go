@@ -44,7 +44,7 @@ var _ = func(ctx context.Context, s *session.Session, jobs [][]byte, work func([
 	_, _, _ = id, again, errors.Is(errOnce, queue.ErrDuplicate)
 	p, err4 := queue.NewPriority(s, "/queues/urgent", nil)
 	_, err5 := p.Put(ctx, data, -5)
-	_ = queue.Options{MaxAttempts: 5, DeadLetter: "/queues/dead", Ephemeral: false}
+	_ = queue.Options{MaxAttempts: 5, DeadLetter: dead, Ephemeral: false}
 	n, err6 := q.Len(ctx)
 	_ = n
 	return errors.Join(err, errAfter, err4, err5, err6)

@@ -144,7 +144,7 @@ func TestExpiry(t *testing.T) {
 // TestDeadLetters moves an item after as many rejections, or crashes beside the first: its claim
 // was made ahead of a delivery.
 func TestDeadLetters(t *testing.T) {
-	opts := &queue.Options{MaxAttempts: 2, DeadLetter: "/queues/dead"}
+	opts := &queue.Options{MaxAttempts: 2, DeadLetter: dead}
 	t.Run("rejected", func(t *testing.T) {
 		bubble(t, 1, func(t *testing.T, srv *zktest.Server, s ...*session.Session) {
 			q := open(t, s[0], opts)
@@ -214,7 +214,7 @@ func TestDeadLettersRefused(t *testing.T) {
 	} {
 		t.Run(what, func(t *testing.T) {
 			bubble(t, 2, func(t *testing.T, srv *zktest.Server, s ...*session.Session) {
-				opts := &queue.Options{MaxAttempts: 2, DeadLetter: "/queues/dead"}
+				opts := &queue.Options{MaxAttempts: 2, DeadLetter: dead}
 				put(t, open(t, s[0], nil), "bad")
 				how.block(t, srv, s[0])
 				put(t, open(t, s[0], nil), numbers(100)...)
@@ -263,15 +263,13 @@ func TestDeadLettersRefused(t *testing.T) {
 // TestDeadLettersFull moves dead letters to a queue that is full, where Put is refused.
 func TestDeadLettersFull(t *testing.T) {
 	bubble(t, 1, func(t *testing.T, _ *zktest.Server, s ...*session.Session) {
-		dead := openAt(t, s[0], "/queues/dead", &queue.Options{MaxItems: 1, RefuseWhenFull: true})
-		put(t, dead, "old")
-		q := open(t, s[0], &queue.Options{MaxAttempts: 1, DeadLetter: "/queues/dead"})
+		letters := openAt(t, s[0], dead, &queue.Options{MaxItems: 1, RefuseWhenFull: true})
+		put(t, letters, "old")
+		q := open(t, s[0], &queue.Options{MaxAttempts: 1, DeadLetter: dead})
 		put(t, q, "bad")
-		c := consume(t, q, 1)
-		check.Must(t, next(t, c).Reject(t.Context()))
-		c.Close()
-		check.Fails(dead.Put(t.Context(), []byte("new")))(t, queue.ErrFull)
-		check.EqualSlices(t, drain(t, dead), []string{"old", "bad"}, "dead")
+		serve(t, q, queue.Item.Reject)
+		check.Fails(letters.Put(t.Context(), []byte("new")))(t, queue.ErrFull)
+		check.EqualSlices(t, drain(t, letters), []string{"old", "bad"}, "dead")
 	})
 }
 
@@ -281,11 +279,9 @@ func TestDeadLetterCost(t *testing.T) {
 	slow(t, func(t *testing.T, srv *zktest.Server, s ...*session.Session) {
 		plain := open(t, s[0], nil)
 		put(t, plain, "bad")
-		c := consume(t, plain, 1)
-		check.Must(t, next(t, c).Reject(t.Context()))
-		c.Close()
+		serve(t, plain, queue.Item.Reject)
 		srv.ResetRequests()
-		c = consume(t, open(t, s[0], &queue.Options{MaxAttempts: 1, DeadLetter: "/queues/dead"}), 1)
+		consume(t, open(t, s[0], &queue.Options{MaxAttempts: 1, DeadLetter: dead}), 1)
 		kit.Pass(time.Minute)
 		if got := srv.Requests(); got[zktest.OpGetData] != 1 || got[zktest.OpMulti] > 3 {
 			t.Errorf("%v", got)
@@ -336,8 +332,7 @@ func TestPriorityOrder(t *testing.T) {
 // the prefetch.
 func TestUrgent(t *testing.T) {
 	bubble(t, 2, func(t *testing.T, _ *zktest.Server, s ...*session.Session) {
-		p := ranked(t, s[0], nil)
-		other := ranked(t, s[1], nil)
+		p, other := ranked(t, s[0], nil), ranked(t, s[1], nil)
 		for i := range 5 {
 			putAt(t, other, 0, fmt.Sprint(i))
 		}
@@ -414,8 +409,7 @@ func TestBackoffOfRun(t *testing.T) {
 // no worker has received, though a worker still works. That worker's item can be acknowledged.
 func TestRunEndsWhileItWorks(t *testing.T) {
 	bubble(t, 2, func(t *testing.T, srv *zktest.Server, s ...*session.Session) {
-		mine := ranked(t, s[0], nil)
-		others := ranked(t, s[1], nil)
+		mine, others := ranked(t, s[0], nil), ranked(t, s[1], nil)
 		ctx, cancel := context.WithCancel(t.Context())
 		begun, works := make(chan struct{}, 2), make(chan struct{})
 		ended := kit.Begin(func() error {

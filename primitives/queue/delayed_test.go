@@ -86,7 +86,7 @@ func TestMinute(t *testing.T) {
 		put(t, q, "good")
 		kit.Pass(time.Until(begins.Add(50 * time.Second))) // most are due
 		first := 0
-		requests := cost(func() { first, _ = strconv.Atoi(string(check.Have(other.Peek(t.Context()))(t))) })
+		requests := cost(func() { first, _ = strconv.Atoi(peek(t, other)) })
 		check.Equal(t, first/1000, earliest/1000, "Peek")
 		check.AtMost(t, requests, 8, "requests of Peek")
 		var taken []int

@@ -36,12 +36,9 @@ func TestEarlierItems(t *testing.T) {
 		id := putEarlier(t, s[0], "2\nc")
 		putEarlier(t, s[0], "d")
 		put(t, q, "e")
-		data := check.Have(q.Peek(t.Context()))(t)
-		check.Equal(t, string(data), "a")
-		data = check.Have(q.Take(t.Context()))(t)
-		check.Equal(t, string(data), "a")
-		data = check.Have(q.Take(t.Context()))(t)
-		check.Equal(t, string(data), "b")
+		check.Equal(t, peek(t, q), "a")
+		check.Equal(t, takeOne(t, q), "a")
+		check.Equal(t, takeOne(t, q), "b")
 		c := consume(t, q, 1)
 		item := next(t, c)
 		check.True(t, string(item.Data) == "c" && item.ID == id && item.Attempt == 3, "%+v", item)
@@ -53,9 +50,7 @@ func TestEarlierItems(t *testing.T) {
 		d := next(t, c)
 		check.True(t, string(d.Data) == "d" && d.Attempt == 1, "%+v", d)
 		check.Must(t, d.Ack(t.Context()))
-		check.Must(t, next(t, c).Ack(t.Context()))
-		c.Close()
-		check.EqualSlices(t, drain(t, q), nil, "left")
+		check.EqualSlices(t, acknowledged(t, c, time.Second), []string{"e"}, "left")
 	})
 }
 
@@ -63,9 +58,9 @@ func TestEarlierItems(t *testing.T) {
 func TestEarlierItemBuried(t *testing.T) {
 	bubble(t, 1, func(t *testing.T, _ *zktest.Server, s ...*session.Session) {
 		putEarlier(t, s[0], "2\nbad")
-		consume(t, open(t, s[0], &queue.Options{MaxAttempts: 2, DeadLetter: "/queues/dead"}), 1)
+		consume(t, open(t, s[0], &queue.Options{MaxAttempts: 2, DeadLetter: dead}), 1)
 		kit.Pass(time.Second)
-		check.EqualSlices(t, drain(t, openAt(t, s[0], "/queues/dead", nil)), []string{"bad"}, "dead")
+		check.EqualSlices(t, drain(t, openAt(t, s[0], dead, nil)), []string{"bad"}, "dead")
 	})
 }
 
@@ -77,13 +72,10 @@ func TestAge(t *testing.T) {
 		put(t, q, "a")
 		for _, age := range []time.Duration{time.Minute, 2 * time.Minute} {
 			kit.Pass(time.Minute)
-			c := consume(t, q, 1)
-			item := next(t, c)
+			item := serve(t, q, queue.Item.Reject)
 			check.True(t, item.Put.Sub(begun).Abs() < time.Second, "put at %v, want %v", item.Put, begun)
 			check.Within(t, item.Age(), age-time.Second, age+time.Second)
 			check.Equal(t, item.Cause, "")
-			check.Must(t, item.Reject(t.Context()))
-			c.Close()
 		}
 		check.Equal(t, queue.Item{}.Age(), 0)
 	})

@@ -2,7 +2,6 @@ package queue_test
 
 import (
 	"strings"
-	"sync"
 	"testing"
 
 	"github.com/zkactors/zkactors/internal/check"
@@ -57,16 +56,12 @@ func TestFlatWithoutReceipts(t *testing.T) {
 	for layout, prefix := range map[queue.Layout]string{queue.Curator: "qn-", queue.Kazoo: "entry-100-"} {
 		bubble(t, 1, func(t *testing.T, srv *zktest.Server, s ...*session.Session) {
 			admin := func(perms session.Perms) *session.Session {
-				a, err := session.Open(t.Context(), srv.Addrs(), &session.Options{
-					Dialer: srv.DialContext, Auth: []session.Auth{{Scheme: "digest", Secret: []byte("a:b")}},
-					ACL: append(session.CreatorAll(), session.ACL{Perms: perms, Scheme: "world", ID: "anyone"}),
+				return openSession(t, srv, session.Options{
+					Auth: []session.Auth{{Scheme: "digest", Secret: []byte("a:b")}},
+					ACL:  append(session.CreatorAll(), session.ACL{Perms: perms, Scheme: "world", ID: "anyone"}),
 				})
-				check.Must(t, err)
-				return a
 			}
 			closed, opened := admin(session.PermRead), admin(session.PermAll)
-			defer closed.Close()
-			defer opened.Close()
 			check.Have(closed.Create(t.Context(), "/app", nil, session.Persistent))(t)
 			check.Have(opened.Create(t.Context(), "/app/jobs", nil, session.Persistent))(t)
 			putForeign(t, opened, "/app/jobs/"+prefix, "of another client")
@@ -92,13 +87,7 @@ func TestLargePuts(t *testing.T) {
 		q := flat(t, s[0], at, queue.Curator)
 		put(t, q, "first")
 		before := srv.Requests()[zktest.OpMulti]
-		var callers sync.WaitGroup
-		for range calls {
-			callers.Go(func() {
-				check.Have(q.Put(t.Context(), make([]byte, 600<<10)))(t)
-			})
-		}
-		callers.Wait()
+		crowd(t, calls, func(int) error { _, err := q.Put(t.Context(), make([]byte, 600<<10)); return err })
 		check.Equal(t, srv.Requests()[zktest.OpMulti]-before, calls, "transactions")
 	})
 }

@@ -119,7 +119,6 @@ type anyQueue interface {
 	reader
 	Put(ctx context.Context, data []byte) (string, error)
 	PutAll(ctx context.Context, data [][]byte) ([]string, error)
-	Peek(ctx context.Context) ([]byte, error)
 	Close(ctx context.Context) error
 }
 
@@ -159,9 +158,9 @@ func putAll(t *testing.T, q anyQueue, data ...string) {
 }
 
 // putAt puts an item with a priority.
-func putAt(t *testing.T, p *queue.Priority, priority int32, data string) {
+func putAt(t *testing.T, p *queue.Priority, priority int32, data string) (id string) {
 	t.Helper()
-	check.Have(p.Put(t.Context(), []byte(data), priority))(t)
+	return check.Have(p.Put(t.Context(), []byte(data), priority))(t)
 }
 
 // A reader has what queues of all kinds have in common.
@@ -169,12 +168,18 @@ type reader interface {
 	Take(ctx context.Context) ([]byte, error)
 	TryTake(ctx context.Context) ([]byte, error)
 	Len(ctx context.Context) (int, error)
+	Peek(ctx context.Context) ([]byte, error)
 }
 
 // takeOne takes an item. It waits for one if there is none.
 func takeOne(t *testing.T, q reader) string {
 	t.Helper()
 	return string(check.Have(q.Take(t.Context()))(t))
+}
+
+func peek(t *testing.T, q reader) string {
+	t.Helper()
+	return string(check.Have(q.Peek(t.Context()))(t))
 }
 
 func length(t *testing.T, q reader) int {
@@ -235,6 +240,21 @@ func next(t *testing.T, c *queue.Consumer) queue.Item {
 		panic("unreachable")
 	}
 }
+
+// serve has a consumer receive one item, and settle it.
+func serve(t *testing.T, q interface {
+	Consume(opts *queue.ConsumeOptions) (*queue.Consumer, error)
+}, settle func(queue.Item, context.Context) error) queue.Item {
+	t.Helper()
+	c := consume(t, q, 1)
+	defer c.Close()
+	item := next(t, c)
+	check.Must(t, settle(item, t.Context()))
+	return item
+}
+
+// back gives an item back at once.
+func back(item queue.Item, ctx context.Context) error { return item.RejectAfter(ctx, 0, nil) } //nolint:revive // as a method
 
 // acknowledged acknowledges what comes, until nothing has come for a while.
 func acknowledged(t *testing.T, c *queue.Consumer, quiet time.Duration) (all []string) {

@@ -1,7 +1,6 @@
 package queue_test
 
 import (
-	"strings"
 	"testing"
 	"time"
 
@@ -22,21 +21,18 @@ func TestForeignClaims(t *testing.T) {
 			c := consume(t, q, 1)
 			item := next(t, c)
 			put(t, q, numbers(others)...)
-			takes := make(chan error, 1)
-			begin := func() {
+			begin := func() (takes <-chan error) {
 				for range others {
 					check.Have(other.TryTake(t.Context()))(t)
 				}
-				go func() {
-					_, err := other.Take(t.Context())
-					takes <- err
-				}()
+				return beginTake(t.Context(), other)
 			}
-			begin()
+			takes := begin()
 			kit.Pass(time.Hour)
 			srv.ResetRequests()
 			kit.Pass(time.Hour)
-			check.Equal(t, srv.Requests().Total()-srv.Requests()[zktest.OpSync]-srv.Requests()[zktest.OpPing], 0, "requests of an idle call")
+			got := srv.Requests()
+			check.Equal(t, got.Total()-got[zktest.OpSync]-got[zktest.OpPing], 0, "requests of an idle call")
 			check.None(t, takes)
 			check.Must(t, item.RejectAfter(t.Context(), 0, nil))
 			c.Close()
@@ -50,23 +46,18 @@ func TestForeignClaims(t *testing.T) {
 			claim := at + "/claims/" + item.ID
 			check.Must(t, s[0].EnsurePath(t.Context(), claim))
 			put(t, q, numbers(others)...)
-			refused := func(err error) {
-				t.Helper()
-				check.True(t, err != nil && strings.Contains(err.Error(), claim), "%v", err)
-				check.Is(t, err, queue.ErrLayout)
-			}
-			begin()
+			takes = begin()
 			kit.Pass(2 * time.Minute)
-			refused(answered(t, takes))
+			refused(t, answered(t, takes), queue.ErrLayout, claim)
 			_, err := q.Peek(t.Context())
 			if isEmpty(err) {
 				_, err = q.Peek(t.Context())
 			}
-			refused(err)
+			refused(t, err, queue.ErrLayout, claim)
 			c = consume(t, open(t, s[1], nil), 1)
 			kit.Pass(2 * time.Minute)
 			<-c.Done()
-			refused(c.Err())
+			refused(t, c.Err(), queue.ErrLayout, claim)
 			check.Must(t, s[0].Delete(t.Context(), claim, session.AnyVersion))
 			check.EqualSlices(t, drain(t, q), []string{"hidden"}, "left")
 		})

@@ -65,7 +65,7 @@ func TestLetters(t *testing.T) {
 		begun := time.Now()
 		var ids []string
 		for i, data := range []string{"urgent", "bad", "worse"} {
-			id := check.Have(p.Put(t.Context(), []byte(data), int32(3*i-3)))(t)
+			id := putAt(t, p, int32(3*i-3), data)
 			ids = append(ids, id)
 		}
 		kit.Pass(time.Minute)
@@ -189,9 +189,7 @@ func TestLettersOfOthers(t *testing.T) {
 		for _, path := range []string{at, "/queues/other"} {
 			q := openAt(t, s[0], path, opts)
 			put(t, q, "of "+path)
-			c := consume(t, q, 1)
-			check.Must(t, next(t, c).Reject(t.Context()))
-			c.Close()
+			serve(t, q, queue.Item.Reject)
 		}
 		dead := letters(t, s[0], opts)
 		check.EqualSlices(t, dataOf(list(t, dead)), []string{"of " + at}, "dead")

@@ -72,11 +72,7 @@ func observed(t *testing.T, f func(t *testing.T, srv *zktest.Server, s, other *s
 	t.Helper()
 	bubble(t, 1, func(t *testing.T, srv *zktest.Server, other ...*session.Session) {
 		c := &bookkeeper{}
-		s := check.Have(session.Open(t.Context(), srv.Addrs(), &session.Options{
-			Timeout: 12 * time.Second, ServerTick: time.Second, Dialer: srv.DialContext, Observer: c,
-		}))(t)
-		defer s.Close()
-		f(t, srv, s, other[0], c)
+		f(t, srv, openSession(t, srv, session.Options{Observer: c}), other[0], c)
 	})
 }
 
@@ -92,6 +88,8 @@ func TestObservedPuts(t *testing.T) {
 		c.heard(t, "put: 1 in 0s")
 		once(t, open(t, s, nil), "5")
 		c.heard(t, "put: 1 in 0s")
+		check.Fails(open(t, s, &queue.Options{MaxItems: 1, RefuseWhenFull: true}).PutAll(t.Context(), bytesOf(numbers(2))))(t, queue.ErrFull)
+		c.heard(t, queue.ErrFull.Error()+": 2 in 0s")
 		check.Fails(q.Put(t.Context(), nil))(t, session.ErrInvalidArgument)
 		c.heard(t, session.ErrInvalidArgument.Error()+": 1 in 0s")
 
@@ -122,15 +120,6 @@ func TestObservedPuts(t *testing.T) {
 		check.Must(t, q.Close(t.Context()))
 		check.Fails(q.Put(t.Context(), []byte("7")))(t, queue.ErrClosed)
 		c.heard(t, queue.ErrClosed.Error()+": 1 in 0s")
-	})
-}
-
-// TestObservedRefusal: a call that a full queue refuses is reported.
-func TestObservedRefusal(t *testing.T) {
-	observed(t, func(t *testing.T, _ *zktest.Server, s, _ *session.Session, c *bookkeeper) {
-		q := open(t, s, &queue.Options{MaxItems: 1, RefuseWhenFull: true})
-		check.Fails(q.PutAll(t.Context(), bytesOf(numbers(2))))(t, queue.ErrFull)
-		c.heard(t, queue.ErrFull.Error()+": 2 in 0s")
 	})
 }
 
@@ -177,6 +166,14 @@ func TestObservedDeliveries(t *testing.T) {
 			check.Is(t, item.Ack(ctx), session.ErrUnknownOutcome)
 			kit.Pass(time.Minute)
 		}, want: []string{"delivered 1 at 3s", "acknowledged after 2s"}},
+		"the outcome is unknown": {play: func(t *testing.T, srv *zktest.Server, s *session.Session, c *queue.Consumer) {
+			item := next(t, c)
+			srv.DropReply(zktest.Match{Session: s.ID(), Op: zktest.OpMulti})
+			srv.Refuse(true)
+			check.Is(t, item.Ack(t.Context()), session.ErrUnknownOutcome)
+			srv.Refuse(false)
+			kit.Pass(time.Minute)
+		}, want: []string{"delivered 1 at 3s", "lost after 8s"}},
 		"an operation of the caller is refused": {play: func(t *testing.T, srv *zktest.Server, s *session.Session, c *queue.Consumer) {
 			item := next(t, c)
 			check.Is(t, item.AckWith(t.Context(), session.CheckOp("/none", 0)), session.ErrNoNode)
@@ -185,11 +182,7 @@ func TestObservedDeliveries(t *testing.T) {
 		}, want: []string{"delivered 1 at 3s", "acknowledged after 1s"}},
 		"an operator deletes the item": {play: func(t *testing.T, srv *zktest.Server, s *session.Session, c *queue.Consumer) {
 			item := next(t, c)
-			for _, node := range srv.Paths() {
-				if strings.Contains(node, "-item-") {
-					check.Must(t, s.Delete(t.Context(), node, session.AnyVersion))
-				}
-			}
+			check.Must(t, s.Delete(t.Context(), left(srv, "2147483648-0000000000")[0], session.AnyVersion))
 			check.Is(t, item.Ack(t.Context()), queue.ErrNotClaimed)
 		}, want: []string{"delivered 1 at 3s", "lost after 0s"}},
 		"the session expires": {play: func(t *testing.T, srv *zktest.Server, s *session.Session, c *queue.Consumer) {
@@ -223,23 +216,6 @@ func TestObservedDeliveries(t *testing.T) {
 			})
 		})
 	}
-}
-
-// TestObservedUnknownOutcome: an item whose settlement is in doubt is reported as lost.
-func TestObservedUnknownOutcome(t *testing.T) {
-	observed(t, func(t *testing.T, srv *zktest.Server, s, other *session.Session, c *bookkeeper) {
-		put(t, open(t, other, nil), "a")
-		consumer := consume(t, open(t, s, nil), 1)
-		item := next(t, consumer)
-		srv.DropReply(zktest.Match{Session: s.ID(), Op: zktest.OpMulti})
-		srv.Refuse(true)
-		begun := time.Now()
-		check.Is(t, item.Ack(t.Context()), session.ErrUnknownOutcome)
-		took := time.Since(begun).Truncate(time.Second)
-		srv.Refuse(false)
-		kit.Pass(time.Minute)
-		c.heard(t, "delivered 1 at 0s", fmt.Sprintf("lost after %v", took))
-	})
 }
 
 // TestObservedRun: Run reports what its function does, also if several items are in work at once.
@@ -276,8 +252,7 @@ func TestObservedTakes(t *testing.T) {
 		q, putter := open(t, s, nil), open(t, other, nil)
 		take := func(want string) {
 			t.Helper()
-			data := check.Have(q.Take(t.Context()))(t)
-			check.True(t, string(data) == want, "%s", data)
+			check.Equal(t, takeOne(t, q), want)
 		}
 		check.Fails(q.TryTake(t.Context()))(t, queue.ErrEmpty)
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
@@ -293,9 +268,7 @@ func TestObservedTakes(t *testing.T) {
 		c.heard(t, "delivered 1 at 3s", "taken after 0s")
 
 		put(t, putter, "b")
-		consumer := consume(t, putter, 1)
-		check.Must(t, next(t, consumer).RejectAfter(t.Context(), 0, nil))
-		consumer.Close()
+		serve(t, putter, back)
 		take("b")
 		c.heard(t, "delivered 2 at 0s", "taken after 0s")
 
@@ -305,8 +278,7 @@ func TestObservedTakes(t *testing.T) {
 		c.heard(t, "delivered 1 at 0s", "taken after 0s")
 
 		put(t, putter, "d", "e", "f")
-		some := check.Have(q.TakeN(t.Context(), 2))(t)
-		check.True(t, len(some) == 2, "%q", some)
+		check.Len(t, check.Have(q.TakeN(t.Context(), 2))(t), 2)
 		c.heard(t, "delivered 1 at 0s", "taken after 0s", "delivered 1 at 0s", "taken after 0s")
 
 		srv.DropReply(zktest.Match{Session: s.ID(), Op: zktest.OpMulti})

@@ -4,10 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"math"
 	"math/rand/v2"
 	"slices"
-	"strconv"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -61,62 +61,58 @@ func TestSequenceWrap(t *testing.T) {
 	}
 }
 
-// TestAlwaysTheMostUrgent has chance put items of any priority, and some that are delayed, while a
-// consumer works: each delivery is that of the most urgent item that there is when the consumer has
-// come to rest.
-func TestAlwaysTheMostUrgent(t *testing.T) {
-	for seed := range hasten.Sized(hasten.Usually[uint64](40, 12), 4) {
-		bubble(t, 2, func(t *testing.T, _ *zktest.Server, s ...*session.Session) {
-			random := rand.New(rand.NewPCG(seed, 5))
-			producer := ranked(t, s[0], nil)
-			consumer := ranked(t, s[1], nil)
-			c := consume(t, consumer, 1+random.IntN(5))
-			type entry struct {
-				priority int32
-				n        int
+// TestMostUrgentFirst has chance put items of any priority, some of them delayed, through several
+// handles. Takers take them, or a consumer receives them when it has come to rest: each is the most
+// urgent that there is. Some go back.
+func TestMostUrgentFirst(t *testing.T) {
+	for seed := range hasten.Sized(hasten.Usually[uint64](80, 24), 8) {
+		bubble(t, 3, func(t *testing.T, _ *zktest.Server, s ...*session.Session) {
+			random := rand.New(rand.NewPCG(seed, 6))
+			var handles []*queue.Priority
+			for i := range 4 {
+				handles = append(handles, ranked(t, s[i%3], nil))
 			}
-			var there []entry
-			back := map[int32]bool{} // priorities of which an item went back, behind what was claimed
-			for n := range 60 {
-				if len(there) == 0 || random.IntN(5) < 3 {
-					priority := int32(random.IntN(9) - 4)
-					if random.IntN(4) == 0 {
-						priority = []int32{math.MinInt32, math.MaxInt32, int32(random.Uint32())}[random.IntN(3)]
-					}
-					check.Have(producer.Put(t.Context(), []byte(strconv.Itoa(n)), priority))(t)
-					there = append(there, entry{priority, n})
-					if random.IntN(2) == 0 {
-						continue // put more before the consumer has seen it
-					}
-				}
-				kit.Pass(time.Second)
-				if len(there) == 0 {
-					continue
-				}
-				slices.SortStableFunc(there, func(a, b entry) int {
-					switch {
-					case a.priority < b.priority:
-						return -1
-					case a.priority > b.priority:
-						return 1
-					}
-					return 0
-				})
-				item := next(t, c)
-				i := 0
-				if back[item.Priority] {
-					i = max(0, slices.IndexFunc(there, func(e entry) bool { return strconv.Itoa(e.n) == string(item.Data) }))
-				}
-				if want := there[i]; string(item.Data) != strconv.Itoa(want.n) || item.Priority != there[0].priority {
-					t.Fatalf("seed %d: %s with priority %d, want %+v", seed, item.Data, item.Priority, want)
-				}
+			var c *queue.Consumer
+			if seed%2 == 0 {
+				c = consume(t, handles[3], 1+random.IntN(5))
+			}
+			there := map[string]int32{}
+			gone := func(data []byte) {
+				priority, is := there[string(data)]
+				least := slices.Min(slices.Collect(maps.Values(there)))
+				check.Require(t, is && priority == least, "seed %d: %s with priority %d (%t), want %d", seed, data, priority, is, least)
+				delete(there, string(data))
+			}
+			for n := range 200 {
+				h, x, priority := handles[random.IntN(len(handles))], fmt.Sprint(n), int32(random.IntN(7)-3)
 				if random.IntN(4) == 0 {
-					check.Must(t, item.RejectAfter(t.Context(), 0, nil))
-					back[item.Priority] = true
-					continue
+					priority = []int32{math.MinInt32, math.MaxInt32, int32(random.Uint32())}[random.IntN(3)]
 				}
-				check.Must(t, item.Ack(t.Context()))
-				there = slices.Delete(there, i, i+1)
+				switch k := random.IntN(20); {
+				case k < 9:
+					putAt(t, h, priority, x)
+					there[x] = priority
+				case k < 11:
+					check.Have(h.PutAfter(t.Context(), []byte(x), priority, time.Duration(random.IntN(90))*time.Second))(t)
+					kit.Pass(91 * time.Second)
+					there[x] = priority
+				case k == 11:
+					kit.Pass(time.Duration(random.IntN(120)) * time.Second)
+				case len(there) == 0:
+					check.Fails(h.TryTake(t.Context()))(t, queue.ErrEmpty)
+				case c == nil:
+					gone(check.Have(h.TryTake(t.Context()))(t))
+				default:
+					kit.Pass(time.Second)
+					item := next(t, c)
+					gone(item.Data)
+					if random.IntN(4) == 0 {
+						check.Must(t, back(item, t.Context()))
+						there[string(item.Data)] = item.Priority
+						continue
+					}
+					check.Must(t, item.Ack(t.Context()))
+				}
 			}
 		})
 	}

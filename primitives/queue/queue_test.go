@@ -24,7 +24,7 @@ func TestFirstInFirstOut(t *testing.T) {
 		put(t, a, "e")
 		check.True(t, len(ids) == 2 && ids[0] != ids[1], "IDs %q", ids)
 		check.Equal(t, length(t, b), 5)
-		check.Equal(t, string(check.Have(b.Peek(t.Context()))(t)), "a")
+		check.Equal(t, peek(t, b), "a")
 		check.EqualSlices(t, drain(t, b), []string{"a", "b", "c", "d", "e"}, "taken")
 		check.Fails(b.Peek(t.Context()))(t, queue.ErrEmpty)
 		check.Must(t, a.Close(t.Context()))

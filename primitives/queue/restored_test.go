@@ -2,9 +2,6 @@ package queue_test
 
 import (
 	"context"
-	"errors"
-	"net"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -15,27 +12,14 @@ import (
 	"github.com/zkactors/zkactors/session/zktest"
 )
 
-var errApart = errors.New("apart")
-
-// apart opens a session that cannot connect anew while away is set.
-func apart(t *testing.T, srv *zktest.Server, away *atomic.Bool) *session.Session {
+// gated opens a session that can be cut off from the servers.
+func gated(t *testing.T, srv *zktest.Server) *kit.Gate {
 	t.Helper()
-	s, err := session.Open(t.Context(), srv.Addrs(), &session.Options{
-		Timeout: 12 * time.Second, ServerTick: time.Second,
-		Dialer: func(ctx context.Context, network, address string) (net.Conn, error) {
-			if away.Load() {
-				return nil, errApart
-			}
-			return srv.DialContext(ctx, network, address)
-		},
-	})
-	check.Must(t, err)
-	t.Cleanup(s.Close)
-	return s
+	return kit.World{T: t, Server: srv}.OpenGated(session.Options{Timeout: 12 * time.Second, ServerTick: time.Second})
 }
 
 // expires waits until a session has counted itself as lost.
-func expires(t *testing.T, s *session.Session) {
+func expires(t *testing.T, s *kit.Gate) {
 	t.Helper()
 	for ev := range s.Events(t.Context()) {
 		if _, expired := ev.(session.Expired); expired {
@@ -60,9 +44,8 @@ func TestTakeAfterARestore(t *testing.T) {
 		} {
 			t.Run(test.name, func(t *testing.T) {
 				bubble(t, 1, func(t *testing.T, srv *zktest.Server, s ...*session.Session) {
-					var away atomic.Bool
-					far := apart(t, srv, &away)
-					near, q := openAs(t, s[0], at, layout), openAs(t, far, at, layout)
+					far := gated(t, srv)
+					near, q := openAs(t, s[0], at, layout), openAs(t, far.Session, at, layout)
 					check.Must(t, s[0].EnsurePath(t.Context(), at))
 					if test.warm {
 						put(t, q, "the first")
@@ -70,32 +53,24 @@ func TestTakeAfterARestore(t *testing.T) {
 					}
 					backup := srv.Backup()
 					put(t, near, "old")
-					away.Store(true)
+					far.Refuse()
 					test.lost.Session = far.ID()
 					srv.DropRequest(test.lost)
-					type taken struct {
-						data []byte
-						err  error
-					}
-					done := make(chan taken, 1)
-					go func() {
-						data, err := q.Take(t.Context())
-						done <- taken{data, err}
-					}()
+					var data []byte
+					done := kit.Begin(func() (err error) { data, err = q.Take(t.Context()); return err })
 					expires(t, far)
 					srv.Restore(backup)
-					fresh := check.Have(session.Open(t.Context(), srv.Addrs(), &session.Options{Timeout: 12 * time.Second, Dialer: srv.DialContext}))(t)
-					defer fresh.Close()
-					later := openAs(t, fresh, at, layout)
+					later := openAs(t, openSession(t, srv, session.Options{}), at, layout)
 					put(t, later, "new")
-					away.Store(false)
-					got := <-done
+					far.Mend()
 					if test.unknown {
-						check.True(t, session.InDoubt(got.err) && string(got.data) == "old", "%q, %v", got.data, got.err)
+						check.Is(t, <-done, session.ErrUnknownOutcome)
+						check.Equal(t, string(data), "old")
 						check.EqualSlices(t, drain(t, later), []string{"new"}, "left")
 						return
 					}
-					check.True(t, got.err == nil && string(got.data) == "new", "%q, %v", got.data, got.err)
+					check.Must(t, <-done)
+					check.Equal(t, string(data), "new")
 					check.EqualSlices(t, drain(t, later), nil, "left")
 				})
 			})
@@ -105,14 +80,14 @@ func TestTakeAfterARestore(t *testing.T) {
 
 // putMeanwhile puts an item of which the request is lost. The session is cut off until it has
 // ended, and the servers come back with the backup meanwhile. The outcome is unknown.
-func putMeanwhile(t *testing.T, srv *zktest.Server, far *session.Session, away *atomic.Bool, q anyQueue, item string, backup zktest.Backup) {
+func putMeanwhile(t *testing.T, srv *zktest.Server, far *kit.Gate, q anyQueue, item string, backup zktest.Backup) {
 	t.Helper()
-	away.Store(true)
+	far.Refuse()
 	srv.DropRequest(zktest.Match{Op: zktest.OpMulti, Session: far.ID()})
-	done := kit.Begin(func() error { _, err := q.Put(t.Context(), []byte(item)); return err })
+	done := beginPut(t.Context(), q, item)
 	expires(t, far)
 	srv.Restore(backup)
-	away.Store(false)
+	far.Mend()
 	check.Is(t, <-done, session.ErrUnknownOutcome)
 }
 
@@ -121,13 +96,12 @@ func putMeanwhile(t *testing.T, srv *zktest.Server, far *session.Session, away *
 func TestPutAfterARestore(t *testing.T) {
 	for _, layout := range []queue.Layout{standard, queue.Curator} {
 		bubble(t, 0, func(t *testing.T, srv *zktest.Server, _ ...*session.Session) {
-			var away atomic.Bool
-			far := apart(t, srv, &away)
-			q := openAs(t, far, at, layout)
+			far := gated(t, srv)
+			q := openAs(t, far.Session, at, layout)
 			put(t, q, "first")
 			backup := srv.Backup()
 			put(t, q, "second")
-			putMeanwhile(t, srv, far, &away, q, "third", backup)
+			putMeanwhile(t, srv, far, q, "third", backup)
 			check.EqualSlices(t, drain(t, q), []string{"first"}, "left")
 		})
 	}
@@ -136,17 +110,38 @@ func TestPutAfterARestore(t *testing.T) {
 // TestBoundAfterARestore: the items of a bounded queue were counted, and then servers come back
 // with older data, at the same version and with more items. The bound holds.
 func TestBoundAfterARestore(t *testing.T) {
-	bubble(t, 0, func(t *testing.T, srv *zktest.Server, _ ...*session.Session) {
-		var away, never atomic.Bool
-		far, near := apart(t, srv, &away), apart(t, srv, &never)
+	bubble(t, 1, func(t *testing.T, srv *zktest.Server, s ...*session.Session) {
+		far := gated(t, srv)
 		opts := &queue.Options{MaxItems: 1}
-		q, other := open(t, far, opts), open(t, near, opts)
+		q, other := open(t, far.Session, opts), open(t, s[0], opts)
 		put(t, q, "first")
 		backup := srv.Backup()
 		check.EqualSlices(t, drain(t, other), []string{"first"}, "taken")
-		putMeanwhile(t, srv, far, &away, q, "second", backup)
+		putMeanwhile(t, srv, far, q, "second", backup)
 		check.EqualSlices(t, drain(t, q), []string{"first"}, "left")
 		put(t, q, "third")
 		check.EqualSlices(t, drain(t, q), []string{"third"}, "left")
+	})
+}
+
+// TestTakeLeftBetweenSessions: the context of a call of Take ends after its session, and before the
+// next. The call does not wait for that.
+func TestTakeLeftBetweenSessions(t *testing.T) {
+	bubble(t, 1, func(t *testing.T, srv *zktest.Server, s ...*session.Session) {
+		far := gated(t, srv)
+		q := open(t, far.Session, nil)
+		put(t, q, "first")
+		drain(t, q)
+		put(t, open(t, s[0], nil), "second")
+		far.Refuse()
+		srv.DropRequest(zktest.Match{Op: zktest.OpMulti, Session: far.ID()})
+		ctx, cancel := context.WithCancel(t.Context())
+		done := beginTake(ctx, q)
+		expires(t, far)
+		kit.Pass(time.Second)
+		cancel()
+		kit.Pass(time.Hour)
+		check.Is(t, kit.Returned(t, "Take", done), session.ErrUnknownOutcome)
+		far.Mend()
 	})
 }

@@ -7,7 +7,6 @@ import (
 	"math/rand/v2"
 	"sync"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/zkactors/zkactors/internal/check"
@@ -187,9 +186,8 @@ func soak(t *testing.T, srv zktest.Faults, connect func() *session.Session, prod
 					c.Close()
 				}
 				s.Close()
-				if c.Close(); c.Err() != nil && !errors.Is(c.Err(), session.ErrClosed) {
-					t.Errorf("a consumer has ended: %v", c.Err())
-				}
+				c.Close()
+				check.True(t, c.Err() == nil || errors.Is(c.Err(), session.ErrClosed), "a consumer has ended: %v", c.Err())
 			}
 		})
 	}
@@ -229,32 +227,19 @@ func TestSoakWithFollowers(t *testing.T) {
 
 func soakInMemory(t *testing.T, config zktest.Config, each int) {
 	t.Helper()
-	synctest.Test(t, func(t *testing.T) {
-		config.InProcess, config.Tick = true, time.Second
-		srv := check.Have(zktest.NewServer(config))(t)
-		defer srv.Close()
+	bubbled(t, config, 0, func(t *testing.T, srv *zktest.Server, _ ...*session.Session) {
 		random := rand.New(rand.NewPCG(1, 2))
-		soak(t, srv, func() *session.Session {
-			s, err := session.Open(t.Context(), srv.Addrs(), &session.Options{Timeout: 12 * time.Second, ServerTick: time.Second, Dialer: srv.DialContext})
-			if err != nil {
-				panic(err)
-			}
-			return s
-		}, 8, 3, 5, each, func(ctx context.Context, i int) {
+		soak(t, srv, func() *session.Session { return openSession(t, srv, session.Options{}) }, 8, 3, 5, each, func(ctx context.Context, i int) {
 			select {
 			case <-time.After(time.Duration(random.IntN(20)) * time.Millisecond):
 			case <-ctx.Done():
 			}
-			switch i % 20 {
-			case 19:
-				all := srv.Sessions()
-				if len(all) > 0 {
-					srv.Expire(all[random.IntN(len(all))])
-				}
-			default:
-				srv.ClearFaults() // faults that outran requests would have every reply lost
-				srv.DropReply(zktest.Match{Op: zktest.OpMulti, Skip: random.IntN(20)})
+			if all := srv.Sessions(); i%20 == 19 && len(all) > 0 {
+				srv.Expire(all[random.IntN(len(all))])
+				return
 			}
+			srv.ClearFaults() // faults that outran requests would have every reply lost
+			srv.DropReply(zktest.Match{Op: zktest.OpMulti, Skip: random.IntN(20)})
 		})
 	})
 }

@@ -3,10 +3,9 @@ package queue_test
 import (
 	"context"
 	"fmt"
-	"maps"
 	"math/rand/v2"
-	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -20,15 +19,6 @@ import (
 
 // near is a server whose round trips take a millisecond.
 var near = zktest.Config{Latency: 500 * time.Microsecond}
-
-// taking returns TryTake of a queue, or of a queue with priorities.
-func taking(t *testing.T, s *session.Session, priorities bool) func(context.Context) ([]byte, error) {
-	if !priorities {
-		return open(t, s, nil).TryTake
-	}
-	p := ranked(t, s, nil)
-	return p.TryTake
-}
 
 // TestTakers has processes take from one backlog, one item after the other: they are as fast as
 // there are many, and try few items that others take. Some work between their calls.
@@ -47,37 +37,32 @@ func TestTakers(t *testing.T) {
 			t.Run(fmt.Sprintf("%d, work %v, priorities %t", test.takers, test.works, priorities), func(t *testing.T) {
 				bubbled(t, near, test.takers, func(t *testing.T, srv *zktest.Server, s ...*session.Session) {
 					for range test.n / 500 {
-						check.Have(open(t, s[0], nil).PutAll(t.Context(), bytesOf(numbers(500))))(t)
+						putAll(t, open(t, s[0], nil), numbers(500)...)
 					}
 					srv.ResetRequests()
 					began := time.Now()
-					var mu sync.Mutex
-					taken := 0
+					var taken atomic.Int32
 					crowd(t, test.takers, func(i int) error {
 						random := rand.New(rand.NewPCG(uint64(i), 3))
-						take := taking(t, s[i], priorities)
+						q := reader(open(t, s[i], nil))
+						if priorities {
+							q = ranked(t, s[i], nil)
+						}
 						for {
 							if test.works > 0 {
 								<-time.After(time.Duration(random.Int64N(int64(test.works))))
 							}
-							_, err := take(t.Context())
+							_, err := q.TryTake(t.Context())
 							if isEmpty(err) {
 								return nil
 							}
-							if err != nil {
-								return err
-							}
-							mu.Lock()
-							taken++
-							mu.Unlock()
+							check.Must(t, err)
+							taken.Add(1)
 						}
 					})
-					got, n := srv.Requests(), float64(test.n)
-					t.Logf("%.2f requests an item (%.2f reads, %.2f transactions, %.3f lists) in %v", float64(got.Total())/n,
-						float64(got[zktest.OpGetData])/n, float64(got[zktest.OpMulti])/n, float64(got[zktest.OpGetChildren2])/n, time.Since(began))
-					check.Equal(t, taken, test.n, "taken")
-					check.True(t, got.Total() <= 4*test.n, "%d requests", got.Total())
-					check.True(t, time.Since(began) <= test.most, "%v", time.Since(began))
+					check.Equal(t, int(taken.Load()), test.n, "taken")
+					check.AtMost(t, srv.Requests().Total(), 4*test.n, "requests")
+					check.AtMost(t, time.Since(began), test.most)
 				})
 			})
 		}
@@ -97,10 +82,8 @@ func TestStaleList(t *testing.T) {
 			kit.Pass(waits)
 			put(t, b, "new")
 			srv.ResetRequests()
-			data := check.Have(a.TryTake(t.Context()))(t)
-			check.Equal(t, string(data), "new", "taken")
-			got := srv.RequestsOf(s[0].ID())
-			check.True(t, got.Total() <= 7, "after %v: %v", waits, got)
+			check.Equal(t, takeOne(t, a), "new")
+			check.AtMost(t, srv.RequestsOf(s[0].ID()).Total(), 7, "requests after", waits)
 		}
 	})
 }
@@ -114,7 +97,7 @@ func TestManyPriorities(t *testing.T) {
 				bubbled(t, near, 1, func(t *testing.T, srv *zktest.Server, s ...*session.Session) {
 					p := ranked(t, s[0], nil)
 					for i := range n {
-						check.Have(p.Put(t.Context(), []byte("x"), int32(i)))(t)
+						putAt(t, p, int32(i), "x")
 					}
 					srv.ResetRequests()
 					began := time.Now()
@@ -123,8 +106,7 @@ func TestManyPriorities(t *testing.T) {
 							check.Have(p.TryTake(t.Context()))(t)
 						}
 					} else {
-						c := check.Have(p.Consume(nil))(t)
-						defer c.Close()
+						c := check.Open(p.Consume(nil))(t)
 						for i := range n {
 							item := next(t, c)
 							check.Equal(t, item.Priority, int32(i), "priority")
@@ -172,11 +154,10 @@ func TestTakeN(t *testing.T) {
 // comes before the items that were listed and not taken.
 func TestTakeNOfPriorities(t *testing.T) {
 	bubble(t, 2, func(t *testing.T, _ *zktest.Server, s ...*session.Session) {
-		p := ranked(t, s[0], nil)
-		other := ranked(t, s[1], nil)
+		p, other := ranked(t, s[0], nil), ranked(t, s[1], nil)
 		want := numbers(6)
 		for i, x := range want {
-			check.Have(other.Put(t.Context(), []byte(x), int32(i/2)))(t)
+			putAt(t, other, int32(i/2), x)
 		}
 		got := check.Have(p.TakeN(t.Context(), 3))(t)
 		for _, x := range []struct {
@@ -189,7 +170,7 @@ func TestTakeNOfPriorities(t *testing.T) {
 			more := check.Have(p.TakeN(t.Context(), 100))(t)
 			got = append(got, more...)
 		}
-		check.Have(other.Put(t.Context(), []byte("last"), 2))(t)
+		putAt(t, other, 2, "last")
 		last := check.Have(p.Take(t.Context()))(t)
 		var all []string
 		for _, d := range append(got, last) {
@@ -197,49 +178,6 @@ func TestTakeNOfPriorities(t *testing.T) {
 		}
 		check.EqualSlices(t, all, []string{"item 0", "item 1", "item 2", "first", "before", "item 3", "behind", "item 4", "item 5", "last"}, "taken")
 	})
-}
-
-// TestMostUrgentTaken has chance put items of any priority, some of them delayed, through one
-// handle, and take them through others: each is the most urgent that there is.
-func TestMostUrgentTaken(t *testing.T) {
-	for seed := range hasten.Sized(hasten.Usually[uint64](40, 12), 4) {
-		bubble(t, 3, func(t *testing.T, _ *zktest.Server, s ...*session.Session) {
-			random := rand.New(rand.NewPCG(seed, 6))
-			var handles []*queue.Priority
-			for i := range 4 {
-				handles = append(handles, ranked(t, s[i%3], nil))
-			}
-			there := map[string]int32{}
-			least := func() int32 { return slices.Min(slices.Collect(maps.Values(there))) }
-			for n := range 200 {
-				h := handles[random.IntN(len(handles))]
-				switch k := random.IntN(20); {
-				case k < 9:
-					priority := int32(random.IntN(7) - 3)
-					check.Have(h.Put(t.Context(), fmt.Append(nil, n), priority))(t)
-					there[fmt.Sprint(n)] = priority
-				case k < 11:
-					priority := int32(random.IntN(7) - 3)
-					check.Have(h.PutAfter(t.Context(), fmt.Append(nil, n), priority, time.Duration(random.IntN(90))*time.Second))(t)
-					kit.Pass(91 * time.Second)
-					there[fmt.Sprint(n)] = priority
-				case k == 11:
-					kit.Pass(time.Duration(random.IntN(120)) * time.Second)
-				default:
-					data, err := h.TryTake(t.Context())
-					if isEmpty(err) {
-						check.Equal(t, len(there), 0, "left")
-						continue
-					}
-					check.Must(t, err)
-					if priority, is := there[string(data)]; !is || priority != least() {
-						t.Fatalf("seed %d, step %d: %s with priority %d (%t), want %d", seed, n, data, priority, is, least())
-					}
-					delete(there, string(data))
-				}
-			}
-		})
-	}
 }
 
 // TestTimeoutsLoseNothing has calls take with contexts that end at any moment, under way too, and
@@ -325,9 +263,8 @@ func TestPeek(t *testing.T) {
 		check.Have(a.TryTake(t.Context()))(t)
 		same := func(want string) {
 			t.Helper()
-			peeked := check.Have(a.Peek(t.Context()))(t)
-			taken := check.Have(a.TryTake(t.Context()))(t)
-			check.EqualSlices(t, []string{string(peeked), string(taken)}, []string{want, want}, "peeked, and taken")
+			check.Equal(t, peek(t, a), want)
+			check.Equal(t, string(check.Have(a.TryTake(t.Context()))(t)), want)
 		}
 		check.Must(t, first.Reject(t.Context()))
 		c.Close()
@@ -344,13 +281,11 @@ func TestPeek(t *testing.T) {
 // TestPeekOfPriorities: Peek shows the most urgent item at once.
 func TestPeekOfPriorities(t *testing.T) {
 	bubble(t, 2, func(t *testing.T, _ *zktest.Server, s ...*session.Session) {
-		a := ranked(t, s[0], nil)
-		b := ranked(t, s[1], nil)
+		a, b := ranked(t, s[0], nil), ranked(t, s[1], nil)
 		for i := range int32(5) {
 			check.Have(b.Put(t.Context(), fmt.Append(nil, 5-i), 5-i))(t)
 			for range 2 {
-				data := check.Have(a.Peek(t.Context()))(t)
-				check.Equal(t, string(data), fmt.Sprint(5-i), "peeked")
+				check.Equal(t, peek(t, a), fmt.Sprint(5-i), "peeked")
 			}
 		}
 	})
@@ -359,30 +294,19 @@ func TestPeekOfPriorities(t *testing.T) {
 // TestReadOnlyMonitor: Len and Peek need no right to write, also when the server's clock matters.
 func TestReadOnlyMonitor(t *testing.T) {
 	bubble(t, 0, func(t *testing.T, srv *zktest.Server, _ ...*session.Session) {
-		open1 := func(o session.Options) *session.Session {
-			o.Dialer = srv.DialContext
-			s := check.Have(session.Open(t.Context(), srv.Addrs(), &o))(t)
-			return s
-		}
-		owner := open1(session.Options{
+		owner := openSession(t, srv, session.Options{
 			Auth: []session.Auth{{Scheme: "digest", Secret: []byte("a:b")}},
 			ACL:  append(session.CreatorAll(), session.ACL{Perms: session.PermRead, Scheme: "world", ID: "anyone"}),
 		})
-		defer owner.Close()
-		reader := open1(session.Options{})
-		defer reader.Close()
-		q, monitor := open(t, owner, nil), open(t, reader, nil)
+		q, monitor := open(t, owner, nil), open(t, openSession(t, srv, session.Options{}), nil)
 		sees := func(n int, first string) {
 			t.Helper()
-			l := length(t, monitor)
-			check.Equal(t, l, n, "items")
-			data, err := monitor.Peek(t.Context())
+			check.Equal(t, length(t, monitor), n, "items")
 			if first == "" {
-				check.Is(t, err, queue.ErrEmpty)
+				check.Fails(monitor.Peek(t.Context()))(t, queue.ErrEmpty)
 				return
 			}
-			check.Must(t, err)
-			check.Equal(t, string(data), first, "first")
+			check.Equal(t, peek(t, monitor), first)
 		}
 		sees(0, "")
 		check.Have(q.PutAfter(t.Context(), []byte("y"), time.Hour))(t)

@@ -301,9 +301,7 @@ func suffer(t *testing.T, command command, trouble trouble, skip int) (requests 
 			v.entered(x, true)
 		}
 		if command.came {
-			c := consume(t, open(t, s[1], &opts), 1)
-			check.Must(t, next(t, c).RejectAfter(t.Context(), 0, nil))
-			c.Close()
+			serve(t, open(t, s[1], &opts), back)
 		}
 		q := anyQueue(open(t, s[0], &command.opts))
 		run := func(ctx context.Context) error { return command.run(ctx, q.(*queue.Queue), v) }

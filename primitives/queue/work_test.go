@@ -107,7 +107,7 @@ func TestCrashes(t *testing.T) {
 	for _, c := range []struct{ attempts, crashes, prefetch int }{{1, 1, 16}, {1, 3, 16}, {3, 3, 16}, {5, 5, 64}, {2, 5, 2}} {
 		t.Run(fmt.Sprintf("%+v", c), func(t *testing.T) {
 			bubble(t, c.crashes+1, func(t *testing.T, srv *zktest.Server, s ...*session.Session) {
-				opts := &queue.Options{MaxAttempts: c.attempts, DeadLetter: "/queues/dead"}
+				opts := &queue.Options{MaxAttempts: c.attempts, DeadLetter: dead}
 				put(t, open(t, s[0], opts), numbers(100)...)
 				received := map[string]int{}
 				for i := range c.crashes {
