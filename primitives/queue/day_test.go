@@ -125,11 +125,8 @@ type day struct {
 	calm      time.Time // since when there has been a free worker, and no trouble; zero if there is none now
 	kills     int
 
-	waits     [delayed + 1][]time.Duration
-	retries   []time.Duration
 	unchecked int // deliveries that may be late
 	again     int // deliveries of items that were done
-	slowest   time.Duration
 }
 
 func (d *day) hour(h float64) time.Time { return d.began.Add(time.Duration(h * float64(time.Hour))) }
@@ -233,10 +230,8 @@ func (d *day) kill(p *process) {
 	d.putting.Go(func() {
 		d.hire(p.n)
 		p.stop()
-		closing := time.Now()
 		p.s.Close()
 		p.gone.Wait()
-		d.note(func() { d.slowest = max(d.slowest, time.Since(closing)) })
 		for slices.Contains(d.srv.Sessions(), id) {
 			<-time.After(time.Second)
 		}
@@ -366,11 +361,6 @@ func (d *day) received(p *process, j *job, item queue.Item) {
 		d.unchecked++
 	case late > prompt:
 		d.Errorf("%s: %v late, while a worker was free for %v", what, late, now.Sub(d.calm))
-	case j.received > 0:
-		d.retries = append(d.retries, late)
-	}
-	if j.received == 0 && j.task <= delayed {
-		d.waits[j.task] = append(d.waits[j.task], now.Sub(j.from))
 	}
 	j.received++
 	j.state, j.holder = working, p
@@ -568,18 +558,6 @@ func (d *day) arrivals(n int, producers []producer) {
 	}
 }
 
-// figures returns some percentiles.
-func figures(all []time.Duration) string {
-	if len(all) == 0 {
-		return "none"
-	}
-	slices.Sort(all)
-	at := func(part float64) time.Duration {
-		return all[int(part*float64(len(all)-1))].Round(time.Millisecond)
-	}
-	return fmt.Sprintf("%d: median %v, 99 %% %v, 99.9 %% %v, most %v", len(all), at(0.5), at(0.99), at(0.999), at(1))
-}
-
 // ends checks what has become of the items, and has the dead letters done in the end.
 func (d *day) ends(producers []producer) {
 	p := producers[0]
@@ -596,12 +574,8 @@ func (d *day) ends(producers []producer) {
 	}
 	late := d.unchecked * 100 / deliveries
 	check.True(d, late < hasten.Sized(hasten.Usually(30, 75), 75), "%d of %d deliveries could have been late", d.unchecked, deliveries)
-	d.Logf("%d items, %d deliveries, %d of them after the item was done; %d kills; the slowest Close took %v",
-		len(d.jobs), deliveries, d.again, d.kills, d.slowest)
-	for k, all := range d.waits {
-		d.Logf("%v items are delivered after %s", task(k), figures(all))
-	}
-	d.Logf("retries are late by %s; %d %% of the deliveries could have been late", figures(d.retries), late)
+	d.Logf("%d items, %d deliveries, %d of them after the item was done; %d kills; %d %% of the deliveries could have been late",
+		len(d.jobs), deliveries, d.again, d.kills, late)
 
 	d.repaired.Store(true)
 	d.note(func() {

@@ -1,11 +1,12 @@
 package queue_test
 
 import (
+	"errors"
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"slices"
 	"strconv"
-	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -27,23 +28,13 @@ func TestManyDelayed(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			bubbled(t, zktest.Config{Latency: 500 * time.Microsecond}, 1, func(t *testing.T, srv *zktest.Server, s ...*session.Session) {
-				const n = 20_000
+				n := hasten.Usually(20_000, 6_000)
 				q := open(t, s[0], nil)
 				put(t, q, "first")
-				before := srv.Requests()
-				began := time.Now()
-				var putting sync.WaitGroup
-				for i := range n {
-					putting.Go(func() {
-						_, err := q.PutAfter(t.Context(), []byte("x"), delay(i))
-						check.OK(t, err)
-					})
-				}
-				putting.Wait()
-				requests := srv.Requests().Total() - before.Total()
-				t.Logf("%d items: %d requests, %v, %d receipts", n, requests, time.Since(began), len(left(srv, "receipts")))
-				check.True(t, requests < n/100, "%d requests", requests)
-				check.True(t, len(left(srv, "receipts")) <= 4, "%d receipts", len(left(srv, "receipts")))
+				srv.ResetRequests()
+				crowd(t, n, func(i int) error { _, err := q.PutAfter(t.Context(), []byte("x"), delay(i)); return err })
+				check.AtMost(t, srv.Requests().Total(), n/100, "requests")
+				check.AtMost(t, len(left(srv, "receipts")), 4, "receipts")
 				check.Equal(t, length(t, q), n+1)
 			})
 		})
@@ -63,18 +54,10 @@ func TestMinute(t *testing.T) {
 		for i := range n / each {
 			ms := rand.New(rand.NewPCG(uint64(i), 1)).IntN(60_000)
 			earliest = min(earliest, ms)
-			batch := make([]string, each)
-			for j := range batch {
-				batch[j] = fmt.Sprint(ms)
-			}
+			batch := slices.Repeat([]string{fmt.Sprint(ms)}, each)
 			by := []*queue.Queue{q, other}[i%2]
 			check.Have(by.PutAllAfter(t.Context(), bytesOf(batch), time.Until(begins)+time.Duration(ms)*time.Millisecond))(t)
 		}
-		buckets := map[string]bool{}
-		for _, path := range left(srv, "items") {
-			buckets[path] = true
-		}
-		t.Logf("%d items in %d buckets", n, len(buckets))
 		check.Equal(t, length(t, q), n+1)
 		check.EqualSlices(t, drain(t, other), []string{"good"}, "before")
 		cost := func(do func()) int {
@@ -92,21 +75,17 @@ func TestMinute(t *testing.T) {
 		var taken []int
 		requests = cost(func() {
 			for range hasten.Sized(5000, 2000) {
-				data := check.Have(other.TryTake(t.Context()))(t)
-				ms := check.Have(strconv.Atoi(string(data)))(t)
+				ms := check.Have(strconv.Atoi(string(check.Have(other.TryTake(t.Context()))(t))))(t)
 				taken = append(taken, ms/1000)
 			}
 		})
 		check.True(t, slices.IsSorted(taken), "not in the order of their seconds: %v", taken)
-		check.True(t, requests <= 2*len(taken)+50, "%d items taken with %d requests", len(taken), requests)
-		bounded := open(t, s[0], &queue.Options{MaxItems: 10 * n})
-		check.Have(bounded.Put(t.Context(), []byte("x")))(t)
+		check.AtMost(t, requests, 2*len(taken)+50, "requests of takers")
+		put(t, open(t, s[0], &queue.Options{MaxItems: 10 * n}), "x")
 		c := consume(t, q, 16)
 		for range 100 {
 			item := next(t, c)
-			if _, err := strconv.Atoi(string(item.Data)); err != nil {
-				t.Fatalf("%s comes before what is due", item.Data)
-			}
+			check.Have(strconv.Atoi(string(item.Data)))(t) // it was due
 			check.Must(t, item.Ack(t.Context()))
 		}
 		synctest.Wait()
@@ -128,4 +107,202 @@ func TestEmptyMinutesGo(t *testing.T) {
 		kit.Pass(time.Second)
 		check.EqualSlices(t, drain(t, q), []string{"again"}, "taken")
 	})
+}
+
+// A skewed clock is ahead of that of the clients.
+type skewed time.Duration
+
+func (s skewed) Now() time.Time { return time.Now().Add(time.Duration(s)) }
+func (skewed) AfterFunc(d time.Duration, f func()) func() bool {
+	return time.AfterFunc(d, f).Stop
+}
+
+// TestPutAfter delivers an item when its delay has passed, whatever the difference between the
+// clocks is, and not later than the round trips that the clients cannot measure.
+func TestPutAfter(t *testing.T) {
+	chosen := hasten.OneIn(2, 5)
+	for _, skew := range []time.Duration{0, -48 * time.Hour, 1234567 * time.Microsecond, 48 * time.Hour} {
+		for _, wait := range []time.Duration{time.Millisecond, time.Second, 59 * time.Second, 150 * time.Minute} {
+			if !chosen() {
+				continue
+			}
+			const latency = 5 * time.Millisecond
+			bubbled(t, zktest.Config{Latency: latency, Clock: skewed(skew)}, 2, func(t *testing.T, _ *zktest.Server, s ...*session.Session) {
+				producer, consumer := open(t, s[0], nil), open(t, s[1], nil)
+				c := consume(t, consumer, 4)
+				put(t, producer, "the first makes directories")
+				check.Must(t, next(t, c).Ack(t.Context()))
+				began := time.Now()
+				id := check.Have(producer.PutAfter(t.Context(), []byte("x"), wait))(t)
+				check.Equal(t, length(t, consumer), 1)
+				item := <-c.Items()
+				late := time.Since(began) - wait
+				check.True(t, item.ID == id && late >= 0 && late <= 30*latency, "skew %v: %s after %v comes %v late", skew, item.Data, wait, late)
+				check.Must(t, item.Reject(t.Context()))
+				item = <-c.Items()
+				check.True(t, item.Attempt == 2, "%+v", item)
+				check.Must(t, item.Ack(t.Context()))
+			})
+		}
+	}
+}
+
+// TestDelayedOrder: items that are not delayed do not wait for delayed ones, and those come in the
+// order in which they are due, before all others of their priority.
+func TestDelayedOrder(t *testing.T) {
+	bubble(t, 1, func(t *testing.T, srv *zktest.Server, s ...*session.Session) {
+		p := ranked(t, s[0], nil)
+		after := func(data string, priority int32, delay time.Duration) {
+			check.Have(p.PutAfter(t.Context(), []byte(data), priority, delay))(t)
+		}
+		after("third", 0, 3*time.Minute)
+		after("first", 0, 90*time.Second)
+		after("second", 0, 91*time.Second)
+		after("urgent", -1, 2*time.Hour)
+		after("now", 0, 0)
+		take := func() string {
+			data, err := p.TryTake(t.Context())
+			if errors.Is(err, queue.ErrEmpty) {
+				return "nothing"
+			}
+			check.Must(t, err)
+			return string(data)
+		}
+		check.EqualSlices(t, []string{take(), take()}, []string{"now", "nothing"}, "at once")
+		kit.Pass(92 * time.Second)
+		after("later", 0, 0)
+		check.Equal(t, peek(t, p), "first")
+		check.EqualSlices(t, []string{take(), take(), take(), take()}, []string{"first", "second", "later", "nothing"}, "after 92 s")
+		began := time.Now()
+		data, err := p.Take(t.Context()) // waits by the clock
+		if string(data) != "third" || err != nil || time.Since(began) > 89*time.Second {
+			t.Errorf("%s, %v, after %v", data, err, time.Since(began))
+		}
+		kit.Pass(2 * time.Hour)
+		after("less urgent", 0, 0)
+		check.EqualSlices(t, []string{take(), take(), take()}, []string{"urgent", "less urgent", "nothing"}, "after hours")
+		kit.Pass(5 * time.Minute)
+		check.Len(t, left(srv, "items"), 0, "left behind")
+	})
+}
+
+// TestDelayedAreBounded: an item that is not due takes room, and moves to the dead letters as any
+// other.
+func TestDelayedAreBounded(t *testing.T) {
+	bubble(t, 1, func(t *testing.T, _ *zktest.Server, s ...*session.Session) {
+		q := open(t, s[0], &queue.Options{MaxItems: 1, RefuseWhenFull: true, MaxAttempts: 1, DeadLetter: dead})
+		check.Have(q.PutAfter(t.Context(), []byte("x"), time.Hour))(t)
+		check.Fails(q.Put(t.Context(), []byte("y")))(t, queue.ErrFull)
+		item := <-consume(t, q, 1).Items()
+		check.Must(t, item.Reject(t.Context()))
+		check.EqualSlices(t, drain(t, openAt(t, s[0], dead, nil)), []string{"x"}, "dead")
+		long := open(t, s[0], nil)
+		check.Have(long.PutAfter(t.Context(), []byte("in 292 years"), math.MaxInt64))(t)
+		check.Fails(long.TryTake(t.Context()))(t, queue.ErrEmpty)
+	})
+}
+
+// TestDelayBegins: the delay of an item whose turn to be put comes late began when PutAfter was
+// called.
+func TestDelayBegins(t *testing.T) {
+	bubble(t, 1, func(t *testing.T, _ *zktest.Server, s ...*session.Session) {
+		q := open(t, s[0], &queue.Options{MaxItems: 1})
+		put(t, q, "first")
+		began := time.Now()
+		confirmed := make(chan error, 2)
+		go func() {
+			_, err := q.Put(t.Context(), []byte("waits for room"))
+			confirmed <- err
+		}()
+		synctest.Wait()
+		go func() {
+			_, err := q.PutAfter(t.Context(), []byte("delayed"), time.Hour)
+			confirmed <- err
+		}()
+		kit.Pass(50 * time.Minute)
+		for _, want := range []string{"first", "waits for room"} {
+			data := check.Have(q.Take(t.Context()))(t)
+			check.Equal(t, string(data), want, "taken")
+			check.Must(t, <-confirmed)
+		}
+		data := check.Have(q.Take(t.Context()))(t)
+		if late := time.Since(began) - time.Hour; string(data) != "delayed" || late < 0 || late > time.Second {
+			t.Errorf("%s comes %v late", data, late)
+		}
+		// The time has passed before there is room.
+		put(t, q, "again")
+		go func() {
+			_, err := q.PutAfter(t.Context(), []byte("delayed"), time.Minute)
+			confirmed <- err
+		}()
+		kit.Pass(time.Hour)
+		check.Have(q.Take(t.Context()))(t)
+		check.Must(t, <-confirmed)
+		check.Equal(t, string(check.Have(q.TryTake(t.Context()))(t)), "delayed")
+	})
+}
+
+// TestPutAfterThePast: a time that has passed means now, as with [time.Until] of a moment ago.
+func TestPutAfterThePast(t *testing.T) {
+	bubble(t, 1, func(t *testing.T, _ *zktest.Server, s ...*session.Session) {
+		q := open(t, s[0], nil)
+		put(t, q, "first")
+		for _, delay := range []time.Duration{-time.Nanosecond, -time.Hour, math.MinInt64} {
+			check.Have(q.PutAfter(t.Context(), []byte(delay.String()), delay))(t)
+		}
+		put(t, q, "last")
+		check.EqualSlices(t, drain(t, q), []string{"first", "-1ns", "-1h0m0s", "-2562047h47m16.854775808s", "last"}, "in order")
+	})
+}
+
+// A drifting clock runs at another rate than those of the clients.
+type drifting struct {
+	start time.Time
+	rate  float64
+}
+
+func (d drifting) Now() time.Time {
+	return d.start.Add(time.Duration(float64(time.Since(d.start)) * d.rate))
+}
+
+func (d drifting) AfterFunc(wait time.Duration, f func()) func() bool {
+	return time.AfterFunc(time.Duration(float64(wait)/d.rate)+time.Microsecond, f).Stop
+}
+
+// TestPutAfterByDriftingClocks: no item is delivered before its delay has passed by the server's
+// clock, which runs one percent faster or slower, although the client has not read it for seconds:
+// the producer of a fast one, and the taker of a slow one.
+func TestPutAfterByDriftingClocks(t *testing.T) {
+	for _, rate := range []float64{0.99, 1.01} {
+		t.Run(fmt.Sprint(rate), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				clock := drifting{time.Now(), rate}
+				srv := check.Have(zktest.NewServer(zktest.Config{InProcess: true, Tick: time.Second, Latency: time.Millisecond, Clock: clock}))(t)
+				defer srv.Close()
+				s := check.Have(session.Open(t.Context(), srv.Addrs(), &session.Options{Timeout: 12 * time.Second, ServerTick: time.Second, Dialer: srv.DialContext}))(t)
+				defer s.Close()
+				producer, taker := open(t, s, nil), open(t, s, nil)
+				take := func() string {
+					data := check.Have(taker.Take(t.Context()))(t)
+					return string(data)
+				}
+				for _, q := range []*queue.Queue{producer, taker} { // both read the clock
+					put(t, q, "first")
+					check.Equal(t, take(), "first", "the first")
+				}
+				kit.Pass(6 * time.Second)
+				const delay = 3 * time.Second
+				began := clock.Now()
+				check.Have(producer.PutAfter(t.Context(), []byte("delayed"), delay))(t)
+				if rate > 1 {
+					kit.Pass(delay / 2)
+					put(t, taker, "second") // reads the clock again
+					check.Equal(t, take(), "second", "the second")
+				}
+				check.Equal(t, take(), "delayed", "the delayed")
+				late := clock.Now().Sub(began) - delay
+				check.True(t, late >= 0 && late < 300*time.Millisecond, "comes %v late", late)
+			})
+		})
+	}
 }

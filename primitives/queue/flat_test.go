@@ -79,15 +79,3 @@ func TestFlatWithoutReceipts(t *testing.T) {
 		})
 	}
 }
-
-// TestLargePuts: calls whose items do not fit into one transaction together do not share one.
-func TestLargePuts(t *testing.T) {
-	const calls = 24
-	bubble(t, 1, func(t *testing.T, srv *zktest.Server, s ...*session.Session) {
-		q := flat(t, s[0], at, queue.Curator)
-		put(t, q, "first")
-		before := srv.Requests()[zktest.OpMulti]
-		crowd(t, calls, func(int) error { _, err := q.Put(t.Context(), make([]byte, 600<<10)); return err })
-		check.Equal(t, srv.Requests()[zktest.OpMulti]-before, calls, "transactions")
-	})
-}

@@ -6,10 +6,12 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"slices"
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/zkactors/zkactors/internal/check"
@@ -229,4 +231,200 @@ func TestOneKeyManyCalls(t *testing.T) {
 			check.EqualSlices(t, drain(t, open(t, s[0], nil)), []string{"x", "x", "x"}, "items")
 		})
 	}
+}
+
+// TestOldKeysGo: handles that have put items with keys delete them when they are old, and then all
+// that they have made, however many they are.
+func TestOldKeysGo(t *testing.T) {
+	bubbled(t, zktest.Config{Latency: time.Millisecond}, 3, func(t *testing.T, srv *zktest.Server, s ...*session.Session) {
+		const each = 400
+		handles := []*queue.Queue{open(t, s[0], nil), open(t, s[1], nil), open(t, s[2], nil)}
+		crowd(t, 3*each, func(i int) error { once(t, handles[i%3], fmt.Sprint(i)); return nil })
+		check.Equal(t, len(drain(t, handles[0])), 3*each, "items")
+		check.Equal(t, len(keysOf(srv)), 3*each, "keys")
+		kit.Pass(10 * time.Minute)
+		srv.ResetRequests()
+		kit.Pass(10 * time.Minute)
+		check.Equal(t, len(keysOf(srv)), 0, "keys")
+		got := srv.Requests()
+		check.AtMost(t, got[zktest.OpMulti], 400, "transactions, which have the heartbeats")
+		check.AtMost(t, got[zktest.OpExists], 3*each+100, "reads")
+		check.AtMost(t, got[zktest.OpGetData], 4*256, "reads of shards") // with 32 bits the order of times was wrong
+		kit.Pass(20 * time.Minute)
+		for _, q := range handles {
+			check.Must(t, q.Close(t.Context()))
+		}
+		kit.Pass(20 * time.Minute)
+		for _, p := range srv.Paths() {
+			check.False(t, strings.HasPrefix(p, at), "left: %s", p)
+		}
+	})
+}
+
+// TestManyKeysOfOneShard: they are deleted some at a time, and the young stay.
+func TestManyKeysOfOneShard(t *testing.T) {
+	bubble(t, 2, func(t *testing.T, srv *zktest.Server, s ...*session.Session) {
+		q, other := open(t, s[0], nil), open(t, s[1], nil)
+		once(t, q, "a")
+		shard := shardOf("a")
+		for i := range 300 { // as other keys of the shard
+			check.Have(s[0].Create(t.Context(), fmt.Sprintf("%s/%032d", shard, i), []byte("id\nkey"), session.Persistent))(t)
+		}
+		kit.Pass(10 * time.Minute)
+		young := once(t, other, "a") // that is renewed
+		check.Equal(t, len(keysOf(srv)), 301, "keys")
+		kit.Pass(5 * time.Minute)
+		check.EqualSlices(t, keysOf(srv), keysOf(srv)[:1], "keys")
+		twice(t, q, "a", young)
+	})
+}
+
+// keysIn returns n keys of a shard.
+func keysIn(shard string, n int) (keys []string) {
+	for i := 0; len(keys) < n; i++ {
+		if key := fmt.Sprint(i); shardOf(key) == shard {
+			keys = append(keys, key)
+		}
+	}
+	return keys
+}
+
+// TestOneHandleCleans: of many handles that have used a shard one reads its keys, and the others
+// see that.
+func TestOneHandleCleans(t *testing.T) {
+	const n = 10
+	bubble(t, n, func(t *testing.T, srv *zktest.Server, s ...*session.Session) {
+		keys := keysIn(shardOf("0"), 2*n)
+		var handles []*queue.Queue
+		for i := range n {
+			handles = append(handles, open(t, s[i], nil))
+			once(t, handles[i], keys[i])
+		}
+		kit.Pass(9 * time.Minute)
+		for i, q := range handles { // that stay
+			once(t, q, keys[n+i])
+		}
+		srv.ResetRequests()
+		kit.Pass(6*time.Minute - time.Second)
+		check.Equal(t, srv.Requests()[zktest.OpSetData], 1, "cleanings")
+		check.AtLeast(t, srv.Requests()[zktest.OpGetData], n/2, "looks")
+		check.Equal(t, len(keysOf(srv)), n, "keys")
+		kit.Pass(20 * time.Minute)
+		check.Equal(t, len(keysOf(srv)), 0, "keys")
+		for _, q := range handles {
+			check.Must(t, q.Close(t.Context()))
+		}
+	})
+}
+
+// TestCloseWhileKeysGo: Close ends a cleaning, at each of its requests, also if the servers do not
+// answer.
+func TestCloseWhileKeysGo(t *testing.T) {
+	for _, op := range []zktest.Op{zktest.OpGetData, zktest.OpSetData, zktest.OpGetChildren2, zktest.OpExists, zktest.OpMulti} {
+		for _, lost := range []bool{false, true} {
+			bubble(t, 1, func(t *testing.T, srv *zktest.Server, s ...*session.Session) {
+				q := open(t, s[0], nil)
+				once(t, q, "key")
+				kit.Pass(10*time.Minute - time.Second)
+				match := zktest.Match{Op: op, Path: at + "/keys/*"}
+				if op == zktest.OpExists || op == zktest.OpMulti {
+					match.Path += "/*"
+				}
+				if lost {
+					srv.DropReply(match)
+				} else {
+					srv.Delay(match, 3*time.Second)
+				}
+				check.Must(t, srv.AwaitFault(time.Hour))
+				check.Must(t, q.Close(t.Context()))
+				synctest.Wait()
+				kit.Pass(time.Hour)
+			})
+		}
+	}
+}
+
+// TestKeysByChance has many handles put items with few keys, for hours, while replies are lost,
+// sessions expire and handles are closed: no two items of a key come within the time.
+func TestKeysByChance(t *testing.T) {
+	const keep = 40 * time.Second
+	for seed := range seeds(8, 1) {
+		bubbled(t, zktest.Config{Latency: time.Millisecond}, 3, func(t *testing.T, srv *zktest.Server, s ...*session.Session) {
+			r := rand.New(rand.NewPCG(seed, 5))
+			opts := []*queue.Options{{KeepKeys: keep}, {KeepKeys: keep, MaxItems: 1000}}[seed%2]
+			handles := make([]*queue.Queue, 6)
+			for i := range handles {
+				handles[i] = open(t, s[i%3], opts)
+			}
+			reader := open(t, s[0], opts)
+			var mu sync.Mutex
+			confirmed := make(map[string]string) // the keys of items that were put
+			for range 150 {
+				var calling sync.WaitGroup
+				for range r.IntN(10) {
+					q, key := handles[r.IntN(6)], fmt.Sprint(r.IntN(4))
+					patience := []time.Duration{time.Millisecond, time.Minute}[min(1, r.IntN(4))]
+					calling.Go(func() {
+						ctx, cancel := context.WithTimeout(t.Context(), patience)
+						defer cancel()
+						id, err := q.PutOnce(ctx, key, []byte(key))
+						mu.Lock()
+						defer mu.Unlock()
+						if err == nil {
+							confirmed[id] = key
+						}
+					})
+				}
+				switch r.IntN(8) {
+				case 0:
+					srv.DropReply(zktest.Match{Op: zktest.OpMulti, Skip: r.IntN(4)})
+				case 1:
+					srv.DropRequest(zktest.Match{Skip: r.IntN(6)})
+				case 2:
+					srv.Expire(s[r.IntN(3)].ID())
+				case 3:
+					i := r.IntN(6)
+					check.Must(t, handles[i].Close(t.Context()))
+					handles[i] = open(t, s[i%3], opts)
+				}
+				calling.Wait()
+				srv.ClearFaults()
+				kit.Pass([]time.Duration{0, time.Second, 5 * time.Second, keep, 3 * time.Minute}[r.IntN(5)])
+			}
+			kit.Pass(time.Minute)
+			newest := make(map[string]time.Time)
+			c := consume(t, reader, 10)
+			for n := length(t, reader); n > 0; n-- {
+				item := next(t, c)
+				before, is := newest[item.Key]
+				check.False(t, is && item.Put.Sub(before) < keep, "seed %d: items of key %s at %v and %v", seed, item.Key, before, item.Put)
+				newest[item.Key] = item.Put
+				delete(confirmed, item.ID)
+				check.Must(t, item.Ack(t.Context()))
+			}
+			check.Equal(t, len(confirmed), 0, "items that were put, and are not there")
+		})
+	}
+}
+
+// TestKeysCost: an item with a key is one request, and many share transactions.
+func TestKeysCost(t *testing.T) {
+	bubbled(t, zktest.Config{Latency: time.Millisecond}, 1, func(t *testing.T, srv *zktest.Server, s ...*session.Session) {
+		q := open(t, s[0], nil)
+		once(t, q, "a")
+		shard := shardOf("a")
+		for _, key := range keysIn(shard, 3) { // a shard that is there
+			srv.ResetRequests()
+			once(t, q, key)
+			check.Equal(t, srv.Requests().Total(), 1, "requests of a put")
+			srv.ResetRequests()
+			check.Fails(q.PutOnce(t.Context(), key, []byte(key)))(t, queue.ErrDuplicate)
+			check.Equal(t, srv.Requests().Total(), 2, "requests of a duplicate")
+		}
+		for round := range 2 { // in the first, shards are made
+			srv.ResetRequests()
+			crowd(t, 512, func(i int) error { once(t, q, fmt.Sprint("many", round, i)); return nil })
+		}
+		check.AtMost(t, srv.Requests().Total(), 256, "requests of 512 puts")
+	})
 }

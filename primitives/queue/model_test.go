@@ -1020,19 +1020,6 @@ func (b bentRequests) FollowOnce(path string, aspect session.Aspect, tell func(s
 	})
 }
 
-// without returns a mutant whose transactions lack the operations on nodes below the path.
-func without(path string) mutant {
-	return mutant{bend: func(ops []session.Op) []session.Op {
-		ops = slices.Clone(ops)
-		for i, o := range ops {
-			if o.Path() == path || strings.HasPrefix(o.Path(), path+"/") && path != modelQueue+"/"+layout.ItemsDir {
-				ops[i] = session.CheckOp("/", session.AnyVersion)
-			}
-		}
-		return ops
-	}}
-}
-
 func newAsker(t *testing.T) *actors.Actor[input, Event] {
 	asker := actors.Start(machine{}, actors.Role[machine, input, effect, Event]{Perform: func(effect, func(input)) {}, Stop: leave{}})
 	t.Cleanup(asker.Close)

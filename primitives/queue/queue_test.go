@@ -2,7 +2,6 @@ package queue_test
 
 import (
 	"context"
-	"errors"
 	"slices"
 	"strings"
 	"testing"
@@ -195,25 +194,6 @@ func TestBadInput(t *testing.T) {
 		check.Fails(q.Consume(&queue.ConsumeOptions{Name: strings.Repeat("x", 257)}))(t, session.ErrInvalidArgument)
 		check.Equal(t, srv.Requests().Total(), 0, "requests")
 	})
-}
-
-// TestForeignNodes refuses what is no queue, and touches nothing.
-func TestForeignNodes(t *testing.T) {
-	for _, node := range []string{at + "/_c_0123-lock-0000000001", at + "/items/other", at + "/items/2147483648-0000000000/other"} {
-		bubble(t, 1, func(t *testing.T, srv *zktest.Server, s ...*session.Session) {
-			check.Must(t, s[0].EnsurePath(t.Context(), node))
-			q := open(t, s[0], nil)
-			_, err := q.Put(t.Context(), []byte("x"))
-			check.True(t, errors.Is(err, queue.ErrLayout) || strings.Count(node, "/") == 5, "%s: put: %v", node, err)
-			check.Fails(q.Len(t.Context()))(t, queue.ErrLayout)
-			_, err = q.TryTake(t.Context())
-			refused(t, err, queue.ErrLayout, node)
-			c := consume(t, q, 1)
-			<-c.Done()
-			check.Is(t, c.Err(), queue.ErrLayout)
-			check.True(t, slices.Contains(srv.Paths(), node), "%s is lost", node)
-		})
-	}
 }
 
 // TestClose: calls that wait end with the handle, and nothing of them is left. Items are touched by

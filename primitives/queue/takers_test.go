@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
+	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -319,4 +321,93 @@ func TestReadOnlyMonitor(t *testing.T) {
 		kit.Pass(2 * time.Minute)
 		sees(2, "y")
 	})
+}
+
+// TestReadUnderWay: a call does not find the queue empty because of a read that another call of the
+// session has begun before the first item was put, and that is answered later.
+func TestReadUnderWay(t *testing.T) {
+	const trip = time.Second // one way
+	const bucket = at + "/items/2147483648-0000000000"
+	for put := time.Duration(0); put < 12*trip; put += trip / 2 {
+		bubbled(t, zktest.Config{Latency: trip}, 2, func(t *testing.T, _ *zktest.Server, s ...*session.Session) {
+			check.Must(t, s[0].EnsurePath(t.Context(), at))
+			q, waits := open(t, s[0], nil), open(t, s[0], nil)
+			check.Fails(q.TryTake(t.Context()))(t, queue.ErrEmpty)
+			takes := beginTake(t.Context(), waits)
+			kit.Pass(put)
+			go func() {
+				_, err := s[1].Multi(t.Context(), session.CreateOp(at+"/items", nil, session.Persistent), session.CreateOp(bucket, nil, session.Persistent),
+					session.CreateOp(bucket+"/_c_00000000-0000-4000-8000-000000000000-item-", []byte("first"), session.PersistentSequential),
+					session.CreateOp(bucket+"/_c_00000000-0000-4000-8000-000000000001-item-", []byte("second"), session.PersistentSequential))
+				check.OK(t, err)
+			}()
+			kit.Pass(trip + time.Millisecond)
+			_, err := q.TryTake(t.Context())
+			check.OK(t, err, "put after", put)
+			check.Must(t, answered(t, takes))
+		})
+	}
+}
+
+// TestGoesOnAmongRivals: a client that had a rival begins somewhere, and goes on from there in
+// order, however often it lists the queue again because its list is old. Then come the items
+// before.
+func TestGoesOnAmongRivals(t *testing.T) {
+	const items, stolen = 60, 20
+	clients := map[string]func(t *testing.T, s *session.Session) (next func(meanwhile func()) string){
+		"Take": func(t *testing.T, s *session.Session) func(func()) string {
+			q := open(t, s, nil)
+			return func(meanwhile func()) string {
+				defer kit.Pass(4 * time.Second) // every third list is old
+				defer meanwhile()
+				return takeOne(t, q)
+			}
+		},
+		"Take, from slow servers": func(t *testing.T, s *session.Session) func(func()) string {
+			q := open(t, s, nil)
+			return func(meanwhile func()) string {
+				defer meanwhile()
+				return takeOne(t, q) // some lists get old while an item of them is read
+			}
+		},
+		"Consume": func(t *testing.T, s *session.Session) func(func()) string {
+			c := consume(t, open(t, s, nil), 1)
+			return func(meanwhile func()) string {
+				item := next(t, c)
+				meanwhile()
+				kit.Pass(2 * time.Second) // the list is old
+				check.Must(t, item.Ack(t.Context()))
+				return string(item.Data)
+			}
+		},
+	}
+	for name, client := range clients {
+		t.Run(name, func(t *testing.T) {
+			turned := 0
+			for i := range 4 {
+				config := zktest.Config{}
+				if strings.Contains(name, "slow") {
+					config.Latency = time.Duration(200+70*i) * time.Millisecond
+				}
+				bubbled(t, config, 2, func(t *testing.T, _ *zktest.Server, s ...*session.Session) {
+					rival := open(t, s[1], nil)
+					all := numbers(items)
+					put(t, rival, all...)
+					next := client(t, s[0])
+					check.Equal(t, next(func() { check.Have(rival.TakeN(t.Context(), stolen))(t) }), all[0])
+					var got []string
+					for range items - stolen - 1 {
+						got = append(got, next(func() {}))
+					}
+					begun := slices.Index(all, got[0]) - stolen - 1
+					left := all[stolen+1:]
+					check.EqualSlices(t, got, slices.Concat(left[begun:], left[:begun]), "then")
+					if begun > 0 {
+						turned++
+					}
+				})
+			}
+			check.True(t, turned > 0, "the client never met its rival")
+		})
+	}
 }

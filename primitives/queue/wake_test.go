@@ -2,10 +2,7 @@ package queue_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"slices"
-	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -179,82 +176,5 @@ func TestHerd(t *testing.T) {
 				waiting.Wait()
 			})
 		})
-	}
-}
-
-// TestForeignNodesCome: a node of somebody else that comes among the items ends those that wait for
-// one. A node below an item keeps nobody from others, and is named when the item is to be deleted.
-func TestForeignNodesCome(t *testing.T) {
-	for _, node := range []string{at + "/items/other", at + "/items/2147483648-0000000000/other"} {
-		bubble(t, 2, func(t *testing.T, _ *zktest.Server, s ...*session.Session) {
-			q := open(t, s[0], nil)
-			put(t, q, "makes directories")
-			drain(t, q)
-			c := consume(t, q, 1)
-			taking := beginTake(t.Context(), open(t, s[1], nil))
-			kit.Pass(time.Second)
-			check.Must(t, s[1].EnsurePath(t.Context(), node))
-			<-c.Done()
-			for _, err := range []error{c.Err(), <-taking} {
-				check.Is(t, err, queue.ErrLayout)
-				check.True(t, strings.Contains(err.Error(), node), "%v, want %s", err, node)
-			}
-		})
-	}
-	bubble(t, 1, func(t *testing.T, srv *zktest.Server, s ...*session.Session) {
-		q := open(t, s[0], nil)
-		put(t, q, "1", "2")
-		all := left(srv, "2147483648-0000000000")
-		item := all[slices.IndexFunc(all, func(node string) bool { return strings.HasSuffix(node, "-0000000000") })]
-		check.Must(t, s[0].EnsurePath(t.Context(), item+"/other"))
-		_, err := q.TryTake(t.Context())
-		check.True(t, errors.Is(err, session.ErrNotEmpty) && strings.Contains(err.Error(), item), "Take: %v", err)
-		c := consume(t, q, 2)
-		for range 2 {
-			it := next(t, c)
-			err := it.Ack(t.Context())
-			check.True(t, string(it.Data) == "2" && err == nil || errors.Is(err, session.ErrNotEmpty) && strings.Contains(err.Error(), item), "Ack of %s: %v", it.Data, err)
-		}
-	})
-}
-
-// TestForeignNodesBeside: a node of somebody else in a line, or beside the claims or the receipts,
-// is not waited for.
-func TestForeignNodesBeside(t *testing.T) {
-	for _, dir := range []string{"waiters", "producers", "claims", "receipts"} {
-		for _, name := range []string{
-			"foo", "waiter-0000000000", "_c_waiter-0000000000", "_c_6b9b8e66-6b4e-4c0a-9f53-000000000000-other-0000000000",
-			"_c_6b9b8e66-6b4e-4c0a-9f53-000000000000-waiter--000000001", // persistent, and so no waiter's
-		} {
-			t.Run(dir+"/"+name, func(t *testing.T) {
-				bubble(t, 2, func(t *testing.T, srv *zktest.Server, s ...*session.Session) {
-					q, other := open(t, s[0], &queue.Options{MaxItems: 1}), open(t, s[1], nil)
-					put(t, q, "first")
-					check.Must(t, s[1].EnsurePath(t.Context(), at+"/"+dir+"/"+name))
-					putting := beginPut(t.Context(), q, "second")
-					kit.Pass(time.Minute)
-					check.EqualSlices(t, drain(t, other)[:1], []string{"first"}, "taken")
-					kit.Pass(time.Second)
-					select {
-					case err := <-putting:
-						check.Must(t, err)
-					default:
-						t.Fatal("a bounded Put waits, and there is room")
-					}
-					drain(t, other)
-					c := consume(t, q, 1)
-					kit.Pass(time.Second)
-					put(t, other, "third")
-					kit.Pass(time.Second)
-					select {
-					case item := <-c.Items():
-						check.Equal(t, string(item.Data), "third")
-						check.Must(t, item.Ack(t.Context()))
-					default:
-						t.Fatal("a consumer waits, and there is an item")
-					}
-				})
-			})
-		}
 	}
 }

@@ -63,20 +63,3 @@ func TestEarlierItemBuried(t *testing.T) {
 		check.EqualSlices(t, drain(t, openAt(t, s[0], dead, nil)), []string{"bad"}, "dead")
 	})
 }
-
-// TestAge: the age of an item counts from its put, whatever has happened to it.
-func TestAge(t *testing.T) {
-	bubble(t, 1, func(t *testing.T, _ *zktest.Server, s ...*session.Session) {
-		q := open(t, s[0], nil)
-		begun := time.Now()
-		put(t, q, "a")
-		for _, age := range []time.Duration{time.Minute, 2 * time.Minute} {
-			kit.Pass(time.Minute)
-			item := serve(t, q, queue.Item.Reject)
-			check.True(t, item.Put.Sub(begun).Abs() < time.Second, "put at %v, want %v", item.Put, begun)
-			check.Within(t, item.Age(), age-time.Second, age+time.Second)
-			check.Equal(t, item.Cause, "")
-		}
-		check.Equal(t, queue.Item{}.Age(), 0)
-	})
-}

@@ -113,3 +113,15 @@ func buryLarge(t *testing.T, s *session.Session, data ...string) {
 		putForeign(t, s, bucket+"/_c_"+fmt.Sprintf("%036x", d[:1])+"-item-", "\n"+d)
 	}
 }
+
+// TestLargePuts: calls whose items do not fit into one transaction together do not share one.
+func TestLargePuts(t *testing.T) {
+	const calls = 24
+	bubble(t, 1, func(t *testing.T, srv *zktest.Server, s ...*session.Session) {
+		q := flat(t, s[0], at, queue.Curator)
+		put(t, q, "first")
+		before := srv.Requests()[zktest.OpMulti]
+		crowd(t, calls, func(int) error { _, err := q.Put(t.Context(), make([]byte, 600<<10)); return err })
+		check.Equal(t, srv.Requests()[zktest.OpMulti]-before, calls, "transactions")
+	})
+}

@@ -29,10 +29,12 @@ type victim struct {
 	other  *session.Session
 }
 
+func (v *victim) match() zktest.Match { return zktest.Match{Session: v.s.ID(), Skip: v.skip} }
+
 // strike has an operator delete, while the request is under way, the nodes whose paths match, and
 // all below.
 func (v *victim) strike(ctx context.Context, patterns ...string) {
-	v.srv.Delay(zktest.Match{Session: v.s.ID(), Skip: v.skip}, 2*time.Second)
+	v.srv.Delay(v.match(), 2*time.Second)
 	time.AfterFunc(time.Second, func() {
 		paths := v.srv.Paths()
 		slices.Reverse(paths) // children first
@@ -67,6 +69,29 @@ func gone(patterns ...string) func(context.Context, *victim) {
 	return func(ctx context.Context, v *victim) { v.strike(ctx, patterns...) }
 }
 
+// lost has a fault happen to the request, and then has no server be found for a while.
+func lost(fault func(*zktest.Server, zktest.Match), away time.Duration) func(context.Context, *victim) {
+	return func(_ context.Context, v *victim) {
+		fault(v.srv, v.match())
+		if away > 0 {
+			v.srv.Refuse(true)
+			time.AfterFunc(away, func() { v.srv.Refuse(false) })
+		}
+	}
+}
+
+// canceled has the caller leave a second after something has happened to the request.
+func canceled(happens func(context.Context, *victim)) func(context.Context, *victim) {
+	return func(ctx context.Context, v *victim) {
+		happens(ctx, v)
+		time.AfterFunc(time.Second, v.cancel)
+	}
+}
+
+func refusal(code int32) func(context.Context, *victim) {
+	return func(_ context.Context, v *victim) { v.srv.AnswerError(v.match(), code) }
+}
+
 // A trouble is what happens to one request.
 type trouble struct {
 	name    string
@@ -76,39 +101,20 @@ type trouble struct {
 	stays   bool // what the server has refused to delete stays until the session ends
 }
 
+var (
+	dropReply, dropRequest = (*zktest.Server).DropReply, (*zktest.Server).DropRequest
+	delay                  = func(srv *zktest.Server, m zktest.Match) { srv.Delay(m, 2*time.Second) }
+)
+
 var troubles = []trouble{
-	{name: "reply lost", happens: func(_ context.Context, v *victim) {
-		v.srv.DropReply(zktest.Match{Session: v.s.ID(), Skip: v.skip})
-	}},
-	{name: "request lost", happens: func(_ context.Context, v *victim) {
-		v.srv.DropRequest(zktest.Match{Session: v.s.ID(), Skip: v.skip})
-	}},
-	{name: "refused: busy", happens: func(_ context.Context, v *victim) {
-		v.srv.AnswerError(zktest.Match{Session: v.s.ID(), Skip: v.skip}, -127)
-	}},
-	{name: "refused: no right", error: true, stays: true, happens: func(_ context.Context, v *victim) {
-		v.srv.AnswerError(zktest.Match{Session: v.s.ID(), Skip: v.skip}, -102)
-	}},
-	{name: "reply lost, session expired", unknown: true, error: true, happens: func(_ context.Context, v *victim) {
-		v.srv.DropReply(zktest.Match{Session: v.s.ID(), Skip: v.skip})
-		v.srv.Refuse(true)
-		time.AfterFunc(time.Minute, func() { v.srv.Refuse(false) })
-	}},
-	{name: "request lost, session expired", unknown: true, error: true, happens: func(_ context.Context, v *victim) {
-		v.srv.DropRequest(zktest.Match{Session: v.s.ID(), Skip: v.skip})
-		v.srv.Refuse(true)
-		time.AfterFunc(time.Minute, func() { v.srv.Refuse(false) })
-	}},
-	{name: "reply late, context ended", unknown: true, error: true, happens: func(_ context.Context, v *victim) {
-		v.srv.Delay(zktest.Match{Session: v.s.ID(), Skip: v.skip}, 2*time.Second)
-		time.AfterFunc(time.Second, v.cancel)
-	}},
-	{name: "reply lost, context ended", unknown: true, error: true, happens: func(_ context.Context, v *victim) {
-		v.srv.DropReply(zktest.Match{Session: v.s.ID(), Skip: v.skip})
-		v.srv.Refuse(true)
-		time.AfterFunc(time.Second, v.cancel)
-		time.AfterFunc(2*time.Second, func() { v.srv.Refuse(false) })
-	}},
+	{name: "reply lost", happens: lost(dropReply, 0)},
+	{name: "request lost", happens: lost(dropRequest, 0)},
+	{name: "refused: busy", happens: refusal(-127)},
+	{name: "refused: no right", error: true, stays: true, happens: refusal(-102)},
+	{name: "reply lost, session expired", unknown: true, error: true, happens: lost(dropReply, time.Minute)},
+	{name: "request lost, session expired", unknown: true, error: true, happens: lost(dropRequest, time.Minute)},
+	{name: "reply late, context ended", unknown: true, error: true, happens: canceled(lost(delay, 0))},
+	{name: "reply lost, context ended", unknown: true, error: true, happens: canceled(lost(dropReply, 2*time.Second))},
 	{name: "the queue is gone", happens: gone("/queues")},
 	{name: "the items are gone", happens: gone(at+"/items", at+"/qn-*")},
 	{name: "the bucket is gone", happens: gone(at + "/items/*")},
@@ -153,6 +159,12 @@ func take[Q anyQueue](ctx context.Context, q Q, v *victim) error {
 	return err
 }
 
+// putNew puts one item.
+func putNew[Q anyQueue](ctx context.Context, q Q, v *victim) error {
+	_, err := q.Put(ctx, []byte("new"))
+	return v.enter(err, "new")
+}
+
 // enter notes what was put.
 func (v *victim) enter(err error, items ...string) error {
 	if err == nil || session.InDoubt(err) {
@@ -180,10 +192,8 @@ func consumption(settle func(queue.Item, context.Context) error, acknowledges bo
 					return c.Err()
 				}
 				err := settle(item, ctx)
-				switch {
-				case acknowledges:
+				if acknowledges { // else it is there in any case
 					v.noted(func() { v.left(string(item.Data), err, v.acked) })
-				case session.InDoubt(err): // it is there in any case
 				}
 				if err != nil && !errors.Is(err, queue.ErrNotClaimed) {
 					return err
@@ -196,10 +206,7 @@ func consumption(settle func(queue.Item, context.Context) error, acknowledges bo
 }
 
 var commands = []command{
-	{name: "Put", requests: 13, run: func(ctx context.Context, q *queue.Queue, v *victim) error {
-		_, err := q.Put(ctx, []byte("new"))
-		return v.enter(err, "new")
-	}},
+	{name: "Put", requests: 13, run: putNew[*queue.Queue]},
 	{name: "PutAll", before: []string{"old"}, requests: 6, run: func(ctx context.Context, q *queue.Queue, v *victim) error {
 		_, err := q.PutAll(ctx, bytesOf([]string{"a", "b"}))
 		return v.enter(err, "a", "b")
@@ -208,18 +215,9 @@ var commands = []command{
 		_, err := q.PutAfter(ctx, []byte("new"), time.Second)
 		return v.enter(err, "new")
 	}},
-	{name: "Put, bounded", opts: queue.Options{MaxItems: 3}, before: []string{"old"}, requests: 9, run: func(ctx context.Context, q *queue.Queue, v *victim) error {
-		_, err := q.Put(ctx, []byte("new"))
-		return v.enter(err, "new")
-	}},
-	{name: "Put waits for room", opts: queue.Options{MaxItems: 1}, before: []string{"old"}, frees: true, requests: 26, about: true, run: func(ctx context.Context, q *queue.Queue, v *victim) error {
-		_, err := q.Put(ctx, []byte("new"))
-		return v.enter(err, "new")
-	}},
-	{name: "Put, Curator's layout", requests: 10, flat: func(ctx context.Context, q *queue.Flat, v *victim) error {
-		_, err := q.Put(ctx, []byte("new"))
-		return v.enter(err, "new")
-	}},
+	{name: "Put, bounded", opts: queue.Options{MaxItems: 3}, before: []string{"old"}, requests: 9, run: putNew[*queue.Queue]},
+	{name: "Put waits for room", opts: queue.Options{MaxItems: 1}, before: []string{"old"}, frees: true, requests: 26, about: true, run: putNew[*queue.Queue]},
+	{name: "Put, Curator's layout", requests: 10, flat: putNew[*queue.Flat]},
 	{name: "Take", before: []string{"old"}, after: []string{"late"}, requests: 7, run: take[*queue.Queue]},
 	{name: "Take what came back", before: []string{"old"}, came: true, after: []string{"late"}, requests: 7, run: take[*queue.Queue]},
 	{name: "Take waits", after: []string{"late"}, requests: 24, about: true, run: take[*queue.Queue]},
@@ -227,10 +225,7 @@ var commands = []command{
 		return closes(ctx, q, func() error { return take(ctx, q, v) })
 	}},
 	{name: "Put waits for room, Close", opts: queue.Options{MaxItems: 1}, before: []string{"old"}, requests: 19, about: true, run: func(ctx context.Context, q *queue.Queue, v *victim) error {
-		return closes(ctx, q, func() error {
-			_, err := q.Put(ctx, []byte("new"))
-			return v.enter(err, "new")
-		})
+		return closes(ctx, q, func() error { return putNew(ctx, q, v) })
 	}},
 	{name: "Take, Curator's layout", before: []string{"old"}, after: []string{"late"}, requests: 5, flat: take[*queue.Flat]},
 	{name: "Len and Peek", before: []string{"old"}, requests: 6, run: func(ctx context.Context, q *queue.Queue, v *victim) error {
@@ -243,7 +238,7 @@ var commands = []command{
 		})
 		return errors.Join(err, err2)
 	}},
-	{name: "Consume, Ack", before: []string{"a", "b", "c"}, requests: 44, about: true, run: consumption(func(i queue.Item, ctx context.Context) error { return i.Ack(ctx) }, true)},
+	{name: "Consume, Ack", before: []string{"a", "b", "c"}, requests: 44, about: true, run: consumption(queue.Item.Ack, true)},
 	{
 		name: "Consume, Reject, dead letters", before: []string{"a", "b"}, requests: 80, about: true,
 		opts: queue.Options{MaxAttempts: 2, DeadLetter: dead},
@@ -355,9 +350,7 @@ func suffer(t *testing.T, command command, trouble trouble, skip int) (requests 
 		}
 		check.Must(t, errors.Join(other.Close(t.Context()), letters.Close(t.Context())))
 		for _, dir := range []string{"receipts", "_queue-receipts", "claims", "waiters", "producers"} {
-			if n := left(srv, dir); len(n) > 0 {
-				t.Errorf("%s: left behind: %q", what, n)
-			}
+			check.Len(t, left(srv, dir), 0, what, "left behind")
 		}
 	})
 	return requests
