@@ -28,7 +28,7 @@ func ExampleQueue_Consume() {
 		if string(item.Data) == "good" {
 			try(item.Ack(ctx))
 		} else {
-			try(item.Reject(ctx))
+			try(item.RejectAfter(ctx, 0, errors.New("no paper"))) // Reject has it wait for a while
 		}
 	}
 	c.Close()

@@ -107,8 +107,7 @@ func TestRedrive(t *testing.T) {
 		err := dead.Redrive(t.Context(), ids[9], ids[8], ids[700])
 		check.True(t, errors.Is(err, queue.ErrNotDead) && strings.Contains(err.Error(), "1 of 3"), "%v", err)
 		srv.ResetRequests()
-		n := check.Have(dead.RedriveAll(t.Context()))(t)
-		check.Equal(t, n, 1297)
+		check.Equal(t, check.Have(dead.RedriveAll(t.Context()))(t), 1297)
 		check.AtMost(t, srv.Requests()[zktest.OpMulti], 40, "transactions")
 		all := slices.Concat([]string{"first", names[700]}, names[8:10], names[:8], names[10:700], names[701:])
 		c := consume(t, q, 1)
@@ -134,8 +133,7 @@ func TestPurge(t *testing.T) {
 		c := consume(t, q, 2)
 		items := []queue.Item{next(t, c), next(t, c)}
 		check.Is(t, dead.Redrive(t.Context(), items[0].ID), queue.ErrNotDead)
-		n := check.Have(dead.PurgeAll(t.Context()))(t)
-		check.Equal(t, n, 596)
+		check.Equal(t, check.Have(dead.PurgeAll(t.Context()))(t), 596)
 		check.EqualSlices(t, dataOf(list(t, dead)), names[:2], "left")
 		c.Close() // the letters were written to
 		check.Equal(t, check.Have(dead.PurgeAll(t.Context()))(t), 2)

@@ -46,10 +46,7 @@ func alive(t *testing.T, srv *zktest.Server, s []*session.Session, opts *queue.O
 		h.remains(t.Context(), s[0])
 		h.check(t)
 	}()
-	opened := func(i int) *queue.Priority {
-		q := ranked(t, s[i], opts)
-		return q
-	}
+	opened := func(i int) *queue.Priority { return ranked(t, s[i], opts) }
 	producers := []*queue.Priority{opened(0), opened(1)}
 	for i := 2; i < 5; i++ {
 		c := check.Have(opened(i).Consume(&queue.ConsumeOptions{Prefetch: i - 1, Backoff: soakBackoff}))(t)

@@ -28,7 +28,7 @@ func seeds(full, short uint64) uint64 {
 	if *campaign {
 		return 10 * full
 	}
-	return hasten.Sized(hasten.Usually(full, (full+2)/3), short)
+	return hasten.Sized(hasten.Usually(full, (full+3)/4), short)
 }
 
 // steady are the options of sessions on real servers that nothing ends.

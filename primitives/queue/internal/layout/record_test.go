@@ -77,14 +77,10 @@ func TestItemNames(t *testing.T) {
 func TestEarlierItem(t *testing.T) {
 	at := Place{Bucket{Priority: 1, Number: 2}, "_c_" + strings.Repeat("0", GUIDLength) + "-queue-0000000003"}
 	c := ItemOf(at, []byte("7\nwork"), &session.Stat{Version: 9, Ctime: 11})
-	if c.Attempts != 7 || string(c.Data) != "work" || string(c.Written(c.attempted())) != "8\nwork" || c.Since != 11 {
-		t.Errorf("%+v", c)
-	}
-	if c := ItemOf(at, []byte("7\nwork"), &session.Stat{}); c.Attempts != 0 || string(c.Data) != "7\nwork" {
-		t.Errorf("%+v", c)
-	}
+	expect.True(t, c.Attempts == 7 && string(c.Data) == "work" && string(c.Written(c.attempted())) == "8\nwork" && c.Since == 11, "%+v", c)
+	c = ItemOf(at, []byte("7\nwork"), &session.Stat{})
+	expect.True(t, c.Attempts == 0 && string(c.Data) == "7\nwork", "%+v", c)
 	at.Name = strings.Replace(at.Name, EarlierInfix, ItemInfix, 1)
-	if c := ItemOf(at, Record{Attempts: 7, Put: 5}.With([]byte("7\nwork")), &session.Stat{Ctime: 11}); c.Attempts != 7 || string(c.Data) != "7\nwork" || c.Since != 5 {
-		t.Errorf("%+v", c)
-	}
+	c = ItemOf(at, Record{Attempts: 7, Put: 5}.With([]byte("7\nwork")), &session.Stat{Ctime: 11})
+	expect.True(t, c.Attempts == 7 && string(c.Data) == "7\nwork" && c.Since == 5, "%+v", c)
 }

@@ -5,7 +5,9 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/zkactors/zkactors/internal/check"
 	"github.com/zkactors/zkactors/internal/client"
+	"github.com/zkactors/zkactors/internal/kit"
 	"github.com/zkactors/zkactors/primitives/queue/internal/layout"
 	"github.com/zkactors/zkactors/session"
 	"github.com/zkactors/zkactors/session/zktest"
@@ -14,20 +16,12 @@ import (
 // TestFollowedAtOnce: calls that follow a directory at the same time all have an answer, as have
 // those that come before it is followed no more.
 func TestFollowedAtOnce(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		srv := zktest.Start(t, zktest.InProcess(), zktest.Latency(time.Millisecond))
-		s, err := session.Open(t.Context(), srv.Addrs(), &session.Options{Dialer: srv.DialContext})
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer s.Close()
-		if err := s.EnsurePath(t.Context(), "/d"); err != nil {
-			t.Fatal(err)
-		}
+	kit.Sessions(t, zktest.Config{Latency: time.Millisecond}, 1, session.Options{}, func(t *testing.T, _ *zktest.Server, s []*session.Session) {
+		check.Must(t, s[0].EnsurePath(t.Context(), "/d"))
 		f := new(Followed)
 		answers := 0
 		follow := func() {
-			f.follow(client.Of(s).Async(0), "/d", func(_ []string, _ *session.Stat, err error) {
+			f.follow(client.Of(s[0]).Async(0), "/d", func(_ []string, _ *session.Stat, err error) {
 				if err == nil {
 					answers++
 				}
@@ -38,11 +32,9 @@ func TestFollowedAtOnce(t *testing.T) {
 			follow()
 			follow()
 			end()
-			<-time.After(time.Second)
-			synctest.Wait()
-			if _, _, ok := f.get("/d"); answers != 2 || ok != (len(f.dirs) > 0) {
-				t.Errorf("%d answers, want 2; followed: %t", answers, ok)
-			}
+			kit.Pass(time.Second)
+			_, _, ok := f.get("/d")
+			check.True(t, answers == 2 && ok == (len(f.dirs) > 0), "%d answers, want 2; followed: %t", answers, ok)
 		}
 	})
 }
@@ -50,27 +42,16 @@ func TestFollowedAtOnce(t *testing.T) {
 // TestNoViewStands: before the first list, a directory without buckets is followed already, because
 // a consumer waits for items. The call that has no list makes one.
 func TestNoViewStands(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		srv := zktest.Start(t, zktest.InProcess())
-		s, err := session.Open(t.Context(), srv.Addrs(), &session.Options{Dialer: srv.DialContext})
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer s.Close()
-		st := &Store{Session: client.Of(s), Path: "/queue"}
+	kit.Sessions(t, zktest.Config{}, 1, session.Options{}, func(t *testing.T, _ *zktest.Server, s []*session.Session) {
+		st := &Store{Session: client.Of(s[0]), Path: "/queue"}
 		items := st.Dir(layout.ItemsDir)
-		if err := s.EnsurePath(t.Context(), items); err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, s[0].EnsurePath(t.Context(), items))
 		f := new(Followed)
-		f.follow(client.Of(s).Async(0), items, func([]string, *session.Stat, error) {})
+		f.follow(st.Session.Async(0), items, func([]string, *session.Stat, error) {})
 		synctest.Wait()
-		if _, _, ok := f.get(items); !ok {
-			t.Fatal("the directory is not followed")
-		}
-		if st.Stands(f, &View{}) {
-			t.Error("a view that was never made stands")
-		}
+		_, _, ok := f.get(items)
+		check.Require(t, ok, "the directory is not followed")
+		check.False(t, st.Stands(f, &View{}), "a view that was never made stands")
 		f.ForgetAll()
 	})
 }

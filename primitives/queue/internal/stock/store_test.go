@@ -4,17 +4,15 @@ import (
 	"errors"
 	"testing"
 
+	"github.com/zkactors/zkactors/internal/check"
 	"github.com/zkactors/zkactors/session"
 )
 
 // TestVersions: what a transaction that was refused says of an item.
 func TestVersions(t *testing.T) {
-	no := Refused([]session.OpResult{{}, {Err: session.ErrBadVersion}}, session.ErrBadVersion)
 	var r *RefusalError
-	if !errors.As(no, &r) || r.Index != 1 {
-		t.Errorf("%v", no)
-	}
-	if err := Refused([]session.OpResult{{Err: session.ErrNoNode}}, session.ErrUnknownOutcome); errors.As(err, &r) && session.InDoubt(err) && !errors.Is(err, session.ErrUnknownOutcome) {
-		t.Errorf("%v", err)
-	}
+	err := Refused([]session.OpResult{{}, {Err: session.ErrBadVersion}}, session.ErrBadVersion)
+	check.True(t, errors.As(err, &r) && r.Index == 1, "%v", err)
+	err = Refused([]session.OpResult{{Err: session.ErrNoNode}}, session.ErrUnknownOutcome)
+	check.Is(t, err, session.ErrUnknownOutcome)
 }

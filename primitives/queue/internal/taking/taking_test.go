@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/zkactors/zkactors/actors"
+	"github.com/zkactors/zkactors/internal/check"
 	"github.com/zkactors/zkactors/primitives/internal/procedure"
 	"github.com/zkactors/zkactors/primitives/queue/internal/layout"
 	"github.com/zkactors/zkactors/primitives/queue/internal/stock"
@@ -20,9 +21,7 @@ func TestDirectoryInDoubt(t *testing.T) {
 	m = m.Step(removed{&stock.RefusalError{Index: 0, Err: session.ErrNoNode}}, &out)
 	m = m.Step(readied{fmt.Errorf("%w: %w", session.ErrUnknownOutcome, session.ErrClosed)}, &out)
 	told, is := out.Do[len(out.Do)-1].(give)
-	if !is || !m.Ended() || !errors.Is(told.err, session.ErrClosed) || session.InDoubt(told.err) || told.items != nil {
-		t.Errorf("%+v", out.Do)
-	}
+	check.True(t, is && m.Ended() && errors.Is(told.err, session.ErrClosed) && !session.InDoubt(told.err) && told.items == nil, "%+v", out.Do)
 }
 
 // TestTakesWhatIsLeft: if an item of several is refused, the transaction goes again with those
@@ -46,16 +45,9 @@ func TestTakesWhatIsLeft(t *testing.T) {
 		m = m.Step(fetched{items: items}, &out)
 		out.Do = nil
 		m.Step(removed{&stock.RefusalError{Index: at, Err: test.err}}, &out)
-		got := 0
-		for _, e := range out.Do {
-			if r, is := e.(remove); is {
-				got = len(r.items)
-			}
-		}
+		again, _ := out.Do[len(out.Do)-1].(remove)
 		_, forgets := out.Do[0].(forget)
-		if got != test.want || !forgets {
-			t.Errorf("operation %d is refused with %v: %+v", at, test.err, out.Do)
-		}
+		check.True(t, len(again.items) == test.want && forgets, "operation %d is refused with %v: %+v", at, test.err, out.Do)
 	}
 }
 
@@ -69,8 +61,7 @@ func TestOldList(t *testing.T) {
 		m = m.Step(surveyed{view: stock.View{Places: []layout.Place{x}}, own: own}, &out)
 		m = m.Step(picked{[]layout.Place{x}}, &out)
 		m.Step(fetched{items: []layout.Claimed{{Place: x}}, old: true}, &out)
-		if _, removes := out.Do[len(out.Do)-1].(remove); removes != own {
-			t.Errorf("own %t: %+v", own, out.Do)
-		}
+		_, removes := out.Do[len(out.Do)-1].(remove)
+		check.Equal(t, removes, own, out.Do)
 	}
 }
