@@ -5,6 +5,7 @@ import (
 	"errors"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/zkactors/zkactors/session/zktest"
 	"go.uber.org/goleak"
@@ -26,6 +27,12 @@ func (o *output) Write(p []byte) (int, error) {
 	return o.Builder.Write(p)
 }
 
+// servers starts a server. A session does not expire because the machine is slow.
+func servers(t *testing.T) []string {
+	t.Helper()
+	return zktest.Start(t, zktest.Timeouts(time.Minute, time.Minute)).Addrs()
+}
+
 func contains(t *testing.T, out *output, wants ...string) {
 	t.Helper()
 	for _, want := range wants {
@@ -37,7 +44,7 @@ func contains(t *testing.T, out *output, wants ...string) {
 
 func TestRun(t *testing.T) {
 	var out output
-	if err := run(t.Context(), &out, zktest.Start(t).Addrs(), 20); err != nil {
+	if err := run(t.Context(), &out, servers(t), 20); err != nil {
 		t.Fatalf("%v\n%s", err, out.String())
 	}
 	contains(t, &out, "20 jobs are put, of 20 in the queue", "a worker crashes with job 0", "job 0, attempt 1: <nil>",
@@ -48,15 +55,15 @@ func TestRun(t *testing.T) {
 // TestInterrupted interrupts a run in the middle. The next run does the jobs that are left.
 func TestInterrupted(t *testing.T) {
 	var out, again output
-	servers := zktest.Start(t).Addrs()
+	addrs := servers(t)
 	ctx, interrupt := context.WithCancelCause(t.Context())
 	defer interrupt(nil)
 	enough := errors.New("enough")
 	out.line, out.called = "job 3", func() { interrupt(enough) }
-	if err := run(ctx, &out, servers, 20); err == nil || err.Error() != enough.Error() {
+	if err := run(ctx, &out, addrs, 20); err == nil || err.Error() != enough.Error() {
 		t.Errorf("interrupted: %v", err)
 	}
-	if err := run(t.Context(), &again, servers, 1); err != nil {
+	if err := run(t.Context(), &again, addrs, 1); err != nil {
 		t.Fatalf("%v\n%s", err, again.String())
 	}
 	contains(t, &again, "1 jobs are put, of ", "job 19, attempt", "; 0 left", "dead: job 7", "job 7, attempt 1: <nil>; 0 left")
@@ -65,7 +72,7 @@ func TestInterrupted(t *testing.T) {
 func TestNoJobs(t *testing.T) {
 	var out output
 	for _, n := range []int{0, -1} {
-		err := run(t.Context(), &out, zktest.Start(t).Addrs(), n)
+		err := run(t.Context(), &out, servers(t), n)
 		if err == nil || !strings.HasPrefix(err.Error(), "-jobs: ") || out.Len() > 0 {
 			t.Errorf("%d jobs: %v\n%s", n, err, out.String())
 		}

@@ -433,7 +433,7 @@ func TestRunEndsWhileItWorks(t *testing.T) {
 			check.Must(t, item.Ack(t.Context()))
 		}
 		close(works)
-		<-ended
+		check.Is(t, <-ended, context.Canceled)
 		kit.Pass(time.Second)
 		check.Equal(t, length(t, others), 0)
 		check.Len(t, left(srv, "claims"), 0)

@@ -135,10 +135,13 @@ func flat(t *testing.T, s *session.Session, path string, layout queue.Layout) *q
 	return check.Have(queue.NewFlat(s, path, layout, nil))(t)
 }
 
-// consume opens a consumer, which is closed at the end of the test.
-func consume(t *testing.T, q interface {
+// A consumable is a queue with consumers.
+type consumable interface {
 	Consume(opts *queue.ConsumeOptions) (*queue.Consumer, error)
-}, prefetch int) *queue.Consumer {
+}
+
+// consume opens a consumer, which is closed at the end of the test.
+func consume(t *testing.T, q consumable, prefetch int) *queue.Consumer {
 	t.Helper()
 	return check.Open(q.Consume(&queue.ConsumeOptions{Prefetch: prefetch}))(t)
 }
@@ -242,9 +245,7 @@ func next(t *testing.T, c *queue.Consumer) queue.Item {
 }
 
 // serve has a consumer receive one item, and settle it.
-func serve(t *testing.T, q interface {
-	Consume(opts *queue.ConsumeOptions) (*queue.Consumer, error)
-}, settle func(queue.Item, context.Context) error) queue.Item {
+func serve(t *testing.T, q consumable, settle func(queue.Item, context.Context) error) queue.Item {
 	t.Helper()
 	c := consume(t, q, 1)
 	defer c.Close()

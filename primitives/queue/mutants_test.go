@@ -34,6 +34,7 @@ func lacks(out func(ops []session.Op, i int) bool) mutant {
 const behindReceipt = 1
 
 func isClaim(o session.Op) bool { return strings.HasPrefix(o.Path(), modelQueue+"/"+layout.ClaimsDir) }
+
 func isItem(o session.Op) bool {
 	return strings.HasPrefix(o.Path(), modelQueue+"/"+layout.ItemsDir+"/")
 }

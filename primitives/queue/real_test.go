@@ -133,8 +133,12 @@ func TestRealConsumers(t *testing.T) {
 	defer stop()
 	received := make([]atomic.Int32, n)
 	var done atomic.Int32
-	crowd(t, consumers, func(int) error {
-		err := openAt(t, kit.Open(t, ens.Addrs(), &steady), path, nil).Run(ctx, workers, func(_ context.Context, item queue.Item) error {
+	var handles [consumers]*queue.Queue
+	for i := range handles {
+		handles[i] = openAt(t, kit.Open(t, ens.Addrs(), &steady), path, nil)
+	}
+	crowd(t, consumers, func(i int) error {
+		err := handles[i].Run(ctx, workers, func(_ context.Context, item queue.Item) error {
 			var x int
 			check.Have(fmt.Sscanf(string(item.Data), "item %d", &x))(t)
 			times := received[x].Add(1)
