@@ -188,3 +188,14 @@ func TestTried(t *testing.T) {
 	k.settle("", true)
 	check.Equal(t, len(f.tried), 0, "items that are tried after the end")
 }
+
+// TestRefusedTogether: calls that were refused together are tried one by one. Those that were too
+// large together still go with others.
+func TestRefusedTogether(t *testing.T) {
+	for err, alone := range map[error]bool{session.ErrTooLarge: false, session.ErrNoAuth: true, errDoubt: false} {
+		calls := []*flatPut{{data: [][]byte{nil}}, {data: [][]byte{nil}}}
+		parts := new(flatPuts).Divide(calls, nil, err)
+		check.Equal(t, calls[0].alone, alone, err)
+		check.Equal(t, parts[1].Again, !errors.Is(err, errDoubt), err)
+	}
+}

@@ -25,29 +25,33 @@ func TestDirectoryInDoubt(t *testing.T) {
 }
 
 // TestTakesWhatIsLeft: if an item of several is refused, the transaction goes again with those
-// before it.
+// before it. If it is too large, half of them go. Without hope, the caller gets the error.
 func TestTakesWhatIsLeft(t *testing.T) {
+	refused := func(at int, err error) error { return &stock.RefusalError{Index: at, Err: err} }
 	item := func(name string, version int32) layout.Claimed {
 		return layout.Claimed{Place: layout.Place{Name: name}, Version: version}
 	}
-	for at, test := range map[int]struct {
+	for _, test := range []struct {
 		err  error
 		want int // items of the next transaction
+		ends bool
 	}{
-		0: {session.ErrNoNode, 0},     // the first is gone
-		1: {session.ErrNodeExists, 1}, // the second is claimed
-		3: {session.ErrBadVersion, 1}, // the second was claimed, and given back
-		4: {session.ErrNoNode, 2},     // the third is gone
+		{err: refused(0, session.ErrNoNode), want: 0},     // the first is gone
+		{err: refused(1, session.ErrNodeExists), want: 1}, // the second is claimed
+		{err: refused(3, session.ErrBadVersion), want: 1}, // the second was claimed, and given back
+		{err: refused(4, session.ErrNoNode), want: 2},     // the third is gone
+		{err: session.ErrTooLarge, want: 1},
+		{err: session.ErrClosed, ends: true},
 	} {
 		var out actors.Effects[effect, procedure.None]
 		items := []layout.Claimed{item("a", 0), item("b", 1), item("c", 0)}
 		m := Machine{}.Step(picked{[]layout.Place{items[0].Place, items[1].Place, items[2].Place}}, &out)
 		m = m.Step(fetched{items: items}, &out)
 		out.Do = nil
-		m.Step(removed{&stock.RefusalError{Index: at, Err: test.err}}, &out)
+		m = m.Step(removed{test.err}, &out)
 		again, _ := out.Do[len(out.Do)-1].(remove)
 		_, forgets := out.Do[0].(forget)
-		check.True(t, len(again.items) == test.want && forgets, "operation %d is refused with %v: %+v", at, test.err, out.Do)
+		check.True(t, len(again.items) == test.want && m.Ended() == test.ends && forgets, "%v: %+v", test.err, out.Do)
 	}
 }
 
