@@ -275,20 +275,12 @@ func (d drifting) AfterFunc(wait time.Duration, f func()) func() bool {
 func TestPutAfterByDriftingClocks(t *testing.T) {
 	for _, rate := range []float64{0.99, 1.01} {
 		t.Run(fmt.Sprint(rate), func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				clock := drifting{time.Now(), rate}
-				srv := check.Have(zktest.NewServer(zktest.Config{InProcess: true, Tick: time.Second, Latency: time.Millisecond, Clock: clock}))(t)
-				defer srv.Close()
-				s := check.Have(session.Open(t.Context(), srv.Addrs(), &session.Options{Timeout: 12 * time.Second, ServerTick: time.Second, Dialer: srv.DialContext}))(t)
-				defer s.Close()
-				producer, taker := open(t, s, nil), open(t, s, nil)
-				take := func() string {
-					data := check.Have(taker.Take(t.Context()))(t)
-					return string(data)
-				}
+			clock := drifting{time.Date(2000, time.January, 1, 0, 0, 0, 0, time.UTC), rate} // from the beginning of the bubble
+			bubbled(t, zktest.Config{Latency: time.Millisecond, Clock: clock}, 1, func(t *testing.T, _ *zktest.Server, s ...*session.Session) {
+				producer, taker := open(t, s[0], nil), open(t, s[0], nil)
 				for _, q := range []*queue.Queue{producer, taker} { // both read the clock
 					put(t, q, "first")
-					check.Equal(t, take(), "first", "the first")
+					check.Equal(t, takeOne(t, taker), "first", "the first")
 				}
 				kit.Pass(6 * time.Second)
 				const delay = 3 * time.Second
@@ -297,9 +289,9 @@ func TestPutAfterByDriftingClocks(t *testing.T) {
 				if rate > 1 {
 					kit.Pass(delay / 2)
 					put(t, taker, "second") // reads the clock again
-					check.Equal(t, take(), "second", "the second")
+					check.Equal(t, takeOne(t, taker), "second", "the second")
 				}
-				check.Equal(t, take(), "delayed", "the delayed")
+				check.Equal(t, takeOne(t, taker), "delayed", "the delayed")
 				late := clock.Now().Sub(began) - delay
 				check.True(t, late >= 0 && late < 300*time.Millisecond, "comes %v late", late)
 			})

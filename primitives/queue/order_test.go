@@ -65,7 +65,7 @@ func TestSequenceWrap(t *testing.T) {
 // handles. Takers take them, or a consumer receives them when it has come to rest: each is the most
 // urgent that there is. Some go back.
 func TestMostUrgentFirst(t *testing.T) {
-	for seed := range hasten.Sized(hasten.Usually[uint64](80, 24), 8) {
+	for seed := range hasten.Sized(hasten.Usually[uint64](80, 16), 8) {
 		bubble(t, 3, func(t *testing.T, _ *zktest.Server, s ...*session.Session) {
 			random := rand.New(rand.NewPCG(seed, 6))
 			var handles []*queue.Priority
