@@ -22,21 +22,13 @@ func aclStory(t *testing.T, mine, other *session.Session) {
 		if _, _, err := other.Get(ctx, node); err != nil {
 			t.Errorf("%s is to be readable: %v", node, err)
 		}
-		if _, err := other.Set(ctx, node, nil, session.AnyVersion); !errors.Is(err, session.ErrNoAuth) {
-			t.Errorf("%s is not to be writable: %v", node, err)
-		}
-		if _, err := other.SetACL(ctx, node, session.WorldAll(), session.AnyVersion); !errors.Is(err, session.ErrNoAuth) {
-			t.Errorf("the ACL of %s is not to be writable: %v", node, err)
-		}
+		check.Fails(other.Set(ctx, node, nil, session.AnyVersion))(t, session.ErrNoAuth)
+		check.Fails(other.SetACL(ctx, node, session.WorldAll(), session.AnyVersion))(t, session.ErrNoAuth)
 		acl, stat, err := mine.GetACL(ctx, node)
-		if err != nil || len(acl) != 2 || acl[0] != readable[0] || acl[1].Scheme != "digest" || !strings.HasPrefix(acl[1].ID, "user:") {
-			t.Fatalf("%v, %v", acl, err)
-		}
+		check.Require(t, err == nil && len(acl) == 2 && acl[0] == readable[0] && acl[1].Scheme == "digest" && strings.HasPrefix(acl[1].ID, "user:"), "%v, %v", acl, err)
 		check.Fails(mine.SetACL(ctx, node, session.WorldAll(), stat.Aversion+1))(t, session.ErrBadVersion)
 		changed, err := mine.SetACL(ctx, node, session.WorldAll(), stat.Aversion)
-		if err != nil || changed.Aversion != stat.Aversion+1 {
-			t.Fatalf("%v, %v", changed, err)
-		}
+		check.Require(t, err == nil && changed.Aversion == stat.Aversion+1, "%v, %v", changed, err)
 		if acl, _, err := other.GetACL(ctx, node); err != nil || !slices.Equal(acl, session.WorldAll()) {
 			t.Errorf("%v, %v", acl, err)
 		}
@@ -44,9 +36,7 @@ func aclStory(t *testing.T, mine, other *session.Session) {
 	}
 	check.Have(mine.Multi(ctx, session.CreateOp("/a", nil, session.Ephemeral).WithACL(readable), session.CreateOp("/b", nil, session.Ephemeral)))(t)
 	for path, want := range map[string]error{"/a": session.ErrNoAuth, "/b": nil} {
-		if _, err := other.Set(ctx, path, nil, session.AnyVersion); !errors.Is(err, want) {
-			t.Errorf("%s: %v, want %v", path, err, want)
-		}
+		check.Fails(other.Set(ctx, path, nil, session.AnyVersion))(t, want)
 	}
 	if _, _, err := mine.GetACL(ctx, "/none"); !errors.Is(err, session.ErrNoNode) {
 		t.Error(err)

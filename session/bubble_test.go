@@ -87,6 +87,20 @@ func mustOpen(t *testing.T, addrs []string, opts *session.Options) *session.Sess
 	return s
 }
 
+// stands fails the test unless there is a node at the path.
+func stands(t *testing.T, s *session.Session, path string) {
+	t.Helper()
+	stat, err := s.Exists(check.Patient(t), path)
+	check.True(t, err == nil && stat != nil, "%s is missing: %v", path, err)
+}
+
+// isGone fails the test if there is a node at the path.
+func isGone(t *testing.T, s *session.Session, path string) {
+	t.Helper()
+	stat, err := s.Exists(check.Patient(t), path)
+	check.True(t, err == nil && stat == nil, "%s stands: %v", path, err)
+}
+
 // blackHole accepts everything and answers nothing.
 func blackHole() net.Conn {
 	near, far := net.Pipe()
@@ -107,17 +121,13 @@ func TestSilentServers(t *testing.T) {
 		const each, pauses = 1500 * time.Millisecond, 350 * time.Millisecond
 		begun := time.Now()
 		s := mustOpen(t, append([]string{"silent-1:1", "silent-2:1"}, srv.Addrs()...), opts)
-		if took := time.Since(begun); took > 2*each+pauses {
-			t.Errorf("two silent servers cost %v", took)
-		}
+		check.AtMost(t, time.Since(begun), 2*each+pauses, "two silent servers cost")
 		for range 10 {
 			pass(3 * time.Second) // and the server has proved to be of use
 			suspended := time.Now()
 			srv.Disconnect(0)
 			check.Have(s.Exists(t.Context(), "/"))(t)
-			if took := time.Since(suspended); took > 2*each+pauses {
-				t.Errorf("a reconnect past two silent servers took %v", took)
-			}
+			check.AtMost(t, time.Since(suspended), 2*each+pauses, "a reconnect past two silent servers took")
 		}
 		if first, ok := s.State().(session.Resumed); !ok {
 			t.Errorf("the session was lost: %v", first)
@@ -156,9 +166,7 @@ func TestMissedChangesComeFirst(t *testing.T) {
 			answered := make(chan struct{}, n)
 			for i := range n {
 				s.Async(0).Exists(fmt.Sprintf("/%d", i), func(stat *session.Stat, err error) {
-					if stat != nil || err != nil {
-						t.Errorf("round %d: the node is there: %v", round, err)
-					}
+					check.True(t, stat == nil && err == nil, "round %d: the node is there: %v", round, err)
 					order = append(order, "asked")
 					answered <- struct{}{}
 				})
@@ -212,14 +220,10 @@ func TestCloseInEveryState(t *testing.T) {
 					go s.Close()
 				}
 				s.Close()
-				if took := time.Since(begun); took > 2*time.Second {
-					t.Errorf("Close took %v", took)
-				}
+				check.AtMost(t, time.Since(begun), 2*time.Second, "Close took")
 				for range 20 { // each is answered
 					err := <-failed
-					if err != nil && !errors.Is(err, session.ErrClosed) && !errors.Is(err, session.ErrExpired) && !errors.Is(err, session.ErrUnknownOutcome) {
-						t.Error(err)
-					}
+					check.True(t, err == nil || errors.Is(err, session.ErrClosed) || errors.Is(err, session.ErrExpired) || errors.Is(err, session.ErrUnknownOutcome), "%v", err)
 				}
 				var last session.Event
 				for ev := range events {
@@ -281,8 +285,6 @@ func TestHangingUp(t *testing.T) {
 			case session.Suspended, session.Expired, session.Closed:
 			}
 		}
-		if n := dialled.Load(); n < 10 || n > 200 {
-			t.Errorf("dialled %d times in ten seconds", n)
-		}
+		check.Within(t, dialled.Load(), 10, 200, "dials in ten seconds")
 	})
 }

@@ -152,9 +152,7 @@ func TestGivenUpIsObserved(t *testing.T) {
 				e.mu.Lock()
 				defer e.mu.Unlock()
 				want := map[string]int{"exists": 1, "get": 1, "children": 1, "sync": 1, "set": 1, "delete": 1, "create": 1, "multi": 1, "ensure": 1}
-				if fmt.Sprint(e.told) != fmt.Sprint(want) || name == "queued" && fmt.Sprint(e.given) != fmt.Sprint(want) {
-					t.Errorf("told %v, of these given up %v, want %v", e.told, e.given, want)
-				}
+				check.True(t, fmt.Sprint(e.told) == fmt.Sprint(want) && (name != "queued" || fmt.Sprint(e.given) == fmt.Sprint(want)), "told %v, of these given up %v, want %v", e.told, e.given, want)
 			})
 		})
 	}

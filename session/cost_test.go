@@ -68,9 +68,7 @@ func TestCostOfIdling(t *testing.T) {
 	for range n {
 		mustOpenAt(t, srv.Addrs()[0])
 	}
-	if each := (live() - before) / n; each > most {
-		t.Errorf("an idle session costs %d bytes, want at most %d", each, most)
-	}
+	check.AtMost(t, (live()-before)/n, most, "bytes of an idle session")
 }
 
 // TestCostOfLargeFrames: buffers that have grown shrink again.
@@ -88,16 +86,12 @@ func TestCostOfLargeFrames(t *testing.T) {
 	before := small()
 	for range 3 {
 		names, _, err := s.Children(t.Context(), "/many")
-		if err != nil || len(names) != 4000 {
-			t.Fatalf("%d children, %v", len(names), err)
-		}
+		check.Require(t, err == nil && len(names) == 4000, "%d children, %v", len(names), err)
 		for _, data := range [][]byte{bytes.Repeat([]byte("x"), 1e6), nil} {
 			check.Have(s.Set(t.Context(), "/large", data, session.AnyVersion))(t)
 		}
 	}
-	if more := small() - before; more > 256<<10 {
-		t.Errorf("%d bytes are kept after large requests and replies", more)
-	}
+	check.AtMost(t, small()-before, 256<<10, "bytes kept after large requests and replies")
 }
 
 // litter makes n children with names of a thousand bytes.

@@ -116,12 +116,8 @@ func TestHealthy(t *testing.T) {
 				synctest.Wait()
 				err := s.Healthy(t.Context())
 				var why *session.UnhealthyError
-				if !errors.As(err, &why) || row.why != nil && !errors.Is(why.Err, row.why) || row.why == nil && why.Err.Error() != "not connected yet" {
-					t.Fatalf("unhealthy because of %v, want %v", err, row.why)
-				}
-				if since := why.Since.Sub(begun); since != row.since {
-					t.Errorf("unhealthy since %v, want %v", since, row.since)
-				}
+				check.Require(t, errors.As(err, &why) && (row.why == nil || errors.Is(why.Err, row.why)) && (row.why != nil || why.Err.Error() == "not connected yet"), "unhealthy because of %v, want %v", err, row.why)
+				check.Equal(t, why.Since.Sub(begun), row.since, "unhealthy since")
 				if row.failed == "" {
 					check.True(t, len(why.Failures) == 0, "the failures are %v, want none", why.Failures)
 					return
@@ -148,9 +144,7 @@ func TestHealthyAgain(t *testing.T) {
 				srv.Refuse(true)
 				srv.Disconnect(0)
 				pass(down)
-				if s.Healthy(t.Context()) == nil {
-					t.Error("the session is healthy without a server")
-				}
+				check.True(t, s.Healthy(t.Context()) != nil, "the session is healthy without a server")
 				srv.Refuse(false)
 				pass(time.Minute)
 				check.OK(t, s.Healthy(t.Context()))
@@ -174,16 +168,10 @@ func TestHealthyNamesEachServer(t *testing.T) {
 			pass(time.Minute)
 			err := s.Healthy(t.Context())
 			var why *session.UnhealthyError
-			if !errors.As(err, &why) || len(why.Failures) != len(left) {
-				t.Fatalf("%d servers, and %v", len(left), err)
-			}
+			check.Require(t, errors.As(err, &why) && len(why.Failures) == len(left), "%d servers, and %v", len(left), err)
 			for i, f := range why.Failures {
-				if !slices.Contains(left, f.Server) || f.Err.Error() != "no way to "+f.Server || !errors.Is(err, f.Err) || !strings.Contains(err.Error(), f.Err.Error()) {
-					t.Errorf("%v of %v", f, err)
-				}
-				if i > 0 && f.At.After(why.Failures[i-1].At) {
-					t.Errorf("%v is newer than %v", f, why.Failures[i-1])
-				}
+				check.True(t, slices.Contains(left, f.Server) && f.Err.Error() == "no way to "+f.Server && errors.Is(err, f.Err) && strings.Contains(err.Error(), f.Err.Error()), "%v of %v", f, err)
+				check.True(t, i <= 0 || !f.At.After(why.Failures[i-1].At), "%v is newer than %v", f, why.Failures[i-1])
 			}
 		}
 		ctx, cancel := context.WithCancelCause(t.Context())

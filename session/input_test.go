@@ -45,9 +45,7 @@ func TestNilContext(t *testing.T) {
 		if ev, ok := (<-s.Events(none)).(session.Connected); !ok { // ends with the session, in the bubble
 			t.Errorf("the events begin with %v", ev)
 		}
-		if all := srv.Requests(); len(all) != 0 {
-			t.Errorf("requests: %v", all)
-		}
+		check.Equal(t, len(srv.Requests()), 0, "requests")
 	})
 }
 
@@ -138,9 +136,7 @@ func TestNodesCountOnce(t *testing.T) {
 		create(session.CreateOp(path+"last", nil, session.Ephemeral))
 		close(goOn)
 		for range nodes/2 + 2 {
-			if err := <-answers; err != nil {
-				t.Fatal(err)
-			}
+			check.Must(t, <-answers)
 		}
 	})
 }

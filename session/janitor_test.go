@@ -42,9 +42,7 @@ func TestLaterNodeStays(t *testing.T) {
 		s.Async(0).Withdraw("/me", func() { close(withdrawn) })
 		check.Must(t, <-second)
 		<-withdrawn
-		if stat, err := s.Exists(t.Context(), "/me"); err != nil || stat == nil {
-			t.Errorf("the second node is gone (%v)", err)
-		}
+		stands(t, s, "/me")
 	})
 }
 
@@ -61,9 +59,7 @@ func TestWithdrawBeforeItsCreateIsConfirmed(t *testing.T) {
 			s.Async(0).Withdraw("/me", func() { close(withdrawn) })
 		})
 		<-withdrawn
-		if stat, err := s.Exists(t.Context(), "/me"); err != nil || stat != nil {
-			t.Errorf("the node stands: %v", err)
-		}
+		isGone(t, s, "/me")
 	})
 }
 
@@ -87,12 +83,8 @@ func TestWithdrawnWhileItEnds(t *testing.T) {
 				})()
 				srv.Expire(s.ID())
 				srv.Disconnect(s.ID())
-				if err := <-answer; err != nil {
-					t.Errorf("%T, impatient %t: %v", at, impatient, err)
-				}
-				if stat, err := s.Exists(t.Context(), "/me"); err != nil || stat != nil {
-					t.Errorf("%T, impatient %t: the node stands (%v)", at, impatient, err)
-				}
+				check.OK(t, <-answer, at, "impatient", impatient)
+				isGone(t, s, "/me")
 			})
 		}
 	}
@@ -115,9 +107,7 @@ func TestWithdrawnWhileRefused(t *testing.T) {
 		tp.strikeWith(strike{})
 		<-withdrawn
 		pass(time.Minute)
-		if stat, err := s.Exists(t.Context(), "/me"); err != nil || stat != nil {
-			t.Errorf("the node stands (%v)", err)
-		}
+		isGone(t, s, "/me")
 	})
 }
 
@@ -283,9 +273,7 @@ func TestRefusedRemoval(t *testing.T) {
 		cancel()
 		srv.ClearFaults()
 		pass(time.Minute)
-		if stat, err := s.Exists(t.Context(), "/node"); err != nil || stat == nil {
-			t.Errorf("deleted after it was cancelled: %v", err)
-		}
+		stands(t, s, "/node")
 		srv.AnswerError(zktest.Match{Op: zktest.OpSetData}, -102) // a client that may delete need not be allowed to write
 		check.OK(t, removed(s, session.Removal{Path: "/node", Contested: true, Impatient: true, Is: func(*session.Stat) bool { return true }}))
 		s.Close()
@@ -304,9 +292,7 @@ func TestCancelledWhileSuspended(t *testing.T) {
 		cancel := session.Removal{Path: "/node"}.Begin(s.Async(0), func(err error) { t.Errorf("answered: %v", err) })
 		cancel()
 		srv.Refuse(false)
-		if stat, err := s.Exists(t.Context(), "/node"); err != nil || stat == nil {
-			t.Errorf("deleted: %v", err)
-		}
+		stands(t, s, "/node")
 	})
 }
 
@@ -363,7 +349,7 @@ func TestOneOfTwoInDoubt(t *testing.T) {
 // TestMadeByAnother: a create whose reply was lost has not made a node that stands there for
 // another reason.
 func TestMadeByAnother(t *testing.T) {
-	for what, makes := range map[string]func(s, other *session.Session, srv *zktest.Server, done func(string, error)){
+	for _, makes := range map[string]func(s, other *session.Session, srv *zktest.Server, done func(string, error)){
 		"by another session": func(_, other *session.Session, _ *zktest.Server, done func(string, error)) {
 			other.Async(0).Create("/me", nil, session.Ephemeral, done)
 		},
@@ -380,12 +366,8 @@ func TestMadeByAnother(t *testing.T) {
 			makes(s, other, srv, earlier)
 			<-done
 			srv.DropReply(zktest.Match{Op: zktest.OpCreate, Session: s.ID()})
-			if _, err := s.Create(t.Context(), "/me", nil, session.Ephemeral); !errors.Is(err, session.ErrNodeExists) {
-				t.Errorf("%s: %v", what, err)
-			}
-			if stat, err := s.Exists(t.Context(), "/me"); err != nil || stat == nil {
-				t.Errorf("%s: it is gone: %v", what, err)
-			}
+			check.Fails(s.Create(t.Context(), "/me", nil, session.Ephemeral))(t, session.ErrNodeExists)
+			stands(t, s, "/me")
 		})
 	}
 }
@@ -406,9 +388,7 @@ func TestGoneNodesAreNotCounted(t *testing.T) {
 		},
 		"found missing": func(t *testing.T, _ *zktest.Server, s, other *session.Session, node string) {
 			check.Must(t, other.Delete(t.Context(), node, session.AnyVersion))
-			if err := s.Delete(t.Context(), node, session.AnyVersion); !errors.Is(err, session.ErrNoNode) {
-				t.Fatal(err)
-			}
+			check.Is(t, s.Delete(t.Context(), node, session.AnyVersion), session.ErrNoNode)
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -417,9 +397,7 @@ func TestGoneNodesAreNotCounted(t *testing.T) {
 				other := mustOpen(t, srv.Addrs(), opts)
 				for i := range 40 {
 					node, err := s.Create(t.Context(), fmt.Sprintf("/%s%02d", long, i), nil, session.Ephemeral)
-					if err != nil {
-						t.Fatalf("node %d, when there are none: %v", i, errors.Unwrap(err))
-					}
+					check.Must(t, errors.Unwrap(err), "node", i, "when there are none")
 					del(t, srv, s, other, node)
 				}
 			})
@@ -450,9 +428,7 @@ func TestRemovalOfMany(t *testing.T) {
 		cancel()
 		srv.Refuse(false)
 		for _, node := range nodes {
-			if stat, err := s.Exists(t.Context(), node); err != nil || stat == nil {
-				t.Errorf("%s was deleted: %v", node, err)
-			}
+			stands(t, s, node)
 		}
 		srv.AnswerError(zktest.Match{Op: zktest.OpDelete, Path: nodes[1]}, -102)
 		began := time.Now()
@@ -483,8 +459,6 @@ func TestImpatientRemovalOutlastsBusyServers(t *testing.T) {
 		}
 		srv.ClearFaults()
 		check.OK(t, <-answer)
-		if stat, err := s.Exists(t.Context(), "/node"); err != nil || stat != nil {
-			t.Errorf("it stands: %v", err)
-		}
+		isGone(t, s, "/node")
 	})
 }

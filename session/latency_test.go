@@ -50,9 +50,7 @@ func TestSlowServer(t *testing.T) {
 						life := livesOf(s)
 						pass(10 * time.Minute)
 						life.undisturbed(t)
-						if n := len(srv.Sessions()); n != 1 {
-							t.Errorf("%d sessions on the server: handshakes that were given up have left some", n)
-						}
+						check.Equal(t, len(srv.Sessions()), 1, "sessions on the server: handshakes that were given up have left some")
 					})
 				})
 			}
@@ -89,9 +87,7 @@ func TestLatencyEatsTheLease(t *testing.T) {
 				if tt.says {
 					want = 3 // at most one a minute
 				}
-				if n := said.count("answers are slow"); n != want {
-					t.Errorf("%d records, want %d", n, want)
-				}
+				check.Equal(t, said.count("answers are slow"), want, "records")
 			})
 		})
 	}

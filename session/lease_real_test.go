@@ -146,9 +146,7 @@ func TestRealLeaseWhatIsProposed(t *testing.T) {
 		for range 10 {
 			check.Must(t, ask())
 		}
-		if n := zxid() - before; n != want {
-			t.Errorf("10 of %s are %d transactions, want %d", what, n, want)
-		}
+		check.Equal(t, zxid()-before, want, "transactions of ten of", what)
 	}
 	count("sync", 0, func() error { return s.Sync(ctx, "/") })
 	count("a check", 10, func() error {
@@ -165,9 +163,7 @@ func TestRealLeaseWhatIsProposed(t *testing.T) {
 	before := zxid()
 	defer relied.Rely()()
 	for zxid() < before+3 {
-		if ctx.Err() != nil {
-			t.Fatal("the heartbeats are not proposed")
-		}
+		check.Require(t, ctx.Err() == nil, "the heartbeats are not proposed")
 	}
 }
 
@@ -215,9 +211,7 @@ func TestRealLeaseDeposedLeader(t *testing.T) {
 		early := w.toldInTime(t)
 		<-trusting.gone
 		t.Logf("told %v before the node went, %v after the cut", early, time.Since(cut))
-		if !trusting.believes() {
-			t.Errorf("this run does not count: the session that trusts the old leader does not count on itself")
-		}
+		check.True(t, trusting.believes(), "this run does not count: the session that trusts the old leader does not count on itself")
 		w.Close()
 		trusting.Close()
 		witness.Close()
@@ -279,9 +273,7 @@ func TestRealLeaseShorterTimeout(t *testing.T) {
 		early := w.toldInTime(t)
 		t.Logf("told %v before the node went", early)
 		// The leader may still count the longer one: a report of the first server was on its way.
-		if d := time.Since(frozen) - early; d > timeout/2 {
-			t.Errorf("told after %v: the session does not know of the shorter timeout", d)
-		}
+		check.AtMost(t, time.Since(frozen)-early, timeout/2, "told after the freeze")
 		w.Close()
 	}
 }

@@ -75,14 +75,10 @@ func TestMachineGrammar(t *testing.T) {
 			g := at.g
 			for _, ev := range e.Emit {
 				next, err := g.next(ev)
-				if err != nil {
-					t.Fatalf("%v, given %T%+v, emits %v: %v", at.m, in, in, ev, err)
-				}
+				check.Must(t, err, at.m, "given", in, in, "emits", ev)
 				g = next
 			}
-			if err := checkEffects(at.m, m, e.Do); err != nil {
-				t.Fatalf("%v, given %T%+v: %v", at.m, in, in, err)
-			}
+			check.Must(t, checkEffects(at.m, m, e.Do), at.m, "given", in, in)
 			if next := (position{m, g}); !seen[next] {
 				seen[next] = true
 				queue = append(queue, next)

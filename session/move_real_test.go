@@ -41,9 +41,7 @@ func TestRealSetServers(t *testing.T) {
 				path := fmt.Sprintf("/n%d", i)
 				for range 10 {
 					s.Async(0).Set(path, []byte("x"), session.AnyVersion, func(_ *session.Stat, err error) {
-						if err != nil {
-							t.Errorf("session %d: %v", i, err)
-						}
+						check.OK(t, err, "session", i)
 					})
 				}
 				check.OK(t, s.SetServers(list))

@@ -62,9 +62,7 @@ func TestSetServers(t *testing.T) {
 			for i, s := range all {
 				for range 5 {
 					s.Async(0).Set(fmt.Sprintf("/n%d", i), []byte("x"), session.AnyVersion, func(_ *session.Stat, err error) {
-						if err != nil {
-							t.Errorf("session %d: %v", i, err)
-						}
+						check.OK(t, err, "session", i)
 					})
 				}
 				asked.Go(func() {
@@ -76,9 +74,7 @@ func TestSetServers(t *testing.T) {
 			}
 			asked.Wait()
 			pass(time.Second)
-			if moved := moves.Swap(0); moved < least || moved > most {
-				t.Errorf("%d of %d move, want %d to %d", moved, n, least, most)
-			}
+			check.Within(t, moves.Swap(0), least, most, "of", n, "move, want to")
 			for i, got := range spread(srv, all) {
 				if got < want[i]-45 || got > want[i]+45 || want[i] == 0 && got > 0 { // five standard deviations
 					t.Errorf("server %d has %d sessions, want about %d", i, got, want[i])
@@ -117,9 +113,7 @@ func TestSetServersDrains(t *testing.T) {
 		}
 		select {
 		case err := <-slow:
-			if err != nil || time.Since(begun) < time.Second {
-				t.Errorf("%v after %v", err, time.Since(begun))
-			}
+			check.True(t, err == nil && time.Since(begun) >= time.Second, "%v after %v", err, time.Since(begun))
 		default:
 			t.Error("the session has moved before the answer")
 		}
@@ -153,9 +147,7 @@ func TestSetServersOnASlowServer(t *testing.T) {
 		pass(20 * time.Second)
 		check.Must(t, s.SetServers(srv.Addrs()[1:]))
 		check.Have(s.Exists(ctx, "/"))(t)
-		if n := life.expired.Load(); n > 0 {
-			t.Errorf("the session was lost %d times", n)
-		}
+		check.Equal(t, life.expired.Load(), 0, "losses of the session")
 	})
 }
 

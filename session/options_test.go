@@ -26,9 +26,7 @@ func TestParseConnectString(t *testing.T) {
 		{"[::1]:2181,[::2]", []string{"[::1]:2181", "[::2]:2181"}, ""},
 	} {
 		servers, chroot, err := ParseConnectString(row.connect)
-		if err != nil || !slices.Equal(servers, row.servers) || chroot != row.chroot {
-			t.Errorf("%q: %q, %q, %v", row.connect, servers, chroot, err)
-		}
+		check.True(t, err == nil && slices.Equal(servers, row.servers) && chroot == row.chroot, "%q: %q, %q, %v", row.connect, servers, chroot, err)
 	}
 	for _, bad := range []string{"", "/a", "zk1:0", "zk1:port", "zk1:99999", ":2181", "zk1,,zk2", "zk1/a/", "zk1/a//b", "zk1:2181:3", "zk1/a,zk2/a", "zk1:2181/a,zk2:2181/a"} {
 		if servers, chroot, err := ParseConnectString(bad); err == nil {
@@ -42,9 +40,7 @@ func TestParseConnectString(t *testing.T) {
 func TestConnectStringAsServer(t *testing.T) {
 	for _, server := range []string{"zk1:2181,zk2:2181", "zk1:2181/apps"} {
 		_, err := Start([]string{server}, nil)
-		if !errors.Is(err, ErrInvalidArgument) || !strings.Contains(err.Error(), "ParseConnectString") {
-			t.Errorf("%q: %v", server, err)
-		}
+		check.True(t, errors.Is(err, ErrInvalidArgument) && strings.Contains(err.Error(), "ParseConnectString"), "%q: %v", server, err)
 	}
 }
 
@@ -67,9 +63,7 @@ func TestOptionsAreRefused(t *testing.T) {
 		{Options{Auth: []Auth{{Scheme: "digest", Secret: []byte("hunter2")}}}, "Auth[0]: the secret of a digest is user:password"},
 	} {
 		_, err := Open(t.Context(), []string{"127.0.0.1:1"}, &row.opts)
-		if !isAny(err, ErrInvalidArgument, ErrInvalidPath) || !strings.Contains(err.Error(), "Options."+row.name) || strings.Contains(err.Error(), "hunter2") {
-			t.Errorf("%s: %v", row.name, err)
-		}
+		check.True(t, isAny(err, ErrInvalidArgument, ErrInvalidPath) && strings.Contains(err.Error(), "Options."+row.name) && !strings.Contains(err.Error(), "hunter2"), "%s: %v", row.name, err)
 	}
 	for _, servers := range [][]string{nil, {""}, {"a:b"}, {"a:1", "b:-1"}} {
 		if _, err := Open(t.Context(), servers, nil); !errors.Is(err, ErrInvalidArgument) || !strings.Contains(err.Error(), "servers") {
@@ -116,16 +110,10 @@ func TestAuthIsSecret(t *testing.T) {
 
 func TestCreateModes(t *testing.T) {
 	for _, good := range []CreateMode{Persistent, Ephemeral, PersistentSequential, EphemeralSequential, Container, TTL(time.Second), SequentialTTL(time.Hour)} {
-		if err := good.validate(); err != nil {
-			t.Errorf("%d: %v", good, err)
-		}
+		check.OK(t, good.validate(), good)
 	}
 	for _, bad := range []CreateMode{-1, 7, 77, 4 << 3, TTL(0), TTL(-time.Second), Persistent | 1<<modeBits, modeSequentialTTL} {
-		if err := bad.validate(); !errors.Is(err, ErrInvalidArgument) {
-			t.Errorf("%d is accepted", bad)
-		}
+		check.Is(t, bad.validate(), ErrInvalidArgument, bad, "is accepted")
 	}
-	if got := TTL(time.Minute).ttl(); got != time.Minute {
-		t.Errorf("TTL(1m).ttl() = %v", got)
-	}
+	check.Equal(t, TTL(time.Minute).ttl(), time.Minute, "TTL(1m).ttl()")
 }

@@ -93,9 +93,7 @@ func TestFollowCreated(t *testing.T) {
 			case n - 1:
 				want = "[own gone]"
 			}
-			if got := fmt.Sprint(told[i]); got != want {
-				t.Errorf("%d: told %s, want %s", i, got, want)
-			}
+			check.Equal(t, fmt.Sprint(told[i]), want, i, "told")
 		}
 		if requests := srv.Requests(); requests[zktest.OpSetWatches] == 0 {
 			t.Errorf("no watch was planted: %v", requests)
@@ -267,16 +265,12 @@ func TestPlantingIsLost(t *testing.T) {
 			check.Have(other.Set(t.Context(), node, []byte("new"), session.AnyVersion))(t)
 		}
 		pass(500 * time.Millisecond)
-		if planted := srv.RequestsOf(s.ID())[zktest.OpSetWatches]; planted != 1 {
-			t.Fatalf("%d requests have planted watches", planted)
-		}
+		check.Equal(t, srv.RequestsOf(s.ID())[zktest.OpSetWatches], 1, "requests have planted watches")
 		srv.Disconnect(s.ID())
 		pass(time.Second)
 		synctest.Wait()
 		for i := range n {
-			if told[i] != "new <nil>" {
-				t.Errorf("%s: told %q", nodes[i], told[i])
-			}
+			check.Equal(t, told[i], "new <nil>", nodes[i], "told")
 		}
 	})
 }
@@ -384,15 +378,9 @@ func TestFollowTogether(t *testing.T) {
 		pass(time.Second)
 		synctest.Wait() // for the race detector
 		for _, row := range rows {
-			if got := fmt.Sprint(told[row.name]); got != "["+row.want+"]" {
-				t.Errorf("%.20s: told %s, want %s", row.name, got, row.want)
-			}
-			if got := fmt.Sprint(followed[row.name]); got != "["+row.follows+"]" {
-				t.Errorf("%.20s: who follows is told %s, want %s", row.name, got, row.follows)
-			}
+			check.Equal(t, fmt.Sprint(told[row.name]), "["+row.want+"]", row.name, "told")
+			check.Equal(t, fmt.Sprint(followed[row.name]), "["+row.follows+"]", row.name, "who follows is told")
 		}
-		if got := fmt.Sprint(told["own"]); got != "[own gone]" {
-			t.Errorf("own: told %s", got)
-		}
+		check.Equal(t, fmt.Sprint(told["own"]), "[own gone]", "own: told")
 	})
 }

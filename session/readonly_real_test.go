@@ -41,7 +41,5 @@ func TestRealReadOnly(t *testing.T) {
 
 	ens.Restart(leader, followers[0])
 	await[session.Connected](t, events)
-	if _, err := s.Set(ctx, "/kept", []byte("y"), session.AnyVersion); err != nil {
-		t.Error(err)
-	}
+	check.Have(s.Set(ctx, "/kept", []byte("y"), session.AnyVersion))(t)
 }

@@ -37,9 +37,7 @@ func TestReadOnly(t *testing.T) {
 		suspended := (<-events).(session.Suspended)
 		answered := make(chan error, 1)
 		s.Async(1).Exists("/held", func(_ *session.Stat, err error) { answered <- err })
-		if data, _, err := s.Get(ctx, "/held"); err != nil || string(data) != "x" {
-			t.Errorf("%q, %v", data, err)
-		}
+		check.Reads(s.Get(ctx, "/held"))(t, "x")
 		check.True(t, s.ReadOnly(), "the session is not read-only")
 		check.OK(t, s.Await(ctx))
 		srv.ResetRequests()
@@ -62,9 +60,7 @@ func TestReadOnly(t *testing.T) {
 			"children": func() error { _, _, err := s.Children(ctx, "/"); return err },
 			"ACL":      func() error { _, _, err := s.GetACL(ctx, "/"); return err },
 		} {
-			if err := call(); err != nil {
-				t.Errorf("%s: %v", name, err)
-			}
+			check.OK(t, call(), name)
 		}
 		check.Equal(t, srv.Proposals(), 0, "proposals")
 		select {
@@ -75,9 +71,7 @@ func TestReadOnly(t *testing.T) {
 
 		// The session is lost at its deadline, whatever the server answers.
 		check.Equal[session.Event](t, <-events, session.Expired{ID: s.ID(), Epoch: 1})
-		if late := time.Since(suspended.Deadline); late != 0 {
-			t.Errorf("Expired comes %v after the deadline", late)
-		}
+		check.Equal(t, time.Since(suspended.Deadline), 0, "Expired comes after the deadline")
 		check.Is(t, <-answered, session.ErrExpired)
 		pass(time.Minute)
 		if _, err := s.Exists(ctx, "/"); err != nil || !s.ReadOnly() {
@@ -95,9 +89,7 @@ func TestReadOnly(t *testing.T) {
 		if c, ok := (<-events).(session.Connected); !ok || c.Epoch != 2 || s.ReadOnly() {
 			t.Errorf("%v", c)
 		}
-		if _, err := s.Create(ctx, "/held", nil, session.Ephemeral); err != nil {
-			t.Error(err)
-		}
+		check.Have(s.Create(ctx, "/held", nil, session.Ephemeral))(t)
 		if stat, err := s.Exists(ctx, "/held"); err != nil || stat.EphemeralOwner != s.ID() {
 			t.Errorf("%v, %v", stat, err)
 		}
@@ -111,17 +103,13 @@ func TestReadOnlyIsAChoice(t *testing.T) {
 		tp.strikeWith(strike{greeting: readOnly, always: true})
 		s := mustOpen(t, srv.Addrs(), opts) // a read-only server suffices
 		defer s.Close()
-		if s.State() != nil || s.ID() != 0 || !s.ReadOnly() {
-			t.Errorf("%v, %#x", s.State(), s.ID())
-		}
+		check.True(t, s.State() == nil && s.ID() == 0 && s.ReadOnly(), "%v, %#x", s.State(), s.ID())
 		opts.ReadOnly = false
 		plain := check.Have(session.Start(srv.Addrs(), opts))(t)
 		defer plain.Close()
 		pass(time.Minute)
 		synctest.Wait()
-		if plain.State() != nil || plain.ReadOnly() {
-			t.Error(plain)
-		}
+		check.True(t, plain.State() == nil && !plain.ReadOnly(), "%v", plain)
 	})
 }
 

@@ -65,26 +65,18 @@ func realRequests(t *testing.T, ens *zktest.Ensemble) {
 	s := open(t, ens.Addrs(), &session.Options{Timeout: 6 * time.Second, Chroot: "/apps/billing"})
 	root := open(t, ens.Addrs(), nil)
 
-	if _, err := s.Create(ctx, "/a", nil, session.Persistent); !errors.Is(err, session.ErrNoNode) {
-		t.Fatalf("without a chroot: %v", err)
-	}
+	check.Fails(s.Create(ctx, "/a", nil, session.Persistent))(t, session.ErrNoNode) // without a chroot
 	check.Must(t, s.EnsurePath(ctx, "/locks/b"))
 	check.Must(t, s.EnsurePath(ctx, "/locks/b")) // again
 	// What EnsurePath has made may be reaped as soon as its last child is gone.
 	for _, path := range []string{"/locks/line", "/locks/kept"} {
 		check.Have(s.Create(ctx, path, nil, session.Persistent))(t)
 	}
-	if stat, err := root.Exists(ctx, "/apps/billing/locks/b"); stat == nil || err != nil {
-		t.Fatalf("the chroot is not where it should be: %v, %v", stat, err)
-	}
+	stands(t, root, "/apps/billing/locks/b")
 	node, err := s.Create(ctx, "/locks/b/x-", []byte("1"), session.EphemeralSequential)
-	if err != nil || !strings.HasPrefix(node, "/locks/b/_c_") || !strings.HasSuffix(node, "-x-0000000000") {
-		t.Fatalf("created %q, %v", node, err)
-	}
+	check.Require(t, err == nil && strings.HasPrefix(node, "/locks/b/_c_") && strings.HasSuffix(node, "-x-0000000000"), "created %q, %v", node, err)
 	data, stat, err := s.Get(ctx, node)
-	if err != nil || string(data) != "1" || stat.EphemeralOwner != id(t, s) {
-		t.Fatalf("got %q, %+v, %v", data, stat, err)
-	}
+	check.Require(t, err == nil && string(data) == "1" && stat.EphemeralOwner == id(t, s), "got %q, %+v, %v", data, stat, err)
 	if stat, err = s.Set(ctx, node, []byte("2"), stat.Version); err != nil || stat.Version != 1 || stat.DataLength != 1 {
 		t.Fatalf("set: %+v, %v", stat, err)
 	}
@@ -92,43 +84,25 @@ func realRequests(t *testing.T, ens *zktest.Ensemble) {
 		t.Fatalf("set of an old version: %v", err)
 	}
 	names, stat, err := s.Children(ctx, "/locks/b")
-	if err != nil || len(names) != 1 || stat.NumChildren != 1 {
-		t.Fatalf("children %q, %+v, %v", names, stat, err)
-	}
-	if err := s.Delete(ctx, "/locks/b", session.AnyVersion); !errors.Is(err, session.ErrNotEmpty) {
-		t.Fatalf("delete of a parent: %v", err)
-	}
-	if _, err := s.Create(ctx, node+"/x", nil, session.Persistent); !errors.Is(err, session.ErrNoChildrenForEphemerals) {
-		t.Fatalf("child of an ephemeral: %v", err)
-	}
+	check.Require(t, err == nil && len(names) == 1 && stat.NumChildren == 1, "children %q, %+v, %v", names, stat, err)
+	check.Is(t, s.Delete(ctx, "/locks/b", session.AnyVersion), session.ErrNotEmpty, "delete of a parent")
+	check.Fails(s.Create(ctx, node+"/x", nil, session.Persistent))(t, session.ErrNoChildrenForEphemerals) // child of an ephemeral
 	check.Must(t, s.Delete(ctx, node, session.AnyVersion))
 	err = s.Delete(ctx, node, session.AnyVersion)
 	var op *session.OpError
-	if !errors.Is(err, session.ErrNoNode) || !errors.As(err, &op) || op.Op != "delete" || op.Path != node {
-		t.Fatalf("delete twice: %v", err)
-	}
+	check.Require(t, errors.Is(err, session.ErrNoNode) && errors.As(err, &op) && op.Op == "delete" && op.Path == node, "delete twice: %v", err)
 	check.Must(t, s.Sync(ctx, "/"))
 	if node, err := s.Create(ctx, "/locks/ttl", nil, session.TTL(time.Hour)); err != nil || node != "/locks/ttl" {
 		t.Fatalf("TTL: %q, %v", node, err)
 	}
-	if _, err := s.Create(ctx, "/locks/ttl", nil, session.Ephemeral); !errors.Is(err, session.ErrNodeExists) {
-		t.Fatalf("create twice: %v", err)
-	}
+	check.Fails(s.Create(ctx, "/locks/ttl", nil, session.Ephemeral))(t, session.ErrNodeExists) // create twice
 
 	results, err := s.Multi(ctx, session.CreateOp("/locks/line/m-", nil, session.EphemeralSequential), session.SetOp("/locks/line", nil, session.AnyVersion))
-	if err != nil || results[0].Path != "/locks/line/m-0000000000" || results[1].Stat.NumChildren != 1 {
-		t.Fatalf("multi: %+v, %v", results, err)
-	}
+	check.Require(t, err == nil && results[0].Path == "/locks/line/m-0000000000" && results[1].Stat.NumChildren == 1, "multi: %+v, %v", results, err)
 	results, err = s.Multi(ctx, session.DeleteOp("/locks/kept", 0), session.CheckOp("/locks/ttl", 9), session.DeleteOp("/locks/c", 0))
-	if !errors.Is(err, session.ErrBadVersion) || !errors.As(err, &op) || op.Path != "/locks/ttl" {
-		t.Fatalf("multi that fails: %v", err)
-	}
-	if len(results) != 3 || results[0].Err != nil || !errors.Is(results[1].Err, session.ErrBadVersion) || results[2].Err != nil {
-		t.Fatalf("multi that fails: %+v", results)
-	}
-	if stat, err := s.Exists(ctx, "/locks/kept"); stat == nil || err != nil {
-		t.Fatalf("the failed multi has deleted a node: %v", err)
-	}
+	check.Require(t, errors.Is(err, session.ErrBadVersion) && errors.As(err, &op) && op.Path == "/locks/ttl", "multi that fails: %v", err)
+	check.Require(t, len(results) == 3 && results[0].Err == nil && errors.Is(results[1].Err, session.ErrBadVersion) && results[2].Err == nil, "multi that fails: %+v", results)
+	stands(t, s, "/locks/kept")
 }
 
 // realBadInput shows that input that cannot be sent does no harm.
@@ -167,9 +141,7 @@ func realBadInput(t *testing.T, ens *zktest.Ensemble) {
 	if _, _, err := s.Get(ended, "/"); !errors.Is(err, context.Canceled) {
 		t.Errorf("a context that has ended: %v", err)
 	}
-	if _, err := s.Exists(ctx, "/"); err != nil {
-		t.Errorf("the session has suffered: %v", err)
-	}
+	check.Have(s.Exists(ctx, "/"))(t) // the session has suffered
 	s.Close()
 	check.Fails(s.Exists(ctx, "/"))(t, session.ErrClosed) // a closed session
 	check.Equal[session.Event](t, <-events, session.Closed{}, "the connection has suffered")
@@ -296,9 +268,7 @@ func TestRealFrozenServer(t *testing.T) {
 		open(t, ens.Addrs(), opts).Close()
 	}
 	ens.Resume(follower)
-	if _, err := s.Set(ctx, "/", nil, session.AnyVersion); err != nil {
-		t.Error(err)
-	}
+	check.Have(s.Set(ctx, "/", nil, session.AnyVersion))(t)
 }
 
 // TestRealWatchesAreShared counts what 100 who wait for one node cost.
@@ -339,9 +309,7 @@ func TestRealWatchesAreShared(t *testing.T) {
 	all(read, "0")
 	check.Have(other.Set(ctx, "/a", []byte("1"), 0))(t)
 	all(changed, "1")
-	if got := proxy.Requests()[zktest.OpGetData]; got != 2 {
-		t.Errorf("%d reads, want one for all, and one after the change", got)
-	}
+	check.Equal(t, proxy.Requests()[zktest.OpGetData], 2, "reads: one for all, and one after the change")
 	// A watch without subscribers is used by the next subscriber.
 	for _, cancel := range cancels {
 		cancel()
@@ -349,9 +317,7 @@ func TestRealWatchesAreShared(t *testing.T) {
 	s.Async(0).Watch("/a", func(data []byte, _ *session.Stat, _ error) { read <- string(data) },
 		func(_ []byte, _ *session.Stat, err error) { over <- err })
 	check.Equal(t, <-read, "1", "the parked watch says")
-	if got := proxy.Requests()[zktest.OpGetData]; got != 2 {
-		t.Errorf("%d reads: the parked watch was not used", got)
-	}
+	check.Equal(t, proxy.Requests()[zktest.OpGetData], 2, "reads beside the parked watch")
 	// It stands after a reconnect, and tells what was missed.
 	proxy.Refuse(true)
 	proxy.Disconnect(0)
@@ -394,9 +360,7 @@ func TestRealNothingCrossesEpochs(t *testing.T) {
 	await[session.Connected](t, events)
 	check.Must(t, other.Sync(ctx, "/"))
 	names, _, err := other.Children(ctx, "/")
-	if err != nil || strings.Contains(strings.Join(names, " "), "crossed") {
-		t.Errorf("there are %q, %v", names, err)
-	}
+	check.True(t, err == nil && !strings.Contains(strings.Join(names, " "), "crossed"), "there are %q, %v", names, err)
 }
 
 // realLostReplies loses the reply to every kind of request.
@@ -416,24 +380,16 @@ func realLostReplies(t *testing.T, ens *zktest.Ensemble) {
 	check.Fails(s.Set(ctx, "/a", nil, session.AnyVersion))(t, session.ErrUnknownOutcome) // a write
 	lose(zktest.OpCreate)
 	node, err := s.Create(ctx, "/a/x-", nil, session.PersistentSequential)
-	if err != nil {
-		t.Errorf("a sequential create: %v", err)
-	}
+	check.OK(t, err, "a sequential create")
 	lose(zktest.OpCreate)
-	if _, err := s.Create(ctx, "/a/e", nil, session.Ephemeral); err != nil {
-		t.Errorf("an ephemeral create: %v", err)
-	}
+	check.Have(s.Create(ctx, "/a/e", nil, session.Ephemeral))(t) // an ephemeral create
 	proxy.DropRequest(zktest.Match{Op: zktest.OpCreate})
 	second, err := s.Create(ctx, "/a/x-", nil, session.EphemeralSequential)
-	if err != nil || second == node {
-		t.Errorf("a sequential create that is lost on its way: %v", err)
-	}
+	check.True(t, err == nil && second != node, "a sequential create that is lost on its way: %v", err)
 	lose(zktest.OpCreateContainer)
 	check.OK(t, s.EnsurePath(ctx, "/b/c/d")) // a path
 	names, _, err := s.Children(ctx, "/a")
-	if err != nil || len(names) != 3 {
-		t.Errorf("there are %q, %v: want each once", names, err)
-	}
+	check.True(t, err == nil && len(names) == 3, "there are %q, %v: want each once", names, err)
 	check.OK(t, proxy.AwaitFault(time.Second))
 }
 
@@ -488,9 +444,7 @@ func realSessionFull(t *testing.T, ens *zktest.Ensemble) {
 	}
 	check.True(t, errors.Is(full, session.ErrSessionFull) && made == 16, "after %d nodes of 64 KiB: %v", made, full)
 	check.Must(t, s.Delete(ctx, "/0"+name, session.AnyVersion))
-	if _, err := s.Create(ctx, "/0"+name, nil, session.Ephemeral); err != nil {
-		t.Errorf("after one was deleted: %v", err)
-	}
+	check.Have(s.Create(ctx, "/0"+name, nil, session.Ephemeral))(t) // after one was deleted
 }
 
 // TestRealMemory: what an open session costs.

@@ -362,9 +362,7 @@ func TestPoison(t *testing.T) {
 				v.start(t.Context(), s, func(err error) { answered <- err })
 				select {
 				case err := <-answered:
-					if !strings.HasPrefix(v.class, "withdraw") && !errors.Is(err, session.ErrDisconnected) {
-						t.Error(err)
-					}
+					check.True(t, strings.HasPrefix(v.class, "withdraw") || errors.Is(err, session.ErrDisconnected), "%v", err)
 				case <-time.After(patience):
 					t.Fatal("no answer in", patience)
 				}
@@ -537,9 +535,7 @@ func TestFailedDialsAreTold(t *testing.T) {
 			cancel()
 			check.True(t, errors.Is(err, context.DeadlineExceeded) && !errors.Is(err, session.ErrUnknownOutcome), "%s: %v", name, err)
 			for _, server := range servers {
-				if !strings.Contains(fmt.Sprint(err), "no route to "+strings.ToUpper(server)) {
-					t.Errorf("%s does not name the failure of %s: %v", name, server, err)
-				}
+				check.True(t, strings.Contains(fmt.Sprint(err), "no route to "+strings.ToUpper(server)), "%s does not name the failure of %s: %v", name, server, err)
 			}
 		}
 		pass(10 * time.Minute)

@@ -154,9 +154,7 @@ func TestLongReplies(t *testing.T) {
 			}
 			for _, takes := range all[:hasten.Sized(hasten.Usually(len(all), 2), 1)] {
 				tt.takes = takes
-				if lost := tt.play(t); lost != 0 {
-					t.Errorf("the session is lost, though each takes %v only, of %v", takes, longest)
-				}
+				check.Equal(t, tt.play(t), 0, "the session is lost, though each takes", takes, "only, of", longest)
 			}
 			tt.takes = longest * 105 / 100
 			if lost := tt.play(t); lost == 0 {
@@ -170,9 +168,7 @@ func TestLongReplies(t *testing.T) {
 		tt := long{timeout: timeout, stake: "what excludes others", callers: 1, trip: 2 * time.Millisecond, sudden: true}
 		for tt.phase = 0; tt.phase < timeout/9; tt.phase += timeout / 45 {
 			tt.takes = longest * 98 / 100
-			if lost := tt.play(t); lost != 0 {
-				t.Errorf("the session is lost, though each takes %v only, of %v", tt.takes, longest)
-			}
+			check.Equal(t, tt.play(t), 0, "the session is lost, though each takes", tt.takes, "only, of", longest)
 		}
 		tt.takes = longest * 107 / 100 // just less than a report
 		tt.isLostAtSomePhase(t, timeout/9)
@@ -184,9 +180,7 @@ func TestLongReplies(t *testing.T) {
 		for tt.phase = 0; tt.phase < timeout/3; tt.phase += timeout / 15 {
 			for _, takes := range []time.Duration{timeout / 4, timeout * 45 / 100, longest * 98 / 100} {
 				tt.takes = takes
-				if lost := tt.play(t); lost != 0 {
-					t.Errorf("the session is lost, though nothing rests on it, and each takes %v only, of %v", takes, longest)
-				}
+				check.Equal(t, tt.play(t), 0, "the session is lost, though nothing rests on it, and each takes", takes, "only, of", longest)
 			}
 		}
 		tt.takes = longest * 110 / 100

@@ -94,9 +94,7 @@ func TestLog(t *testing.T) {
 		}
 		slices.Sort(got) // two goroutines report a connection that is lost
 		slices.Sort(want)
-		if !slices.Equal(got, want) {
-			t.Errorf("logged\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
-		}
+		check.True(t, slices.Equal(got, want), "logged\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
 	})
 }
 
@@ -115,9 +113,7 @@ func TestNormalLifeIsQuiet(t *testing.T) {
 			}
 			s.Close()
 			for _, line := range j.kept() {
-				if strings.Contains(line, "WARN") || strings.Contains(line, "connection lost") {
-					t.Errorf("closed after %d ms: %s", wait, line)
-				}
+				check.True(t, !strings.Contains(line, "WARN") && !strings.Contains(line, "connection lost"), "closed after %d ms: %s", wait, line)
 			}
 		})
 	}
@@ -205,9 +201,7 @@ func TestRecipesAreLogged(t *testing.T) {
 			if all := j.kept(); len(all) != before+1 || all[before] != row.line+id {
 				t.Errorf("logged %q, want %q", all[before:], row.line+id)
 			}
-			if last := c.said[len(c.said)-1]; last != row.said+"\n" {
-				t.Errorf("observed %q, want %q", last, row.said)
-			}
+			check.Equal(t, c.said[len(c.said)-1], row.said+"\n", "observed")
 		}
 
 		// There are as many of these as requests.

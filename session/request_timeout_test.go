@@ -84,8 +84,6 @@ func TestRequestTimeout(t *testing.T) {
 		}
 		pass(10 * time.Second) // and the janitor is done
 		names, _, err := s.Children(t.Context(), "/")
-		if err != nil || len(names) != 1 {
-			t.Errorf("%v, %v", names, err)
-		}
+		check.True(t, err == nil && len(names) == 1, "%v, %v", names, err)
 	})
 }

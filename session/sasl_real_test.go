@@ -118,12 +118,8 @@ func TestRealSASLHook(t *testing.T) {
 	for step := range 3 {
 		ctx, cancel := context.WithCancel(check.Patient(t))
 		_, err := session.Open(ctx, ens.Addrs(), &session.Options{SASL: &broken{SASL: session.DigestMD5("bob", "secret"), step: step, why: why, again: cancel}})
-		if step == 0 && (!errors.Is(err, context.Canceled) || !strings.Contains(err.Error(), "no ticket")) {
-			t.Errorf("step %d: %v", step, err)
-		}
-		if step > 0 && err == nil {
-			t.Errorf("step %d: a session was opened", step)
-		}
+		check.False(t, step == 0 && (!errors.Is(err, context.Canceled) || !strings.Contains(err.Error(), "no ticket")), "step %d: %v", step, err)
+		check.True(t, step <= 0 || err != nil, "step %d: a session was opened", step)
 		cancel()
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), time.Second)

@@ -165,9 +165,7 @@ func TestSessionMoved(t *testing.T) {
 		done := make(chan struct{})
 		s.Async(0).Withdraw("/a", func() { close(done) })
 		<-done
-		if deletes != 4 || server.conns.Load() != 4 {
-			t.Errorf("%d deletes on %d connections, want one on each of four", deletes, server.conns.Load())
-		}
+		check.True(t, deletes == 4 && server.conns.Load() == 4, "%d deletes on %d connections, want one on each of four", deletes, server.conns.Load())
 		check.OK(t, s.Delete(t.Context(), "/a", 0))
 	})
 }

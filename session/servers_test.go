@@ -18,8 +18,6 @@ func TestSRV(t *testing.T) {
 	if want := []string{"zk1.example.com:2181", "zk2.example.com:2182"}; !slices.Equal(got, want) {
 		t.Errorf("%q, want %q", got, want)
 	}
-	if got := serversIn(nil); len(got) != 0 {
-		t.Errorf("%q", got)
-	}
+	check.Len(t, serversIn(nil), 0)
 	check.Fails(checkServers(nil))(t, ErrInvalidArgument)
 }

@@ -33,9 +33,7 @@ func dialPlain(t *testing.T, addr string) *plain {
 	check.Have(conn.Write(wire.AppendConnectRequest(nil, &wire.ConnectRequest{Timeout: 90_000, Password: make([]byte, 16)})))(t)
 	p := &plain{t: t, conn: conn, r: wire.Reader{Socket: conn, Limit: 1 << 20}}
 	h := check.Have(wire.ParseConnectResponse(check.Have(p.r.Next())(t)))(t)
-	if h.Session == 0 {
-		t.Fatal("no session")
-	}
+	check.Require(t, h.Session != 0, "no session")
 	return p
 }
 
@@ -142,9 +140,7 @@ func twoReigns(t *testing.T, e *zktest.Ensemble, old int, leave []int) {
 		number, is := reignOf(e, f)
 		later = later || is && number > reign
 	}
-	if !later || !leads {
-		t.Fatal("there are no two leaders")
-	}
+	check.Require(t, later && leads, "there are no two leaders")
 }
 
 // ofServersAlone skips a test of what servers do, which no change of this library can break, unless
@@ -236,9 +232,7 @@ func TestRealLeaseShared(t *testing.T) {
 		early := w.toldInTime(t)
 		<-trusting.gone
 		t.Logf("told %v before the node went, %v after the cut", early, time.Since(cut))
-		if !trusting.believes() {
-			t.Errorf("this run does not count: the session that trusts the old leader does not count on itself")
-		}
+		check.True(t, trusting.believes(), "this run does not count: the session that trusts the old leader does not count on itself")
 		cancel()
 		w.Close()
 		trusting.Close()

@@ -23,9 +23,7 @@ func TestStart(t *testing.T) {
 		defer s.Close()
 		events := s.Events(t.Context())
 		pass(time.Minute)
-		if s.State() != nil || s.ID() != 0 || s.String() != "session: not connected yet" {
-			t.Errorf("%v, %#x, %q", s.State(), s.ID(), s)
-		}
+		check.True(t, s.State() == nil && s.ID() == 0 && s.String() == "session: not connected yet", "%v, %#x, %q", s.State(), s.ID(), s)
 		select {
 		case ev := <-events:
 			t.Errorf("%v", ev)
@@ -62,9 +60,7 @@ func TestOpenNamesServersAndTroubles(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
 		defer cancel()
 		_, err := session.Open(ctx, srv.Addrs(), opts)
-		if !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), srv.Addrs()[0]) || !strings.Contains(err.Error(), "it refuses") {
-			t.Errorf("no server: %v", err)
-		}
+		check.True(t, errors.Is(err, context.DeadlineExceeded) && strings.Contains(err.Error(), srv.Addrs()[0]) && strings.Contains(err.Error(), "it refuses"), "no server: %v", err)
 	})
 }
 
@@ -106,9 +102,7 @@ func TestStartIsClosed(t *testing.T) {
 		begun := time.Now()
 		s.Close()
 		check.Equal(t, time.Since(begun), 0, "Close took")
-		if ev := <-events; ev != (session.Closed{}) {
-			t.Error(ev)
-		}
+		check.Equal[session.Event](t, <-events, session.Closed{})
 		if ev, ok := <-events; ok {
 			t.Error(ev)
 		}

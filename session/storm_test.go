@@ -179,9 +179,7 @@ func readNow(t *testing.T, s *session.Session, path string, aspect session.Aspec
 	} else {
 		r.Names, r.Stat, err = s.Children(t.Context(), path)
 	}
-	if err != nil && !errors.Is(err, session.ErrNoNode) {
-		t.Fatal(err)
-	}
+	check.Require(t, err == nil || errors.Is(err, session.ErrNoNode), "%v", err)
 	return r
 }
 
@@ -230,9 +228,7 @@ func TestWritesInStorms(t *testing.T) {
 		pass(time.Minute) // for requests without a caller
 		synctest.Wait()
 		_, stat, err := calm.Get(t.Context(), target)
-		if err != nil || int(stat.Version) < set || int(stat.Version) > set+doubts {
-			t.Errorf("changed %d times, of which %d are known and %d in doubt: %v", stat.Version, set, doubts, err)
-		}
+		check.True(t, err == nil && int(stat.Version) >= set && int(stat.Version) <= set+doubts, "changed %d times, of which %d are known and %d in doubt: %v", stat.Version, set, doubts, err)
 		names, _, err := calm.Children(t.Context(), target)
 		check.Must(t, err)
 		for _, name := range names {

@@ -160,9 +160,7 @@ func TestRealTLS(t *testing.T) {
 	if _, _, err := s.Get(ctx, "/first"); !errors.Is(err, session.ErrNoAuth) {
 		t.Errorf("with the second certificate: %v", err)
 	}
-	if s.ID() != before {
-		t.Errorf("session %#x, then %#x", before, s.ID())
-	}
+	check.Equal(t, s.ID(), before, "session, then")
 	current.Store(&first)
 	_ = (*last.Load()).Close()
 	if _, _, err := s.Get(ctx, "/first"); err != nil {
@@ -173,16 +171,14 @@ func TestRealTLS(t *testing.T) {
 	wrongKind(t, plain, &tls.Config{RootCAs: a.pool()}, "is the port for TLS?")
 	stranger := newAuthority(t)
 	foreign := stranger.issue(t, "foreign")
-	for name, config := range map[string]*tls.Config{
+	for _, config := range map[string]*tls.Config{
 		"no certificate":        {RootCAs: a.pool()},
 		"a foreign certificate": {RootCAs: a.pool(), Certificates: []tls.Certificate{foreign}},
 		"a foreign authority":   {RootCAs: stranger.pool(), Certificates: []tls.Certificate{first}},
 		"another name":          {RootCAs: a.pool(), Certificates: []tls.Certificate{first}, ServerName: "zk.example"},
 	} {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
-		if _, err := session.Open(ctx, []string{addr}, &session.Options{TLS: config}); !errors.Is(err, context.DeadlineExceeded) {
-			t.Errorf("%s: %v", name, err)
-		}
+		check.Fails(session.Open(ctx, []string{addr}, &session.Options{TLS: config}))(t, context.DeadlineExceeded)
 		cancel()
 	}
 }

@@ -68,9 +68,7 @@ func TestTLS(t *testing.T) {
 		srv.Freeze(0, zktest.Both)
 		begun := time.Now()
 		s.Close()
-		if took := time.Since(begun); took > 2*time.Second {
-			t.Errorf("Close took %v", took)
-		}
+		check.AtMost(t, time.Since(begun), 2*time.Second, "Close took")
 		srv.Thaw(0)
 
 		for name, row := range map[string]struct {
@@ -120,9 +118,7 @@ func wrongKind(t *testing.T, addr string, config *tls.Config, want string) {
 	if err == nil {
 		s.Close()
 	}
-	if !errors.Is(err, context.Canceled) || !strings.Contains(err.Error(), want) {
-		t.Errorf("%s: %v", addr, err)
-	}
+	check.True(t, errors.Is(err, context.Canceled) && strings.Contains(err.Error(), want), "%s: %v", addr, err)
 }
 
 // TestWrongPort: a server that expects no TLS closes the connection, and so does a server that

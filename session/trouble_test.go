@@ -36,9 +36,7 @@ func TestCloseIsNotMissed(t *testing.T) {
 			}
 			begun := time.Now()
 			s.Close()
-			if took := time.Since(begun); took > time.Second {
-				t.Errorf("Close took %v", took)
-			}
+			check.AtMost(t, time.Since(begun), time.Second, "Close took")
 			wg.Wait()
 		})
 	}
@@ -62,9 +60,7 @@ func TestWatchOutlivesErrors(t *testing.T) {
 			told <- fmt.Sprintf("%s %v", data, errors.Is(err, session.ErrNoNode))
 		}
 		s.Async(0).Watch("/a", tell, tell)
-		if got := <-told; got != " false" {
-			t.Fatalf("first %q", got)
-		}
+		check.Equal(t, <-told, " false", "first")
 		const throttled = -127
 		for range 3 {
 			srv.AnswerError(zktest.Match{Op: zktest.OpGetData, Path: "/a"}, throttled)
@@ -208,9 +204,7 @@ func TestCreateInDoubtWhenTheSessionExpires(t *testing.T) {
 			srv.Refuse(true)
 			pass(time.Minute)
 			srv.Refuse(false)
-			if err := <-failed; !errors.Is(err, session.ErrExpired) {
-				t.Errorf("mode %d: %v", mode, err)
-			}
+			check.Is(t, <-failed, session.ErrExpired, "mode", mode)
 		})
 	}
 }
@@ -229,9 +223,7 @@ func TestCreateInDoubtIsNotAnothers(t *testing.T) {
 		check.Fails(s.Create(short, "/me", []byte("third"), session.Ephemeral))(t, session.ErrUnknownOutcome) // the third
 		srv.Thaw(0)
 		pass(time.Second)
-		if data, _, err := s.Get(ctx, "/me"); err != nil || string(data) != "first" {
-			t.Errorf("the node is %q, %v", data, err)
-		}
+		check.Reads(s.Get(ctx, "/me"))(t, "first", "the node is")
 	})
 }
 
@@ -263,9 +255,7 @@ func TestDefaultLimits(t *testing.T) {
 			fits  bool
 		}{{1e6, true}, {1<<20 - 2, true}, {1<<20 - 1, true}, {1 << 20, false}, {2e6, false}} {
 			_, err := s.Set(ctx, path, make([]byte, row.bytes-least), session.AnyVersion)
-			if row.fits && err != nil || !row.fits && !errors.Is(err, session.ErrTooLarge) || errors.Is(err, session.ErrUnknownOutcome) {
-				t.Errorf("%d bytes: %v", row.bytes, err)
-			}
+			check.True(t, (!row.fits || err == nil) && (row.fits || errors.Is(err, session.ErrTooLarge)) && !errors.Is(err, session.ErrUnknownOutcome), "%d bytes: %v", row.bytes, err)
 		}
 		for i := range most + 1 {
 			check.Have(s.Create(ctx, fmt.Sprintf("/a/%0*d", name, i), nil, session.Persistent))(t)
@@ -286,12 +276,8 @@ func TestChrootIsNotLeft(t *testing.T) {
 		ctx := t.Context()
 		check.Must(t, s.EnsurePath(ctx, "/"))
 		results, err := s.Multi(ctx, session.CreateOp("/", nil, session.PersistentSequential))
-		if err != nil || results[0].Path != "/0000000000" {
-			t.Errorf("created %+v, %v", results, err)
-		}
-		if _, err := s.Create(ctx, "/", nil, session.PersistentSequential); err != nil {
-			t.Error(err)
-		}
+		check.True(t, err == nil && results[0].Path == "/0000000000", "created %+v, %v", results, err)
+		check.Have(s.Create(ctx, "/", nil, session.PersistentSequential))(t)
 		if names, _, err := s.Children(ctx, "/"); err != nil || len(names) != 2 {
 			t.Errorf("below the chroot: %q, %v", names, err)
 		}
@@ -316,18 +302,12 @@ func TestEndedContextsDoNothing(t *testing.T) {
 		name := "/" + strings.Repeat("x", 64<<10)
 		for range 100 {
 			short, cancel := context.WithTimeout(t.Context(), time.Millisecond)
-			if _, err := s.Create(short, name, nil, session.Ephemeral); !errors.Is(err, context.DeadlineExceeded) {
-				t.Fatal(err)
-			}
+			check.Fails(s.Create(short, name, nil, session.Ephemeral))(t, context.DeadlineExceeded)
 			cancel()
 		}
 		srv.Refuse(false)
-		if _, err := s.Create(t.Context(), "/b", nil, session.Ephemeral); err != nil {
-			t.Errorf("afterwards: %v", err)
-		}
-		if stat, err := s.Exists(t.Context(), "/a"); stat != nil || err != nil {
-			t.Errorf("a node was made: %v", err)
-		}
+		check.Have(s.Create(t.Context(), "/b", nil, session.Ephemeral))(t) // afterwards
+		isGone(t, s, "/a")
 	})
 }
 
@@ -383,9 +363,7 @@ func TestCloseWhileDisconnected(t *testing.T) {
 		check.Have(s.Create(t.Context(), "/a", nil, session.Ephemeral))(t)
 		srv.Disconnect(0)
 		s.Close()
-		if left := srv.Sessions(); len(left) != 0 {
-			t.Errorf("the server still knows %d sessions", len(left))
-		}
+		check.Len(t, srv.Sessions(), 0, "the server still knows sessions")
 	})
 }
 
@@ -424,9 +402,7 @@ func TestFollowingIntoTheNextEpoch(t *testing.T) {
 				synctest.Wait()
 				mu.Lock()
 				defer mu.Unlock()
-				if told["<nil>"] != 4*20 {
-					t.Errorf("told %d times of 20 aspects in 4 epochs", told["<nil>"])
-				}
+				check.True(t, told["<nil>"] == 4*20, "told %d times of 20 aspects in 4 epochs", told["<nil>"])
 				delete(told, "<nil>")
 				for why, n := range told {
 					if n != 2*3 { // of both aspects
@@ -450,9 +426,7 @@ func TestSubscriptionsAreForgotten(t *testing.T) {
 		s.Close()
 		for range 1000 {
 			for ev := range s.Events(t.Context()) {
-				if ev != (session.Closed{}) {
-					t.Fatal(ev)
-				}
+				check.Require(t, ev == (session.Closed{}), "%v", ev)
 			}
 		}
 	})
@@ -467,9 +441,7 @@ func TestDeadlineEndsClose(t *testing.T) {
 		srv.Freeze(0, zktest.Both)
 		begun := time.Now()
 		s.Close()
-		if took := time.Since(begun); took > opts.Timeout {
-			t.Errorf("Close took %v", took)
-		}
+		check.AtMost(t, time.Since(begun), opts.Timeout, "Close took")
 		srv.Thaw(0)
 	})
 }
@@ -506,9 +478,7 @@ func TestSlowLogger(t *testing.T) {
 		defer cancel()
 		check.Fails(s.Exists(ctx, "/"))(t, context.DeadlineExceeded)
 		await[session.Expired](t, events)
-		if took := time.Since(begun); took > opts.Timeout {
-			t.Errorf("the loss was told after %v", took)
-		}
+		check.AtMost(t, time.Since(begun), opts.Timeout, "the loss was told after")
 		srv.Refuse(false)
 	})
 }

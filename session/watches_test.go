@@ -144,12 +144,8 @@ func TestWatchesAreKept(t *testing.T) {
 		for i := range n {
 			removed += use(i)[zktest.OpRemoveWatches]
 		}
-		if removed != n-kept {
-			t.Errorf("%d watches were removed of %d, want %d", removed, n, n-kept)
-		}
-		if counts := use(n - 1); len(counts) > 0 {
-			t.Errorf("a watch that was kept costs %v", counts)
-		}
+		check.Equal(t, removed, n-kept, "watches were removed of", n)
+		check.Equal(t, len(use(n-1)), 0, "requests for a watch that was kept")
 		if counts := use(0); counts[zktest.OpGetData] != 1 {
 			t.Errorf("a watch that was not kept costs %v", counts)
 		}
@@ -187,9 +183,7 @@ func TestMissingNodesAreFollowed(t *testing.T) {
 		} {
 			srv.Disconnect(s.ID())
 			check.Must(t, step.do())
-			if got := <-told; got != step.want {
-				t.Errorf("step %d: told %s, want %s", i, got, step.want)
-			}
+			check.Equal(t, <-told, step.want, "step", i, "told")
 			synctest.Wait()
 			if len(told) > 0 {
 				t.Errorf("step %d: told %s as well", i, <-told)
@@ -218,9 +212,7 @@ func TestSiblings(t *testing.T) {
 		for _, sibling := range all {
 			check.Is(t, exists(t, sibling), session.ErrClosed) // when all are closed
 		}
-		if left := srv.Sessions(); len(left) > 0 {
-			t.Errorf("the server knows %d sessions", len(left))
-		}
+		check.Len(t, srv.Sessions(), 0, "the server knows sessions")
 		check.Fails(s.Sibling())(t, session.ErrClosed) // a sibling of a closed session
 	})
 }

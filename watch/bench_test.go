@@ -112,9 +112,7 @@ func BenchmarkChange(b *testing.B) {
 			watches := make([]*watch.Watch[watch.NodeState], readers)
 			for i := range watches {
 				w, err := watch.Node(s, "/a", nil)
-				if err != nil {
-					b.Fatal(err)
-				}
+				check.Must(b, err)
 				defer w.Close()
 				<-w.Changes()
 				watches[i] = w

@@ -116,9 +116,7 @@ func TestEveryHistory(t *testing.T) {
 						t.Fatalf("%v is told for %d", ev, m.zxid)
 					}
 				}
-				if !slices.IsSorted(told) {
-					t.Fatalf("it went back: %v", told)
-				}
+				check.Require(t, slices.IsSorted(told), "it went back: %v", told)
 				for _, do := range out.Do {
 					w.answer = w.answer || do == effect(follow{})
 				}
@@ -138,9 +136,7 @@ func TestEveryHistory(t *testing.T) {
 						w.answer = w.watch && differs(w.applied-1, w.applied)
 					}
 				}
-				if w.m.state.Stat != history[newest].Stat {
-					t.Fatalf("at last it is %v, want %v", w.m, history[newest])
-				}
+				check.Require(t, w.m.state.Stat == history[newest].Stat, "at last it is %v, want %v", w.m, history[newest])
 				return
 			}
 			if w.applied < newest { // the server applies a transaction, and tells
@@ -207,9 +203,7 @@ func TestNobodyActsAfterTheEnd(t *testing.T) {
 			if m.Ended() && (len(out.Do)+len(out.Emit) > 0 || !next.Ended()) {
 				t.Fatalf("%v acts on %v", m, in)
 			}
-			if next.Ended() && len(out.Emit) > 0 {
-				t.Fatalf("%v ends with a state that it did not read", m)
-			}
+			check.Require(t, !next.Ended() || len(out.Emit) <= 0, "%v ends with a state that it did not read", m)
 			if depth > 0 {
 				explore(next, depth-1)
 			}
@@ -249,9 +243,7 @@ func TestMergingChildren(t *testing.T) {
 					direct, _ := nextChildren(one, true, reading(4, fourth))
 					merged, _ := mergeChildren(two, three)
 					merged, _ = mergeChildren(merged, four)
-					if merged.String() != direct.String() {
-						t.Fatalf("%v %v %v %v: %v, want %v", first, second, third, fourth, merged, direct)
-					}
+					check.Require(t, merged.String() == direct.String(), "%v %v %v %v: %v, want %v", first, second, third, fourth, merged, direct)
 				}
 			}
 		}

@@ -30,9 +30,7 @@ func onServer(t *testing.T, s *session.Session, path string) []string {
 	check.Must(t, err)
 	all := []string{fmt.Sprintf("%s %q %d", path, data, stat.Mzxid)}
 	names, _, err := s.Children(ctx, path)
-	if err != nil && !errors.Is(err, session.ErrNoNode) {
-		t.Fatal(err)
-	}
+	check.Require(t, err == nil || errors.Is(err, session.ErrNoNode), "%v", err)
 	for _, name := range names {
 		all = append(all, onServer(t, s, znode.Join(path, name))...)
 	}

@@ -337,9 +337,7 @@ func TestTreeConverges(t *testing.T) {
 		slices.Sort(want)
 		slices.Sort(got)
 		slices.Sort(told)
-		if !slices.Equal(got, want) || !slices.Equal(told, want) || !m.synced || m.waiting != 0 {
-			t.Fatalf("seed %d: %v\nthe servers have %s\nthe tree %s\nthe reader %s", seed, m, strings.Join(want, ", "), strings.Join(got, ", "), strings.Join(told, ", "))
-		}
+		check.Require(t, slices.Equal(got, want) && slices.Equal(told, want) && m.synced && m.waiting == 0, "seed %d: %v\nthe servers have %s\nthe tree %s\nthe reader %s", seed, m, strings.Join(want, ", "), strings.Join(got, ", "), strings.Join(told, ", "))
 	}
 	t.Logf("%d schedules", rounds)
 }

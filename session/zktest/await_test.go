@@ -7,6 +7,7 @@ import (
 	"testing"
 	"testing/synctest"
 
+	"github.com/zkactors/zkactors/internal/check"
 	"github.com/zkactors/zkactors/session/zktest"
 )
 
@@ -42,12 +43,8 @@ func TestAwait(t *testing.T) {
 		ch <- 1
 		ch <- 2
 		ch <- 3
-		if n := zktest.Await(t, ch, func(n int) bool { return n == 2 }); n != 2 {
-			t.Error(n)
-		}
-		if n := zktest.Await(t, ch, nil); n != 3 {
-			t.Error(n)
-		}
+		check.Equal(t, zktest.Await(t, ch, func(n int) bool { return n == 2 }), 2)
+		check.Equal(t, zktest.Await(t, ch, nil), 3)
 		ch <- 7
 		if why := failureOf(ch); !strings.Contains(why, "3m0s have passed; what arrived: 7") {
 			t.Error(why)

@@ -27,14 +27,10 @@ func FuzzFrames(f *testing.F) {
 		return &rawClient{Conn: c}
 	}
 	other := dial(f)
-	if !other.shake(wire.ConnectRequest{Timeout: 10000}) {
-		f.Fatal("no session")
-	}
+	check.Require(f, other.shake(wire.ConnectRequest{Timeout: 10000}), "no session")
 	f.Fuzz(func(t *testing.T, hello bool, frame []byte) {
 		w := dial(t)
-		if hello && !w.shake(wire.ConnectRequest{Timeout: 1000}) {
-			t.Fatal("no session")
-		}
+		check.Require(t, !hello || w.shake(wire.ConnectRequest{Timeout: 1000}), "no session")
 		// As a frame, in two, and as a stream of bytes.
 		head := binary.BigEndian.AppendUint32(nil, uint32(len(frame)))
 		half := binary.BigEndian.AppendUint32(nil, uint32(len(frame)/2))

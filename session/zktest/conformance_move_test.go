@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/zkactors/zkactors/internal/check"
 	"github.com/zkactors/zkactors/internal/hasten"
 	"github.com/zkactors/zkactors/session/internal/wire"
 )
@@ -44,9 +45,7 @@ func moved(t *testing.T, from, to string) string {
 		old := openWire(t, from)
 		say("before "+second.name, old, OpSync, argPath("/"))
 		w := dialWire(t, to)
-		if !w.shake(wire.ConnectRequest{Timeout: 10000, Session: old.session, Password: old.password}) || w.session != old.session {
-			t.Fatal("not moved")
-		}
+		check.Require(t, w.shake(wire.ConnectRequest{Timeout: 10000, Session: old.session, Password: old.password}) && w.session == old.session, "not moved")
 		say(second.name+" on the old connection", old, second.op, second.arg)
 		say("on the new one", w, OpCreate, argCreate("/moved", nil, 1))
 		say("read on the old one", old, OpExists, argWatch("/", true))
@@ -83,9 +82,7 @@ func TestConformanceOfMovedSessions(t *testing.T) {
 			if got != want {
 				theirs, ours := strings.Split(want, "\n"), strings.Split(got, "\n")
 				for i := range min(len(theirs), len(ours)) {
-					if theirs[i] != ours[i] {
-						t.Errorf("%d. real: %s\n\tours: %s", i, theirs[i], ours[i])
-					}
+					check.Equal(t, theirs[i], ours[i], i, ". real: \tours")
 				}
 			}
 		})

@@ -659,9 +659,7 @@ func TestConformanceOfProfiles(t *testing.T) {
 					continue
 				}
 				differ++
-				if !slices.ContainsFunc(tt.others, func(other string) bool { return strings.Contains(name, other) }) {
-					t.Errorf("%d. %s\n\treal: %s: %s\n\tours: %s", i, st.name(), name, real, got)
-				}
+				check.True(t, slices.ContainsFunc(tt.others, func(other string) bool { return strings.Contains(name, other) }), "%d. %s\n\treal: %s: %s\n\tours: %s", i, st.name(), name, real, got)
 			}
 			check.Equal(t, differ, tt.differ, "answers that differ")
 		})
@@ -695,9 +693,7 @@ func TestConformanceWithARealServer(t *testing.T) {
 	var lines strings.Builder
 	for i, st := range table() {
 		want, got := theirs.play(st), ours.play(st)
-		if got != want {
-			t.Errorf("%d. %s\n\treal: %s\n\tours: %s", i, st.name(), want, got)
-		}
+		check.Equal(t, got, want, i, ".", st.name(), "\treal: \tours")
 		fmt.Fprintf(&lines, "%s\n\t%s\n", st.name(), want)
 	}
 	if *rewrite {

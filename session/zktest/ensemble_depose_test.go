@@ -2,7 +2,6 @@ package zktest_test
 
 import (
 	"context"
-	"errors"
 	"testing"
 	"time"
 
@@ -29,21 +28,15 @@ func TestEnsembleDeposedLeaderAnswers(t *testing.T) {
 		e.Depose(old)
 		deposed := time.Now()
 		for e.Leader() == old {
-			if ctx.Err() != nil {
-				t.Fatal("no new leader")
-			}
+			check.Require(t, ctx.Err() == nil, "no new leader")
 		}
 		elected := time.Since(deposed)
-		if _, err := conn.Sync("/"); err != nil {
-			t.Fatalf("run %d: the deposed leader does not answer %v after the cut: %v", run, time.Since(deposed), err)
-		}
+		check.Have(conn.Sync("/"))(t)
 		t.Logf("run %d: server %d deposed, the next leader served after %v, the old one still answered after %v", run, old, elected, time.Since(deposed))
 		conn.Close()
 		e.Heal()
 		for i := range e.Size() {
-			if err := e.AwaitServing(ctx, i); err != nil {
-				t.Fatal(errors.Join(err, context.Cause(ctx)))
-			}
+			check.Must(t, e.AwaitServing(ctx, i))
 		}
 	}
 }
@@ -66,9 +59,7 @@ func TestEnsembleHeldOneWay(t *testing.T) {
 		}
 		select {
 		case ev := <-created:
-			if ev.Type != zk.EventNodeCreated {
-				t.Fatal(ev)
-			}
+			check.Require(t, ev.Type == zk.EventNodeCreated, "%v", ev)
 		case <-time.After(patience):
 			t.Fatalf("no %s within %v", path, patience)
 		}

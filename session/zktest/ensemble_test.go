@@ -54,9 +54,7 @@ func TestEnsembleServes(t *testing.T) {
 		conn := dial(t, patience, e.Addr(i))
 		check.Have(conn.Create(fmt.Sprintf("/node-%d", i), nil, 0, zk.WorldACL(zk.PermAll)))(t)
 	}
-	if got := e.Mntr(leader)["zk_synced_followers"]; got != "2" {
-		t.Errorf("the leader has %q followers", got)
-	}
+	check.Equal(t, e.Mntr(leader)["zk_synced_followers"], "2", "followers of the leader")
 
 	killed := e.Leader()
 	conn := dial(t, patience, e.Addrs()...)
@@ -69,9 +67,7 @@ func TestEnsembleServes(t *testing.T) {
 		return err
 	})
 	e.Restart(killed)
-	if got := e.Leader(); got != next {
-		t.Errorf("server %d leads after a restart of server %d, was %d", got, killed, next)
-	}
+	check.Equal(t, e.Leader(), next, "the leader after a restart of server", killed)
 	again := dial(t, patience, e.Addr(killed))
 	eventually(t, func() error {
 		data, _, err := again.Get("/node-0")
@@ -141,9 +137,7 @@ func TestEnsembleIsolatedFollowerAnswers(t *testing.T) {
 	const node = "/held"
 	check.Have(holder.Create(node, nil, zk.FlagEphemeral, zk.WorldACL(zk.PermAll)))(t)
 	exists, _, gone, err := other.ExistsW(node)
-	if !exists || err != nil {
-		t.Fatal(exists, err)
-	}
+	check.Require(t, exists && err == nil, "%v %v", exists, err)
 
 	e.Isolate(follower)
 	cut := time.Now()
@@ -153,9 +147,7 @@ func TestEnsembleIsolatedFollowerAnswers(t *testing.T) {
 	for held := true; held; {
 		select {
 		case ev := <-gone:
-			if ev.Type != zk.EventNodeDeleted {
-				t.Fatal(ev)
-			}
+			check.Require(t, ev.Type == zk.EventNodeDeleted, "%v", ev)
 			held = false
 		case <-tick.C:
 			if _, _, err := holder.Exists(node); err != nil {
@@ -166,9 +158,7 @@ func TestEnsembleIsolatedFollowerAnswers(t *testing.T) {
 	}
 	vanished := time.Since(cut)
 	exists, _, err = holder.Exists(node)
-	if err != nil || !exists {
-		t.Fatalf("after the node was gone, the follower says %v, %v", exists, err)
-	}
+	check.Require(t, err == nil && exists, "after the node was gone, the follower says %v, %v", exists, err)
 	for err == nil {
 		<-tick.C
 		_, _, err = holder.Exists(node)
@@ -178,12 +168,8 @@ func TestEnsembleIsolatedFollowerAnswers(t *testing.T) {
 	e.Heal()
 	again := dial(t, patience, e.Addr(follower))
 	exists, _, err = again.Exists(node)
-	if err != nil || exists {
-		t.Errorf("the follower is back and says %v, %v", exists, err)
-	}
-	if got := e.Leader(); got != leader {
-		t.Errorf("server %d leads, was %d", got, leader)
-	}
+	check.True(t, err == nil && !exists, "the follower is back and says %v, %v", exists, err)
+	check.Equal(t, e.Leader(), leader, "the leader")
 }
 
 func TestEnsembleLinks(t *testing.T) {
@@ -260,9 +246,7 @@ func TestEnsembleSaysWhyItDoesNotStart(t *testing.T) {
 	t.Parallel()
 	skipWithoutServers(t)
 	_, err := zktest.NewEnsemble(zktest.EnsembleConfig{Settings: map[string]string{"tickTime": "never"}})
-	if err == nil || !strings.Contains(err.Error(), "NumberFormatException") {
-		t.Errorf("got %v, want the end of the log", err)
-	}
+	check.True(t, err != nil && strings.Contains(err.Error(), "NumberFormatException"), "got %v, want the end of the log", err)
 }
 
 // childVariable is set in a child of this test, to the directory that it is to

@@ -98,9 +98,7 @@ func faultyCounts(f faulty) {
 		f.Fatal(got, want)
 	}
 	f.ResetRequests()
-	if got := f.Requests(); len(got) > 0 {
-		f.Fatal(got)
-	}
+	check.Equal(f, len(f.Requests()), 0)
 }
 
 func (f faulty) sync() error {
@@ -127,9 +125,7 @@ func faultyLoses(f faulty, lose func(zktest.Match), applied bool) {
 		&zk.CreateRequest{Path: "/c", Acl: world},
 		&zk.CreateRequest{Path: "/a/c", Acl: world},
 	)
-	if !errors.Is(err, zk.ErrConnectionClosed) {
-		f.Fatal(err)
-	}
+	check.Is(f, err, zk.ErrConnectionClosed)
 	f.hit()
 	if applied {
 		f.hasCreated("/a", "/a/b", "/a/c", "/c")
@@ -137,9 +133,7 @@ func faultyLoses(f faulty, lose func(zktest.Match), applied bool) {
 		f.hasCreated("/a", "/a/b")
 	}
 	awaitState(f.T, f.events, zk.StateHasSession)
-	if f.conn.SessionID() != id {
-		f.Fatal("another session")
-	}
+	check.Require(f, f.conn.SessionID() == id, "another session")
 }
 
 func faultyHandshake(f faulty) {
@@ -148,25 +142,17 @@ func faultyHandshake(f faulty) {
 	f.Disconnect(id)
 	f.hit()
 	awaitState(f.T, f.events, zk.StateHasSession)
-	if f.conn.SessionID() != id {
-		f.Fatal("another session")
-	}
+	check.Require(f, f.conn.SessionID() == id, "another session")
 }
 
 // faultyUnnamed: a Match selects the operation only if it names it.
 func faultyUnnamed(f faulty, op zktest.Op, ask func() error) {
 	f.DropRequest(zktest.Match{})
-	if err := ask(); err != nil {
-		f.Fatal("hit by a match that does not name it", err)
-	}
+	check.Must(f, ask(), "hit by a match that does not name it")
 	f.DropRequest(zktest.Match{Op: op, Path: "/"})
-	if err := ask(); !errors.Is(err, zk.ErrConnectionClosed) {
-		f.Fatal(err)
-	}
+	check.Is(f, ask(), zk.ErrConnectionClosed)
 	awaitState(f.T, f.events, zk.StateHasSession)
-	if err := f.create("/a"); !errors.Is(err, zk.ErrConnectionClosed) {
-		f.Fatal(err)
-	}
+	check.Is(f, f.create("/a"), zk.ErrConnectionClosed)
 	f.hit()
 }
 
@@ -189,9 +175,7 @@ func faultyDisconnects(f faulty) {
 	f.Disconnect(0)
 	awaitState(f.T, f.events, zk.StateDisconnected)
 	awaitState(f.T, f.events, zk.StateHasSession)
-	if f.conn.SessionID() != id {
-		f.Fatal("another session")
-	}
+	check.Require(f, f.conn.SessionID() == id, "another session")
 }
 
 func faultyRefuses(f faulty) {
@@ -235,7 +219,5 @@ func faultyExpires(f faulty) {
 	f.hasCreated()
 	awaitState(f.T, f.events, zk.StateExpired)
 	awaitState(f.T, f.events, zk.StateHasSession)
-	if f.conn.SessionID() == id {
-		f.Fatal("the session lives")
-	}
+	check.Require(f, f.conn.SessionID() != id, "the session lives")
 }

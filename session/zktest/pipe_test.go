@@ -18,9 +18,7 @@ func TestPipe(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		addr := &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 1}
 		near, far := newPipe(addr, addr)
-		if near.LocalAddr() != addr || near.RemoteAddr() != addr {
-			t.Fatal("no addresses")
-		}
+		check.Require(t, near.LocalAddr() == addr && near.RemoteAddr() == addr, "no addresses")
 		// Writing does not wait for a reader.
 		for range 1000 {
 			check.Have(near.Write([]byte("x")))(t)
@@ -35,9 +33,7 @@ func TestPipe(t *testing.T) {
 		if _, err := far.Read(make([]byte, 1)); !errors.Is(err, os.ErrDeadlineExceeded) || time.Since(begin) != time.Second {
 			t.Fatal(err, time.Since(begin))
 		}
-		if _, err := far.Write([]byte("x")); !errors.Is(err, os.ErrDeadlineExceeded) {
-			t.Fatal(err)
-		}
+		check.Fails(far.Write([]byte("x")))(t, os.ErrDeadlineExceeded)
 		check.Must(t, far.SetDeadline(time.Time{}))
 		go func() {
 			<-time.After(time.Hour) // of the bubble
@@ -54,18 +50,10 @@ func TestPipe(t *testing.T) {
 		if n, err := far.Read(b); string(b[:n]) != "last" || err != nil {
 			t.Fatal(n, err)
 		}
-		if _, err := far.Read(b); !errors.Is(err, io.EOF) {
-			t.Fatal(err)
-		}
-		if _, err := far.Write(b); !errors.Is(err, io.ErrClosedPipe) {
-			t.Fatal(err)
-		}
-		if _, err := near.Read(b); !errors.Is(err, net.ErrClosed) {
-			t.Fatal(err)
-		}
-		if _, err := near.Write(b); !errors.Is(err, net.ErrClosed) {
-			t.Fatal(err)
-		}
+		check.Fails(far.Read(b))(t, io.EOF)
+		check.Fails(far.Write(b))(t, io.ErrClosedPipe)
+		check.Fails(near.Read(b))(t, net.ErrClosed)
+		check.Fails(near.Write(b))(t, net.ErrClosed)
 	})
 }
 
@@ -94,14 +82,10 @@ func TestPipeFills(t *testing.T) {
 			written.Store(true)
 		}()
 		synctest.Wait()
-		if written.Load() {
-			t.Fatal("a full pipe took more")
-		}
+		check.Require(t, !written.Load(), "a full pipe took more")
 		read(1)
 		synctest.Wait()
-		if !written.Load() || n != 4 || err != nil {
-			t.Fatal(written.Load(), n, err)
-		}
+		check.Require(t, written.Load() && n == 4 && err == nil, "%v %v %v", written.Load(), n, err)
 		read(streamSize - 1)
 		b := make([]byte, 10)
 		if n, err := far.Read(b); string(b[:n]) != "late" || err != nil {
@@ -111,9 +95,7 @@ func TestPipeFills(t *testing.T) {
 		// The end of the reader ends the wait.
 		check.Have(near.Write(make([]byte, streamSize)))(t)
 		go func() { _ = far.Close() }()
-		if _, err := near.Write([]byte("x")); !errors.Is(err, io.ErrClosedPipe) {
-			t.Fatal(err)
-		}
+		check.Fails(near.Write([]byte("x")))(t, io.ErrClosedPipe)
 	})
 }
 
@@ -128,15 +110,11 @@ func TestManualClock(t *testing.T) {
 		clock.AfterFunc(time.Second, ring)
 	})
 	stop := clock.AfterFunc(time.Second, ring)
-	if !stop() || stop() {
-		t.Fatal("it cannot be stopped once")
-	}
+	check.Require(t, stop() && !stop(), "it cannot be stopped once")
 	clock.Advance(2500 * time.Millisecond)
 	if want := []time.Duration{time.Second, 2 * time.Second}; !slices.Equal(rang, want) {
 		t.Fatal(rang)
 	}
 	clock.Advance(time.Second)
-	if clock.Now().Sub(begin) != 3500*time.Millisecond || len(rang) != 3 {
-		t.Fatal(clock.Now(), rang)
-	}
+	check.Require(t, clock.Now().Sub(begin) == 3500*time.Millisecond && len(rang) == 3, "%v %v", clock.Now(), rang)
 }

@@ -123,9 +123,7 @@ func TestProxy(t *testing.T) {
 }
 
 func testCounts(s stage) {
-	if got := s.proxy.Requests(); len(got) != 0 {
-		s.Fatalf("a handshake counts as %v", got)
-	}
+	check.Equal(s, len(s.proxy.Requests()), 0, "a handshake counts as")
 	for _, name := range []string{"/a", "/b"} {
 		check.Must(s, await(s.T, s.create(name)))
 	}
@@ -133,16 +131,10 @@ func testCounts(s stage) {
 		s.Fatal(err)
 	}
 	got := s.proxy.Requests()
-	if got[zktest.OpCreate] != 2 || got[zktest.OpGetData] != 1 || len(got) != 2 {
-		s.Errorf("counted %v", got)
-	}
+	check.True(s, got[zktest.OpCreate] == 2 && got[zktest.OpGetData] == 1 && len(got) == 2, "counted %v", got)
 	s.proxy.ResetRequests()
-	if got := s.proxy.Requests(); len(got) != 0 {
-		s.Errorf("counted %v after a reset", got)
-	}
-	if got := s.proxy.Sessions(); !slices.Equal(got, []int64{s.id()}) {
-		s.Errorf("sessions %x, want %x", got, s.id())
-	}
+	check.Equal(s, len(s.proxy.Requests()), 0, "counted after a reset")
+	check.EqualSlices(s, s.proxy.Sessions(), []int64{s.id()}, "sessions", s.id())
 	if i, ok := s.proxy.Server(s.id()); i != 0 || !ok {
 		s.Errorf("connected to server %d, %v", i, ok)
 	}
@@ -161,9 +153,7 @@ func testCounts(s stage) {
 func testTrace(s stage) {
 	s.proxy.StartTrace()
 	check.Must(s, await(s.T, s.create("/a")))
-	if _, err := s.victim.Create(s.dir+"/a", nil, 0, acl); !errors.Is(err, zk.ErrNodeExists) {
-		s.Fatal(err)
-	}
+	check.Fails(s.victim.Create(s.dir+"/a", nil, 0, acl))(s, zk.ErrNodeExists)
 	_, _, changed, err := s.victim.GetW(s.dir + "/a")
 	check.Must(s, err)
 	check.Have(s.direct.Set(s.dir+"/a", nil, -1))(s)
@@ -173,9 +163,7 @@ func testTrace(s stage) {
 		if r.Op == zktest.OpPing {
 			continue
 		}
-		if r.Session != s.id() || r.Time.IsZero() || (r.Dir == zktest.ToClient && r.Op != 0 && r.Zxid == 0) {
-			s.Errorf("incomplete record %+v", r)
-		}
+		check.False(s, r.Session != s.id() || r.Time.IsZero() || (r.Dir == zktest.ToClient && r.Op != 0 && r.Zxid == 0), "incomplete record %+v", r)
 		r.Zxid, r.Xid = 0, 0
 		lines = append(lines, r.String())
 	}
@@ -188,9 +176,7 @@ func testTrace(s stage) {
 		"conn 1 < getData xid=0 zxid=0x0 err=0",
 		"conn 1 < event [/Trace/a]",
 	}
-	if !slices.Equal(lines, want) {
-		s.Errorf("recorded\n%s\nwant\n%s", strings.Join(lines, "\n"), strings.Join(want, "\n"))
-	}
+	check.True(s, slices.Equal(lines, want), "recorded\n%s\nwant\n%s", strings.Join(lines, "\n"), strings.Join(want, "\n"))
 }
 
 func testLatency(s stage) {
@@ -208,9 +194,7 @@ func testLatency(s stage) {
 		})
 	}
 	all.Wait()
-	if took := time.Since(begin); took < 2*latency {
-		s.Errorf("a round trip took %v", took)
-	}
+	check.AtLeast(s, time.Since(begin), 2*latency, "a round trip took")
 	// Nothing waited for anything: all requests came before the first reply.
 	var sent int
 	for _, r := range s.proxy.Trace() {
@@ -222,9 +206,7 @@ func testLatency(s stage) {
 		}
 		sent++
 	}
-	if sent != n {
-		s.Errorf("%d requests before the first reply, want %d", sent, n)
-	}
+	check.Equal(s, sent, n, "requests before the first reply")
 }
 
 func testDelay(s stage) {
@@ -232,9 +214,7 @@ func testDelay(s stage) {
 	s.proxy.Delay(zktest.Match{Op: zktest.OpCreate}, delay)
 	begin := time.Now()
 	check.Must(s, await(s.T, s.create("/a")))
-	if took := time.Since(begin); took < delay {
-		s.Errorf("took %v", took)
-	}
+	check.AtLeast(s, time.Since(begin), delay, "took")
 	check.OK(s, s.proxy.AwaitFault(patience))
 }
 
@@ -244,13 +224,9 @@ func testDropRequest(s stage) {
 		s.Error("a fault has hit nothing")
 	}
 	check.Must(s, await(s.T, s.create("/a")))
-	if err := await(s.T, s.create("/b")); !errors.Is(err, zk.ErrConnectionClosed) {
-		s.Fatalf("got %v", err)
-	}
+	check.Is(s, await(s.T, s.create("/b")), zk.ErrConnectionClosed)
 	check.OK(s, s.proxy.AwaitFault(patience))
-	if !s.exists("/a") || s.exists("/b") {
-		s.Error("the wrong request was lost")
-	}
+	check.True(s, s.exists("/a") && !s.exists("/b"), "the wrong request was lost")
 	awaitState(s.T, s.states, zk.StateHasSession)
 	check.OK(s, await(s.T, s.create("/b")))
 }
@@ -260,16 +236,10 @@ func testDropReply(s stage) {
 	s.proxy.DropReply(zktest.Match{Op: zktest.OpCreate, Session: id + 1}) // another's
 	s.proxy.DropReply(zktest.Match{Path: s.dir + "/b"})
 	check.Must(s, await(s.T, s.create("/a")))
-	if err := await(s.T, s.create("/b")); !errors.Is(err, zk.ErrConnectionClosed) {
-		s.Fatalf("got %v", err)
-	}
-	if !s.exists("/b") {
-		s.Error("the server did not get it")
-	}
+	check.Is(s, await(s.T, s.create("/b")), zk.ErrConnectionClosed)
+	check.True(s, s.exists("/b"), "the server did not get it")
 	awaitState(s.T, s.states, zk.StateHasSession)
-	if s.id() != id {
-		s.Error("the session was lost")
-	}
+	check.Equal(s, s.id(), id, "the session was lost")
 	if err := s.proxy.AwaitFault(time.Millisecond); err == nil {
 		s.Error("the other fault has hit nothing")
 	}
@@ -285,12 +255,8 @@ func testDropReplyOfMulti(s stage) {
 		&zk.DeleteRequest{Path: s.dir + "/b", Version: -1},
 		&zk.CreateRequest{Path: s.dir + "/c", Acl: acl},
 	)
-	if !errors.Is(err, zk.ErrConnectionClosed) {
-		s.Fatalf("got %v", err)
-	}
-	if !s.exists("/a") || s.exists("/b") || !s.exists("/c") {
-		s.Error("not done")
-	}
+	check.Is(s, err, zk.ErrConnectionClosed)
+	check.True(s, s.exists("/a") && !s.exists("/b") && s.exists("/c"), "not done")
 }
 
 func testDropHandshake(s stage) {
@@ -309,9 +275,7 @@ func testDisconnect(s stage) {
 	s.proxy.Disconnect(id)
 	awaitState(s.T, s.states, zk.StateDisconnected)
 	awaitState(s.T, s.states, zk.StateHasSession)
-	if s.id() != id {
-		s.Error("the session was lost")
-	}
+	check.Equal(s, s.id(), id, "the session was lost")
 }
 
 func testRefuse(s stage) {
@@ -324,9 +288,7 @@ func testRefuse(s stage) {
 		_, err = conn.Read(make([]byte, 1))
 		conn.Close() //nolint:errcheck // it is closed already
 	}
-	if err == nil {
-		s.Error("accepted")
-	}
+	check.True(s, err != nil, "accepted")
 	s.proxy.Disconnect(0)
 	awaitState(s.T, s.states, zk.StateDisconnected)
 	awaitState(s.T, s.states, zk.StateConnecting)
@@ -338,9 +300,7 @@ func testFreezeToServer(s stage) {
 	s.proxy.Freeze(s.id(), zktest.ToServer)
 	created := s.create("/a")
 	s.arrived(zktest.OpCreate, 1)
-	if s.exists("/a") {
-		s.Error("it went through")
-	}
+	check.True(s, !s.exists("/a"), "it went through")
 	s.proxy.Thaw(s.id() + 1)
 	pending(s.T, created)
 	s.proxy.Thaw(s.id())
@@ -408,9 +368,7 @@ func testFreezeReconnect(s stage) {
 	pending(s.T, s.states)
 	s.proxy.Thaw(id)
 	awaitState(s.T, s.states, zk.StateHasSession)
-	if s.id() != id {
-		s.Error("the session was lost")
-	}
+	check.Equal(s, s.id(), id, "the session was lost")
 }
 
 func testFreezeEverybody(s stage) {
@@ -431,29 +389,19 @@ func testExpire(s stage) {
 	check.Have(s.victim.Create(s.dir+"/a", nil, zk.FlagEphemeral, acl))(s)
 	s.proxy.ResetRequests()
 	s.proxy.Expire(id)
-	if s.exists("/a") {
-		s.Error("the session lives")
-	}
+	check.True(s, !s.exists("/a"), "the session lives")
 	awaitState(s.T, s.states, zk.StateExpired)
 	awaitState(s.T, s.states, zk.StateHasSession)
-	if s.id() == id {
-		s.Error("the session lives")
-	}
-	if got := s.proxy.Requests(); len(got) > 0 {
-		s.Errorf("counted %v", got)
-	}
+	check.True(s, s.id() != id, "the session lives")
+	check.Equal(s, len(s.proxy.Requests()), 0, "counted")
 }
 
 func testExpireEverybody(s stage) {
 	other := dial(s.T, patience, s.proxy.Addrs()...)
 	s.proxy.Refuse(true)
-	if n := len(s.proxy.Sessions()); n != 2 {
-		s.Errorf("%d sessions", n)
-	}
+	check.Equal(s, len(s.proxy.Sessions()), 2, "sessions")
 	s.proxy.Expire(0)
-	if got := s.proxy.Sessions(); len(got) > 0 {
-		s.Errorf("sessions %v", got)
-	}
+	check.Len(s, s.proxy.Sessions(), 0, "sessions")
 	s.proxy.Refuse(false)
 	awaitState(s.T, s.states, zk.StateExpired)
 	eventually(s.T, func() error {
@@ -466,9 +414,7 @@ func testExpireWhileFrozen(s stage) {
 	check.Have(s.victim.Create(s.dir+"/a", nil, zk.FlagEphemeral, acl))(s)
 	s.proxy.Freeze(s.id(), zktest.Both)
 	s.proxy.Expire(s.id())
-	if s.exists("/a") {
-		s.Error("the session lives")
-	}
+	check.True(s, !s.exists("/a"), "the session lives")
 	pending(s.T, s.states)
 	s.proxy.Thaw(0)
 	awaitState(s.T, s.states, zk.StateExpired)

@@ -11,6 +11,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/zkactors/zkactors/internal/check"
 	"github.com/zkactors/zkactors/session/internal/wire"
 )
 
@@ -167,13 +168,9 @@ func TestFailedMultiLeavesNothing(t *testing.T) {
 	st := multi(set("/a", "x", -1), create("/a/n", "", 3), remove("/a/b", -1), remove("/a/c", -1), create("/a/c", "again", 1), set("/a/c", "", 0), remove("/k", -1),
 		remove("/t", -1), create("/k", "", 4), create("/z", "", 0), create("/z/y", "", 0), remove("/z/y", -1), checking("/none", 0), remove("/a", -1))
 	a, err := w.call(st.op, st.arg)
-	if err != nil || a.err != codeOK {
-		t.Fatal(a, err)
-	}
+	check.Require(t, err == nil && a.err == codeOK, "%v %v", a, err)
 	srv.mu.Lock()
 	defer srv.mu.Unlock()
 	before.zxid++
-	if diff := difference(srv.tree, before); diff != "" {
-		t.Fatal(diff)
-	}
+	check.Equal(t, difference(srv.tree, before), "")
 }

@@ -1,7 +1,6 @@
 package zktest_test
 
 import (
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -41,16 +40,12 @@ func TestServerLosesRequestsAndReplies(t *testing.T) {
 				tt.fault(srv, zktest.Match{Op: zktest.OpCreate, Path: "/b*", Session: id, Skip: 1})
 				check.Have(conn.Create("/a", nil, 0, world))(t)
 				check.Have(conn.Create("/b1", nil, 0, world))(t)
-				if _, err := conn.Create("/b2", nil, 0, world); !errors.Is(err, zk.ErrConnectionClosed) {
-					t.Fatal(err)
-				}
+				check.Fails(conn.Create("/b2", nil, 0, world))(t, zk.ErrConnectionClosed)
 				check.Must(t, srv.AwaitFault(time.Second))
 				awaitState(t, events, zk.StateHasSession)
 				check.Require(t, conn.SessionID() == id, "another session")
 				exists, _, err := conn.Exists("/b2")
-				if err != nil || exists != tt.applied {
-					t.Fatal(exists, err)
-				}
+				check.Require(t, err == nil && exists == tt.applied, "%v %v", exists, err)
 			})
 		})
 	}
@@ -70,9 +65,7 @@ func TestServerSwallows(t *testing.T) {
 		}
 		<-time.After(time.Minute) // of the bubble: pings go on
 		check.Have(conn.Create("/c", nil, 0, world))(t)
-		if got := srv.Paths(); !slices.Equal(got, []string{"/a", "/c"}) {
-			t.Fatal(got)
-		}
+		check.EqualSlices(t, srv.Paths(), []string{"/a", "/c"})
 		select {
 		case err := <-answered:
 			t.Fatal("answered", err)
@@ -91,9 +84,7 @@ func TestServerAnswersWithErrors(t *testing.T) {
 	srv := zktest.Start(t)
 	conn, _ := open(t, srv, 4*time.Second)
 	srv.AnswerError(zktest.Match{Op: zktest.OpCreate}, -101)
-	if _, err := conn.Create("/a", nil, 0, world); !errors.Is(err, zk.ErrNoNode) {
-		t.Fatal(err)
-	}
+	check.Fails(conn.Create("/a", nil, 0, world))(t, zk.ErrNoNode)
 	check.Have(conn.Create("/a", nil, 0, world))(t)
 	srv.AnswerError(zktest.Match{Op: zktest.OpCreateSession}, -112)
 	srv.Disconnect(0)
@@ -106,13 +97,9 @@ func TestServerDelays(t *testing.T) {
 		srv.Delay(zktest.Match{}, 2*time.Second)
 		begin := time.Now()
 		check.Have(conn.Create("/a", nil, 0, world))(t)
-		if d := time.Since(begin); d != 2*time.Second {
-			t.Fatal(d)
-		}
+		check.Equal(t, time.Since(begin), 2*time.Second)
 		check.Have(conn.Create("/b", nil, 0, world))(t)
-		if d := time.Since(begin); d != 2*time.Second {
-			t.Fatal(d)
-		}
+		check.Equal(t, time.Since(begin), 2*time.Second)
 	})
 }
 
@@ -126,22 +113,16 @@ func TestServerDeliversEventsLate(t *testing.T) {
 		srv.DelayEvent(zktest.Match{Session: conn.SessionID(), Path: "/*"}, 2*time.Second)
 		begin := time.Now()
 		check.Have(other.Set("/a", []byte("x"), -1))(t)
-		if d := time.Since(begin); d != 0 {
-			t.Fatal("the writer was delayed", d)
-		}
+		check.Equal(t, time.Since(begin), 0, "the writer was delayed")
 		// The read comes behind the event, or it would show the future.
 		data, _, err := conn.Get("/a")
-		if err != nil || string(data) != "x" {
-			t.Fatal(string(data), err)
-		}
+		check.Require(t, err == nil && string(data) == "x", "%v %v", string(data), err)
 		select {
 		case <-changed:
 		default:
 			t.Fatal("a reply has overtaken the event")
 		}
-		if d := time.Since(begin); d != 2*time.Second {
-			t.Fatal(d)
-		}
+		check.Equal(t, time.Since(begin), 2*time.Second)
 	})
 }
 
@@ -172,13 +153,9 @@ func TestServerFreezes(t *testing.T) {
 			case err := <-answered:
 				t.Fatal(tt, "answered", err)
 			case <-changed:
-				if tt.dir != zktest.ToClientButEvents && tt.dir != zktest.ToServer {
-					t.Fatal(tt, "an event came through")
-				}
+				check.Require(t, tt.dir == zktest.ToClientButEvents || tt.dir == zktest.ToServer, "an event came through: %v", tt)
 			default:
-				if tt.dir == zktest.ToClientButEvents || tt.dir == zktest.ToServer {
-					t.Fatal(tt, "the event was held back")
-				}
+				check.Require(t, tt.dir != zktest.ToClientButEvents && tt.dir != zktest.ToServer, "the event was held back: %v", tt)
 			}
 			srv.Thaw(conn.SessionID())
 			check.Must(t, <-answered)
@@ -195,9 +172,7 @@ func TestServerFreezesConnectionsToCome(t *testing.T) {
 		srv.Disconnect(id)
 		awaitState(t, events, zk.StateConnected)
 		synctest.Wait()
-		if conn.State() == zk.StateHasSession {
-			t.Fatal("the handshake came through")
-		}
+		check.Require(t, conn.State() != zk.StateHasSession, "the handshake came through")
 		other, _ := open(t, srv, 10*time.Second)
 		check.Have(other.Create("/a", nil, 0, world))(t)
 		srv.Thaw(0)
@@ -213,9 +188,7 @@ func TestServerExpiresWhatIsFrozen(t *testing.T) {
 		srv.Freeze(conn.SessionID(), zktest.Both)
 		srv.Expire(conn.SessionID())
 		synctest.Wait()
-		if got := srv.Paths(); len(got) > 0 {
-			t.Fatal(got)
-		}
+		check.Len(t, srv.Paths(), 0)
 		select {
 		case e := <-events:
 			t.Fatal("the client has heard of it", e)
@@ -290,9 +263,7 @@ func TestServerExpires(t *testing.T) {
 		check.Must(t, err)
 		srv.Expire(conn.SessionID())
 		awaitState(t, events, zk.StateExpired)
-		if !slices.Equal(srv.Paths(), []string{"/e"}) {
-			t.Fatal(srv.Paths())
-		}
+		check.Require(t, slices.Equal(srv.Paths(), []string{"/e"}), "%v", srv.Paths())
 		if e := <-gone; e.Type != zk.EventNodeDeleted || time.Since(begin) != 5*time.Second {
 			t.Fatal(e, time.Since(begin))
 		}
@@ -309,9 +280,7 @@ func TestServerExpiresAtTicks(t *testing.T) {
 	clock.Advance(11999 * time.Millisecond)
 	check.Require(t, len(srv.Sessions()) == 1, "expired too early")
 	clock.Advance(time.Millisecond)
-	if len(srv.Sessions()) != 0 || len(srv.Paths()) != 0 {
-		t.Fatal("not expired", srv.Sessions(), srv.Paths())
-	}
+	check.Require(t, len(srv.Sessions()) == 0 && len(srv.Paths()) == 0, "not expired: %v %v", srv.Sessions(), srv.Paths())
 	awaitState(t, events, zk.StateExpired)
 }
 
@@ -324,13 +293,9 @@ func TestServerReaps(t *testing.T) {
 		check.Have(conn.CreateTTL("/t", nil, zk.FlagTTL, world, 90*time.Second))(t)
 		check.Must(t, conn.Delete("/c/d", -1))
 		<-time.After(time.Minute + time.Second)
-		if got := srv.Paths(); !slices.Equal(got, []string{"/t", "/unused"}) {
-			t.Fatal(got)
-		}
+		check.EqualSlices(t, srv.Paths(), []string{"/t", "/unused"})
 		<-time.After(time.Minute)
-		if got := srv.Paths(); !slices.Equal(got, []string{"/unused"}) {
-			t.Fatal(got)
-		}
+		check.EqualSlices(t, srv.Paths(), []string{"/unused"})
 	})
 }
 
@@ -340,9 +305,7 @@ func TestServerHasLatency(t *testing.T) {
 		conn, _ := open(t, srv, 10*time.Second)
 		begin := time.Now()
 		check.Have(conn.Create("/a", nil, 0, world))(t)
-		if got := time.Since(begin); got != 2*d {
-			t.Fatalf("one round trip took %v", got)
-		}
+		check.Equal(t, time.Since(begin), 2*d, "one round trip took")
 		begin = time.Now()
 		answered := make(chan error)
 		for i := range 50 {
@@ -354,9 +317,7 @@ func TestServerHasLatency(t *testing.T) {
 		for range 50 {
 			check.Must(t, <-answered)
 		}
-		if got := time.Since(begin); got != 2*d {
-			t.Fatalf("50 requests at once took %v", got)
-		}
+		check.Equal(t, time.Since(begin), 2*d, "50 requests at once took")
 	})
 }
 
@@ -375,9 +336,7 @@ func TestServerCounts(t *testing.T) {
 	if got := srv.RequestsOf(other.SessionID()); got[zktest.OpCreate] != 1 || got.Total() != 2 {
 		t.Fatal(got)
 	}
-	if got := srv.Proposals(); got != 3 {
-		t.Fatal(got)
-	}
+	check.Equal(t, srv.Proposals(), 3)
 }
 
 func TestServerWrapsSequences(t *testing.T) {
@@ -386,9 +345,7 @@ func TestServerWrapsSequences(t *testing.T) {
 	check.Have(conn.Create("/s", nil, 0, world))(t)
 	check.Must(t, srv.SetCversion("/s", 1<<31-2))
 	for _, want := range []string{"/s/n-2147483646", "/s/n-2147483647", "/s/n--2147483648", "/s/n--2147483647"} {
-		if got := check.Have(conn.Create("/s/n-", nil, zk.FlagSequence, world))(t); got != want {
-			t.Fatal(got, want)
-		}
+		check.Equal(t, check.Have(conn.Create("/s/n-", nil, zk.FlagSequence, world))(t), want)
 	}
 	if err := srv.SetCversion("/none", 0); err == nil {
 		t.Fatal("no error")
@@ -402,9 +359,7 @@ func TestServerSequencesCanGetStuck(t *testing.T) {
 	check.Have(conn.Create("/s", nil, 0, world))(t)
 	check.Must(t, srv.SetCversion("/s", 1<<31-2))
 	for _, want := range []error{nil, nil, zk.ErrNodeExists, zk.ErrNodeExists} {
-		if _, err := conn.Create("/s/n-", nil, zk.FlagSequence, world); !errors.Is(err, want) {
-			t.Fatal(err)
-		}
+		check.Fails(conn.Create("/s/n-", nil, zk.FlagSequence, world))(t, want)
 	}
 }
 
@@ -414,13 +369,9 @@ func TestServerCutsLargeRequests(t *testing.T) {
 	conn, events := open(t, srv, 10*time.Second)
 	// The path, the ACL and the rest of the frame take 49 bytes.
 	check.Have(conn.Create("/a", make([]byte, 1<<20-1-49), 0, world))(t)
-	if _, err := conn.Create("/b", make([]byte, 1<<20-1-48), 0, world); !errors.Is(err, zk.ErrConnectionClosed) {
-		t.Fatal(err)
-	}
+	check.Fails(conn.Create("/b", make([]byte, 1<<20-1-48), 0, world))(t, zk.ErrConnectionClosed)
 	awaitState(t, events, zk.StateHasSession)
-	if got := srv.Paths(); !slices.Equal(got, []string{"/a"}) {
-		t.Fatal(got)
-	}
+	check.EqualSlices(t, srv.Paths(), []string{"/a"})
 }
 
 func TestServerKnowsWords(t *testing.T) {

@@ -92,9 +92,7 @@ func TestMillionOperations(t *testing.T) {
 	round(n / 10)
 	before := heap()
 	round(n - n/10)
-	if after := heap(); after > before+1<<20 {
-		t.Fatalf("the heap has grown from %d to %d bytes", before, after)
-	}
+	check.AtMost(t, heap(), before+1<<20, "bytes of the heap, after", before)
 }
 
 func TestThousandConnections(t *testing.T) {
@@ -117,9 +115,7 @@ func TestThousandConnections(t *testing.T) {
 		})
 	}
 	group.Wait()
-	if got := len(srv.Sessions()); got != len(wires) {
-		t.Fatal(got)
-	}
+	check.Equal(t, len(srv.Sessions()), len(wires))
 	if a, err := wires[0].call(OpCreate, argCreate("/all", nil, 0)); err != nil || a.err != codeOK {
 		t.Fatal(a, err)
 	}
@@ -129,9 +125,7 @@ func TestThousandConnections(t *testing.T) {
 		}
 	}
 	srv.Expire(everySession)
-	if got := srv.Paths(); len(got) != 1 {
-		t.Fatal(got)
-	}
+	check.Len(t, srv.Paths(), 1)
 }
 
 func TestHundredThousandNodes(t *testing.T) {
@@ -149,9 +143,7 @@ func TestHundredThousandNodes(t *testing.T) {
 	}
 	begin := time.Now()
 	w.quit()
-	if got := len(srv.Paths()); got != 0 {
-		t.Fatal(got)
-	}
+	check.Equal(t, len(srv.Paths()), 0)
 	t.Log("closing took", time.Since(begin))
 }
 

@@ -26,18 +26,14 @@ func dialInside(t *testing.T, srv *Server) *rawClient {
 func openInside(t *testing.T, srv *Server) *rawClient {
 	t.Helper()
 	w := dialInside(t, srv)
-	if !w.shake(wire.ConnectRequest{Timeout: 30000}) || w.session == 0 {
-		t.Fatal("no session")
-	}
+	check.Require(t, w.shake(wire.ConnectRequest{Timeout: 30000}) && w.session != 0, "no session")
 	return w
 }
 
 func (w *rawClient) mustCall(t *testing.T, op Op, arg body) {
 	t.Helper()
 	a, err := w.call(op, arg)
-	if err != nil || a.err != codeOK || a.gone {
-		t.Fatal(a, err)
-	}
+	check.Require(t, err == nil && a.err == codeOK && !a.gone, "%v %v", a, err)
 }
 
 // owed returns what a session is owed, and how many requests were read from it.
@@ -75,9 +71,7 @@ func receiveAll(t *testing.T, w *rawClient) {
 	t.Helper()
 	for i := range manyGets {
 		a, err := w.receive()
-		if err != nil || a.gone || a.err != codeOK || a.xid != int32(i+1) || len(a.rest) < bigReply {
-			t.Fatal(i, a.xid, a.err, a.gone, err)
-		}
+		check.Require(t, err == nil && !a.gone && a.err == codeOK && a.xid == int32(i+1) && len(a.rest) >= bigReply, "%v %v %v %v %v", i, a.xid, a.err, a.gone, err)
 	}
 }
 
@@ -168,9 +162,7 @@ func TestServerOwesWhatWas(t *testing.T) {
 		var want [][]byte
 		for _, r := range asked {
 			reply, err := a.call(r.op, r.arg)
-			if err != nil || reply.gone || reply.err != codeOK {
-				t.Fatal(r.op, reply, err)
-			}
+			check.Require(t, err == nil && !reply.gone && reply.err == codeOK, "%v %v %v", r.op, reply, err)
 			want = append(want, reply.rest)
 		}
 		srv.Freeze(a.session, ToClient)
@@ -236,9 +228,7 @@ func TestServerCutsWhoDoesNotGreet(t *testing.T) {
 		synctest.Wait()
 		srv.mu.Lock()
 		defer srv.mu.Unlock()
-		if len(srv.clients) != 1 || srv.stats.neverGreeted != 2 {
-			t.Error(len(srv.clients), srv.stats.neverGreeted)
-		}
+		check.True(t, len(srv.clients) == 1 && srv.stats.neverGreeted == 2, "%v %v", len(srv.clients), srv.stats.neverGreeted)
 	})
 }
 

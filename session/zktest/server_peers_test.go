@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/zkactors/zkactors/internal/check"
 	"github.com/zkactors/zkactors/internal/hasten"
 	"github.com/zkactors/zkactors/session/zktest"
 )
@@ -25,9 +26,7 @@ const (
 
 func missing(t *testing.T, what, howTo string) {
 	t.Helper()
-	if os.Getenv(requirePeers) == "1" {
-		t.Fatalf("%s is not installed; to get it: %s", what, howTo)
-	}
+	check.Require(t, os.Getenv(requirePeers) != "1", "%s is not installed; to get it: %s", what, howTo)
 	t.Skipf("%s is not installed; to get it: %s", what, howTo)
 }
 
@@ -41,19 +40,11 @@ func runPeer(t *testing.T, name string, args ...string) {
 	cmd := exec.CommandContext(ctx, name, append(args, srv.Addrs()[0])...)
 	var out, errs bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &errs
-	if err := cmd.Run(); err != nil {
-		t.Fatalf("%v\n%s\n%s", err, &out, &errs)
-	}
-	if got := out.String(); got != "lock\nelection\nbarrier\n" {
-		t.Fatalf("%s\n%s", got, &errs)
-	}
-	if left := srv.Sessions(); len(left) > 0 {
-		t.Errorf("%d sessions were left open", len(left))
-	}
+	check.Must(t, cmd.Run(), &out, &errs)
+	check.Equal(t, out.String(), "lock\nelection\nbarrier\n", &errs)
+	check.Len(t, srv.Sessions(), 0, "sessions were left open")
 	for _, path := range srv.Paths() {
-		if strings.Contains(path, "lock/") || strings.Contains(path, "election/") || strings.Contains(path, "barrier/") {
-			t.Errorf("%s was left behind", path)
-		}
+		check.True(t, !strings.Contains(path, "lock/") && !strings.Contains(path, "election/") && !strings.Contains(path, "barrier/"), "%s was left behind", path)
 	}
 	t.Log(srv.Requests())
 }

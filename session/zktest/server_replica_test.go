@@ -1,7 +1,6 @@
 package zktest_test
 
 import (
-	"errors"
 	"io"
 	"net"
 	"slices"
@@ -49,21 +48,13 @@ func TestReplicaLags(t *testing.T) {
 		// A sync catches up, and so does a write.
 		check.Have(leader.Set("/a", []byte("1"), -1))(t)
 		check.Have(follower.Sync("/"))(t)
-		if data, _, err := follower.Get("/a"); string(data) != "1" || err != nil {
-			t.Fatal(string(data), err)
-		}
+		check.Reads(follower.Get("/a"))(t, "1")
 		check.Have(leader.Set("/a", []byte("2"), -1))(t)
-		if _, err := follower.Create("/a", nil, 0, world); !errors.Is(err, zk.ErrNodeExists) {
-			t.Fatal(err)
-		}
-		if data, _, err := follower.Get("/a"); string(data) != "2" || err != nil {
-			t.Fatal(string(data), err)
-		}
+		check.Fails(follower.Create("/a", nil, 0, world))(t, zk.ErrNodeExists)
+		check.Reads(follower.Get("/a"))(t, "2")
 		check.Have(leader.Set("/a", []byte("3"), -1))(t)
 		srv.SetLag(1, 0)
-		if data, _, err := follower.Get("/a"); string(data) != "3" || err != nil {
-			t.Fatal(string(data), err)
-		}
+		check.Reads(follower.Get("/a"))(t, "3")
 	})
 }
 
@@ -80,9 +71,7 @@ func TestIsolatedReplicaAnswersWhileSessionsExpire(t *testing.T) {
 		begin := time.Now()
 		srv.Isolate(2)
 		<-gone
-		if d := time.Since(begin); d > 4200*time.Millisecond {
-			t.Fatal(d)
-		}
+		check.AtMost(t, time.Since(begin), 4200*time.Millisecond)
 		<-time.After(time.Second) // of the bubble
 		if ok, _, err := cut.Exists("/e"); !ok || err != nil {
 			t.Fatal("the replica has heard of it", err)
@@ -103,9 +92,7 @@ func TestIsolatedReplicaAnswersWhileSessionsExpire(t *testing.T) {
 			t.Fatal("a dead session has written")
 		}
 		awaitState(t, events, zk.StateExpired)
-		if slices.Contains(srv.Paths(), "/late") || cut.SessionID() == id {
-			t.Fatal(srv.Paths())
-		}
+		check.Require(t, !slices.Contains(srv.Paths(), "/late") && cut.SessionID() != id, "%v", srv.Paths())
 	})
 }
 
@@ -123,9 +110,7 @@ func TestIsolatedReplicaGoesOnAfterHealing(t *testing.T) {
 		check.Have(other.Create("/b", nil, 0, world))(t)
 		srv.Heal(1)
 		check.Must(t, <-answered)
-		if got := srv.Paths(); !slices.Equal(got, []string{"/a", "/b"}) {
-			t.Fatal(got)
-		}
+		check.EqualSlices(t, srv.Paths(), []string{"/a", "/b"})
 		if i, ok := srv.Serving(cut.SessionID()); i != 1 || !ok {
 			t.Fatal(i, ok)
 		}

@@ -1,7 +1,6 @@
 package zktest_test
 
 import (
-	"errors"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -25,16 +24,12 @@ func TestServerServes(t *testing.T) {
 	conn := dial(t, 10*time.Second, srv.Addrs()...)
 	check.Have(conn.Create("/a", []byte("x"), 0, zk.WorldACL(zk.PermAll)))(t)
 	data, stat, events, err := conn.GetW("/a")
-	if err != nil || string(data) != "x" || stat.Version != 0 {
-		t.Fatal(string(data), stat, err)
-	}
+	check.Require(t, err == nil && string(data) == "x" && stat.Version == 0, "%v %v %v", string(data), stat, err)
 	check.Have(conn.Set("/a", []byte("y"), 0))(t)
 	if e := <-events; e.Type != zk.EventNodeDataChanged || e.Path != "/a" {
 		t.Fatal(e)
 	}
-	if err := conn.Delete("/a", 7); !errors.Is(err, zk.ErrBadVersion) {
-		t.Fatal(err)
-	}
+	check.Is(t, conn.Delete("/a", 7), zk.ErrBadVersion)
 }
 
 func TestServerExpiresInABubble(t *testing.T) {
@@ -44,17 +39,13 @@ func TestServerExpiresInABubble(t *testing.T) {
 		other, _ := open(t, srv, 30*time.Second)
 		check.Have(victim.Create("/e", nil, zk.FlagEphemeral, zk.WorldACL(zk.PermAll)))(t)
 		ok, _, gone, err := other.ExistsW("/e")
-		if !ok || err != nil {
-			t.Fatal(ok, err)
-		}
+		check.Require(t, ok && err == nil, "%v %v", ok, err)
 		begin := time.Now()
 		srv.Freeze(victim.SessionID(), zktest.Both)
 		if e := <-gone; e.Type != zk.EventNodeDeleted {
 			t.Fatal(e)
 		}
-		if d := time.Since(begin); d < 20*time.Second || d > 32*time.Second {
-			t.Fatalf("expired after %v", d)
-		}
+		check.Within(t, time.Since(begin), 20*time.Second, 32*time.Second, "expired after")
 		srv.Thaw(0)
 		awaitState(t, events, zk.StateExpired)
 	})
@@ -96,9 +87,7 @@ func TestServerListensWhereItIsTold(t *testing.T) {
 	if _, _, _, err := conn.GetW("/"); err != nil {
 		t.Fatal(err)
 	}
-	if got := second.Watches(); got != 1 {
-		t.Fatal(got)
-	}
+	check.Equal(t, second.Watches(), 1)
 	if _, err := second.DialContext(t.Context(), "tcp", "127.0.0.1:1"); err == nil {
 		t.Fatal("there is nothing at this address")
 	}

@@ -61,9 +61,7 @@ func dialWire(tb testing.TB, addr string) *rawClient {
 func openWire(tb testing.TB, addr string) *rawClient {
 	tb.Helper()
 	w := dialWire(tb, addr)
-	if !w.shake(wire.ConnectRequest{Timeout: 30000}) || w.session == 0 {
-		tb.Fatal("no session")
-	}
+	check.Require(tb, w.shake(wire.ConnectRequest{Timeout: 30000}) && w.session != 0, "no session")
 	return w
 }
 

@@ -28,15 +28,11 @@ func TestMachineSleeps(t *testing.T) {
 				c.start, c.sleep = 0, func() time.Duration { return slept }
 				for _, d := range tt.set {
 					c.wall = c.wall.Add(-d)
-					if age := c.Now(); age != 0 {
-						t.Fatalf("the age is %v when the wall clock was set by %v", age, d)
-					}
+					check.Equal(t, c.Now(), 0, "the age when the wall clock was set by", d)
 				}
 				const night = 30 * time.Minute
 				slept, c.wall = night, c.wall.Add(-night)
-				if age := c.Now(); age != night {
-					t.Errorf("the age is %v after %v", age, night)
-				}
+				check.Equal(t, c.Now(), night, "the age after the night")
 				slept, c.wall = 0, c.wall.Add(-time.Second) // the system fails to tell
 				check.Equal(t, c.Now(), night, "and later")
 				check.Equal(t, time.Until(c.Time(night+time.Minute)), time.Minute, "a minute later is in")

@@ -406,9 +406,7 @@ func TestRivals(t *testing.T) {
 	create := func(lane *Lane, node string) {
 		dir, _ := znode.Split(node)
 		b.multi(lane, func(_ *probe, err error) {
-			if err != nil {
-				t.Errorf("%s: %v", node, err)
-			}
+			check.OK(t, err, node)
 		}, createOp(node, nil, false), setOp(dir))
 	}
 	for i := range maxShared {
@@ -584,16 +582,12 @@ func TestRefusedTogether(t *testing.T) {
 		b.reply(wire.Header{Xid: last.xid, Zxid: b.zxid, Code: code}, wire.OpMulti, &reply)
 		b.deliver()
 		for _, c := range b.l.pending.All() {
-			if c.members != nil && code != wire.CodeOK && slices.ContainsFunc(c.members, func(m *Call) bool { return m.spoilt > 0 }) {
-				t.Errorf("%v: some go together again", code)
-			}
+			check.True(t, c.members == nil || code == wire.CodeOK || !slices.ContainsFunc(c.members, func(m *Call) bool { return m.spoilt > 0 }), "%v: some go together again", code)
 		}
 		b.drain()
 		at := func(name string) int { return slices.Index(b.done, name) }
 		for i, name := range names {
-			if len(*all[i]) != 1 || (*all[i])[0] != nil || at(name+"/1") > at("late/3") {
-				t.Errorf("%v: %s has the answers %v, done: %v", code, name, *all[i], b.done)
-			}
+			check.True(t, len(*all[i]) == 1 && (*all[i])[0] == nil && at(name+"/1") <= at("late/3"), "%v: %s has the answers %v, done: %v", code, name, *all[i], b.done)
 		}
 	}
 }
@@ -612,9 +606,7 @@ func TestReplyTooLarge(t *testing.T) {
 	b.reply(wire.Header{Xid: b.l.pending.All()[0].xid, Zxid: b.zxid, Code: wire.CodeTooLarge}, wire.OpMulti, nil)
 	b.deliver()
 	for _, answers := range all {
-		if len(*answers) != 1 || !inDoubt((*answers)[0]) || !errors.Is((*answers)[0], fault.ErrTooLarge) {
-			t.Errorf("answers: %v", *answers)
-		}
+		check.True(t, len(*answers) == 1 && inDoubt((*answers)[0]) && errors.Is((*answers)[0], fault.ErrTooLarge), "answers: %v", *answers)
 	}
 	b.drain()
 }
@@ -645,9 +637,7 @@ func TestBreaksConnections(t *testing.T) {
 	}
 	expect := func(want bool, when string) {
 		t.Helper()
-		if together() != want {
-			t.Errorf("%s, writes go together: %v", when, !want)
-		}
+		check.True(t, together() == want, "%s, writes go together: %v", when, !want)
 	}
 	expect(true, "at first")
 	cut()
@@ -688,7 +678,5 @@ func TestGivenUpBeforeACut(t *testing.T) {
 	b.e.severed(b.l)
 	b.connect()
 	b.drain()
-	if slices.Contains(b.done, "left/1") || len(b.done) != maxShared+2 || b.e.Ephemerals.Reserved() != 0 {
-		t.Errorf("done: %v, and %d bytes are reserved", b.done, b.e.Ephemerals.Reserved())
-	}
+	check.True(t, !slices.Contains(b.done, "left/1") && len(b.done) == maxShared+2 && b.e.Ephemerals.Reserved() == 0, "done: %v, and %d bytes are reserved", b.done, b.e.Ephemerals.Reserved())
 }

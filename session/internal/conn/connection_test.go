@@ -100,9 +100,7 @@ func TestLoneCall(t *testing.T) {
 	}
 	written := func(t *testing.T, b *bench, socket *tray, n, left int) {
 		t.Helper()
-		if len(socket.xids) != n || len(b.l.out) != left || b.l.unwritten != left || woken(b) != (left > 0) {
-			t.Errorf("written %v, left %d, of them calls %d", socket.xids, len(b.l.out), b.l.unwritten)
-		}
+		check.True(t, len(socket.xids) == n && len(b.l.out) == left && b.l.unwritten == left && woken(b) == (left > 0), "written %v, left %d, of them calls %d", socket.xids, len(b.l.out), b.l.unwritten)
 	}
 	t.Run("alone", func(t *testing.T) {
 		socket := new(tray)
@@ -144,9 +142,7 @@ func TestLoneCall(t *testing.T) {
 		}
 		request(20)
 		first, last := b.l.pending.All()[0].Frame, b.l.pending.All()[1].Frame
-		if len(b.l.out) != 2 || !bytes.Equal(b.l.out[0], first[len(first)/2:]) || !bytes.Equal(b.l.out[1], last) || !woken(b) {
-			t.Errorf("%x are left of %x and %x", b.l.out, first, last)
-		}
+		check.True(t, len(b.l.out) == 2 && bytes.Equal(b.l.out[0], first[len(first)/2:]) && bytes.Equal(b.l.out[1], last) && woken(b), "%x are left of %x and %x", b.l.out, first, last)
 		if b.e.severed(b.l); b.e.queue.Len() != 1 {
 			t.Error("only the second is sent again")
 		}
@@ -220,9 +216,7 @@ func TestLoneCall(t *testing.T) {
 		socket := &tray{err: net.ErrClosed}
 		b, request := writing(t, socket)
 		answer := request(10)
-		if b.l.phase != phaseFailed || *answer != nil {
-			t.Errorf("phase %v, answer %v", b.l.phase, *answer)
-		}
+		check.True(t, b.l.phase == phaseFailed && *answer == nil, "phase %v, answer %v", b.l.phase, *answer)
 		b.e.severed(b.l)
 		if b.s.Order.Run(); !errors.Is(*answer, fault.ErrUnknownOutcome) {
 			t.Errorf("answer %v", *answer)

@@ -33,9 +33,7 @@ func TestFullSocket(t *testing.T) {
 		request(directBytes - 100)
 		b.l.pending.Pop() // as if it were answered
 	}
-	if b.l.phase == phaseFailed {
-		t.Fatal("a caller has waited for the server")
-	}
+	check.Require(t, b.l.phase != phaseFailed, "a caller has waited for the server")
 	defer b.l.fail(net.ErrClosed)
 	b.s.Workers.Go(b.l.writeAll)
 	reader := wire.Reader{Socket: far, Limit: directBytes}

@@ -4,6 +4,8 @@ import (
 	"errors"
 	"strings"
 	"testing"
+
+	"github.com/zkactors/zkactors/internal/check"
 )
 
 // TestDigestMD5 follows the example of RFC 2831, section 4.
@@ -17,9 +19,7 @@ func TestDigestMD5(t *testing.T) {
 	const challenge = `realm="elwood.innosoft.com",nonce="OA6MG9tEQGm2hh",qop="auth",algorithm=md5-sess,charset=utf-8`
 	x := exchange()
 	response, done, err := x.Step([]byte(challenge))
-	if err != nil || done || !strings.Contains(string(response), "response=d388dad90d4bbd760a152321f2143af7") {
-		t.Fatalf("%s, %v, %v", response, done, err)
-	}
+	check.Require(t, err == nil && !done && strings.Contains(string(response), "response=d388dad90d4bbd760a152321f2143af7"), "%s, %v, %v", response, done, err)
 	if _, done, err := x.Step([]byte("rspauth=ea40f60335c427b5527b84dbabcdfffd")); !done || err != nil {
 		t.Errorf("%v, %v", done, err)
 	}
@@ -38,7 +38,5 @@ func TestDigestMD5(t *testing.T) {
 		}
 	}
 	fields, ok := directives(` Realm="a \"b\", c\\" , realm=other,nonce=plain	,, qop="auth,auth-int"`)
-	if !ok || fields["realm"] != `a "b", c\` || fields["nonce"] != "plain" || fields["qop"] != "auth,auth-int" {
-		t.Errorf("%q, %v", fields, ok)
-	}
+	check.True(t, ok && fields["realm"] == `a "b", c\` && fields["nonce"] == "plain" && fields["qop"] == "auth,auth-int", "%q, %v", fields, ok)
 }

@@ -8,15 +8,11 @@ import (
 
 func TestEphemeralsAreCounted(t *testing.T) {
 	var e Count
-	if !e.Reserve(mostBytes) || e.Reserve(1) {
-		t.Fatal("the limit is not where it is said to be")
-	}
+	check.Require(t, e.Reserve(mostBytes) && !e.Reserve(1), "the limit is not where it is said to be")
 	e.Own("/a", 1, nil)
 	e.Own("/a", 1, nil)
 	e.Release(mostBytes)
-	if e.Reserve(mostBytes) || !e.Reserve(mostBytes-2) {
-		t.Fatal("a node that is owned does not count once")
-	}
+	check.Require(t, !e.Reserve(mostBytes) && e.Reserve(mostBytes-2), "a node that is owned does not count once")
 	e.Release(mostBytes - 2)
 	e.Disown("/a")
 	e.Disown("/a")

@@ -3,6 +3,8 @@ package fault
 import (
 	"errors"
 	"testing"
+
+	"github.com/zkactors/zkactors/internal/check"
 )
 
 // TestRecord: a request is given up after five connections in a row that had worked before, or ten
@@ -36,9 +38,7 @@ func TestRecord(t *testing.T) {
 		for _, err := range row.ends {
 			r.Note(err)
 		}
-		if r.Suspicious() != row.suspicious || r.Guilty() != row.guilty || r.Hopeless() != row.hopeless {
-			t.Errorf("%s: %+v: suspicious %v, guilty %v, hopeless %v", name, r, r.Suspicious(), r.Guilty(), r.Hopeless())
-		}
+		check.True(t, r.Suspicious() == row.suspicious && r.Guilty() == row.guilty && r.Hopeless() == row.hopeless, "%s: %+v: suspicious %v, guilty %v, hopeless %v", name, r, r.Suspicious(), r.Guilty(), r.Hopeless())
 	}
 	if err := Blame(ErrDisconnected, true); !errors.Is(err, ErrDisconnected) || err.Error() != ErrDisconnected.Error() {
 		t.Errorf("blamed: %v", err)

@@ -4,6 +4,8 @@ import (
 	"math/rand/v2"
 	"slices"
 	"testing"
+
+	"github.com/zkactors/zkactors/internal/check"
 )
 
 // TestQueue compares a queue with a slice. Long runs of one kind let it grow and become empty.
@@ -24,14 +26,10 @@ func TestQueue(t *testing.T) {
 			want = slices.Clone(want)
 		}
 		for range min(dice.IntN(most), q.Len()) {
-			if got := q.Pop(); got != want[0] {
-				t.Fatal("not the oldest")
-			}
+			check.Equal(t, q.Pop(), want[0], "not the oldest")
 			want = want[1:]
 		}
-		if q.Len() != len(want) || !slices.Equal(q.All(), want) {
-			t.Fatalf("%d items, want %d", q.Len(), len(want))
-		}
+		check.Require(t, q.Len() == len(want) && slices.Equal(q.All(), want), "%d items, want %d", q.Len(), len(want))
 		if used := q.items[:cap(q.items)]; slices.ContainsFunc(used[:q.head], func(v *int) bool { return v != nil }) {
 			t.Fatal("an item that was taken is kept")
 		}
@@ -39,7 +37,5 @@ func TestQueue(t *testing.T) {
 	for q.Len() > 0 {
 		q.Pop()
 	}
-	if cap(q.items) > maxKept {
-		t.Errorf("an empty queue has room for %d", cap(q.items))
-	}
+	check.AtMost(t, cap(q.items), maxKept, "an empty queue has room for")
 }

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/zkactors/zkactors/internal/check"
 )
 
 // TestLease plays what happens on one connection, in milliseconds. The handshake was sent
@@ -142,9 +144,7 @@ func TestSaw(t *testing.T) {
 					t.Errorf("zxid %d: grew %v, stale %v", r.zxid, grew, stale)
 				}
 			}
-			if l.committed != tt.committed*ms {
-				t.Errorf("committed %v, want %d", l.committed, tt.committed)
-			}
+			check.Equal(t, l.committed, tt.committed*ms, "committed")
 		})
 	}
 }
@@ -171,9 +171,7 @@ func leaves(t *testing.T, terms Terms, interval time.Duration, holding bool, tri
 		b.Sent(now, by == ByQuorum, terms, true, true)
 		l.Answered(now, now+trip(), by)
 	}
-	if len(l.signs) > 10 || len(l.claims) > 2 {
-		t.Errorf("%d signs and %d claims are kept", len(l.signs), len(l.claims))
-	}
+	check.True(t, len(l.signs) <= 10 && len(l.claims) <= 2, "%d signs and %d claims are kept", len(l.signs), len(l.claims))
 	return least, float64(n) / beats
 }
 
@@ -239,9 +237,7 @@ func TestRest(t *testing.T) {
 				}
 			})
 		}
-		if short == 0 {
-			t.Errorf("timeout %v: longer intervals leave as much", timeout)
-		}
+		check.True(t, short != 0, "timeout %v: longer intervals leave as much", timeout)
 	}
 }
 
@@ -258,9 +254,7 @@ func TestTerms(t *testing.T) {
 		{90 * time.Millisecond, 0, 10 * time.Millisecond, 15 * time.Millisecond},
 	} {
 		got := TermsOf(row.timeout, row.tick)
-		if got.Heartbeat != row.heartbeat || got.Silence.Round(time.Microsecond) != row.silence || got.Timeout >= row.timeout {
-			t.Errorf("TermsOf(%v, %v) = %+v", row.timeout, row.tick, got)
-		}
+		check.True(t, got.Heartbeat == row.heartbeat && got.Silence.Round(time.Microsecond) == row.silence && got.Timeout < row.timeout, "TermsOf(%v, %v) = %+v", row.timeout, row.tick, got)
 	}
 }
 
@@ -276,9 +270,7 @@ func TestLatency(t *testing.T) {
 	} {
 		for i, timeout := range []time.Duration{2, 4, 6, 10, 30} {
 			got := TermsOf(timeout*time.Second, row.tick).Latency().Round(time.Millisecond)
-			if got != row.trips[i]*time.Millisecond {
-				t.Errorf("timeout %d s, tick %v: %v, want %d ms", timeout, row.tick, got, row.trips[i])
-			}
+			check.Equal(t, got, row.trips[i]*time.Millisecond, "timeout", timeout, "s, tick", row.tick, "want ms")
 		}
 	}
 }
@@ -299,9 +291,7 @@ func TestServerTick(t *testing.T) {
 			terms := TermsOf(timeout*time.Second, row.tick)
 			got = append(got, fmt.Sprintf("%.2f %.1f %.1f", terms.Heartbeat.Seconds(), terms.lag().Seconds(), terms.Rest().Seconds()))
 		}
-		if got := strings.Join(got, " "); got != row.want {
-			t.Errorf("tick %v: %s", row.tick, got)
-		}
+		check.Equal(t, strings.Join(got, " "), row.want, "tick", row.tick)
 	}
 }
 
@@ -313,9 +303,7 @@ func TestIdle(t *testing.T) {
 		{18 * time.Second, 1600 * time.Millisecond, 14750 * time.Millisecond},
 		{1800 * time.Millisecond, 0, 992500 * time.Microsecond},
 	} {
-		if got := TermsOf(row.timeout, row.tick).Idle(); got != row.idle {
-			t.Errorf("timeout %v, tick %v: %v, want %v", row.timeout, row.tick, got, row.idle)
-		}
+		check.Equal(t, TermsOf(row.timeout, row.tick).Idle(), row.idle, "timeout", row.timeout, "tick", row.tick)
 	}
 }
 
@@ -348,9 +336,7 @@ func TestRestAmongOtherRequests(t *testing.T) {
 					sent++
 				}
 				t.Logf("left %v of %v, %d heartbeats in %v", least, terms.Rest(), sent, now)
-				if least < terms.Rest() {
-					t.Errorf("%v left, less than %v", least, terms.Rest())
-				}
+				check.AtLeast(t, least, terms.Rest(), "left")
 			})
 		}
 	}
@@ -387,9 +373,7 @@ func TestSteadyState(t *testing.T) {
 					if want := end - calm - 10; n > want+want/20 {
 						t.Errorf("seed %d: %d heartbeats, want %d", seed, n, want)
 					}
-					if least < terms.Rest()-2*late {
-						t.Errorf("seed %d: %v left, less than %v", seed, least, terms.Rest())
-					}
+					check.AtLeast(t, least, terms.Rest()-2*late, "seed", seed, "left")
 				}
 			})
 		}
@@ -466,9 +450,7 @@ func TestHeartbeatsAmongOtherRequests(t *testing.T) {
 				return row.every
 			})
 			t.Logf("writes every %v, tick %v: %.2f", row.every, tick, beats)
-			if beats > row.ticks[i] {
-				t.Errorf("writes every %v intervals, tick %v: %.2f heartbeats in one, want at most %v", row.every, tick, beats, row.ticks[i])
-			}
+			check.AtMost(t, beats, row.ticks[i], "writes every", row.every, "intervals, tick: heartbeats in one")
 		}
 	}
 }
@@ -512,9 +494,7 @@ func TestHeartbeatsBetweenAreSpread(t *testing.T) {
 				most = max(most, n)
 			}
 			t.Logf("tick %v, writes %v: at most %d heartbeats of %d sessions in %v", tick, gaps, most, sessions, bin)
-			if most > sessions*3/5 {
-				t.Errorf("tick %v, writes %v: %d heartbeats of %d sessions in %v", tick, gaps, most, sessions, bin)
-			}
+			check.AtMost(t, most, sessions*3/5, "tick", tick, "writes", gaps, "heartbeats of", sessions, "sessions in", bin)
 		}
 	}
 }
@@ -538,9 +518,7 @@ func TestHeartbeatsBehindAHandshakeAreSpread(t *testing.T) {
 		}
 		delete(bins, terms.Heartbeat/bin)
 		for at, n := range bins {
-			if n > sessions/3 {
-				t.Errorf("seed %d: %d heartbeats of %d sessions in %v, at %v", seed, n, sessions, bin, at*bin)
-			}
+			check.AtMost(t, n, sessions/3, "seed", seed, "heartbeats of", sessions, "sessions in", bin, "at", at*bin)
 		}
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/zkactors/zkactors/internal/check"
 	"github.com/zkactors/zkactors/internal/hasten"
 	"github.com/zkactors/zkactors/session/internal/leasemodel"
 )
@@ -167,9 +168,7 @@ func TestElectionsInModel(t *testing.T) {
 						return l
 					}}
 					lost := v.Outlives(tick, lasts, runs)
-					if lost > 0 != row.lost {
-						t.Errorf("%d of %d sessions are lost in an election of %v", lost, runs, lasts)
-					}
+					check.True(t, lost > 0 == row.lost, "%d of %d sessions are lost in an election of %v", lost, runs, lasts)
 				})
 			}
 		}
@@ -285,9 +284,7 @@ func TestLeaseModel(t *testing.T) {
 				t.Logf("%d schedules: %+v", r.Played, r.Tally)
 			}
 			for _, way := range v.Fails {
-				if r.Failures[way] == nil {
-					t.Errorf("no schedule in which it fails: %v", way)
-				}
+				check.True(t, r.Failures[way] != nil, "no schedule in which it fails: %v", way)
 			}
 			for way, e := range r.Failures {
 				report := t.Logf
@@ -314,7 +311,5 @@ func checkTally(t *testing.T, v leasemodel.Variant, tally leasemodel.Tally) {
 			t.Errorf("%s: %d times", name, n)
 		}
 	}
-	if tally.Tightest > leasemodel.Timeout/50 {
-		t.Errorf("no deadline was closer than %v to the leader's", tally.Tightest)
-	}
+	check.AtMost(t, tally.Tightest, leasemodel.Timeout/50, "the deadline that was closest to the leader's")
 }

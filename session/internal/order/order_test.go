@@ -21,9 +21,7 @@ func TestOrderIsKept(t *testing.T) {
 		check.True(t, len(done) == 2, "done %v inside of the second", done)
 	})
 	o.Add(Func(note(3)))
-	if done != nil {
-		t.Fatalf("done %v by those who put them", done)
-	}
+	check.Require(t, done == nil, "done %v by those who put them", done)
 	o.Run()
 	check.EqualSlices(t, done, []int{1, 2, 3, 4}, "done")
 }

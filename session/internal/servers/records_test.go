@@ -18,16 +18,12 @@ func TestRecords(t *testing.T) {
 		l := New(nil, Options{Warn: func(string, ...any) { warnings++ }})
 		want := func(troubles, failures string) {
 			t.Helper()
-			if got := l.Troubles(); got != troubles {
-				t.Errorf("troubles %q, want %q", got, troubles)
-			}
+			check.Equal(t, l.Troubles(), troubles, "troubles")
 			got := ""
 			for _, f := range l.Failures() {
 				got += fmt.Sprintf("%s %v;", f.Server, f.Err)
 			}
-			if got != failures {
-				t.Errorf("failures %q, want %q", got, failures)
-			}
+			check.Equal(t, got, failures, "failures")
 		}
 		replace := func(servers ...string) { l.Replace(servers, "", func() float64 { return 0 }) }
 		fails := func(note func(string, error), server, why string) {
@@ -36,9 +32,7 @@ func TestRecords(t *testing.T) {
 		}
 		want("Options.Resolve: no answer yet", "")
 		l.Unresolved(errors.New("no such host"))
-		if warnings != 1 {
-			t.Errorf("%d warnings, want 1", warnings)
-		}
+		check.Equal(t, warnings, 1, "warnings")
 		want("Options.Resolve: no such host", "Options.Resolve no such host;")
 		replace("a", "b")
 		want("a: no answer yet; b: no answer yet", "")
@@ -49,9 +43,7 @@ func TestRecords(t *testing.T) {
 		warnings = 0
 		fails(useless, "a", "refused")
 		fails(useless, "a", "refused again")
-		if warnings != 1 {
-			t.Errorf("%d warnings within seconds, want 1", warnings)
-		}
+		check.Equal(t, warnings, 1, "warnings within seconds")
 		fails(useless, "b", "silent")
 		fails(l.Note, "a", "reset")
 		want("a: refused again; b: silent", "a reset;b silent;")

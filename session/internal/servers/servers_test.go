@@ -6,6 +6,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/zkactors/zkactors/internal/check"
 	"github.com/zkactors/zkactors/internal/hasten"
 )
 
@@ -47,16 +48,12 @@ func TestSpread(t *testing.T) {
 				if s.Replace(list, at[i], dice.Float64) {
 					moved++
 					next, _ := s.choose()
-					if next == at[i] {
-						t.Fatalf("%v -> %v: a session moves from %s to itself", before, list, next)
-					}
+					check.Require(t, next != at[i], "%v -> %v: a session moves from %s to itself", before, list, next)
 					at[i] = next
 				}
 				counts[at[i]]++
 			}
-			if got := float64(moved) / sessions; got > least+most {
-				t.Fatalf("%v -> %v: %.3f of all sessions move, %.3f must", before, list, got, least)
-			}
+			check.AtMost(t, float64(moved)/sessions, least+most, before, "->", list, "of all sessions move", least, "must")
 			for _, server := range list {
 				if got, want := float64(counts[server])/sessions, 1/float64(len(list)); got < want-most || got > want+most {
 					t.Fatalf("%v -> %v: %s has %.3f of all sessions, want %.3f", before, list, server, got, want)

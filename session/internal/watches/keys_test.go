@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"testing"
 
+	"github.com/zkactors/zkactors/internal/check"
 	"github.com/zkactors/zkactors/session/internal/wire"
 )
 
@@ -25,15 +26,9 @@ func TestSetWatches(t *testing.T) {
 			}
 		}
 	}
-	if len(requests) < 3 || len(got) != len(keys) {
-		t.Fatalf("%d requests with %d watches", len(requests), len(got))
-	}
+	check.Require(t, len(requests) >= 3 && len(got) == len(keys), "%d requests with %d watches", len(requests), len(got))
 	for _, key := range keys {
-		if !got[key] {
-			t.Fatalf("%v is missing", key)
-		}
+		check.Require(t, got[key], "%v is missing", key)
 	}
-	if Settings(1, nil) != nil {
-		t.Error("a request for nothing")
-	}
+	check.True(t, Settings(1, nil) == nil, "a request for nothing")
 }

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/zkactors/zkactors/internal/check"
 	"github.com/zkactors/zkactors/session/internal/wire"
 )
 
@@ -86,12 +87,8 @@ func TestWindow(t *testing.T) {
 			answered, worst := w.run(tt.callers, tt.request, tt.reply, length)
 			most := length.Seconds() / (tt.each.Seconds() + float64(tt.request+tt.reply)/tt.rate)
 			most = min(most, length.Seconds()/tt.latency.Seconds()*float64(min(tt.callers, MostRequests)))
-			if share := float64(answered) / most; share < 0.95 {
-				t.Errorf("%d answered, %.2f of what is possible", answered, share)
-			}
-			if worst > 510*ms {
-				t.Errorf("a heartbeat waits %v behind others", worst)
-			}
+			check.AtLeast(t, float64(answered)/most, 0.95, "share of what is possible, answered", answered)
+			check.AtMost(t, worst, 510*ms, "a heartbeat waits behind others")
 		})
 	}
 }
@@ -135,9 +132,7 @@ func TestOneAlways(t *testing.T) {
 		} else if w.load != 0 || w.inFlight != 0 {
 			t.Fatalf("nothing is in flight, and %d requests of %d bytes are counted", w.inFlight, w.load)
 		}
-		if len(flying) > MostRequests || len(flying) == 0 && !w.Admits(64<<20) {
-			t.Fatalf("%d are in flight", len(flying))
-		}
+		check.Require(t, len(flying) <= MostRequests && (len(flying) != 0 || w.Admits(64<<20)), "%d are in flight", len(flying))
 	}
 }
 
@@ -159,9 +154,7 @@ func TestBeat(t *testing.T) {
 		w.Answered(r, 1<<20, now+3*time.Second)
 		w.Beat(time.Second, now+4*time.Second)
 	}
-	if way := min(w.shortest[0], w.shortest[1]); way != time.Second {
-		t.Errorf("the way takes %v, want that of the heartbeats", way)
-	}
+	check.Equal(t, min(w.shortest[0], w.shortest[1]), time.Second, "the way takes, want that of the heartbeats")
 }
 
 // TestPause: the pause behind an answer that took long is a part of that, and there is none while
@@ -170,40 +163,22 @@ func TestPause(t *testing.T) {
 	w := New(500*ms, ms, 0, make(Replies))
 	first, second := w.Send(wire.OpGetData, 100, 0), w.Send(wire.OpGetData, 100, 0)
 	w.Answered(first, 1<<20, 1600*ms)
-	if until := w.Pause(ms); until != 0 {
-		t.Errorf("with a request in flight, the pause is until %v", until)
-	}
+	check.Equal(t, w.Pause(ms), 0, "with a request in flight, the pause is until")
 	w.Answered(second, 1<<20, 3200*ms)
-	if until := w.Pause(ms); until != 3400*ms {
-		t.Errorf("behind an answer of 3.2 s, the pause is until %v", until)
-	}
-	if until := w.Pause(2700 * ms); until != 0 {
-		t.Errorf("if heartbeats take 2.7 s, the pause is until %v", until)
-	}
+	check.Equal(t, w.Pause(ms), 3400*ms, "behind an answer of 3.2 s, the pause is until")
+	check.Equal(t, w.Pause(2700*ms), 0, "if heartbeats take 2.7 s, the pause is until")
 }
 
 // TestLong: what has many bytes is taken for long until an answer shows how fast its direction is.
 func TestLong(t *testing.T) {
 	w := New(500*ms, ms, 0, make(Replies))
-	if w.Long(wire.OpGetData, 200) {
-		t.Error("each first read is long")
-	}
-	if !w.Long(wire.OpSetData, 1<<20) || w.Long(wire.OpSetData, 1<<10) {
-		t.Error("before an answer, a large request is not long, or a small one is")
-	}
+	check.True(t, !w.Long(wire.OpGetData, 200), "each first read is long")
+	check.True(t, w.Long(wire.OpSetData, 1<<20) && !w.Long(wire.OpSetData, 1<<10), "before an answer, a large request is not long, or a small one is")
 	w.Answered(w.Send(wire.OpGetData, 100, 0), 1<<20, 400*ms)
-	if w.Long(wire.OpGetData, 100) {
-		t.Error("at 2.5 MiB/s, a reply of 1 MiB is long")
-	}
+	check.True(t, !w.Long(wire.OpGetData, 100), "at 2.5 MiB/s, a reply of 1 MiB is long")
 	w.Answered(w.Send(wire.OpGetData, 100, 0), 2<<20, 800*ms)
-	if !w.Long(wire.OpGetData, 100) {
-		t.Error("at 2.5 MiB/s, a reply of 2 MiB is not long")
-	}
-	if !w.Long(wire.OpSetData, 1<<20) {
-		t.Error("replies tell how fast requests are")
-	}
+	check.True(t, w.Long(wire.OpGetData, 100), "at 2.5 MiB/s, a reply of 2 MiB is not long")
+	check.True(t, w.Long(wire.OpSetData, 1<<20), "replies tell how fast requests are")
 	w.Answered(w.Send(wire.OpSetData, 1<<20, 0), 100, 400*ms)
-	if w.Long(wire.OpSetData, 1<<20) || !w.Long(wire.OpSetData, 2<<20) {
-		t.Error("at 2.5 MiB/s, a request of 1 MiB is long, or one of 2 MiB is not")
-	}
+	check.True(t, !w.Long(wire.OpSetData, 1<<20) && w.Long(wire.OpSetData, 2<<20), "at 2.5 MiB/s, a request of 1 MiB is long, or one of 2 MiB is not")
 }

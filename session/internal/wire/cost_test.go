@@ -15,14 +15,10 @@ import (
 func TestCostOfEncoding(t *testing.T) {
 	b := make([]byte, 0, 4096)
 	for _, tt := range requests() {
-		if n := testing.AllocsPerRun(10, func() { b = wire.AppendRequest(b[:0], 17, &tt.r) }); n != 0 {
-			t.Errorf("a request %v allocates %v times", tt.r.Op, n)
-		}
+		check.Equal(t, testing.AllocsPerRun(10, func() { b = wire.AppendRequest(b[:0], 17, &tt.r) }), 0, "allocations of a request", tt.r.Op)
 	}
 	for _, tt := range replies() {
-		if n := testing.AllocsPerRun(10, func() { b = wire.AppendReply(b[:0], wire.Header{}, tt.op, &tt.r) }); n != 0 {
-			t.Errorf("a reply to %v allocates %v times", tt.op, n)
-		}
+		check.Equal(t, testing.AllocsPerRun(10, func() { b = wire.AppendReply(b[:0], wire.Header{}, tt.op, &tt.r) }), 0, "allocations of a reply to", tt.op)
 	}
 }
 
@@ -56,9 +52,7 @@ func TestCostOfReplies(t *testing.T) {
 		})
 		check.True(t, n == limit, "a reply to %v allocates %v times, want %v", tt.op, n, limit)
 	}
-	if len(seen) != len(want) {
-		t.Error(seen)
-	}
+	check.Equal(t, len(seen), len(want), seen)
 }
 
 // allocated returns how many bytes f allocates.
@@ -81,18 +75,14 @@ func TestCostOfLies(t *testing.T) {
 				body := append([]byte{}, tt.body...)
 				copy(body[at:], count)
 				var r wire.Reply
-				if n := allocated(func() { _ = wire.ParseReply(tt.op, opsOf(tt.ops), body, &r) }); n > most {
-					t.Errorf("%v with %x at %d allocates %d bytes", tt.op, count, at, n)
-				}
+				check.AtMost(t, allocated(func() { _ = wire.ParseReply(tt.op, opsOf(tt.ops), body, &r) }), most, tt.op, "with", count, "at", at, "allocates bytes")
 			}
 		}
 		for _, tt := range requests() {
 			for at := 0; at+4 <= len(tt.body); at++ {
 				body := record(i32(17), i32(int32(tt.r.Op)), tt.body)
 				copy(body[8+at:], count)
-				if n := allocated(func() { _, _, _ = wire.ParseRequest(body) }); n > most {
-					t.Errorf("%v with %x at %d allocates %d bytes", tt.r.Op, count, at, n)
-				}
+				check.AtMost(t, allocated(func() { _, _, _ = wire.ParseRequest(body) }), most, tt.r.Op, "with", count, "at", at, "allocates bytes")
 			}
 		}
 	}

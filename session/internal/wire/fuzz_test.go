@@ -39,9 +39,7 @@ func size(v reflect.Value) int {
 func bounded(t *testing.T, v any, body []byte) {
 	t.Helper()
 	const perByte = 64
-	if n := size(reflect.ValueOf(v)); n > perByte*len(body)+1024 {
-		t.Fatalf("%d bytes out of %d: %+v", n, len(body), v)
-	}
+	check.AtMost(t, size(reflect.ValueOf(v)), perByte*len(body)+1024, "bytes out of", v)
 }
 
 func FuzzParseRequest(f *testing.F) {
@@ -58,9 +56,7 @@ func FuzzParseRequest(f *testing.F) {
 		}
 		again := wire.AppendRequest(nil, xid, &r)
 		xid2, r2, err := wire.ParseRequest(again[4:])
-		if err != nil || xid2 != xid || !reflect.DeepEqual(r, r2) {
-			t.Fatalf("%+v becomes %+v, %v", r, r2, err)
-		}
+		check.Require(t, err == nil && xid2 == xid && reflect.DeepEqual(r, r2), "%+v becomes %+v, %v", r, r2, err)
 		check.Require(t, bytes.Equal(body, before), "the body has changed")
 	})
 }
@@ -99,9 +95,7 @@ func FuzzParseReply(f *testing.F) {
 		_, again, err := wire.ParseHeader(frame[4:])
 		check.Must(t, err)
 		r2, err := parse(again)
-		if err != nil || !reflect.DeepEqual(r, r2) {
-			t.Fatalf("%+v becomes %+v, %v", r, r2, err)
-		}
+		check.Require(t, err == nil && reflect.DeepEqual(r, r2), "%+v becomes %+v, %v", r, r2, err)
 		check.Require(t, bytes.Equal(rest, before), "the body has changed")
 	})
 }
@@ -128,15 +122,11 @@ func FuzzParseConnect(f *testing.F) {
 	f.Fuzz(func(t *testing.T, body []byte) {
 		if q, err := wire.ParseConnectRequest(body); err == nil {
 			again, err := wire.ParseConnectRequest(wire.AppendConnectRequest(nil, &q)[4:])
-			if err != nil || !reflect.DeepEqual(again, q) {
-				t.Fatalf("%+v becomes %+v, %v", q, again, err)
-			}
+			check.Require(t, err == nil && reflect.DeepEqual(again, q), "%+v becomes %+v, %v", q, again, err)
 		}
 		if r, err := wire.ParseConnectResponse(body); err == nil {
 			again, err := wire.ParseConnectResponse(wire.AppendConnectResponse(nil, &r)[4:])
-			if err != nil || !reflect.DeepEqual(again, r) {
-				t.Fatalf("%+v becomes %+v, %v", r, again, err)
-			}
+			check.Require(t, err == nil && reflect.DeepEqual(again, r), "%+v becomes %+v, %v", r, again, err)
 		}
 	})
 }

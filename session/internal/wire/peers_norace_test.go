@@ -90,9 +90,7 @@ func (r *recorder) check(t *testing.T, seen map[wire.Op]int) {
 	defer r.mu.Unlock()
 	same := func(what any, frame, again []byte, err error) {
 		t.Helper()
-		if err != nil || !bytes.Equal(frame, again) {
-			t.Errorf("%v\n   frame %q\nwritten %q, %v", what, frame, again, err)
-		}
+		check.True(t, err == nil && bytes.Equal(frame, again), "%v\n   frame %q\nwritten %q, %v", what, frame, again, err)
 	}
 	sent, received := frames(r.sent), frames(r.received)
 	if len(sent) == 0 || len(received) == 0 {
@@ -230,9 +228,7 @@ func TestFramesOfGoZookeeper(t *testing.T) {
 			t.Error("a multi should have failed")
 		}
 		_, err = conn.IncrementalReconfig([]string{"server.9=127.0.0.1:1:2:participant;3"}, nil, -1)
-		if err == nil {
-			t.Error("a reconfiguration should have failed")
-		}
+		check.True(t, err != nil, "a reconfiguration should have failed")
 		must(conn.Delete("/a/later", 0))
 		conn.Close()
 
@@ -271,9 +267,7 @@ func connect(t *testing.T, s server) *client {
 	c.in = bufio.NewReader(&c.recorder)
 	c.write(wire.AppendConnectRequest(nil, &wire.ConnectRequest{Timeout: 10000, Password: make([]byte, 16)}))
 	r, err := wire.ParseConnectResponse(c.frame())
-	if err != nil || r.Session == 0 || len(r.Password) != 16 {
-		t.Fatalf("%+v, %v", r, err)
-	}
+	check.Require(t, err == nil && r.Session != 0 && len(r.Password) == 16, "%+v, %v", r, err)
 	return c
 }
 
@@ -376,9 +370,7 @@ func TestFramesOfServers(t *testing.T) {
 			reply, code := c.ask(multi(wire.Request{Op: wire.OpCheck, Path: "/", Version: -1}, tt.r))
 			check.Require(t, code == wire.CodeOK, "%v: %v", tt.r.Op, code)
 			got := reply.Results[1]
-			if got.Op != tt.want || got.Path != tt.r.Path || got.HasStat != (tt.want == wire.OpCreate2) {
-				t.Errorf("%v with flags %d is answered %+v", tt.r.Op, tt.r.Flags, got)
-			}
+			check.True(t, got.Op == tt.want && got.Path == tt.r.Path && got.HasStat == (tt.want == wire.OpCreate2), "%v with flags %d is answered %+v", tt.r.Op, tt.r.Flags, got)
 			check.False(t, got.HasStat && (got.Stat.Czxid == 0 || got.Stat.DataLength != 1), "%v has %+v", tt.r.Op, got.Stat)
 		}
 		failed, code := c.ask(multi(

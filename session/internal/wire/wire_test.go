@@ -163,9 +163,7 @@ func TestRequests(t *testing.T) {
 			}
 		}
 		xid, r, err := wire.ParseRequest(want[4:])
-		if xid != 17 || err != nil || !reflect.DeepEqual(r, tt.r) {
-			t.Errorf("%v\n got %+v, %d, %v\nwant %+v", tt.r.Op, r, xid, err, tt.r)
-		}
+		check.True(t, xid == 17 && err == nil && reflect.DeepEqual(r, tt.r), "%v\n got %+v, %d, %v\nwant %+v", tt.r.Op, r, xid, err, tt.r)
 		if tt.r.Data != nil && len(tt.r.Data) == len(tt.body) {
 			continue // the body is not looked at
 		}
@@ -186,9 +184,7 @@ func compareOnlyChecks(t *testing.T, body []byte) (only bool) {
 	_, r, err := wire.ParseRequest(body)
 	other := func(o wire.Request) bool { return o.Op != wire.OpCheck }
 	only = err == nil && r.Op == wire.OpMulti && len(r.Ops) > 0 && !slices.ContainsFunc(r.Ops, other)
-	if wire.OnlyChecks(body) != only {
-		t.Errorf("only checks: %v, want %v of %x", !only, only, body)
-	}
+	check.True(t, wire.OnlyChecks(body) == only, "only checks: %v, want %v of %x", !only, only, body)
 	return only
 }
 
@@ -223,9 +219,7 @@ func TestMalformedRequests(t *testing.T) {
 		{"an error in a multi", wire.OpMulti, record(failure(0), done())},
 	} {
 		xid, r, err := wire.ParseRequest(record(i32(17), i32(int32(tt.op)), tt.body))
-		if err == nil || xid != 17 || r.Op != tt.op {
-			t.Errorf("%s: %d, %+v, %v", tt.name, xid, r, err)
-		}
+		check.True(t, err != nil && xid == 17 && r.Op == tt.op, "%s: %d, %+v, %v", tt.name, xid, r, err)
 	}
 }
 
@@ -336,9 +330,7 @@ func TestReplies(t *testing.T) {
 		got := bytes.TrimPrefix(wire.AppendReply([]byte("before"), header, tt.op, &tt.r), []byte("before"))
 		check.True(t, bytes.Equal(got, want), "%v %+v\n got %q\nwant %q", tt.op, tt.r, got, want)
 		h, rest, err := wire.ParseHeader(want[4:])
-		if h != header || err != nil {
-			t.Errorf("%v: header %+v, %v", tt.op, h, err)
-		}
+		check.True(t, h == header && err == nil, "%v: header %+v, %v", tt.op, h, err)
 		r := wire.Reply{Path: "stale", Count: 9, Results: make([]wire.Result, 3)}
 		if err := wire.ParseReply(tt.op, opsOf(tt.ops), rest, &r); err != nil || !reflect.DeepEqual(r, tt.r) {
 			t.Errorf("%v\n got %+v, %v\nwant %+v", tt.op, r, err, tt.r)
@@ -507,9 +499,7 @@ func TestNames(t *testing.T) {
 		codes[c.String()] = true
 	}
 	check.False(t, !codes["NoNode"] || !codes["error -126"] || len(codes) != 130, "%d names: %v", len(codes), codes)
-	if wire.OpError.String() != "error" {
-		t.Error(wire.OpError)
-	}
+	check.Equal(t, wire.OpError.String(), "error", wire.OpError)
 }
 
 // opsOf returns the types of operations.
