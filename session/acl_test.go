@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/zkactors/zkactors/internal/check"
+	"github.com/zkactors/zkactors/internal/kit"
 	"github.com/zkactors/zkactors/session"
 	"github.com/zkactors/zkactors/session/zktest"
 )
@@ -77,7 +78,7 @@ func TestACL(t *testing.T) {
 func TestRealACL(t *testing.T) {
 	t.Parallel()
 	ens := zktest.StartEnsemble(t, 1, zktest.NoSync())
-	other := open(t, ens.Addrs(), nil)
-	mine := open(t, ens.Addrs(), &session.Options{Timeout: 6 * time.Second, Auth: credentials})
+	other := kit.Open(t, ens.Addrs(), nil)
+	mine := kit.Open(t, ens.Addrs(), &session.Options{Timeout: 6 * time.Second, Auth: credentials})
 	aclStory(t, mine, other)
 }

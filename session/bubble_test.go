@@ -25,6 +25,22 @@ func inBubble(t *testing.T, config zktest.Config, f func(t *testing.T, srv *zkte
 	})
 }
 
+// withSession runs f beside a server in memory, with a session of 12 s, in a bubble.
+func withSession(t *testing.T, f func(t *testing.T, srv *zktest.Server, s *session.Session)) {
+	t.Helper()
+	inBubble(t, zktest.Config{Tick: time.Second}, func(t *testing.T, srv *zktest.Server, opts *session.Options) {
+		f(t, srv, mustOpen(t, srv.Addrs(), opts))
+	})
+}
+
+// withSessions is withSession with another session beside it.
+func withSessions(t *testing.T, f func(t *testing.T, srv *zktest.Server, s, other *session.Session)) {
+	t.Helper()
+	inBubble(t, zktest.Config{Tick: time.Second}, func(t *testing.T, srv *zktest.Server, opts *session.Options) {
+		f(t, srv, mustOpen(t, srv.Addrs(), opts), mustOpen(t, srv.Addrs(), opts))
+	})
+}
+
 // pass lets the bubble's clock go on, which takes no time.
 func pass(d time.Duration) { <-time.After(d) }
 
@@ -180,62 +196,6 @@ func TestMissedChangesComeFirst(t *testing.T) {
 					t.Fatalf("round %d: %d is %q: %q", round, i, what, order)
 				}
 			}
-		})
-	}
-}
-
-// TestCloseInEveryState closes sessions that are in trouble. The bubble shows that no
-// goroutine is left, and its clock how long it took.
-func TestCloseInEveryState(t *testing.T) {
-	for name, trouble := range map[string]func(*zktest.Server, *session.Session){
-		"connected":        func(*zktest.Server, *session.Session) {},
-		"just cut":         func(srv *zktest.Server, _ *session.Session) { srv.Disconnect(0) },
-		"suspended":        func(srv *zktest.Server, _ *session.Session) { srv.Refuse(true); srv.Disconnect(0); synctest.Wait() },
-		"frozen":           func(srv *zktest.Server, _ *session.Session) { srv.Freeze(0, zktest.Both) },
-		"half frozen":      func(srv *zktest.Server, _ *session.Session) { srv.Freeze(0, zktest.ToClient) },
-		"expired":          func(srv *zktest.Server, s *session.Session) { srv.Expire(s.ID()) },
-		"expired, refused": func(srv *zktest.Server, s *session.Session) { srv.Refuse(true); srv.Expire(s.ID()); pass(time.Minute) },
-		"in the handshake": func(srv *zktest.Server, _ *session.Session) {
-			srv.Freeze(0, zktest.Both)
-			srv.Disconnect(0)
-			pass(time.Second)
-		},
-		"after an hour off": func(srv *zktest.Server, _ *session.Session) { srv.Freeze(0, zktest.Both); pass(time.Hour) },
-	} {
-		t.Run(name, func(t *testing.T) {
-			inBubble(t, zktest.Config{Tick: time.Second}, func(t *testing.T, srv *zktest.Server, opts *session.Options) {
-				s := mustOpen(t, srv.Addrs(), opts)
-				events := s.Events(context.Background())
-				s.Events(context.Background()) // that nobody reads
-				for i := range 20 {
-					s.Async(0).Create(fmt.Sprintf("/%d", i), nil, session.Ephemeral, func(string, error) {})
-				}
-				trouble(srv, s)
-				failed := make(chan error, 20)
-				for i := range 20 {
-					s.Async(0).Create(fmt.Sprintf("/late-%d", i), nil, session.Ephemeral, func(_ string, err error) { failed <- err })
-				}
-				begun := time.Now()
-				for range 3 {
-					go s.Close()
-				}
-				s.Close()
-				check.AtMost(t, time.Since(begun), 2*time.Second, "Close took")
-				for range 20 { // each is answered
-					err := <-failed
-					check.True(t, err == nil || errors.Is(err, session.ErrClosed) || errors.Is(err, session.ErrExpired) || errors.Is(err, session.ErrUnknownOutcome), "%v", err)
-				}
-				var last session.Event
-				for ev := range events {
-					last = ev
-				}
-				check.Equal[session.Event](t, last, session.Closed{}, "the last event is")
-				if ev, ok := <-s.Events(context.Background()); !ok || ev != (session.Closed{}) {
-					t.Errorf("a late subscriber gets %v, %v", ev, ok)
-				}
-				srv.Thaw(0)
-				srv.Refuse(false)
-			})
 		})
 	}
 }

@@ -177,8 +177,7 @@ func TestRefusedIsObserved(t *testing.T) {
 // TestGivingUpAReadThatMovesOn (with the race detector): reads wait while the session is
 // suspended, are handed to the next epoch when it expires, and are given up.
 func TestGivingUpAReadThatMovesOn(t *testing.T) {
-	inBubble(t, zktest.Config{Tick: time.Second}, func(t *testing.T, srv *zktest.Server, opts *session.Options) {
-		s := mustOpen(t, srv.Addrs(), opts)
+	withSession(t, func(t *testing.T, srv *zktest.Server, s *session.Session) {
 		srv.Refuse(true)
 		srv.Disconnect(0)
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)

@@ -5,9 +5,14 @@
 package session_test
 
 import (
+	"bufio"
 	"bytes"
 	"context"
+	"encoding/binary"
 	"fmt"
+	"io"
+	"net"
+	"os"
 	"runtime"
 	"testing"
 	"time"
@@ -105,4 +110,71 @@ func litter(t *testing.T, s *session.Session, dir string, n int) {
 			ops = ops[:0]
 		}
 	}
+}
+
+const responderVariable = "ZKACTORS_SESSION_RESPONDER"
+
+// TestResponderProcess is not a test: it answers every request at once, in a process of its
+// own, so that what it costs is not counted with the client's.
+func TestResponderProcess(t *testing.T) {
+	if os.Getenv(responderVariable) == "" {
+		t.Skip("there is nobody to answer")
+	}
+	listener := check.Have(new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0"))(t)
+	fmt.Println(listener.Addr())
+	go func() {
+		for {
+			conn, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			go respond(conn)
+		}
+	}()
+	_, _ = io.Copy(io.Discard, os.Stdin) // until the parent is gone
+	_ = listener.Close()
+}
+
+// respond answers all requests that have come, with one write.
+func respond(conn net.Conn) {
+	defer func() { _ = conn.Close() }() // no watch is left to be notified
+	in := bufio.NewReaderSize(conn, 256<<10)
+	if _, err := receive(in); err != nil {
+		return
+	}
+	hello := binary.BigEndian.AppendUint32(nil, 37)
+	hello = binary.BigEndian.AppendUint64(hello, 10_000) // protocol version 0, and the timeout
+	hello = binary.BigEndian.AppendUint64(hello, 42)
+	hello = binary.BigEndian.AppendUint32(hello, 16)
+	out := append(hello, make([]byte, 17)...)
+	for {
+		if in.Buffered() < 4 {
+			if _, err := conn.Write(out); err != nil {
+				return
+			}
+			out = out[:0]
+		}
+		request, err := receive(in)
+		if err != nil {
+			return
+		}
+		xid, op := int32At(request, 0), int32At(request, 4)
+		body := 0
+		if op == opExists {
+			body = 68 // a Stat of zeros
+		}
+		if op == opSync {
+			body = 4 // an empty path
+		}
+		out = binary.BigEndian.AppendUint32(out, uint32(replyHeader+body))
+		out = binary.BigEndian.AppendUint32(out, uint32(xid))
+		out = append(out, make([]byte, replyHeader-4+body)...)
+	}
+}
+
+func mustOpenAt(tb testing.TB, addr string) *session.Session {
+	tb.Helper()
+	s := check.Have(session.Open(context.Background(), []string{addr}, nil))(tb)
+	tb.Cleanup(s.Close)
+	return s
 }

@@ -119,8 +119,7 @@ func TestSessionIsPrinted(t *testing.T) {
 // TestNodesCountOnce: a session with nodes of two thirds of the limit is not full, however long
 // their answers have to wait.
 func TestNodesCountOnce(t *testing.T) {
-	inBubble(t, zktest.Config{Tick: time.Second}, func(t *testing.T, srv *zktest.Server, opts *session.Options) {
-		s := mustOpen(t, srv.Addrs(), opts)
+	withSession(t, func(t *testing.T, srv *zktest.Server, s *session.Session) {
 		requests, goOn, answers := s.Async(0), make(chan struct{}), make(chan error)
 		requests.Delete("refused", session.AnyVersion, func(error) { <-goOn }) // holds up all answers
 		create := func(ops ...session.Op) {

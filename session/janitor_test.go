@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"reflect"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -26,8 +25,7 @@ func removed(s *session.Session, r session.Removal) error {
 // TestLaterNodeStays: a removal whose reply was lost does not delete a node that was made at
 // the path since then.
 func TestLaterNodeStays(t *testing.T) {
-	inBubble(t, zktest.Config{Tick: time.Second}, func(t *testing.T, srv *zktest.Server, opts *session.Options) {
-		s := mustOpen(t, srv.Addrs(), opts)
+	withSession(t, func(t *testing.T, srv *zktest.Server, s *session.Session) {
 		check.Have(s.Create(t.Context(), "/me", []byte("first"), session.Ephemeral))(t)
 		second := make(chan error, 1)
 		cancel := s.Subscribe(func(ev session.Event) <-chan struct{} {
@@ -49,8 +47,7 @@ func TestLaterNodeStays(t *testing.T) {
 // TestWithdrawBeforeItsCreateIsConfirmed: a node whose create and first deletion were lost
 // together is deleted all the same.
 func TestWithdrawBeforeItsCreateIsConfirmed(t *testing.T) {
-	inBubble(t, zktest.Config{Tick: time.Second}, func(t *testing.T, srv *zktest.Server, opts *session.Options) {
-		s := mustOpen(t, srv.Addrs(), opts)
+	withSession(t, func(t *testing.T, srv *zktest.Server, s *session.Session) {
 		srv.DropReply(zktest.Match{Op: zktest.OpCreate})
 		srv.DropRequest(zktest.Match{Op: zktest.OpDelete})
 		withdrawn := make(chan struct{})
@@ -68,8 +65,7 @@ func TestWithdrawBeforeItsCreateIsConfirmed(t *testing.T) {
 func TestWithdrawnWhileItEnds(t *testing.T) {
 	for _, at := range []session.Event{session.Suspended{}, session.Expired{}} {
 		for _, impatient := range []bool{false, true} {
-			inBubble(t, zktest.Config{Tick: time.Second}, func(t *testing.T, srv *zktest.Server, opts *session.Options) {
-				s := mustOpen(t, srv.Addrs(), opts)
+			withSession(t, func(t *testing.T, srv *zktest.Server, s *session.Session) {
 				check.Have(s.Create(t.Context(), "/me", nil, session.Persistent))(t)
 				answer := make(chan error, 1)
 				begin := sync.OnceFunc(func() {
@@ -114,9 +110,7 @@ func TestWithdrawnWhileRefused(t *testing.T) {
 // TestRemovalOfAnother: a contested node that was replaced after the look by one of the same
 // version, of another session, stays, and the removal is told of it.
 func TestRemovalOfAnother(t *testing.T) {
-	inBubble(t, zktest.Config{Tick: time.Second}, func(t *testing.T, srv *zktest.Server, opts *session.Options) {
-		s := mustOpen(t, srv.Addrs(), opts)
-		other := mustOpen(t, srv.Addrs(), opts)
+	withSessions(t, func(t *testing.T, srv *zktest.Server, s, other *session.Session) {
 		check.Have(s.Create(t.Context(), "/me", []byte("same"), session.Ephemeral))(t)
 		looks, last := 0, int64(0)
 		set := session.SetOp("/me", []byte("same"), session.AnyVersion)
@@ -146,9 +140,7 @@ func TestRemovalOfAnother(t *testing.T) {
 // or when it was about to be.
 func TestRemovalAcrossReconnect(t *testing.T) {
 	for _, before := range []bool{true, false} {
-		inBubble(t, zktest.Config{Tick: time.Second}, func(t *testing.T, srv *zktest.Server, opts *session.Options) {
-			s := mustOpen(t, srv.Addrs(), opts)
-			other := mustOpen(t, srv.Addrs(), opts)
+		withSessions(t, func(t *testing.T, srv *zktest.Server, s, other *session.Session) {
 			check.Have(s.Create(t.Context(), "/me", nil, session.Ephemeral))(t)
 			replace := func() {
 				srv.Disconnect(s.ID())
@@ -205,8 +197,7 @@ func TestRemovalConditions(t *testing.T) {
 		{"guarded by nothing", session.Removal{Guard: "/nothing"}, false},
 	} {
 		t.Run(row.name, func(t *testing.T) {
-			inBubble(t, zktest.Config{Tick: time.Second}, func(t *testing.T, srv *zktest.Server, opts *session.Options) {
-				s := mustOpen(t, srv.Addrs(), opts)
+			withSession(t, func(t *testing.T, srv *zktest.Server, s *session.Session) {
 				for _, path := range []string{"/guard", "/node"} {
 					check.Have(s.Create(t.Context(), path, []byte("data"), session.Persistent))(t)
 				}
@@ -227,8 +218,7 @@ func TestRemovalConditions(t *testing.T) {
 // TestGuardedRemovalIsOvertaken: a node that has taken the place since the guard was read
 // stays.
 func TestGuardedRemovalIsOvertaken(t *testing.T) {
-	inBubble(t, zktest.Config{Tick: time.Second}, func(t *testing.T, srv *zktest.Server, opts *session.Options) {
-		s := mustOpen(t, srv.Addrs(), opts)
+	withSession(t, func(t *testing.T, srv *zktest.Server, s *session.Session) {
 		for _, path := range []string{"/guard", "/node"} {
 			check.Have(s.Create(t.Context(), path, []byte("first"), session.Persistent))(t)
 		}
@@ -251,8 +241,7 @@ func TestGuardedRemovalIsOvertaken(t *testing.T) {
 // TestRefusedRemoval: an impatient removal ends with the refusal. Another is answered with it after
 // a session timeout, and goes on, until it is cancelled.
 func TestRefusedRemoval(t *testing.T) {
-	inBubble(t, zktest.Config{Tick: time.Second}, func(t *testing.T, srv *zktest.Server, opts *session.Options) {
-		s := mustOpen(t, srv.Addrs(), opts)
+	withSession(t, func(t *testing.T, srv *zktest.Server, s *session.Session) {
 		check.Have(s.Create(t.Context(), "/node", nil, session.Persistent))(t)
 		refuse := func(n int) {
 			for range n {
@@ -283,8 +272,7 @@ func TestRefusedRemoval(t *testing.T) {
 
 // TestCancelledWhileSuspended: what is cancelled before it was sent is never sent.
 func TestCancelledWhileSuspended(t *testing.T) {
-	inBubble(t, zktest.Config{Tick: time.Second}, func(t *testing.T, srv *zktest.Server, opts *session.Options) {
-		s := mustOpen(t, srv.Addrs(), opts)
+	withSession(t, func(t *testing.T, srv *zktest.Server, s *session.Session) {
 		check.Have(s.Create(t.Context(), "/node", nil, session.Persistent))(t)
 		srv.Refuse(true)
 		srv.Disconnect(s.ID())
@@ -299,8 +287,7 @@ func TestCancelledWhileSuspended(t *testing.T) {
 // TestWithdrawAllFollowsReplacements: a node that is replaced while it is being deleted, by another
 // with the prefix, leaves none.
 func TestWithdrawAllFollowsReplacements(t *testing.T) {
-	inBubble(t, zktest.Config{Tick: time.Second}, func(t *testing.T, srv *zktest.Server, opts *session.Options) {
-		s := mustOpen(t, srv.Addrs(), opts)
+	withSession(t, func(t *testing.T, srv *zktest.Server, s *session.Session) {
 		ctx := t.Context()
 		check.Must(t, s.EnsurePath(ctx, "/dir"))
 		check.Have(s.Create(ctx, "/dir/pre-a", nil, session.Ephemeral))(t)
@@ -319,57 +306,6 @@ func TestWithdrawAllFollowsReplacements(t *testing.T) {
 			t.Errorf("%q, %v", names, err)
 		}
 	})
-}
-
-// TestOneOfTwoInDoubt: of two creates of one node whose replies were lost, one has made it.
-func TestOneOfTwoInDoubt(t *testing.T) {
-	inBubble(t, zktest.Config{Tick: time.Second}, func(t *testing.T, srv *zktest.Server, opts *session.Options) {
-		s := mustOpen(t, srv.Addrs(), opts)
-		srv.Freeze(s.ID(), zktest.ToClient)
-		var wg sync.WaitGroup
-		var made atomic.Int32
-		for range 2 {
-			wg.Go(func() {
-				switch _, err := s.Create(t.Context(), "/me", nil, session.Ephemeral); {
-				case err == nil:
-					made.Add(1)
-				case !errors.Is(err, session.ErrNodeExists):
-					t.Error(err)
-				}
-			})
-		}
-		pass(10 * time.Millisecond) // both are sent, and executed
-		srv.Disconnect(s.ID())
-		srv.Thaw(0)
-		wg.Wait()
-		check.Equal(t, made.Load(), 1, "callers were told that they have created the node")
-	})
-}
-
-// TestMadeByAnother: a create whose reply was lost has not made a node that stands there for
-// another reason.
-func TestMadeByAnother(t *testing.T) {
-	for _, makes := range map[string]func(s, other *session.Session, srv *zktest.Server, done func(string, error)){
-		"by another session": func(_, other *session.Session, _ *zktest.Server, done func(string, error)) {
-			other.Async(0).Create("/me", nil, session.Ephemeral, done)
-		},
-		"by an earlier create in doubt": func(s, _ *session.Session, srv *zktest.Server, done func(string, error)) {
-			srv.DropReply(zktest.Match{Op: zktest.OpCreate})
-			s.Async(0).Create("/me", nil, session.Ephemeral, done)
-		},
-	} {
-		inBubble(t, zktest.Config{Tick: time.Second}, func(t *testing.T, srv *zktest.Server, opts *session.Options) {
-			s := mustOpen(t, srv.Addrs(), opts)
-			other := mustOpen(t, srv.Addrs(), opts)
-			done := make(chan struct{})
-			earlier := func(string, error) { close(done) }
-			makes(s, other, srv, earlier)
-			<-done
-			srv.DropReply(zktest.Match{Op: zktest.OpCreate, Session: s.ID()})
-			check.Fails(s.Create(t.Context(), "/me", nil, session.Ephemeral))(t, session.ErrNodeExists)
-			stands(t, s, "/me")
-		})
-	}
 }
 
 // TestGoneNodesAreNotCounted: neither those whose deletion was confirmed by the second attempt, nor
@@ -392,9 +328,7 @@ func TestGoneNodesAreNotCounted(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			inBubble(t, zktest.Config{Tick: time.Second}, func(t *testing.T, srv *zktest.Server, opts *session.Options) {
-				s := mustOpen(t, srv.Addrs(), opts)
-				other := mustOpen(t, srv.Addrs(), opts)
+			withSessions(t, func(t *testing.T, srv *zktest.Server, s, other *session.Session) {
 				for i := range 40 {
 					node, err := s.Create(t.Context(), fmt.Sprintf("/%s%02d", long, i), nil, session.Ephemeral)
 					check.Must(t, errors.Unwrap(err), "node", i, "when there are none")
@@ -408,8 +342,7 @@ func TestGoneNodesAreNotCounted(t *testing.T) {
 // TestRemovalOfMany: what holds of the removal of a node holds of that of all with a prefix: it
 // gives up if it is impatient, and sends nothing more when it was cancelled.
 func TestRemovalOfMany(t *testing.T) {
-	inBubble(t, zktest.Config{Tick: time.Second}, func(t *testing.T, srv *zktest.Server, opts *session.Options) {
-		s := mustOpen(t, srv.Addrs(), opts)
+	withSession(t, func(t *testing.T, srv *zktest.Server, s *session.Session) {
 		many := session.Removal{Path: "/dir", Prefix: "pre-", Impatient: true}
 		nodes := []string{"/dir/pre-a", "/dir/pre-b", "/dir/pre-c"}
 		for _, node := range append([]string{"/dir"}, nodes...) {
@@ -444,8 +377,7 @@ func TestRemovalOfMany(t *testing.T) {
 
 // TestImpatientRemovalOutlastsBusyServers: to be busy is no refusal, however long.
 func TestImpatientRemovalOutlastsBusyServers(t *testing.T) {
-	inBubble(t, zktest.Config{Tick: time.Second}, func(t *testing.T, srv *zktest.Server, opts *session.Options) {
-		s := mustOpen(t, srv.Addrs(), opts)
+	withSession(t, func(t *testing.T, srv *zktest.Server, s *session.Session) {
 		check.Have(s.Create(t.Context(), "/node", nil, session.Persistent))(t)
 		for range 1000 {
 			srv.AnswerError(zktest.Match{Op: zktest.OpDelete}, -127)

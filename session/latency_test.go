@@ -1,11 +1,8 @@
 package session_test
 
 import (
-	"context"
 	"fmt"
 	"log/slog"
-	"strings"
-	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -75,7 +72,7 @@ func TestLatencyEatsTheLease(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			inBubble(t, zktest.Config{Tick: time.Second, Latency: tt.trip / 2}, func(t *testing.T, srv *zktest.Server, _ *session.Options) {
-				said := new(records)
+				said := newJournal(slog.LevelDebug)
 				s := mustOpen(t, srv.Addrs(), &session.Options{Timeout: timeout, Dialer: srv.DialContext, Logger: slog.New(said)})
 				if tt.holds {
 					defer s.Rely()()
@@ -101,7 +98,7 @@ func TestLongRepliesEatTheLease(t *testing.T) {
 		want  int
 	}{{2 * time.Second, 0}, {2400 * time.Millisecond, 0}, {3 * time.Second, 4}, {4 * time.Second, 4}} {
 		t.Run(tt.takes.String(), func(t *testing.T) {
-			said := new(records)
+			said := newJournal(slog.LevelDebug)
 			story := long{
 				timeout: 10 * time.Second, stake: "what excludes others", callers: 1, trip: 2 * time.Millisecond,
 				takes: tt.takes, logger: slog.New(said),
@@ -110,34 +107,6 @@ func TestLongRepliesEatTheLease(t *testing.T) {
 			check.Equal(t, said.count("answers are slow"), tt.want, "records in 200 s")
 		})
 	}
-}
-
-// records counts records by their messages.
-type records struct {
-	mu  sync.Mutex
-	all []string
-}
-
-func (*records) Enabled(context.Context, slog.Level) bool { return true }
-func (r *records) WithAttrs([]slog.Attr) slog.Handler     { return r }
-func (r *records) WithGroup(string) slog.Handler          { return r }
-
-func (r *records) Handle(_ context.Context, rec slog.Record) error {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.all = append(r.all, rec.Message)
-	return nil
-}
-
-func (r *records) count(begins string) (n int) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	for _, message := range r.all {
-		if strings.HasPrefix(message, begins) {
-			n++
-		}
-	}
-	return n
 }
 
 // TestAbandonedHandshakes: a session that a server creates for a handshake that was given up is

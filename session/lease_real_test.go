@@ -14,6 +14,7 @@ import (
 
 	"github.com/zkactors/zkactors/internal/check"
 	"github.com/zkactors/zkactors/internal/hasten"
+	"github.com/zkactors/zkactors/internal/kit"
 	"github.com/zkactors/zkactors/session"
 	"github.com/zkactors/zkactors/session/zktest"
 )
@@ -46,7 +47,7 @@ func newWard(t *testing.T, witness *session.Session, addrs []string, opts *sessi
 // openWard opens a session that has no node yet.
 func openWard(t *testing.T, addrs []string, opts *session.Options) ward {
 	t.Helper()
-	s := open(t, addrs, opts)
+	s := kit.Open(t, addrs, opts)
 	events := s.Events(check.Patient(t))
 	return ward{Session: s, events: events, number: await[session.Connected](t, events).ID}
 }
@@ -96,7 +97,7 @@ func heal(t *testing.T, ens *zktest.Ensemble) {
 	t.Helper()
 	ens.Heal()
 	for _, addr := range ens.Addrs() {
-		open(t, []string{addr}, nil).Close()
+		kit.Open(t, []string{addr}, nil).Close()
 	}
 }
 
@@ -131,7 +132,7 @@ func TestRealLeaseWhatIsProposed(t *testing.T) {
 	hasten.Waits(t)
 	ens := zktest.StartEnsemble(t, 1, zktest.NoSync())
 	ctx := check.Patient(t)
-	s := open(t, ens.Addrs(), &session.Options{Timeout: time.Minute, ServerTick: 100 * time.Millisecond})
+	s := kit.Open(t, ens.Addrs(), &session.Options{Timeout: time.Minute, ServerTick: 100 * time.Millisecond})
 	zxid := func() int64 {
 		t.Helper()
 		text := check.Have(ens.FourLetterWord(0, "srvr"))(t)
@@ -159,7 +160,7 @@ func TestRealLeaseWhatIsProposed(t *testing.T) {
 		}
 		return nil
 	})
-	relied := open(t, ens.Addrs(), &session.Options{Timeout: time.Second, ServerTick: 100 * time.Millisecond})
+	relied := kit.Open(t, ens.Addrs(), &session.Options{Timeout: time.Second, ServerTick: 100 * time.Millisecond})
 	before := zxid()
 	defer relied.Rely()()
 	for zxid() < before+3 {
@@ -174,7 +175,7 @@ func TestRealLeaseCutOffServer(t *testing.T) {
 	ens := zktest.StartEnsemble(t, 3, zktest.NoSync(), zktest.SyncLimit(100))
 	for range *leaseRuns {
 		leader, follower := ens.Leader(), ens.Followers()[0]
-		witness := open(t, []string{ens.Addr(leader)}, nil)
+		witness := kit.Open(t, []string{ens.Addr(leader)}, nil)
 		w := newWard(t, witness, []string{ens.Addr(follower)}, &session.Options{Timeout: 2 * time.Second, ServerTick: 100 * time.Millisecond})
 		stop := chat(t, w.Session)
 		ens.CutLink(leader, follower)
@@ -201,7 +202,7 @@ func TestRealLeaseDeposedLeader(t *testing.T) {
 		for _, i := range ens.Followers() {
 			others = append(others, ens.Addr(i))
 		}
-		witness := open(t, others, &session.Options{Timeout: 20 * time.Second})
+		witness := kit.Open(t, others, &session.Options{Timeout: 20 * time.Second})
 		opts := session.Options{Timeout: timeout, ServerTick: tick}
 		w := newWard(t, witness, []string{ens.Addr(old)}, &opts)
 		opts.Lease = session.LeaseAnswered
@@ -228,7 +229,7 @@ func TestRealLeaseReportOnItsWay(t *testing.T) {
 	ens := zktest.StartEnsemble(t, 3, zktest.NoSync(), zktest.TickTime(tick), zktest.SyncLimit(60))
 	for run := range *leaseRuns {
 		leader, follower := ens.Leader(), ens.Followers()[0]
-		witness := open(t, []string{ens.Addr(leader)}, nil)
+		witness := kit.Open(t, []string{ens.Addr(leader)}, nil)
 		w := newWard(t, witness, []string{ens.Addr(follower)}, &session.Options{Timeout: timeout, ServerTick: tick})
 		stop := chat(t, w.Session)
 		ens.HoldOneWay(leader, follower)
@@ -256,7 +257,7 @@ func TestRealLeaseShorterTimeout(t *testing.T) {
 	check.Must(t, file.Close())
 	ens.Restart(followers[1])
 	leader := ens.Leader()
-	witness := open(t, []string{ens.Addr(leader)}, nil)
+	witness := kit.Open(t, []string{ens.Addr(leader)}, nil)
 	for range *leaseRuns {
 		first, second := zktest.NewProxy(t, ens.Addr(followers[0])), zktest.NewProxy(t, ens.Addr(followers[1]))
 		second.Refuse(true)

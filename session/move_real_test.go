@@ -9,6 +9,7 @@ import (
 
 	"github.com/zkactors/zkactors/internal/check"
 	"github.com/zkactors/zkactors/internal/hasten"
+	"github.com/zkactors/zkactors/internal/kit"
 	"github.com/zkactors/zkactors/session"
 	"github.com/zkactors/zkactors/session/zktest"
 )
@@ -24,7 +25,7 @@ func TestRealSetServers(t *testing.T) {
 	const n = 30
 	all := make([]*session.Session, n)
 	for i := range all {
-		s := open(t, addrs[:2], &session.Options{Timeout: 20 * time.Second, ServerTick: 100 * time.Millisecond})
+		s := kit.Open(t, addrs[:2], &session.Options{Timeout: 20 * time.Second, ServerTick: 100 * time.Millisecond})
 		s.Subscribe(func(ev session.Event) <-chan struct{} {
 			if _, expired := ev.(session.Expired); expired {
 				t.Errorf("session %d: %v", i, ev)

@@ -74,7 +74,8 @@ func TestOptionsAreRefused(t *testing.T) {
 
 func TestAuthIsSecret(t *testing.T) {
 	a := Auth{Scheme: "digest", Secret: []byte("user:password")}
-	opts := Options{Auth: []Auth{a}}
+	mechanism := DigestMD5("user", "password")
+	opts, withSASL := Options{Auth: []Auth{a}}, Options{SASL: mechanism}
 	writers := map[string]func(v any) string{
 		"JSON": func(v any) string {
 			text, err := json.Marshal(v)
@@ -95,8 +96,9 @@ func TestAuthIsSecret(t *testing.T) {
 		writers[verb] = func(v any) string { return fmt.Sprintf(verb, v) }
 	}
 	const secret = "password"
+	check.Equal(t, fmt.Sprintf("%d", mechanism), fmt.Sprint(mechanism))
 	for name, write := range writers {
-		for _, v := range []any{a, &a, []Auth{a}, map[string]Auth{"a": a}, struct{ A Auth }{a}, opts, &opts} {
+		for _, v := range []any{a, &a, []Auth{a}, map[string]Auth{"a": a}, struct{ A Auth }{a}, opts, &opts, mechanism, withSASL, &withSASL, []SASL{mechanism}} {
 			text := write(v)
 			for _, leak := range []string{
 				secret, fmt.Sprintf("%x", secret), strings.Trim(fmt.Sprintf("%d", []byte(secret)), "[]"),

@@ -6,6 +6,7 @@ import (
 
 	"github.com/zkactors/zkactors/internal/check"
 	"github.com/zkactors/zkactors/internal/hasten"
+	"github.com/zkactors/zkactors/internal/kit"
 	"github.com/zkactors/zkactors/session"
 	"github.com/zkactors/zkactors/session/zktest"
 )
@@ -18,10 +19,10 @@ func TestRealReadOnly(t *testing.T) {
 	ens := zktest.StartEnsemble(t, 3, zktest.NoSync(), zktest.JVMFlags("-Dreadonlymode.enabled=true"),
 		zktest.Setting("localSessionsEnabled", "true"), zktest.Setting("localSessionsUpgradingEnabled", "true"))
 	ctx := check.Patient(t)
-	s := open(t, ens.Addrs(), &session.Options{Timeout: 6 * time.Second, ServerTick: 100 * time.Millisecond, ReadOnly: true})
+	s := kit.Open(t, ens.Addrs(), &session.Options{Timeout: 6 * time.Second, ServerTick: 100 * time.Millisecond, ReadOnly: true})
 	check.Have(s.Create(ctx, "/kept", []byte("x"), session.Persistent))(t)
 	leader, followers := ens.Leader(), ens.Followers()
-	rest := open(t, []string{ens.Addr(followers[1])}, nil)
+	rest := kit.Open(t, []string{ens.Addr(followers[1])}, nil)
 	if err := rest.Sync(ctx, "/"); err != nil { // the server that is left knows the node
 		t.Fatal(err)
 	}

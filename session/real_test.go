@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"runtime"
 	"strings"
 	"sync"
 	"testing"
@@ -12,19 +11,10 @@ import (
 
 	"github.com/zkactors/zkactors/internal/check"
 	"github.com/zkactors/zkactors/internal/hasten"
+	"github.com/zkactors/zkactors/internal/kit"
 	"github.com/zkactors/zkactors/session"
 	"github.com/zkactors/zkactors/session/zktest"
 )
-
-func open(t *testing.T, addrs []string, opts *session.Options) *session.Session {
-	t.Helper()
-	if opts == nil {
-		opts = &session.Options{Timeout: 6 * time.Second, ServerTick: 100 * time.Millisecond}
-	}
-	s := check.Have(session.Open(check.Patient(t), addrs, opts))(t)
-	t.Cleanup(s.Close)
-	return s
-}
 
 // await reads events until one of type E comes, and returns it.
 func await[E session.Event](t *testing.T, events <-chan session.Event) E {
@@ -62,8 +52,8 @@ func TestRealServer(t *testing.T) {
 func realRequests(t *testing.T, ens *zktest.Ensemble) {
 	t.Helper()
 	ctx := check.Patient(t)
-	s := open(t, ens.Addrs(), &session.Options{Timeout: 6 * time.Second, Chroot: "/apps/billing"})
-	root := open(t, ens.Addrs(), nil)
+	s := kit.Open(t, ens.Addrs(), &session.Options{Timeout: 6 * time.Second, Chroot: "/apps/billing"})
+	root := kit.Open(t, ens.Addrs(), nil)
 
 	check.Fails(s.Create(ctx, "/a", nil, session.Persistent))(t, session.ErrNoNode) // without a chroot
 	check.Must(t, s.EnsurePath(ctx, "/locks/b"))
@@ -109,7 +99,7 @@ func realRequests(t *testing.T, ens *zktest.Ensemble) {
 func realBadInput(t *testing.T, ens *zktest.Ensemble) {
 	t.Helper()
 	ctx := check.Patient(t)
-	s := open(t, ens.Addrs(), nil)
+	s := kit.Open(t, ens.Addrs(), nil)
 	events := s.Events(ctx)
 	await[session.Connected](t, events)
 	for _, path := range []string{"", "a", "/a/", "/a//b", "/a/../b", "/a\x00"} {
@@ -151,7 +141,7 @@ func realBadInput(t *testing.T, ens *zktest.Ensemble) {
 func realLargeReply(t *testing.T, ens *zktest.Ensemble) {
 	t.Helper()
 	ctx := check.Patient(t)
-	s := open(t, ens.Addrs(), &session.Options{Timeout: 6 * time.Second, MaxReply: 8 << 10})
+	s := kit.Open(t, ens.Addrs(), &session.Options{Timeout: 6 * time.Second, MaxReply: 8 << 10})
 	events := s.Events(ctx)
 	await[session.Connected](t, events)
 	check.Have(s.Create(ctx, "/many", nil, session.Persistent))(t)
@@ -186,8 +176,8 @@ func realAuthAndACL(t *testing.T, ens *zktest.Ensemble) {
 	ctx := check.Patient(t)
 	secret := []session.Auth{{Scheme: "digest", Secret: []byte("user:password")}}
 	proxy := zktest.NewProxy(t, ens.Addrs()...)
-	s := open(t, proxy.Addrs(), &session.Options{Timeout: 6 * time.Second, Auth: secret, ACL: session.CreatorAll()})
-	other := open(t, ens.Addrs(), nil)
+	s := kit.Open(t, proxy.Addrs(), &session.Options{Timeout: 6 * time.Second, Auth: secret, ACL: session.CreatorAll()})
+	other := kit.Open(t, ens.Addrs(), nil)
 	check.Have(s.Create(ctx, "/private", []byte("x"), session.Persistent))(t)
 	if _, _, err := other.Get(ctx, "/private"); !errors.Is(err, session.ErrNoAuth) {
 		t.Errorf("somebody else reads: %v", err)
@@ -228,7 +218,7 @@ func TestRealLossIsToldInTime(t *testing.T) {
 // as lost with when its ephemeral node goes.
 func checkLoss(t *testing.T, ens *zktest.Ensemble, addrs []string, n int, fault func()) {
 	t.Helper()
-	leader := open(t, []string{ens.Addr(ens.Leader())}, nil)
+	leader := kit.Open(t, []string{ens.Addr(ens.Leader())}, nil)
 	all := make([]ward, n)
 	for i := range all {
 		all[i] = openWard(t, addrs, &session.Options{Timeout: 2 * time.Second, ServerTick: 100 * time.Millisecond})
@@ -254,7 +244,7 @@ func TestRealFrozenServer(t *testing.T) {
 		if s != nil {
 			s.Close()
 		}
-		s = open(t, ens.Addrs(), opts)
+		s = kit.Open(t, ens.Addrs(), opts)
 	}
 	events := s.Events(ctx)
 	ens.Pause(follower)
@@ -265,7 +255,7 @@ func TestRealFrozenServer(t *testing.T) {
 	check.Equal[session.Event](t, <-events, session.Resumed{Server: s.State().(session.Resumed).Server}, "after the suspension came")
 	// Those who come now are not kept by it either.
 	for range 5 {
-		open(t, ens.Addrs(), opts).Close()
+		kit.Open(t, ens.Addrs(), opts).Close()
 	}
 	ens.Resume(follower)
 	check.Have(s.Set(ctx, "/", nil, session.AnyVersion))(t)
@@ -277,8 +267,8 @@ func TestRealWatchesAreShared(t *testing.T) {
 	ens := zktest.StartEnsemble(t, 1, zktest.NoSync())
 	ctx := check.Patient(t)
 	proxy := zktest.NewProxy(t, ens.Addrs()...)
-	s := open(t, proxy.Addrs(), nil)
-	other := open(t, ens.Addrs(), nil)
+	s := kit.Open(t, proxy.Addrs(), nil)
+	other := kit.Open(t, ens.Addrs(), nil)
 	check.Have(s.Create(ctx, "/a", []byte("0"), session.Persistent))(t)
 	proxy.ResetRequests()
 	const n = 100
@@ -327,48 +317,12 @@ func TestRealWatchesAreShared(t *testing.T) {
 	check.Equal(t, ens.Mntr(0)["zk_watch_count"], "0", "watches are left on the server")
 }
 
-// TestRealNothingCrossesEpochs loses a session with writes queued: none may happen in
-// the next.
-func TestRealNothingCrossesEpochs(t *testing.T) {
-	t.Parallel()
-	hasten.Waits(t)
-	ens := zktest.StartEnsemble(t, 1, zktest.NoSync())
-	ctx := check.Patient(t)
-	proxy := zktest.NewProxy(t, ens.Addrs()...)
-	s := open(t, proxy.Addrs(), &session.Options{Timeout: 2 * time.Second, ServerTick: 100 * time.Millisecond})
-	other := open(t, ens.Addrs(), nil)
-	events := s.Events(ctx)
-	await[session.Connected](t, events)
-	proxy.Refuse(true)
-	proxy.Disconnect(0)
-	await[session.Suspended](t, events)
-	const n = 40
-	failed := make(chan error, n)
-	for i := range n {
-		mode := []session.CreateMode{session.Ephemeral, session.Persistent}[i%2]
-		go func() {
-			_, err := s.Create(ctx, fmt.Sprintf("/crossed-%d", i), nil, mode)
-			failed <- err
-		}()
-	}
-	for range n {
-		if err := <-failed; !errors.Is(err, session.ErrExpired) || errors.Is(err, session.ErrUnknownOutcome) {
-			t.Errorf("a write that was never sent: %v", err)
-		}
-	}
-	proxy.Refuse(false)
-	await[session.Connected](t, events)
-	check.Must(t, other.Sync(ctx, "/"))
-	names, _, err := other.Children(ctx, "/")
-	check.True(t, err == nil && !strings.Contains(strings.Join(names, " "), "crossed"), "there are %q, %v", names, err)
-}
-
 // realLostReplies loses the reply to every kind of request.
 func realLostReplies(t *testing.T, ens *zktest.Ensemble) {
 	t.Helper()
 	ctx := check.Patient(t)
 	proxy := zktest.NewProxy(t, ens.Addrs()...)
-	s := open(t, proxy.Addrs(), nil)
+	s := kit.Open(t, proxy.Addrs(), nil)
 	check.Have(s.Create(ctx, "/a", nil, session.Persistent))(t)
 	lose := func(op zktest.Op) { proxy.DropReply(zktest.Match{Op: op}) }
 
@@ -399,8 +353,8 @@ func TestRealCancelledCreateLeavesNothing(t *testing.T) {
 	ens := zktest.StartEnsemble(t, 1, zktest.NoSync())
 	ctx := check.Patient(t)
 	proxy := zktest.NewProxy(t, ens.Addrs()...)
-	s := open(t, proxy.Addrs(), nil)
-	other := open(t, ens.Addrs(), nil)
+	s := kit.Open(t, proxy.Addrs(), nil)
+	other := kit.Open(t, ens.Addrs(), nil)
 	check.Have(s.Create(ctx, "/a", nil, session.Persistent))(t)
 	for _, mode := range []session.CreateMode{session.EphemeralSequential, session.PersistentSequential, session.Ephemeral} {
 		proxy.Freeze(0, zktest.ToClient)
@@ -435,7 +389,7 @@ func TestRealCancelledCreateLeavesNothing(t *testing.T) {
 func realSessionFull(t *testing.T, ens *zktest.Ensemble) {
 	t.Helper()
 	ctx := check.Patient(t)
-	s := open(t, ens.Addrs(), nil)
+	s := kit.Open(t, ens.Addrs(), nil)
 	name := strings.Repeat("x", 64<<10)
 	var full error
 	made := 0
@@ -445,27 +399,6 @@ func realSessionFull(t *testing.T, ens *zktest.Ensemble) {
 	check.True(t, errors.Is(full, session.ErrSessionFull) && made == 16, "after %d nodes of 64 KiB: %v", made, full)
 	check.Must(t, s.Delete(ctx, "/0"+name, session.AnyVersion))
 	check.Have(s.Create(ctx, "/0"+name, nil, session.Ephemeral))(t) // after one was deleted
-}
-
-// TestRealMemory: what an open session costs.
-func TestRealMemory(t *testing.T) {
-	ens := zktest.StartEnsemble(t, 1, zktest.NoSync())
-	heap := func() uint64 {
-		runtime.GC()
-		runtime.GC()
-		var m runtime.MemStats
-		runtime.ReadMemStats(&m)
-		return m.HeapAlloc
-	}
-	before := heap()
-	const n = 10
-	for range n {
-		s := open(t, ens.Addrs(), nil)
-		check.Have(s.Exists(check.Patient(t), "/"))(t)
-	}
-	each := int64(heap()-before) / n
-	t.Logf("%d KiB for each session", each>>10)
-	check.True(t, each <= 3<<19, "a session costs %d bytes, more than 1.5 MiB", each)
 }
 
 // TestRealTTLIsRefusedOnce: that servers have no nodes with a TTL is learned from a transaction,

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
-	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -101,105 +100,72 @@ var reconnects = flag.Int("session.reconnects", hasten.Usually(1000, 250), "reco
 func TestReconnectsUnderLoad(t *testing.T) {
 	sessions := hasten.Sized(min(*reconnects/5, 400), 10)
 	rounds := hasten.Sized(*reconnects/sessions, 3)
-	srv := zktest.Start(t, zktest.Tick(100*time.Millisecond))
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute+time.Duration(rounds)*5*time.Second)
-	defer cancel()
-	var readers sync.WaitGroup
-	all := make(map[*session.Session]chan struct{}) // and what holds a value when it is connected again
-	for range sessions {
-		s := check.Have(session.Open(ctx, srv.Addrs(), &session.Options{Timeout: 2 * time.Second, ServerTick: 100 * time.Millisecond}))(t)
-		events, back := s.Events(ctx), make(chan struct{}, 1)
-		all[s] = back
-		<-events // Connected
-		readers.Go(func() {
-			id := s.ID()
-			for ev := range events {
-				switch ev := ev.(type) {
-				case session.Suspended:
-					srv.Thaw(id)
-				case session.Connected:
-					id = ev.ID
-					tellOnce(back)
-				case session.Resumed:
-					tellOnce(back)
-				case session.Expired, session.Closed:
-				}
-			}
-		})
-	}
-	for i := range rounds {
-		for s, back := range all {
-			select {
-			case <-back: // under load, a connection may be lost without us
-			default:
-			}
-			srv.Freeze(s.ID(), zktest.Both)
+	inBubble(t, zktest.Config{Tick: time.Second}, func(t *testing.T, srv *zktest.Server, opts *session.Options) {
+		all := make([]*session.Session, sessions)
+		events := make([]<-chan session.Event, sessions)
+		for i := range all {
+			all[i] = mustOpen(t, srv.Addrs(), opts)
+			events[i] = all[i].Events(t.Context())
+			await[session.Connected](t, events[i])
 		}
-		for s, back := range all {
-			select {
-			case <-back:
-			case <-ctx.Done():
-				_, err := s.Exists(t.Context(), "/")
-				t.Fatalf("round %d: session %#x is %v, and answers: %v", i, s.ID(), s.State(), err)
+		for range rounds {
+			var back sync.WaitGroup
+			for i, s := range all {
+				srv.Freeze(s.ID(), zktest.Both)
+				back.Go(func() {
+					await[session.Suspended](t, events[i])
+					srv.Thaw(s.ID())
+					zktest.Await(t, events[i], func(ev session.Event) bool {
+						check.Equal(t, fmt.Sprintf("%T", ev), "session.Resumed", "after Suspended")
+						return true
+					})
+				})
 			}
+			back.Wait()
 		}
-	}
-	for s := range all {
-		s.Close()
-	}
-	readers.Wait()
-}
-
-func tellOnce(ch chan<- struct{}) {
-	select {
-	case ch <- struct{}{}:
-	default:
-	}
+		for _, s := range all {
+			check.OK(t, exists(t, s))
+		}
+	})
 }
 
 // TestStuckHeartbeat: a server that stops to read, with no room left between, is left for
-// another before the session is lost. A heartbeat blocks in a write until then. It runs in
-// real time, as a mutex that is waited for stops the clock of a bubble.
+// another before the session is lost. A heartbeat blocks in a write until then.
 func TestStuckHeartbeat(t *testing.T) {
 	const timeout = 6 * time.Second
-	heartbeats, stuck := 0, make(chan struct{})
-	bad := &scripted{timeout: timeout, answer: func(_ *scripted, conn net.Conn, xid, op int32) bool {
-		if op == opSync {
-			heartbeats++
+	synctest.Test(t, func(t *testing.T) {
+		heartbeats, stuck := 0, make(chan struct{})
+		bad := &scripted{timeout: timeout, answer: func(_ *scripted, conn net.Conn, xid, op int32) bool {
+			if op == opSync {
+				heartbeats++
+			}
+			if heartbeats > 2 {
+				<-stuck
+				return false
+			}
+			reply(conn, xid, op, 0)
+			return true
+		}}
+		defer close(stuck)
+		good := &scripted{timeout: timeout, answer: func(_ *scripted, conn net.Conn, xid, op int32) bool {
+			reply(conn, xid, op, 0)
+			return true
+		}}
+		var dialled atomic.Int32
+		opts := &session.Options{Timeout: timeout, ServerTick: 200 * time.Millisecond, Lease: session.LeaseAnswered}
+		opts.Dialer = func(ctx context.Context, network, addr string) (net.Conn, error) {
+			if dialled.Add(1) == 1 {
+				return bad.dial(ctx, network, addr)
+			}
+			return good.dial(ctx, network, addr)
 		}
-		if heartbeats > 2 {
-			<-stuck
-			return false
-		}
-		reply(conn, xid, op, 0)
-		return true
-	}}
-	defer close(stuck)
-	good := &scripted{timeout: timeout, answer: func(_ *scripted, conn net.Conn, xid, op int32) bool {
-		reply(conn, xid, op, 0)
-		return true
-	}}
-	var dialled atomic.Int32
-	opts := &session.Options{Timeout: timeout, ServerTick: 200 * time.Millisecond, Lease: session.LeaseAnswered}
-	opts.Dialer = func(ctx context.Context, network, addr string) (net.Conn, error) {
-		if dialled.Add(1) == 1 {
-			return bad.dial(ctx, network, addr)
-		}
-		return good.dial(ctx, network, addr)
-	}
-	s := mustOpen(t, []string{"a:1", "b:1"}, opts)
-	defer s.Rely()()
-	ctx, cancel := context.WithCancel(t.Context())
-	defer cancel()
-	for ev := range s.Events(ctx) {
-		switch ev.(type) {
-		case session.Resumed:
-			return
-		case session.Expired:
-			t.Fatal("the session was lost, and the other server not tried")
-		case session.Connected, session.Suspended, session.Closed:
-		}
-	}
+		s := mustOpen(t, []string{"a:1", "b:1"}, opts)
+		defer s.Rely()()
+		events := s.Events(t.Context())
+		await[session.Suspended](t, events)
+		_, resumed := (<-events).(session.Resumed)
+		check.True(t, resumed, "the session was lost, and the other server not tried")
+	})
 }
 
 // TestTimeoutShrinks: a server that takes the session over, and allows it less time, gives
@@ -463,8 +429,8 @@ func TestOpenIsRefused(t *testing.T) {
 // have begun a session with the handshake.
 func TestOpenIsRefusedOnce(t *testing.T) {
 	inBubble(t, zktest.Config{Tick: time.Second, Replicas: 3}, func(t *testing.T, srv *zktest.Server, opts *session.Options) {
-		logger, kept := warnings()
-		opts.Logger = logger
+		j := newJournal(slog.LevelWarn)
+		opts.Logger = slog.New(j)
 		opts.Auth = []session.Auth{{Scheme: "digest", Secret: []byte("user:password")}}
 		for range 20 {
 			srv.AnswerError(zktest.Match{Op: zktest.OpAuth}, -115)
@@ -472,48 +438,16 @@ func TestOpenIsRefusedOnce(t *testing.T) {
 		_, err := session.Open(t.Context(), srv.Addrs(), opts)
 		check.Is(t, err, session.ErrAuthFailed)
 		check.Equal(t, srv.Requests()[zktest.OpAuth], 3, "attempts")
-		refused := func(r record) bool { return strings.Contains(r.text, "refuse the credentials") }
-		all := kept()
-		check.Equal(t, len(all)-len(slices.DeleteFunc(slices.Clone(all), refused)), 1, all)
+		check.Equal(t, j.count("refuse the credentials"), 1, j.kept())
 	})
-}
-
-// A record is what a logger was told.
-type record struct {
-	at   time.Time
-	text string
-}
-
-// warnings returns a logger that keeps what is worth a warning.
-func warnings() (logger *slog.Logger, kept func() []record) {
-	var mu sync.Mutex
-	var all []record
-	logger = slog.New(slowHandler{slog.DiscardHandler, func(r slog.Record) {
-		if r.Level < slog.LevelWarn {
-			return
-		}
-		mu.Lock()
-		defer mu.Unlock()
-		text := r.Message
-		r.Attrs(func(a slog.Attr) bool {
-			text += " " + a.String()
-			return true
-		})
-		all = append(all, record{r.Time, text})
-	}})
-	return logger, func() []record {
-		mu.Lock()
-		defer mu.Unlock()
-		return slices.Clone(all)
-	}
 }
 
 // TestFailedDialsAreTold: to the logger, with the address and in moderation, and to
 // requests that waited in vain.
 func TestFailedDialsAreTold(t *testing.T) {
 	inBubble(t, zktest.Config{Tick: time.Second}, func(t *testing.T, srv *zktest.Server, opts *session.Options) {
-		logger, kept := warnings()
-		opts.Logger = logger
+		j := newJournal(slog.LevelWarn)
+		opts.Logger = slog.New(j)
 		down := false
 		opts.Dialer = func(ctx context.Context, network, addr string) (net.Conn, error) {
 			if down || addr != srv.Addrs()[0] {
@@ -539,15 +473,8 @@ func TestFailedDialsAreTold(t *testing.T) {
 			}
 		}
 		pass(10 * time.Minute)
-		all := kept()
 		for _, server := range servers {
-			n := 0
-			for _, r := range all {
-				if strings.Contains(r.text, server) && strings.Contains(r.text, "no route to") {
-					n++
-				}
-			}
-			check.True(t, n != 0 && n <= 60, "%d warnings name %s in ten minutes", n, server)
+			check.Within(t, j.count("server="+server+" reason=\"no route to"), 1, 60, "warnings in ten minutes of", server)
 		}
 	})
 }
@@ -570,4 +497,91 @@ func TestMissingChrootIsNamed(t *testing.T) {
 			t.Errorf("with the chroot in place: %v", err)
 		}
 	})
+}
+
+// TestThrottledWhenReconnected: a server throttles what a connection begins with. The session
+// insists on the connection that it has, and its requests and watches go on with it. It tries
+// another when that takes too long.
+func TestThrottledWhenReconnected(t *testing.T) {
+	const throttled = -127
+	for name, row := range map[string]struct {
+		ops     []zktest.Op
+		lasts   time.Duration
+		dialled int32
+	}{
+		"the first sync":   {[]zktest.Op{zktest.OpSync}, 3 * time.Second, 1},
+		"watches":          {[]zktest.Op{zktest.OpSetWatches}, 3 * time.Second, 1},
+		"both":             {[]zktest.Op{zktest.OpSync, zktest.OpSetWatches}, 3 * time.Second, 1},
+		"both, for longer": {[]zktest.Op{zktest.OpSync, zktest.OpSetWatches}, 7 * time.Second, 2},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, zktest.Config{Tick: time.Second}, func(t *testing.T, srv *zktest.Server, opts *session.Options) {
+				var dialled atomic.Int32
+				opts.Dialer = func(ctx context.Context, network, addr string) (net.Conn, error) {
+					dialled.Add(1)
+					return srv.DialContext(ctx, network, addr)
+				}
+				s := mustOpen(t, srv.Addrs(), opts)
+				other := mustOpen(t, srv.Addrs(), &session.Options{Timeout: 20 * time.Second, Dialer: srv.DialContext})
+				told := make(chan string, 100)
+				s.Async(0).Follow("/", session.AspectData, true, func(r session.Reading, _ error) { told <- string(r.Data) })
+				<-told
+				dialled.Store(0)
+				for _, op := range row.ops {
+					for range 1000 {
+						srv.AnswerError(zktest.Match{Op: op, Session: s.ID()}, throttled)
+					}
+				}
+				srv.Disconnect(s.ID())
+				synctest.Wait()
+				answer := make(chan error, 1)
+				s.Async(0).Set("/", []byte("mine"), session.AnyVersion, func(_ *session.Stat, err error) { answer <- err })
+				pass(row.lasts)
+				check.None(t, answer, "a write that overtakes the sync")
+				srv.ClearFaults()
+				check.OK(t, <-answer, "the write that waited")
+				for <-told != "mine" {
+				}
+				check.Have(other.Set(t.Context(), "/", []byte("theirs"), session.AnyVersion))(t)
+				check.Equal(t, <-told, "theirs", "after another change")
+				check.Equal(t, dialled.Load(), row.dialled, "dialled")
+			})
+		})
+	}
+}
+
+// TestLateReconnect: a session that is connected again before its deadline lives on, also
+// while a recipe relies on it.
+func TestLateReconnect(t *testing.T) {
+	for _, relied := range []bool{false, true} {
+		inBubble(t, zktest.Config{Tick: time.Second}, func(t *testing.T, srv *zktest.Server, opts *session.Options) {
+			ready := make(chan struct{})
+			close(ready)
+			var mu sync.Mutex
+			opts.Dialer = func(ctx context.Context, network, addr string) (net.Conn, error) {
+				mu.Lock()
+				wait := ready
+				mu.Unlock()
+				<-wait
+				return srv.DialContext(context.WithoutCancel(ctx), network, addr)
+			}
+			s := mustOpen(t, srv.Addrs(), opts)
+			if relied {
+				defer s.Rely()()
+			}
+			pass(time.Minute)
+			mu.Lock()
+			ready = make(chan struct{})
+			mu.Unlock()
+			events := s.Events(t.Context())
+			srv.Disconnect(0)
+			deadline := await[session.Suspended](t, events).Deadline
+			pass(time.Until(deadline) - 100*time.Millisecond)
+			close(ready)
+			pass(time.Minute)
+			if _, ok := s.State().(session.Resumed); !ok {
+				t.Errorf("relied on %v: %v", relied, s.State())
+			}
+		})
+	}
 }

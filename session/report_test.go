@@ -42,6 +42,16 @@ func (j *journal) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
+// count returns how many records have the text.
+func (j *journal) count(text string) (n int) {
+	for _, line := range j.kept() {
+		if strings.Contains(line, text) {
+			n++
+		}
+	}
+	return n
+}
+
 func (j *journal) kept() []string {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -247,9 +257,32 @@ func TestLogOfSibling(t *testing.T) {
 
 // TestNoLogger: a session without a logger discards every record.
 func TestNoLogger(t *testing.T) {
-	inBubble(t, zktest.Config{Tick: time.Second}, func(t *testing.T, srv *zktest.Server, opts *session.Options) {
-		s := mustOpen(t, srv.Addrs(), opts)
+	withSession(t, func(t *testing.T, srv *zktest.Server, s *session.Session) {
 		check.False(t, s.Logger().Enabled(context.Background(), slog.LevelError), "the logger is enabled")
 		s.Observer().Lost("lock", "/l", errors.New("x"))
+	})
+}
+
+// TestSlowLogger: a logger that blocks delays neither the news of a loss nor the end of a
+// request whose context has ended.
+func TestSlowLogger(t *testing.T) {
+	inBubble(t, zktest.Config{Tick: time.Second}, func(t *testing.T, srv *zktest.Server, opts *session.Options) {
+		opts.Logger = slog.New(slowHandler{slog.DiscardHandler, func(r slog.Record) {
+			if r.Level == slog.LevelWarn { // and so is the record of the loss
+				pass(time.Hour)
+			}
+		}})
+		s := mustOpen(t, srv.Addrs(), opts)
+		events := s.Events(t.Context())
+		begun := time.Now()
+		srv.Refuse(true)
+		srv.Disconnect(0)
+		synctest.Wait()
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		check.Fails(s.Exists(ctx, "/"))(t, context.DeadlineExceeded)
+		await[session.Expired](t, events)
+		check.AtMost(t, time.Since(begun), opts.Timeout, "the loss was told after")
+		srv.Refuse(false)
 	})
 }

@@ -2,7 +2,6 @@ package session_test
 
 import (
 	"testing"
-	"time"
 
 	"github.com/zkactors/zkactors/internal/check"
 	"github.com/zkactors/zkactors/session"
@@ -15,8 +14,7 @@ import (
 func TestServersComeBackWithOlderData(t *testing.T) {
 	for name, empty := range map[string]bool{"from a backup": false, "empty": true} {
 		t.Run(name, func(t *testing.T) {
-			inBubble(t, zktest.Config{Tick: time.Second}, func(t *testing.T, srv *zktest.Server, opts *session.Options) {
-				s := mustOpen(t, srv.Addrs(), opts)
+			withSession(t, func(t *testing.T, srv *zktest.Server, s *session.Session) {
 				events := s.Events(t.Context())
 				first := (<-events).(session.Connected)
 				check.True(t, first.Past == 0, "%v has a past: %d", first, first.Past)

@@ -12,6 +12,7 @@ import (
 
 	"github.com/zkactors/zkactors/internal/check"
 	"github.com/zkactors/zkactors/internal/hasten"
+	"github.com/zkactors/zkactors/internal/kit"
 	"github.com/zkactors/zkactors/session"
 	"github.com/zkactors/zkactors/session/zktest"
 )
@@ -42,7 +43,7 @@ func TestRealSASL(t *testing.T) {
 	ctx := check.Patient(t)
 	for user, password := range map[string]string{"bob": "secret", "zoe": "pässe", "eve": `€uro, "quoted"`} {
 		proxy := zktest.NewProxy(t, ens.Addrs()...)
-		s := open(t, proxy.Addrs(), &session.Options{
+		s := kit.Open(t, proxy.Addrs(), &session.Options{
 			Timeout: 6 * time.Second, SASL: session.DigestMD5(user, password),
 			ACL: []session.ACL{{Perms: session.PermAll, Scheme: "sasl", ID: user}},
 		})
@@ -55,7 +56,7 @@ func TestRealSASL(t *testing.T) {
 			}
 		}
 		check.Equal(t, s.ID(), before, "the session of "+user+" after reconnects")
-		other := open(t, ens.Addrs(), &session.Options{SASL: session.DigestMD5("bob", "secret")})
+		other := kit.Open(t, ens.Addrs(), &session.Options{SASL: session.DigestMD5("bob", "secret")})
 		if _, _, err := other.Get(ctx, "/"+user); (err == nil) != (user == "bob") || err != nil && !errors.Is(err, session.ErrNoAuth) {
 			t.Errorf("bob reads what is %s's: %v", user, err)
 		}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/zkactors/zkactors/internal/check"
 	"github.com/zkactors/zkactors/internal/hasten"
+	"github.com/zkactors/zkactors/internal/kit"
 	"github.com/zkactors/zkactors/session"
 	"github.com/zkactors/zkactors/session/internal/wire"
 	"github.com/zkactors/zkactors/session/zktest"
@@ -215,7 +216,7 @@ func TestRealLeaseShared(t *testing.T) {
 		for _, i := range leave {
 			others = append(others, e.Addr(i))
 		}
-		witness := open(t, others, &session.Options{Timeout: 20 * time.Second})
+		witness := kit.Open(t, others, &session.Options{Timeout: 20 * time.Second})
 		opts := session.Options{Timeout: timeout, ServerTick: tick, Lease: session.LeaseShared}
 		w := newWard(t, witness, []string{e.Addr(stays)}, &opts)
 		opts.Lease = session.LeaseAnswered

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/zkactors/zkactors/internal/check"
+	"github.com/zkactors/zkactors/internal/kit"
 	"github.com/zkactors/zkactors/session"
 	"github.com/zkactors/zkactors/session/zktest"
 )
@@ -30,7 +31,7 @@ func TestRealSlowAfterElection(t *testing.T) {
 			ens := zktest.StartEnsemble(t, 3, zktest.NoSync())
 			proxy := zktest.NewProxy(t, ens.Addrs()...)
 			leader := ens.Leader()
-			witness := open(t, ens.Addrs(), &session.Options{Timeout: 20 * time.Second})
+			witness := kit.Open(t, ens.Addrs(), &session.Options{Timeout: 20 * time.Second})
 			opts := &session.Options{Timeout: 10 * time.Second, ServerTick: 100 * time.Millisecond}
 			all := make([]ward, holders)
 			life := make([]*lives, holders)

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"net"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -66,8 +68,7 @@ func TestOpenNamesServersAndTroubles(t *testing.T) {
 
 // TestAwait: it follows the connection through suspension and expiry, and ends with the session.
 func TestAwait(t *testing.T) {
-	inBubble(t, zktest.Config{Tick: time.Second}, func(t *testing.T, srv *zktest.Server, opts *session.Options) {
-		s := mustOpen(t, srv.Addrs(), opts)
+	withSession(t, func(t *testing.T, srv *zktest.Server, s *session.Session) {
 		events := s.Events(t.Context())
 		<-events // Connected
 		srv.Refuse(true)
@@ -93,18 +94,44 @@ func TestAwait(t *testing.T) {
 	})
 }
 
-// TestStartIsClosed: a session that was never connected is closed at once.
-func TestStartIsClosed(t *testing.T) {
+// A lateConn delivers what it reads first in the moment in which it is closed.
+type lateConn struct {
+	net.Conn
+	late   atomic.Bool
+	once   sync.Once
+	closed chan struct{}
+}
+
+func (c *lateConn) Read(p []byte) (int, error) {
+	n, err := c.Conn.Read(p)
+	if err == nil && c.late.CompareAndSwap(true, false) {
+		<-c.closed
+	}
+	return n, err
+}
+
+func (c *lateConn) Close() error {
+	c.once.Do(func() { close(c.closed) })
+	return c.Conn.Close()
+}
+
+// TestLateHandshake: an answer to the connect request that comes when the connection has
+// been given up is nothing but late.
+func TestLateHandshake(t *testing.T) {
 	inBubble(t, zktest.Config{Tick: time.Second}, func(t *testing.T, srv *zktest.Server, opts *session.Options) {
-		srv.Refuse(true)
-		s := check.Have(session.Start(srv.Addrs(), opts))(t)
-		events := s.Events(t.Context())
-		begun := time.Now()
-		s.Close()
-		check.Equal(t, time.Since(begun), 0, "Close took")
-		check.Equal[session.Event](t, <-events, session.Closed{})
-		if ev, ok := <-events; ok {
-			t.Error(ev)
+		var late atomic.Int32 // how many of the next connections are
+		late.Store(1)
+		opts.Dialer = func(ctx context.Context, network, address string) (net.Conn, error) {
+			conn, err := srv.DialContext(ctx, network, address)
+			c := &lateConn{Conn: conn, closed: make(chan struct{})}
+			c.late.Store(late.Add(-1) >= 0)
+			return c, err
 		}
+		s := mustOpen(t, srv.Addrs(), opts)
+		id := s.ID()
+		late.Store(1)
+		srv.Disconnect(id)
+		check.OK(t, s.Sync(t.Context(), "/"), "after a reconnect")
+		check.Equal(t, s.ID(), id, "the session")
 	})
 }

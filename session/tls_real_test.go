@@ -23,6 +23,7 @@ import (
 
 	"github.com/zkactors/zkactors/internal/check"
 	"github.com/zkactors/zkactors/internal/hasten"
+	"github.com/zkactors/zkactors/internal/kit"
 	"github.com/zkactors/zkactors/session"
 	"github.com/zkactors/zkactors/session/zktest"
 )
@@ -135,7 +136,7 @@ func TestRealTLS(t *testing.T) {
 	first := a.issue(t, "first")
 	current.Store(&first)
 	var last atomic.Pointer[net.Conn]
-	s := open(t, []string{addr}, &session.Options{
+	s := kit.Open(t, []string{addr}, &session.Options{
 		Timeout: 6 * time.Second,
 		TLS: &tls.Config{
 			RootCAs: a.pool(), MinVersion: tls.VersionTLS12,

@@ -1,8 +1,10 @@
 package session_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -32,9 +34,7 @@ func TestRemadeNodesAreGone(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			inBubble(t, zktest.Config{Tick: time.Second}, func(t *testing.T, srv *zktest.Server, opts *session.Options) {
-				s := mustOpen(t, srv.Addrs(), opts)
-				other := mustOpen(t, srv.Addrs(), opts)
+			withSessions(t, func(t *testing.T, srv *zktest.Server, s, other *session.Session) {
 				check.Have(s.Create(t.Context(), "/me", []byte("mine"), session.Ephemeral))(t)
 				var told []string
 				read := make(chan struct{})
@@ -71,9 +71,7 @@ func TestFollowOnce(t *testing.T) {
 		"children, deleted":         {children: true, deleted: true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			inBubble(t, zktest.Config{Tick: time.Second}, func(t *testing.T, srv *zktest.Server, opts *session.Options) {
-				s := mustOpen(t, srv.Addrs(), opts)
-				other := mustOpen(t, srv.Addrs(), opts)
+			withSessions(t, func(t *testing.T, srv *zktest.Server, s, other *session.Session) {
 				aspect, mode, read := session.AspectData, session.Ephemeral, zktest.OpGetData
 				if row.children {
 					aspect, mode, read = session.AspectChildren, session.Persistent, zktest.OpGetChildren2
@@ -162,8 +160,7 @@ func TestWatchesAreKept(t *testing.T) {
 // TestMissingNodesAreFollowed: who follows the children of a node that does not exist is told
 // when it does, and when it does not any more, across reconnects.
 func TestMissingNodesAreFollowed(t *testing.T) {
-	inBubble(t, zktest.Config{Tick: time.Second}, func(t *testing.T, srv *zktest.Server, opts *session.Options) {
-		s := mustOpen(t, srv.Addrs(), opts)
+	withSession(t, func(t *testing.T, srv *zktest.Server, s *session.Session) {
 		other := mustOpen(t, srv.Addrs(), &session.Options{Dialer: srv.DialContext})
 		told := make(chan string, 10)
 		sub := s.Async(0).Follow("/a", session.AspectChildren, true, func(r session.Reading, err error) {
@@ -194,8 +191,7 @@ func TestMissingNodesAreFollowed(t *testing.T) {
 
 // TestSiblings end with the session that they stand beside, and not the other way round.
 func TestSiblings(t *testing.T) {
-	inBubble(t, zktest.Config{Tick: time.Second}, func(t *testing.T, srv *zktest.Server, opts *session.Options) {
-		s := mustOpen(t, srv.Addrs(), opts)
+	withSession(t, func(t *testing.T, srv *zktest.Server, s *session.Session) {
 		var all [3]*session.Session
 		for i := range all {
 			var err error
@@ -219,8 +215,7 @@ func TestSiblings(t *testing.T) {
 
 // TestServersSayNo: the errors of servers have names.
 func TestServersSayNo(t *testing.T) {
-	inBubble(t, zktest.Config{Tick: time.Second}, func(t *testing.T, srv *zktest.Server, opts *session.Options) {
-		s := mustOpen(t, srv.Addrs(), opts)
+	withSession(t, func(t *testing.T, srv *zktest.Server, s *session.Session) {
 		for code, want := range map[int32]error{
 			-6: session.ErrUnimplemented, -8: session.ErrInvalidArgument, -101: session.ErrNoNode, -102: session.ErrNoAuth,
 			-103: session.ErrBadVersion, -108: session.ErrNoChildrenForEphemerals, -110: session.ErrNodeExists,
@@ -236,6 +231,117 @@ func TestServersSayNo(t *testing.T) {
 		_, err := s.Set(t.Context(), "/", nil, session.AnyVersion)
 		if of, ok := errors.AsType[*session.ServerError](err); !ok || of.Code != nameless {
 			t.Error(err)
+		}
+	})
+}
+
+// TestWatchOutlivesErrors: what goes wrong in a read after a change is no reason to stop
+// watching.
+func TestWatchOutlivesErrors(t *testing.T) {
+	withSessions(t, func(t *testing.T, srv *zktest.Server, s, other *session.Session) {
+		ctx := t.Context()
+		check.Have(other.Create(ctx, "/a", nil, session.Persistent))(t)
+		told := make(chan string, 10)
+		tell := func(data []byte, _ *session.Stat, err error) {
+			told <- fmt.Sprintf("%s %v", data, errors.Is(err, session.ErrNoNode))
+		}
+		s.Async(0).Watch("/a", tell, tell)
+		check.Equal(t, <-told, " false", "first")
+		const throttled = -127
+		for range 3 {
+			srv.AnswerError(zktest.Match{Op: zktest.OpGetData, Path: "/a"}, throttled)
+		}
+		check.Have(other.Set(ctx, "/a", []byte("new"), session.AnyVersion))(t)
+		check.Equal(t, <-told, "new false", "after the change")
+		check.Must(t, other.Delete(ctx, "/a", session.AnyVersion))
+		check.Equal(t, <-told, " true", "after the deletion")
+	})
+}
+
+// TestManyWatchesAndSmallRequests: setting watches again needs more room than requests.
+func TestManyWatchesAndSmallRequests(t *testing.T) {
+	inBubble(t, zktest.Config{Tick: time.Second}, func(t *testing.T, srv *zktest.Server, opts *session.Options) {
+		opts.MaxRequest = 4 << 10
+		s := mustOpen(t, srv.Addrs(), opts)
+		ctx := t.Context()
+		gone := make(chan struct{}, 300)
+		for i := range 300 {
+			path := fmt.Sprintf("/%01000d", i)
+			check.Have(s.Create(ctx, path, nil, session.Persistent))(t)
+			s.Async(0).Watch(path, func([]byte, *session.Stat, error) {}, func([]byte, *session.Stat, error) { gone <- struct{}{} })
+		}
+		begun := time.Now()
+		srv.Disconnect(0)
+		synctest.Wait()
+		if err := exists(t, s); err != nil || time.Since(begun) > time.Second {
+			t.Fatalf("after %v: %v", time.Since(begun), err)
+		}
+		for i := range 300 {
+			check.Must(t, s.Delete(ctx, fmt.Sprintf("/%01000d", i), session.AnyVersion))
+			<-gone
+		}
+	})
+}
+
+// TestFollowingIntoTheNextEpoch: who is told that an epoch has ended, and asks again at once,
+// asks the next one.
+func TestFollowingIntoTheNextEpoch(t *testing.T) {
+	for name, end := range map[string]func(*zktest.Server, int64){
+		"expired": func(srv *zktest.Server, id int64) { srv.Expire(id) },
+		"overdue": func(srv *zktest.Server, id int64) { srv.Freeze(id, zktest.Both) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			withSession(t, func(t *testing.T, srv *zktest.Server, s *session.Session) {
+				var mu sync.Mutex
+				told := map[string]int{}
+				var follow func(path string, aspect session.Aspect)
+				follow = func(path string, aspect session.Aspect) {
+					s.Async(0).Follow(path, aspect, true, func(_ session.Reading, err error) {
+						mu.Lock()
+						told[fmt.Sprint(err)]++
+						mu.Unlock()
+						if errors.Is(err, session.ErrExpired) {
+							follow(path, aspect)
+						}
+					})
+				}
+				for i := range 10 {
+					follow(fmt.Sprintf("/n%d", i), session.AspectData)
+					follow(fmt.Sprintf("/n%d", i), session.AspectChildren)
+				}
+				for range 3 {
+					pass(time.Minute)
+					end(srv, s.ID())
+				}
+				pass(time.Minute)
+				synctest.Wait()
+				mu.Lock()
+				defer mu.Unlock()
+				check.True(t, told["<nil>"] == 4*20, "told %d times of 20 aspects in 4 epochs", told["<nil>"])
+				delete(told, "<nil>")
+				for why, n := range told {
+					if n != 2*3 { // of both aspects
+						t.Errorf("%d times: %s", n, why)
+					}
+				}
+			})
+		})
+	}
+}
+
+// TestSubscriptionsAreForgotten: also those that ended before they began.
+func TestSubscriptionsAreForgotten(t *testing.T) {
+	withSession(t, func(t *testing.T, srv *zktest.Server, s *session.Session) {
+		ended, cancel := context.WithCancel(t.Context())
+		cancel()
+		for range 1000 {
+			s.Events(ended)
+		}
+		s.Close()
+		for range 1000 {
+			for ev := range s.Events(t.Context()) {
+				check.Require(t, ev == (session.Closed{}), "%v", ev)
+			}
 		}
 	})
 }
