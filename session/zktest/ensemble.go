@@ -74,7 +74,7 @@ type EnsembleConfig struct {
 	JVMFlags []string
 
 	// StartTimeout bounds how long servers may take to serve, and to elect a
-	// leader. The default is one minute.
+	// leader. The default is three minutes.
 	StartTimeout time.Duration
 }
 
@@ -83,7 +83,7 @@ func (c EnsembleConfig) withDefaults() EnsembleConfig {
 	c.TickTime = cmp.Or(c.TickTime, 100*time.Millisecond)
 	c.SyncLimit = cmp.Or(c.SyncLimit, 20)
 	c.InitLimit = cmp.Or(c.InitLimit, 100)
-	c.StartTimeout = cmp.Or(c.StartTimeout, time.Minute)
+	c.StartTimeout = cmp.Or(c.StartTimeout, 3*time.Minute)
 	return c
 }
 

@@ -2,9 +2,10 @@ package zktest_test
 
 import (
 	"errors"
-	"maps"
+	"fmt"
 	"net"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -14,45 +15,74 @@ import (
 	"github.com/zkactors/zkactors/session/zktest"
 )
 
-// TestFaults shows that a server in memory and a proxy before one do the same
+// TestFaults: a server in memory, a proxy before one, and a proxy before a real server do the same
 // to clients.
 func TestFaults(t *testing.T) {
-	for _, kind := range []struct {
-		name  string
-		faces func(t *testing.T, srv *zktest.Server) zktest.Faults
-	}{
-		{"server", func(_ *testing.T, srv *zktest.Server) zktest.Faults { return srv }},
-		{"proxy", func(t *testing.T, srv *zktest.Server) zktest.Faults { return zktest.NewProxy(t, srv.Addrs()...) }},
+	inMemory := func(t *testing.T) faulty {
+		srv := zktest.Start(t)
+		return faulty{T: t, Faults: srv, direct: srv.Addrs(), paths: srv.Paths}
+	}
+	for kind, stage := range map[string]func(t *testing.T) faulty{
+		"server": inMemory,
+		"proxy": func(t *testing.T) faulty {
+			f := inMemory(t)
+			f.Faults = zktest.NewProxy(t, f.direct...)
+			return f
+		},
+		"real": func(t *testing.T) faulty {
+			ens := zktest.SharedEnsemble(t, 1)
+			f := faulty{T: t, Faults: zktest.NewProxy(t, ens.Addrs()...), direct: ens.Addrs(), dir: "/" + strings.ReplaceAll(t.Name(), "/", "-")}
+			operator := dial(t, patience, ens.Addrs()...)
+			check.Have(operator.Create(f.dir, nil, 0, world))(t)
+			f.paths = func() []string { return below(t, operator, f.dir, f.dir) }
+			return f
+		},
 	} {
-		for _, test := range []struct {
-			name string
-			run  func(f faulty)
-		}{
-			{"counts", faultyCounts},
-			{"lost request", func(f faulty) { faultyLoses(f, f.DropRequest, false) }},
-			{"lost reply", func(f faulty) { faultyLoses(f, f.DropReply, true) }},
-			{"lost handshake", faultyHandshake},
-			{"lost sync", func(f faulty) { faultyUnnamed(f, zktest.OpSync, f.sync) }},
-			{"lost check", func(f faulty) { faultyUnnamed(f, zktest.OpCheck, f.check) }},
-			{"delay", faultyDelays},
-			{"disconnect", faultyDisconnects},
-			{"refuse", faultyRefuses},
-			{"freeze both", func(f faulty) { faultyFreezes(f, zktest.Both) }},
-			{"freeze to server", func(f faulty) { faultyFreezes(f, zktest.ToServer) }},
-			{"freeze to client", func(f faulty) { faultyFreezes(f, zktest.ToClient) }},
-			{"freeze replies", func(f faulty) { faultyFreezes(f, zktest.ToClientButEvents) }},
-			{"expire", faultyExpires},
+		for name, run := range map[string]func(f faulty){
+			"counts":              faultyCounts,
+			"lost request":        func(f faulty) { faultyLoses(f, f.DropRequest, false) },
+			"lost reply":          func(f faulty) { faultyLoses(f, f.DropReply, true) },
+			"lost handshake":      func(f faulty) { faultyHandshake(f, f.DropRequest) },
+			"lost greeting":       func(f faulty) { faultyHandshake(f, f.DropReply) },
+			"lost sync":           func(f faulty) { faultyUnnamed(f, zktest.OpSync, f.sync) },
+			"lost check":          func(f faulty) { faultyUnnamed(f, zktest.OpCheck, f.check) },
+			"delay":               faultyDelays,
+			"disconnect":          faultyDisconnects,
+			"refuse":              faultyRefuses,
+			"freeze both":         func(f faulty) { faultyFreezes(f, zktest.Both) },
+			"freeze to server":    func(f faulty) { faultyFreezes(f, zktest.ToServer) },
+			"freeze to client":    func(f faulty) { faultyFreezes(f, zktest.ToClient) },
+			"freeze replies":      func(f faulty) { faultyFreezes(f, zktest.ToClientButEvents) },
+			"freeze what comes":   faultyFreezesHandshakes,
+			"freeze everybody":    faultyFreezesEverybody,
+			"expire":              faultyExpires,
+			"expire what is cold": faultyExpiresFrozen,
+			"expire everybody":    faultyExpiresEverybody,
 		} {
-			t.Run(test.name+"/"+kind.name, func(t *testing.T) {
+			t.Run(name+"/"+kind, func(t *testing.T) {
 				t.Parallel()
-				srv := zktest.Start(t)
-				f := faulty{T: t, srv: srv, Faults: kind.faces(t, srv)}
-				f.conn, f.events = connect(t, 10*time.Second, net.DialTimeout, append(f.Addrs(), f.Addrs()...)...)
+				f := stage(t)
+				f.conn, f.events = connect(t, patience, net.DialTimeout, append(f.Addrs(), f.Addrs()...)...)
 				t.Cleanup(func() { f.Thaw(0) })
-				test.run(f)
+				run(f)
 			})
 		}
 	}
+}
+
+// below returns the paths of nodes, without the prefix, sorted.
+func below(t *testing.T, conn *zk.Conn, dir, prefix string) (all []string) {
+	t.Helper()
+	names, _, err := conn.Children(dir)
+	if !errors.Is(err, zk.ErrNoNode) {
+		check.Must(t, err)
+	}
+	for _, name := range names {
+		path := dir + "/" + name
+		all = append(append(all, strings.TrimPrefix(path, prefix)), below(t, conn, path, prefix)...)
+	}
+	slices.Sort(all)
+	return all
 }
 
 // faulty is a server, what injects the faults, and their victim.
@@ -60,13 +90,15 @@ type faulty struct {
 	*testing.T
 	zktest.Faults
 
-	srv    *zktest.Server
+	direct []string        // addresses of the server
+	paths  func() []string // of the nodes of this test
+	dir    string          // above these nodes
 	conn   *zk.Conn
 	events <-chan zk.Event
 }
 
 func (f faulty) create(path string) error {
-	_, err := f.conn.Create(path, nil, 0, world)
+	_, err := f.conn.Create(f.dir+path, nil, 0, world)
 	return err
 }
 
@@ -74,11 +106,18 @@ func (f faulty) create(path string) error {
 func (f faulty) hasCreated(paths ...string) {
 	f.Helper()
 	eventually(f.T, func() error {
-		if !slices.Equal(f.srv.Paths(), paths) {
-			return errors.New("it has others")
+		if got := f.paths(); !slices.Equal(got, paths) {
+			return fmt.Errorf("there are %q, want %q", got, paths)
 		}
 		return nil
 	})
+}
+
+// goesOn waits until the session is connected again.
+func (f faulty) goesOn(id int64) {
+	f.Helper()
+	awaitState(f.T, f.events, zk.StateHasSession)
+	check.Equal(f, f.conn.SessionID(), id, "the session")
 }
 
 func (f faulty) hit() {
@@ -90,15 +129,13 @@ func faultyCounts(f faulty) {
 	for _, path := range []string{"/a", "/b"} {
 		check.Must(f, f.create(path))
 	}
-	check.Have(f.conn.Sync("/"))(f)
-	check.Have(f.conn.Multi(&zk.CheckVersionRequest{Path: "/a"}, &zk.DeleteRequest{Path: "/b"}))(f)
+	check.Must(f, f.sync())
+	check.Have(f.conn.Multi(&zk.CheckVersionRequest{Path: f.dir + "/a"}, &zk.DeleteRequest{Path: f.dir + "/b"}))(f)
 	check.Must(f, f.check())
 	want := zktest.Counts{zktest.OpCreate: 2, zktest.OpSync: 1, zktest.OpMulti: 1, zktest.OpCheck: 1}
-	if got := f.Requests(); !maps.Equal(got, want) {
-		f.Fatal(got, want)
-	}
+	check.EqualMaps(f, f.Requests(), want)
 	f.ResetRequests()
-	check.Equal(f, len(f.Requests()), 0)
+	check.Equal(f, len(f.Requests()), 0, "requests after a reset")
 }
 
 func (f faulty) sync() error {
@@ -114,16 +151,18 @@ func (f faulty) check() error {
 
 func faultyLoses(f faulty, lose func(zktest.Match), applied bool) {
 	id := f.conn.SessionID()
-	lose(zktest.Match{Path: "/a/*", Skip: 1})
-	if err := f.AwaitFault(time.Millisecond); err == nil {
-		f.Fatal("it has hit nothing")
-	}
+	lose(zktest.Match{Path: f.dir + "/a/*", Session: id, Skip: 1})
+	check.True(f, f.AwaitFault(time.Millisecond) != nil, "a fault has hit nothing")
 	for _, path := range []string{"/a", "/a/b"} {
 		check.Must(f, f.create(path))
 	}
 	_, err := f.conn.Multi(
-		&zk.CreateRequest{Path: "/c", Acl: world},
-		&zk.CreateRequest{Path: "/a/c", Acl: world},
+		&zk.CreateRequest{Path: f.dir + "/c", Data: []byte("data"), Acl: world},
+		&zk.SetDataRequest{Path: f.dir + "/c", Data: []byte("other"), Version: -1},
+		&zk.CheckVersionRequest{Path: f.dir + "/c", Version: 1},
+		&zk.CreateRequest{Path: f.dir + "/d", Acl: world},
+		&zk.DeleteRequest{Path: f.dir + "/d", Version: -1},
+		&zk.CreateRequest{Path: f.dir + "/a/c", Acl: world},
 	)
 	check.Is(f, err, zk.ErrConnectionClosed)
 	f.hit()
@@ -132,17 +171,15 @@ func faultyLoses(f faulty, lose func(zktest.Match), applied bool) {
 	} else {
 		f.hasCreated("/a", "/a/b")
 	}
-	awaitState(f.T, f.events, zk.StateHasSession)
-	check.Require(f, f.conn.SessionID() == id, "another session")
+	f.goesOn(id)
 }
 
-func faultyHandshake(f faulty) {
+func faultyHandshake(f faulty, lose func(zktest.Match)) {
 	id := f.conn.SessionID()
-	f.DropReply(zktest.Match{Op: zktest.OpCreateSession})
+	lose(zktest.Match{Op: zktest.OpCreateSession, Session: id})
 	f.Disconnect(id)
 	f.hit()
-	awaitState(f.T, f.events, zk.StateHasSession)
-	check.Require(f, f.conn.SessionID() == id, "another session")
+	f.goesOn(id)
 }
 
 // faultyUnnamed: a Match selects the operation only if it names it.
@@ -159,9 +196,8 @@ func faultyUnnamed(f faulty, op zktest.Op, ask func() error) {
 func faultyDelays(f faulty) {
 	f.Delay(zktest.Match{Op: zktest.OpCreate}, 50*time.Millisecond)
 	begin := time.Now()
-	if err := f.create("/a"); err != nil || time.Since(begin) < 50*time.Millisecond {
-		f.Fatal(err, time.Since(begin))
-	}
+	check.Must(f, f.create("/a"))
+	check.AtLeast(f, time.Since(begin), 50*time.Millisecond)
 	f.hit()
 }
 
@@ -169,55 +205,107 @@ func faultyDisconnects(f faulty) {
 	id := f.conn.SessionID()
 	f.Disconnect(id + 1)
 	check.Must(f, f.create("/a"))
-	f.Disconnect(id)
-	awaitState(f.T, f.events, zk.StateDisconnected)
-	awaitState(f.T, f.events, zk.StateHasSession)
-	f.Disconnect(0)
-	awaitState(f.T, f.events, zk.StateDisconnected)
-	awaitState(f.T, f.events, zk.StateHasSession)
-	check.Require(f, f.conn.SessionID() == id, "another session")
+	for _, of := range []int64{id, 0} {
+		f.Disconnect(of)
+		awaitState(f.T, f.events, zk.StateDisconnected)
+		f.goesOn(id)
+	}
 }
 
 func faultyRefuses(f faulty) {
 	f.Refuse(true)
+	check.Must(f, f.create("/a"), "what is connected stays")
 	f.Disconnect(0)
 	awaitState(f.T, f.events, zk.StateDisconnected)
-	if err := f.create("/a"); err == nil {
-		f.Fatal("served")
-	}
+	check.True(f, f.create("/b") != nil, "served")
 	f.Refuse(false)
 	awaitState(f.T, f.events, zk.StateHasSession)
 }
 
 func faultyFreezes(f faulty, dir zktest.Direction) {
 	check.Must(f, f.create("/a"))
-	_, _, appears, err := f.conn.ExistsW("/by another")
+	_, _, appears, err := f.conn.ExistsW(f.dir + "/by another")
 	check.Must(f, err)
-	other := dial(f.T, patience, f.srv.Addrs()...)
+	other := dial(f.T, patience, f.direct...)
 	f.Freeze(f.conn.SessionID(), dir)
 	answered := make(chan error, 1)
 	go func() { answered <- f.create("/b") }()
 	if dir == zktest.ToClient || dir == zktest.ToClientButEvents {
 		f.hasCreated("/a", "/b")
 	}
-	check.Have(other.Create("/by another", nil, 0, world))(f)
+	check.Have(other.Create(f.dir+"/by another", nil, 0, world))(f)
 	if dir == zktest.ToClientButEvents || dir == zktest.ToServer {
 		await(f.T, appears)
 	} else {
 		pending(f.T, appears)
 	}
+	f.Thaw(f.conn.SessionID() + 1)
 	pending(f.T, answered)
 	f.Thaw(f.conn.SessionID())
 	check.Must(f, await(f.T, answered))
 	f.hasCreated("/a", "/b", "/by another")
 }
 
+// faultyFreezesHandshakes: those of the session too.
+func faultyFreezesHandshakes(f faulty) {
+	id := f.conn.SessionID()
+	f.Freeze(id, zktest.Both)
+	f.Disconnect(id)
+	awaitState(f.T, f.events, zk.StateConnected)
+	dial(f.T, patience, f.Addrs()...) // another client comes and goes meanwhile
+	pending(f.T, f.events)
+	f.Thaw(id)
+	f.goesOn(id)
+}
+
+func faultyFreezesEverybody(f faulty) {
+	f.Freeze(0, zktest.ToClient)
+	conn, states, err := zk.Connect(f.Addrs(), patience, zk.WithLogger(silence{}))
+	check.Must(f, err)
+	defer conn.Close()
+	awaitState(f.T, states, zk.StateConnected)
+	answered := make(chan error, 1)
+	go func() { answered <- f.create("/a") }()
+	f.hasCreated("/a")
+	pending(f.T, states)
+	pending(f.T, answered)
+	f.Thaw(0)
+	awaitState(f.T, states, zk.StateHasSession)
+	check.Must(f, await(f.T, answered))
+}
+
 func faultyExpires(f faulty) {
 	id := f.conn.SessionID()
-	check.Have(f.conn.Create("/e", nil, zk.FlagEphemeral, world))(f)
+	check.Have(f.conn.Create(f.dir+"/e", nil, zk.FlagEphemeral, world))(f)
+	f.ResetRequests()
 	f.Expire(id)
 	f.hasCreated()
 	awaitState(f.T, f.events, zk.StateExpired)
 	awaitState(f.T, f.events, zk.StateHasSession)
-	check.Require(f, f.conn.SessionID() != id, "the session lives")
+	check.True(f, f.conn.SessionID() != id, "the session lives")
+	check.Equal(f, len(f.Requests()), 0, "requests")
+}
+
+func faultyExpiresFrozen(f faulty) {
+	check.Have(f.conn.Create(f.dir+"/e", nil, zk.FlagEphemeral, world))(f)
+	f.Freeze(f.conn.SessionID(), zktest.Both)
+	f.Expire(f.conn.SessionID())
+	f.hasCreated()
+	pending(f.T, f.events)
+	f.Thaw(0)
+	awaitState(f.T, f.events, zk.StateExpired)
+}
+
+func faultyExpiresEverybody(f faulty) {
+	other := dial(f.T, patience, f.Addrs()...)
+	check.Have(other.Create(f.dir+"/e", nil, zk.FlagEphemeral, world))(f)
+	f.Refuse(true)
+	f.Expire(0)
+	f.hasCreated()
+	f.Refuse(false)
+	awaitState(f.T, f.events, zk.StateExpired)
+	eventually(f.T, func() error {
+		_, _, err := other.Get("/")
+		return err
+	})
 }

@@ -32,6 +32,7 @@ type conn struct {
 
 	// Owned by the server's lock.
 	session      *session // nil before the handshake
+	greets       int64    // the session whose handshake is frozen; 0 if none is
 	timeout      int32    // negotiated by this connection
 	old          bool     // the client does not know of servers that are read-only
 	expires      int64    // when it is cut unless it greets, in milliseconds since the start

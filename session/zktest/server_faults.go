@@ -122,7 +122,7 @@ func (s *Server) AwaitFault(timeout time.Duration) error {
 func (s *Server) connsOf(session int64) []*conn {
 	var all []*conn
 	for c := range s.clients {
-		if session == everySession || c.sessionID() == session {
+		if session == everySession || c.sessionID() == session || c.greets == session {
 			all = append(all, c)
 		}
 	}
@@ -189,6 +189,8 @@ func (s *Server) refreeze(session int64) {
 		f := s.frozen[everySession]
 		if c.session != nil {
 			f = f.or(s.frozen[c.session.id])
+		} else if c.greets != 0 {
+			f = f.or(s.frozen[c.greets])
 		}
 		c.setFrozen(f)
 	}

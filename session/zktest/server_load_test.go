@@ -7,31 +7,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/go-zookeeper/zk"
-
 	"github.com/zkactors/zkactors/internal/check"
 )
-
-type quiet struct{}
-
-func (quiet) Printf(string, ...any) {}
-
-func loadConn(tb testing.TB, srv *Server) *zk.Conn {
-	tb.Helper()
-	conn, events, err := zk.Connect(srv.Addrs(), 10*time.Second, zk.WithLogger(quiet{}))
-	check.Must(tb, err)
-	tb.Cleanup(conn.Close)
-	for e := range events {
-		if e.State == zk.StateHasSession {
-			break
-		}
-	}
-	go func() {
-		for range events {
-		}
-	}()
-	return conn
-}
 
 // pipelined sends requests over one connection, a window at a time.
 func pipelined(tb testing.TB, w *rawClient, n int, request func(i int) (Op, body)) {
@@ -145,60 +122,4 @@ func TestHundredThousandNodes(t *testing.T) {
 	w.quit()
 	check.Equal(t, len(srv.Paths()), 0)
 	t.Log("closing took", time.Since(begin))
-}
-
-func BenchmarkGet(b *testing.B) {
-	srv := Start(b, Timeouts(time.Second, time.Minute))
-	conn := loadConn(b, srv)
-	check.Have(conn.Create("/x", []byte("data"), 0, zk.WorldACL(zk.PermAll)))(b)
-	manyAtOnce(b, func() error {
-		_, _, err := conn.Get("/x")
-		return err
-	})
-}
-
-func BenchmarkCreate(b *testing.B) {
-	srv := Start(b, Timeouts(time.Second, time.Minute))
-	conn := loadConn(b, srv)
-	manyAtOnce(b, func() error {
-		_, err := conn.Create("/n-", nil, zk.FlagSequence, zk.WorldACL(zk.PermAll))
-		return err
-	})
-}
-
-// manyAtOnce calls f from 256 goroutines.
-func manyAtOnce(b *testing.B, f func() error) {
-	b.Helper()
-	b.ReportAllocs()
-	b.SetParallelism(256 / runtime.GOMAXPROCS(0))
-	b.ResetTimer()
-	b.RunParallel(func(pb *testing.PB) {
-		for pb.Next() {
-			if err := f(); err != nil {
-				b.Error(err)
-				return
-			}
-		}
-	})
-	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "ops/s")
-}
-
-// BenchmarkPipelined is the server alone: one client that does nothing else.
-func BenchmarkPipelined(b *testing.B) {
-	srv := Start(b, Timeouts(time.Second, time.Minute))
-	w := openWire(b, srv.Addrs()[0])
-	for _, bench := range []struct {
-		name string
-		op   Op
-		arg  body
-	}{
-		{"get", OpGetData, argWatch("/zookeeper", false)},
-		{"create", OpCreate, argCreate("/n-", nil, 2)},
-	} {
-		b.Run(bench.name, func(b *testing.B) {
-			b.ReportAllocs()
-			pipelined(b, w, b.N, func(int) (Op, body) { return bench.op, bench.arg })
-			b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "ops/s")
-		})
-	}
 }

@@ -18,10 +18,12 @@ func (c *conn) handle(frame []byte) bool {
 		// Only now it is known whose connection this is.
 		h, _ := wire.ParseConnectRequest(frame) // a malformed one is of no session
 		if f := s.frozen[h.Session]; h.Session != 0 && f.requests {
+			c.greets = h.Session
 			c.setFrozen(s.frozen[everySession].or(f))
 			s.mu.Unlock()
 			ok := c.pass()
 			s.mu.Lock()
+			c.greets = 0
 			if !ok {
 				return false
 			}

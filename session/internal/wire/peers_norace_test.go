@@ -23,7 +23,7 @@ import (
 	"github.com/zkactors/zkactors/session/zktest"
 )
 
-const patience = 30 * time.Second
+const patience = 3 * time.Minute
 
 // A server is where the stories of this file take place.
 type server struct {
