@@ -79,6 +79,6 @@ func TestRealACL(t *testing.T) {
 	t.Parallel()
 	ens := zktest.StartEnsemble(t, 1, zktest.NoSync())
 	other := kit.Open(t, ens.Addrs(), nil)
-	mine := kit.Open(t, ens.Addrs(), &session.Options{Timeout: 6 * time.Second, Auth: credentials})
+	mine := kit.Open(t, ens.Addrs(), &session.Options{Timeout: 20 * time.Second, Auth: credentials})
 	aclStory(t, mine, other)
 }

@@ -3,12 +3,10 @@ package session_test
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"net"
 	"sync/atomic"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/zkactors/zkactors/internal/check"
@@ -76,11 +74,7 @@ func TestDeadlineToTheMillisecond(t *testing.T) {
 				pass(time.Hour + 1100*time.Millisecond)
 				fault(srv, s.ID())
 				broken := time.Now()
-				for ev := range events {
-					if _, ok := ev.(session.Expired); ok {
-						break
-					}
-				}
+				await[session.Expired](t, events)
 				lost := time.Since(broken)
 				srv.Refuse(false)
 				released := (<-gone).Sub(broken)
@@ -151,55 +145,6 @@ func TestSilentServers(t *testing.T) {
 	})
 }
 
-// TestMissedChangesComeFirst: what a watch has to tell comes before the answers to
-// requests that waited for the reconnect.
-func TestMissedChangesComeFirst(t *testing.T) {
-	for round := range 20 {
-		inBubble(t, zktest.Config{Tick: time.Second}, func(t *testing.T, srv *zktest.Server, opts *session.Options) {
-			ctx := t.Context()
-			s := mustOpen(t, srv.Addrs(), opts)
-			other := mustOpen(t, srv.Addrs(), opts)
-			const n = 30
-			var order []string
-			watched := make(chan struct{}, n)
-			for i := range n {
-				path := fmt.Sprintf("/%d", i)
-				check.Have(other.Create(ctx, path, []byte("old"), session.Persistent))(t)
-				s.Async(0).Watch(path, func([]byte, *session.Stat, error) { watched <- struct{}{} },
-					func(_ []byte, _ *session.Stat, err error) {
-						if errors.Is(err, session.ErrNoNode) {
-							order = append(order, "gone")
-						}
-					})
-				<-watched
-			}
-			srv.Refuse(true)
-			srv.Disconnect(s.ID())
-			synctest.Wait() // until the session has noticed
-			for i := range n {
-				check.Must(t, other.Delete(ctx, fmt.Sprintf("/%d", i), session.AnyVersion))
-			}
-			answered := make(chan struct{}, n)
-			for i := range n {
-				s.Async(0).Exists(fmt.Sprintf("/%d", i), func(stat *session.Stat, err error) {
-					check.True(t, stat == nil && err == nil, "round %d: the node is there: %v", round, err)
-					order = append(order, "asked")
-					answered <- struct{}{}
-				})
-			}
-			srv.Refuse(false)
-			for range n {
-				<-answered
-			}
-			for i, what := range order {
-				if want := map[bool]string{true: "gone", false: "asked"}[i < n]; what != want {
-					t.Fatalf("round %d: %d is %q: %q", round, i, what, order)
-				}
-			}
-		})
-	}
-}
-
 // TestOpenIsCancelled at every moment.
 func TestOpenIsCancelled(t *testing.T) {
 	for after := range 30 {
@@ -246,5 +191,24 @@ func TestHangingUp(t *testing.T) {
 			}
 		}
 		check.Within(t, dialled.Load(), 10, 200, "dials in ten seconds")
+	})
+}
+
+// TestDeadlineInSleep: the loss of a session whose deadline passed while the machine slept is
+// told within a heartbeat, also if no packet arrives.
+func TestDeadlineInSleep(t *testing.T) {
+	const timeout = 18 * time.Second
+	kit.Run(t, zktest.Config{}, func(w kit.World) {
+		s := w.OpenGated(session.Options{Timeout: timeout})
+		events := s.Events(w.Context())
+		s.Cut()
+		var slept atomic.Int64
+		s.Sleep(func() time.Duration { return time.Duration(slept.Load()) })
+		pass(time.Second)
+		slept.Store(int64(time.Hour))
+		s.SetWallClock(time.Hour) // ahead
+		woken := time.Now()
+		await[session.Expired](t, events)
+		check.AtMost(w, time.Since(woken), timeout/9, "told after the machine woke, by")
 	})
 }

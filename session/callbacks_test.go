@@ -174,25 +174,6 @@ func TestRefusedIsObserved(t *testing.T) {
 	})
 }
 
-// TestGivingUpAReadThatMovesOn (with the race detector): reads wait while the session is
-// suspended, are handed to the next epoch when it expires, and are given up.
-func TestGivingUpAReadThatMovesOn(t *testing.T) {
-	withSession(t, func(t *testing.T, srv *zktest.Server, s *session.Session) {
-		srv.Refuse(true)
-		srv.Disconnect(0)
-		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-		defer cancel()
-		var wg sync.WaitGroup
-		for range 4 {
-			wg.Go(func() {
-				check.Fails(s.Exists(ctx, "/"))(t, context.DeadlineExceeded)
-			})
-		}
-		wg.Wait()
-		srv.Refuse(false)
-	})
-}
-
 // An unlocked observer, which is a handler of a log too, takes the locks of the session: it hangs
 // if one is held.
 type unlocked struct {

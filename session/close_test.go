@@ -10,13 +10,14 @@ import (
 	"time"
 
 	"github.com/zkactors/zkactors/internal/check"
+	"github.com/zkactors/zkactors/internal/hasten"
 	"github.com/zkactors/zkactors/session"
 	"github.com/zkactors/zkactors/session/zktest"
 )
 
 // TestCloseIsNotMissed closes sessions while others do what the session's loop would.
 func TestCloseIsNotMissed(t *testing.T) {
-	for range 200 {
+	for range hasten.Sized(hasten.Usually(200, 80), 30) {
 		withSession(t, func(t *testing.T, srv *zktest.Server, s *session.Session) {
 			var wg sync.WaitGroup
 			for range 4 {

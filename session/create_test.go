@@ -57,25 +57,6 @@ func TestCreateOnABusyServer(t *testing.T) {
 	}
 }
 
-// TestCreateInDoubtWhenTheSessionExpires returns.
-func TestCreateInDoubtWhenTheSessionExpires(t *testing.T) {
-	for _, mode := range []session.CreateMode{session.Ephemeral, session.EphemeralSequential} {
-		withSession(t, func(t *testing.T, srv *zktest.Server, s *session.Session) {
-			srv.DropReply(zktest.Match{Op: zktest.OpCreate})
-			failed := make(chan error)
-			go func() {
-				_, err := s.Create(context.Background(), "/a", nil, mode)
-				failed <- err
-			}()
-			check.Must(t, srv.AwaitFault(time.Second))
-			srv.Refuse(true)
-			pass(time.Minute)
-			srv.Refuse(false)
-			check.Is(t, <-failed, session.ErrExpired, "mode", mode)
-		})
-	}
-}
-
 // TestCreateInDoubtIsNotAnothers: two of one session want the same ephemeral node.
 func TestCreateInDoubtIsNotAnothers(t *testing.T) {
 	withSession(t, func(t *testing.T, srv *zktest.Server, s *session.Session) {

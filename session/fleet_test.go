@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/zkactors/zkactors/internal/check"
+	"github.com/zkactors/zkactors/internal/hasten"
 	"github.com/zkactors/zkactors/session"
 	"github.com/zkactors/zkactors/session/zktest"
 )
@@ -55,6 +56,7 @@ func hangUp(c net.Conn) {
 // and spreads what it asks for.
 func TestFleetComesBack(t *testing.T) {
 	const sessions = 200
+	chosen := hasten.OneIn(2, 4)
 	for _, tt := range []struct {
 		name    string
 		servers int
@@ -68,6 +70,9 @@ func TestFleetComesBack(t *testing.T) {
 		{"refused for 3 s", 3, 3 * time.Second, true, 9, sessions * 3 / 2},
 		{"one server, refused for 3 s", 1, 3 * time.Second, true, 7, sessions / 2},
 	} {
+		if !chosen() {
+			continue
+		}
 		t.Run(tt.name, func(t *testing.T) {
 			inBubble(t, zktest.Config{Tick: 2 * time.Second, Replicas: tt.servers}, func(t *testing.T, srv *zktest.Server, _ *session.Options) {
 				var dials dialCount

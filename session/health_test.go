@@ -135,23 +135,6 @@ func TestHealthy(t *testing.T) {
 	}
 }
 
-// TestHealthyAgain: a session that is connected again, or is followed by another, is healthy.
-func TestHealthyAgain(t *testing.T) {
-	for name, down := range map[string]time.Duration{"resumed": time.Second, "the next": time.Hour} {
-		t.Run(name, func(t *testing.T) {
-			withSession(t, func(t *testing.T, srv *zktest.Server, s *session.Session) {
-				srv.Refuse(true)
-				srv.Disconnect(0)
-				pass(down)
-				check.True(t, s.Healthy(t.Context()) != nil, "the session is healthy without a server")
-				srv.Refuse(false)
-				pass(time.Minute)
-				check.OK(t, s.Healthy(t.Context()))
-			})
-		})
-	}
-}
-
 // TestHealthyNamesEachServer: the error has the newest failure of each server of the list, the
 // newest of all first, and the cause of a context that has ended.
 func TestHealthyNamesEachServer(t *testing.T) {

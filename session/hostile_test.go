@@ -122,7 +122,7 @@ func TestHostileBytes(t *testing.T) {
 		}
 		t.Run(v.name, func(t *testing.T) {
 			size := math.MaxInt
-			for at := 12; at < size; at += hasten.Sized(hasten.Usually(1, 7), 23) {
+			for at := 12; at < size; at += hasten.Sized(hasten.Usually(1, 11), 23) {
 				for _, with := range []func(frame []byte) []byte{
 					func(frame []byte) []byte { return frame[:at] },
 					func(frame []byte) []byte { frame[at] = 0xff; return frame },

@@ -116,26 +116,44 @@ func TestSessionIsPrinted(t *testing.T) {
 	busy.Wait()
 }
 
-// TestNodesCountOnce: a session with nodes of two thirds of the limit is not full, however long
-// their answers have to wait.
-func TestNodesCountOnce(t *testing.T) {
-	withSession(t, func(t *testing.T, srv *zktest.Server, s *session.Session) {
-		requests, goOn, answers := s.Async(0), make(chan struct{}), make(chan error)
-		requests.Delete("refused", session.AnyVersion, func(error) { <-goOn }) // holds up all answers
-		create := func(ops ...session.Op) {
-			requests.Multi(ops, func(_ []session.OpResult, err error) { answers <- err })
+// TestBadInput: input that cannot be sent does no harm.
+func TestBadInput(t *testing.T) {
+	withSession(t, func(t *testing.T, _ *zktest.Server, s *session.Session) {
+		ctx := t.Context()
+		events := s.Events(ctx)
+		await[session.Connected](t, events)
+		for _, path := range []string{"", "a", "/a/", "/a//b", "/a/../b", "/a\x00"} {
+			_, createErr := s.Create(ctx, path, nil, session.Persistent)
+			_, _, getErr := s.Get(ctx, path)
+			_, setErr := s.Set(ctx, path, nil, 0)
+			_, existsErr := s.Exists(ctx, path)
+			_, _, childrenErr := s.Children(ctx, path)
+			_, multiErr := s.Multi(ctx, session.CheckOp(path, 0))
+			for _, err := range []error{
+				createErr, getErr, setErr, existsErr, childrenErr, multiErr,
+				s.Delete(ctx, path, 0), s.Sync(ctx, path), s.EnsurePath(ctx, path),
+			} {
+				check.True(t, errors.Is(err, session.ErrInvalidPath) && strings.Contains(err.Error(), fmt.Sprintf("%q", path)), "%q: %v", path, err)
+			}
 		}
-		const nodes, limit = 700, 1 << 20
-		path := "/" + strings.Repeat("n", 2*limit/3/nodes)
-		for i := range nodes / 2 {
-			create(session.CreateOp(fmt.Sprint(path, i), nil, session.Ephemeral), session.CreateOp(fmt.Sprint(path, i, "too"), nil, session.Ephemeral))
+		large := make([]byte, 2<<20)
+		if _, err := s.Create(ctx, "/a", large, session.Persistent); !errors.Is(err, session.ErrTooLarge) || !strings.Contains(err.Error(), "data") {
+			t.Errorf("2 MiB: %v", err)
 		}
-		requests.Create(path, nil, session.Ephemeral, func(_ string, err error) { answers <- err })
-		synctest.Wait()
-		create(session.CreateOp(path+"last", nil, session.Ephemeral))
-		close(goOn)
-		for range nodes/2 + 2 {
-			check.Must(t, <-answers)
+		check.Fails(s.Multi(ctx, session.SetOp("/a", large, 0)))(t, session.ErrTooLarge) // 2 MiB in a transaction
+		check.Fails(s.Multi(ctx))(t, session.ErrInvalidArgument)                         // no operations
+		if _, err := s.Multi(ctx, session.Op{}); err == nil {
+			t.Error("the zero Op is accepted")
 		}
+		check.Fails(s.Create(ctx, "/a", nil, session.CreateMode(7)))(t, session.ErrInvalidArgument) // mode 7
+		ended, cancel := context.WithCancel(ctx)
+		cancel()
+		if _, _, err := s.Get(ended, "/"); !errors.Is(err, context.Canceled) {
+			t.Errorf("a context that has ended: %v", err)
+		}
+		check.Have(s.Exists(ctx, "/"))(t) // the session has suffered
+		s.Close()
+		check.Fails(s.Exists(ctx, "/"))(t, session.ErrClosed) // a closed session
+		check.Equal[session.Event](t, <-events, session.Closed{}, "the connection has suffered")
 	})
 }

@@ -135,7 +135,10 @@ func TestRealLeaseWhatIsProposed(t *testing.T) {
 	s := kit.Open(t, ens.Addrs(), &session.Options{Timeout: time.Minute, ServerTick: 100 * time.Millisecond})
 	zxid := func() int64 {
 		t.Helper()
-		text := check.Have(ens.FourLetterWord(0, "srvr"))(t)
+		text, err := ens.FourLetterWord(0, "srvr")
+		for err != nil && ctx.Err() == nil { // the server is busy
+			text, err = ens.FourLetterWord(0, "srvr")
+		}
 		_, text, _ = strings.Cut(text, "Zxid: ")
 		text, _, _ = strings.Cut(text, "\n")
 		n := check.Have(strconv.ParseInt(text, 0, 64))(t)
@@ -176,7 +179,7 @@ func TestRealLeaseCutOffServer(t *testing.T) {
 	for range *leaseRuns {
 		leader, follower := ens.Leader(), ens.Followers()[0]
 		witness := kit.Open(t, []string{ens.Addr(leader)}, nil)
-		w := newWard(t, witness, []string{ens.Addr(follower)}, &session.Options{Timeout: 2 * time.Second, ServerTick: 100 * time.Millisecond})
+		w := newWard(t, witness, []string{ens.Addr(follower)}, &session.Options{Timeout: 6 * time.Second, ServerTick: 100 * time.Millisecond})
 		stop := chat(t, w.Session)
 		ens.CutLink(leader, follower)
 		t.Logf("told %v before the node went", w.toldInTime(t))
@@ -188,15 +191,16 @@ func TestRealLeaseCutOffServer(t *testing.T) {
 }
 
 // TestRealLeaseDeposedLeader: a leader whose followers have left continues to answer
-// syncs. Each run counts only if a session that trusts these answers counts on itself
-// when its node goes: then the next leader was elected within the lease.
+// syncs. A run counts only if a session that trusts these answers counts on itself when its
+// node goes: then the next leader was elected within the lease. On a busy machine there are more
+// runs.
 func TestRealLeaseDeposedLeader(t *testing.T) {
 	t.Parallel()
 	hasten.Waits(t)
-	const timeout, tick = 4 * time.Second, 500 * time.Millisecond
+	const timeout, tick = 10 * time.Second, 500 * time.Millisecond
 	// The old leader continues for 30 s, the next one is elected within 1 or 2.
 	ens := zktest.StartEnsemble(t, 3, zktest.NoSync(), zktest.TickTime(tick), zktest.SyncLimit(60))
-	for range *leaseRuns {
+	for counted := 0; counted < *leaseRuns; {
 		old := ens.Leader()
 		var others []string
 		for _, i := range ens.Followers() {
@@ -212,7 +216,9 @@ func TestRealLeaseDeposedLeader(t *testing.T) {
 		early := w.toldInTime(t)
 		<-trusting.gone
 		t.Logf("told %v before the node went, %v after the cut", early, time.Since(cut))
-		check.True(t, trusting.believes(), "this run does not count: the session that trusts the old leader does not count on itself")
+		if trusting.believes() {
+			counted++
+		}
 		w.Close()
 		trusting.Close()
 		witness.Close()
@@ -225,7 +231,7 @@ func TestRealLeaseDeposedLeader(t *testing.T) {
 func TestRealLeaseReportOnItsWay(t *testing.T) {
 	t.Parallel()
 	hasten.Waits(t)
-	const timeout, tick = 4 * time.Second, 200 * time.Millisecond
+	const timeout, tick = 8 * time.Second, 200 * time.Millisecond
 	ens := zktest.StartEnsemble(t, 3, zktest.NoSync(), zktest.TickTime(tick), zktest.SyncLimit(60))
 	for run := range *leaseRuns {
 		leader, follower := ens.Leader(), ens.Followers()[0]
@@ -248,7 +254,7 @@ func TestRealLeaseReportOnItsWay(t *testing.T) {
 func TestRealLeaseShorterTimeout(t *testing.T) {
 	t.Parallel()
 	hasten.Waits(t)
-	const timeout, less = 8 * time.Second, 2 * time.Second
+	const timeout, less = 20 * time.Second, 6 * time.Second
 	ens := zktest.StartEnsemble(t, 3, zktest.NoSync())
 	followers := ens.Followers()
 	config := filepath.Join(filepath.Dir(ens.Log(followers[1])), "zoo.cfg")
@@ -269,12 +275,11 @@ func TestRealLeaseShorterTimeout(t *testing.T) {
 		await[session.Suspended](t, w.events)
 		await[session.Resumed](t, w.events)
 		check.Must(t, w.Sync(check.Patient(t), "/"))
-		frozen := time.Now()
 		second.Freeze(w.number, zktest.Both)
-		early := w.toldInTime(t)
-		t.Logf("told %v before the node went", early)
+		frozen := time.Now()
+		check.AtMost(t, await[session.Suspended](t, w.events).Deadline.Sub(frozen), timeout/2, "the deadline, after the freeze")
 		// The leader may still count the longer one: a report of the first server was on its way.
-		check.AtMost(t, time.Since(frozen)-early, timeout/2, "told after the freeze")
+		t.Logf("told %v before the node went", w.toldInTime(t))
 		w.Close()
 	}
 }

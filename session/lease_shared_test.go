@@ -11,10 +11,10 @@ import (
 )
 
 // TestLeaseShared counts the transactions of sessions that something relies on, in an hour: a fleet
-// needs few more than one session. It is the third of an hour where tests are not thorough.
+// needs few more than one session. It is a sixth of an hour where tests are not thorough.
 func TestLeaseShared(t *testing.T) {
 	const timeout = 12 * time.Second
-	hour := hasten.Usually(time.Hour, 20*time.Minute)
+	hour := hasten.Usually(time.Hour, 10*time.Minute)
 	alone := int(hour/timeout) * 9 / 3 // one of three heartbeats
 	for _, tt := range []struct {
 		name     string

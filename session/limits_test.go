@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/zkactors/zkactors/internal/check"
@@ -80,6 +81,46 @@ func TestChrootIsNotLeft(t *testing.T) {
 		check.Have(s.Create(ctx, "/", nil, session.PersistentSequential))(t)
 		if names, _, err := s.Children(ctx, "/"); err != nil || len(names) != 2 {
 			t.Errorf("below the chroot: %q, %v", names, err)
+		}
+	})
+}
+
+// TestSessionFull: a session refuses more ephemerals than servers can bear.
+func TestSessionFull(t *testing.T) {
+	withSession(t, func(t *testing.T, _ *zktest.Server, s *session.Session) {
+		ctx := t.Context()
+		name := strings.Repeat("x", 64<<10)
+		var full error
+		made := 0
+		for ; made < 20 && full == nil; made++ {
+			_, full = s.Create(ctx, fmt.Sprintf("/%d%s", made, name), nil, session.Ephemeral)
+		}
+		check.True(t, errors.Is(full, session.ErrSessionFull) && made == 16, "after %d nodes of 64 KiB: %v", made, full)
+		check.Must(t, s.Delete(ctx, "/0"+name, session.AnyVersion))
+		check.Have(s.Create(ctx, "/0"+name, nil, session.Ephemeral))(t) // after one was deleted
+	})
+}
+
+// TestNodesCountOnce: a session with nodes of two thirds of the limit is not full, however long
+// their answers have to wait.
+func TestNodesCountOnce(t *testing.T) {
+	withSession(t, func(t *testing.T, srv *zktest.Server, s *session.Session) {
+		requests, goOn, answers := s.Async(0), make(chan struct{}), make(chan error)
+		requests.Delete("refused", session.AnyVersion, func(error) { <-goOn }) // holds up all answers
+		create := func(ops ...session.Op) {
+			requests.Multi(ops, func(_ []session.OpResult, err error) { answers <- err })
+		}
+		const nodes, limit = 700, 1 << 20
+		path := "/" + strings.Repeat("n", 2*limit/3/nodes)
+		for i := range nodes / 2 {
+			create(session.CreateOp(fmt.Sprint(path, i), nil, session.Ephemeral), session.CreateOp(fmt.Sprint(path, i, "too"), nil, session.Ephemeral))
+		}
+		requests.Create(path, nil, session.Ephemeral, func(_ string, err error) { answers <- err })
+		synctest.Wait()
+		create(session.CreateOp(path+"last", nil, session.Ephemeral))
+		close(goOn)
+		for range nodes/2 + 2 {
+			check.Must(t, <-answers)
 		}
 	})
 }

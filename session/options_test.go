@@ -1,17 +1,21 @@
 package session
 
 import (
+	"context"
 	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
+	"math"
+	"net"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/zkactors/zkactors/internal/check"
+	"github.com/zkactors/zkactors/session/internal/wire"
 )
 
 func TestParseConnectString(t *testing.T) {
@@ -118,4 +122,39 @@ func TestCreateModes(t *testing.T) {
 		check.Is(t, bad.validate(), ErrInvalidArgument, bad, "is accepted")
 	}
 	check.Equal(t, TTL(time.Minute).ttl(), time.Minute, "TTL(1m).ttl()")
+}
+
+// TestOwnerOfContainers: no session owns a container, though ClickHouse Keeper says so with a
+// number.
+func TestOwnerOfContainers(t *testing.T) {
+	for told, want := range map[int64]int64{0: 0, math.MinInt64: 0, 42: 42, -42: -42} {
+		check.Equal(t, statOf(&wire.Stat{EphemeralOwner: told}).EphemeralOwner, want)
+	}
+}
+
+// A request that a busy server has refused, and whose context has ended by then, fails with the
+// cause too.
+func TestRefusedAtTheEnd(t *testing.T) {
+	ctx, end := context.WithCancelCause(t.Context())
+	enough := errors.New("enough")
+	_, err := repeatPassing(ctx, Async{}, func() (int, error) {
+		end(enough)
+		return 0, &ServerError{Code: -127}
+	})
+	check.Is(t, err, enough)
+	check.Is(t, err, ErrBusy)
+}
+
+// TestSRV: only records of the smallest priority are used.
+func TestSRV(t *testing.T) {
+	got := serversIn([]*net.SRV{
+		{Target: "zk1.example.com.", Port: 2181, Priority: 1, Weight: 9},
+		{Target: "zk2.example.com.", Port: 2182, Priority: 1},
+		{Target: "spare.example.com.", Port: 2181, Priority: 2},
+	})
+	if want := []string{"zk1.example.com:2181", "zk2.example.com:2182"}; !slices.Equal(got, want) {
+		t.Errorf("%q, want %q", got, want)
+	}
+	check.Len(t, serversIn(nil), 0)
+	check.Fails(checkServers(nil))(t, ErrInvalidArgument)
 }

@@ -19,7 +19,7 @@ func TestRealReadOnly(t *testing.T) {
 	ens := zktest.StartEnsemble(t, 3, zktest.NoSync(), zktest.JVMFlags("-Dreadonlymode.enabled=true"),
 		zktest.Setting("localSessionsEnabled", "true"), zktest.Setting("localSessionsUpgradingEnabled", "true"))
 	ctx := check.Patient(t)
-	s := kit.Open(t, ens.Addrs(), &session.Options{Timeout: 6 * time.Second, ServerTick: 100 * time.Millisecond, ReadOnly: true})
+	s := kit.Open(t, ens.Addrs(), &session.Options{Timeout: 20 * time.Second, ServerTick: 100 * time.Millisecond, ReadOnly: true})
 	check.Have(s.Create(ctx, "/kept", []byte("x"), session.Persistent))(t)
 	leader, followers := ens.Leader(), ens.Followers()
 	rest := kit.Open(t, []string{ens.Addr(followers[1])}, nil)

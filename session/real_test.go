@@ -1,11 +1,8 @@
 package session_test
 
 import (
-	"context"
 	"errors"
-	"fmt"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -37,10 +34,9 @@ func id(t *testing.T, s *session.Session) int64 {
 // TestRealServer has one server for all that does no harm to it.
 func TestRealServer(t *testing.T) {
 	t.Parallel()
-	ens := zktest.StartEnsemble(t, 1, zktest.NoSync())
+	ens := zktest.SharedEnsemble(t, 1)
 	for name, play := range map[string]func(*testing.T, *zktest.Ensemble){
-		"requests": realRequests, "bad input": realBadInput, "large reply": realLargeReply,
-		"authentication": realAuthAndACL, "lost replies": realLostReplies, "session full": realSessionFull,
+		"requests": realRequests, "authentication": realAuthAndACL,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -52,7 +48,7 @@ func TestRealServer(t *testing.T) {
 func realRequests(t *testing.T, ens *zktest.Ensemble) {
 	t.Helper()
 	ctx := check.Patient(t)
-	s := kit.Open(t, ens.Addrs(), &session.Options{Timeout: 6 * time.Second, Chroot: "/apps/billing"})
+	s := kit.Open(t, ens.Addrs(), &session.Options{Timeout: 20 * time.Second, Chroot: "/apps/billing"})
 	root := kit.Open(t, ens.Addrs(), nil)
 
 	check.Fails(s.Create(ctx, "/a", nil, session.Persistent))(t, session.ErrNoNode) // without a chroot
@@ -95,88 +91,12 @@ func realRequests(t *testing.T, ens *zktest.Ensemble) {
 	stands(t, s, "/locks/kept")
 }
 
-// realBadInput shows that input that cannot be sent does no harm.
-func realBadInput(t *testing.T, ens *zktest.Ensemble) {
-	t.Helper()
-	ctx := check.Patient(t)
-	s := kit.Open(t, ens.Addrs(), nil)
-	events := s.Events(ctx)
-	await[session.Connected](t, events)
-	for _, path := range []string{"", "a", "/a/", "/a//b", "/a/../b", "/a\x00"} {
-		_, createErr := s.Create(ctx, path, nil, session.Persistent)
-		_, _, getErr := s.Get(ctx, path)
-		_, setErr := s.Set(ctx, path, nil, 0)
-		_, existsErr := s.Exists(ctx, path)
-		_, _, childrenErr := s.Children(ctx, path)
-		_, multiErr := s.Multi(ctx, session.CheckOp(path, 0))
-		for _, err := range []error{
-			createErr, getErr, setErr, existsErr, childrenErr, multiErr,
-			s.Delete(ctx, path, 0), s.Sync(ctx, path), s.EnsurePath(ctx, path),
-		} {
-			check.True(t, errors.Is(err, session.ErrInvalidPath) && strings.Contains(err.Error(), fmt.Sprintf("%q", path)), "%q: %v", path, err)
-		}
-	}
-	large := make([]byte, 2<<20)
-	if _, err := s.Create(ctx, "/a", large, session.Persistent); !errors.Is(err, session.ErrTooLarge) || !strings.Contains(err.Error(), "data") {
-		t.Errorf("2 MiB: %v", err)
-	}
-	check.Fails(s.Multi(ctx, session.SetOp("/a", large, 0)))(t, session.ErrTooLarge) // 2 MiB in a transaction
-	check.Fails(s.Multi(ctx))(t, session.ErrInvalidArgument)                         // no operations
-	if _, err := s.Multi(ctx, session.Op{}); err == nil {
-		t.Error("the zero Op is accepted")
-	}
-	check.Fails(s.Create(ctx, "/a", nil, session.CreateMode(7)))(t, session.ErrInvalidArgument) // mode 7
-	ended, cancel := context.WithCancel(ctx)
-	cancel()
-	if _, _, err := s.Get(ended, "/"); !errors.Is(err, context.Canceled) {
-		t.Errorf("a context that has ended: %v", err)
-	}
-	check.Have(s.Exists(ctx, "/"))(t) // the session has suffered
-	s.Close()
-	check.Fails(s.Exists(ctx, "/"))(t, session.ErrClosed) // a closed session
-	check.Equal[session.Event](t, <-events, session.Closed{}, "the connection has suffered")
-}
-
-// realLargeReply: a list over the limit fails alone.
-func realLargeReply(t *testing.T, ens *zktest.Ensemble) {
-	t.Helper()
-	ctx := check.Patient(t)
-	s := kit.Open(t, ens.Addrs(), &session.Options{Timeout: 6 * time.Second, MaxReply: 8 << 10})
-	events := s.Events(ctx)
-	await[session.Connected](t, events)
-	check.Have(s.Create(ctx, "/many", nil, session.Persistent))(t)
-	var wg sync.WaitGroup
-	for i := range 200 {
-		wg.Go(func() {
-			if _, err := s.Create(ctx, fmt.Sprintf("/many/%0100d", i), nil, session.Ephemeral); err != nil {
-				t.Error(err)
-			}
-		})
-	}
-	wg.Wait()
-	for range 20 {
-		wg.Go(func() {
-			if _, _, err := s.Children(ctx, "/many"); !errors.Is(err, session.ErrTooLarge) {
-				t.Errorf("a list of 20 kB: %v", err)
-			}
-		})
-		wg.Go(func() {
-			if _, err := s.Exists(ctx, "/many"); err != nil {
-				t.Error(err)
-			}
-		})
-	}
-	wg.Wait()
-	s.Close()
-	check.Equal[session.Event](t, <-events, session.Closed{}, "the connection has suffered")
-}
-
 func realAuthAndACL(t *testing.T, ens *zktest.Ensemble) {
 	t.Helper()
 	ctx := check.Patient(t)
 	secret := []session.Auth{{Scheme: "digest", Secret: []byte("user:password")}}
 	proxy := zktest.NewProxy(t, ens.Addrs()...)
-	s := kit.Open(t, proxy.Addrs(), &session.Options{Timeout: 6 * time.Second, Auth: secret, ACL: session.CreatorAll()})
+	s := kit.Open(t, proxy.Addrs(), &session.Options{Timeout: 20 * time.Second, Auth: secret, ACL: session.CreatorAll()})
 	other := kit.Open(t, ens.Addrs(), nil)
 	check.Have(s.Create(ctx, "/private", []byte("x"), session.Persistent))(t)
 	if _, _, err := other.Get(ctx, "/private"); !errors.Is(err, session.ErrNoAuth) {
@@ -199,19 +119,20 @@ func TestRealLossIsToldInTime(t *testing.T) {
 	t.Parallel()
 	hasten.Waits(t)
 	ens := zktest.StartEnsemble(t, 3, zktest.NoSync())
-	for name, dir := range map[string]zktest.Direction{
-		"both": zktest.Both, "to the server": zktest.ToServer, "to the client": zktest.ToClient, "but events": zktest.ToClientButEvents,
-	} {
-		t.Run(name, func(t *testing.T) {
-			proxy := zktest.NewProxy(t, ens.Addrs()...)
-			checkLoss(t, ens, proxy.Addrs(), 5, func() { proxy.Freeze(0, dir) })
-		})
-	}
 	t.Run("a server cut off from the leader", func(t *testing.T) {
 		cut := ens.Followers()[0]
 		checkLoss(t, ens, []string{ens.Addr(cut)}, 5, func() { ens.Isolate(cut) })
 		ens.Heal()
 	})
+	for name, dir := range map[string]zktest.Direction{
+		"both": zktest.Both, "to the server": zktest.ToServer, "to the client": zktest.ToClient, "but events": zktest.ToClientButEvents,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			proxy := zktest.NewProxy(t, ens.Addrs()...)
+			checkLoss(t, ens, proxy.Addrs(), 5, func() { proxy.Freeze(0, dir) })
+		})
+	}
 }
 
 // checkLoss opens n sessions, breaks something, and compares when each counts itself
@@ -221,184 +142,13 @@ func checkLoss(t *testing.T, ens *zktest.Ensemble, addrs []string, n int, fault 
 	leader := kit.Open(t, []string{ens.Addr(ens.Leader())}, nil)
 	all := make([]ward, n)
 	for i := range all {
-		all[i] = openWard(t, addrs, &session.Options{Timeout: 2 * time.Second, ServerTick: 100 * time.Millisecond})
+		all[i] = openWard(t, addrs, &session.Options{Timeout: 6 * time.Second, ServerTick: 100 * time.Millisecond})
 		all[i].gone = all[i].create(t, leader)
 	}
 	fault()
 	for _, w := range all {
 		w.toldInTime(t)
 	}
-}
-
-// TestRealFrozenServer: one of three that stops answering costs the connection, and
-// not the session.
-func TestRealFrozenServer(t *testing.T) {
-	t.Parallel()
-	hasten.Waits(t)
-	ens := zktest.StartEnsemble(t, 3, zktest.NoSync())
-	ctx := check.Patient(t)
-	opts := &session.Options{Timeout: 4 * time.Second, ServerTick: 100 * time.Millisecond}
-	follower := ens.Followers()[0]
-	var s *session.Session
-	for s == nil || await[session.Connected](t, s.Events(ctx)).Server != ens.Addr(follower) {
-		if s != nil {
-			s.Close()
-		}
-		s = kit.Open(t, ens.Addrs(), opts)
-	}
-	events := s.Events(ctx)
-	ens.Pause(follower)
-	await[session.Connected](t, events)
-	if ev := await[session.Suspended](t, events); time.Until(ev.Deadline) <= 0 {
-		t.Errorf("suspended when it was too late: %v", ev)
-	}
-	check.Equal[session.Event](t, <-events, session.Resumed{Server: s.State().(session.Resumed).Server}, "after the suspension came")
-	// Those who come now are not kept by it either.
-	for range 5 {
-		kit.Open(t, ens.Addrs(), opts).Close()
-	}
-	ens.Resume(follower)
-	check.Have(s.Set(ctx, "/", nil, session.AnyVersion))(t)
-}
-
-// TestRealWatchesAreShared counts what 100 who wait for one node cost.
-func TestRealWatchesAreShared(t *testing.T) {
-	t.Parallel()
-	ens := zktest.StartEnsemble(t, 1, zktest.NoSync())
-	ctx := check.Patient(t)
-	proxy := zktest.NewProxy(t, ens.Addrs()...)
-	s := kit.Open(t, proxy.Addrs(), nil)
-	other := kit.Open(t, ens.Addrs(), nil)
-	check.Have(s.Create(ctx, "/a", []byte("0"), session.Persistent))(t)
-	proxy.ResetRequests()
-	const n = 100
-	read, changed, over := make(chan string, n), make(chan string, n), make(chan error, n)
-	var cancels []func()
-	for range n {
-		cancels = append(cancels, s.Async(0).Watch("/a",
-			func(data []byte, _ *session.Stat, err error) {
-				if err != nil {
-					over <- err
-				}
-				read <- string(data)
-			},
-			func(data []byte, _ *session.Stat, err error) {
-				if err != nil {
-					over <- err
-					return
-				}
-				changed <- string(data)
-			}))
-	}
-	all := func(ch chan string, want string) {
-		t.Helper()
-		for range n {
-			check.Equal(t, <-ch, want, "got")
-		}
-	}
-	all(read, "0")
-	check.Have(other.Set(ctx, "/a", []byte("1"), 0))(t)
-	all(changed, "1")
-	check.Equal(t, proxy.Requests()[zktest.OpGetData], 2, "reads: one for all, and one after the change")
-	// A watch without subscribers is used by the next subscriber.
-	for _, cancel := range cancels {
-		cancel()
-	}
-	s.Async(0).Watch("/a", func(data []byte, _ *session.Stat, _ error) { read <- string(data) },
-		func(_ []byte, _ *session.Stat, err error) { over <- err })
-	check.Equal(t, <-read, "1", "the parked watch says")
-	check.Equal(t, proxy.Requests()[zktest.OpGetData], 2, "reads beside the parked watch")
-	// It stands after a reconnect, and tells what was missed.
-	proxy.Refuse(true)
-	proxy.Disconnect(0)
-	check.Must(t, other.Delete(ctx, "/a", session.AnyVersion))
-	proxy.Refuse(false)
-	check.Is(t, <-over, session.ErrNoNode)
-	check.Equal(t, ens.Mntr(0)["zk_watch_count"], "0", "watches are left on the server")
-}
-
-// realLostReplies loses the reply to every kind of request.
-func realLostReplies(t *testing.T, ens *zktest.Ensemble) {
-	t.Helper()
-	ctx := check.Patient(t)
-	proxy := zktest.NewProxy(t, ens.Addrs()...)
-	s := kit.Open(t, proxy.Addrs(), nil)
-	check.Have(s.Create(ctx, "/a", nil, session.Persistent))(t)
-	lose := func(op zktest.Op) { proxy.DropReply(zktest.Match{Op: op}) }
-
-	lose(zktest.OpGetData)
-	if _, _, err := s.Get(ctx, "/a"); err != nil {
-		t.Errorf("a read: %v", err)
-	}
-	lose(zktest.OpSetData)
-	check.Fails(s.Set(ctx, "/a", nil, session.AnyVersion))(t, session.ErrUnknownOutcome) // a write
-	lose(zktest.OpCreate)
-	node, err := s.Create(ctx, "/a/x-", nil, session.PersistentSequential)
-	check.OK(t, err, "a sequential create")
-	lose(zktest.OpCreate)
-	check.Have(s.Create(ctx, "/a/e", nil, session.Ephemeral))(t) // an ephemeral create
-	proxy.DropRequest(zktest.Match{Op: zktest.OpCreate})
-	second, err := s.Create(ctx, "/a/x-", nil, session.EphemeralSequential)
-	check.True(t, err == nil && second != node, "a sequential create that is lost on its way: %v", err)
-	lose(zktest.OpCreateContainer)
-	check.OK(t, s.EnsurePath(ctx, "/b/c/d")) // a path
-	names, _, err := s.Children(ctx, "/a")
-	check.True(t, err == nil && len(names) == 3, "there are %q, %v: want each once", names, err)
-	check.OK(t, proxy.AwaitFault(time.Second))
-}
-
-// TestRealCancelledCreateLeavesNothing cancels while the reply is under way.
-func TestRealCancelledCreateLeavesNothing(t *testing.T) {
-	t.Parallel()
-	ens := zktest.StartEnsemble(t, 1, zktest.NoSync())
-	ctx := check.Patient(t)
-	proxy := zktest.NewProxy(t, ens.Addrs()...)
-	s := kit.Open(t, proxy.Addrs(), nil)
-	other := kit.Open(t, ens.Addrs(), nil)
-	check.Have(s.Create(ctx, "/a", nil, session.Persistent))(t)
-	for _, mode := range []session.CreateMode{session.EphemeralSequential, session.PersistentSequential, session.Ephemeral} {
-		proxy.Freeze(0, zktest.ToClient)
-		short, cancel := context.WithCancel(ctx)
-		done := make(chan error, 1)
-		go func() {
-			_, err := s.Create(short, "/a/x", nil, mode)
-			done <- err
-		}()
-		for { // until the server has made it
-			stat := check.Have(other.Exists(ctx, "/a"))(t)
-			if stat.NumChildren == 1 {
-				break
-			}
-		}
-		cancel()
-		if err := <-done; !errors.Is(err, session.ErrUnknownOutcome) || !errors.Is(err, context.Canceled) {
-			t.Errorf("mode %d: %v", mode, err)
-		}
-		proxy.Thaw(0)
-		for ctx.Err() == nil {
-			if stat, err := other.Exists(ctx, "/a"); err != nil {
-				t.Fatal(err)
-			} else if stat.NumChildren == 0 {
-				break
-			}
-		}
-	}
-}
-
-// realSessionFull: a session refuses more ephemerals than servers can bear.
-func realSessionFull(t *testing.T, ens *zktest.Ensemble) {
-	t.Helper()
-	ctx := check.Patient(t)
-	s := kit.Open(t, ens.Addrs(), nil)
-	name := strings.Repeat("x", 64<<10)
-	var full error
-	made := 0
-	for ; made < 20 && full == nil; made++ {
-		_, full = s.Create(ctx, fmt.Sprintf("/%d%s", made, name), nil, session.Ephemeral)
-	}
-	check.True(t, errors.Is(full, session.ErrSessionFull) && made == 16, "after %d nodes of 64 KiB: %v", made, full)
-	check.Must(t, s.Delete(ctx, "/0"+name, session.AnyVersion))
-	check.Have(s.Create(ctx, "/0"+name, nil, session.Ephemeral))(t) // after one was deleted
 }
 
 // TestRealTTLIsRefusedOnce: that servers have no nodes with a TTL is learned from a transaction,

@@ -218,40 +218,6 @@ func TestTimeoutShrinks(t *testing.T) {
 	})
 }
 
-// TestFirstRedialIsSpread: sessions that lose their server at the same moment do not come
-// back at the same moment.
-func TestFirstRedialIsSpread(t *testing.T) {
-	inBubble(t, zktest.Config{Tick: time.Second}, func(t *testing.T, srv *zktest.Server, opts *session.Options) {
-		const n = 50
-		var mu sync.Mutex
-		redials := make(map[time.Duration]int)
-		var lost time.Time
-		opts.Dialer = func(ctx context.Context, network, addr string) (net.Conn, error) {
-			mu.Lock()
-			if !lost.IsZero() {
-				redials[time.Since(lost)]++
-			}
-			mu.Unlock()
-			return srv.DialContext(ctx, network, addr)
-		}
-		for range n {
-			mustOpen(t, srv.Addrs(), opts)
-		}
-		pass(time.Minute)
-		mu.Lock()
-		lost = time.Now()
-		mu.Unlock()
-		srv.Disconnect(0)
-		pass(time.Minute)
-		mu.Lock()
-		defer mu.Unlock()
-		check.True(t, len(redials) >= n/2, "%d sessions redial at %d moments: %v", n, len(redials), redials)
-		for after := range redials {
-			check.True(t, after <= 2*time.Second, "a redial %v after the loss", after)
-		}
-	})
-}
-
 // TestConnectionsThatBreakAtOnce: each connection is lost when it has resumed the session, before a
 // transaction that waits has proved the lease. The next proves it before it resumes the session.
 // Such a session is not given up.

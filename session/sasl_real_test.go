@@ -44,7 +44,7 @@ func TestRealSASL(t *testing.T) {
 	for user, password := range map[string]string{"bob": "secret", "zoe": "pässe", "eve": `€uro, "quoted"`} {
 		proxy := zktest.NewProxy(t, ens.Addrs()...)
 		s := kit.Open(t, proxy.Addrs(), &session.Options{
-			Timeout: 6 * time.Second, SASL: session.DigestMD5(user, password),
+			Timeout: 20 * time.Second, SASL: session.DigestMD5(user, password),
 			ACL: []session.ACL{{Perms: session.PermAll, Scheme: "sasl", ID: user}},
 		})
 		check.Have(s.Create(ctx, "/"+user, []byte("x"), session.Ephemeral))(t)

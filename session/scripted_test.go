@@ -134,11 +134,7 @@ func TestLateSignsOfLife(t *testing.T) {
 			defer s.Rely()()
 			ctx, cancel := context.WithCancel(t.Context())
 			defer cancel()
-			for ev := range s.Events(ctx) {
-				if _, ok := ev.(session.Expired); ok {
-					break
-				}
-			}
+			await[session.Expired](t, s.Events(ctx))
 			if givenAway := heard.Add(timeout); !time.Now().Before(givenAway) {
 				t.Errorf("after a delay of %v, lost %v after it may be given away", late, time.Since(givenAway))
 			}

@@ -207,9 +207,9 @@ func TestRealZxidOfAFollower(t *testing.T) {
 func TestRealLeaseShared(t *testing.T) {
 	t.Parallel()
 	hasten.Waits(t)
-	const timeout, tick = 4 * time.Second, 500 * time.Millisecond
+	const timeout, tick = 10 * time.Second, 500 * time.Millisecond
 	e := zktest.StartEnsemble(t, 5, zktest.NoSync(), zktest.TickTime(tick), zktest.SyncLimit(60), zktest.Setting("leaderServes", "no"), startsSoon)
-	for range *leaseRuns {
+	for counted := 0; counted < *leaseRuns; { // as in TestRealLeaseDeposedLeader
 		old, followers := e.Leader(), e.Followers()
 		stays, leave := followers[3], followers[:3]
 		var others []string
@@ -233,7 +233,9 @@ func TestRealLeaseShared(t *testing.T) {
 		early := w.toldInTime(t)
 		<-trusting.gone
 		t.Logf("told %v before the node went, %v after the cut", early, time.Since(cut))
-		check.True(t, trusting.believes(), "this run does not count: the session that trusts the old leader does not count on itself")
+		if trusting.believes() {
+			counted++
+		}
 		cancel()
 		w.Close()
 		trusting.Close()

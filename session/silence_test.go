@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/zkactors/zkactors/internal/check"
+	"github.com/zkactors/zkactors/internal/hasten"
 	"github.com/zkactors/zkactors/session"
 	"github.com/zkactors/zkactors/session/zktest"
 )
@@ -89,6 +90,7 @@ func (l *lives) undisturbed(t *testing.T) {
 // TestLoadIsNotSilence: a server that answers all the time is kept, however long one answer takes,
 // and no request fails. The session has the default timeout of 10 s, and something relies on it.
 func TestLoadIsNotSilence(t *testing.T) {
+	minutes := hasten.Usually(2*time.Minute, 40*time.Second)
 	for _, tt := range []struct {
 		name     string
 		nodes    int
@@ -98,12 +100,12 @@ func TestLoadIsNotSilence(t *testing.T) {
 		write    bool
 	}{
 		{"a reply of 1 MiB", 1, 1<<20 - 1000, 400 << 10, 0, 0, false},
-		{"replies of 1 MiB, one after the other", 1, 1<<20 - 1000, 500 << 10, 0, 5 * time.Minute, false},
+		{"replies of 1 MiB, one after the other", 1, 1<<20 - 1000, 500 << 10, 0, 2 * minutes, false},
 		{"a request of 1 MiB", 1, 1<<20 - 1000, 0, 400 << 10, 0, true},
 		{"many long replies", 64, 512 << 10, 8 << 20, 0, 0, false},
-		{"long replies for minutes", 64, 512 << 10, 8 << 20, 0, 2 * time.Minute, false},
+		{"long replies for minutes", 64, 512 << 10, 8 << 20, 0, minutes, false},
 		{"many requests to a slow server", 600, 1, 200 * 88, 0, 0, true},
-		{"512 callers with 8 KiB each", 512, 8 << 10, 0, 2 << 20, time.Minute, true},
+		{"512 callers with 8 KiB each", 512, 8 << 10, 0, 2 << 20, minutes / 2, true},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			inBubble(t, zktest.Config{Tick: 2 * time.Second, MaxOwed: 1 << 30}, func(t *testing.T, srv *zktest.Server, _ *session.Options) {
@@ -188,7 +190,7 @@ func TestRepliesOverTheLimit(t *testing.T) {
 		defer s.Rely()()
 		life := livesOf(s)
 		way.down.Store(3 << 20)
-		end := time.Now().Add(2 * time.Minute)
+		end := time.Now().Add(hasten.Usually(2*time.Minute, 40*time.Second))
 		var callers sync.WaitGroup
 		for range 64 {
 			callers.Go(func() {
@@ -203,9 +205,10 @@ func TestRepliesOverTheLimit(t *testing.T) {
 	})
 }
 
-// TestManyWatchesOverASlowUplink sets 20,000 watches again, which takes longer than the timeout.
+// TestManyWatchesOverASlowUplink sets many watches again, which takes longer than the timeout.
 func TestManyWatchesOverASlowUplink(t *testing.T) {
-	const watches, rate = 20_000, 150_000 // bytes a second: it takes longer than the timeout
+	watches := hasten.Usually(20_000, 8_000)
+	rate := int64(15 * watches / 2) // bytes a second: it takes longer than the timeout
 	inBubble(t, zktest.Config{Tick: 2 * time.Second}, func(t *testing.T, srv *zktest.Server, _ *session.Options) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()

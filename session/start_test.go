@@ -26,11 +26,7 @@ func TestStart(t *testing.T) {
 		events := s.Events(t.Context())
 		pass(time.Minute)
 		check.True(t, s.State() == nil && s.ID() == 0 && s.String() == "session: not connected yet", "%v, %#x, %q", s.State(), s.ID(), s)
-		select {
-		case ev := <-events:
-			t.Errorf("%v", ev)
-		default:
-		}
+		check.None(t, events)
 		for name, wait := range map[string]func(context.Context) error{
 			"request": func(ctx context.Context) error { _, err := s.Exists(ctx, "/"); return err },
 			"await":   s.Await,
@@ -77,11 +73,7 @@ func TestAwait(t *testing.T) {
 		awaited := make(chan error, 1)
 		go func() { awaited <- s.Await(t.Context()) }()
 		synctest.Wait()
-		select {
-		case err := <-awaited:
-			t.Errorf("while suspended: %v", err)
-		default:
-		}
+		check.None(t, awaited, "while suspended")
 		<-events // Expired
 		synctest.Wait()
 		srv.Refuse(false)
@@ -133,5 +125,17 @@ func TestLateHandshake(t *testing.T) {
 		srv.Disconnect(id)
 		check.OK(t, s.Sync(t.Context(), "/"), "after a reconnect")
 		check.Equal(t, s.ID(), id, "the session")
+	})
+}
+
+type localKey struct{}
+
+// TestLocal: what is kept for a session is made once, and not shared with another.
+func TestLocal(t *testing.T) {
+	inBubble(t, zktest.Config{}, func(t *testing.T, srv *zktest.Server, opts *session.Options) {
+		a, b := mustOpen(t, srv.Addrs(), opts), mustOpen(t, srv.Addrs(), opts)
+		create := func() any { return new(int) }
+		first := a.Local(localKey{}, create)
+		check.True(t, a.Local(localKey{}, create) == first && b.Local(localKey{}, create) != first, "not one for each session")
 	})
 }

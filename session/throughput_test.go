@@ -16,7 +16,7 @@ import (
 // TestThroughput: what the window bounds is answered as fast as the line bears, less 10 %. The
 // clock is that of a bubble, so the network alone decides.
 func TestThroughput(t *testing.T) {
-	chosen := hasten.OneIn(2, 4)
+	chosen := hasten.OneIn(3, 6)
 	const most = 1<<20 - 1000
 	for _, tt := range []struct {
 		name     string

@@ -137,7 +137,7 @@ func TestRealTLS(t *testing.T) {
 	current.Store(&first)
 	var last atomic.Pointer[net.Conn]
 	s := kit.Open(t, []string{addr}, &session.Options{
-		Timeout: 6 * time.Second,
+		Timeout: 20 * time.Second,
 		TLS: &tls.Config{
 			RootCAs: a.pool(), MinVersion: tls.VersionTLS12,
 			GetClientCertificate: func(*tls.CertificateRequestInfo) (*tls.Certificate, error) {

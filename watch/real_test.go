@@ -1,7 +1,6 @@
 package watch_test
 
 import (
-	"context"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -20,10 +19,9 @@ import (
 func TestRealTree(t *testing.T) {
 	t.Parallel()
 	ens := zktest.StartEnsemble(t, 3, zktest.NoSync())
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-	defer cancel()
+	ctx := check.Patient(t)
 	proxy := zktest.NewProxy(t, ens.Addrs()...)
-	s := check.Open(session.Open(ctx, proxy.Addrs(), &session.Options{Timeout: 4 * time.Second, Chroot: "/chroot"}))(t)
+	s := check.Open(session.Open(ctx, proxy.Addrs(), &session.Options{Timeout: 20 * time.Second, Chroot: "/chroot"}))(t)
 	other := check.Open(session.Open(ctx, ens.Addrs(), nil))(t)
 	create(t, other, "/chroot", "")
 	c := check.Open(watch.Tree(s, "/r", nil))(t)

@@ -1,7 +1,6 @@
 package watch_test
 
 import (
-	"context"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -71,9 +70,8 @@ func TestRealEmptiedServer(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	ens := zktest.StartEnsemble(t, 1, zktest.NoSync(), zktest.DataIn(dir), zktest.TickTime(500*time.Millisecond))
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-	defer cancel()
-	s := check.Open(session.Open(ctx, ens.Addrs(), &session.Options{Timeout: 2 * time.Second}))(t)
+	ctx := check.Patient(t)
+	s := check.Open(session.Open(ctx, ens.Addrs(), &session.Options{Timeout: 20 * time.Second}))(t)
 	create(t, s, "/config", "")
 	for i := range 200 {
 		set(t, s, "/config", fmt.Sprint("old ", i))

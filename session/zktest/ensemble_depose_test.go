@@ -79,11 +79,7 @@ func TestEnsembleHeldOneWay(t *testing.T) {
 	if exists, _, err := reader.Exists("/held"); exists || err != nil {
 		t.Fatalf("the follower has heard of the node: %v, %v", exists, err)
 	}
-	select {
-	case err := <-held:
-		t.Fatalf("the follower has answered: %v", err)
-	default:
-	}
+	check.None(t, held, "the follower has answered")
 
 	e.CutOneWay(follower, leader)
 	check.Must(t, <-create(near, "/later"))
@@ -91,8 +87,6 @@ func TestEnsembleHeldOneWay(t *testing.T) {
 	check.Must(t, <-held)
 	await(reader, "/later") // what was kept arrives, and what is sent now
 	lost := create(far, "/lost")
-	if err := <-lost; err == nil {
-		t.Error("a request passed the cut")
-	}
+	check.True(t, <-lost != nil, "a request passed the cut")
 	e.HealLink(leader, follower)
 }

@@ -132,7 +132,7 @@ func TestEnsembleIsolatedFollowerAnswers(t *testing.T) {
 	hasten.Waits(t)
 	e := zktest.StartEnsemble(t, 3, zktest.NoSync(), zktest.SyncLimit(100))
 	leader, follower := e.Leader(), e.Followers()[0]
-	holder := dial(t, 3*time.Second, e.Addr(follower))
+	holder := dial(t, 10*time.Second, e.Addr(follower))
 	other := dial(t, patience, e.Addr(leader))
 	const node = "/held"
 	check.Have(holder.Create(node, nil, zk.FlagEphemeral, zk.WorldACL(zk.PermAll)))(t)
@@ -163,7 +163,7 @@ func TestEnsembleIsolatedFollowerAnswers(t *testing.T) {
 		<-tick.C
 		_, _, err = holder.Exists(node)
 	}
-	t.Logf("T=3s: node gone after %v, the follower answered until %v, %d reads before", vanished, time.Since(cut), reads)
+	t.Logf("T=10s: node gone after %v, the follower answered until %v, %d reads before", vanished, time.Since(cut), reads)
 
 	e.Heal()
 	again := dial(t, patience, e.Addr(follower))

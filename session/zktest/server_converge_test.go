@@ -158,9 +158,7 @@ func TestFailedMultiLeavesNothing(t *testing.T) {
 	for _, st := range []step{
 		create("/a", "a", 0), create("/a/b", "b", 1), create("/a/c", "c", 0), container("/k", 0), createTTL("/t", 5, 1000), set("/a", "aa", -1),
 	} {
-		if a, err := w.call(st.op, st.arg); err != nil || a.err != codeOK {
-			t.Fatal(st, a, err)
-		}
+		w.mustCall(t, st.op, st.arg)
 	}
 	srv.mu.Lock()
 	before := srv.tree.clone()

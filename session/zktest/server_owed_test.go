@@ -30,6 +30,13 @@ func openInside(t *testing.T, srv *Server) *rawClient {
 	return w
 }
 
+// mustEnd fails the test unless the connection ends.
+func (w *rawClient) mustEnd(t *testing.T) {
+	t.Helper()
+	a, err := w.receive()
+	check.Require(t, a.gone && err == nil, "the connection goes on: %v, %v", a, err)
+}
+
 func (w *rawClient) mustCall(t *testing.T, op Op, arg body) {
 	t.Helper()
 	a, err := w.call(op, arg)
@@ -202,9 +209,7 @@ func TestServerCutsForUnreadEvents(t *testing.T) {
 				t.Fatal(bytes)
 			}
 		}
-		if a, err := deaf.receive(); !a.gone || err != nil {
-			t.Fatal("the connection goes on", a, err)
-		}
+		deaf.mustEnd(t)
 		check.True(t, events >= most/frameSize/3, "cut after %d notifications", events)
 		check.True(t, len(srv.Sessions()) == 2, "the session has ended with its connection")
 	})
@@ -238,9 +243,7 @@ func TestServerCutsWhoDoesNotGreetByItsClock(t *testing.T) {
 	silent := dialWire(t, srv.Addrs()[0])
 	greeted := openWire(t, srv.Addrs()[0]) // after the other one was accepted
 	clock.Advance(2 * time.Second)
-	if a, err := silent.receive(); !a.gone || err != nil {
-		t.Fatal("the connection goes on", a, err)
-	}
+	silent.mustEnd(t)
 	check.Must(t, greeted.settle())
 }
 
@@ -249,9 +252,7 @@ func TestRealServerCutsWhoDoesNotGreet(t *testing.T) {
 	t.Parallel()
 	ens := StartEnsemble(t, 1, NoSync(), JVMFlags("-Dzookeeper.nio.sessionlessCnxnTimeout=1000"))
 	silent := dialWire(t, ens.Addr(0))
-	if a, err := silent.receive(); !a.gone || err != nil {
-		t.Fatal("the connection goes on", a, err)
-	}
+	silent.mustEnd(t)
 }
 
 // A spentListener is one of a process without descriptors, for a while.

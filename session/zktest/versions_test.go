@@ -39,7 +39,7 @@ func TestVersionsServe(t *testing.T) {
 			defer e.Close()
 			check.Equal(t, e.Version(0), version)
 			speaks(t, e, 0, version)
-			conn := dial(t, time.Second, e.Addr(0))
+			conn := dial(t, patience, e.Addr(0))
 			check.Have(conn.Create("/node", nil, 0, zk.WorldACL(zk.PermAll)))(t)
 		})
 	}

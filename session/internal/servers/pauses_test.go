@@ -33,12 +33,11 @@ func TestWhichServerIsTried(t *testing.T) {
 				near, _ := net.Pipe()
 				return near, nil
 			},
-			Warn: func(string, ...any) {},
+			Warn: quiet,
 		})
 		for range 60 {
 			before := len(at)
-			server, socket := s.Dial(t.Context(), noLease, false)
-			_ = socket.Close()
+			server := reach(t, s, noLease, false)
 			s.Failed(server, errors.New("it has no leader"), false)
 			for i := before + 1; i < len(at) && i < 5; i++ {
 				check.Equal(t, at[i], at[i-1], "a server that is down is followed at once, in the first round")
@@ -57,8 +56,7 @@ func TestWhichServerIsTried(t *testing.T) {
 		}
 		s.Succeeded("up-1:1")
 		first, now := len(at), time.Now()
-		_, socket := s.Dial(t.Context(), noLease, false)
-		_ = socket.Close()
+		reach(t, s, noLease, false)
 		check.Equal(t, at[first], now, "after a success there is no pause")
 	})
 }
@@ -74,18 +72,11 @@ func TestPauseAfterALoss(t *testing.T) {
 		{-time.Second, 0},
 	} {
 		synctest.Test(t, func(t *testing.T) {
-			s := New([]string{"up:1"}, Options{
-				Timeout: 10 * time.Second,
-				Dialer: func(context.Context, string, string) (net.Conn, error) {
-					near, _ := net.Pipe()
-					return near, nil
-				},
-			})
+			s := New([]string{"up:1"}, Options{Timeout: 10 * time.Second, Dialer: accepting, Warn: quiet})
 			var early, late bool
 			for range 300 {
 				begun := time.Now()
-				_, socket := s.Dial(t.Context(), func() time.Duration { return tt.rest }, true)
-				_ = socket.Close()
+				reach(t, s, func() time.Duration { return tt.rest }, true)
 				pause := time.Since(begun)
 				check.AtMost(t, pause, tt.most+3*time.Millisecond)
 				early, late = early || pause <= tt.most/10, late || pause >= tt.most*9/10
@@ -101,19 +92,11 @@ func TestPausesFollowTheLease(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const lease = 4 * time.Second
 		begun := time.Now()
-		s := New([]string{"up-1:1", "up-2:1"}, Options{
-			Timeout: 10 * time.Second,
-			Dialer: func(context.Context, string, string) (net.Conn, error) {
-				near, _ := net.Pipe()
-				return near, nil
-			},
-			Warn: func(string, ...any) {},
-		})
+		s := New([]string{"up-1:1", "up-2:1"}, Options{Timeout: 10 * time.Second, Dialer: accepting, Warn: quiet})
 		dials, before := 0, begun
 		for ; time.Since(begun) < lease; dials++ {
 			rest := lease - time.Since(begun)
-			server, socket := s.Dial(t.Context(), func() time.Duration { return lease - time.Since(begun) }, false)
-			_ = socket.Close()
+			server := reach(t, s, func() time.Duration { return lease - time.Since(begun) }, false)
 			s.Failed(server, errors.New("it has no leader"), false)
 			seconds := rest.Seconds()
 			check.AtMost(t, time.Since(before).Seconds(), max(seconds*seconds/10, 0.1)+1e-6)
@@ -160,10 +143,9 @@ func TestPatienceAfterALoss(t *testing.T) {
 					return near, nil
 				}
 			},
-			Warn: func(string, ...any) {},
+			Warn: quiet,
 		})
-		_, socket := s.Dial(t.Context(), func() time.Duration { return rest - time.Since(begin)/10 }, false)
-		_ = socket.Close()
+		reach(t, s, func() time.Duration { return rest - time.Since(begin)/10 }, false)
 		check.True(t, len(waited) == 2 && waited[0] == rest/5 && waited[1] == 2*rest/5, "waited %v", waited)
 	})
 }
@@ -200,11 +182,10 @@ func TestPatienceWithServersThatAreDown(t *testing.T) {
 			all := []string{"127.0.0.1:1", "127.0.0.1:2", "127.0.0.1:3", "127.0.0.1:4", "127.0.0.1:5", "127.0.0.1:6", "127.0.0.1:7"}
 			up := site{all[3]: 0, all[4]: 0, all[5]: 0, all[6]: 0}
 			for range 50 { // the order of the servers is random
-				s := New(all, Options{Timeout: timeout, Dialer: up.dial, Warn: func(string, ...any) {}})
+				s := New(all, Options{Timeout: timeout, Dialer: up.dial, Warn: quiet})
 				begun := time.Now()
 				left := func() time.Duration { return tt.rest - time.Since(begun) }
-				_, socket := s.Dial(t.Context(), left, false)
-				_ = socket.Close()
+				reach(t, s, left, false)
 				check.AtMost(t, time.Since(begun), tt.most, "connected, with a rest of", tt.rest)
 			}
 		})
@@ -224,7 +205,7 @@ func TestPatienceWithAFarServer(t *testing.T) {
 			const near = "127.0.0.1:1"
 			at := site{near: 0, "127.0.0.1:2": far}
 			for range 20 {
-				s := New([]string{near, "127.0.0.1:2"}, Options{Timeout: tt.timeout, Dialer: at.dial, Warn: func(string, ...any) {}})
+				s := New([]string{near, "127.0.0.1:2"}, Options{Timeout: tt.timeout, Dialer: at.dial, Warn: quiet})
 				begun := time.Now()
 				server := near
 				for server == near && time.Since(begun) < tt.rest {
@@ -259,7 +240,7 @@ func TestPatienceWithTLS(t *testing.T) {
 				}()
 				return near, nil
 			},
-			Warn: func(string, ...any) {},
+			Warn: quiet,
 		})
 		_, socket := s.Dial(ctx, func() time.Duration { return rest }, false)
 		check.True(t, socket == nil, "connected")

@@ -65,7 +65,7 @@ func TestRecords(t *testing.T) {
 func TestNewestFailureFirst(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		all := []string{"a", "b", "c", "d", "e", "f", "g", "h"}
-		l := New(all, Options{Warn: func(string, ...any) {}})
+		l := New(all, Options{Warn: quiet})
 		for i, server := range all {
 			l.Note(server, errors.New("reset"))
 			if i%2 == 1 {

@@ -97,7 +97,7 @@ func TestReplaceShuffles(t *testing.T) {
 
 // TestReplaceByTheSame: a list that is resolved to the same servers again changes nothing.
 func TestReplaceByTheSame(t *testing.T) {
-	l := New([]string{"a", "b", "c"}, Options{Warn: func(string, ...any) {}})
+	l := New([]string{"a", "b", "c"}, Options{Warn: quiet})
 	before, home := order(l), l.Home()
 	l.Failed(before[0], errors.New("no leader"), false)
 	check.False(t, l.Replace([]string{"c", "a", "b", "a"}, "a", surely), "leaves")
@@ -108,7 +108,7 @@ func TestReplaceByTheSame(t *testing.T) {
 // TestReplaceForgets: servers of a new list are tried at once, whatever has failed before.
 func TestReplaceForgets(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		l := New([]string{"a"}, Options{Timeout: 10 * time.Second, Warn: func(string, ...any) {}})
+		l := New([]string{"a"}, Options{Timeout: 10 * time.Second, Warn: quiet})
 		for range 5 {
 			l.begin()
 			l.Failed("a", errors.New("no leader"), false)
@@ -127,7 +127,7 @@ func TestPrefer(t *testing.T) {
 	for _, server := range []string{"a", "b", "c"} {
 		for failures := range 3 {
 			for turns := range 3 {
-				l := New([]string{"a", "b", "c"}, Options{Warn: func(string, ...any) {}})
+				l := New([]string{"a", "b", "c"}, Options{Warn: quiet})
 				for range turns {
 					l.choose()
 				}
@@ -150,7 +150,7 @@ func TestPrefer(t *testing.T) {
 func TestPauses(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		all := []string{"a", "b", "c"}
-		l := New(all, Options{Timeout: 10 * time.Second, Warn: func(string, ...any) {}})
+		l := New(all, Options{Timeout: 10 * time.Second, Warn: quiet})
 		exhausted := func() bool {
 			select {
 			case <-l.Exhausted():
@@ -203,7 +203,7 @@ func TestPatience(t *testing.T) {
 		{time.Minute, time.Minute, 0, 30 * time.Second, 30 * time.Second},
 		{time.Minute, 0, 100, 30 * time.Second, 30 * time.Second},
 	} {
-		l := New([]string{"a", "b"}, Options{Timeout: row.timeout, Warn: func(string, ...any) {}})
+		l := New([]string{"a", "b"}, Options{Timeout: row.timeout, Warn: quiet})
 		for range row.failures {
 			l.Failed("a", errors.New("no leader"), false)
 		}
@@ -221,7 +221,7 @@ func TestDialsAreMeasured(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		refuses := true
 		l := New([]string{"127.0.0.1:1"}, Options{
-			Timeout: 10 * time.Second, Warn: func(string, ...any) {},
+			Timeout: 10 * time.Second, Warn: quiet,
 			Dialer: func(context.Context, string, string) (net.Conn, error) {
 				<-time.After(far)
 				if refuses {
@@ -235,8 +235,7 @@ func TestDialsAreMeasured(t *testing.T) {
 		check.False(t, l.Accepts(t.Context(), "127.0.0.1:1"), "accepted")
 		check.Equal(t, l.acceptPatience(rest), rest/5, "after a refusal")
 		refuses = false
-		_, socket := l.Dial(t.Context(), noLease, false)
-		_ = socket.Close()
+		reach(t, l, noLease, false)
 		check.Equal(t, l.dialPatience(), 2*far, "of a dial")
 		check.Equal(t, l.acceptPatience(rest), 2*far, "with a lease")
 		check.Equal(t, l.acceptPatience(0), 2*far, "without a lease")
@@ -363,8 +362,7 @@ func TestRefusalIsLogged(t *testing.T) {
 		Warn: func(_ string, args ...any) { warned = append(warned, args[1].(string)) },
 	})
 	l.Prefer("a")
-	server, socket := l.Dial(t.Context(), noLease, false)
-	_ = socket.Close()
+	server := reach(t, l, noLease, false)
 	check.Equal(t, server, "b")
 	check.EqualSlices(t, warned, []string{"a"})
 }

@@ -1,10 +1,13 @@
 package servers
 
 import (
+	"context"
 	"fmt"
 	"math/rand/v2"
+	"net"
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/zkactors/zkactors/internal/check"
 	"github.com/zkactors/zkactors/internal/hasten"
@@ -61,4 +64,21 @@ func TestSpread(t *testing.T) {
 			}
 		}
 	}
+}
+
+// quiet is a log that discards warnings.
+func quiet(string, ...any) {}
+
+// accepting is a dialer of servers that accept every connection.
+func accepting(context.Context, string, string) (net.Conn, error) {
+	near, _ := net.Pipe()
+	return near, nil
+}
+
+// reach returns the server that is reached, and closes the connection.
+func reach(t *testing.T, l *List, rest func() time.Duration, lost bool) string {
+	t.Helper()
+	server, socket := l.Dial(t.Context(), rest, lost)
+	_ = socket.Close()
+	return server
 }

@@ -67,6 +67,14 @@ func aclBytes(id string) []byte {
 	return record(i32(2), i32(31), str("world"), str("anyone"), i32(-1), str(""), str("é"+id))
 }
 
+// refusesParts fails the test if the parser accepts a part of the bytes from the beginning.
+func refusesParts(t *testing.T, body []byte, parse func([]byte) error, about ...any) {
+	t.Helper()
+	for n := range body {
+		check.True(t, parse(body[:n]) != nil, "%v: %d of %d bytes are accepted", about, n, len(body))
+	}
+}
+
 type requestRow struct {
 	r    wire.Request
 	body []byte
@@ -170,11 +178,7 @@ func TestRequests(t *testing.T) {
 		if _, _, err := wire.ParseRequest(append(slices.Clip(want[4:]), 0)); err != nil {
 			t.Errorf("%v: servers ignore what follows a request: %v", tt.r.Op, err)
 		}
-		for n := 4; n < len(want); n++ {
-			if _, _, err := wire.ParseRequest(want[4:n]); err == nil {
-				t.Errorf("%v: %d of %d bytes are accepted", tt.r.Op, n, len(want))
-			}
-		}
+		refusesParts(t, want[4:], func(b []byte) error { _, _, err := wire.ParseRequest(b); return err }, tt.r.Op)
 	}
 }
 
@@ -338,16 +342,10 @@ func TestReplies(t *testing.T) {
 		if err := wire.ParseReply(tt.op, opsOf(tt.ops), append(slices.Clip(rest), 0), &r); err == nil {
 			t.Errorf("%v: a byte too many is accepted", tt.op)
 		}
-		for n := range rest {
-			if err := wire.ParseReply(tt.op, opsOf(tt.ops), rest[:n], &r); err == nil {
-				t.Errorf("%v: %d of %d bytes are accepted", tt.op, n, len(rest))
-			}
-		}
+		refusesParts(t, rest, func(b []byte) error { return wire.ParseReply(tt.op, opsOf(tt.ops), b, &r) }, tt.op)
 		header.Code = wire.CodeNoAuth
 		bare := record(i32(16), i32(17), i64(1<<40), i32(-102))
-		if got := wire.AppendReply(nil, header, tt.op, &tt.r); !bytes.Equal(got, bare) {
-			t.Errorf("%v: an error is %q", tt.op, got)
-		}
+		check.Equal(t, string(wire.AppendReply(nil, header, tt.op, &tt.r)), string(bare), "an error beside", tt.op)
 	}
 }
 
@@ -410,57 +408,33 @@ func TestConnect(t *testing.T) {
 			q.ReadOnly, q.Old, request = false, true, old(request)
 			r.ReadOnly, r.Old, response = false, true, old(response)
 		}
-		if got := wire.AppendConnectRequest(nil, &q); !bytes.Equal(got, request) {
-			t.Errorf("got %q, want %q", got, request)
-		}
+		check.Equal(t, string(wire.AppendConnectRequest(nil, &q)), string(request))
 		if got, err := wire.ParseConnectRequest(request[4:]); err != nil || !reflect.DeepEqual(got, q) {
 			t.Errorf("got %+v, %v, want %+v", got, err, q)
 		}
-		if got := wire.AppendConnectResponse(nil, &r); !bytes.Equal(got, response) {
-			t.Errorf("got %q, want %q", got, response)
-		}
+		check.Equal(t, string(wire.AppendConnectResponse(nil, &r)), string(response))
 		if got, err := wire.ParseConnectResponse(response[4:]); err != nil || !reflect.DeepEqual(got, r) {
 			t.Errorf("got %+v, %v, want %+v", got, err, r)
 		}
 	}
-	for n := 4; n < len(request); n++ {
-		if _, err := wire.ParseConnectRequest(request[4:n]); err == nil {
-			t.Errorf("%d bytes of a request are accepted", n)
-		}
-	}
-	for n := 4; n < len(response); n++ {
-		if _, err := wire.ParseConnectResponse(response[4:n]); err == nil {
-			t.Errorf("%d bytes of a response are accepted", n)
-		}
-	}
-	if _, err := wire.ParseConnectResponse(append(response[4:], 0, 0)); err == nil {
-		t.Error("a byte too many is accepted")
-	}
+	refusesParts(t, request[4:], func(b []byte) error { _, err := wire.ParseConnectRequest(b); return err })
+	refusesParts(t, response[4:], func(b []byte) error { _, err := wire.ParseConnectResponse(b); return err })
+	_, err := wire.ParseConnectResponse(append(response[4:], 0, 0))
+	check.True(t, err != nil, "a byte too many is accepted")
 }
 
 func TestEvents(t *testing.T) {
 	e := wire.Event{Kind: wire.EventChildrenChanged, State: 3, Path: "/a" + smiley}
 	body := record(i32(4), i32(3), str("/a"+surrogates))
 	want := record(i32(int32(16+len(body))), i32(-1), i64(-1), i32(0), body)
-	if got := wire.AppendEvent(nil, -1, e); !bytes.Equal(got, want) {
-		t.Errorf("got %q, want %q", got, want)
-	}
+	check.Equal(t, string(wire.AppendEvent(nil, -1, e)), string(want))
 	if got, err := wire.ParseEvent(body); got != e || err != nil {
 		t.Errorf("got %+v, %v, want %+v", got, err, e)
 	}
-	for n := range body {
-		if _, err := wire.ParseEvent(body[:n]); err == nil {
-			t.Errorf("%d bytes are accepted", n)
-		}
-	}
-	if _, err := wire.ParseEvent(append(body, 0)); err == nil {
-		t.Error("a byte too many is accepted")
-	}
-	for n := range 16 {
-		if _, _, err := wire.ParseHeader(want[4 : 4+n]); err == nil {
-			t.Errorf("%d bytes of a header are accepted", n)
-		}
-	}
+	refusesParts(t, body, func(b []byte) error { _, err := wire.ParseEvent(b); return err })
+	_, err := wire.ParseEvent(append(body, 0))
+	check.True(t, err != nil, "a byte too many is accepted")
+	refusesParts(t, want[4:20], func(b []byte) error { _, _, err := wire.ParseHeader(b); return err })
 }
 
 // As Java reads and writes them.

@@ -2,7 +2,6 @@ package watch_test
 
 import (
 	"fmt"
-	"slices"
 	"strconv"
 	"testing"
 	"testing/synctest"
@@ -13,44 +12,6 @@ import (
 	"github.com/zkactors/zkactors/session/zktest"
 	"github.com/zkactors/zkactors/watch"
 )
-
-// TestReapedContainer: a container that the server has removed, and another client has made
-// again, is watched as before, whatever became of the connection meanwhile.
-func TestReapedContainer(t *testing.T) {
-	for name, trouble := range troubles {
-		runInBubble(t, name, func(t *testing.T, srv *zktest.Server, s, other *session.Session) {
-			container := func(child string) {
-				t.Helper()
-				check.Must(t, other.EnsurePath(t.Context(), "/c"))
-				create(t, other, "/c/"+child, "")
-			}
-			container("x")
-			children := check.Open(watch.Children(s, "/c", nil))(t)
-			node := check.Open(watch.Node(s, "/c", nil))(t)
-			c := check.Open(watch.Tree(s, "/c", nil))(t)
-			calm()
-			settled(t, children)
-			first := settled(t, node)
-			reap := func() {
-				t.Helper()
-				drop(t, other, "/c/x")
-				srv.Reap()
-				stat, err := other.Exists(t.Context(), "/c")
-				check.Require(t, stat == nil && err == nil, "%v, %v: it is not reaped", stat, err)
-			}
-			trouble(srv, s, func() { reap(); container("y") })
-			calm()
-			if state := settled(t, children); !slices.Equal(state.Names, []string{"y"}) || !slices.Equal(state.Removed, []string{"x"}) {
-				t.Error(state)
-			}
-			if state := settled(t, node); !state.Exists || state.Stat.Czxid <= first.Stat.Czxid {
-				t.Errorf("%v after %v", state, first)
-			}
-			got, want := inCache(c), onServer(t, other, "/c")
-			check.True(t, slices.Equal(got, want) && len(got) == 2, "the cache has %q, the server %q", got, want)
-		})
-	}
-}
 
 // TestSyncedFirstState: with Sync, the first state is at least as new as the call, also where
 // the server is an hour behind, and busy; without, it may be as old as the server.

@@ -10,9 +10,7 @@ import (
 	"io"
 	"os"
 	"runtime"
-	"strconv"
 	"testing"
-	"time"
 
 	"github.com/zkactors/zkactors/internal/check"
 	"github.com/zkactors/zkactors/internal/hasten"
@@ -67,72 +65,27 @@ func liveBytes() int64 {
 	return int64(stats.HeapAlloc + stats.StackInuse)
 }
 
-// loadTree returns how long a tree of n nodes takes to load, what a node takes of
-// memory beside its path and data, and how many goroutines there are for all.
-func loadTree(tb testing.TB, n int) (took time.Duration, perNode float64, goroutines int) {
+// loadTree returns what a node of a tree of n nodes takes of memory beside its path and data, and how
+// many goroutines there are for all.
+func loadTree(tb testing.TB, n int) (perNode float64, goroutines int) {
 	tb.Helper()
 	addr := check.Apart(tb, "TestServerProcess", serverVariable)
 	s, other := openAt(tb, addr), openAt(tb, addr)
 	plant(tb, other, n)
 	before, running := liveBytes(), runtime.NumGoroutine()
-	begun := time.Now()
 	c := check.Have(watch.Tree(s, "/bench", nil))(tb)
 	defer c.Close()
 	<-c.Synced()
-	took = time.Since(begun)
 	check.Require(tb, c.Len() >= n, "%d nodes of %d", c.Len(), n)
 	goroutines = runtime.NumGoroutine() - running
 	perNode = float64(liveBytes()-before)/float64(c.Len()) - float64(pathBytes+dataBytes)
-	return took, perNode, goroutines
-}
-
-func BenchmarkTreeLoad(b *testing.B) {
-	for _, n := range []int{1000, 10_000, 100_000} {
-		b.Run(strconv.Itoa(n), func(b *testing.B) {
-			for b.Loop() {
-				took, perNode, goroutines := loadTree(b, n)
-				b.ReportMetric(float64(n)/took.Seconds(), "nodes/s")
-				b.ReportMetric(perNode, "B/node")
-				b.ReportMetric(float64(goroutines), "goroutines")
-			}
-		})
-	}
-}
-
-// BenchmarkChange is one change on a server in memory, told to so many readers.
-func BenchmarkChange(b *testing.B) {
-	for _, readers := range []int{1, 100, 10_000} {
-		b.Run(strconv.Itoa(readers), func(b *testing.B) {
-			srv := zktest.Start(b)
-			s := openAt(b, srv.Addrs()[0])
-			ctx := context.Background()
-			if _, err := s.Create(ctx, "/a", nil, session.Persistent); err != nil {
-				b.Fatal(err)
-			}
-			watches := make([]*watch.Watch[watch.NodeState], readers)
-			for i := range watches {
-				w, err := watch.Node(s, "/a", nil)
-				check.Must(b, err)
-				defer w.Close()
-				<-w.Changes()
-				watches[i] = w
-			}
-			for b.Loop() {
-				if _, err := s.Set(ctx, "/a", nil, session.AnyVersion); err != nil {
-					b.Fatal(err)
-				}
-				for _, w := range watches {
-					<-w.Changes()
-				}
-			}
-		})
-	}
+	return perNode, goroutines
 }
 
 // TestCostOfTrees holds what the documentation says of large trees.
 func TestCostOfTrees(t *testing.T) {
 	hasten.Alone(t)
-	_, perNode, goroutines := loadTree(t, 100_000)
+	perNode, goroutines := loadTree(t, 100_000)
 	check.True(t, perNode <= 1.2*1024, "%.0f bytes for each node, beside its path and data", perNode)
 	check.AtMost(t, goroutines, 50, "goroutines")
 }
