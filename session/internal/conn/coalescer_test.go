@@ -472,7 +472,7 @@ func TestShareLimits(t *testing.T) {
 		return c
 	}
 	for _, o := range []Options{{MaxRequest: 4 << 10, MaxReply: 1 << 20}, {MaxRequest: 1 << 20, MaxReply: 4 << 10}, {MaxRequest: 4 << 20, MaxReply: 64 << 20}} {
-		for length := 10; length < 4000; length += hasten.Sized(hasten.Usually(1, 17), 97) {
+		for length := 10; length < 4000; length += hasten.Sized(hasten.Usually(1, 9), 97) {
 			node, dir := path(length), path(length/2)
 			for _, c := range []*Call{
 				request(wire.Request{Op: wire.OpDelete, Path: node}),
