@@ -11,10 +11,11 @@ import (
 )
 
 // TestLeaseShared counts the transactions of sessions that something relies on, in an hour: a fleet
-// needs few more than one session. It is a sixth of an hour where tests are not thorough.
+// needs few more than one session. It is a sixth of an
+// hour where tests are not thorough, and less under -short.
 func TestLeaseShared(t *testing.T) {
 	const timeout = 12 * time.Second
-	hour := hasten.Usually(time.Hour, 10*time.Minute)
+	hour := hasten.Sized(hasten.Usually(time.Hour, 10*time.Minute), 4*time.Minute)
 	alone := int(hour/timeout) * 9 / 3 // one of three heartbeats
 	for _, tt := range []struct {
 		name     string

@@ -62,7 +62,7 @@ func TestRebalance(t *testing.T) {
 						return nil
 					})
 				}
-				pass(15 * time.Minute)
+				pass(hasten.Sized(15*time.Minute, 4*time.Minute))
 				check.Equal(t, moves.Load(), 0, "moves of sessions that are where they belong")
 				before := spread(srv, all)
 				down.Store(1)

@@ -119,7 +119,7 @@ func (l long) isLostAtSomePhase(t *testing.T, within time.Duration) {
 // lose no session, whatever rests on it. A proof of the lease cannot be had faster than in two of
 // them: the session is lost a little above that.
 func TestLongReplies(t *testing.T) {
-	chosen := hasten.OneIn(3, 6)
+	chosen := hasten.OneIn(3, 9)
 	for _, tt := range []long{
 		{timeout: 10 * time.Second, stake: "what excludes others"},
 		{timeout: 10 * time.Second, stake: "what excludes others", phase: 300 * time.Millisecond},
@@ -166,7 +166,7 @@ func TestLongReplies(t *testing.T) {
 		const timeout, margin = 10 * time.Second, 250 * time.Millisecond
 		const longest = (timeout - margin - timeout/9) / 3
 		tt := long{timeout: timeout, stake: "what excludes others", callers: 1, trip: 2 * time.Millisecond, sudden: true}
-		for tt.phase = 0; tt.phase < timeout/9; tt.phase += timeout / 45 {
+		for tt.phase = 0; tt.phase < timeout/9; tt.phase += hasten.Sized(timeout/45, timeout/20) {
 			tt.takes = longest * 98 / 100
 			check.Equal(t, tt.play(t), 0, "the session is lost, though each takes", tt.takes, "only, of", longest)
 		}
@@ -177,7 +177,7 @@ func TestLongReplies(t *testing.T) {
 		const timeout, margin = 10 * time.Second, 250 * time.Millisecond
 		const longest = timeout - margin - timeout/3 // a ping may be as old
 		tt := long{timeout: timeout, stake: "nothing", callers: 1, trip: 2 * time.Millisecond}
-		for tt.phase = 0; tt.phase < timeout/3; tt.phase += timeout / 15 {
+		for tt.phase = 0; tt.phase < timeout/3; tt.phase += hasten.Sized(timeout/15, timeout/6) {
 			for _, takes := range []time.Duration{longest * 98 / 100, timeout / 4, timeout * 45 / 100}[:hasten.Sized(hasten.Usually(3, 1), 1)] {
 				tt.takes = takes
 				check.Equal(t, tt.play(t), 0, "the session is lost, though nothing rests on it, and each takes", takes, "only, of", longest)

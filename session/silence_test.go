@@ -90,7 +90,7 @@ func (l *lives) undisturbed(t *testing.T) {
 // TestLoadIsNotSilence: a server that answers all the time is kept, however long one answer takes,
 // and no request fails. The session has the default timeout of 10 s, and something relies on it.
 func TestLoadIsNotSilence(t *testing.T) {
-	minutes := hasten.Usually(2*time.Minute, 40*time.Second)
+	minutes := hasten.Sized(hasten.Usually(2*time.Minute, 40*time.Second), 10*time.Second)
 	for _, tt := range []struct {
 		name     string
 		nodes    int
@@ -190,7 +190,7 @@ func TestRepliesOverTheLimit(t *testing.T) {
 		defer s.Rely()()
 		life := livesOf(s)
 		way.down.Store(3 << 20)
-		end := time.Now().Add(hasten.Usually(2*time.Minute, 40*time.Second))
+		end := time.Now().Add(hasten.Sized(hasten.Usually(2*time.Minute, 40*time.Second), 10*time.Second))
 		var callers sync.WaitGroup
 		for range 64 {
 			callers.Go(func() {
