@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/zkactors/zkactors/internal/check"
+	"github.com/zkactors/zkactors/internal/hasten"
 	"github.com/zkactors/zkactors/session"
 	"github.com/zkactors/zkactors/session/zktest"
 )
@@ -27,6 +28,7 @@ func longest(timeout, tick time.Duration) time.Duration {
 // in ten minutes, from its first connection on. Sessions that hold nothing stand a third of the
 // timeout, others what the proof allows.
 func TestSlowServer(t *testing.T) {
+	chosen := hasten.OneIn(2, 5)
 	for _, timeout := range []time.Duration{2, 4, 10, 30} {
 		timeout *= time.Second
 		for _, tick := range []time.Duration{0, timeout / 5, timeout / 15} { // 0: the default
@@ -34,6 +36,9 @@ func TestSlowServer(t *testing.T) {
 				holds bool
 				trust session.Lease
 			}{{false, session.LeaseCommitted}, {true, session.LeaseCommitted}, {true, session.LeaseShared}} {
+				if !chosen() {
+					continue
+				}
 				trip, holds := timeout/3, row.holds
 				if holds {
 					trip = longest(timeout, tick) * 97 / 100

@@ -65,8 +65,8 @@ func liveBytes() int64 {
 	return int64(stats.HeapAlloc + stats.StackInuse)
 }
 
-// loadTree returns what a node of a tree of n nodes takes of memory beside its path and data, and how
-// many goroutines there are for all.
+// loadTree returns what a node of a tree of n nodes takes of memory beside its path and data, and
+// how many goroutines there are for all.
 func loadTree(tb testing.TB, n int) (perNode float64, goroutines int) {
 	tb.Helper()
 	addr := check.Apart(tb, "TestServerProcess", serverVariable)
