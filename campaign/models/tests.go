@@ -63,7 +63,6 @@ func Tests() []Test {
 		{Package: "primitives/barrier", Names: []string{"TestAnyAnswer"}, Env: []string{thorough}, Seeded: true},
 		{Package: "primitives/barrier", Names: []string{"TestFaultAtEachStep"}, Flags: []string{"-barrier.sweeps=1"}},
 		{Package: "primitives/barrier", Names: []string{"TestMutants", "TestGateMutants"}, Env: []string{thorough}},
-		{Package: "primitives/barrier", Names: []string{"TestExhaustive", "TestWalkFindsMutants"}, Env: []string{thorough}},
 		{Package: "primitives/commit", Names: []string{"TestCoordinatorGrammar", "TestSiteGrammar"}, Seeded: true},
 		{Package: "primitives/commit", Names: []string{"TestModel"}, Env: []string{thorough}},
 		{Package: "primitives/commit", Names: []string{"TestModelWalks", "TestModelRelapses"}, Flags: []string{states, walks}, Seeded: true},
@@ -106,7 +105,6 @@ func Tests() []Test {
 		{Package: "primitives/shard", Names: []string{"TestTranscript", "TestRefusals", "TestYield", "TestErasedBeforeRead", "TestNeighbourBack", "TestStopped", "TestOtherNumber", "TestNoPlan", "TestDoubt"}, Rows: true},
 
 		{Package: "spec", Names: []string{"TestModels", "TestMutants"}, Env: specified()},
-		{Package: "primitives/barrier", Names: []string{"TestExhaustive"}, Flags: []string{"-barrier.full"}, Full: true},
 		{Package: "primitives/commit", Names: []string{"TestExhaustive", "TestModel", "TestModelFaults"}, Flags: []string{"-commit.full"}, Full: true},
 		{Package: "spec", Names: []string{"TestModels"}, Flags: []string{"-spec.full"}, Env: specified(), Full: true},
 	}
