@@ -67,7 +67,7 @@ func Tests() []Test {
 		{Package: "primitives/commit", Names: []string{"TestModel"}, Env: []string{thorough}},
 		{Package: "primitives/commit", Names: []string{"TestModelWalks", "TestModelRelapses"}, Flags: []string{states, walks}, Seeded: true},
 		{Package: "primitives/commit", Names: []string{"TestModelFaults"}},
-		{Package: "primitives/commit", Names: []string{"TestExhaustive"}, Env: []string{thorough}},
+		{Package: "primitives/commit", Names: []string{"TestMutants"}, Env: []string{thorough}},
 		{Package: "primitives/queue", Names: []string{"TestChance"}, Env: []string{thorough}, Seeded: true},
 		{Package: "primitives/queue", Names: []string{"TestFlatCalls"}},
 		{Package: "primitives/queue", Names: []string{"TestOnce"}, Flags: []string{states, walks}, Seeded: true},
@@ -105,7 +105,7 @@ func Tests() []Test {
 		{Package: "primitives/shard", Names: []string{"TestTranscript", "TestRefusals", "TestYield", "TestErasedBeforeRead", "TestNeighbourBack", "TestStopped", "TestOtherNumber", "TestNoPlan", "TestDoubt"}, Rows: true},
 
 		{Package: "spec", Names: []string{"TestModels", "TestMutants"}, Env: specified()},
-		{Package: "primitives/commit", Names: []string{"TestExhaustive", "TestModel", "TestModelFaults"}, Flags: []string{"-commit.full"}, Full: true},
+		{Package: "primitives/commit", Names: []string{"TestModel", "TestModelFaults"}, Flags: []string{"-commit.full"}, Full: true},
 		{Package: "spec", Names: []string{"TestModels"}, Flags: []string{"-spec.full"}, Env: specified(), Full: true},
 	}
 }

@@ -2,6 +2,7 @@ package commit
 
 import (
 	"errors"
+	"flag"
 	"fmt"
 	"hash/maphash"
 	"math"
@@ -41,6 +42,8 @@ const (
 // siteNames are in no other word.
 var siteNames = []string{"α", "β", "γ"}
 
+var thisName, thisTx = name{modelID, "g"}, Tx{modelID, "g"}
+
 // A scene is one transaction, and what may go wrong.
 type scene struct {
 	mode    Mode
@@ -53,6 +56,7 @@ type scene struct {
 	away    bool // a coordinator that crashed does not come back
 	keep    bool // the record is kept
 	unasked bool // users vote when the explorer likes
+	mutant  mutant
 }
 
 func (s scene) String() string {
@@ -110,6 +114,7 @@ type (
 		here        bool      // told, by this process
 		old         bool      // told of an outcome that is undone, by this process: it has not noticed the restore
 		stands      int       // the epoch in which its presence stood last, as it was told
+		votedBy     []bool    // the votes that were there when a timer fired: no abort may miss one
 		prepared    bool      // the user of this process has yet to vote
 		voted       bool      // ever, as the user was told
 		finished    bool      // ever, as the user was told
@@ -160,11 +165,17 @@ func newStage(s *scene) *stage {
 
 // coordinate runs a transaction.
 func (w *stage) coordinate(p *party, r *record, m machine, first []effect) {
-	t := newTransaction(p.at, modelParent, r, fmt.Sprint(len(w.Actors)))
+	t := newTransaction(w.s.mutant.session(p.at), modelParent, r, fmt.Sprint(len(w.Actors)))
 	t.owned.Clock = p.at
 	p.transaction = zkmodel.Run(w.World, p.at, m, actors.Role[machine, input, effect, Event]{
-		Begin: first, Perform: t.perform, Observe: t.observe,
-	}, func(_ input, _ machine, did effects) {
+		Begin: first, Perform: around(w.s.mutant, t.perform), Observe: t.observe,
+	}, func(in input, _ machine, did effects) {
+		w.times(p, in)
+		for _, e := range did.Do {
+			if d, is := e.(decide); is {
+				w.proposes(p, d.Outcome)
+			}
+		}
 		for _, ev := range did.Emit {
 			w.coordinated(p, ev)
 		}
@@ -180,7 +191,7 @@ func (w *stage) start(p *party) {
 	if p.at == nil || p.at.Crashed() {
 		p.at = w.Open()
 	}
-	p.here, p.old, p.prepared, p.left, p.found, p.stands = false, false, false, nil, nil, 0
+	p.here, p.old, p.prepared, p.left, p.found, p.stands, p.votedBy = false, false, false, nil, nil, 0, nil
 	if p.site == "" {
 		v := &survey{session: p.at, parent: modelParent}
 		p.transaction = nil
@@ -192,12 +203,16 @@ func (w *stage) start(p *party) {
 		}, func(found []*record, _ surveying, _ actors.Effects[struct{}, struct{}]) { p.found = found })
 		return
 	}
-	participant := &Participant{session: p.at, parent: modelParent, site: p.site}
+	participant := &Participant{session: w.s.mutant.session(p.at), parent: modelParent, site: p.site}
 	participant.owned.Clock = p.at
 	p.participant = zkmodel.Run(w.World, p.at, sitemachine{parent: modelParent, site: p.site}, actors.Role[sitemachine, siteInput, siteEffect, Event]{
-		Perform: participant.perform, Observe: participant.observe,
-	}, func(_ siteInput, _ sitemachine, did siteEffects) {
+		Perform: around(w.s.mutant, participant.perform), Observe: participant.observe,
+	}, func(in siteInput, _ sitemachine, did siteEffects) {
+		w.times(p, in)
 		for _, e := range did.Do {
+			if r, is := e.(propose); is {
+				w.proposes(p, r.Outcome)
+			}
 			r, ok := e.(respond)
 			late := ok && (errors.Is(r.err, ErrDecided) || errors.Is(r.err, ErrVoted) || (p.here || w.Restored()) && errors.Is(r.err, ErrNoTransaction) ||
 				w.Restored() && errors.Is(r.err, ErrUndecided))
@@ -208,6 +223,9 @@ func (w *stage) start(p *party) {
 				p.finished = true
 			case ok && r.err == nil:
 				p.voted = true
+				if dir := (place{modelParent, modelID, "g"}); w.began && w.outcome == nil && !w.Restored() && w.Node(dir.ballot(nodes.Unvoted+p.site)) != nil {
+					zkmodel.Violate("%s has voted, and its vote is not there", p.site)
+				}
 			}
 		}
 		for _, ev := range did.Emit {
@@ -278,6 +296,35 @@ func (w *stage) vote(p *party) {
 	if p.prepared {
 		p.prepared = false
 		p.participant.Tell(castVote{tx: thisTx, vote: w.s.plan[p.n-1]})
+	}
+}
+
+// proposes checks that an abort for a missing vote does not rest on a list that is older than the
+// end of the timer.
+func (w *stage) proposes(p *party, o Outcome) {
+	for i, there := range p.votedBy {
+		if there && !w.Restored() && (o.Reason == TimedOut || o.Reason == SiteGone) && o.Site == w.parties[i+1].site {
+			zkmodel.Violate("%q proposes %v, and the vote was there before the timer fired", p.site, o)
+		}
+	}
+}
+
+// times notes the votes that are there when a party takes the end of a timer.
+func (w *stage) times(p *party, in any) {
+	switch in := in.(type) {
+	case passed, lapsed:
+	case sitePassed:
+		if in.timer == patrol || in.timer == pause {
+			return
+		}
+	default:
+		return
+	}
+	p.votedBy = make([]bool, len(w.yes))
+	for _, name := range w.Children(modelDir) {
+		for i, site := range siteNames[:len(w.yes)] {
+			p.votedBy[i] = p.votedBy[i] || name == nodes.VotedYes+site || name == nodes.VotedNo+site
+		}
 	}
 }
 
@@ -593,6 +640,9 @@ func (w *stage) keyAs(names []string) uint64 {
 		if i > 0 {
 			line = fmt.Append(line, w.yes[i-1])
 		}
+		for j, there := range p.votedBy {
+			line = append(line, flagged(" missed:"+siteNames[j], there)...)
+		}
 		switch {
 		case p.at.Crashed():
 			line = append(line, " crashed"...)
@@ -666,9 +716,13 @@ func show(v any) string {
 
 // --- scenes
 
+var (
+	modelFull   = flag.Bool("commit.full", false, "go through the larger scenes of the models too")
+	modelStates = flag.Int("commit.states", 200_000, "states of each of these that are gone through at most")
+)
+
 // TestModel goes through all states of small scenes (see [hasten.Thorough]), and with -commit.full
-// through those of larger ones: up to two sites, with their performers. exhaustive_test.go goes
-// through more faults, and three sites, without performers.
+// through those of larger ones: up to three sites, with their performers.
 func TestModel(t *testing.T) {
 	chosen := hasten.OneIn(1, 5)
 	for _, s := range scenes(*modelFull) {
@@ -732,7 +786,7 @@ func TestModelRelapses(t *testing.T) {
 // scenes returns those that are gone through. Sites are alike but for their votes, so plans are
 // ordered.
 func scenes(full bool) []scene {
-	one, two := [][]Vote{{Yes}}, [][]Vote{{Yes, Yes}, {Yes, No}, {Yes, 0}}
+	one, two, three := [][]Vote{{Yes}}, [][]Vote{{Yes, Yes}, {Yes, No}, {Yes, 0}}, [][]Vote{{Yes, Yes, Yes}, {Yes, Yes, No}, {Yes, Yes, 0}}
 	var all []scene
 	for _, mode := range []Mode{Coordinated, Peer} {
 		// add adds a scene for each plan.
@@ -755,6 +809,7 @@ func scenes(full bool) []scene {
 			add(one, scene{faults: crash, budget: 1})
 			add(one, scene{faults: lost, budget: 1})
 			add(two, scene{})
+			add(three, scene{})
 		}
 		if full && mode == Coordinated {
 			add(two, scene{faults: crash, budget: 1})

@@ -1,5 +1,0 @@
-//go:build race
-
-package exploration
-
-const raced = true
