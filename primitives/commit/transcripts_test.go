@@ -69,13 +69,13 @@ func newSiteStory(d *datadriven.TestData) (string, func(*datadriven.TestData) (s
 	}
 }
 
-func tellStep[M fmt.Stringer, Do any](m M, did struct {
+func tellStep[M, Do any](m M, did struct {
 	Do   []Do
 	Emit []Event
 },
 ) string {
 	var s strings.Builder
-	s.WriteString(m.String() + "\n")
+	s.WriteString(tellState(m) + "\n")
 	for _, e := range did.Do {
 		s.WriteString("  " + tellEffect(e) + "\n")
 	}
@@ -83,6 +83,32 @@ func tellStep[M fmt.Stringer, Do any](m M, did struct {
 		s.WriteString("* " + ev.String() + "\n")
 	}
 	return s.String()
+}
+
+// tellState says how far a machine is: its phase, or for each transaction the ballot and the request
+// of the site, and the outcome that it knows.
+func tellState(m any) string {
+	switch m := m.(type) {
+	case machine:
+		return m.phase.String() + flagged(" "+m.outcome.String(), m.outcome != Outcome{})
+	case sitemachine:
+		s := m.site + flagged(" away", !m.stands()) + flagged(" over", m.over)
+		for _, p := range m.parts {
+			s += " [" + p.id
+			if p.rec != nil {
+				s += " " + p.ballot.name(m.site)
+			}
+			if s += flagged(" "+p.task.String(), p.task != idle) + flagged(" gone", p.gone); p.outcome != nil {
+				s += " " + p.outcome.String()
+			}
+			s += "]"
+		}
+		for _, r := range m.rested {
+			s += " (" + r.id + ")"
+		}
+		return s
+	}
+	return fmt.Sprint(m)
 }
 
 // tellEffect leaves pointers out.
