@@ -201,3 +201,218 @@ func TestGates(t *testing.T) {
 		}
 	})
 }
+
+// A server that lags does not hide a barrier from Lift, nor a lost request.
+func TestLiftUnseen(t *testing.T) {
+	bubble(t, 0, zktest.Config{Replicas: 3}, func(t *testing.T, srv *zktest.Server, _ []*session.Session) {
+		late, prompt := behind(t, srv)
+		defer late.Close()
+		defer prompt.Close()
+		b := single(t, late, nil)
+		ok(t, b.Wait(t.Context()))
+		ok(t, single(t, prompt, nil).Raise(t.Context()))
+		srv.DropRequest(zktest.Match{Op: zktest.OpDelete, Session: late.ID()})
+		ok(t, b.Lift(t.Context()))
+		if stat, err := prompt.Exists(t.Context(), path); err != nil || stat != nil {
+			t.Errorf("%v is left, %v", stat, err)
+		}
+	})
+}
+
+// What comes between the reading of Lift and its deletion stays, unless it is another barrier of
+// the same version.
+func TestLiftRace(t *testing.T) {
+	create := func(t *testing.T, s *session.Session, node string, data []byte, mode session.CreateMode) {
+		t.Helper()
+		check.Have(s.Create(t.Context(), node, data, mode))(t)
+	}
+	for name, row := range map[string]struct {
+		comes func(t *testing.T, s *session.Session)
+		want  error
+		left  string // "none" if no node is left
+	}{
+		"nothing": {func(*testing.T, *session.Session) {}, nil, "none"},
+		"a value": {func(t *testing.T, s *session.Session) {
+			check.Have(s.Set(t.Context(), path, []byte("on"), session.AnyVersion))(t)
+		}, barrier.ErrForeign, "on"},
+		"a child": {func(t *testing.T, s *session.Session) { create(t, s, path+"/notes", nil, session.Persistent) }, barrier.ErrForeign, ""},
+		"a child of a moment": {func(t *testing.T, s *session.Session) {
+			create(t, s, path+"/notes", nil, session.Persistent)
+			<-time.After(time.Second) // the deletion is refused
+			ok(t, s.Delete(t.Context(), path+"/notes", session.AnyVersion))
+		}, nil, "none"},
+		"a gate in its place": {func(t *testing.T, s *session.Session) {
+			ok(t, s.Delete(t.Context(), path, session.AnyVersion))
+			check.Have(single(t, s, nil).TryRaise(t.Context()))(t)
+		}, nil, "gate"},
+		"it is lifted": {func(t *testing.T, s *session.Session) { ok(t, s.Delete(t.Context(), path, session.AnyVersion)) }, nil, "none"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, 2, zktest.Config{}, func(t *testing.T, srv *zktest.Server, s []*session.Session) {
+				a := single(t, s[0], nil)
+				ok(t, a.Raise(t.Context()))
+				srv.Delay(zktest.Match{Op: zktest.OpDelete, Session: s[0].ID()}, time.Second)
+				srv.Delay(zktest.Match{Op: zktest.OpGetChildren2, Session: s[0].ID()}, time.Second)
+				call := begin(func() error { return a.Lift(t.Context()) })
+				<-time.After(100 * time.Millisecond)
+				row.comes(t, s[1])
+				pass(time.Minute)
+				check.Is(t, settled(t, "Lift", call), row.want)
+				data, _, err := s[1].Get(t.Context(), path)
+				left := string(data[:min(len(data), len("gate"))])
+				if errors.Is(err, session.ErrNoNode) {
+					left = "none"
+				}
+				check.Equal(t, left, row.left)
+			})
+		})
+	}
+}
+
+// A gate whose data another gate has overwritten, which was lifting its own at that moment, is
+// recognised: also when the reply to its creation was lost.
+func TestGateOverwritten(t *testing.T) {
+	for _, cancelled := range []bool{false, true} {
+		bubble(t, 3, zktest.Config{}, func(t *testing.T, srv *zktest.Server, s []*session.Session) {
+			a, b, c := single(t, s[0], nil), single(t, s[1], nil), single(t, s[2], nil)
+			ctx, stop := context.WithCancel(t.Context())
+			defer stop()
+			first, err := a.TryRaise(t.Context())
+			ok(t, err)
+			srv.Delay(zktest.Match{Op: zktest.OpSetData, Session: s[0].ID()}, 100*time.Millisecond)
+			lifting := begin(func() error { return first.Lift(t.Context()) })
+			waits(t, "Lift", lifting)
+			ok(t, c.Lift(t.Context()))
+			srv.DropReply(zktest.Match{Op: zktest.OpMulti, Session: s[1].ID()})
+			srv.Refuse(true) // it reconnects later
+			var second *barrier.Gate
+			raising := begin(func() (err error) {
+				second, err = b.TryRaise(ctx)
+				return err
+			})
+			pass(500 * time.Millisecond)
+			if _, stat, err := s[2].Get(t.Context(), path); err != nil || stat.EphemeralOwner != s[1].ID() || stat.Version != 2 {
+				t.Fatalf("the node was not overwritten: %v, %v", stat, err)
+			}
+			waits(t, "TryRaise", raising)
+			srv.Refuse(false)
+			if cancelled {
+				stop()
+			}
+			pass(10 * time.Second)
+			ok(t, settled(t, "Lift", lifting))
+			if err := settled(t, "TryRaise", raising); cancelled != errors.Is(err, context.Canceled) || !cancelled && err != nil {
+				t.Errorf("TryRaise: %v", err)
+			}
+			if second != nil {
+				ok(t, second.Lift(t.Context()))
+			}
+			if stat, err := s[2].Exists(t.Context(), path); err != nil || stat != nil {
+				t.Errorf("%v is left, %v", stat, err)
+			}
+		})
+	}
+}
+
+// Of gates in one session one is raised, whatever reply is lost.
+func TestGatesOfOneSession(t *testing.T) {
+	bubble(t, 1, zktest.Config{}, func(t *testing.T, srv *zktest.Server, s []*session.Session) {
+		b := single(t, s[0], nil)
+		ok(t, s[0].EnsurePath(t.Context(), "/barriers"))
+		for range 2 {
+			srv.DropReply(zktest.Match{Op: zktest.OpMulti})
+			gates := make(chan *barrier.Gate, 3)
+			for range 3 {
+				go func() {
+					g, err := b.TryRaise(t.Context())
+					if err != nil && !errors.Is(err, barrier.ErrRaised) {
+						t.Error(err)
+					}
+					gates <- g
+				}()
+			}
+			pass(5 * time.Second)
+			raised := 0
+			for range 3 {
+				if g := <-gates; g != nil {
+					raised++
+					ok(t, g.Lift(t.Context()))
+				}
+			}
+			check.Equal(t, raised, 1, "gates are raised")
+			if stat, err := s[0].Exists(t.Context(), path); err != nil || stat != nil {
+				t.Errorf("%v is left, %v", stat, err)
+			}
+		}
+	})
+}
+
+// The reply to the creation is lost, and the context ends before Raise can try again: the barrier
+// may stand.
+func TestRaiseEndsInDoubt(t *testing.T) {
+	bubble(t, 1, zktest.Config{}, func(t *testing.T, srv *zktest.Server, s []*session.Session) {
+		ok(t, s[0].EnsurePath(t.Context(), "/barriers"))
+		b := check.Have(barrier.New(s[0], path, nil))(t)
+		defer b.Close()
+		srv.DropReply(zktest.Match{Op: zktest.OpCreate})
+		srv.Refuse(true)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		err := b.Raise(ctx)
+		check.Is(t, err, session.ErrUnknownOutcome)
+		check.Is(t, err, context.DeadlineExceeded)
+		srv.Refuse(false)
+	})
+}
+
+// A gate whose node could not be deleted is over, but its removal goes on. The next TryRaise of the
+// session, which is in doubt, does not take that node for its own.
+func TestGateNotLifted(t *testing.T) {
+	bubble(t, 1, zktest.Config{}, func(t *testing.T, srv *zktest.Server, s []*session.Session) {
+		above := func(perms session.Perms) {
+			check.Have(s[0].SetACL(t.Context(), "/barriers", []session.ACL{{Perms: perms, Scheme: "world", ID: "anyone"}}, session.AnyVersion))(t)
+		}
+		b := check.Have(barrier.New(s[0], path, nil))(t)
+		defer b.Close()
+		first := check.Have(b.TryRaise(t.Context()))(t)
+		above(session.PermAll &^ session.PermDelete)
+		check.Is(t, first.Lift(t.Context()), session.ErrNoAuth)
+		srv.DropReply(zktest.Match{Op: zktest.OpMulti})
+		_, err := b.TryRaise(t.Context())
+		check.Is(t, err, barrier.ErrRaised)
+		above(session.PermAll)
+		pass(time.Minute)
+		second := check.Have(b.TryRaise(t.Context()))(t)
+		check.True(t, second.Token() > first.Token(), "%d follows %d", second.Token(), first.Token())
+		check.Must(t, second.Lift(t.Context()))
+	})
+}
+
+// A gate that could not be lifted stays the holder of its node as long as its session, and no
+// longer: servers that come back with older data give the same token to a node of the next one.
+func TestGateNotLiftedBeforeRestore(t *testing.T) {
+	bubble(t, 1, zktest.Config{}, func(t *testing.T, srv *zktest.Server, s []*session.Session) {
+		ok(t, s[0].EnsurePath(t.Context(), "/barriers"))
+		backup := srv.Backup()
+		write := func() int64 { return check.Have(s[0].Set(t.Context(), "/", nil, session.AnyVersion))(t).Mzxid }
+		for range 10 {
+			write()
+		}
+		b := check.Have(barrier.New(s[0], path, nil))(t)
+		defer b.Close()
+		first := check.Have(b.TryRaise(t.Context()))(t)
+		check.Have(s[0].SetACL(t.Context(), "/barriers", []session.ACL{{Perms: session.PermAll &^ session.PermDelete, Scheme: "world", ID: "anyone"}}, session.AnyVersion))(t)
+		check.Is(t, first.Lift(t.Context()), session.ErrNoAuth)
+
+		srv.Restore(backup)
+		pass(time.Minute)
+		for write() < first.Token()-1 {
+		}
+		srv.DropReply(zktest.Match{Op: zktest.OpMulti})
+		second := check.Have(b.TryRaise(t.Context()))(t)
+		check.Equal(t, second.Token(), first.Token(), "is the token")
+		ok(t, second.Lift(t.Context()))
+		stat := check.Have(s[0].Exists(t.Context(), path))(t)
+		check.True(t, stat == nil, "%v is left", stat)
+	})
+}

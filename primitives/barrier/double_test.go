@@ -568,3 +568,179 @@ func TestLost(t *testing.T) {
 		check.Is(t, d.Err(), session.ErrClosed)
 	})
 }
+
+// A party whose node cannot be watched leaves none behind, and says why.
+func TestUnwatchable(t *testing.T) {
+	const noAuth = -102
+	bubble(t, 2, zktest.Config{}, func(t *testing.T, srv *zktest.Server, s []*session.Session) {
+		d := double(t, s[0], 1, "a")
+		ok(t, d.Enter(t.Context()))
+		srv.AnswerError(zktest.Match{Op: zktest.OpGetData, Path: path + "/*/in/*"}, noAuth)
+		_, err := s[1].Set(t.Context(), parties(srv)[0], nil, session.AnyVersion)
+		ok(t, err)
+		pass(time.Second)
+		if err = d.Leave(t.Context()); !errors.Is(err, barrier.ErrNotEntered) {
+			t.Errorf("Leave: %v", err)
+		}
+		check.True(t, errors.Is(err, session.ErrNoAuth) && !errors.Is(err, barrier.ErrNodeGone), "not to be watched: %v", err)
+		if left := parties(srv); len(left) > 0 {
+			t.Errorf("%q are left", left)
+		}
+	})
+	bubble(t, 2, zktest.Config{}, func(t *testing.T, srv *zktest.Server, s []*session.Session) {
+		d := double(t, s[0], 2, "a")
+		for range 5 {
+			srv.AnswerError(zktest.Match{Op: zktest.OpGetData, Path: path + "/*/in/*"}, noAuth)
+		}
+		err := settled(t, "Enter", begin(func() error { return d.Enter(t.Context()) }))
+		check.True(t, errors.Is(err, session.ErrNoAuth) && !errors.Is(err, barrier.ErrNodeGone), "not to be watched: %v", err)
+		if left := parties(srv); len(left) > 0 {
+			t.Errorf("%q are left", left)
+		}
+	})
+}
+
+// Children of others with numbers for names are not taken for rounds, and stay.
+func TestForeignNumber(t *testing.T) {
+	for _, below := range []string{"", "/x"} {
+		bubble(t, 2, zktest.Config{}, func(t *testing.T, srv *zktest.Server, s []*session.Session) {
+			ok(t, s[1].EnsurePath(t.Context(), path))
+			_, err := s[1].Create(t.Context(), path+"/1", []byte("treasure"), session.Persistent)
+			ok(t, err)
+			if below != "" {
+				_, err = s[1].Create(t.Context(), path+"/1"+below, nil, session.Persistent)
+				ok(t, err)
+			}
+			err = settled(t, "Enter", begin(func() error { return double(t, s[0], 1, "a").Enter(t.Context()) }))
+			check.True(t, errors.Is(err, barrier.ErrLayout), "entered: %v", err)
+			if data, _, err := s[1].Get(t.Context(), path+"/1"); err != nil || string(data) != "treasure" {
+				t.Errorf("there is %q, %v", data, err)
+			}
+		})
+	}
+}
+
+// A party for which there was no room goes before all that came for a later round.
+func TestOldestFirst(t *testing.T) {
+	for range 3 {
+		bubble(t, 9, zktest.Config{}, func(t *testing.T, _ *zktest.Server, s []*session.Session) {
+			handles := doubles(t, s, 1)
+			entered := make(chan int, len(handles))
+			enter := func(i int) {
+				go func() {
+					if handles[i].Enter(t.Context()) == nil {
+						entered <- i
+					}
+				}()
+				synctest.Wait()
+			}
+			enter(0)
+			enter(1)
+			enter(2)
+			ok(t, handles[<-entered].Leave(t.Context()))
+			winner := <-entered
+			for i := 3; i < len(handles); i++ {
+				enter(i)
+			}
+			ok(t, handles[winner].Leave(t.Context()))
+			if next := <-entered; next+winner != 1+2 {
+				t.Errorf("%d goes before %d", next, 1+2-winner)
+			}
+			for _, d := range handles {
+				d.Close()
+			}
+		})
+	}
+}
+
+// A handle at rest is not bothered by the rounds of others.
+func TestAtRest(t *testing.T) {
+	bubble(t, 2, zktest.Config{}, func(t *testing.T, srv *zktest.Server, s []*session.Session) {
+		handles := doubles(t, s, 1)
+		rounds(t, handles[:1], 1, func(int) {})
+		rounds(t, handles[1:], 1, func(int) {}) // ends a watch that is kept for the next Enter
+		synctest.Wait()
+		srv.ResetRequests()
+		rounds(t, handles[1:], 3, func(int) {})
+		if n := srv.RequestsOf(s[0].ID()).Total(); n != 0 {
+			t.Errorf("it made %d requests", n)
+		}
+	})
+}
+
+// What the session has made itself, a gate or not, is not taken for the gate whose creation is in
+// doubt.
+func TestInDoubtBesideOwn(t *testing.T) {
+	bubble(t, 1, zktest.Config{}, func(t *testing.T, srv *zktest.Server, s []*session.Session) {
+		b := single(t, s[0], nil)
+		refused := func() {
+			t.Helper()
+			for _, lose := range []func(zktest.Match){srv.DropReply, srv.DropRequest} {
+				lose(zktest.Match{Op: zktest.OpMulti})
+				if _, err := b.TryRaise(t.Context()); !errors.Is(err, barrier.ErrRaised) {
+					t.Errorf("raised beside another: %v", err)
+				}
+				pass(5 * time.Second)
+			}
+			if stat, err := s[0].Exists(t.Context(), path); err != nil || stat == nil {
+				t.Errorf("there is %v, %v", stat, err)
+			}
+		}
+		g, err := b.TryRaise(t.Context())
+		ok(t, err)
+		refused()
+		waits(t, "the gate", begin(func() error { <-g.Done(); return g.Err() }))
+		ok(t, g.Lift(t.Context()))
+		_, err = s[0].Create(t.Context(), path, []byte("192.0.2.1"), session.Ephemeral) // as Curator's barriers have
+		ok(t, err)
+		refused()
+	})
+}
+
+// An Enter that is cancelled while the handle leaves the last round does not enter the next one.
+func TestCancelledWhileLeaving(t *testing.T) {
+	bubble(t, 2, zktest.Config{}, func(t *testing.T, srv *zktest.Server, s []*session.Session) {
+		a, b := double(t, s[0], 2, "a"), double(t, s[1], 2, "b")
+		one := begin(func() error { return a.Enter(t.Context()) })
+		ok(t, b.Enter(t.Context()))
+		ok(t, settled(t, "Enter", one))
+		leaver := begin(func() error { return a.Leave(t.Context()) })
+		waits(t, "Leave", leaver)
+		ctx, stop := context.WithCancel(t.Context())
+		next := begin(func() error { return a.Enter(ctx) })
+		waits(t, "Enter", next)
+		stop()
+		if err := settled(t, "Enter", next); !errors.Is(err, context.Canceled) {
+			t.Errorf("cancelled: %v", err)
+		}
+		ok(t, b.Leave(t.Context()))
+		ok(t, settled(t, "Leave", leaver))
+		synctest.Wait()
+		if left := parties(srv); len(left) > 0 {
+			t.Errorf("%q are left", left)
+		}
+	})
+}
+
+// A handle whose session has expired may be back before the server deletes its node. The two nodes
+// are one party.
+func TestNotWithItself(t *testing.T) {
+	bubble(t, 2, zktest.Config{}, func(t *testing.T, srv *zktest.Server, s []*session.Session) {
+		handles := doubles(t, s, 2)
+		srv.KeepEphemerals(20 * time.Second)
+		first := begin(func() error { return handles[0].Enter(t.Context()) })
+		waits(t, "Enter", first)
+		srv.Expire(s[0].ID())
+		pass(5 * time.Second)
+		waits(t, "Enter", first)
+		if left := parties(srv); len(left) != 2 {
+			t.Fatalf("there are %q, want the old node and the new one", left)
+		}
+		ok(t, handles[1].Enter(t.Context()))
+		ok(t, settled(t, "Enter", first))
+		leaver := begin(func() error { return handles[0].Leave(t.Context()) })
+		waits(t, "Leave", leaver)
+		ok(t, handles[1].Leave(t.Context()))
+		ok(t, settled(t, "Leave", leaver))
+	})
+}

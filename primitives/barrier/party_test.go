@@ -1,6 +1,7 @@
 package barrier
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -118,4 +119,169 @@ func told(out effects) string {
 		}
 	}
 	return strings.Join(all, " ")
+}
+
+// TestRecordUnread: an Enter whose record cannot be read any more ends, even if a round may have
+// begun, and leaves no node.
+func TestRecordUnread(t *testing.T) {
+	m := newMachine("id", "a", 2)
+	var asked request
+	var said []DoubleEvent
+	take := func(in input) {
+		var out effects
+		m = m.Step(in, &out)
+		said = append(said, out.Emit...)
+		for _, e := range out.Do {
+			if r, is := e.(request); is {
+				asked = r
+			}
+		}
+	}
+	reply := func(in answered) {
+		in.requestID = asked.requestID
+		take(in)
+	}
+	take(heard{session.Connected{ID: 1, Epoch: 1}})
+	take(enter{})
+	take(saw{1, sight{zxid: 5, czxid: 1, version: 1, book: book{Parties: 2}, nodes: 1}})
+	reply(answered{count: 1})
+	take(cancel{})
+	check.Require(t, asked.step == retiring, "after a cancel: %v", m)
+	take(blind{epoch: 1, err: session.ErrNoAuth})
+	reply(answered{at: record, err: session.ErrBadVersion})
+	check.Require(t, asked.step == exiting, "the record has changed, and cannot be read: %v", m)
+	reply(answered{count: 1})
+	if _, is := said[len(said)-1].(Withdrawn); !is || m.stage != resting {
+		t.Errorf("%v: %v", said, m)
+	}
+	take(enter{}) // the next one says why
+	take(blind{epoch: 1, err: session.ErrNoAuth})
+	if last, is := said[len(said)-1].(Withdrawn); !is || !errors.Is(last.Err, session.ErrNoAuth) {
+		t.Errorf("%v: %v", said, m)
+	}
+}
+
+// TestAwaitedOfAnotherRecord: only the directory that was known to stand is awaited.
+func TestAwaitedOfAnotherRecord(t *testing.T) {
+	for czxid, want := range map[int64]stage{4: leaving, 5: leaving, 6: resting} {
+		m := machine{parties: 2, stage: leaving, epoch: 1, round: 1, awaited: 1, known: 5}
+		var out effects
+		m = m.Step(over{epoch: 1, round: 1, czxid: czxid}, &out)
+		if left := slices.Contains(out.Emit, DoubleEvent(Left{1})); m.stage != want || left != (want == resting) {
+			t.Errorf("directory of %d: %v, %v", czxid, m, out.Emit)
+		}
+	}
+}
+
+// TestMembersUnread: a member that leaves reads the record before it looks, and has left if that
+// lists it no more.
+func TestMembersUnread(t *testing.T) {
+	for name, c := range map[string]struct {
+		in   answered
+		step step
+		left stage
+		says DoubleEvent
+	}{
+		"its own":       {answered{names: []string{"a", "b"}}, looking, leaving, nil},
+		"another's":     {answered{names: []string{"b", "c"}}, idle, resting, Left{1}},
+		"of no round":   {answered{}, idle, resting, Left{1}},
+		"no record":     {answered{err: session.ErrNoNode}, idle, resting, Left{1}},
+		"no data of it": {answered{bad: ErrLayout}, looking, leaving, nil},
+		"disconnected":  {answered{err: session.ErrDisconnected}, checking, leaving, nil},
+		"refused":       {answered{err: session.ErrNoAuth}, idle, resting, Lost{session.ErrNoAuth}},
+	} {
+		m := machine{parties: 2, stage: leaving, epoch: 1, round: 1, member: "a", awaited: 1, known: 5, ticks: 1}
+		var out effects
+		m = m.Step(tick{1}, &out)
+		check.Require(t, m.step == checking, "%s: %v", name, m)
+		out, c.in.requestID = effects{}, m.asked.requestID
+		m = m.Step(c.in, &out)
+		said := slices.Concat(out.Emit, []DoubleEvent{nil})[0]
+		if m.step != c.step || m.stage != c.left || said != c.says {
+			t.Errorf("%s: %v, %v", name, m, said)
+		}
+	}
+}
+
+// TestEntrantsUnread: an Enter that may not list the entrants ends with the error, and leaves no
+// node.
+func TestEntrantsUnread(t *testing.T) {
+	m := newMachine("id", "a", 1)
+	var out effects
+	take := func(in input, want step) {
+		out = effects{}
+		if m = m.Step(in, &out); m.step != want {
+			t.Fatalf("%T leads to %v", in, m)
+		}
+	}
+	take(heard{session.Connected{ID: 1, Epoch: 1}}, idle)
+	take(enter{}, idle)
+	take(saw{1, sight{zxid: 5, czxid: 1, version: 1, book: book{Parties: 1}, nodes: 1}}, entering)
+	take(answered{requestID: m.asked.requestID, count: 1}, listing)
+	take(answered{requestID: m.asked.requestID, err: session.ErrNoAuth}, retiring)
+	take(answered{requestID: m.asked.requestID}, idle)
+	if last, is := slices.Concat([]DoubleEvent{nil}, out.Emit)[len(out.Emit)].(Withdrawn); !is || !errors.Is(last.Err, session.ErrNoAuth) || m.node != 0 {
+		t.Errorf("%v: %v", out.Emit, m)
+	}
+}
+
+// TestRecordIsReadLater: a party that waits reads the record some time after a reconnect, which its
+// GUID chooses, so that parties that reconnect together do not read at once. It does not read if
+// the watch has delivered a newer reading by then, or the round has begun.
+func TestRecordIsReadLater(t *testing.T) {
+	const timeout = 12 * time.Second
+	at := func(zxid int64, b book) saw {
+		return saw{1, sight{zxid: zxid, czxid: 1, version: int32(zxid), book: b, nodes: 1}}
+	}
+	for name, c := range map[string]struct {
+		before []input
+		step   step
+	}{
+		"nothing new":        {nil, rereading},
+		"a newer reading":    {[]input{at(6, book{Parties: 2})}, idle},
+		"another round":      {[]input{at(6, book{1, 2, []string{"0000000001-80000000-1", "x"}})}, idle},
+		"another session":    {[]input{heard{session.Expired{Epoch: 1}}, heard{session.Connected{ID: 2, Epoch: 2}}}, idle},
+		"nothing was read":   {[]input{blind{1, session.ErrDisconnected}}, idle},
+		"one more reconnect": {[]input{heard{session.Suspended{}}, heard{session.Resumed{}}}, rereading},
+	} {
+		m := newMachine("80000000", "", 2)
+		var out effects
+		take := func(in input) {
+			out = effects{}
+			m = m.Step(in, &out)
+		}
+		take(heard{session.Connected{ID: 1, Epoch: 1, Timeout: timeout}})
+		take(enter{})
+		take(at(5, book{Parties: 2}))
+		take(answered{requestID: m.asked.requestID, count: 1})
+		take(heard{session.Suspended{}})
+		take(heard{session.Resumed{}})
+		want := []effect{readLater{1, 1, timeout / 3 / 2}} // by the first digits of the GUID
+		check.True(t, m.step == idle && slices.Equal(out.Do, want), "%s: back: %v, %v", name, m, out.Do)
+		for _, in := range c.before {
+			take(in)
+		}
+		take(due{1, 1})
+		check.Equal(t, m.step, c.step, name)
+	}
+}
+
+// TestBlocked: an entrant that awaits the end of a round, in which a node of another recipe is all
+// that is left, fails: the next round cannot begin. For a member the round is over.
+func TestBlocked(t *testing.T) {
+	for _, at := range []stage{gathering, leaving} {
+		m := machine{parties: 2, stage: at, epoch: 1, following: at == gathering, name: "n", round: 1, awaited: 1, step: looking}
+		if at == gathering {
+			m.round, m.node, m.sure, m.duty = 0, 2, true, true
+		}
+		m.asked = request{requestID: requestID{1, 3}, step: looking, round: 1}
+		var out effects
+		m = m.Step(answered{requestID: requestID{1, 3}, foreign: "x"}, &out)
+		check.True(t, m.awaited == 0 && slices.Contains(out.Do, effect(unawait{})), "%v does %v", m, out.Do)
+		if at == leaving {
+			check.True(t, m.stage == resting && slices.Contains(out.Emit, DoubleEvent(Left{1})), "%v emits %v", m, out.Emit)
+			continue
+		}
+		check.True(t, m.retire && errors.Is(m.failure, ErrLayout) && strings.Contains(m.failure.Error(), "x"), "%v: %v", m, m.failure)
+	}
 }
