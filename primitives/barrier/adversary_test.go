@@ -267,7 +267,7 @@ func TestAnyAnswer(t *testing.T) {
 	nobody, cancel := context.WithCancel(t.Context())
 	cancel()
 	grammar := regexp.MustCompile(`^((Waiting;)*(Entered;(Leaving;)*(Left|Lost);|Withdrawn;))*(Waiting;)*(Entered;(Leaving;)*)?Closed;$`)
-	stories := hasten.Sized(hasten.Usually[uint64](10_000, 2000), 200)
+	stories := hasten.Sized(hasten.Usually[uint64](10_000, 1000), 150)
 	for i := range stories {
 		seed := hasten.Seed() + i
 		a := &adversary{

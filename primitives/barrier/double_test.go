@@ -291,7 +291,7 @@ func TestLaggingReplicas(t *testing.T) {
 	config := zktest.Config{Replicas: 3, Lag: 70 * time.Millisecond, Latency: 2 * time.Millisecond}
 	bubble(t, 10, config, func(t *testing.T, srv *zktest.Server, s []*session.Session) {
 		r := rand.New(rand.NewPCG(1, 2))
-		n := hasten.Sized(1000, 100)
+		n := hasten.Sized(hasten.Usually(1000, 250), 60)
 		ctx, stop := context.WithCancel(t.Context())
 		var cutter sync.WaitGroup
 		cutter.Go(func() {

@@ -2,8 +2,10 @@ package barrier
 
 import (
 	"errors"
+	"maps"
 	"math/rand/v2"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 
@@ -212,10 +214,12 @@ func TestMutants(t *testing.T) {
 		}, func(w exploration.World[zkmodel.Action]) error { return w.(*world).ended() })
 	}
 	chosen := hasten.OneIn(1, 5)
-	for name, x := range mutants() {
+	all := mutants()
+	for _, name := range slices.Sorted(maps.Keys(all)) {
 		if !chosen() {
 			continue
 		}
+		x := all[name]
 		n, err := seek(x, 5000)
 		if err == nil {
 			t.Errorf("%s: nothing is wrong", name)
@@ -289,10 +293,12 @@ func TestGateMutants(t *testing.T) {
 		t.Errorf("no mutant: %v, in walk %d", err, n)
 	}
 	chosen := hasten.OneIn(1, 3)
-	for name, x := range gateMutants() {
+	all := gateMutants()
+	for _, name := range slices.Sorted(maps.Keys(all)) {
 		if !chosen() {
 			continue
 		}
+		x := all[name]
 		s.mutant, s.bare = x, x.after != nil
 		n, err := seek(500)
 		if err == nil {

@@ -135,7 +135,7 @@ func (p *placement) strike(trace []zkmodel.Action, strokes, stride int) error {
 // TestModelFaults places one fault, or the end of one timer, at some steps of transactions of three
 // sites. With -commit.full it places it at each step, and then two at some.
 func TestModelFaults(t *testing.T) {
-	passes := []struct{ strokes, random, stride int }{{1, 1, hasten.Sized(7, 31)}}
+	passes := []struct{ strokes, random, stride int }{{1, 1, hasten.Sized(hasten.Usually(7, 13), 31)}}
 	if *modelFull {
 		passes = []struct{ strokes, random, stride int }{{1, 2, 1}, {2, 1, 23}}
 	}

@@ -37,7 +37,7 @@ func TestLostInTurn(t *testing.T) {
 						}))
 					}
 					pass(time.Second)
-					for skip := 0; ; skip += hasten.Sized(1, 11) {
+					for skip := 0; ; skip += hasten.Sized(hasten.Usually(1, 3), 11) {
 						hit := true
 						for _, want := range []string{"yes", "no"} {
 							id := fmt.Sprintf("%d-%s", skip, want)
