@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/zkactors/zkactors/internal/check"
+	"github.com/zkactors/zkactors/internal/kit"
 	"github.com/zkactors/zkactors/primitives/barrier"
 	"github.com/zkactors/zkactors/session"
 	"github.com/zkactors/zkactors/session/zktest"
@@ -23,33 +24,33 @@ func single(t *testing.T, s *session.Session, opts *barrier.Options) *barrier.Ba
 func TestRaiseWaitLift(t *testing.T) {
 	bubble(t, 3, zktest.Config{}, func(t *testing.T, _ *zktest.Server, s []*session.Session) {
 		a, b := single(t, s[0], nil), single(t, s[1], nil)
-		ok(t, b.Wait(t.Context())) // none stands
-		ok(t, b.Lift(t.Context()))
-		ok(t, a.Raise(t.Context()))
-		ok(t, b.Raise(t.Context())) // is one barrier
+		check.Must(t, b.Wait(t.Context())) // none stands
+		check.Must(t, b.Lift(t.Context()))
+		check.Must(t, a.Raise(t.Context()))
+		check.Must(t, b.Raise(t.Context())) // is one barrier
 		var calls []<-chan error
 		for _, h := range []*barrier.Barrier{a, b, single(t, s[2], &barrier.Options{Sync: true})} {
 			calls = append(calls, begin(func() error { return h.Wait(t.Context()) }))
 		}
 		for _, call := range calls {
-			waits(t, "Wait", call)
+			kit.Waits(t, "Wait", call)
 		}
 		ctx, stop := context.WithCancel(t.Context())
 		impatient := begin(func() error { return a.Wait(ctx) })
-		waits(t, "Wait", impatient)
+		kit.Waits(t, "Wait", impatient)
 		stop()
-		if err := settled(t, "Wait", impatient); !errors.Is(err, context.Canceled) {
+		if err := kit.Returned(t, "Wait", impatient); !errors.Is(err, context.Canceled) {
 			t.Errorf("cancelled: %v", err)
 		}
-		ok(t, a.Lift(t.Context()))
+		check.Must(t, a.Lift(t.Context()))
 		for _, call := range calls {
-			ok(t, settled(t, "Wait", call))
+			check.Must(t, kit.Returned(t, "Wait", call))
 		}
-		ok(t, a.Raise(t.Context()))
+		check.Must(t, a.Raise(t.Context()))
 		late := begin(func() error { return b.Wait(t.Context()) })
-		waits(t, "Wait", late)
+		kit.Waits(t, "Wait", late)
 		b.Close()
-		if err := settled(t, "Wait", late); !errors.Is(err, barrier.ErrClosed) {
+		if err := kit.Returned(t, "Wait", late); !errors.Is(err, barrier.ErrClosed) {
 			t.Errorf("closed: %v", err)
 		}
 	})
@@ -60,23 +61,23 @@ func TestRaiseWaitLift(t *testing.T) {
 func TestLiftedAndRaisedUnseen(t *testing.T) {
 	bubble(t, 2, zktest.Config{}, func(t *testing.T, srv *zktest.Server, s []*session.Session) {
 		a, b := single(t, s[0], nil), single(t, s[1], nil)
-		ok(t, a.Raise(t.Context()))
+		check.Must(t, a.Raise(t.Context()))
 		first, is := (<-b.Events()).(barrier.Raised)
 		if !is { // it has looked before
 			first, is = (<-b.Events()).(barrier.Raised)
 		}
 		waiter := begin(func() error { return b.Wait(t.Context()) })
-		waits(t, "Wait", waiter)
+		kit.Waits(t, "Wait", waiter)
 		srv.Freeze(s[1].ID(), zktest.Both)
-		ok(t, a.Lift(t.Context()))
-		ok(t, a.Raise(t.Context()))
+		check.Must(t, a.Lift(t.Context()))
+		check.Must(t, a.Raise(t.Context()))
 		srv.Disconnect(s[1].ID())
-		pass(5 * time.Second)
-		waits(t, "Wait", waiter)
+		kit.Pass(5 * time.Second)
+		kit.Waits(t, "Wait", waiter)
 		again, isAgain := (<-b.Events()).(barrier.Raised)
 		check.True(t, is && isAgain && again.Token > first.Token, "%v, then %v", first, again)
-		ok(t, a.Lift(t.Context()))
-		ok(t, settled(t, "Wait", waiter))
+		check.Must(t, a.Lift(t.Context()))
+		check.Must(t, kit.Returned(t, "Wait", waiter))
 		if ev := <-b.Events(); ev != (barrier.Released{}) {
 			t.Error(ev)
 		}
@@ -88,7 +89,7 @@ func behind(t *testing.T, srv *zktest.Server) (late, prompt *session.Session) {
 	t.Helper()
 	open := func(addrs []string) *session.Session {
 		s, err := session.Open(t.Context(), addrs, &session.Options{Timeout: 12 * time.Second, ServerTick: time.Second, Dialer: srv.DialContext})
-		ok(t, err)
+		check.Must(t, err)
 		return s
 	}
 	const follower = 1
@@ -105,14 +106,14 @@ func TestSync(t *testing.T) {
 		defer late.Close()
 		defer prompt.Close()
 		raiser, plain := single(t, prompt, nil), single(t, late, nil)
-		ok(t, plain.Wait(t.Context()))
-		ok(t, raiser.Raise(t.Context()))
-		ok(t, plain.Wait(t.Context()))
+		check.Must(t, plain.Wait(t.Context()))
+		check.Must(t, raiser.Raise(t.Context()))
+		check.Must(t, plain.Wait(t.Context()))
 		call := begin(func() error { return single(t, late, &barrier.Options{Sync: true}).Wait(t.Context()) })
-		waits(t, "Wait", call)
-		ok(t, raiser.Lift(t.Context()))
-		pass(2 * time.Minute)
-		ok(t, settled(t, "Wait", call))
+		kit.Waits(t, "Wait", call)
+		check.Must(t, raiser.Lift(t.Context()))
+		kit.Pass(2 * time.Minute)
+		check.Must(t, kit.Returned(t, "Wait", call))
 	})
 }
 
@@ -133,25 +134,25 @@ func TestFaultAtEveryRequestOfBarrier(t *testing.T) {
 						fault(srv, zktest.Match{Session: s[0].ID(), Skip: skip})
 					}
 					inject()
-					ok(t, b.Raise(t.Context()))
+					check.Must(t, b.Raise(t.Context()))
 					inject()
 					waiter := begin(func() error { return b.Wait(t.Context()) })
-					pass(5 * time.Second)
-					waits(t, "Wait", waiter)
+					kit.Pass(5 * time.Second)
+					kit.Waits(t, "Wait", waiter)
 					inject()
-					ok(t, b.Lift(t.Context()))
-					pass(5 * time.Second)
-					ok(t, settled(t, "Wait", waiter))
+					check.Must(t, b.Lift(t.Context()))
+					kit.Pass(5 * time.Second)
+					check.Must(t, kit.Returned(t, "Wait", waiter))
 					inject()
 					g, err := b.TryRaise(t.Context())
-					ok(t, err)
+					check.Must(t, err)
 					if _, err := single(t, s[1], nil).TryRaise(t.Context()); !errors.Is(err, barrier.ErrRaised) {
 						t.Errorf("a second gate: %v", err)
 					}
 					inject()
-					ok(t, g.Lift(t.Context()))
+					check.Must(t, g.Lift(t.Context()))
 					srv.ClearFaults()
-					pass(5 * time.Second)
+					kit.Pass(5 * time.Second)
 					if stat, err := s[1].Exists(t.Context(), path); err != nil || stat != nil {
 						t.Errorf("%v is left, %v", stat, err)
 					}
@@ -166,27 +167,27 @@ func TestGates(t *testing.T) {
 	bubble(t, 2, zktest.Config{}, func(t *testing.T, srv *zktest.Server, s []*session.Session) {
 		a, b := single(t, s[0], nil), single(t, s[1], nil)
 		first, err := a.TryRaise(t.Context())
-		ok(t, err)
+		check.Must(t, err)
 		if _, err := b.TryRaise(t.Context()); !errors.Is(err, barrier.ErrRaised) {
 			t.Errorf("a second gate: %v", err)
 		}
-		ok(t, first.Lift(t.Context()))
+		check.Must(t, first.Lift(t.Context()))
 		if <-first.Done(); first.Err() != nil {
 			t.Error(first.Err())
 		}
 		next, err := b.TryRaise(t.Context())
-		ok(t, err)
+		check.Must(t, err)
 		if next.Token() <= first.Token() {
 			t.Errorf("token %d after %d", next.Token(), first.Token())
 		}
-		ok(t, a.Lift(t.Context()))
+		check.Must(t, a.Lift(t.Context()))
 		if <-next.Done(); !errors.Is(next.Err(), barrier.ErrNodeGone) {
 			t.Error(next.Err())
 		}
 		last, err := b.TryRaise(t.Context())
-		ok(t, err)
-		ok(t, next.Lift(t.Context())) // touches nothing
-		waits(t, "the gate", begin(func() error { <-last.Done(); return nil }))
+		check.Must(t, err)
+		check.Must(t, next.Lift(t.Context())) // touches nothing
+		kit.Waits(t, "the gate", begin(func() error { <-last.Done(); return nil }))
 		begun := time.Now()
 		srv.Freeze(s[1].ID(), zktest.Both)
 		<-last.Done()
@@ -209,10 +210,10 @@ func TestLiftUnseen(t *testing.T) {
 		defer late.Close()
 		defer prompt.Close()
 		b := single(t, late, nil)
-		ok(t, b.Wait(t.Context()))
-		ok(t, single(t, prompt, nil).Raise(t.Context()))
+		check.Must(t, b.Wait(t.Context()))
+		check.Must(t, single(t, prompt, nil).Raise(t.Context()))
 		srv.DropRequest(zktest.Match{Op: zktest.OpDelete, Session: late.ID()})
-		ok(t, b.Lift(t.Context()))
+		check.Must(t, b.Lift(t.Context()))
 		if stat, err := prompt.Exists(t.Context(), path); err != nil || stat != nil {
 			t.Errorf("%v is left, %v", stat, err)
 		}
@@ -239,25 +240,25 @@ func TestLiftRace(t *testing.T) {
 		"a child of a moment": {func(t *testing.T, s *session.Session) {
 			create(t, s, path+"/notes", nil, session.Persistent)
 			<-time.After(time.Second) // the deletion is refused
-			ok(t, s.Delete(t.Context(), path+"/notes", session.AnyVersion))
+			check.Must(t, s.Delete(t.Context(), path+"/notes", session.AnyVersion))
 		}, nil, "none"},
 		"a gate in its place": {func(t *testing.T, s *session.Session) {
-			ok(t, s.Delete(t.Context(), path, session.AnyVersion))
+			check.Must(t, s.Delete(t.Context(), path, session.AnyVersion))
 			check.Have(single(t, s, nil).TryRaise(t.Context()))(t)
 		}, nil, "gate"},
-		"it is lifted": {func(t *testing.T, s *session.Session) { ok(t, s.Delete(t.Context(), path, session.AnyVersion)) }, nil, "none"},
+		"it is lifted": {func(t *testing.T, s *session.Session) { check.Must(t, s.Delete(t.Context(), path, session.AnyVersion)) }, nil, "none"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			bubble(t, 2, zktest.Config{}, func(t *testing.T, srv *zktest.Server, s []*session.Session) {
 				a := single(t, s[0], nil)
-				ok(t, a.Raise(t.Context()))
+				check.Must(t, a.Raise(t.Context()))
 				srv.Delay(zktest.Match{Op: zktest.OpDelete, Session: s[0].ID()}, time.Second)
 				srv.Delay(zktest.Match{Op: zktest.OpGetChildren2, Session: s[0].ID()}, time.Second)
 				call := begin(func() error { return a.Lift(t.Context()) })
 				<-time.After(100 * time.Millisecond)
 				row.comes(t, s[1])
-				pass(time.Minute)
-				check.Is(t, settled(t, "Lift", call), row.want)
+				kit.Pass(time.Minute)
+				check.Is(t, kit.Returned(t, "Lift", call), row.want)
 				data, _, err := s[1].Get(t.Context(), path)
 				left := string(data[:min(len(data), len("gate"))])
 				if errors.Is(err, session.ErrNoNode) {
@@ -278,11 +279,11 @@ func TestGateOverwritten(t *testing.T) {
 			ctx, stop := context.WithCancel(t.Context())
 			defer stop()
 			first, err := a.TryRaise(t.Context())
-			ok(t, err)
+			check.Must(t, err)
 			srv.Delay(zktest.Match{Op: zktest.OpSetData, Session: s[0].ID()}, 100*time.Millisecond)
 			lifting := begin(func() error { return first.Lift(t.Context()) })
-			waits(t, "Lift", lifting)
-			ok(t, c.Lift(t.Context()))
+			kit.Waits(t, "Lift", lifting)
+			check.Must(t, c.Lift(t.Context()))
 			srv.DropReply(zktest.Match{Op: zktest.OpMulti, Session: s[1].ID()})
 			srv.Refuse(true) // it reconnects later
 			var second *barrier.Gate
@@ -290,22 +291,22 @@ func TestGateOverwritten(t *testing.T) {
 				second, err = b.TryRaise(ctx)
 				return err
 			})
-			pass(500 * time.Millisecond)
+			kit.Pass(500 * time.Millisecond)
 			if _, stat, err := s[2].Get(t.Context(), path); err != nil || stat.EphemeralOwner != s[1].ID() || stat.Version != 2 {
 				t.Fatalf("the node was not overwritten: %v, %v", stat, err)
 			}
-			waits(t, "TryRaise", raising)
+			kit.Waits(t, "TryRaise", raising)
 			srv.Refuse(false)
 			if cancelled {
 				stop()
 			}
-			pass(10 * time.Second)
-			ok(t, settled(t, "Lift", lifting))
-			if err := settled(t, "TryRaise", raising); cancelled != errors.Is(err, context.Canceled) || !cancelled && err != nil {
+			kit.Pass(10 * time.Second)
+			check.Must(t, kit.Returned(t, "Lift", lifting))
+			if err := kit.Returned(t, "TryRaise", raising); cancelled != errors.Is(err, context.Canceled) || !cancelled && err != nil {
 				t.Errorf("TryRaise: %v", err)
 			}
 			if second != nil {
-				ok(t, second.Lift(t.Context()))
+				check.Must(t, second.Lift(t.Context()))
 			}
 			if stat, err := s[2].Exists(t.Context(), path); err != nil || stat != nil {
 				t.Errorf("%v is left, %v", stat, err)
@@ -318,7 +319,7 @@ func TestGateOverwritten(t *testing.T) {
 func TestGatesOfOneSession(t *testing.T) {
 	bubble(t, 1, zktest.Config{}, func(t *testing.T, srv *zktest.Server, s []*session.Session) {
 		b := single(t, s[0], nil)
-		ok(t, s[0].EnsurePath(t.Context(), "/barriers"))
+		check.Must(t, s[0].EnsurePath(t.Context(), "/barriers"))
 		for range 2 {
 			srv.DropReply(zktest.Match{Op: zktest.OpMulti})
 			gates := make(chan *barrier.Gate, 3)
@@ -331,12 +332,12 @@ func TestGatesOfOneSession(t *testing.T) {
 					gates <- g
 				}()
 			}
-			pass(5 * time.Second)
+			kit.Pass(5 * time.Second)
 			raised := 0
 			for range 3 {
 				if g := <-gates; g != nil {
 					raised++
-					ok(t, g.Lift(t.Context()))
+					check.Must(t, g.Lift(t.Context()))
 				}
 			}
 			check.Equal(t, raised, 1, "gates are raised")
@@ -351,7 +352,7 @@ func TestGatesOfOneSession(t *testing.T) {
 // may stand.
 func TestRaiseEndsInDoubt(t *testing.T) {
 	bubble(t, 1, zktest.Config{}, func(t *testing.T, srv *zktest.Server, s []*session.Session) {
-		ok(t, s[0].EnsurePath(t.Context(), "/barriers"))
+		check.Must(t, s[0].EnsurePath(t.Context(), "/barriers"))
 		b := check.Have(barrier.New(s[0], path, nil))(t)
 		defer b.Close()
 		srv.DropReply(zktest.Match{Op: zktest.OpCreate})
@@ -381,7 +382,7 @@ func TestGateNotLifted(t *testing.T) {
 		_, err := b.TryRaise(t.Context())
 		check.Is(t, err, barrier.ErrRaised)
 		above(session.PermAll)
-		pass(time.Minute)
+		kit.Pass(time.Minute)
 		second := check.Have(b.TryRaise(t.Context()))(t)
 		check.True(t, second.Token() > first.Token(), "%d follows %d", second.Token(), first.Token())
 		check.Must(t, second.Lift(t.Context()))
@@ -392,7 +393,7 @@ func TestGateNotLifted(t *testing.T) {
 // longer: servers that come back with older data give the same token to a node of the next one.
 func TestGateNotLiftedBeforeRestore(t *testing.T) {
 	bubble(t, 1, zktest.Config{}, func(t *testing.T, srv *zktest.Server, s []*session.Session) {
-		ok(t, s[0].EnsurePath(t.Context(), "/barriers"))
+		check.Must(t, s[0].EnsurePath(t.Context(), "/barriers"))
 		backup := srv.Backup()
 		write := func() int64 { return check.Have(s[0].Set(t.Context(), "/", nil, session.AnyVersion))(t).Mzxid }
 		for range 10 {
@@ -405,13 +406,13 @@ func TestGateNotLiftedBeforeRestore(t *testing.T) {
 		check.Is(t, first.Lift(t.Context()), session.ErrNoAuth)
 
 		srv.Restore(backup)
-		pass(time.Minute)
+		kit.Pass(time.Minute)
 		for write() < first.Token()-1 {
 		}
 		srv.DropReply(zktest.Match{Op: zktest.OpMulti})
 		second := check.Have(b.TryRaise(t.Context()))(t)
 		check.Equal(t, second.Token(), first.Token(), "is the token")
-		ok(t, second.Lift(t.Context()))
+		check.Must(t, second.Lift(t.Context()))
 		stat := check.Have(s[0].Exists(t.Context(), path))(t)
 		check.True(t, stat == nil, "%v is left", stat)
 	})

@@ -13,6 +13,7 @@ import (
 
 	"github.com/zkactors/zkactors/internal/check"
 	"github.com/zkactors/zkactors/internal/hasten"
+	"github.com/zkactors/zkactors/internal/kit"
 	"github.com/zkactors/zkactors/primitives/barrier"
 	"github.com/zkactors/zkactors/session"
 	"github.com/zkactors/zkactors/session/zktest"
@@ -62,7 +63,7 @@ func TestRounds(t *testing.T) {
 			t.Errorf("%q are left", left)
 		}
 		var last barrier.DoubleEvent
-		for _, ev := range drain(events) {
+		for _, ev := range kit.Drain(events) {
 			last = ev
 		}
 		check.Equal[barrier.DoubleEvent](t, last, barrier.Left{Round: 20}, "the last event is")
@@ -92,7 +93,7 @@ func TestRecordRemoved(t *testing.T) {
 			}
 		}
 		seen := 0
-		for _, ev := range drain(events) {
+		for _, ev := range kit.Drain(events) {
 			if in, is := ev.(barrier.Entered); is {
 				if seen++; in.Round != seen {
 					t.Errorf("round %d is called %d", seen, in.Round)
@@ -127,7 +128,7 @@ func TestRequestsPerRound(t *testing.T) {
 				calls = append(calls, begin(func() error { return d.Enter(t.Context()) }))
 			}
 			for _, call := range calls {
-				ok(t, settled(t, "Enter", call))
+				check.Must(t, kit.Returned(t, "Enter", call))
 			}
 			// Of each party: the creation, the watch of its own node, the record; and a list and
 			// the beginning. The record wakes each up.
@@ -145,7 +146,7 @@ func TestRequestsPerRound(t *testing.T) {
 				leaving += srv.Requests().Total()
 			}
 			for _, call := range calls {
-				ok(t, settled(t, "Leave", call))
+				check.Must(t, kit.Returned(t, "Leave", call))
 			}
 			// Each is notified of the end of its own node, and all but the last of the end of the
 			// round.
@@ -176,12 +177,12 @@ func TestMoreThanParties(t *testing.T) {
 			check.Require(t, len(in) == 2, "%d are in", len(in))
 			one, two := <-in, <-in
 			first := begin(func() error { return one.Leave(t.Context()) })
-			waits(t, "Leave", first)
+			kit.Waits(t, "Leave", first)
 			if len(in) > 0 {
 				t.Fatal("the next round begins before this one is over")
 			}
-			ok(t, two.Leave(t.Context()))
-			ok(t, settled(t, "Leave", first))
+			check.Must(t, two.Leave(t.Context()))
+			check.Must(t, kit.Returned(t, "Leave", first))
 		}
 		if left := parties(srv); len(left) != 1 || len(in)+len(refused) > 0 {
 			t.Errorf("%q are left, %d in, %d refused", left, len(in), len(refused))
@@ -209,20 +210,20 @@ func TestCrashes(t *testing.T) {
 		srv.Expire(s[0].ID())
 		one := enter(1)
 		two := enter(2)
-		waits(t, "Enter of two", one)
+		kit.Waits(t, "Enter of two", one)
 		three := enter(3)
 		for _, call := range []<-chan error{one, two, three} {
-			ok(t, settled(t, "Enter", call))
+			check.Must(t, kit.Returned(t, "Enter", call))
 		}
-		waits(t, "Enter of the dead", dead)
+		kit.Waits(t, "Enter of the dead", dead)
 		leaver := begin(func() error { return handles[1].Leave(t.Context()) })
-		waits(t, "Leave", leaver)
+		kit.Waits(t, "Leave", leaver)
 		// Two crash inside, one after the other, and no party is left to count.
 		for _, i := range []int{2, 3} {
 			srv.Freeze(s[i].ID(), zktest.Both)
 		}
-		pass(30 * time.Second)
-		ok(t, settled(t, "Leave", leaver))
+		kit.Pass(30 * time.Second)
+		check.Must(t, kit.Returned(t, "Leave", leaver))
 		for _, i := range []int{2, 3} {
 			if err := handles[i].Leave(t.Context()); !errors.Is(err, barrier.ErrNotEntered) || !errors.Is(err, session.ErrExpired) {
 				t.Errorf("the crashed %d leaves: %v", i, err)
@@ -244,16 +245,16 @@ func TestCancelled(t *testing.T) {
 			if delay%2 == 1 {
 				srv.DropReply(zktest.Match{Session: s[0].ID()})
 			}
-			pass(5 * time.Second)
-			switch err := settled(t, "Enter", one); {
+			kit.Pass(5 * time.Second)
+			switch err := kit.Returned(t, "Enter", one); {
 			case err == nil:
-				ok(t, settled(t, "Enter", two))
+				check.Must(t, kit.Returned(t, "Enter", two))
 				both := begin(func() error { return handles[0].Leave(t.Context()) })
-				ok(t, handles[1].Leave(t.Context()))
-				pass(15 * time.Second)
-				ok(t, settled(t, "Leave", both))
+				check.Must(t, handles[1].Leave(t.Context()))
+				kit.Pass(15 * time.Second)
+				check.Must(t, kit.Returned(t, "Leave", both))
 			case errors.Is(err, context.Canceled):
-				waits(t, "Enter of one alone", two)
+				kit.Waits(t, "Enter of one alone", two)
 				if left := parties(srv); len(left) != 1 {
 					t.Errorf("%q are left", left)
 				}
@@ -309,7 +310,7 @@ func TestLaggingReplicas(t *testing.T) {
 func TestRefusals(t *testing.T) {
 	bubble(t, 2, zktest.Config{}, func(t *testing.T, srv *zktest.Server, s []*session.Session) {
 		closed, err := session.Open(t.Context(), srv.Addrs(), &session.Options{Dialer: srv.DialContext})
-		ok(t, err)
+		check.Must(t, err)
 		closed.Close()
 		synctest.Wait()
 		srv.ResetRequests()
@@ -342,7 +343,7 @@ func TestRefusals(t *testing.T) {
 		if err := one.Leave(t.Context()); !errors.Is(err, barrier.ErrNotEntered) {
 			t.Errorf("left before it entered: %v", err)
 		}
-		ok(t, one.Enter(t.Context()))
+		check.Must(t, one.Enter(t.Context()))
 		if err := one.Enter(t.Context()); !errors.Is(err, barrier.ErrEntered) {
 			t.Errorf("entered twice: %v", err)
 		}
@@ -352,17 +353,17 @@ func TestRefusals(t *testing.T) {
 		if err := other.Leave(t.Context()); !errors.Is(err, barrier.ErrNotEntered) {
 			t.Errorf("left after a refusal: %v", err)
 		}
-		ok(t, one.Leave(t.Context()))
+		check.Must(t, one.Leave(t.Context()))
 		for range 3 {
 			srv.Reap()
 		}
 		calls := []<-chan error{begin(func() error { return other.Enter(t.Context()) })}
-		waits(t, "Enter of one of two", calls[0])
+		kit.Waits(t, "Enter of one of two", calls[0])
 		if err := one.Enter(t.Context()); !errors.Is(err, barrier.ErrParties) {
 			t.Errorf("the number has changed: %v", err)
 		}
 		other.Close()
-		if err := settled(t, "Enter", calls[0]); !errors.Is(err, barrier.ErrClosed) {
+		if err := kit.Returned(t, "Enter", calls[0]); !errors.Is(err, barrier.ErrClosed) {
 			t.Errorf("closed while it enters: %v", err)
 		}
 		for what, err := range map[string]error{"Enter": other.Enter(t.Context()), "Leave": other.Leave(t.Context())} {
@@ -377,9 +378,9 @@ func TestRefusals(t *testing.T) {
 		}
 
 		_, err = s[0].Create(t.Context(), "/foreign", []byte("{}"), session.Persistent)
-		ok(t, err)
+		check.Must(t, err)
 		d, err := barrier.NewDouble(s[0], "/foreign", 1, nil)
-		ok(t, err)
+		check.Must(t, err)
 		defer d.Close()
 		if err := d.Enter(t.Context()); !errors.Is(err, barrier.ErrLayout) {
 			t.Errorf("a foreign node: %v", err)
@@ -396,18 +397,18 @@ func TestForeignNodes(t *testing.T) {
 		create := func(node string, mode session.CreateMode) {
 			t.Helper()
 			_, err := s[1].Create(t.Context(), node, nil, mode)
-			ok(t, err)
+			check.Must(t, err)
 		}
 		for _, node := range []string{"/line", "/line/lock-1"} {
 			create(node, session.Persistent)
 		}
 		create("/mortal", session.Ephemeral)
 		ordinary, err := barrier.New(s[0], "/line", nil)
-		ok(t, err)
+		check.Must(t, err)
 		defer ordinary.Close()
 		entering := func(path string) error {
 			d, err := barrier.NewDouble(s[0], path, 1, nil)
-			ok(t, err)
+			check.Must(t, err)
 			defer d.Close()
 			return d.Enter(t.Context())
 		}
@@ -430,8 +431,8 @@ func TestForeignNodes(t *testing.T) {
 			both := func(do func(*barrier.Double, context.Context) error) {
 				t.Helper()
 				one, two := begin(func() error { return do(a, t.Context()) }), begin(func() error { return do(b, t.Context()) })
-				pass(time.Minute)
-				ok(t, errors.Join(settled(t, "the call of a", one), settled(t, "the call of b", two)))
+				kit.Pass(time.Minute)
+				check.Must(t, errors.Join(kit.Returned(t, "the call of a", one), kit.Returned(t, "the call of b", two)))
 			}
 			for n := range round {
 				both((*barrier.Double).Enter)
@@ -441,15 +442,15 @@ func TestForeignNodes(t *testing.T) {
 				both((*barrier.Double).Leave)
 			}
 			one := begin(func() error { return a.Enter(t.Context()) })
-			waits(t, "Enter of one", one)
+			kit.Waits(t, "Enter of one", one)
 			if err := b.Enter(t.Context()); !errors.Is(err, barrier.ErrLayout) {
 				t.Errorf("%s: %v", foreign, err)
 			} else {
 				t.Log(err)
 			}
-			ok(t, s[1].Delete(t.Context(), foreign, session.AnyVersion))
-			ok(t, b.Enter(t.Context()))
-			ok(t, settled(t, "Enter of a", one))
+			check.Must(t, s[1].Delete(t.Context(), foreign, session.AnyVersion))
+			check.Must(t, b.Enter(t.Context()))
+			check.Must(t, kit.Returned(t, "Enter of a", one))
 			both((*barrier.Double).Leave)
 			raze(t, s[1], path)
 			synctest.Wait() // a party that is not told yet would go on with the numbers of the rounds
@@ -467,12 +468,12 @@ func TestOthersNodes(t *testing.T) {
 	create := func(t *testing.T, s *session.Session, path string) {
 		t.Helper()
 		_, err := s.Create(t.Context(), path, nil, session.Persistent)
-		ok(t, err)
+		check.Must(t, err)
 	}
 	bubble(t, 2, zktest.Config{}, func(t *testing.T, srv *zktest.Server, s []*session.Session) {
-		ok(t, s[1].EnsurePath(t.Context(), path))
+		check.Must(t, s[1].EnsurePath(t.Context(), path))
 		create(t, s[1], path+"/ready")
-		refused(t, settled(t, "Enter", begin(func() error { return double(t, s[0], 2, "a").Enter(t.Context()) })))
+		refused(t, kit.Returned(t, "Enter", begin(func() error { return double(t, s[0], 2, "a").Enter(t.Context()) })))
 		if names, _, err := s[1].Children(t.Context(), path); err != nil || len(names) != 1 {
 			t.Errorf("there are %q, %v", names, err)
 		}
@@ -486,12 +487,12 @@ func TestOthersNodes(t *testing.T) {
 			calls = append(calls, begin(func() error { return d.Enter(t.Context()) }))
 		}
 		for _, call := range calls {
-			refused(t, settled(t, "Enter", call))
+			refused(t, kit.Returned(t, "Enter", call))
 		}
 		if left := parties(srv); len(left) > 0 {
 			t.Errorf("%q are left", left)
 		}
-		ok(t, s[1].Delete(t.Context(), path+"/ready", session.AnyVersion))
+		check.Must(t, s[1].Delete(t.Context(), path+"/ready", session.AnyVersion))
 		rounds(t, handles, 1, func(int) {})
 	})
 	// What happens between the reading that counts them and the listing.
@@ -499,17 +500,17 @@ func TestOthersNodes(t *testing.T) {
 	for what, meanwhile := range map[string]func(t *testing.T, s *session.Session){
 		"others leave": func(t *testing.T, s *session.Session) {
 			t.Helper()
-			ok(t, s.Delete(t.Context(), path+"/ready", session.AnyVersion))
+			check.Must(t, s.Delete(t.Context(), path+"/ready", session.AnyVersion))
 		},
 		"the path goes": func(t *testing.T, s *session.Session) {
 			t.Helper()
-			ok(t, s.Delete(t.Context(), path+"/ready", session.AnyVersion))
-			ok(t, s.Delete(t.Context(), path, session.AnyVersion))
+			check.Must(t, s.Delete(t.Context(), path+"/ready", session.AnyVersion))
+			check.Must(t, s.Delete(t.Context(), path, session.AnyVersion))
 		},
 		"the listing is forbidden": nil,
 	} {
 		bubble(t, 2, zktest.Config{}, func(t *testing.T, srv *zktest.Server, s []*session.Session) {
-			ok(t, s[1].EnsurePath(t.Context(), path))
+			check.Must(t, s[1].EnsurePath(t.Context(), path))
 			create(t, s[1], path+"/ready")
 			want := session.ErrNoAuth
 			if meanwhile == nil {
@@ -524,8 +525,8 @@ func TestOthersNodes(t *testing.T) {
 				meanwhile(t, s[1])
 				want = nil
 			}
-			pass(2 * time.Second)
-			if err := settled(t, "Enter", entered); !errors.Is(err, want) {
+			kit.Pass(2 * time.Second)
+			if err := kit.Returned(t, "Enter", entered); !errors.Is(err, want) {
 				t.Errorf("%s: %v", what, err)
 			}
 		})
@@ -539,24 +540,24 @@ func TestLost(t *testing.T) {
 	bubble(t, 2, zktest.Config{}, func(t *testing.T, srv *zktest.Server, s []*session.Session) {
 		d := double(t, s[0], 1, "a")
 		events := d.Events()
-		ok(t, d.Enter(t.Context()))
-		ok(t, s[1].Delete(t.Context(), parties(srv)[0], session.AnyVersion))
+		check.Must(t, d.Enter(t.Context()))
+		check.Must(t, s[1].Delete(t.Context(), parties(srv)[0], session.AnyVersion))
 		synctest.Wait()
 		if err := d.Leave(t.Context()); !errors.Is(err, barrier.ErrNotEntered) || !errors.Is(err, barrier.ErrNodeGone) {
 			t.Errorf("leave: %v", err)
 		}
-		pass(40 * time.Second)
-		ok(t, d.Enter(t.Context()))
+		kit.Pass(40 * time.Second)
+		check.Must(t, d.Enter(t.Context()))
 		srv.Expire(s[0].ID())
-		pass(time.Second)
+		kit.Pass(time.Second)
 		if err := d.Leave(t.Context()); !errors.Is(err, barrier.ErrNotEntered) {
 			t.Errorf("leave: %v", err)
 		}
-		pass(40 * time.Second)
-		ok(t, d.Enter(t.Context()))
-		ok(t, d.Leave(t.Context()))
+		kit.Pass(40 * time.Second)
+		check.Must(t, d.Enter(t.Context()))
+		check.Must(t, d.Leave(t.Context()))
 		lost := 0
-		for _, ev := range drain(events) {
+		for _, ev := range kit.Drain(events) {
 			if _, is := ev.(barrier.Lost); is {
 				lost++
 			}
@@ -574,11 +575,11 @@ func TestUnwatchable(t *testing.T) {
 	const noAuth = -102
 	bubble(t, 2, zktest.Config{}, func(t *testing.T, srv *zktest.Server, s []*session.Session) {
 		d := double(t, s[0], 1, "a")
-		ok(t, d.Enter(t.Context()))
+		check.Must(t, d.Enter(t.Context()))
 		srv.AnswerError(zktest.Match{Op: zktest.OpGetData, Path: path + "/*/in/*"}, noAuth)
 		_, err := s[1].Set(t.Context(), parties(srv)[0], nil, session.AnyVersion)
-		ok(t, err)
-		pass(time.Second)
+		check.Must(t, err)
+		kit.Pass(time.Second)
 		if err = d.Leave(t.Context()); !errors.Is(err, barrier.ErrNotEntered) {
 			t.Errorf("Leave: %v", err)
 		}
@@ -592,7 +593,7 @@ func TestUnwatchable(t *testing.T) {
 		for range 5 {
 			srv.AnswerError(zktest.Match{Op: zktest.OpGetData, Path: path + "/*/in/*"}, noAuth)
 		}
-		err := settled(t, "Enter", begin(func() error { return d.Enter(t.Context()) }))
+		err := kit.Returned(t, "Enter", begin(func() error { return d.Enter(t.Context()) }))
 		check.True(t, errors.Is(err, session.ErrNoAuth) && !errors.Is(err, barrier.ErrNodeGone), "not to be watched: %v", err)
 		if left := parties(srv); len(left) > 0 {
 			t.Errorf("%q are left", left)
@@ -604,14 +605,14 @@ func TestUnwatchable(t *testing.T) {
 func TestForeignNumber(t *testing.T) {
 	for _, below := range []string{"", "/x"} {
 		bubble(t, 2, zktest.Config{}, func(t *testing.T, srv *zktest.Server, s []*session.Session) {
-			ok(t, s[1].EnsurePath(t.Context(), path))
+			check.Must(t, s[1].EnsurePath(t.Context(), path))
 			_, err := s[1].Create(t.Context(), path+"/1", []byte("treasure"), session.Persistent)
-			ok(t, err)
+			check.Must(t, err)
 			if below != "" {
 				_, err = s[1].Create(t.Context(), path+"/1"+below, nil, session.Persistent)
-				ok(t, err)
+				check.Must(t, err)
 			}
-			err = settled(t, "Enter", begin(func() error { return double(t, s[0], 1, "a").Enter(t.Context()) }))
+			err = kit.Returned(t, "Enter", begin(func() error { return double(t, s[0], 1, "a").Enter(t.Context()) }))
 			check.True(t, errors.Is(err, barrier.ErrLayout), "entered: %v", err)
 			if data, _, err := s[1].Get(t.Context(), path+"/1"); err != nil || string(data) != "treasure" {
 				t.Errorf("there is %q, %v", data, err)
@@ -637,12 +638,12 @@ func TestOldestFirst(t *testing.T) {
 			enter(0)
 			enter(1)
 			enter(2)
-			ok(t, handles[<-entered].Leave(t.Context()))
+			check.Must(t, handles[<-entered].Leave(t.Context()))
 			winner := <-entered
 			for i := 3; i < len(handles); i++ {
 				enter(i)
 			}
-			ok(t, handles[winner].Leave(t.Context()))
+			check.Must(t, handles[winner].Leave(t.Context()))
 			if next := <-entered; next+winner != 1+2 {
 				t.Errorf("%d goes before %d", next, 1+2-winner)
 			}
@@ -680,19 +681,19 @@ func TestInDoubtBesideOwn(t *testing.T) {
 				if _, err := b.TryRaise(t.Context()); !errors.Is(err, barrier.ErrRaised) {
 					t.Errorf("raised beside another: %v", err)
 				}
-				pass(5 * time.Second)
+				kit.Pass(5 * time.Second)
 			}
 			if stat, err := s[0].Exists(t.Context(), path); err != nil || stat == nil {
 				t.Errorf("there is %v, %v", stat, err)
 			}
 		}
 		g, err := b.TryRaise(t.Context())
-		ok(t, err)
+		check.Must(t, err)
 		refused()
-		waits(t, "the gate", begin(func() error { <-g.Done(); return g.Err() }))
-		ok(t, g.Lift(t.Context()))
+		kit.Waits(t, "the gate", begin(func() error { <-g.Done(); return g.Err() }))
+		check.Must(t, g.Lift(t.Context()))
 		_, err = s[0].Create(t.Context(), path, []byte("192.0.2.1"), session.Ephemeral) // as Curator's barriers have
-		ok(t, err)
+		check.Must(t, err)
 		refused()
 	})
 }
@@ -702,19 +703,19 @@ func TestCancelledWhileLeaving(t *testing.T) {
 	bubble(t, 2, zktest.Config{}, func(t *testing.T, srv *zktest.Server, s []*session.Session) {
 		a, b := double(t, s[0], 2, "a"), double(t, s[1], 2, "b")
 		one := begin(func() error { return a.Enter(t.Context()) })
-		ok(t, b.Enter(t.Context()))
-		ok(t, settled(t, "Enter", one))
+		check.Must(t, b.Enter(t.Context()))
+		check.Must(t, kit.Returned(t, "Enter", one))
 		leaver := begin(func() error { return a.Leave(t.Context()) })
-		waits(t, "Leave", leaver)
+		kit.Waits(t, "Leave", leaver)
 		ctx, stop := context.WithCancel(t.Context())
 		next := begin(func() error { return a.Enter(ctx) })
-		waits(t, "Enter", next)
+		kit.Waits(t, "Enter", next)
 		stop()
-		if err := settled(t, "Enter", next); !errors.Is(err, context.Canceled) {
+		if err := kit.Returned(t, "Enter", next); !errors.Is(err, context.Canceled) {
 			t.Errorf("cancelled: %v", err)
 		}
-		ok(t, b.Leave(t.Context()))
-		ok(t, settled(t, "Leave", leaver))
+		check.Must(t, b.Leave(t.Context()))
+		check.Must(t, kit.Returned(t, "Leave", leaver))
 		synctest.Wait()
 		if left := parties(srv); len(left) > 0 {
 			t.Errorf("%q are left", left)
@@ -729,18 +730,18 @@ func TestNotWithItself(t *testing.T) {
 		handles := doubles(t, s, 2)
 		srv.KeepEphemerals(20 * time.Second)
 		first := begin(func() error { return handles[0].Enter(t.Context()) })
-		waits(t, "Enter", first)
+		kit.Waits(t, "Enter", first)
 		srv.Expire(s[0].ID())
-		pass(5 * time.Second)
-		waits(t, "Enter", first)
+		kit.Pass(5 * time.Second)
+		kit.Waits(t, "Enter", first)
 		if left := parties(srv); len(left) != 2 {
 			t.Fatalf("there are %q, want the old node and the new one", left)
 		}
-		ok(t, handles[1].Enter(t.Context()))
-		ok(t, settled(t, "Enter", first))
+		check.Must(t, handles[1].Enter(t.Context()))
+		check.Must(t, kit.Returned(t, "Enter", first))
 		leaver := begin(func() error { return handles[0].Leave(t.Context()) })
-		waits(t, "Leave", leaver)
-		ok(t, handles[1].Leave(t.Context()))
-		ok(t, settled(t, "Leave", leaver))
+		kit.Waits(t, "Leave", leaver)
+		check.Must(t, handles[1].Leave(t.Context()))
+		check.Must(t, kit.Returned(t, "Leave", leaver))
 	})
 }

@@ -13,6 +13,7 @@ import (
 
 	"github.com/zkactors/zkactors/internal/check"
 	"github.com/zkactors/zkactors/internal/hasten"
+	"github.com/zkactors/zkactors/internal/kit"
 	"github.com/zkactors/zkactors/internal/znode"
 	"github.com/zkactors/zkactors/primitives/barrier"
 	"github.com/zkactors/zkactors/session"
@@ -61,14 +62,14 @@ type command struct {
 }
 
 func commands() map[string]command {
-	raised := func(c *scene) { ok(c.T, c.b[1].Raise(c.Context())) }
+	raised := func(c *scene) { check.Must(c.T, c.b[1].Raise(c.Context())) }
 	raise := func(ctx context.Context, c *scene) error { return c.b[0].Raise(ctx) }
 	wait := func(ctx context.Context, c *scene) error { return c.b[0].Wait(ctx) }
 	try := func(ctx context.Context, c *scene) (err error) {
 		c.gate, err = c.b[0].TryRaise(ctx)
 		return err
 	}
-	gated := func(c *scene) { ok(c.T, try(c.Context(), c)) }
+	gated := func(c *scene) { check.Must(c.T, try(c.Context(), c)) }
 	enter := func(ctx context.Context, c *scene) error { return c.d[0].Enter(ctx) }
 	leave := func(ctx context.Context, c *scene) error { return c.d[0].Leave(ctx) }
 	other := func(c *scene, do func(*barrier.Double, context.Context) error) {
@@ -79,8 +80,8 @@ func commands() map[string]command {
 	leaves := func(c *scene) { other(c, (*barrier.Double).Leave) }
 	round := func(c *scene) {
 		enters(c)
-		ok(c.T, enter(c.Context(), c))
-		ok(c.T, settled(c.T, "Enter", c.calls[0]))
+		check.Must(c.T, enter(c.Context(), c))
+		check.Must(c.T, kit.Returned(c.T, "Enter", c.calls[0]))
 		c.calls = nil
 	}
 	return map[string]command{
@@ -88,13 +89,13 @@ func commands() map[string]command {
 		"Raise what is":    {requests: "create:1 getData:1", before: raised, call: raise, stands: true},
 		"Lift":             {requests: "delete:1 exists:1 getData:1", before: raised, call: func(ctx context.Context, c *scene) error { return c.b[0].Lift(ctx) }},
 		"Wait":             {requests: "getData:1 sync:1", call: wait},
-		"Wait for Lift":    {requests: "exists:1 getData:1 sync:1", before: raised, call: wait, lifted: true, then: func(c *scene) { ok(c.T, c.b[1].Lift(c.Context())) }},
+		"Wait for Lift":    {requests: "exists:1 getData:1 sync:1", before: raised, call: wait, lifted: true, then: func(c *scene) { check.Must(c.T, c.b[1].Lift(c.Context())) }},
 		"TryRaise":         {requests: "createContainer:1 getData:1 multi:2", call: try, stands: true, expired: session.ErrExpired},
 		"TryRaise in vain": {requests: "getData:1 multi:1", before: raised, call: try, want: barrier.ErrRaised, stands: true, expired: session.ErrExpired, gone: []error{nil}},
 		"Gate.Lift":        {requests: "delete:1 exists:1 getData:2 setData:1", before: gated, lifted: true, call: func(ctx context.Context, c *scene) error { return c.gate.Lift(ctx) }},
 		"Enter first":      {requests: "createContainer:3 exists:1 getData:5 multi:2", double: true, call: enter, then: enters},
 		"Enter last":       {requests: "getChildren2:1 getData:3 multi:2", double: true, before: enters, call: enter},
-		"Enter next":       {requests: "getChildren2:1 getData:2 multi:2", double: true, before: func(c *scene) { round(c); leaves(c); ok(c.T, leave(c.Context(), c)); c.calls = nil; enters(c) }, call: enter},
+		"Enter next":       {requests: "getChildren2:1 getData:2 multi:2", double: true, before: func(c *scene) { round(c); leaves(c); check.Must(c.T, leave(c.Context(), c)); c.calls = nil; enters(c) }, call: enter},
 		"Leave first":      {requests: "getData:1 multi:1", double: true, leaves: true, before: round, call: leave, then: leaves, gone: []error{barrier.ErrNotEntered}, expired: barrier.ErrNotEntered},
 		"Leave last":       {requests: "multi:2", double: true, leaves: true, before: func(c *scene) { round(c); leaves(c) }, call: leave, gone: []error{barrier.ErrNotEntered}, expired: barrier.ErrNotEntered},
 	}
@@ -109,11 +110,11 @@ func TestFourQuestions(t *testing.T) {
 			cmd.play(t, func(c *scene) {
 				c.srv.ResetRequests()
 				call := begin(func() error { return cmd.call(c.Context(), c) })
-				pass(time.Second)
+				kit.Pass(time.Second)
 				if cmd.then != nil {
 					cmd.then(c)
 				}
-				check.Is(c, settled(c.T, name, call), cmd.want)
+				check.Is(c, kit.Returned(c.T, name, call), cmd.want)
 				synctest.Wait()
 				counts = c.srv.RequestsOf(c.s[0].ID())
 				maps.DeleteFunc(counts, func(op zktest.Op, _ int) bool { return op == zktest.OpCheck }) // heartbeats
@@ -185,7 +186,7 @@ func (cmd command) ask(c *scene, cell string, q question, at zktest.Match) {
 	call := begin(func() error { return cmd.call(ctx, c) })
 	meddled := false
 	meddle := func() {
-		pass(time.Second)
+		kit.Pass(time.Second)
 		if meddled || c.srv.AwaitFault(0) != nil {
 			return // it is a request that is made later
 		}
@@ -200,26 +201,26 @@ func (cmd command) ask(c *scene, cell string, q question, at zktest.Match) {
 			raze(c.T, c.s[1], "/barriers")
 		case replyLost, requestLost, busy, forbidden:
 		}
-		pass(time.Second)
+		kit.Pass(time.Second)
 	}
 	meddle()
 	if cmd.then != nil {
-		pass(5 * time.Second)
+		kit.Pass(5 * time.Second)
 		cmd.then(c)
 	}
 	meddle()
-	pass(time.Minute)
+	kit.Pass(time.Minute)
 	if !meddled {
 		c.Errorf("%s: the request was not made", cell)
 	}
 	if len(call) == 0 && cmd.double && (q == contextEnded || q == expiredUndone || q == expiredDone || q == nodesGone) {
 		// The round may have begun when the session expired, or the nodes went: the other is in it.
-		ok(c.T, settled(c.T, cell+": the other", c.calls[0]))
+		check.Must(c.T, kit.Returned(c.T, cell+": the other", c.calls[0]))
 		if err := c.d[1].Leave(c.Context()); q != nodesGone || !errors.Is(err, barrier.ErrNotEntered) {
-			ok(c.T, err)
+			check.Must(c.T, err)
 		}
 		c.calls = []<-chan error{begin(func() error { return c.d[1].Enter(c.Context()) })}
-		pass(time.Minute)
+		kit.Pass(time.Minute)
 	}
 	if len(call) == 0 {
 		c.Errorf("%s: it never returns", cell)
@@ -244,7 +245,7 @@ func (cmd command) ask(c *scene, cell string, q question, at zktest.Match) {
 // look compares what stands with what the command has said.
 func (cmd command) look(c *scene, cell string, q question, err error) {
 	stat, failed := c.s[1].Exists(c.Context(), path)
-	ok(c.T, failed)
+	check.Must(c.T, failed)
 	stands := stat != nil
 	switch {
 	case errors.Is(err, session.ErrUnknownOutcome) || q == nodesGone:
@@ -270,9 +271,9 @@ func (cmd command) goOn(c *scene, cell string, q question, err error) {
 		}
 	}
 	all := func(what string, lost bool) {
-		pass(2 * time.Minute)
+		kit.Pass(2 * time.Minute)
 		for _, call := range calls {
-			if err := settled(c.T, cell+": "+what, call); err != nil && (!lost || !errors.Is(err, barrier.ErrNotEntered)) {
+			if err := kit.Returned(c.T, cell+": "+what, call); err != nil && (!lost || !errors.Is(err, barrier.ErrNotEntered)) {
 				c.Errorf("%s: %s: %v", cell, what, err)
 			}
 		}
@@ -285,8 +286,8 @@ func (cmd command) goOn(c *scene, cell string, q question, err error) {
 		lost = true
 		calls = append(calls, begin(func() error { return c.d[0].Leave(c.Context()) }))
 	case len(calls[0]) > 0: // the round has begun, and the record that lists both could not be read
-		ok(c.T, settled(c.T, cell+": the other", calls[0]))
-		ok(c.T, c.d[1].Leave(c.Context()))
+		check.Must(c.T, kit.Returned(c.T, cell+": the other", calls[0]))
+		check.Must(c.T, c.d[1].Leave(c.Context()))
 		calls = []<-chan error{begin(func() error { return c.d[1].Enter(c.Context()) })}
 	}
 	if !cmd.leaves {
@@ -318,12 +319,12 @@ func raze(t *testing.T, s *session.Session, path string) {
 	if errors.Is(err, session.ErrNoNode) {
 		return
 	}
-	ok(t, err)
+	check.Must(t, err)
 	for _, name := range names {
 		raze(t, s, znode.Join(path, name))
 	}
 	err = s.Delete(t.Context(), path, session.AnyVersion)
 	if !errors.Is(err, session.ErrNoNode) && !errors.Is(err, session.ErrNotEmpty) { // it was deleted, or is used again
-		ok(t, err)
+		check.Must(t, err)
 	}
 }

@@ -9,10 +9,10 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/zkactors/zkactors/internal/check"
+	"github.com/zkactors/zkactors/internal/kit"
 	"github.com/zkactors/zkactors/primitives/barrier"
 	"github.com/zkactors/zkactors/session"
 	"github.com/zkactors/zkactors/session/zktest"
@@ -23,18 +23,14 @@ const path = "/barriers/run"
 // bubble runs f with n sessions on a server in memory, in a bubble whose clock is its own.
 func bubble(t *testing.T, n int, config zktest.Config, f func(t *testing.T, srv *zktest.Server, s []*session.Session)) {
 	t.Helper()
-	synctest.Test(t, func(t *testing.T) {
-		config.InProcess, config.Tick = true, time.Second
-		srv := check.Have(zktest.NewServer(config))(t)
-		defer srv.Close()
+	config.Tick = time.Second
+	kit.Run(t, config, func(w kit.World) {
 		all := make([]*session.Session, n)
 		for i := range all {
-			all[i] = check.Have(session.Open(t.Context(), srv.Addrs(), &session.Options{
-				Timeout: 12 * time.Second, ServerTick: time.Second, Dialer: listening(srv),
-			}))(t)
+			all[i] = w.Open(session.Options{Timeout: 12 * time.Second, ServerTick: time.Second, Dialer: listening(w.Server)})
 			defer all[i].Close()
 		}
-		f(t, srv, all)
+		f(w.T, w.Server, all)
 	})
 }
 
@@ -73,12 +69,6 @@ func (l *listener) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// pass lets the bubble's clock go on, which takes no time.
-func pass(d time.Duration) {
-	<-time.After(d)
-	synctest.Wait()
-}
-
 func double(t *testing.T, s *session.Session, parties int, name string) *barrier.Double {
 	t.Helper()
 	d := check.Have(barrier.NewDouble(s, path, parties, &barrier.DoubleOptions{Name: name}))(t)
@@ -103,54 +93,7 @@ func begin(f func() error) <-chan error {
 	return result
 }
 
-// settled returns the result of a call, which must have returned.
-func settled(t *testing.T, what string, result <-chan error) error {
-	t.Helper()
-	synctest.Wait()
-	select {
-	case err := <-result:
-		return err
-	default:
-		t.Helper()
-		t.Fatalf("%s has not returned", what)
-		return nil
-	}
-}
-
-// waits fails the test if the call has returned.
-func waits(t *testing.T, what string, result <-chan error) {
-	t.Helper()
-	synctest.Wait()
-	select {
-	case err := <-result:
-		t.Fatalf("%s has returned %v", what, err)
-	default:
-	}
-}
-
-// ok fails the test unless err is nil.
-func ok(t *testing.T, err error) {
-	t.Helper()
-	check.Must(t, err)
-}
-
 // parties returns the nodes of parties.
 func parties(srv *zktest.Server) []string {
 	return slices.DeleteFunc(srv.Paths(), func(p string) bool { return !strings.Contains(p, "/in/") })
-}
-
-// drain returns the events that are there.
-func drain[Ev any](events <-chan Ev) (all []Ev) {
-	for {
-		synctest.Wait()
-		select {
-		case ev, open := <-events:
-			if !open {
-				return all
-			}
-			all = append(all, ev)
-		default:
-			return all
-		}
-	}
 }

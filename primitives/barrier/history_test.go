@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/zkactors/zkactors/internal/check"
+	"github.com/zkactors/zkactors/internal/kit"
 	"github.com/zkactors/zkactors/primitives/barrier"
 	"github.com/zkactors/zkactors/session"
 	"github.com/zkactors/zkactors/session/zktest"
@@ -19,13 +20,13 @@ func TestLeaverOfAnotherTime(t *testing.T) {
 	bubble(t, 4, zktest.Config{}, func(t *testing.T, srv *zktest.Server, s []*session.Session) {
 		a, b := double(t, s[0], 2, "a"), double(t, s[1], 2, "b")
 		one := begin(func() error { return a.Enter(t.Context()) })
-		ok(t, b.Enter(t.Context()))
-		ok(t, settled(t, "Enter", one))
+		check.Must(t, b.Enter(t.Context()))
+		check.Must(t, kit.Returned(t, "Enter", one))
 		leaver := begin(func() error { return a.Leave(t.Context()) })
-		waits(t, "Leave", leaver)
+		kit.Waits(t, "Leave", leaver)
 		srv.Freeze(s[0].ID(), zktest.Both)
 		srv.Expire(s[0].ID())
-		ok(t, b.Leave(t.Context()))
+		check.Must(t, b.Leave(t.Context()))
 		for range 3 {
 			srv.Reap()
 		}
@@ -34,10 +35,10 @@ func TestLeaverOfAnotherTime(t *testing.T) {
 		}
 		c, d := double(t, s[2], 2, "c"), double(t, s[3], 2, "d")
 		one = begin(func() error { return c.Enter(t.Context()) })
-		ok(t, d.Enter(t.Context()))
-		ok(t, settled(t, "Enter", one))
-		pass(time.Minute)
-		ok(t, settled(t, "Leave", leaver))
+		check.Must(t, d.Enter(t.Context()))
+		check.Must(t, kit.Returned(t, "Enter", one))
+		kit.Pass(time.Minute)
+		check.Must(t, kit.Returned(t, "Leave", leaver))
 	})
 }
 
@@ -51,16 +52,16 @@ func TestLeaverOfAnotherHistory(t *testing.T) {
 				a, b := double(t, s[0], 2, "a"), double(t, s[1], 2, "b")
 				ctx, cancel := context.WithCancel(t.Context())
 				early := begin(func() error { return a.Enter(ctx) })
-				waits(t, "Enter", early)
+				kit.Waits(t, "Enter", early)
 				cancel()
-				check.Is(t, settled(t, "Enter", early), context.Canceled)
+				check.Is(t, kit.Returned(t, "Enter", early), context.Canceled)
 				backup, id := srv.Backup(), s[0].ID()
 
 				one := begin(func() error { return a.Enter(t.Context()) })
-				ok(t, b.Enter(t.Context()))
-				ok(t, settled(t, "Enter", one))
+				check.Must(t, b.Enter(t.Context()))
+				check.Must(t, kit.Returned(t, "Enter", one))
 				leaver := begin(func() error { return a.Leave(t.Context()) })
-				waits(t, "Leave", leaver)
+				kit.Waits(t, "Leave", leaver)
 				transact := func(s *session.Session) {
 					for range 500 {
 						check.Have(s.Set(t.Context(), "/", nil, session.AnyVersion))(t)
@@ -68,7 +69,7 @@ func TestLeaverOfAnotherHistory(t *testing.T) {
 				}
 				if !goesOn { // the server serves no session that has seen more than it has
 					transact(s[1])
-					ok(t, s[0].Sync(t.Context(), "/"))
+					check.Must(t, s[0].Sync(t.Context(), "/"))
 				}
 
 				srv.Restore(backup)
@@ -77,22 +78,22 @@ func TestLeaverOfAnotherHistory(t *testing.T) {
 				}))(t)
 				c := double(t, fresh, 2, "c")
 				other := begin(func() error { return c.Enter(t.Context()) })
-				waits(t, "Enter", other)
+				kit.Waits(t, "Enter", other)
 				if in := parties(srv); len(in) != 1 || !strings.HasPrefix(in[0], path+"/1/in/") {
 					t.Fatalf("%q are in", in)
 				}
-				waits(t, "Leave", leaver)
+				kit.Waits(t, "Leave", leaver)
 				if goesOn {
 					transact(fresh)
 				}
-				pass(time.Minute)
+				kit.Pass(time.Minute)
 				check.Equal(t, s[0].ID() == id, goesOn, "the session goes on")
-				ok(t, settled(t, "Leave", leaver))
-				waits(t, "Enter", other)
+				check.Must(t, kit.Returned(t, "Leave", leaver))
+				kit.Waits(t, "Enter", other)
 				again := begin(func() error { return a.Enter(t.Context()) })
-				pass(time.Minute)
-				ok(t, settled(t, "Enter", again))
-				ok(t, settled(t, "Enter", other))
+				kit.Pass(time.Minute)
+				check.Must(t, kit.Returned(t, "Enter", again))
+				check.Must(t, kit.Returned(t, "Enter", other))
 			})
 		})
 	}
@@ -109,9 +110,9 @@ func TestEnterOfAnotherHistory(t *testing.T) {
 				both := func(one <-chan error, do func(*barrier.Double, context.Context) error) {
 					t.Helper()
 					other := begin(func() error { return do(handles[1], t.Context()) })
-					pass(time.Second)
-					ok(t, settled(t, "one", one))
-					ok(t, settled(t, "the other", other))
+					kit.Pass(time.Second)
+					check.Must(t, kit.Returned(t, "one", one))
+					check.Must(t, kit.Returned(t, "the other", other))
 				}
 				enter := func() error { return handles[0].Enter(t.Context()) }
 				leave := func() error { return handles[0].Leave(t.Context()) }
@@ -127,7 +128,7 @@ func TestEnterOfAnotherHistory(t *testing.T) {
 				var waiter <-chan error
 				if waits {
 					waiter = begin(enter)
-					pass(time.Second)
+					kit.Pass(time.Second)
 				}
 
 				srv.Restore(backup)
@@ -135,17 +136,17 @@ func TestEnterOfAnotherHistory(t *testing.T) {
 				for range 500 {
 					check.Have(fresh.Set(t.Context(), "/", nil, session.AnyVersion))(t)
 				}
-				pass(time.Second)
+				kit.Pass(time.Second)
 				check.Equal(t, s[0].ID(), id, "the session goes on")
 				srv.ResetRequests()
 				if !waits {
 					waiter = begin(enter)
-					pass(time.Second)
+					kit.Pass(time.Second)
 				}
 				made := srv.RequestsOf(id)
 				check.True(t, waits || made[zktest.OpMulti] == 2 && made[zktest.OpGetData] == 2, "refused, and entered; two readings: %v", made)
 				if waits { // it reads the record within a third of the timeout
-					pass(4 * time.Second)
+					kit.Pass(4 * time.Second)
 				}
 				both(waiter, (*barrier.Double).Enter)
 				both(begin(leave), (*barrier.Double).Leave)
@@ -168,10 +169,10 @@ func TestDirectoryCreatedAnew(t *testing.T) {
 		srv.ResetRequests()
 		one := begin(func() error { return handles[0].Enter(t.Context()) })
 		other := begin(func() error { return handles[1].Enter(t.Context()) })
-		pass(time.Second)
+		kit.Pass(time.Second)
 		made := srv.Requests()
-		ok(t, settled(t, "Enter", one))
-		ok(t, settled(t, "Enter", other))
+		check.Must(t, kit.Returned(t, "Enter", one))
+		check.Must(t, kit.Returned(t, "Enter", other))
 		check.Equal(t, made[zktest.OpGetChildren2], 2, "lists")
 		check.Equal(t, made[zktest.OpGetData], 5, "readings: one more than of the record, and its node, by each party")
 		check.Equal(t, made[zktest.OpSync], 0, "syncs")
@@ -183,14 +184,14 @@ func TestLeaverOfAnUnreadableRecord(t *testing.T) {
 	bubble(t, 2, zktest.Config{}, func(t *testing.T, _ *zktest.Server, s []*session.Session) {
 		a, b := double(t, s[0], 2, "a"), double(t, s[1], 2, "b")
 		one := begin(func() error { return a.Enter(t.Context()) })
-		ok(t, b.Enter(t.Context()))
-		ok(t, settled(t, "Enter", one))
+		check.Must(t, b.Enter(t.Context()))
+		check.Must(t, kit.Returned(t, "Enter", one))
 		leaver := begin(func() error { return a.Leave(t.Context()) })
 		check.Have(s[1].Set(t.Context(), path, []byte("notes"), session.AnyVersion))(t)
-		pass(time.Minute)
-		waits(t, "Leave", leaver)
-		ok(t, b.Leave(t.Context()))
-		ok(t, settled(t, "Leave", leaver))
+		kit.Pass(time.Minute)
+		kit.Waits(t, "Leave", leaver)
+		check.Must(t, b.Leave(t.Context()))
+		check.Must(t, kit.Returned(t, "Leave", leaver))
 	})
 }
 
@@ -209,13 +210,13 @@ func reapedMeanwhile(t *testing.T, before bool) {
 		a, b, c, d := double(t, s[0], 2, "a"), double(t, s[1], 2, "b"), double(t, s[2], 2, "c"), double(t, s[3], 2, "d")
 		enter := func(x, y *barrier.Double) {
 			one := begin(func() error { return x.Enter(t.Context()) })
-			ok(t, y.Enter(t.Context()))
-			ok(t, settled(t, "Enter", one))
+			check.Must(t, y.Enter(t.Context()))
+			check.Must(t, kit.Returned(t, "Enter", one))
 		}
 		leave := func() {
 			one := begin(func() error { return b.Leave(t.Context()) })
-			ok(t, c.Leave(t.Context()))
-			ok(t, settled(t, "Leave", one))
+			check.Must(t, c.Leave(t.Context()))
+			check.Must(t, kit.Returned(t, "Leave", one))
 		}
 		reap := func(node string) {
 			for slices.Contains(srv.Paths(), node) {
@@ -224,7 +225,7 @@ func reapedMeanwhile(t *testing.T, before bool) {
 		}
 		version := func() int32 {
 			_, stat, err := s[3].Get(t.Context(), path)
-			ok(t, err)
+			check.Must(t, err)
 			return stat.Version
 		}
 		enter(b, c)
@@ -233,7 +234,7 @@ func reapedMeanwhile(t *testing.T, before bool) {
 		known := version()
 		srv.Delay(zktest.Match{Op: zktest.OpMulti, Path: path, Session: s[0].ID(), Skip: 1}, 3*time.Second)
 		late := begin(func() error { return a.Enter(t.Context()) })
-		pass(time.Second)
+		kit.Pass(time.Second)
 		for range 2 {
 			reap(path)
 			enter(b, c)
@@ -243,14 +244,14 @@ func reapedMeanwhile(t *testing.T, before bool) {
 		enter(b, c)
 		check.Equal(t, version(), known, "the version of a younger record")
 		if !before {
-			pass(time.Minute)
+			kit.Pass(time.Minute)
 		}
 		other := begin(func() error { return d.Enter(t.Context()) })
-		pass(time.Minute)
-		waits(t, "Enter beside a round", late)
-		waits(t, "Enter beside a round", other)
+		kit.Pass(time.Minute)
+		kit.Waits(t, "Enter beside a round", late)
+		kit.Waits(t, "Enter beside a round", other)
 		leave()
-		ok(t, settled(t, "Enter", late))
-		ok(t, settled(t, "Enter", other))
+		check.Must(t, kit.Returned(t, "Enter", late))
+		check.Must(t, kit.Returned(t, "Enter", other))
 	})
 }

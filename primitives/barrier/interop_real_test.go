@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/zkactors/zkactors/internal/check"
+	"github.com/zkactors/zkactors/internal/kit"
 	"github.com/zkactors/zkactors/internal/peers"
 	"github.com/zkactors/zkactors/primitives/barrier"
 	"github.com/zkactors/zkactors/session"
@@ -26,7 +27,7 @@ type stage struct {
 func (st stage) settle(ctx context.Context, t *testing.T, path string) {
 	t.Helper()
 	for _, s := range st.sessions {
-		ok(t, s.Sync(ctx, path))
+		check.Must(t, s.Sync(ctx, path))
 	}
 }
 
@@ -110,7 +111,7 @@ func TestRealNeighbours(t *testing.T) {
 			peers.Companies(t, addrs, func(t *testing.T, company *peers.Company) {
 				st := stage{company: company}
 				for _, addr := range addrs {
-					st.sessions = append(st.sessions, openReal(t, []string{addr}))
+					st.sessions = append(st.sessions, kit.Open(t, []string{addr}, nil))
 				}
 				st.meet(t)
 			})
@@ -167,13 +168,13 @@ func barriers(t *testing.T, st stage) {
 func gate(t *testing.T, st stage, kind peers.Kind) {
 	ctx, peer, path := check.Patient(t), st.company.Peer(t, kind.Library()), st.company.At("/gate-"+string(kind.Library()))
 	b, err := barrier.New(st.sessions[0], path, nil)
-	ok(t, err)
+	check.Must(t, err)
 	defer b.Close()
 	g, err := b.TryRaise(ctx)
-	ok(t, err)
-	ok(t, peer.Raise(ctx, kind, path))
+	check.Must(t, err)
+	check.Must(t, peer.Raise(ctx, kind, path))
 	st.settle(ctx, t, path)
-	ok(t, peer.Lift(ctx, kind, path))
+	check.Must(t, peer.Lift(ctx, kind, path))
 	select {
 	case <-g.Done():
 	case <-ctx.Done():
@@ -182,11 +183,11 @@ func gate(t *testing.T, st stage, kind peers.Kind) {
 	if err := g.Err(); !errors.Is(err, barrier.ErrNodeGone) {
 		t.Errorf("lifted by %s: %v", kind, err)
 	}
-	ok(t, peer.Raise(ctx, kind, path))
+	check.Must(t, peer.Raise(ctx, kind, path))
 	if _, err := b.TryRaise(ctx); !errors.Is(err, barrier.ErrRaised) {
 		t.Errorf("raised by %s: %v", kind, err)
 	}
-	ok(t, g.Lift(ctx)) // not theirs
+	check.Must(t, g.Lift(ctx)) // not theirs
 	st.settle(ctx, t, path)
 	if stat, err := st.sessions[0].Exists(ctx, path); err != nil || stat == nil {
 		t.Errorf("the barrier of %s: %v, %v", kind, stat, err)
@@ -209,11 +210,11 @@ func weCome(t *testing.T, st stage, kind peers.Kind) {
 		}
 	}
 	first, err := peer.Join(kind.Of(2), path, 0)
-	ok(t, err)
+	check.Must(t, err)
 	st.awaitChildren(ctx, t, path, func(names []string) bool { return len(names) == 1 })
 	refused("one of them waits")
 	second, err := peer.Acquire(ctx, kind.Of(2), path)
-	ok(t, err)
+	check.Must(t, err)
 	select {
 	case <-first.Acquired():
 	case <-ctx.Done():
@@ -224,7 +225,7 @@ func weCome(t *testing.T, st stage, kind peers.Kind) {
 	leaving.Go(func() {
 		check.OK(t, first.Release(ctx))
 	})
-	ok(t, second.Release(ctx))
+	check.Must(t, second.Release(ctx))
 	leaving.Wait()
 }
 
@@ -255,7 +256,7 @@ func theyCome(t *testing.T, st stage, kind peers.Kind) {
 	each("enter again", enter, barrier.ErrLayout)
 	for _, name := range st.children(ctx, t, path) { // theirs would wait until our nodes are gone
 		if name == "ready" || len(name) >= 32 {
-			ok(t, st.sessions[0].Delete(ctx, path+"/"+name, session.AnyVersion))
+			check.Must(t, st.sessions[0].Delete(ctx, path+"/"+name, session.AnyVersion))
 		}
 	}
 	st.settle(ctx, t, path)
@@ -266,7 +267,7 @@ func theyCome(t *testing.T, st stage, kind peers.Kind) {
 func realDouble(t *testing.T, s *session.Session, path string) *barrier.Double {
 	t.Helper()
 	d, err := barrier.NewDouble(s, path, 2, nil)
-	ok(t, err)
+	check.Must(t, err)
 	t.Cleanup(d.Close)
 	return d
 }
@@ -298,8 +299,8 @@ const trial = 250 * time.Millisecond
 func raiseAndLift(t *testing.T, st stage, path string, raiser, lifter hand, hands []hand) {
 	t.Helper()
 	ctx := check.Patient(t)
-	ok(t, raiser.raise(ctx, path))
-	ok(t, lifter.raise(ctx, path)) // it stands already
+	check.Must(t, raiser.raise(ctx, path))
+	check.Must(t, lifter.raise(ctx, path)) // it stands already
 	st.settle(ctx, t, path)
 
 	type end struct {
@@ -325,7 +326,7 @@ func raiseAndLift(t *testing.T, st stage, path string, raiser, lifter hand, hand
 		t.Fatalf("%s does not wait: %v", e.name, e.err)
 	default:
 	}
-	ok(t, lifter.lift(ctx, path))
+	check.Must(t, lifter.lift(ctx, path))
 	for range hands {
 		if e := <-ends; e.err != nil {
 			t.Errorf("%s has waited: %v", e.name, e.err)
@@ -336,6 +337,6 @@ func raiseAndLift(t *testing.T, st stage, path string, raiser, lifter hand, hand
 		if err := h.wait(ctx, path); err != nil {
 			t.Errorf("%s: %v", h.name, err)
 		}
-		ok(t, h.lift(ctx, path))
+		check.Must(t, h.lift(ctx, path))
 	}
 }

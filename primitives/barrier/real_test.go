@@ -9,6 +9,7 @@ import (
 
 	"github.com/zkactors/zkactors/internal/check"
 	"github.com/zkactors/zkactors/internal/hasten"
+	"github.com/zkactors/zkactors/internal/kit"
 	"github.com/zkactors/zkactors/primitives/barrier"
 	"github.com/zkactors/zkactors/session"
 	"github.com/zkactors/zkactors/session/zktest"
@@ -25,7 +26,7 @@ func TestRealRounds(t *testing.T) {
 	proxy := zktest.NewProxy(t, ens.Addrs()...)
 	all := make([]*session.Session, 10)
 	for i := range all {
-		all[i] = openReal(t, proxy.Addrs())
+		all[i] = kit.Open(t, proxy.Addrs(), nil)
 	}
 	ctx, stop := context.WithCancel(t.Context())
 	ticker := time.NewTicker(50 * time.Millisecond)
@@ -44,36 +45,27 @@ func TestRealRounds(t *testing.T) {
 	handles := doubles(t, all, 10)
 	rounds(t, handles, *realRounds, func(int) {})
 	stop()
-	ok(t, <-cutter)
+	check.Must(t, <-cutter)
 }
 
 // TestRealBarrier raises and lifts on one server what is waited for on another.
 func TestRealBarrier(t *testing.T) {
 	t.Parallel()
 	ens := zktest.StartEnsemble(t, 3, zktest.NoSync())
-	one, two := openReal(t, []string{ens.Addr(0)}), openReal(t, []string{ens.Addr(1)})
+	one, two := kit.Open(t, []string{ens.Addr(0)}, nil), kit.Open(t, []string{ens.Addr(1)}, nil)
 	raiser, waiter := single(t, one, nil), single(t, two, &barrier.Options{Sync: true})
 	for range 20 {
-		ok(t, raiser.Raise(t.Context()))
+		check.Must(t, raiser.Raise(t.Context()))
 		waits := begin(func() error { return waiter.Wait(t.Context()) })
 		for ev := range waiter.Events() {
 			if _, is := ev.(barrier.Raised); is {
 				break
 			}
 		}
-		ok(t, raiser.Lift(t.Context()))
-		ok(t, <-waits)
+		check.Must(t, raiser.Lift(t.Context()))
+		check.Must(t, <-waits)
 		gate, err := raiser.TryRaise(t.Context())
-		ok(t, err)
-		ok(t, gate.Lift(t.Context()))
+		check.Must(t, err)
+		check.Must(t, gate.Lift(t.Context()))
 	}
-}
-
-func openReal(t *testing.T, addrs []string) *session.Session {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
-	defer cancel()
-	s := check.Have(session.Open(ctx, addrs, &session.Options{Timeout: 20 * time.Second, ServerTick: 100 * time.Millisecond}))(t)
-	t.Cleanup(s.Close)
-	return s
 }

@@ -5,6 +5,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/zkactors/zkactors/internal/check"
+	"github.com/zkactors/zkactors/internal/kit"
 	"github.com/zkactors/zkactors/primitives/barrier"
 	"github.com/zkactors/zkactors/session"
 	"github.com/zkactors/zkactors/session/zktest"
@@ -16,9 +18,9 @@ func TestRelies(t *testing.T) {
 	bubble(t, 2, zktest.Config{}, func(t *testing.T, srv *zktest.Server, s []*session.Session) {
 		relies := func(when string, want bool) {
 			t.Helper()
-			pass(time.Minute) // for what was under way
+			kit.Pass(time.Minute) // for what was under way
 			srv.ResetRequests()
-			pass(time.Minute)
+			kit.Pass(time.Minute)
 			counts := srv.RequestsOf(s[0].ID())
 			if committed := counts[zktest.OpCheck] > 0; committed != want {
 				t.Errorf("%s: %v", when, counts)
@@ -32,18 +34,18 @@ func TestRelies(t *testing.T) {
 		relies("at rest", false)
 		one := call(d[0].Enter)
 		relies("while Enter waits", true)
-		ok(t, d[1].Enter(t.Context()))
-		ok(t, settled(t, "Enter", one))
+		check.Must(t, d[1].Enter(t.Context()))
+		check.Must(t, kit.Returned(t, "Enter", one))
 		relies("inside", true)
 		one = call(d[0].Leave)
 		relies("while Leave waits", true)
-		ok(t, d[1].Leave(t.Context()))
-		ok(t, settled(t, "Leave", one))
+		check.Must(t, d[1].Leave(t.Context()))
+		check.Must(t, kit.Returned(t, "Leave", one))
 		relies("after a round", false)
 		one = call(d[0].Enter)
 		relies("while another Enter waits", true)
 		d[0].Close()
-		if settled(t, "Enter", one) == nil {
+		if kit.Returned(t, "Enter", one) == nil {
 			t.Error("Enter alone")
 		}
 		relies("after Close", false)
@@ -51,9 +53,9 @@ func TestRelies(t *testing.T) {
 		b := single(t, s[0], &barrier.Options{})
 		relies("with a handle", false)
 		gate, err := b.TryRaise(t.Context())
-		ok(t, err)
+		check.Must(t, err)
 		relies("with a gate", true)
-		ok(t, gate.Lift(t.Context()))
+		check.Must(t, gate.Lift(t.Context()))
 		relies("without a gate", false)
 	})
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/zkactors/zkactors/internal/check"
 	"github.com/zkactors/zkactors/internal/client"
 	"github.com/zkactors/zkactors/internal/hasten"
+	"github.com/zkactors/zkactors/internal/kit"
 	"github.com/zkactors/zkactors/primitives/barrier"
 	"github.com/zkactors/zkactors/session"
 	"github.com/zkactors/zkactors/session/zktest"
@@ -85,19 +86,19 @@ func storms(t *testing.T, kind uint64, config func(*rand.Rand) (sessions int, _ 
 				defer end()
 				play(ctx, w, &calls)
 				faults.Go(w.strike)
-				pass(strikes)
+				kit.Pass(strikes)
 				close(w.calms)
 				faults.Wait()
 				srv.ClearFaults()
-				pass(settles)
+				kit.Pass(settles)
 				before := w.count()
-				pass(calm)
+				kit.Pass(calm)
 				if got := w.count() - before; got < 2*len(all) {
 					w.fail("in the calm only %d go on, after %d; there are %q", got, before, srv.Paths())
 				}
 				end()
 				calls.Wait()
-				pass(time.Second)
+				kit.Pass(time.Second)
 				for range 4 { // a directory, and the one above it
 					srv.Reap()
 				}
