@@ -278,7 +278,11 @@ func siteStoryInput(r *record, d *datadriven.TestData) siteInput {
 	case "listed":
 		return siteListed{words, err}
 	case "read":
-		in := siteRead{id: "t", rec: storyFound(r, words), err: err}
+		in := siteRead{id: "t", err: err}
+		if d.HasArg("u") {
+			in.id, words = "u", words[:len(words)-1]
+		}
+		in.rec = storyFound(r, words)
 		if d.HasArg("by-a-read") {
 			in.zxid = 7
 		}
