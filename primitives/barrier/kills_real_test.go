@@ -40,7 +40,7 @@ func beParty(addrs string) error {
 		_, _ = io.Copy(io.Discard, os.Stdin)
 		stop()
 	}()
-	s, err := session.Open(ctx, strings.Split(addrs, ","), &session.Options{Timeout: 4 * time.Second, ServerTick: 100 * time.Millisecond})
+	s, err := session.Open(ctx, strings.Split(addrs, ","), &session.Options{Timeout: 10 * time.Second, ServerTick: 100 * time.Millisecond})
 	if err != nil {
 		return err
 	}
@@ -235,9 +235,13 @@ func (p *partyProcess) note(d deed) {
 	p.deeds[d.round] = at
 }
 
-// inside returns until when a party is in a round, at least.
+// inside returns until when a party is in a round, at least. A party whose session was over before
+// it left does not know until when: its process was stopped meanwhile.
 func (p *partyProcess) inside(round int) int64 {
-	if at := p.deeds[round]; at.leaves != 0 {
+	switch at := p.deeds[round]; {
+	case at.lost != 0:
+		return 0
+	case at.leaves != 0:
 		return at.leaves
 	}
 	return p.died

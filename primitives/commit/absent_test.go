@@ -8,6 +8,7 @@ import (
 
 	"github.com/zkactors/zkactors/internal/check"
 	"github.com/zkactors/zkactors/internal/hasten"
+	"github.com/zkactors/zkactors/internal/kit"
 	"github.com/zkactors/zkactors/primitives/commit"
 	"github.com/zkactors/zkactors/session"
 	"github.com/zkactors/zkactors/session/zktest"
@@ -35,7 +36,7 @@ func TestAbsentSite(t *testing.T) {
 				for i, name := range names {
 					sites = append(sites, join(t, s[i+1], name, always(commit.Yes)))
 				}
-				pass(time.Second)
+				kit.Pass(time.Second)
 				leave := func(from, to int) {
 					for i := from; i < to; i++ {
 						tx := begin(t, s[0], fmt.Sprintf("t%03d", i), commit.Options{Sites: append([]string{"gone"}, names...), Deadline: time.Second, Record: record})
@@ -46,9 +47,9 @@ func TestAbsentSite(t *testing.T) {
 				most := hasten.Sized(200, 20)
 				for _, many := range []int{2, most} {
 					leave(len(sites[0].got), many)
-					pass(10 * time.Minute)
+					kit.Pass(10 * time.Minute)
 					srv.ResetRequests()
-					pass(time.Hour)
+					kit.Pass(time.Hour)
 					check.Equal(t, asked(srv), 0, fmt.Sprint("requests in an hour with ", many, " transactions left"))
 				}
 
@@ -56,18 +57,18 @@ func TestAbsentSite(t *testing.T) {
 				sites[0].close(t)
 				srv.ResetRequests()
 				sites[0] = join(t, s[1], names[0], always(commit.Yes))
-				pass(10 * time.Minute)
+				kit.Pass(10 * time.Minute)
 				n := asked(srv)
 				check.True(t, n <= 3*most+8, "%d requests of a site that joins with %d transactions left", n, most)
 				srv.ResetRequests()
-				pass(time.Hour)
+				kit.Pass(time.Hour)
 				check.Equal(t, asked(srv), 0, "requests in an hour after a restart")
 
 				back := join(t, s[4], "gone", always(commit.Yes))
-				pass(time.Minute)
+				kit.Pass(time.Minute)
 				nothingLeft(t, srv)
 				srv.ResetRequests()
-				pass(time.Hour)
+				kit.Pass(time.Hour)
 				check.Equal(t, asked(srv), 0, "requests in an hour with no transactions left")
 				back.close(t)
 				check.Equal(t, len(back.got), most, "transactions of the site that was absent")
@@ -103,9 +104,9 @@ func TestLongList(t *testing.T) {
 			}
 			<-tx.Done()
 			tx.Close()
-			pass(time.Second)
+			kit.Pass(time.Second)
 			srv.Disconnect(small.ID())
-			pass(time.Second)
+			kit.Pass(time.Second)
 		}
 		check.OK(t, a.p.Err())
 		all, err := commit.List(t.Context(), small, parent)
@@ -134,11 +135,11 @@ func names(t *testing.T, s *session.Session) ([]string, error) {
 func TestAbandoned(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, srv *zktest.Server, s ...*session.Session) {
 		a := join(t, s[1], "a", always(commit.Yes))
-		pass(time.Second)
+		kit.Pass(time.Second)
 		tx := begin(t, s[0], "t", commit.Options{Sites: []string{"a", "b"}, Deadline: time.Second})
 		check.Have(tx.Wait(t.Context()))(t)
 		tx.Close()
-		pass(10 * time.Minute)
+		kit.Pass(10 * time.Minute)
 		var dir string
 		for _, path := range left(srv) {
 			if name, ok := strings.CutSuffix(path, "/s-b"); ok {
@@ -147,7 +148,7 @@ func TestAbandoned(t *testing.T) {
 			}
 		}
 		check.True(t, dir != "", "there is no ballot of the site b: %q", left(srv))
-		pass(10 * time.Minute)
+		kit.Pass(10 * time.Minute)
 		nothingLeft(t, srv)
 
 		// The id is used again, and the site hears of it.
@@ -156,7 +157,7 @@ func TestAbandoned(t *testing.T) {
 		if outcome, err := again.Wait(t.Context()); err != nil || !outcome.Committed {
 			t.Error(outcome, err)
 		}
-		pass(time.Second)
+		kit.Pass(time.Second)
 		a.close(t)
 	})
 }

@@ -8,10 +8,10 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/zkactors/zkactors/internal/check"
+	"github.com/zkactors/zkactors/internal/kit"
 	"github.com/zkactors/zkactors/primitives/commit"
 	"github.com/zkactors/zkactors/session"
 	"github.com/zkactors/zkactors/session/zktest"
@@ -22,25 +22,19 @@ const parent = "/app/tx"
 // bubble runs f with n sessions on a server in memory, in a bubble whose clock is its own.
 func bubble(t *testing.T, n int, f func(t *testing.T, srv *zktest.Server, s ...*session.Session)) {
 	t.Helper()
-	synctest.Test(t, func(t *testing.T) {
-		srv := check.Have(zktest.NewServer(zktest.Config{InProcess: true, Tick: time.Second}))(t)
-		defer srv.Close()
+	kit.Run(t, zktest.Config{Tick: time.Second}, func(w kit.World) {
 		all := make([]*session.Session, n)
 		for i := range all {
-			all[i] = open(t, srv)
+			all[i] = open(w.T, w.Server)
 			defer all[i].Close()
 		}
-		f(t, srv, all...)
+		f(w.T, w.Server, all...)
 	})
 }
 
 func open(t *testing.T, srv *zktest.Server) *session.Session {
 	t.Helper()
-	s, err := session.Open(t.Context(), srv.Addrs(), &session.Options{
-		Timeout: 12 * time.Second, ServerTick: time.Second, Dialer: srv.DialContext,
-	})
-	check.Must(t, err)
-	return s
+	return check.Have(session.Open(t.Context(), srv.Addrs(), &session.Options{Timeout: 12 * time.Second, ServerTick: time.Second, Dialer: srv.DialContext}))(t)
 }
 
 // openAway returns a session that finds no server while away is set.
@@ -58,12 +52,6 @@ func openAway(t *testing.T, srv *zktest.Server) (s *session.Session, away *atomi
 	})
 	check.Must(t, err)
 	return s, away
-}
-
-// pass lets the bubble's clock go on, which takes no time.
-func pass(d time.Duration) {
-	<-time.After(d)
-	synctest.Wait()
 }
 
 // A site votes and finishes by itself.
@@ -194,13 +182,13 @@ func TestOutcomes(t *testing.T) {
 					}
 					tx := begin(t, s[0], "a", commit.Options{Sites: names, Payload: []byte("p\nq"), Mode: mode, Deadline: time.Minute})
 					defer tx.Close()
-					pass(c.after + time.Second)
+					kit.Pass(c.after + time.Second)
 					outcome, err := tx.Wait(t.Context())
 					if err != nil || outcome.Committed != (c.want == "committed") {
 						t.Errorf("%v, %v", outcome, err)
 					}
 					<-tx.Done()
-					pass(time.Second)
+					kit.Pass(time.Second)
 					nothingLeft(t, srv)
 					for i, a := range sites {
 						a.close(t)

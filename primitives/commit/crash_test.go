@@ -77,7 +77,7 @@ func lines(dir, name string) (all [][]string) {
 
 // live is the life of a process.
 func live(role string) int {
-	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), time.Hour) // the test kills what hangs
 	defer cancel()
 	l, err := openLedger(os.Getenv(partyDir), role)
 	if err != nil {
@@ -282,7 +282,7 @@ func TestCrashes(t *testing.T) {
 	ens := zktest.StartEnsemble(t, 3)
 	self := check.Have(os.Executable())(t)
 	dir, began := t.TempDir(), time.Now()
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Minute)
+	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	deaths := make(chan death)
 	lives, kills, points := map[string]int{}, 0, map[string]bool{}

@@ -14,6 +14,7 @@ import (
 
 	"github.com/zkactors/zkactors/internal/check"
 	"github.com/zkactors/zkactors/internal/hasten"
+	"github.com/zkactors/zkactors/internal/kit"
 	"github.com/zkactors/zkactors/primitives/commit"
 	"github.com/zkactors/zkactors/session"
 	"github.com/zkactors/zkactors/session/zktest"
@@ -151,7 +152,7 @@ var expected = map[string]struct {
 			w.begin()
 			w.on(p, w.next())
 			w.note(strings.Fields(w.next().String())[0])
-			pass(time.Second)
+			kit.Pass(time.Second)
 		},
 		run:  func(ctx context.Context, w *scenario) error { return w.sites["a"].Finish(ctx, w.tx[0].Tx()) },
 		asks: 2,
@@ -163,7 +164,7 @@ var expected = map[string]struct {
 			tx.Close()
 			w.join("a", w.healthy)
 			w.join("b", w.healthy)
-			pass(time.Second)
+			kit.Pass(time.Second)
 		},
 		run: func(ctx context.Context, w *scenario) error {
 			all, err := commit.Resume(ctx, w.victim, parent)
@@ -181,7 +182,7 @@ var expected = map[string]struct {
 			b := w.join("b", w.healthy)
 			w.begin().Close()
 			w.on(p, w.next())
-			pass(time.Second)
+			kit.Pass(time.Second)
 			b.Close()
 		},
 		run: func(_ context.Context, w *scenario) error {
@@ -194,7 +195,7 @@ var expected = map[string]struct {
 		prepare: func(w *scenario) {
 			w.join("b", w.healthy)
 			w.begin()
-			pass(time.Second)
+			kit.Pass(time.Second)
 		},
 		run: func(_ context.Context, w *scenario) error {
 			w.on(w.join("a", w.victim), w.next())
@@ -207,7 +208,7 @@ var expected = map[string]struct {
 		prepare: func(w *scenario) {
 			w.join("b", w.healthy)
 			w.begin()
-			pass(time.Second)
+			kit.Pass(time.Second)
 		},
 		run: func(ctx context.Context, w *scenario) error {
 			all, err := commit.List(ctx, w.victim, parent)
@@ -313,7 +314,7 @@ func (w *scenario) befall(run func(context.Context, *scenario) error, tr trouble
 		if hit = w.srv.AwaitFault(0) == nil; hit || len(returned) > 0 {
 			break
 		}
-		pass(time.Second)
+		kit.Pass(time.Second)
 	}
 	if hit && tr.happens != nil {
 		tr.happens(w, cancel)
@@ -321,7 +322,7 @@ func (w *scenario) befall(run func(context.Context, *scenario) error, tr trouble
 	if !hit {
 		w.srv.ClearFaults()
 	}
-	pass(3 * time.Minute)
+	kit.Pass(3 * time.Minute)
 	select {
 	case err := <-returned:
 		known := err == nil || slices.ContainsFunc(tr.errs, func(e error) bool { return errors.Is(err, e) })
@@ -354,7 +355,7 @@ func (w *scenario) end() {
 	if w.sites["a"] == nil {
 		w.join("a", w.healthy)
 	}
-	pass(3 * time.Minute)
+	kit.Pass(3 * time.Minute)
 	nothingLeft(w.t, w.srv)
 	for _, tx := range w.tx {
 		tx.Close()

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/zkactors/zkactors/internal/check"
+	"github.com/zkactors/zkactors/internal/kit"
 	"github.com/zkactors/zkactors/primitives/commit"
 	"github.com/zkactors/zkactors/session"
 	"github.com/zkactors/zkactors/session/zktest"
@@ -25,11 +26,11 @@ func TestSecondProcess(t *testing.T) {
 		<-first.Events()
 		second := check.Have(commit.Join(s[2], parent, "a", nil))(t)
 		defer second.Close()
-		pass(time.Second)
+		kit.Pass(time.Second)
 		check.Is(t, second.Vote(ctx, tx.Tx(), commit.No), commit.ErrNoTransaction)
 		check.OK(t, first.Vote(ctx, tx.Tx(), commit.Yes))
 		committed := (<-first.Events()).(commit.Committed)
-		pass(time.Second)
+		kit.Pass(time.Second)
 		check.Is(t, second.Finish(ctx, tx.Tx()), commit.ErrNoTransaction)
 		if _, err := s[1].Multi(ctx, committed.Once()); err != nil {
 			t.Error(err)
@@ -48,20 +49,20 @@ func TestSuccession(t *testing.T) {
 		cut, away := openAway(t, srv)
 		defer cut.Close()
 		old := join(t, cut, "a", always(commit.No))
-		pass(time.Second)
+		kit.Pass(time.Second)
 		away.Store(true)
 		srv.Expire(cut.ID())
-		pass(time.Minute)
+		kit.Pass(time.Minute)
 		fresh := join(t, s[1], "a", always(commit.Yes))
-		pass(time.Second)
+		kit.Pass(time.Second)
 		away.Store(false)
-		pass(2 * time.Second)
+		kit.Pass(2 * time.Second)
 		tx := begin(t, s[0], "t", commit.Options{Sites: []string{"a"}})
 		defer tx.Close()
 		if outcome, err := tx.Wait(t.Context()); err != nil || !outcome.Committed {
 			t.Error(outcome, err)
 		}
-		pass(time.Minute)
+		kit.Pass(time.Minute)
 		fresh.close(t)
 		old.close(t)
 		if len(old.got) > 0 || strings.Join(fresh.got["t"], "; ") != "prepare ; committed" {
@@ -76,27 +77,27 @@ func TestOverlap(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, srv *zktest.Server, s ...*session.Session) {
 		votes := make(chan commit.Vote)
 		old := join(t, s[1], "a", func(string) commit.Vote { return <-votes })
-		pass(time.Minute)
+		kit.Pass(time.Minute)
 		fresh := join(t, s[2], "a", always(commit.Yes))
 		first := begin(t, s[0], "first", commit.Options{Sites: []string{"a"}})
 		defer first.Close()
 		second := begin(t, s[0], "second", commit.Options{Sites: []string{"a", "b"}, Deadline: time.Hour})
 		defer second.Close()
-		pass(time.Second)
+		kit.Pass(time.Second)
 		votes <- commit.Yes
 		votes <- commit.Yes
 		if outcome, err := first.Wait(t.Context()); err != nil || !outcome.Committed {
 			t.Error(outcome, err)
 		}
 		<-first.Done()
-		pass(time.Second)
+		kit.Pass(time.Second)
 		old.close(t)
-		pass(time.Second)
+		kit.Pass(time.Second)
 		b := join(t, s[0], "b", always(commit.Yes))
 		if outcome, err := second.Wait(t.Context()); err != nil || !outcome.Committed {
 			t.Error(outcome, err)
 		}
-		pass(time.Second)
+		kit.Pass(time.Second)
 		fresh.close(t)
 		b.close(t)
 		nothingLeft(t, srv)
@@ -124,17 +125,17 @@ func TestRestartAtOnce(t *testing.T) {
 					defer dead.Close()
 					first := join(t, dead, "a", always(0))
 					b := join(t, other, "b", always(commit.Yes))
-					pass(time.Minute)
+					kit.Pass(time.Minute)
 					before := begin(t, coordinator, "before", commit.Options{Sites: []string{"a", "b"}, Mode: mode, Deadline: 2 * time.Minute})
 					defer before.Close()
-					pass(time.Second)
+					kit.Pass(time.Second)
 					away.Store(true)
 					srv.Freeze(dead.ID(), zktest.Both)
 					a := join(t, next, "a", func(string) commit.Vote {
 						<-time.After(20 * time.Second)
 						return commit.Yes
 					})
-					pass(time.Second)
+					kit.Pass(time.Second)
 					after := begin(t, coordinator, "after", commit.Options{Sites: []string{"a", "b"}, Mode: mode, Deadline: 2 * time.Minute})
 					defer after.Close()
 					for _, tx := range []*commit.Transaction{before, after} {
@@ -142,7 +143,7 @@ func TestRestartAtOnce(t *testing.T) {
 							t.Error(tx, outcome, err)
 						}
 					}
-					pass(time.Minute)
+					kit.Pass(time.Minute)
 					nothingLeft(t, srv)
 					for _, at := range []*site{a, b, first} {
 						at.close(t)
@@ -163,25 +164,25 @@ func TestHalfDeleted(t *testing.T) {
 			}
 			return commit.Yes
 		})
-		pass(time.Second)
+		kit.Pass(time.Second)
 		half := begin(t, s[0], "half", commit.Options{Sites: []string{"a"}, Deadline: time.Hour})
 		half.Close()
-		pass(time.Second)
+		kit.Pass(time.Second)
 		deleteBallots(t, srv, s[0], "half")
 		for _, id := range []string{"t", "u", "v"} {
 			tx := begin(t, s[0], id, commit.Options{Sites: []string{"a"}})
 			check.Have(tx.Wait(t.Context()))(t)
 			tx.Close()
-			pass(time.Hour)
+			kit.Pass(time.Hour)
 		}
 		a.close(t)
 		again := join(t, s[1], "a", always(commit.Yes))
-		pass(time.Hour)
+		kit.Pass(time.Hour)
 		check.Must(t, s[0].Delete(t.Context(), parent+"/half", session.AnyVersion))
-		pass(time.Second)
+		kit.Pass(time.Second)
 		tx := begin(t, s[0], "half", commit.Options{Sites: []string{"a"}, Deadline: time.Hour})
 		defer tx.Close()
-		pass(time.Second)
+		kit.Pass(time.Second)
 		again.close(t)
 		if got := strings.Join(a.got["half"], "; "); got != "prepare ; forgotten" {
 			t.Error(got)

@@ -13,6 +13,7 @@ import (
 
 	"github.com/zkactors/zkactors/internal/check"
 	"github.com/zkactors/zkactors/internal/hasten"
+	"github.com/zkactors/zkactors/internal/kit"
 	"github.com/zkactors/zkactors/primitives/commit"
 	"github.com/zkactors/zkactors/session"
 	"github.com/zkactors/zkactors/session/zktest"
@@ -36,7 +37,7 @@ func TestLostInTurn(t *testing.T) {
 							return commit.Yes
 						}))
 					}
-					pass(time.Second)
+					kit.Pass(time.Second)
 					for skip := 0; ; skip += hasten.Sized(hasten.Usually(1, 3), 11) {
 						hit := true
 						for _, want := range []string{"yes", "no"} {
@@ -48,7 +49,7 @@ func TestLostInTurn(t *testing.T) {
 								t.Fatalf("%s: %v, %v", id, outcome, err)
 							}
 							<-tx.Done()
-							pass(10 * time.Minute)
+							kit.Pass(10 * time.Minute)
 							hit = hit && srv.AwaitFault(0) == nil
 							srv.ClearFaults()
 							tx.Close()
@@ -120,7 +121,7 @@ func requestsOfOthers(t *testing.T, mode commit.Mode, others int, slow bool) {
 			sites = append(sites, join(t, s[i+1], name, vote))
 		}
 		for _, id := range []string{"warm", "t"} {
-			pass(time.Minute)
+			kit.Pass(time.Minute)
 			srv.ResetRequests()
 			for i := range others {
 				if slow {
@@ -132,7 +133,7 @@ func requestsOfOthers(t *testing.T, mode commit.Mode, others int, slow bool) {
 			<-tx.Done()
 			tx.Close()
 			if slow {
-				pass(time.Minute)
+				kit.Pass(time.Minute)
 				check.OK(t, srv.AwaitFault(0))
 			}
 			synctest.Wait()
@@ -161,7 +162,7 @@ func TestResume(t *testing.T) {
 		first := join(t, s[1], names[0], always(commit.Yes))
 		second := join(t, s[2], names[1], func(string) commit.Vote { return <-votes })
 		tx := begin(t, s[0], "a", commit.Options{Sites: names, TakeoverAfter: time.Hour})
-		pass(time.Second)
+		kit.Pass(time.Second)
 		s[0].Close()
 		if got := events(tx); !strings.HasSuffix(got, "left: session closed") || !strings.HasPrefix(got, "voted site0 yes") {
 			t.Error(got)
@@ -171,7 +172,7 @@ func TestResume(t *testing.T) {
 		}
 		tx.Close()
 		votes <- commit.Yes
-		pass(time.Second)
+		kit.Pass(time.Second)
 		all, err := commit.List(t.Context(), s[3], parent)
 		if err != nil || len(all) != 1 || all[0].String() != "a coordinated undecided: site0=yes site1=yes" || all[0].Coordinated || !all[0].Sites[0].Present {
 			t.Errorf("%v, %v", all, err)
@@ -184,7 +185,7 @@ func TestResume(t *testing.T) {
 			t.Errorf("%s, want %s", got, want)
 		}
 		resumed[0].Close()
-		pass(time.Second)
+		kit.Pass(time.Second)
 		nothingLeft(t, srv)
 		if all, err := commit.List(t.Context(), s[3], parent); err != nil || len(all) != 0 {
 			t.Errorf("%v, %v", all, err)
@@ -204,11 +205,11 @@ func TestTakeover(t *testing.T) {
 				first := join(t, s[1], names[0], always(commit.Yes))
 				second := join(t, s[2], names[1], func(string) commit.Vote { return <-votes })
 				tx := begin(t, s[0], "a", commit.Options{Sites: names, Mode: mode, TakeoverAfter: 10 * time.Second, Deadline: time.Hour})
-				pass(time.Second)
+				kit.Pass(time.Second)
 				s[0].Close()
 				tx.Close()
 				votes <- commit.Yes
-				pass(40 * time.Second)
+				kit.Pass(40 * time.Second)
 				nothingLeft(t, srv)
 				for _, a := range []*site{first, second} {
 					a.close(t)
@@ -233,18 +234,18 @@ func TestFrozenCoordinator(t *testing.T) {
 		defer frozen.Close()
 		tx := begin(t, frozen, "a", commit.Options{Sites: names, TakeoverAfter: 10 * time.Second, Deadline: 2 * time.Minute})
 		defer tx.Close()
-		pass(time.Second)
+		kit.Pass(time.Second)
 		away.Store(true)
 		srv.Freeze(frozen.ID(), zktest.Both)
-		pass(time.Minute)
+		kit.Pass(time.Minute)
 		ctx := t.Context()
 		check.OK(t, second.p.Vote(ctx, tx.Tx(), commit.Yes))
-		pass(time.Minute)
+		kit.Pass(time.Minute)
 		nothingLeft(t, srv)
 		later := begin(t, s[0], "a", commit.Options{Sites: names, TakeoverAfter: time.Hour, Deadline: time.Hour})
 		defer later.Close()
 		away.Store(false)
-		pass(5 * time.Minute)
+		kit.Pass(5 * time.Minute)
 		if outcome, err := tx.Wait(ctx); !errors.Is(err, commit.ErrForgotten) {
 			t.Errorf("%v, %v", outcome, err)
 		}
@@ -255,7 +256,7 @@ func TestFrozenCoordinator(t *testing.T) {
 		if outcome, err := later.Wait(ctx); err != nil || !outcome.Committed {
 			t.Error(outcome, err)
 		}
-		pass(time.Second)
+		kit.Pass(time.Second)
 		for _, a := range []*site{first, second} {
 			a.close(t)
 			if got := strings.Join(a.got["a"], "; "); got != "prepare ; committed; prepare ; committed" {
@@ -275,9 +276,9 @@ func TestSiteReturns(t *testing.T) {
 		second := join(t, s[2], names[1], always(0))
 		tx := begin(t, s[0], "a", commit.Options{Sites: names, Payload: []byte("p"), Deadline: time.Hour})
 		defer tx.Close()
-		pass(time.Second)
+		kit.Pass(time.Second)
 		srv.Expire(s[1].ID())
-		pass(time.Minute)
+		kit.Pass(time.Minute)
 		s[1].Close() // and now its process ends
 		first.close(t)
 		if len(first.got["a"]) != 1 {
@@ -288,7 +289,7 @@ func TestSiteReturns(t *testing.T) {
 			t.Error(outcome, err)
 		}
 		back := join(t, s[3], names[0], always(commit.No))
-		pass(time.Second)
+		kit.Pass(time.Second)
 		if got := strings.Join(back.got["a"], "; "); got != "committed" {
 			t.Error(got)
 		}
@@ -299,7 +300,7 @@ func TestSiteReturns(t *testing.T) {
 		tx = begin(t, s[0], "b", commit.Options{Sites: names, Deadline: time.Hour})
 		defer tx.Close()
 		again := join(t, s[3], names[0], always(0))
-		pass(time.Second)
+		kit.Pass(time.Second)
 		again.close(t)
 		if outcome, err := tx.Wait(ctx); err != nil || outcome.Reason != commit.SiteGone || outcome.Site != names[0] {
 			t.Error(outcome, err)
@@ -353,7 +354,7 @@ func TestGuards(t *testing.T) {
 		check.Fails(s[1].Multi(ctx, committed.Once(), session.CreateOp("/twice", nil, session.Persistent)))(t, session.ErrNoNode)
 		check.Fails(s[1].Multi(ctx, committed.Guard(), session.CreateOp("/late", nil, session.Persistent)))(t, commit.ErrFinished)
 		check.OK(t, p.Finish(ctx, tx.Tx()))
-		pass(time.Second)
+		kit.Pass(time.Second)
 		nothingLeft(t, srv)
 		if kept, _, err := s[0].Children(ctx, parent+"/_records"); err != nil || len(kept) != 1 || !strings.HasPrefix(kept[0], "t-") {
 			t.Errorf("%q, %v", kept, err)
@@ -461,7 +462,7 @@ func TestLargestPayload(t *testing.T) {
 		if outcome, err := tx.Wait(t.Context()); err != nil || outcome.Reason != commit.VotedNo {
 			t.Error(outcome, err)
 		}
-		pass(time.Minute)
+		kit.Pass(time.Minute)
 		nothingLeft(t, srv)
 		if kept, _, err := s[0].Children(t.Context(), parent+"/_records"); err != nil || len(kept) != 1 {
 			t.Errorf("%q, %v", kept, err)
@@ -488,7 +489,7 @@ func TestForeignNodes(t *testing.T) {
 			!strings.HasPrefix(err.Error(), "commit: begin "+parent+"/json: the transaction exists: the path is of another recipe") {
 			t.Error(err)
 		}
-		pass(time.Second)
+		kit.Pass(time.Second)
 		for _, tx := range []string{"json", "config", "_other"} {
 			if err := a.p.Vote(ctx, commit.Tx{ID: tx, GUID: "g"}, commit.Yes); !errors.Is(err, commit.ErrNoTransaction) {
 				t.Errorf("%s: %v", tx, err)
@@ -509,7 +510,7 @@ func TestForeignNodes(t *testing.T) {
 		}
 		<-resumed[0].Done()
 		resumed[0].Close()
-		pass(time.Second)
+		kit.Pass(time.Second)
 		if all := left(srv); len(all) != 4 {
 			t.Errorf("left are %q", all)
 		}
@@ -548,17 +549,17 @@ func TestTouchedByHand(t *testing.T) {
 			t.Run(name+"/"+mode.String(), func(t *testing.T) {
 				bubble(t, 4, func(t *testing.T, srv *zktest.Server, s ...*session.Session) {
 					a, b := join(t, s[1], "a", always(commit.Yes)), join(t, s[2], "b", always(0))
-					pass(time.Second)
+					kit.Pass(time.Second)
 					tx := begin(t, s[0], "t", commit.Options{Sites: []string{"a", "b"}, Mode: mode})
-					pass(time.Second)
+					kit.Pass(time.Second)
 					nodes := left(srv)
 					sort.Strings(nodes)
 					check.Must(t, c.touch(t.Context(), s[3], nodes))
 					check.Fails(tx.Wait(t.Context()))(t, commit.ErrForgotten)
 					tx.Close()
-					pass(10 * time.Minute)
+					kit.Pass(10 * time.Minute)
 					srv.ResetRequests()
-					pass(10 * time.Minute)
+					kit.Pass(10 * time.Minute)
 					for op, n := range srv.Requests() {
 						if op != zktest.OpPing && op != zktest.OpSync { // of the sessions
 							t.Errorf("%d requests: %v", n, op)
@@ -617,7 +618,7 @@ func TestBadSurveys(t *testing.T) {
 func TestBeginGivenUp(t *testing.T) {
 	bubble(t, 2, func(t *testing.T, srv *zktest.Server, s ...*session.Session) {
 		a := join(t, s[1], "a", always(commit.Yes))
-		pass(time.Second)
+		kit.Pass(time.Second)
 		srv.Freeze(s[0].ID(), zktest.ToClient)
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
@@ -625,7 +626,7 @@ func TestBeginGivenUp(t *testing.T) {
 			t.Error(err)
 		}
 		srv.Thaw(s[0].ID())
-		pass(10 * time.Minute)
+		kit.Pass(10 * time.Minute)
 		nothingLeft(t, srv)
 		a.close(t)
 		if got := strings.Join(a.got["t"], "; "); got != "prepare ; aborted: the caller of Begin gave up" && got != "aborted: the caller of Begin gave up" {

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/zkactors/zkactors/internal/check"
+	"github.com/zkactors/zkactors/internal/kit"
 	"github.com/zkactors/zkactors/primitives/commit"
 	"github.com/zkactors/zkactors/session"
 	"github.com/zkactors/zkactors/session/zktest"
@@ -25,11 +26,11 @@ func TestRefusedSite(t *testing.T) {
 							<-time.After(time.Second)
 							return commit.Yes
 						})
-						pass(time.Second)
+						kit.Pass(time.Second)
 						tx := begin(t, s[0], "t", commit.Options{Sites: []string{"a"}, Mode: mode, TakeoverAfter: time.Minute})
 						tx.Close()
 						srv.AnswerError(zktest.Match{Session: s[1].ID(), Path: parent + "/t*", Skip: skip}, code)
-						pass(time.Hour)
+						kit.Pass(time.Hour)
 						srv.ClearFaults()
 						if err := a.p.Err(); err != nil {
 							t.Errorf("the site has ended: %v", err)
@@ -37,7 +38,7 @@ func TestRefusedSite(t *testing.T) {
 						if len(a.got["t"]) < 2 && len(a.errs) > 0 { // the vote was refused, or Finish: its caller knows, and asks again
 							a.errs = nil
 							_ = a.p.Vote(t.Context(), tx.Tx(), commit.Yes)
-							pass(time.Hour)
+							kit.Pass(time.Hour)
 						}
 						if got := strings.Join(a.got["t"], "; "); !strings.HasSuffix(got, "committed") {
 							t.Errorf("%s: %v", got, check.Have(commit.List(t.Context(), s[0], parent))(t))
@@ -57,11 +58,11 @@ func TestUnreadableNeighbour(t *testing.T) {
 	bubble(t, 2, func(t *testing.T, srv *zktest.Server, s ...*session.Session) {
 		ctx := t.Context()
 		a := join(t, s[1], "a", always(commit.Yes))
-		pass(time.Second)
+		kit.Pass(time.Second)
 		tx := begin(t, s[0], "locked", commit.Options{Sites: []string{"a", "b"}})
 		defer tx.Close()
 		b := join(t, s[0], "b", always(0))
-		pass(time.Second)
+		kit.Pass(time.Second)
 		secret := []session.ACL{
 			{Perms: session.PermAll, Scheme: "digest", ID: "u:x"},
 			{Perms: session.PermAdmin | session.PermCreate, Scheme: "world", ID: "anyone"},
@@ -70,7 +71,7 @@ func TestUnreadableNeighbour(t *testing.T) {
 		check.Have(s[0].SetACL(ctx, parent+"/locked", secret, session.AnyVersion))(t)
 		votes := make(chan commit.Vote)
 		again := join(t, s[0], "c", func(string) commit.Vote { return <-votes })
-		pass(time.Second)
+		kit.Pass(time.Second)
 		for _, at := range []*site{a, b, again} {
 			if err := at.p.Err(); err != nil {
 				t.Errorf("%v has ended: %v", at.p, err)
@@ -93,15 +94,15 @@ func TestUnreadableNeighbour(t *testing.T) {
 		late := join(t, s[1], "d", always(commit.Yes))
 		next := begin(t, s[0], "next", commit.Options{Sites: []string{"d"}})
 		defer next.Close()
-		pass(time.Minute)
+		kit.Pass(time.Minute)
 		if outcome, err := next.Wait(ctx); err != nil || !outcome.Committed {
 			t.Error(outcome, err)
 		}
 		check.Have(s[0].CreateWithACL(ctx, parent+"/mended", []byte(fmt.Sprintf(`{"guid":"g","mode":0,"sites":["d"],"deadline":%d,"takeoverAfter":%d}`, time.Hour, time.Hour)), session.Persistent, secret))(t)
 		check.Must(t, s[0].EnsurePath(ctx, parent+"/mended/g/s-d"))
-		pass(time.Minute)
+		kit.Pass(time.Minute)
 		check.Have(s[0].SetACL(ctx, parent+"/mended", session.WorldAll(), session.AnyVersion))(t)
-		pass(2 * time.Minute)
+		kit.Pass(2 * time.Minute)
 		for _, at := range []*site{a, b, again, late} {
 			at.close(t)
 		}

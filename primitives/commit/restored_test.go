@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/zkactors/zkactors/internal/check"
+	"github.com/zkactors/zkactors/internal/kit"
 	"github.com/zkactors/zkactors/primitives/commit"
 	"github.com/zkactors/zkactors/session"
 	"github.com/zkactors/zkactors/session/zktest"
@@ -23,16 +24,16 @@ func TestVoteIsCastAgain(t *testing.T) {
 					second := join(t, s[2], "b", func(string) commit.Vote { return <-votes })
 					tx := begin(t, s[0], "t", commit.Options{Sites: []string{"a", "b"}, Mode: mode, Deadline: time.Hour})
 					defer tx.Close()
-					pass(time.Second)
+					kit.Pass(time.Second)
 					before := srv.Backup()
 					check.Must(t, first.p.VoteWith(t.Context(), tx.Tx(), commit.Yes, []byte(data)))
 					srv.Restore(before)
-					pass(time.Minute) // all sessions are new
+					kit.Pass(time.Minute) // all sessions are new
 					votes <- commit.Yes
 					outcome, err := tx.Wait(t.Context())
 					check.True(t, err == nil && outcome.Committed, "%v, %v", outcome, err)
 					check.True(t, strings.Contains(events(tx), "voted a yes"), "the vote was not seen")
-					pass(time.Minute)
+					kit.Pass(time.Minute)
 					nothingLeft(t, srv)
 					for _, at := range []*site{first, second} {
 						at.close(t)
@@ -64,15 +65,15 @@ func TestCommitRestsOnVotes(t *testing.T) {
 					}
 					// The site b votes, and decides nothing.
 					a, presence := join(t, s[1], "a", always(commit.Yes)), parent+"/_sites/b"
-					pass(time.Second)
+					kit.Pass(time.Second)
 					check.Have(s[2].Create(t.Context(), presence, nil, session.Ephemeral))(t)
 					tx := begin(t, s[0], "t", o)
 					defer tx.Close()
 					if decides != "coordinator" {
 						tx.Close()
-						pass(10 * time.Second)
+						kit.Pass(10 * time.Second)
 					}
-					pass(time.Second)
+					kit.Pass(time.Second)
 					before, id := srv.Backup(), decider.ID()
 					srv.Delay(zktest.Match{Op: zktest.OpMulti, Session: decider.ID()}, time.Minute) // the outcome
 					dir, vote := parent+"/t/"+tx.Tx().GUID, "/y-b"
@@ -80,21 +81,21 @@ func TestCommitRestsOnVotes(t *testing.T) {
 						vote = "/Y-b"
 					}
 					check.Have(s[3].Multi(t.Context(), session.DeleteOp(dir+"/s-b", 0), session.CreateOp(dir+vote, []byte(data), session.Persistent)))(t)
-					pass(100 * time.Millisecond)
+					kit.Pass(100 * time.Millisecond)
 					srv.Restore(before)
 					for range 50 {
 						check.Have(s[4].Create(t.Context(), "/more-", nil, session.PersistentSequential))(t)
 					}
-					pass(10 * time.Second)
+					kit.Pass(10 * time.Second)
 					check.Equal(t, decider.ID(), id, "the session")
 					ballots, _, err := s[4].Children(t.Context(), dir)
 					check.True(t, err == nil && strings.Contains(fmt.Sprint(ballots), "s-b"), "%v, %v", ballots, err)
 					record, _, err := s[4].Get(t.Context(), parent+"/t")
 					check.True(t, err == nil && !strings.Contains(string(record), "outcome"), "%s, %v", record, err)
-					pass(5 * time.Minute)
+					kit.Pass(5 * time.Minute)
 					check.Must(t, s[4].Delete(t.Context(), presence, session.AnyVersion))
 					b := join(t, s[2], "b", always(0))
-					pass(5 * time.Minute)
+					kit.Pass(5 * time.Minute)
 					for _, at := range []*site{a, b} {
 						at.close(t)
 						if got := strings.TrimPrefix(strings.Join(at.got["t"], "; "), "prepare ; "); got != "aborted: the deadline passed" {

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/zkactors/zkactors/internal/check"
+	"github.com/zkactors/zkactors/internal/kit"
 	"github.com/zkactors/zkactors/primitives/commit"
 	"github.com/zkactors/zkactors/session"
 	"github.com/zkactors/zkactors/session/zktest"
@@ -30,7 +31,7 @@ func TestRetireOne(t *testing.T) {
 			all = append(all, tx)
 		}
 		old.Close()
-		pass(time.Minute)
+		kit.Pass(time.Minute)
 		done, err := commit.Retire(ctx, s[3], parent, "old", all[0].Tx())
 		check.OK(t, err)
 		check.True(t, len(done) == 1 && done[0].Tx == all[0].Tx() && done[0].Committed, "%v", done)
@@ -39,7 +40,7 @@ func TestRetireOne(t *testing.T) {
 		check.True(t, len(left) == 1 && left[0].Tx() == all[1].Tx(), "%v", left)
 		back := join(t, s[2], "old", always(commit.Yes))
 		<-all[1].Done()
-		pass(time.Minute)
+		kit.Pass(time.Minute)
 		nothingLeft(t, srv)
 		back.close(t)
 		a.close(t)
@@ -68,7 +69,7 @@ func TestRetire(t *testing.T) {
 		check.Equal(t, len(done), 0, "retired")
 		check.True(t, strings.HasPrefix(err.Error(), "commit: retire old of "+parent+": "), "%v", err)
 		old.Close()
-		pass(time.Minute)
+		kit.Pass(time.Minute)
 		aborted := begin(t, s[0], "aborted", commit.Options{Sites: both, Deadline: time.Second})
 		check.Have(aborted.Wait(ctx))(t)
 		undecided := begin(t, s[0], "undecided", commit.Options{Sites: both, Deadline: time.Hour})
@@ -85,13 +86,13 @@ func TestRetire(t *testing.T) {
 		if outcome, err := undecided.Wait(ctx); err != nil || outcome.Reason != commit.VotedNo || outcome.Site != "old" {
 			t.Error(outcome, err)
 		}
-		pass(time.Minute)
+		kit.Pass(time.Minute)
 		nothingLeft(t, srv)
 		if done, err := commit.Retire(ctx, s[3], parent, "old"); err != nil || len(done) > 0 {
 			t.Error(done, err)
 		}
 		back := join(t, s[2], "old", always(commit.Yes))
-		pass(time.Minute)
+		kit.Pass(time.Minute)
 		back.close(t)
 		check.Equal(t, len(back.got), 0, "transactions of a process that comes back")
 		for _, tx := range []*commit.Transaction{committed, aborted, undecided} {
@@ -122,7 +123,7 @@ func TestRetireAfterYes(t *testing.T) {
 				if _, err := commit.Retire(ctx, s[0], parent, "old"); err != nil {
 					t.Error(err)
 				}
-				pass(time.Minute)
+				kit.Pass(time.Minute)
 				nothingLeft(t, srv)
 				a.close(t)
 			})

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/zkactors/zkactors/internal/check"
+	"github.com/zkactors/zkactors/internal/kit"
 	"github.com/zkactors/zkactors/primitives/commit"
 	"github.com/zkactors/zkactors/session"
 	"github.com/zkactors/zkactors/session/zktest"
@@ -27,17 +28,17 @@ func undecided(t *testing.T, s *session.Session, when string) {
 func TestTakeoverNotBefore(t *testing.T) {
 	bubble(t, 2, func(t *testing.T, srv *zktest.Server, s ...*session.Session) {
 		a := join(t, s[0], "a", always(0))
-		pass(time.Second)
+		kit.Pass(time.Second)
 		tx := begin(t, s[1], "t", commit.Options{Sites: []string{"a"}, TakeoverAfter: 10 * time.Second, Deadline: time.Hour})
-		pass(5 * time.Second)
+		kit.Pass(5 * time.Second)
 		tx.Close()
 		srv.DropReply(zktest.Match{Op: zktest.OpMulti, Session: s[0].ID()})
 		check.OK(t, a.p.Vote(t.Context(), tx.Tx(), commit.Yes))
-		pass(time.Second)
+		kit.Pass(time.Second)
 		undecided(t, s[0], "after the look at the vote")
-		pass(10 * time.Second)
+		kit.Pass(10 * time.Second)
 		undecided(t, s[0], "after the first look for a coordinator")
-		pass(10 * time.Second)
+		kit.Pass(10 * time.Second)
 		nothingLeft(t, srv)
 		a.close(t)
 		if got := strings.Join(a.got["t"], "; "); got != "prepare ; committed" {
@@ -58,13 +59,13 @@ func TestNoEnd(t *testing.T) {
 					o.Sites = []string{"a"}
 					tx := begin(t, s[1], "t", o)
 					defer tx.Close()
-					pass(50 * time.Minute)
+					kit.Pass(50 * time.Minute)
 					undecided(t, s[1], "before the deadline")
 					check.OK(t, a.p.Vote(t.Context(), tx.Tx(), commit.Yes))
 					if outcome, err := tx.Wait(t.Context()); err != nil || !outcome.Committed {
 						t.Error(outcome, err)
 					}
-					pass(time.Second)
+					kit.Pass(time.Second)
 					nothingLeft(t, srv)
 					a.close(t)
 				})
@@ -80,11 +81,11 @@ func TestNoTakeover(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			bubble(t, 2, func(t *testing.T, srv *zktest.Server, s ...*session.Session) {
 				a := join(t, s[0], "a", always(0))
-				pass(time.Second)
+				kit.Pass(time.Second)
 				tx := begin(t, s[1], "t", commit.Options{Sites: []string{"a"}, TakeoverAfter: 10 * time.Second, Deadline: time.Hour})
 				if resumed {
 					tx.Close()
-					pass(15 * time.Second)
+					kit.Pass(15 * time.Second)
 					all, err := commit.Resume(t.Context(), s[1], parent)
 					if err != nil || len(all) != 1 {
 						t.Fatal(all, err)
@@ -92,16 +93,16 @@ func TestNoTakeover(t *testing.T) {
 					tx = all[0]
 				}
 				defer tx.Close()
-				pass(time.Minute)
+				kit.Pass(time.Minute)
 				srv.Delay(zktest.Match{Op: zktest.OpMulti, Path: parent + "/t", Session: s[1].ID()}, 2*time.Second)
 				check.OK(t, a.p.Vote(t.Context(), tx.Tx(), commit.Yes))
-				pass(time.Second)
+				kit.Pass(time.Second)
 				undecided(t, s[0], "while the coordinator is slow")
 				if outcome, err := tx.Wait(t.Context()); err != nil || outcome.By != "coordinator" {
 					t.Error(outcome, err)
 				}
 				<-tx.Done()
-				pass(time.Second)
+				kit.Pass(time.Second)
 				nothingLeft(t, srv)
 				a.close(t)
 			})
@@ -133,7 +134,7 @@ func idAgain(t *testing.T, srv *zktest.Server, s []*session.Session, why string)
 	tx := begin(t, s[0], "t", commit.Options{Sites: []string{"finished", "last"}})
 	defer tx.Close()
 	<-last.Events()
-	pass(time.Second)
+	kit.Pass(time.Second)
 	if why == "slow" {
 		srv.Delay(zktest.Match{Op: zktest.OpGetChildren2, Path: parent, Session: second.ID()}, 2*time.Second)
 		other := begin(t, s[0], "u", commit.Options{Sites: []string{"last"}})
@@ -143,7 +144,7 @@ func idAgain(t *testing.T, srv *zktest.Server, s []*session.Session, why string)
 	check.Must(t, last.Vote(ctx, tx.Tx(), commit.Yes))
 	<-tx.Done()
 	if why != "slow" {
-		pass(time.Second)
+		kit.Pass(time.Second)
 		firstAway.Store(true)
 		secondAway.Store(true)
 		for _, s := range []*session.Session{first, second} {
@@ -154,7 +155,7 @@ func idAgain(t *testing.T, srv *zktest.Server, s []*session.Session, why string)
 	}
 	<-last.Events()
 	check.Must(t, last.Finish(ctx, tx.Tx()))
-	pass(time.Second)
+	kit.Pass(time.Second)
 	again := begin(t, s[0], "t", commit.Options{Sites: []string{"finished", "unnamed"}, Payload: []byte("again")})
 	defer again.Close()
 	firstAway.Store(false)
@@ -164,7 +165,7 @@ func idAgain(t *testing.T, srv *zktest.Server, s []*session.Session, why string)
 	}
 	<-again.Done()
 	for want, a := range map[string]*site{"prepare ; committed; prepare again; committed": finished, "prepare again; committed": unnamed} {
-		pass(time.Second)
+		kit.Pass(time.Second)
 		a.close(t)
 		if got := strings.Join(a.got["t"], "; "); got != want {
 			t.Errorf("%s: %s", a.p.Site(), got)
@@ -197,7 +198,7 @@ func TestFinishAgain(t *testing.T) {
 		}
 		away.Store(false)
 		check.OK(t, p.Finish(ctx, tx.Tx()))
-		pass(time.Second)
+		kit.Pass(time.Second)
 		nothingLeft(t, srv)
 	})
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/zkactors/zkactors/internal/check"
+	"github.com/zkactors/zkactors/internal/kit"
 	"github.com/zkactors/zkactors/primitives/commit"
 	"github.com/zkactors/zkactors/session"
 	"github.com/zkactors/zkactors/session/zktest"
@@ -45,7 +46,7 @@ func TestLateAnswer(t *testing.T) {
 					}
 					check.OK(t, p.Finish(ctx, aborted.Tx))
 					<-tx.Done()
-					pass(time.Second)
+					kit.Pass(time.Second)
 					nothingLeft(t, srv)
 				}
 				check.Is(t, p.Vote(ctx, asked[0], commit.Yes), commit.ErrNoTransaction)
@@ -72,7 +73,7 @@ func TestOldList(t *testing.T) {
 						first, coordinator, o.TakeoverAfter = s[0], far, time.Hour
 					}
 					a := join(t, first, "a", always(commit.Yes))
-					pass(time.Second)
+					kit.Pass(time.Second)
 					// The site b votes, and decides nothing.
 					presence := parent + "/_sites/b"
 					check.Have(s[1].Create(t.Context(), presence, nil, session.Ephemeral))(t)
@@ -81,7 +82,7 @@ func TestOldList(t *testing.T) {
 					if decides != "coordinator" {
 						tx.Close()
 					}
-					pass(4 * time.Second)
+					kit.Pass(4 * time.Second)
 					away.Store(true)
 					srv.Disconnect(far.ID())
 					dir := parent + "/t/" + tx.Tx().GUID
@@ -89,14 +90,14 @@ func TestOldList(t *testing.T) {
 					if gone {
 						check.Must(t, s[1].Delete(t.Context(), presence, session.AnyVersion))
 					}
-					pass(4 * time.Second)
+					kit.Pass(4 * time.Second)
 					away.Store(false)
-					pass(30 * time.Second)
+					kit.Pass(30 * time.Second)
 					if !gone {
 						check.Must(t, s[1].Delete(t.Context(), presence, session.AnyVersion))
 					}
 					b := join(t, s[1], "b", always(0))
-					pass(time.Minute)
+					kit.Pass(time.Minute)
 					nothingLeft(t, srv)
 					for _, at := range []*site{a, b} {
 						at.close(t)
