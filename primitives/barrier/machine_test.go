@@ -389,8 +389,8 @@ func (w *world) ended() error {
 	return nil
 }
 
-// TestRoundsInModel walks rounds of up to four parties over a model of ZooKeeper. All states of small
-// sizes are those of spec/DoubleBarrier.tla.
+// TestRoundsInModel walks rounds of up to four parties over a model of ZooKeeper. TLC goes through
+// all states of small sizes: see spec/DoubleBarrier.tla.
 func TestRoundsInModel(t *testing.T) {
 	for name, s := range map[string]*scenario{
 		"two":               {parties: 2, handles: 2, enters: 2},

@@ -85,8 +85,8 @@ func tellStep[M, Do any](m M, did struct {
 	return s.String()
 }
 
-// tellState says how far a machine is: its phase, or for each transaction the ballot and the request
-// of the site, and the outcome that it knows.
+// tellState says how far a machine is: its phase, or for each transaction the ballot and the
+// request of the site, and the outcome that it knows.
 func tellState(m any) string {
 	switch m := m.(type) {
 	case machine:
