@@ -47,7 +47,7 @@ type EnsembleConfig struct {
 
 	// SyncLimit is the number of ticks for which servers bear each other's silence: a follower that
 	// is cut off from the leader goes on answering reads and pings for about that long. The default
-	// is 20.
+	// is 50.
 	SyncLimit int
 
 	// InitLimit is the number of ticks within which a follower must have caught up. The default is
@@ -81,7 +81,7 @@ type EnsembleConfig struct {
 func (c EnsembleConfig) withDefaults() EnsembleConfig {
 	c.Servers = cmp.Or(c.Servers, 1)
 	c.TickTime = cmp.Or(c.TickTime, 100*time.Millisecond)
-	c.SyncLimit = cmp.Or(c.SyncLimit, 20)
+	c.SyncLimit = cmp.Or(c.SyncLimit, 50)
 	c.InitLimit = cmp.Or(c.InitLimit, 100)
 	c.StartTimeout = cmp.Or(c.StartTimeout, 3*time.Minute)
 	return c

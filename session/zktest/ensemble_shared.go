@@ -7,7 +7,8 @@ import (
 
 // SharedEnsemble returns an ensemble of n servers that the tests of a program share: it is started
 // for the first of them, with [NoSync], and ended by [Tests]. It spares tests the time of a start,
-// and the servers that of learning to be fast. Otherwise it is as [StartEnsemble].
+// and the servers that of learning to be fast. Its servers have [DirectLinks]: they go on while the
+// program of the tests is stopped. Otherwise it is as [StartEnsemble].
 //
 // A test has paths of its own, counts nothing that is not its own, and leaves the servers as it
 // found them: it neither stops, upgrades or pauses them, nor cuts their links. To close the
@@ -15,7 +16,7 @@ import (
 // would find its own nodes: the next test gets new servers.
 func SharedEnsemble(tb testing.TB, n int) *Ensemble {
 	tb.Helper()
-	config := EnsembleConfig{Servers: n, NoSync: true}
+	config := EnsembleConfig{Servers: n, NoSync: true, DirectLinks: true}
 	programs := demanded(tb, &config)
 	return shared.use(tb, n, func() *Ensemble {
 		e := startedFor(tb, config, programs)

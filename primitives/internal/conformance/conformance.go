@@ -131,13 +131,10 @@ func onRealServer[Ev any](t *testing.T, ens *zktest.Ensemble, r Recipe[Ev]) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			proxy := zktest.NewProxy(t, ens.Addrs()...)
-			at := stage{servers: proxy, timeout: 3 * time.Second, real: true}
+			at := stage{servers: proxy, timeout: 6 * time.Second, real: true}
 			chroot := "/" + znode.NewGUID()
-			opts := session.Options{Timeout: at.timeout, ServerTick: 100 * time.Millisecond}
-			root := check.Open(session.Open(t.Context(), ens.Addrs(), &opts))(t)
-			check.Have(root.Create(t.Context(), chroot, nil, session.Persistent))(t)
-			opts.Chroot = chroot
-			play(t, at, check.Open(session.Open(t.Context(), proxy.Addrs(), &opts))(t), r)
+			kit.Ensure(t, kit.Open(t, ens.Addrs(), nil), chroot, nil)
+			play(t, at, kit.Open(t, proxy.Addrs(), &session.Options{Timeout: at.timeout, ServerTick: kit.Tick, Chroot: chroot}), r)
 		})
 	}
 }
