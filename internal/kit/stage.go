@@ -1,7 +1,9 @@
 package kit
 
 import (
+	"context"
 	"errors"
+	"net"
 	"slices"
 	"testing"
 	"time"
@@ -23,20 +25,46 @@ type Stage struct {
 	// RequestsOf counts the requests of a session, but for heartbeats. On real servers these are
 	// all that have passed the proxy.
 	RequestsOf func(session int64) zktest.Counts
+	dial       func(ctx context.Context, network, addr string) (net.Conn, error) // nil for TCP
 }
 
 // OnEnsemble returns a stage with a proxy of its own.
 func OnEnsemble(t *testing.T, ens *zktest.Ensemble) *Stage {
 	t.Helper()
 	proxy := zktest.NewProxy(t, ens.Addrs()...)
-	return &Stage{proxy, ens.Addrs(), func(int64) zktest.Counts { return WithoutSyncs(proxy.Requests()) }}
+	return &Stage{proxy, ens.Addrs(), func(int64) zktest.Counts { return WithoutSyncs(proxy.Requests()) }, nil}
 }
 
 // InMemory returns a stage with a server of its own, of three replicas, outside of any bubble.
 func InMemory(t *testing.T) *Stage {
 	t.Helper()
 	server := zktest.Start(t, zktest.Tick(Tick), zktest.ReapEvery(Tick), zktest.Timeouts(2*Tick, time.Minute), zktest.Replicas(3, 0))
-	return &Stage{server, server.Addrs(), func(id int64) zktest.Counts { return WithoutSyncs(server.RequestsOf(id)) }}
+	return onServer(server, nil)
+}
+
+// InBubble plays on a stage with a server of its own in a bubble, two of whose three replicas lag
+// behind. A request takes a millisecond, so that the clock goes on while a test asks again and
+// again.
+func InBubble(t *testing.T, lag time.Duration, play func(t *testing.T, c *Stage)) {
+	t.Helper()
+	config := zktest.Config{Tick: Tick, ReapInterval: Tick, MinTimeout: 2 * Tick, MaxTimeout: time.Minute, Replicas: 3, Lag: lag, Latency: time.Millisecond}
+	Run(t, config, func(w World) { play(w.T, onServer(w.Server, w.DialContext)) })
+}
+
+func onServer(server *zktest.Server, dial func(ctx context.Context, network, addr string) (net.Conn, error)) *Stage {
+	return &Stage{server, server.Addrs(), func(id int64) zktest.Counts { return WithoutSyncs(server.RequestsOf(id)) }, dial}
+}
+
+// Open opens a session to which faults can happen, as [Open] does.
+func (c *Stage) Open(tb testing.TB) *session.Session {
+	tb.Helper()
+	return Open(tb, c.Addrs(), &session.Options{Timeout: 20 * time.Second, ServerTick: Tick, Dialer: c.dial})
+}
+
+// OpenDirect opens a session that is not to be disturbed.
+func (c *Stage) OpenDirect(tb testing.TB) *session.Session {
+	tb.Helper()
+	return Open(tb, c.Direct, &session.Options{Timeout: 20 * time.Second, ServerTick: Tick, Dialer: c.dial})
 }
 
 // WithoutSyncs leaves what a recipe has asked for: no heartbeats.

@@ -12,6 +12,7 @@ import (
 
 	"github.com/zkactors/zkactors/internal/check"
 	"github.com/zkactors/zkactors/internal/hasten"
+	"github.com/zkactors/zkactors/internal/kit"
 	"github.com/zkactors/zkactors/primitives/lock"
 	"github.com/zkactors/zkactors/session"
 	"github.com/zkactors/zkactors/session/zktest"
@@ -29,7 +30,7 @@ func TestRealAllAtOnce(t *testing.T) {
 	start := time.Now()
 	var all []*session.Session
 	for range sessions {
-		all = append(all, open(t, ens.Addrs(), nil))
+		all = append(all, kit.Open(t, ens.Addrs(), nil))
 	}
 	var holders [locks]atomic.Int32
 	var counts [callers]int
@@ -71,6 +72,6 @@ func TestRealAllAtOnce(t *testing.T) {
 		check.AtLeast(t, counts[0], counts[callers/2]/2, "turns of the caller with the fewest")
 	}
 	for i := range locks {
-		check.Len(t, children(t, all[0], fmt.Sprintf("/together/%d", i)), 0, i)
+		check.Len(t, kit.Children(t, all[0], fmt.Sprintf("/together/%d", i)), 0, i)
 	}
 }

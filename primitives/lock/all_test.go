@@ -43,7 +43,7 @@ func TestAllCost(t *testing.T) {
 			a := acquireAll(t, all[0], paths...)
 			synctest.Wait()
 			a.Close()
-			check.EqualMaps(t, withoutSyncs(srv.Requests()), zktest.Counts{zktest.OpMulti: 2, zktest.OpGetData: 3})
+			check.EqualMaps(t, kit.WithoutSyncs(srv.Requests()), zktest.Counts{zktest.OpMulti: 2, zktest.OpGetData: 3})
 			check.Equal(t, srv.Proposals()-before, 2, "proposals")
 		}
 	})
@@ -90,7 +90,7 @@ func TestAll(t *testing.T) {
 		}
 		synctest.Wait()
 		for _, path := range []string{"/b", "/c"} {
-			check.Len(t, children(t, all[1], path), 0, path)
+			check.Len(t, kit.Children(t, all[1], path), 0, path)
 		}
 		shared.Close()
 	})
@@ -173,8 +173,8 @@ func TestAllTry(t *testing.T) {
 	inRoom(t, 2, func(t *testing.T, _ *zktest.Server, all []*session.Session) {
 		single := mustAcquire(t, all[1], "/b")
 		check.Fails(lock.TryAcquireAll(t.Context(), all[0], exclusively("/a", "/b"), nil))(t, lock.ErrHeld)
-		check.Len(t, children(t, all[1], "/a"), 0)
-		check.Len(t, children(t, all[1], "/b"), 1)
+		check.Len(t, kit.Children(t, all[1], "/a"), 0)
+		check.Len(t, kit.Children(t, all[1], "/b"), 1)
 		single.Close()
 		check.Have(lock.TryAcquireAll(t.Context(), all[0], exclusively("/a", "/b"), nil))(t).Close()
 	})
@@ -190,7 +190,7 @@ func TestAllGivesUp(t *testing.T) {
 		check.Is(t, err, context.DeadlineExceeded)
 		check.True(t, strings.Contains(fmt.Sprint(err), "lock /a, /b, /c and 2 more: ") && strings.Contains(fmt.Sprint(err), "held by the other"), "%v", err)
 		synctest.Wait()
-		check.Len(t, children(t, all[1], "/a"), 0)
+		check.Len(t, kit.Children(t, all[1], "/a"), 0)
 		single.Close()
 	})
 }
@@ -214,11 +214,11 @@ func TestAllInBackground(t *testing.T) {
 		a := check.Have(lock.AcquireAll(t.Context(), all[0], exclusively("/a", "/b"), &lock.Options{ReleaseInBackground: true}))(t)
 		srv.Freeze(all[0].ID(), zktest.ToServer)
 		a.Close()
-		check.Len(t, children(t, all[1], "/a"), 1)
+		check.Len(t, kit.Children(t, all[1], "/a"), 1)
 		srv.Thaw(all[0].ID())
 		synctest.Wait()
 		for _, path := range []string{"/a", "/b"} {
-			check.Len(t, children(t, all[1], path), 0, path)
+			check.Len(t, kit.Children(t, all[1], path), 0, path)
 		}
 	})
 }
@@ -262,7 +262,7 @@ func TestAllReentered(t *testing.T) {
 		}))
 		failed := errors.New("failed")
 		check.Is(t, lock.DoAll(t.Context(), s, exclusively("/a", "/b"), nil, func(context.Context, int64) error { return failed }), failed)
-		check.Len(t, children(t, all[1], "/a"), 0)
+		check.Len(t, kit.Children(t, all[1], "/a"), 0)
 	})
 }
 
@@ -283,12 +283,12 @@ func TestAllMany(t *testing.T) {
 		synctest.Wait()
 		srv.ResetRequests()
 		a.Close()
-		check.EqualMaps(t, withoutSyncs(srv.Requests()), zktest.Counts{zktest.OpMulti: 1})
+		check.EqualMaps(t, kit.WithoutSyncs(srv.Requests()), zktest.Counts{zktest.OpMulti: 1})
 		srv.ResetRequests()
 		_, err := lock.NewAll(all[0], exclusively(many(20_000)...), nil)
 		check.Is(t, err, session.ErrTooLarge)
 		check.True(t, strings.HasPrefix(fmt.Sprint(err), "lock: wants: 20000 locks in one request: "), "%v", err)
-		check.EqualMaps(t, withoutSyncs(srv.Requests()), zktest.Counts{})
+		check.EqualMaps(t, kit.WithoutSyncs(srv.Requests()), zktest.Counts{})
 	})
 }
 
@@ -322,7 +322,7 @@ func TestAllRefuses(t *testing.T) {
 		check.Have(all[0].Create(t.Context(), "/elsewhere/-__READ__0000000001", nil, session.Persistent))(t)
 		check.Fails(lock.AcquireAll(t.Context(), all[0], exclusively("/a", "/elsewhere"), nil))(t, lock.ErrLayout)
 		synctest.Wait()
-		check.Len(t, children(t, all[0], "/a"), 0)
+		check.Len(t, kit.Children(t, all[0], "/a"), 0)
 	})
 }
 

@@ -9,6 +9,7 @@ import (
 
 	"github.com/go-zookeeper/zk"
 
+	"github.com/zkactors/zkactors/internal/kit"
 	"github.com/zkactors/zkactors/primitives/lock"
 	"github.com/zkactors/zkactors/session"
 	"github.com/zkactors/zkactors/session/zktest"
@@ -24,8 +25,8 @@ func benchServers(b *testing.B, n int) (ens *zktest.Ensemble, addrs []string) {
 	b.Helper()
 	ens = zktest.StartEnsemble(b, n, zktest.DataIn("/dev/shm"), zktest.DirectLinks())
 	addrs = []string{ens.Addr(ens.Leader())} // the same for all
-	s, conn := open(b, addrs, nil), connect(b, addrs)
-	ensure(b, s, "/warm", nil)
+	s, conn := kit.Open(b, addrs, nil), connect(b, addrs)
+	kit.Ensure(b, s, "/warm", nil)
 	for range 1500 {
 		acquire(b, s, "/warm").Close()
 		if err := cycle(conn, "/warm"); err != nil {
@@ -73,8 +74,8 @@ func BenchmarkUncontended(b *testing.B) {
 	}{{1, 0}, {3, 0}, {3, time.Millisecond}} {
 		b.Run(fmt.Sprintf("servers=%d/network=%v", where.servers, where.trip), func(b *testing.B) {
 			_, addrs := benchServers(b, where.servers)
-			operator := open(b, addrs, nil)
-			ensure(b, operator, "/uncontended", nil)
+			operator := kit.Open(b, addrs, nil)
+			kit.Ensure(b, operator, "/uncontended", nil)
 			if where.trip > 0 {
 				proxy := zktest.NewProxy(b, addrs...)
 				proxy.Latency(where.trip / 2)
@@ -86,7 +87,7 @@ func BenchmarkUncontended(b *testing.B) {
 			}{{"zkactors", nil}, {"zkactors-background", &lock.Options{ReleaseInBackground: true}}} {
 				b.Run(test.name, func(b *testing.B) {
 					ctx := b.Context()
-					s := open(b, addrs, nil)
+					s := kit.Open(b, addrs, nil)
 					b.ReportAllocs()
 					for b.Loop() {
 						l, err := lock.Acquire(ctx, s, "/uncontended", test.opts)
@@ -171,8 +172,8 @@ func (*zkContestant) waiting() int   { return 1 }
 // another, which has been waiting; ns/op has the waiter's coming as well.
 func BenchmarkHandOver(b *testing.B) {
 	ens, addrs := benchServers(b, 1)
-	operator := open(b, addrs, nil)
-	ensure(b, operator, "/hand-over", nil)
+	operator := kit.Open(b, addrs, nil)
+	kit.Ensure(b, operator, "/hand-over", nil)
 	measure := func(b *testing.B, one, two contestant) {
 		b.Helper()
 		one.join()
@@ -203,7 +204,7 @@ func BenchmarkHandOver(b *testing.B) {
 	}
 	b.Run("zkactors", func(b *testing.B) {
 		ours := func() contestant {
-			return &ourContestant{ctx: b.Context(), s: open(b, addrs, nil), path: "/hand-over"}
+			return &ourContestant{ctx: b.Context(), s: kit.Open(b, addrs, nil), path: "/hand-over"}
 		}
 		measure(b, ours(), ours())
 	})

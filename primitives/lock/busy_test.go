@@ -40,7 +40,7 @@ func TestCloseDuringDowngrade(t *testing.T) {
 // throttled, does not list the line meanwhile.
 func TestNoListsWithoutToken(t *testing.T) {
 	kit.Sessions(t, zktest.Config{Latency: time.Millisecond}, 1, session.Options{}, func(t *testing.T, srv *zktest.Server, all []*session.Session) {
-		ensure(t, all[0], "/l", []byte("somebody's data")) // so that the create tells no czxid
+		kit.Ensure(t, all[0], "/l", []byte("somebody's data")) // so that the create tells no czxid
 		for range 12 {
 			srv.AnswerError(zktest.Match{Op: zktest.OpGetData}, throttled)
 		}
@@ -58,7 +58,7 @@ func TestPreemptionIsRepeated(t *testing.T) {
 		for _, after := range []time.Duration{0, 10 * time.Second} {
 			runInRoom(t, name+" "+after.String(), 2, func(t *testing.T, srv *zktest.Server, all []*session.Session) {
 				low := standsAt(t, lock.New, all[0], "/l", prior(0))
-				await[lock.Acquired](t, low)
+				kit.Await[lock.Acquired](t, low.Events())
 				for range 5 {
 					srv.AnswerError(zktest.Match{Session: all[1].ID(), Op: op, Path: low.Node()}, throttled)
 				}
@@ -81,7 +81,7 @@ func TestPreemptionIsRepeated(t *testing.T) {
 func TestNotPreemptedUnasked(t *testing.T) {
 	inRoom(t, 2, func(t *testing.T, srv *zktest.Server, all []*session.Session) {
 		low := standsAt(t, lock.New, all[0], "/l", prior(0))
-		await[lock.Acquired](t, low)
+		kit.Await[lock.Acquired](t, low.Events())
 		for range 10 {
 			srv.AnswerError(zktest.Match{Session: all[1].ID(), Op: zktest.OpSetData, Path: low.Node()}, -102)
 		}
@@ -98,7 +98,7 @@ func TestRevokedAndGone(t *testing.T) {
 	for _, layout := range []lock.Layout{lock.Standard, lock.Prioritized} {
 		runInRoom(t, layout.String(), 2, func(t *testing.T, srv *zktest.Server, all []*session.Session) {
 			l := standsAt(t, lock.New, all[0], "/l", &lock.Options{Layout: layout})
-			await[lock.Acquired](t, l)
+			kit.Await[lock.Acquired](t, l.Events())
 			srv.DropReply(zktest.Match{Session: all[1].ID(), Op: zktest.OpSetData})
 			srv.Refuse(true) // until the holder has gone
 			revoked := make(chan error, 1)
@@ -116,7 +116,7 @@ func TestThrottledRevocation(t *testing.T) {
 	for op, skip := range map[zktest.Op]int{zktest.OpSetData: 0, zktest.OpDelete: 0, zktest.OpExists: 0, zktest.OpGetData: 1} { // one lists the holders
 		inRoom(t, 2, func(t *testing.T, srv *zktest.Server, all []*session.Session) {
 			l := standsAt(t, lock.New, all[0], "/l", nil)
-			await[lock.Acquired](t, l)
+			kit.Await[lock.Acquired](t, l.Events())
 			srv.AnswerError(zktest.Match{Session: all[1].ID(), Op: op, Skip: skip}, throttled)
 			check.Must(t, lock.Revoke(t.Context(), all[1], "/l", &lock.RevokeOptions{ForceAfter: time.Second}), op)
 			check.Must(t, srv.AwaitFault(0))
@@ -146,7 +146,7 @@ func TestReadersInDoubt(t *testing.T) {
 				<-time.After(time.Minute)
 				check.Must(t, srv.AwaitFault(0))
 				check.True(t, holds(l), "it does not hold: %v", l.Err())
-				check.Len(t, children(t, all[1], "/l/readers"), 1)
+				check.Len(t, kit.Children(t, all[1], "/l/readers"), 1)
 				l.Close()
 				check.Len(t, remains(t, all[1], "/l"), 0)
 			})

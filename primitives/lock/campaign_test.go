@@ -16,6 +16,7 @@ import (
 
 	"github.com/zkactors/zkactors/internal/check"
 	"github.com/zkactors/zkactors/internal/hasten"
+	"github.com/zkactors/zkactors/internal/kit"
 	"github.com/zkactors/zkactors/primitives/lock"
 	"github.com/zkactors/zkactors/session"
 	"github.com/zkactors/zkactors/session/zktest"
@@ -449,12 +450,12 @@ func (c *campaign) play(seed uint64) {
 	last := len(c.sessions) - 1
 	operator := c.sessions[last]
 	c.sessions = c.sessions[:last] // no fault is aimed at it
-	ensure(t, operator, "/marks", nil)
+	kit.Ensure(t, operator, "/marks", nil)
 	var wg, beside sync.WaitGroup
 	over := make(chan struct{})
 	for i := range contenders {
 		mark := fmt.Sprint("/marks/", i)
-		ensure(t, operator, mark, nil)
+		kit.Ensure(t, operator, mark, nil)
 		wg.Go(func() {
 			r := rand.New(rand.NewPCG(seed, uint64(i)))
 			for round := range rounds {

@@ -14,6 +14,7 @@ import (
 
 	"github.com/zkactors/zkactors/internal/check"
 	"github.com/zkactors/zkactors/internal/hasten"
+	"github.com/zkactors/zkactors/internal/kit"
 	"github.com/zkactors/zkactors/primitives/lock"
 	"github.com/zkactors/zkactors/session/zktest"
 )
@@ -57,8 +58,8 @@ func TestCostOfHolding(t *testing.T) {
 	const n, most = 10_000, 4 << 10
 	ens := zktest.StartEnsemble(t, 1, zktest.NoSync())
 	ctx := check.Patient(t)
-	s, other := open(t, ens.Addrs(), nil), open(t, ens.Addrs(), nil)
-	ensure(t, s, "/l", nil)
+	s, other := kit.Open(t, ens.Addrs(), nil), kit.Open(t, ens.Addrs(), nil)
+	kit.Ensure(t, s, "/l", nil)
 	acquire(t, s, "/l/warm").Close()
 	locks := make([]*lock.Lock, n)
 	warm(2 * n)
@@ -118,8 +119,8 @@ func TestCostOfAcquiring(t *testing.T) {
 	const n, most = 10_000, 9 << 10 // half of it is the stack of the caller's own goroutine
 	ens := zktest.StartEnsemble(t, 1, zktest.NoSync())
 	ctx := check.Patient(t)
-	s, other := open(t, ens.Addrs(), nil), open(t, ens.Addrs(), nil)
-	ensure(t, s, "/l", nil)
+	s, other := kit.Open(t, ens.Addrs(), nil), kit.Open(t, ens.Addrs(), nil)
+	kit.Ensure(t, s, "/l", nil)
 	acquire(t, s, "/l/warm").Close()
 	path := func(i int) string { return fmt.Sprintf("/l/%04d", i) }
 	holders := make([]*lock.Lock, n)

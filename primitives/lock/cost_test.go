@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/zkactors/zkactors/internal/check"
+	"github.com/zkactors/zkactors/internal/kit"
 	"github.com/zkactors/zkactors/primitives/lock"
 	"github.com/zkactors/zkactors/session"
 	"github.com/zkactors/zkactors/session/zktest"
@@ -61,8 +62,8 @@ func TestServerProcess(t *testing.T) {
 // of the client.
 func TestCostOfCycle(t *testing.T) {
 	const most = 58
-	s := open(t, []string{check.Apart(t, "TestServerProcess", serverVariable)}, nil)
-	ensure(t, s, "/cycle", nil)
+	s := kit.Open(t, []string{check.Apart(t, "TestServerProcess", serverVariable)}, nil)
+	kit.Ensure(t, s, "/cycle", nil)
 	ctx := context.Background()
 	cycle := func() {
 		l, err := lock.Acquire(ctx, s, "/cycle", nil)
@@ -79,11 +80,11 @@ func TestCostOfCycle(t *testing.T) {
 // at once, the goroutines that acquire them included.
 func TestCostOfManyCycles(t *testing.T) {
 	const locks, most = 512, 60
-	s := open(t, []string{check.Apart(t, "TestServerProcess", serverVariable)}, nil)
+	s := kit.Open(t, []string{check.Apart(t, "TestServerProcess", serverVariable)}, nil)
 	var paths []string
 	for i := range locks {
 		paths = append(paths, fmt.Sprintf("/cycle-%d", i))
-		ensure(t, s, paths[i], nil)
+		kit.Ensure(t, s, paths[i], nil)
 	}
 	round := func() {
 		var wg sync.WaitGroup

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/zkactors/zkactors/internal/check"
+	"github.com/zkactors/zkactors/internal/kit"
 	"github.com/zkactors/zkactors/primitives/lock"
 	"github.com/zkactors/zkactors/session"
 	"github.com/zkactors/zkactors/session/zktest"
@@ -89,7 +90,7 @@ func TestWatchesOfWaiters(t *testing.T) {
 				want := min(i+1, 3)
 				if i > far {
 					want = row.watches
-					check.Equal(t, withoutSyncs(srv.Requests()).Total(), row.joins, "requests of contender", i, srv.Requests())
+					check.Equal(t, kit.WithoutSyncs(srv.Requests()).Total(), row.joins, "requests of contender", i, srv.Requests())
 				}
 				check.Equal(t, srv.Watches()-before, want, "watches behind", i)
 			}
@@ -104,7 +105,7 @@ func TestWatchesOfWaiters(t *testing.T) {
 				case next > 2:
 					want = 2 // with a list
 				}
-				check.Equal(t, withoutSyncs(srv.Requests()).Total(), want, "requests of hand-over", i, srv.Requests())
+				check.Equal(t, kit.WithoutSyncs(srv.Requests()).Total(), want, "requests of hand-over", i, srv.Requests())
 			}
 		})
 	}
@@ -151,7 +152,7 @@ func TestHandOverAtOnce(t *testing.T) {
 		defer wg.Wait()
 		began := time.Now()
 		for i, l := range line {
-			await[lock.Acquired](t, l)
+			kit.Await[lock.Acquired](t, l.Events())
 			took, want := time.Since(began), time.Duration(i)*2*latency
 			check.Equal(t, took, want, i, "hand-overs take want a round trip each")
 			wg.Go(l.Close)

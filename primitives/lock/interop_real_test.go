@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/zkactors/zkactors/internal/check"
+	"github.com/zkactors/zkactors/internal/kit"
 	"github.com/zkactors/zkactors/internal/peers"
 	"github.com/zkactors/zkactors/primitives/lock"
 	"github.com/zkactors/zkactors/session"
@@ -70,8 +71,8 @@ func TestRealPeers(t *testing.T) {
 
 func meetNeighbours(t *testing.T, ens *zktest.Ensemble, company *peers.Company) {
 	t.Helper()
-	operator := open(t, ens.Addrs(), nil)
-	sessions := []*session.Session{open(t, ens.Addrs(), nil), open(t, ens.Addrs(), nil)}
+	operator := kit.Open(t, ens.Addrs(), nil)
+	sessions := []*session.Session{kit.Open(t, ens.Addrs(), nil), kit.Open(t, ens.Addrs(), nil)}
 	for i, n := range neighbours {
 		t.Run(n.name, func(t *testing.T) {
 			t.Parallel()
@@ -90,7 +91,7 @@ func meetNeighbours(t *testing.T, ens *zktest.Ensemble, company *peers.Company) 
 // ours name their paths in opposite orders, so the second line is theirs alone.
 func meetSeveral(t *testing.T, ens *zktest.Ensemble, company *peers.Company) {
 	t.Helper()
-	operator := open(t, ens.Addrs(), nil)
+	operator := kit.Open(t, ens.Addrs(), nil)
 	for i, n := range []struct {
 		layout lock.Layout
 		kind   lock.Kind
@@ -106,7 +107,7 @@ func meetSeveral(t *testing.T, ens *zktest.Ensemble, company *peers.Company) {
 			t.Parallel()
 			row := peers.Row{Theirs: n.theirs}
 			for _, reversed := range []bool{false, true} {
-				s := open(t, ens.Addrs(), nil)
+				s := kit.Open(t, ens.Addrs(), nil)
 				row.Ours = append(row.Ours, peers.Contender{Name: "our several", Shared: n.kind == lock.Read, Join: func(ctx context.Context, path string, wait time.Duration) (peers.Tenancy, error) {
 					if wait > 0 {
 						limited, cancel := context.WithTimeout(ctx, wait)
@@ -132,7 +133,7 @@ func meetSeveral(t *testing.T, ens *zktest.Ensemble, company *peers.Company) {
 // meetDowngrades: readers of ours and of Curator's that have come as writers.
 func meetDowngrades(t *testing.T, ens *zktest.Ensemble, company *peers.Company) {
 	t.Helper()
-	operator, opts := open(t, ens.Addrs(), nil), &lock.Options{Layout: lock.Curator}
+	operator, opts := kit.Open(t, ens.Addrs(), nil), &lock.Options{Layout: lock.Curator}
 	t.Run("in one line", func(t *testing.T) {
 		t.Parallel()
 		var all []peers.Contender
@@ -144,7 +145,7 @@ func meetDowngrades(t *testing.T, ens *zktest.Ensemble, company *peers.Company) 
 			}
 		}
 		for range 2 {
-			s := open(t, ens.Addrs(), nil)
+			s := kit.Open(t, ens.Addrs(), nil)
 			all = append(all, downgrader.contender(s, opts), writer.contender(s, opts))
 		}
 		room := peers.Mix(t, operator, company.At("/downgraders"), often(150, 300)/len(all), all...)
@@ -174,7 +175,7 @@ func curatorDowngrades(t *testing.T, curator *peers.Peer, s *session.Session, ba
 	ctx, opts := check.Patient(t), &lock.Options{Layout: lock.Curator}
 	for kind := range opens {
 		path := fmt.Sprintf("%s-%v", base, kind)
-		ensure(t, s, path, nil)
+		kit.Ensure(t, s, path, nil)
 		first := check.Have(lock.AcquireWrite(ctx, s, path, opts))(t)
 		theirs := check.Have(curator.Join(peers.CuratorDowngraded, path, 0))(t)
 		awaitChildren(t, s, path, 2)
@@ -183,7 +184,7 @@ func curatorDowngrades(t *testing.T, curator *peers.Peer, s *session.Session, ba
 		release(t, first)
 		awaitPeer(t, "the downgrade", theirs.Acquired())
 		if kind == lock.Read || !downgradesInPlace(curator) {
-			await[lock.Acquired](t, waiter)
+			kit.Await[lock.Acquired](t, waiter.Events())
 			check.OK(t, theirs.Release(ctx))
 			release(t, waiter)
 			continue
@@ -197,7 +198,7 @@ func curatorDowngrades(t *testing.T, curator *peers.Peer, s *session.Session, ba
 		cancel()
 		check.Equal(t, waiter.Token(), 0, kind, "is granted the lock while", theirs.Node(), "holds")
 		check.OK(t, theirs.Release(ctx))
-		await[lock.Acquired](t, waiter)
+		kit.Await[lock.Acquired](t, waiter.Events())
 		release(t, waiter)
 	}
 }
@@ -205,14 +206,14 @@ func curatorDowngrades(t *testing.T, curator *peers.Peer, s *session.Session, ba
 // awaitChildren waits until so many nodes stand in line.
 func awaitChildren(t *testing.T, s *session.Session, path string, n int) {
 	t.Helper()
-	for names := children(t, s, path); len(names) != n; names = children(t, s, path) {
+	for names := kit.Children(t, s, path); len(names) != n; names = kit.Children(t, s, path) {
 	}
 }
 
 // meetRequests: ours and Curator's ask each other to release.
 func meetRequests(t *testing.T, ens *zktest.Ensemble, company *peers.Company) {
 	t.Helper()
-	operator := open(t, ens.Addrs(), nil)
+	operator := kit.Open(t, ens.Addrs(), nil)
 	for name, play := range map[string]func(*testing.T, *peers.Peer, *session.Session, string){
 		"Curator reads with us": curatorReads,
 		"Curator asks us":       curatorRevokes,
@@ -230,7 +231,7 @@ func meetRequests(t *testing.T, ens *zktest.Ensemble, company *peers.Company) {
 // already or come then.
 func curatorReads(t *testing.T, curator *peers.Peer, s *session.Session, path string) {
 	ctx := check.Patient(t)
-	ensure(t, s, path, nil)
+	kit.Ensure(t, s, path, nil)
 	l := check.Have(lock.AcquireWrite(ctx, s, path, &lock.Options{Layout: lock.Curator}))(t)
 	defer l.Close()
 	join := func(kind peers.Kind, others int) *peers.Claim {
@@ -287,9 +288,9 @@ func curatorRevokes(t *testing.T, curator *peers.Peer, s *session.Session, base 
 		path := fmt.Sprintf("%s-%d", base, i)
 		opts := &lock.Options{Data: []byte("who we are"), Layout: layout}
 		holder := join(t, s, path, opts)
-		await[lock.Acquired](t, holder)
+		kit.Await[lock.Acquired](t, holder.Events())
 		waiter := join(t, s, path, opts)
-		await[lock.Waiting](t, waiter) // from here on all of its events are kept
+		kit.Await[lock.Waiting](t, waiter.Events()) // from here on all of its events are kept
 		line, err := curator.Line(ctx, peers.CuratorMutex, path)
 		for err == nil && len(line) < 2 {
 			line, err = curator.Line(ctx, peers.CuratorMutex, path)
@@ -298,10 +299,10 @@ func curatorRevokes(t *testing.T, curator *peers.Peer, s *session.Session, base 
 		for _, node := range line {
 			check.Must(t, curator.Revoke(ctx, node))
 		}
-		await[lock.Revoked](t, holder)
+		kit.Await[lock.Revoked](t, holder.Events())
 		release(t, holder)
-		await[lock.Acquired](t, waiter)
-		await[lock.Revoked](t, waiter)
+		kit.Await[lock.Acquired](t, waiter.Events())
+		kit.Await[lock.Revoked](t, waiter.Events())
 		release(t, waiter)
 	}
 }
@@ -338,7 +339,7 @@ func curatorIsForced(t *testing.T, curator *peers.Peer, s *session.Session, path
 	holder := check.Have(curator.Acquire(ctx, peers.CuratorMutex, path))(t)
 	waiter := join(t, s, path, &lock.Options{Layout: lock.Curator})
 	check.Must(t, lock.Revoke(ctx, s, path, &lock.RevokeOptions{Layout: lock.Curator, ForceAfter: time.Millisecond}))
-	await[lock.Acquired](t, waiter)
+	kit.Await[lock.Acquired](t, waiter.Events())
 	release(t, waiter)
 	if err := holder.Release(ctx); err != nil {
 		t.Logf("Curator does not like it: %v", err)
@@ -408,7 +409,7 @@ var (
 // of theirs holds that excludes it, unless ours came before (gha).
 func meetStrangers(t *testing.T, ens *zktest.Ensemble, company *peers.Company) {
 	t.Helper()
-	s := open(t, ens.Addrs(), nil)
+	s := kit.Open(t, ens.Addrs(), nil)
 	for layout, rows := range strangers {
 		for kind := range opens {
 			t.Run(fmt.Sprintf("%v %v", layout, kind), func(t *testing.T) {
@@ -433,7 +434,7 @@ func stranger(t *testing.T, s *session.Session, path string, layout lock.Layout,
 	t.Helper()
 	ctx, opts := check.Patient(t), &lock.Options{Layout: layout}
 	cell := "w"
-	ensure(t, s, path, nil)
+	kit.Ensure(t, s, path, nil)
 	ours := check.Have(opens[kind].acquire(ctx, s, path, opts))(t)
 	limit := trial
 	if want[0] == 'g' {
@@ -449,7 +450,7 @@ func stranger(t *testing.T, s *session.Session, path string, layout lock.Layout,
 	release(t, ours)
 
 	path += "-they"
-	ensure(t, s, path, nil)
+	kit.Ensure(t, s, path, nil)
 	theirs := check.Have(their.Join(ctx, path, 0))(t)
 	switch ours, err := opens[kind].try(ctx, s, path, opts); {
 	case errors.Is(err, lock.ErrHeld):
@@ -474,13 +475,13 @@ func stranger(t *testing.T, s *session.Session, path string, layout lock.Layout,
 func overtaken(t *testing.T, s *session.Session, path string, layout lock.Layout, kind lock.Kind, their peers.Contender, expected bool) (cell string) {
 	t.Helper()
 	ctx, opts := check.Patient(t), &lock.Options{Layout: layout}
-	ensure(t, s, path, nil)
+	kit.Ensure(t, s, path, nil)
 	ours := check.Have(opens[kind].acquire(ctx, s, path, opts))(t)
 	if kind == lock.Read {
 		kind = lock.Write
 	}
 	waiter := check.Have(opens[kind].join(s, path, opts))(t)
-	await[lock.Waiting](t, waiter)
+	kit.Await[lock.Waiting](t, waiter.Events())
 	limit := trial
 	if expected {
 		limit = 0

@@ -12,6 +12,7 @@ import (
 
 	"github.com/zkactors/zkactors/internal/check"
 	"github.com/zkactors/zkactors/internal/hasten"
+	"github.com/zkactors/zkactors/internal/kit"
 	"github.com/zkactors/zkactors/primitives/lock"
 	"github.com/zkactors/zkactors/session"
 	"github.com/zkactors/zkactors/session/zktest"
@@ -39,12 +40,12 @@ func twentyContenders(t *testing.T, ens *zktest.Ensemble) {
 	rounds := often(5, 25)
 	ctx := check.Patient(t)
 	proxy := zktest.NewProxy(t, ens.Addrs()...)
-	operator := open(t, ens.Addrs(), nil)
+	operator := kit.Open(t, ens.Addrs(), nil)
 	const path = "/twenty"
-	ensure(t, operator, path, nil) // numbers would begin anew if it was reaped
+	kit.Ensure(t, operator, path, nil) // numbers would begin anew if it was reaped
 	var all []*session.Session
 	for range sessions {
-		all = append(all, open(t, proxy.Addrs(), nil))
+		all = append(all, kit.Open(t, proxy.Addrs(), nil))
 	}
 	keys := []string{"zk_sum_node_deleted_watch_count", "zk_sum_node_changed_watch_count", "zk_sum_node_children_watch_count"}
 	before := sum(t, ens, keys...)
@@ -132,9 +133,9 @@ func requests(t *testing.T, ens *zktest.Ensemble) {
 	const cycles = 50
 	ctx := check.Patient(t)
 	proxy := zktest.NewProxy(t, ens.Addrs()...)
-	s, operator := open(t, proxy.Addrs(), nil), open(t, ens.Addrs(), nil)
+	s, operator := kit.Open(t, proxy.Addrs(), nil), kit.Open(t, ens.Addrs(), nil)
 	const path = "/requests"
-	ensure(t, operator, path, nil)
+	kit.Ensure(t, operator, path, nil)
 	acquire(t, s, path).Close() // warms the parent
 
 	proxy.ResetRequests()
@@ -144,7 +145,7 @@ func requests(t *testing.T, ens *zktest.Ensemble) {
 	}
 	check.Equal(t, ens.Proposals()-before, 2*cycles, "proposals for", cycles, "cycles")
 	want := zktest.Counts{zktest.OpMulti: cycles, zktest.OpGetData: cycles, zktest.OpDelete: cycles}
-	check.EqualMaps(t, withoutSyncs(proxy.Requests()), want)
+	check.EqualMaps(t, kit.WithoutSyncs(proxy.Requests()), want)
 
 	// No call waits for the second and the third request: they are done after both
 	// calls have returned.
@@ -153,9 +154,9 @@ func requests(t *testing.T, ens *zktest.Ensemble) {
 	l := check.Have(lock.Acquire(ctx, s, path, &lock.Options{ReleaseInBackground: true}))(t)
 	check.Must(t, proxy.AwaitFault(5*time.Second))
 	l.Close()
-	check.Len(t, children(t, operator, path), 1, "acquire and close have waited")
+	check.Len(t, kit.Children(t, operator, path), 1, "acquire and close have waited")
 	check.Must(t, s.Sync(ctx, path))
-	check.Len(t, children(t, operator, path), 0)
+	check.Len(t, kit.Children(t, operator, path), 0)
 	check.Equal(t, ens.Proposals()-before, 2, "proposals for a cycle")
 }
 
@@ -166,10 +167,10 @@ func watches(t *testing.T, ens *zktest.Ensemble) {
 	ctx := check.Patient(t)
 	var all []*session.Session
 	for i := range ens.Size() {
-		all = append(all, open(t, []string{ens.Addr(i)}, nil))
+		all = append(all, kit.Open(t, []string{ens.Addr(i)}, nil))
 	}
 	const path = "/watches"
-	ensure(t, all[0], path, nil)
+	kit.Ensure(t, all[0], path, nil)
 	standing := func() (n int, detail string) {
 		for i := range ens.Size() {
 			answer := check.Have(ens.FourLetterWord(i, "wchs"))(t)
@@ -212,7 +213,7 @@ func watches(t *testing.T, ens *zktest.Ensemble) {
 	for range 50 {
 		for _, s := range all {
 			l := join(t, s, path, nil)
-			await[lock.Waiting](t, l)
+			kit.Await[lock.Waiting](t, l.Events())
 			l.Close()
 		}
 	}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/zkactors/zkactors/internal/check"
 	"github.com/zkactors/zkactors/internal/hasten"
+	"github.com/zkactors/zkactors/internal/kit"
 	"github.com/zkactors/zkactors/primitives/lock"
 	"github.com/zkactors/zkactors/session"
 	"github.com/zkactors/zkactors/session/zktest"
@@ -21,18 +22,18 @@ func TestRealFailover(t *testing.T) {
 	ens := zktest.StartEnsemble(t, 3, zktest.NoSync())
 	ctx := check.Patient(t)
 	// A leader that no one follows in time waits for InitLimit, 10 s; it may be elected twice.
-	opts := &session.Options{Timeout: 40 * time.Second, ServerTick: tick}
+	opts := &session.Options{Timeout: 40 * time.Second, ServerTick: kit.Tick}
 	var sessions []*session.Session
 	for range 3 {
-		sessions = append(sessions, open(t, ens.Addrs(), opts))
+		sessions = append(sessions, kit.Open(t, ens.Addrs(), opts))
 	}
 	const path = "/locks/failover"
 	// One that is connected to the leader, so that it is in the middle of it.
 	leader := ens.Leader()
-	s := open(t, []string{ens.Addr(leader), ens.Addr((leader + 1) % 3)}, opts)
+	s := kit.Open(t, []string{ens.Addr(leader), ens.Addr((leader + 1) % 3)}, opts)
 	for s.State().(session.Connected).Server != ens.Addr(leader) {
 		s.Close()
-		s = open(t, []string{ens.Addr(leader), ens.Addr((leader + 1) % 3)}, opts)
+		s = kit.Open(t, []string{ens.Addr(leader), ens.Addr((leader + 1) % 3)}, opts)
 	}
 	holder := acquire(t, s, path)
 	node, id := holder.Node(), s.ID()
@@ -46,13 +47,13 @@ func TestRealFailover(t *testing.T) {
 	ens.Kill(leader)
 	ens.Leader() // there is one again
 	stays()
-	check.Len(t, children(t, s, path), 1)
+	check.Len(t, kit.Children(t, s, path), 1)
 	ens.Restart(leader)
 
 	var waiters []*lock.Lock
 	for i := range 10 {
 		waiters = append(waiters, join(t, sessions[i%3], path, nil))
-		await[lock.Waiting](t, waiters[i])
+		kit.Await[lock.Waiting](t, waiters[i].Events())
 	}
 	// Ten more are on their way when it happens.
 	for i := range 10 {
@@ -61,11 +62,11 @@ func TestRealFailover(t *testing.T) {
 	leader = ens.Leader()
 	ens.Kill(leader)
 	for _, l := range waiters[10:] {
-		await[lock.Waiting](t, l)
+		kit.Await[lock.Waiting](t, l.Events())
 	}
 	stays()
 	line := awaitLine(t, s, path, 21)
-	names := children(t, s, path)
+	names := kit.Children(t, s, path)
 	check.True(t, len(names) == 21 && line[0].Node == node, "there are %q", names)
 	granted := grants(waiters)
 	token := holder.Token()
@@ -116,7 +117,7 @@ func TestRealFrozenHolder(t *testing.T) {
 func frozenHolders(t *testing.T, ens *zktest.Ensemble, addrs []string, happens func()) {
 	const runs = 20
 	calm := []string{ens.Addr(ens.Leader())}
-	opts := &session.Options{Timeout: 2 * time.Second, ServerTick: tick, CloseTimeout: 200 * time.Millisecond}
+	opts := &session.Options{Timeout: 2 * time.Second, ServerTick: kit.Tick, CloseTimeout: 200 * time.Millisecond}
 	type run struct {
 		holder, waiter     *lock.Lock // of the session that it happens to
 		rival, former, end *lock.Lock
@@ -125,17 +126,17 @@ func frozenHolders(t *testing.T, ens *zktest.Ensemble, addrs []string, happens f
 	var setup sync.WaitGroup
 	for i := range all {
 		setup.Go(func() {
-			s, r := open(t, addrs, opts), open(t, calm, nil)
+			s, r := kit.Open(t, addrs, opts), kit.Open(t, calm, nil)
 			one, two := fmt.Sprintf("/%x-one", s.ID()), fmt.Sprintf("/%x-two", s.ID())
 			a := &all[i]
 			a.holder = acquire(t, s, one)
 			a.rival = join(t, r, one, nil)
-			await[lock.Waiting](t, a.rival)
+			kit.Await[lock.Waiting](t, a.rival.Events())
 			a.former = acquire(t, r, two)
 			a.waiter = join(t, s, two, nil)
-			await[lock.Waiting](t, a.waiter)
+			kit.Await[lock.Waiting](t, a.waiter.Events())
 			a.end = join(t, r, two, nil)
-			await[lock.Waiting](t, a.end)
+			kit.Await[lock.Waiting](t, a.end.Events())
 			if err := s.Sync(check.Patient(t), "/"); err != nil { // so that all watches stand
 				t.Error(err)
 			}
@@ -155,13 +156,13 @@ func frozenHolders(t *testing.T, ens *zktest.Ensemble, addrs []string, happens f
 			told[i] = time.Now()
 		})
 		wg.Go(func() {
-			await[lock.Acquired](t, a.rival)
+			kit.Await[lock.Acquired](t, a.rival.Events())
 			check.True(t, isClosed(a.holder.Done()), "run %d: two holders", i)
 			got[i] = time.Now()
 		})
 		wg.Go(func() {
 			release(t, a.former)
-			await[lock.Acquired](t, a.end)
+			kit.Await[lock.Acquired](t, a.end.Events())
 			// The waiter may have been a holder, or is to stand in line again.
 			check.False(t, a.waiter.Token() != 0 && a.waiter.Token() < a.end.Token() && !isClosed(a.waiter.Done()), "run %d: two holders of the second lock", i)
 		})

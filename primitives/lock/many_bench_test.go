@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/zkactors/zkactors/internal/kit"
 	"github.com/zkactors/zkactors/primitives/lock"
 )
 
@@ -56,11 +57,11 @@ func BenchmarkMany(b *testing.B) {
 	for _, servers := range []int{1, 3} {
 		b.Run(fmt.Sprintf("servers=%d", servers), func(b *testing.B) {
 			_, addrs := benchServers(b, servers)
-			s, conn := open(b, addrs, nil), connect(b, addrs)
+			s, conn := kit.Open(b, addrs, nil), connect(b, addrs)
 			var paths []string
 			for i := range 512 {
 				paths = append(paths, fmt.Sprintf("/many-%d", i))
-				ensure(b, s, paths[i], nil)
+				kit.Ensure(b, s, paths[i], nil)
 			}
 			systems := [2]func(path string) error{
 				func(path string) error {

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/zkactors/zkactors/internal/check"
+	"github.com/zkactors/zkactors/internal/kit"
 	"github.com/zkactors/zkactors/primitives/lock"
 	"github.com/zkactors/zkactors/session"
 	"github.com/zkactors/zkactors/session/zktest"
@@ -54,7 +55,7 @@ func TestEventGrants(t *testing.T) {
 			before := srv.RequestsOf(all[i+1].ID())
 			mustRelease(t, line[i])
 			after := srv.RequestsOf(all[i+1].ID())
-			n := withoutSyncs(after).Total() - withoutSyncs(before).Total()
+			n := kit.WithoutSyncs(after).Total() - kit.WithoutSyncs(before).Total()
 			check.True(t, holds(line[i+1]) && n == 0, "contender %d has needed %d requests", i+1, n)
 		}
 	})

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/zkactors/zkactors/internal/check"
+	"github.com/zkactors/zkactors/internal/kit"
 	"github.com/zkactors/zkactors/primitives/lock"
 	"github.com/zkactors/zkactors/session"
 	"github.com/zkactors/zkactors/session/zktest"
@@ -63,7 +64,7 @@ func TestMutexExcludes(t *testing.T) {
 		for _, sum := range sums {
 			check.Equal(t, sum, each*rounds, sums)
 		}
-		check.Len(t, children(t, all[0], "/m"), 0, "left behind")
+		check.Len(t, kit.Children(t, all[0], "/m"), 0, "left behind")
 	})
 }
 
@@ -114,7 +115,7 @@ func TestMutexWaitEnds(t *testing.T) {
 		}
 		wants(t, theirs.TryLock(t.Context()), lock.ErrHeld)
 		synctest.Wait()
-		check.Len(t, children(t, all[0], "/m"), 1)
+		check.Len(t, kit.Children(t, all[0], "/m"), 1)
 		check.Must(t, mine.Unlock(t.Context()))
 		check.Must(t, theirs.Lock(t.Context()))
 		ended, end := context.WithCancel(t.Context())
@@ -306,7 +307,7 @@ func TestBlocker(t *testing.T) {
 			_, err := lock.Acquire(ctx, all[2], "/l", nil)
 			wants(t, err, context.DeadlineExceeded)
 			synctest.Wait()
-			after := withoutSyncs(srv.RequestsOf(all[2].ID()))
+			after := kit.WithoutSyncs(srv.RequestsOf(all[2].ID()))
 			for op := range after {
 				after[op] -= before[op]
 			}

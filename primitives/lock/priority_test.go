@@ -64,9 +64,9 @@ func standsAt(t *testing.T, open openFunc, s *session.Session, path string, opts
 // remains returns what there is at path that is more than who may come again needs.
 func remains(t *testing.T, s *session.Session, path string) []string {
 	t.Helper()
-	names := children(t, s, path)
+	names := kit.Children(t, s, path)
 	if slices.Contains(names, "readers") {
-		for _, name := range children(t, s, znode.Join(path, "readers")) {
+		for _, name := range kit.Children(t, s, znode.Join(path, "readers")) {
 			names = append(names, "readers/"+name)
 		}
 	}
@@ -209,20 +209,20 @@ func TestPriorityRefusesOthers(t *testing.T) {
 			refused(t, all[1], path, opts) // also when nobody is there
 		}
 		for _, path := range []string{"/data", "/other"} {
-			ensure(t, all[0], path, []byte("priority "+path))
+			kit.Ensure(t, all[0], path, []byte("priority "+path))
 			refused(t, all[1], path, prior(0))
 			opened(t, lock.New, all[1], path, nil).Close()
 		}
 		// What a session knows of a path may be so no more.
 		standsAt(t, lock.New, all[1], "/once", prior(0)).Close()
-		removeAll(t, all[0], "/once")
+		kit.RemoveAll(t, all[0], "/once")
 		theirs := standsAt(t, lock.New, all[0], "/once", nil)
 		refused(t, all[1], "/once", prior(0))
 		if data, _, err := all[0].Get(t.Context(), "/once"); !holds(theirs) || err != nil || len(data) > 0 {
 			t.Errorf("%v, %q, %v", theirs.Err(), data, err)
 		}
 		theirs.Close()
-		ensure(t, all[0], "/empty", nil)
+		kit.Ensure(t, all[0], "/empty", nil)
 		client.Of(all[1]).SetWarm("/empty", true)
 		l := standsAt(t, lock.New, all[1], "/empty", prior(0))
 		check.True(t, holds(l), "an empty path is no priority's")
@@ -282,12 +282,12 @@ func faultyTenancy(
 		<-time.After(3 * time.Second)
 		first.Close()
 	}
-	ev := await[lock.Acquired](t, l)
+	ev := kit.Await[lock.Acquired](t, l.Events())
 	check.Require(t, ev.Token != 0, "request %d: %v", skip, l.Err())
 	if less {
 		check.OK(t, l.Downgrade(ctx), "request", skip)
 		together := opened(t, lock.NewRead, other, "/l", prior(0))
-		await[lock.Acquired](t, together)
+		kit.Await[lock.Acquired](t, together.Events())
 		check.False(t, isClosed(l.Done()), "request %d: lost: %v", skip, l.Err())
 		together.Close()
 	}
@@ -324,7 +324,7 @@ func TestPriorityExpiry(t *testing.T) {
 							t.Errorf("request %d: %v", skip, err)
 						}
 					} else {
-						await[lock.Acquired](t, l)
+						kit.Await[lock.Acquired](t, l.Events())
 					}
 					l.Close()
 					next, err := lock.TryAcquire(t.Context(), other, "/l", prior(-5))
@@ -372,14 +372,14 @@ func TestPreemptByForce(t *testing.T) {
 			inRoom(t, 2, func(t *testing.T, srv *zktest.Server, all []*session.Session) {
 				low := standsAt(t, open, all[0], "/l", prior(0))
 				too := standsAt(t, open, all[0], "/l", prior(-1)) // waits, or shares
-				ensure(t, all[1], "/work", nil)
+				kit.Ensure(t, all[1], "/work", nil)
 				began := time.Now()
 				if frozen {
 					srv.Freeze(all[0].ID(), zktest.ToServer)
 					srv.Freeze(all[0].ID(), zktest.ToClient)
 				}
 				high := opened(t, lock.NewWrite, all[1], "/l", preempting(1, patience))
-				ev := await[lock.Acquired](t, high)
+				ev := kit.Await[lock.Acquired](t, high.Events())
 				check.Within(t, time.Since(began), patience, patience+time.Second, "after")
 				check.True(t, ev.Token > low.Token(), "token %d after %d", ev.Token, low.Token())
 				check.Fails(all[1].Multi(t.Context(), low.Guard(), session.SetOp("/work", nil, session.AnyVersion)))(t, session.ErrNoNode) // guarded by what is lost
@@ -453,7 +453,7 @@ func TestPriorityOperator(t *testing.T) {
 				node := l.Node()
 				if _, name := znode.Split(node); claim {
 					node = "/l/holder"
-					if !slices.Contains(children(t, all[2], "/l"), "holder") {
+					if !slices.Contains(kit.Children(t, all[2], "/l"), "holder") {
 						node = "/l/readers/" + name
 					}
 				}
@@ -472,7 +472,7 @@ func TestPriorityOperator(t *testing.T) {
 				next.Close()
 				check.True(t, holds(waiter), "a waiter is lost")
 				// And all of it is deleted.
-				removeAll(t, all[2], "/l")
+				kit.RemoveAll(t, all[2], "/l")
 				<-waiter.Done()
 				waiter.Close()
 				again := standsAt(t, open, all[0], "/l", prior(0))
@@ -515,7 +515,7 @@ func TestPriorityGuardOutlivesClaim(t *testing.T) {
 			srv.Freeze(all[1].ID(), zktest.Both)
 			_, node := znode.Split(holder.Node())
 			claim := "/l/readers/" + node
-			if slices.Contains(children(t, all[2], "/l"), "holder") {
+			if slices.Contains(kit.Children(t, all[2], "/l"), "holder") {
 				claim = "/l/holder"
 			}
 			check.Must(t, all[2].Delete(t.Context(), claim, session.AnyVersion))
@@ -588,7 +588,7 @@ func TestPreemptFaults(t *testing.T) {
 							<-low.Revoked()
 							low.Close()
 						}
-						await[lock.Acquired](t, high)
+						kit.Await[lock.Acquired](t, high.Events())
 						<-low.Done()
 						err := low.Err()
 						check.False(t, force > 0 && !errors.Is(err, lock.ErrRevoked), "request %d: %v", skip, err)
@@ -643,32 +643,28 @@ func TestPriorityCost(t *testing.T) {
 			check.Equal(t, srv.Proposals()-before, 3, name, "writes", srv.Requests())
 			// The path, the holder, and what stands for us are read once, or watched.
 			want := zktest.Counts{zktest.OpCreate: 1, zktest.OpGetChildren2: 2, zktest.OpGetData: 4, zktest.OpMulti: 2}
-			check.EqualMaps(t, withoutSyncs(srv.Requests()), want, name)
+			check.EqualMaps(t, kit.WithoutSyncs(srv.Requests()), want, name)
 		}
 	})
 }
 
+// TestPriorityRandomInMemory: also where followers lag behind what claims are decided on.
 func TestPriorityRandomInMemory(t *testing.T) {
 	t.Parallel()
-	randomPriorities(t, inMemory(t), hasten.Sized(hasten.Usually(20, 6), 5))
-}
-
-// Followers lag behind what claims are decided on.
-func TestPriorityRandomWithLag(t *testing.T) {
-	t.Parallel()
-	server := zktest.Start(t, zktest.Tick(tick), zktest.Timeouts(2*tick, time.Minute), zktest.Replicas(3, 3*time.Millisecond))
-	randomPriorities(t, &stage{server, server.Addrs(), nil}, hasten.Sized(hasten.Usually(15, 5), 4))
+	for _, lag := range []time.Duration{0, 3 * time.Millisecond} {
+		kit.InBubble(t, lag, func(t *testing.T, c *kit.Stage) { randomPriorities(t, c, hasten.Sized(hasten.Usually(20, 6), 5)) })
+	}
 }
 
 func TestRealPriorities(t *testing.T) {
 	t.Parallel()
 	hasten.Waits(t)
-	randomPriorities(t, onEnsemble(t, zktest.SharedEnsemble(t, 3)), often(20, 60))
+	randomPriorities(t, kit.OnEnsemble(t, zktest.SharedEnsemble(t, 3)), often(20, 60))
 }
 
 // randomPriorities has contenders of all kinds, some of which preempt others, and counts
 // who holds at a time.
-func randomPriorities(t *testing.T, c *stage, rounds int) {
+func randomPriorities(t *testing.T, c *kit.Stage, rounds int) {
 	t.Helper()
 	const contenders, path = 9, "/random/l"
 	ctx := check.Patient(t)
@@ -680,7 +676,7 @@ func randomPriorities(t *testing.T, c *stage, rounds int) {
 		most, asked      int32
 	)
 	for i := range contenders {
-		s := open(t, c.Addrs(), nil)
+		s := c.Open(t)
 		r := rand.New(rand.NewPCG(3, uint64(i)))
 		wg.Go(func() {
 			for range rounds {
@@ -739,7 +735,7 @@ func randomPriorities(t *testing.T, c *stage, rounds int) {
 		})
 	}
 	wg.Wait()
-	operator := open(t, c.direct, nil)
+	operator := c.OpenDirect(t)
 	check.Len(t, remains(t, operator, path), 0)
 	t.Logf("at most %d readers at a time; %d were asked to leave", most, asked)
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/zkactors/zkactors/internal/check"
+	"github.com/zkactors/zkactors/internal/kit"
 	"github.com/zkactors/zkactors/primitives/lock"
 	"github.com/zkactors/zkactors/session"
 	"github.com/zkactors/zkactors/session/zktest"
@@ -26,12 +27,12 @@ func only(t *testing.T, s *session.Session, path string) lock.Contender {
 func TestRevoke(t *testing.T) {
 	inBubble(t, session.Options{}, func(t *testing.T, _ *zktest.Server, a, b *session.Session) {
 		held := check.Open(lock.Acquire(t.Context(), a, "/l", &lock.Options{Data: []byte("host-1")}))(t)
-		await[lock.Acquired](t, held)
+		kit.Await[lock.Acquired](t, held.Events())
 		synctest.Wait()
 		for range 2 { // who asks again is no news
 			check.Must(t, lock.Revoke(t.Context(), b, "/l", nil))
 		}
-		if ev := await[lock.Revoked](t, held); !ev.Deadline.IsZero() {
+		if ev := kit.Await[lock.Revoked](t, held.Events()); !ev.Deadline.IsZero() {
 			t.Errorf("%v", ev)
 		}
 		<-held.Revoked()
@@ -52,15 +53,15 @@ func TestRevokeWaiter(t *testing.T) {
 	inBubble(t, session.Options{}, func(t *testing.T, _ *zktest.Server, a, b *session.Session) {
 		first := mustAcquire(t, a, "/l")
 		second := check.Open(lock.New(b, "/l", nil))(t)
-		await[lock.Waiting](t, second)
+		kit.Await[lock.Waiting](t, second.Events())
 		all, err := lock.Contenders(t.Context(), a, "/l", nil)
 		check.Require(t, err == nil && len(all) == 2 && !all[1].Holding, "%v, %v", all, err)
 		check.Must(t, lock.RevokeNode(t.Context(), a, all[1].Node, nil))
 		synctest.Wait()
 		check.False(t, isClosed(second.Revoked()), "a waiter is told that it is revoked")
 		first.Close()
-		await[lock.Acquired](t, second)
-		await[lock.Revoked](t, second)
+		kit.Await[lock.Acquired](t, second.Events())
+		kit.Await[lock.Revoked](t, second.Events())
 	})
 }
 
@@ -71,7 +72,7 @@ func TestRevokeAtEveryPoint(t *testing.T) {
 		for _, kind := range []func(*session.Session, string, *lock.Options) (*lock.Lock, error){lock.New, lock.NewRead, lock.NewWrite} {
 			for skip := range 6 {
 				inBubble(t, session.Options{}, func(t *testing.T, srv *zktest.Server, a, b *session.Session) {
-					ensure(t, b, "/l", nil)
+					kit.Ensure(t, b, "/l", nil)
 					var first *lock.Lock
 					if queued {
 						first = mustAcquire(t, b, "/l")
@@ -93,7 +94,7 @@ func TestRevokeAtEveryPoint(t *testing.T) {
 					if first != nil {
 						first.Close()
 					}
-					await[lock.Acquired](t, l)
+					kit.Await[lock.Acquired](t, l.Events())
 					<-time.After(2 * time.Second)
 					check.Equal(t, isClosed(l.Revoked()), marked, "skip", skip, "queued", queued, "told")
 				})
@@ -107,10 +108,10 @@ func TestMarksOfOthers(t *testing.T) {
 	for mark, force := range map[string]time.Duration{"unlock": 0, "__REVOKE__": 0, "unlock 30s": 30 * time.Second, "unlock\nhost-1": 0} {
 		inBubble(t, session.Options{}, func(t *testing.T, _ *zktest.Server, a, b *session.Session) {
 			held := mustAcquire(t, a, "/l")
-			await[lock.Acquired](t, held)
+			kit.Await[lock.Acquired](t, held.Events())
 			synctest.Wait()
 			check.Have(b.Set(t.Context(), held.Node(), []byte(mark), session.AnyVersion))(t)
-			ev := await[lock.Revoked](t, held)
+			ev := kit.Await[lock.Revoked](t, held.Events())
 			check.False(t, force == 0 && !ev.Deadline.IsZero() || force > 0 && time.Until(ev.Deadline) != force, "%q: %v", mark, ev)
 		})
 	}
@@ -130,13 +131,13 @@ func TestForce(t *testing.T) {
 	for _, consents := range []bool{true, false} {
 		inBubble(t, session.Options{}, func(t *testing.T, _ *zktest.Server, a, b *session.Session) {
 			held := mustAcquire(t, a, "/l")
-			await[lock.Acquired](t, held)
+			kit.Await[lock.Acquired](t, held.Events())
 			next := check.Open(lock.New(b, "/l", nil))(t)
 			synctest.Wait()
 			begun := time.Now()
 			revoked := make(chan error, 1)
 			go func() { revoked <- lock.Revoke(t.Context(), b, "/l", &lock.RevokeOptions{ForceAfter: time.Minute}) }()
-			ev := await[lock.Revoked](t, held)
+			ev := kit.Await[lock.Revoked](t, held.Events())
 			check.Within(t, ev.Deadline.Sub(begun), time.Minute, time.Minute+time.Second, "told")
 			if consents {
 				<-time.After(time.Second)
@@ -148,7 +149,7 @@ func TestForce(t *testing.T) {
 				check.True(t, errors.Is(err, lock.ErrRevoked) && errors.Is(err, lock.ErrLost), "%v", err)
 			}
 			check.OK(t, <-revoked)
-			await[lock.Acquired](t, next)
+			kit.Await[lock.Acquired](t, next.Events())
 		})
 	}
 }
@@ -179,7 +180,7 @@ func TestRevokeReaders(t *testing.T) {
 			readers = append(readers, r)
 		}
 		w := check.Open(lock.NewWrite(b, "/l", nil))(t)
-		await[lock.Waiting](t, w)
+		kit.Await[lock.Waiting](t, w.Events())
 		behind := check.Open(lock.NewRead(b, "/l", nil))(t)
 		synctest.Wait()
 		check.Must(t, lock.Revoke(t.Context(), b, "/l", &lock.RevokeOptions{ForceAfter: time.Second}))
@@ -187,7 +188,7 @@ func TestRevokeReaders(t *testing.T) {
 			<-r.Done()
 			check.Is(t, r.Err(), lock.ErrRevoked)
 		}
-		await[lock.Acquired](t, w)
+		kit.Await[lock.Acquired](t, w.Events())
 		synctest.Wait()
 		check.True(t, !isClosed(w.Revoked()) && !isClosed(behind.Revoked()), "a waiter was asked")
 	})

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/zkactors/zkactors/internal/check"
+	"github.com/zkactors/zkactors/internal/kit"
 	"github.com/zkactors/zkactors/primitives/lock"
 	"github.com/zkactors/zkactors/session"
 	"github.com/zkactors/zkactors/session/zktest"
@@ -27,11 +28,11 @@ func realRounds(t *testing.T, ens *zktest.Ensemble) {
 	const contenders = 12
 	rounds := often(200, 600)
 	proxy := zktest.NewProxy(t, ens.Addrs()...)
-	operator := open(t, ens.Addrs(), nil)
-	ensure(t, operator, "/rounds", nil)
+	operator := kit.Open(t, ens.Addrs(), nil)
+	kit.Ensure(t, operator, "/rounds", nil)
 	var all []*session.Session
 	for range 6 {
-		all = append(all, open(t, proxy.Addrs(), nil))
+		all = append(all, kit.Open(t, proxy.Addrs(), nil))
 	}
 	new(book).play(t, all, "/rounds", contenders, rounds, func(r *rand.Rand) {
 		if r.IntN(30) == 0 {
@@ -47,10 +48,10 @@ func realWakeUps(t *testing.T, ens *zktest.Ensemble) {
 	const readers = 20
 	proxy := zktest.NewProxy(t, ens.Addrs()...)
 	path := "/wake-ups"
-	ensure(t, open(t, ens.Addrs(), nil), path, nil)
+	kit.Ensure(t, kit.Open(t, ens.Addrs(), nil), path, nil)
 	as := func(kind lock.Kind, n int) (all []*lock.Lock) {
 		for range n {
-			l := check.Open(opens[kind].join(open(t, proxy.Addrs(), nil), path, nil))(t)
+			l := check.Open(opens[kind].join(kit.Open(t, proxy.Addrs(), nil), path, nil))(t)
 			<-l.Events()
 			all = append(all, l)
 		}
@@ -61,16 +62,16 @@ func realWakeUps(t *testing.T, ens *zktest.Ensemble) {
 	last := as(lock.Write, 1)[0]
 	proxy.StartTrace()
 	release(t, first)
-	await[lock.Acquired](t, second)
+	kit.Await[lock.Acquired](t, second.Events())
 	firstNode, secondNode := first.Node(), second.Node()
 	release(t, second)
 	for _, l := range all {
-		await[lock.Acquired](t, l)
+		kit.Await[lock.Acquired](t, l.Events())
 	}
 	for _, l := range all {
 		release(t, l)
 	}
-	await[lock.Acquired](t, last)
+	kit.Await[lock.Acquired](t, last.Events())
 	told := make(map[string]int)
 	for _, r := range proxy.Trace() {
 		if r.Dir == zktest.ToClient && r.Op == 0 {
@@ -93,12 +94,12 @@ func realDowngrade(t *testing.T, ens *zktest.Ensemble) {
 	const rounds = 30
 	ctx := check.Patient(t)
 	const path, data = "/downgrade", "/downgrade-data"
-	operator := open(t, ens.Addrs(), nil)
-	ensure(t, operator, path, nil)
-	ensure(t, operator, data, nil)
+	operator := kit.Open(t, ens.Addrs(), nil)
+	kit.Ensure(t, operator, path, nil)
+	kit.Ensure(t, operator, data, nil)
 	var wg sync.WaitGroup
 	for i := range 4 {
-		s := open(t, ens.Addrs(), nil)
+		s := kit.Open(t, ens.Addrs(), nil)
 		wg.Go(func() {
 			for n := range rounds {
 				w, err := lock.AcquireWrite(ctx, s, path, nil)
@@ -128,9 +129,9 @@ func realDowngrade(t *testing.T, ens *zktest.Ensemble) {
 
 func realLostDowngrade(t *testing.T, ens *zktest.Ensemble) {
 	proxy := zktest.NewProxy(t, ens.Addrs()...)
-	s, other := open(t, proxy.Addrs(), nil), open(t, ens.Addrs(), nil)
+	s, other := kit.Open(t, proxy.Addrs(), nil), kit.Open(t, ens.Addrs(), nil)
 	const path = "/lost-downgrade"
-	ensure(t, other, path, nil)
+	kit.Ensure(t, other, path, nil)
 	for name, plan := range map[string]func(zktest.Match){"reply": proxy.DropReply, "request": proxy.DropRequest} {
 		w := check.Have(lock.AcquireWrite(check.Patient(t), s, path, nil))(t)
 		if err := s.Sync(check.Patient(t), path); err != nil { // so that its watch stands
@@ -141,7 +142,7 @@ func realLostDowngrade(t *testing.T, ens *zktest.Ensemble) {
 		if err := w.Downgrade(check.Patient(t)); err != nil || w.Token() != token {
 			t.Errorf("%s: %v", name, err)
 		}
-		check.Len(t, children(t, other, path), 1, name)
+		check.Len(t, kit.Children(t, other, path), 1, name)
 		r, err := lock.TryAcquireRead(check.Patient(t), other, path, nil)
 		check.Must(t, err, name)
 		if _, err := lock.TryAcquireWrite(check.Patient(t), other, path, nil); !errors.Is(err, lock.ErrHeld) {

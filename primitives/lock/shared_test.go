@@ -192,12 +192,12 @@ func TestReadersAndWriters(t *testing.T) {
 	rounds := hasten.Sized(2000, 100)
 	pause := func(r *rand.Rand) { <-time.After(time.Duration(r.IntN(20)) * time.Millisecond) }
 	runWithSessions(t, "calm", 4, zktest.Config{Latency: time.Millisecond}, func(t *testing.T, srv *zktest.Server, all []*session.Session) {
-		ensure(t, all[0], "/l", nil)
+		kit.Ensure(t, all[0], "/l", nil)
 		new(book).play(t, all, "/l", 8, rounds, pause)
-		check.Len(t, children(t, all[0], "/l"), 0)
+		check.Len(t, kit.Children(t, all[0], "/l"), 0)
 	})
 	runWithSessions(t, "lagging replicas and faults", 6, zktest.Config{Replicas: 3, Lag: 7 * time.Millisecond, Latency: time.Millisecond}, func(t *testing.T, srv *zktest.Server, all []*session.Session) {
-		ensure(t, all[0], "/l", nil)
+		kit.Ensure(t, all[0], "/l", nil)
 		over := make(chan struct{})
 		var wg sync.WaitGroup
 		wg.Go(func() {
@@ -224,7 +224,7 @@ func TestReadersAndWriters(t *testing.T) {
 		close(over)
 		wg.Wait()
 		srv.ClearFaults()
-		check.Len(t, children(t, all[0], "/l"), 0)
+		check.Len(t, kit.Children(t, all[0], "/l"), 0)
 	})
 }
 
@@ -274,7 +274,7 @@ func TestWakeUps(t *testing.T) {
 			for i, want := range test.steps {
 				srv.ResetRequests()
 				mustRelease(t, line[i])
-				got := withoutSyncs(srv.Requests())
+				got := kit.WithoutSyncs(srv.Requests())
 				got[zktest.OpDelete]--
 				check.Equal(t, got.Total(), want, "release", i, got)
 			}
@@ -308,8 +308,8 @@ func TestDowngrade(t *testing.T) {
 	withSessions(t, 3, zktest.Config{}, func(t *testing.T, srv *zktest.Server, all []*session.Session) {
 		ctx := t.Context()
 		s := all[0]
-		ensure(t, s, "/l", nil)
-		ensure(t, s, "/d", nil)
+		kit.Ensure(t, s, "/l", nil)
+		kit.Ensure(t, s, "/d", nil)
 		w := acquireAs(t, lock.Write, s, "/l", &lock.Options{Data: []byte("me")})
 		first, second := joinAs(t, lock.Read, all[1], "/l", nil), joinAs(t, lock.Read, all[2], "/l", nil)
 		next := joinAs(t, lock.Write, all[1], "/l", nil)
@@ -374,7 +374,7 @@ func TestLossAfterDowngrade(t *testing.T) {
 		if err := <-downgraded; !errors.Is(err, lock.ErrLost) || !errors.Is(err, lock.ErrNodeDeleted) {
 			t.Errorf("meanwhile: %v", err)
 		}
-		check.Len(t, children(t, all[1], "/l"), 0)
+		check.Len(t, kit.Children(t, all[1], "/l"), 0)
 	})
 }
 
@@ -404,7 +404,7 @@ func TestDowngradeGoesOn(t *testing.T) {
 		if err := <-downgraded; !errors.Is(err, lock.ErrNotHeld) || errors.Is(err, lock.ErrLost) {
 			t.Errorf("released meanwhile: %v", err)
 		}
-		check.Len(t, children(t, all[1], "/l"), 0)
+		check.Len(t, kit.Children(t, all[1], "/l"), 0)
 	})
 }
 
@@ -444,7 +444,7 @@ func TestUpgrade(t *testing.T) {
 				}
 			}
 			check.Is(t, lock.Do(work, s, "/l", nil, func(context.Context, int64) error { return nil }), lock.ErrUpgrade, name)
-			n := withoutSyncs(srv.Requests()).Total()
+			n := kit.WithoutSyncs(srv.Requests()).Total()
 			check.True(t, n == 0 && time.Since(begun) <= 0, "%s: %d requests, %v", name, n, time.Since(begun))
 		}
 		r := acquireAs(t, lock.Read, s, "/l", nil)
@@ -492,7 +492,7 @@ func TestWhoExcludesWhom(t *testing.T) {
 						mustRelease(t, held)
 						check.True(t, holds(next), "%v waits for %v that is gone", second, first)
 						mustRelease(t, next)
-						check.Len(t, children(t, all[0], "/l"), 0)
+						check.Len(t, kit.Children(t, all[0], "/l"), 0)
 					}
 				}
 			}
@@ -522,7 +522,7 @@ func TestLayouts(t *testing.T) {
 	for layout, names := range names {
 		runWithSessions(t, layout.String(), 1, zktest.Config{}, func(t *testing.T, srv *zktest.Server, all []*session.Session) {
 			ctx, s, opts := t.Context(), all[0], &lock.Options{Layout: layout, Data: []byte("me")}
-			ensure(t, s, "/l", nil)
+			kit.Ensure(t, s, "/l", nil)
 			kinds := []lock.Kind{lock.Exclusive, lock.Read, lock.Write}
 			for i, kind := range kinds {
 				l := acquireAs(t, kind, s, "/l", opts)
@@ -564,7 +564,7 @@ func TestLayouts(t *testing.T) {
 				check.True(t, errors.Is(err, session.ErrInvalidArgument) && strings.Contains(err.Error(), "Layout"), "layout %v: %v", layout, err)
 			}
 		}
-		check.Equal(t, withoutSyncs(srv.Requests()).Total(), 0, "requests")
+		check.Equal(t, kit.WithoutSyncs(srv.Requests()).Total(), 0, "requests")
 	})
 }
 
@@ -611,7 +611,7 @@ func TestForeignContenders(t *testing.T) {
 				}
 			}
 			if test.waits == nil {
-				check.Len(t, children(t, s, "/l"), 1)
+				check.Len(t, kit.Children(t, s, "/l"), 1)
 				return
 			}
 
@@ -685,7 +685,7 @@ func TestLostReplies(t *testing.T) {
 				path := fmt.Sprintf("/%d", paths)
 				paths++
 				if test.warm {
-					ensure(t, all[1], path, nil)
+					kit.Ensure(t, all[1], path, nil)
 					client.Of(all[0]).Saw(path, 0, true)
 				}
 				var ahead []*lock.Lock
@@ -715,11 +715,11 @@ func TestLostReplies(t *testing.T) {
 				}
 				check.OK(t, l.Release(t.Context()), name)
 				<-time.After(time.Second)
-				check.Len(t, children(t, all[1], path), 0)
+				check.Len(t, kit.Children(t, all[1], path), 0)
 			}
 			before := srv.RequestsOf(id)
 			cycle("clean")
-			steps := withoutSyncs(srv.RequestsOf(id)).Total() - withoutSyncs(before).Total()
+			steps := kit.WithoutSyncs(srv.RequestsOf(id)).Total() - kit.WithoutSyncs(before).Total()
 			check.Require(t, steps >= 3, "%d requests", steps)
 			for name, plan := range faults {
 				for skip := range steps {

@@ -12,6 +12,7 @@ import (
 	"github.com/zkactors/zkactors/internal/check"
 	"github.com/zkactors/zkactors/internal/client"
 	"github.com/zkactors/zkactors/internal/hasten"
+	"github.com/zkactors/zkactors/internal/kit"
 	"github.com/zkactors/zkactors/internal/znode"
 	"github.com/zkactors/zkactors/primitives/lock"
 	"github.com/zkactors/zkactors/session"
@@ -19,34 +20,47 @@ import (
 	"github.com/zkactors/zkactors/watch"
 )
 
-// What is told here happens on real servers and on the server in memory alike.
-var stories = []struct {
+// A story happens on real servers and on the server in memory alike.
+type story struct {
 	name string
-	play func(t *testing.T, set func(*testing.T) *stage)
-}{
-	{"faults", faults},
-	{"parent deleted", parentDeleted},
-	{"parent reaped", parentReaped},
-	{"foreign children", foreignChildren},
-	{"bad input", badInput},
-	{"context", contexts},
-	{"do", do},
-	{"try", try},
-	{"guard", guard},
-	{"contenders", contenders},
-	{"background", background},
-	{"ends", ends},
-	{"holder's node deleted", holderDeleted},
-	{"waiter's node deleted", waiterDeleted},
-	{"expired", expired},
+	play func(t *testing.T, c *kit.Stage)
+}
+
+func stories() []story {
+	all := []story{
+		{"foreign children", foreignChildren},
+		{"bad input", badInput},
+		{"context", contexts},
+		{"do", do},
+		{"try", try},
+		{"guard", guard},
+		{"contenders", contenders},
+		{"background", background},
+		{"ends", ends},
+		{"holder's node deleted", holderDeleted},
+		{"waiter's node deleted", waiterDeleted},
+		{"expired", expired},
+		{"parent reaped, cold exists", parentReaped(false, zktest.OpExists)},
+		{"parent reaped, cold multi", parentReaped(false, zktest.OpMulti)},
+		{"parent reaped, warm multi", parentReaped(true, zktest.OpMulti)},
+	}
+	for _, c := range faultCases() {
+		all = append(all, story{"faults, " + c.name, c.faults})
+		seen := make(zktest.Counts)
+		for i, op := range c.steps[:len(c.steps)-1] {
+			all = append(all, story{fmt.Sprintf("parent deleted, %s %d %v", c.name, i, op), c.parentDeleted(op, seen[op])})
+			seen[op]++
+		}
+	}
+	return all
 }
 
 func TestStoriesInMemory(t *testing.T) {
 	t.Parallel()
-	for _, story := range stories {
+	for _, story := range stories() {
 		t.Run(story.name, func(t *testing.T) {
 			t.Parallel()
-			story.play(t, inMemory)
+			kit.InBubble(t, 0, story.play)
 		})
 	}
 }
@@ -54,10 +68,10 @@ func TestStoriesInMemory(t *testing.T) {
 func TestRealStories(t *testing.T) {
 	t.Parallel()
 	ens := zktest.SharedEnsemble(t, 3)
-	for _, story := range stories {
+	for _, story := range stories() {
 		t.Run(story.name, func(t *testing.T) {
 			t.Parallel()
-			story.play(t, func(t *testing.T) *stage { return onEnsemble(t, ens) })
+			story.play(t, kit.OnEnsemble(t, ens))
 		})
 	}
 }
@@ -75,13 +89,13 @@ func faultCases() []faultCase {
 	cold := func(*testing.T, *session.Session, *session.Session, string) {}
 	foreign := func(t *testing.T, _, other *session.Session, path string) {
 		dir, _ := znode.Split(path)
-		ensure(t, other, dir, nil)
-		ensure(t, other, path, []byte("somebody else's"))
+		kit.Ensure(t, other, dir, nil)
+		kit.Ensure(t, other, path, []byte("somebody else's"))
 	}
 	warm := func(t *testing.T, s, _ *session.Session, path string) {
 		dir, _ := znode.Split(path)
-		ensure(t, s, dir, nil)
-		ensure(t, s, path, nil)
+		kit.Ensure(t, s, dir, nil)
+		kit.Ensure(t, s, path, nil)
 		client.Of(s).Saw(path, 0, true)
 	}
 	const (
@@ -114,82 +128,76 @@ func (c faultCase) begin(t *testing.T, s, other *session.Session, path string) (
 // A faultKind is what can happen to one request.
 type faultKind struct {
 	name    string
-	plan    func(c *stage, m zktest.Match)
+	plan    func(c *kit.Stage, m zktest.Match)
 	cuts    bool // the connection is cut when the request is on its way
 	cancels bool // the caller's context ends then
 }
 
 func faultKinds() []faultKind {
-	delay := func(c *stage, m zktest.Match) { c.Delay(m, 30*time.Millisecond) }
+	delay := func(c *kit.Stage, m zktest.Match) { c.Delay(m, 30*time.Millisecond) }
 	return []faultKind{
-		{"reply lost", func(c *stage, m zktest.Match) { c.DropReply(m) }, false, false},
-		{"request lost", func(c *stage, m zktest.Match) { c.DropRequest(m) }, false, false},
+		{"reply lost", func(c *kit.Stage, m zktest.Match) { c.DropReply(m) }, false, false},
+		{"request lost", func(c *kit.Stage, m zktest.Match) { c.DropRequest(m) }, false, false},
 		{"cut", delay, true, false},
 		{"cancelled", delay, false, true},
 		{"cut and cancelled", delay, true, true},
-		{"reply lost and cancelled", func(c *stage, m zktest.Match) { c.DropReply(m) }, false, true},
+		{"reply lost and cancelled", func(c *kit.Stage, m zktest.Match) { c.DropReply(m) }, false, true},
 	}
 }
 
 // Whatever happens to whatever request of an acquire-and-release, there is no node of
 // it afterwards, in the same session; and if no caller gave up, it succeeded.
-func faults(t *testing.T, set func(*testing.T) *stage) {
-	for _, test := range faultCases() {
-		t.Run(test.name, func(t *testing.T) {
-			t.Parallel()
-			c := set(t)
-			s, other := open(t, c.Addrs(), nil), open(t, c.direct, nil)
-			id := s.ID()
-			var paths []string
-			prepare := func(name string) (path string, holder *lock.Lock) {
-				path = fmt.Sprintf("/%x-%s/lock", id, strings.ReplaceAll(name, " ", "-"))
-				paths = append(paths, path)
-				return path, test.begin(t, s, other, path)
-			}
-
-			path, holder := prepare("clean")
-			before := c.requestsOf(id)
-			l := join(t, s, path, nil)
-			if holder != nil {
-				await[lock.Waiting](t, l)
-				// Until it has told that, it may have the answer of the list only.
-				check.Must(t, s.Sync(check.Patient(t), path))
-				release(t, holder)
-			}
-			await[lock.Acquired](t, l)
-			release(t, l)
-			after := c.requestsOf(id)
-			for op, n := range before {
-				if after[op] -= n; after[op] == 0 {
-					delete(after, op)
-				}
-			}
-			want := count(test.steps)
-			check.EqualMaps(t, after, want, "requests")
-
-			chosen := hasten.OneIn(2, 5)
-			for _, kind := range faultKinds() {
-				seen := make(zktest.Counts)
-				for i, op := range test.steps {
-					if seen[op]++; !chosen() {
-						continue
-					}
-					name := fmt.Sprintf("%s %d %v", kind.name, i, op)
-					path, holder := prepare(name)
-					kind.plan(c, zktest.Match{Op: op, Session: id, Skip: seen[op] - 1})
-					check.OK(t, fault(t, c, s, other, path, holder, op == zktest.OpDelete, kind), name)
-				}
-			}
-			for _, path := range paths {
-				check.Len(t, children(t, other, path), 0, path)
-			}
-			check.Equal(t, s.ID(), id, "the session has not survived")
-		})
+func (test faultCase) faults(t *testing.T, c *kit.Stage) {
+	s, other := c.Open(t), c.OpenDirect(t)
+	id := s.ID()
+	var paths []string
+	prepare := func(name string) (path string, holder *lock.Lock) {
+		path = fmt.Sprintf("/%x-%s/lock", id, strings.ReplaceAll(name, " ", "-"))
+		paths = append(paths, path)
+		return path, test.begin(t, s, other, path)
 	}
+
+	path, holder := prepare("clean")
+	before := c.RequestsOf(id)
+	l := join(t, s, path, nil)
+	if holder != nil {
+		kit.Await[lock.Waiting](t, l.Events())
+		// Until it has told that, it may have the answer of the list only.
+		check.Must(t, s.Sync(check.Patient(t), path))
+		release(t, holder)
+	}
+	kit.Await[lock.Acquired](t, l.Events())
+	release(t, l)
+	after := c.RequestsOf(id)
+	for op, n := range before {
+		if after[op] -= n; after[op] == 0 {
+			delete(after, op)
+		}
+	}
+	want := count(test.steps)
+	check.EqualMaps(t, after, want, "requests")
+
+	chosen := hasten.OneIn(2, 5)
+	for _, kind := range faultKinds() {
+		seen := make(zktest.Counts)
+		for i, op := range test.steps {
+			if seen[op]++; !chosen() {
+				continue
+			}
+			name := fmt.Sprintf("%s %d %v", kind.name, i, op)
+			path, holder := prepare(name)
+			kind.plan(c, zktest.Match{Op: op, Session: id, Skip: seen[op] - 1})
+			check.OK(t, fault(t, c, s, other, path, holder, op == zktest.OpDelete, kind), name)
+		}
+	}
+	for _, path := range paths {
+		check.Len(t, kit.Children(t, other, path), 0, path)
+	}
+	check.Equal(t, s.ID(), id, "the session has not survived")
 }
 
 // fault acquires and releases a lock while a fault is under way.
-func fault(t *testing.T, c *stage, s, other *session.Session, path string, holder *lock.Lock, atRelease bool, kind faultKind) error {
+func fault(t *testing.T, c *kit.Stage, s, other *session.Session, path string, holder *lock.Lock, atRelease bool, kind faultKind) error {
 	strike := func(cancel func()) error {
 		if err := c.AwaitFault(10 * time.Second); err != nil {
 			return err
@@ -257,7 +265,7 @@ func fault(t *testing.T, c *stage, s, other *session.Session, path string, holde
 
 // hold keeps the next request that matches from reaching the server while meanwhile
 // happens.
-func hold(t *testing.T, c *stage, m zktest.Match, begin, meanwhile func()) {
+func hold(t *testing.T, c *kit.Stage, m zktest.Match, begin, meanwhile func()) {
 	t.Helper()
 	c.Delay(m, time.Second)
 	begin()
@@ -269,35 +277,27 @@ func hold(t *testing.T, c *stage, m zktest.Match, begin, meanwhile func()) {
 
 // An operator deletes the parent with all that is in it, between any two requests of an
 // acquire.
-func parentDeleted(t *testing.T, set func(*testing.T) *stage) {
-	for _, test := range faultCases() {
-		seen := make(zktest.Counts)
-		for i, op := range test.steps[:len(test.steps)-1] {
-			skip := seen[op]
-			seen[op]++
-			t.Run(fmt.Sprintf("%s %d %v", test.name, i, op), func(t *testing.T) {
-				t.Parallel()
-				c, s, other, path := scene(t, set, "/lock")
-				var l *lock.Lock
-				holder := test.begin(t, s, other, path)
-				hold(t, c, zktest.Match{Op: op, Session: s.ID(), Skip: skip},
-					func() { l = join(t, s, path, nil) },
-					func() {
-						removeAll(t, other, path)
-						if holder != nil {
-							<-holder.Done()
-							check.Is(t, holder.Err(), lock.ErrNodeDeleted)
-						}
-					})
-				got := await[lock.Acquired](t, l)
-				check.True(t, l.Token() == got.Token && got.Token != 0, "token %d, event %v", l.Token(), got)
+func (test faultCase) parentDeleted(op zktest.Op, skip int) func(t *testing.T, c *kit.Stage) {
+	return func(t *testing.T, c *kit.Stage) {
+		s, other, path := scene(t, c, "/lock")
+		var l *lock.Lock
+		holder := test.begin(t, s, other, path)
+		hold(t, c, zktest.Match{Op: op, Session: s.ID(), Skip: skip},
+			func() { l = join(t, s, path, nil) },
+			func() {
+				kit.RemoveAll(t, other, path)
 				if holder != nil {
-					check.True(t, got.Token > holder.Token(), "token %d after %d", got.Token, holder.Token())
+					<-holder.Done()
+					check.Is(t, holder.Err(), lock.ErrNodeDeleted)
 				}
-				next := lockAgain(t, other, path, l)
-				check.True(t, next > got.Token, "token %d after %d", next, got.Token)
 			})
+		got := kit.Await[lock.Acquired](t, l.Events())
+		check.True(t, l.Token() == got.Token && got.Token != 0, "token %d, event %v", l.Token(), got)
+		if holder != nil {
+			check.True(t, got.Token > holder.Token(), "token %d after %d", got.Token, holder.Token())
 		}
+		next := lockAgain(t, other, path, l)
+		check.True(t, next > got.Token, "token %d after %d", next, got.Token)
 	}
 }
 
@@ -313,67 +313,55 @@ func lockAgain(t *testing.T, s *session.Session, path string, l *lock.Lock) int6
 
 // The server reaps the parent as an empty container, at any point of an acquire at which
 // it is empty.
-func parentReaped(t *testing.T, set func(*testing.T) *stage) {
-	for _, test := range []struct {
-		name string
-		warm bool
-		op   zktest.Op
-	}{
-		{"cold exists", false, zktest.OpExists},
-		{"cold multi", false, zktest.OpMulti},
-		{"warm multi", true, zktest.OpMulti},
-	} {
-		t.Run(test.name, func(t *testing.T) {
-			t.Parallel()
-			c, s, other, path := scene(t, set, "-reaped")
-			former := acquire(t, other, path) // until it leaves, the server reaps nothing
-			if test.warm {
-				client.Of(s).Saw(path, check.Have(s.Exists(t.Context(), path))(t).Version, true)
-			}
-			var l *lock.Lock
-			hold(t, c, zktest.Match{Op: test.op, Session: s.ID()},
-				func() { l = join(t, s, path, nil) },
-				func() {
-					release(t, former)
-					check.OK(t, watch.UntilGone(check.Patient(t), other, path))
-				})
-			got := await[lock.Acquired](t, l)
-			check.True(t, got.Token > former.Token(), "token %d after %d", got.Token, former.Token())
-			release(t, l)
-		})
+func parentReaped(warm bool, op zktest.Op) func(t *testing.T, c *kit.Stage) {
+	return func(t *testing.T, c *kit.Stage) {
+		s, other, path := scene(t, c, "-reaped")
+		former := acquire(t, other, path) // until it leaves, the server reaps nothing
+		if warm {
+			client.Of(s).Saw(path, check.Have(s.Exists(t.Context(), path))(t).Version, true)
+		}
+		var l *lock.Lock
+		hold(t, c, zktest.Match{Op: op, Session: s.ID()},
+			func() { l = join(t, s, path, nil) },
+			func() {
+				release(t, former)
+				check.OK(t, watch.UntilGone(check.Patient(t), other, path))
+			})
+		got := kit.Await[lock.Acquired](t, l.Events())
+		check.True(t, got.Token > former.Token(), "token %d after %d", got.Token, former.Token())
+		release(t, l)
 	}
 }
 
 // Children that are no contenders change nothing.
-func foreignChildren(t *testing.T, set func(*testing.T) *stage) {
-	c := set(t)
+func foreignChildren(t *testing.T, c *kit.Stage) {
 	ctx := check.Patient(t)
-	a, b := open(t, c.Addrs(), nil), open(t, c.direct, nil)
+	a, b := c.Open(t), c.OpenDirect(t)
 	path := fmt.Sprintf("/%x-foreign", a.ID())
-	ensure(t, a, path, nil)
+	kit.Ensure(t, a, path, nil)
 	names := []string{
 		"config", "_c_", "_c_x", "lock-x", "nested", "ключ", "鎖-lock-", "lock-00000000011", "block-0000000000",
 		"_c_00000000-0000-4000-8000-000000000000-reader-0000000000",
 	}
 	for _, name := range names {
-		ensure(t, a, znode.Join(path, name), []byte("somebody's"))
+		kit.Ensure(t, a, znode.Join(path, name), []byte("somebody's"))
 	}
-	ensure(t, a, path+"/nested/lock-0000000000", nil)
-	ensure(t, a, path+"/nested/deeper", nil)
-	names = children(t, a, path)
+	kit.Ensure(t, a, path+"/nested/lock-0000000000", nil)
+	kit.Ensure(t, a, path+"/nested/deeper", nil)
+	names = kit.Children(t, a, path)
 
 	last := int64(0)
 	for range 3 {
 		first := acquire(t, a, path)
 		second := join(t, b, path, nil)
-		check.Equal(t, await[lock.Waiting](t, second).Ahead, 1)
+		check.Equal(t, kit.Await[lock.Waiting](t, second.Events()).Ahead, 1)
 		third := join(t, a, path, nil)
-		check.Equal(t, await[lock.Waiting](t, third).Ahead, 2)
+		check.Equal(t, kit.Await[lock.Waiting](t, third.Events()).Ahead, 2)
 		check.Fails(lock.TryAcquire(ctx, b, path, nil))(t, lock.ErrHeld) // try
 		line := awaitLine(t, b, path, 3)
 		check.True(t, line[0].Node == first.Node() && line[0].Holding && line[1].Session == b.ID(), "line: %+v", line)
 		for _, l := range []*lock.Lock{first, second, third} {
-			await[lock.Acquired](t, l)
+			kit.Await[lock.Acquired](t, l.Events())
 			check.True(t, l.Token() > last, "token %d after %d", l.Token(), last)
 			last = l.Token()
 			release(t, l)
@@ -382,12 +370,12 @@ func foreignChildren(t *testing.T, set func(*testing.T) *stage) {
 		last = free.Token()
 		free.Close()
 	}
-	check.EqualSlices(t, children(t, b, path), names, "there were")
+	check.EqualSlices(t, kit.Children(t, b, path), names, "there were")
 }
 
 // expired: a session that the server has ended.
-func expired(t *testing.T, set func(*testing.T) *stage) {
-	c, s, other, path := scene(t, set, "-expired")
+func expired(t *testing.T, c *kit.Stage) {
+	s, other, path := scene(t, c, "-expired")
 	holder := acquire(t, s, path)
 	work, cancel := holder.Context(t.Context())
 	defer cancel()
@@ -402,11 +390,11 @@ func expired(t *testing.T, set func(*testing.T) *stage) {
 	var waiters []*lock.Lock
 	for range 3 {
 		l := join(t, s, path, nil)
-		await[lock.Waiting](t, l)
+		kit.Await[lock.Waiting](t, l.Events())
 		waiters = append(waiters, l)
 	}
 	stranger := join(t, other, path, nil)
-	check.Equal(t, await[lock.Waiting](t, stranger).Ahead, 4)
+	check.Equal(t, kit.Await[lock.Waiting](t, stranger.Events()).Ahead, 4)
 	old := s.ID()
 	c.Expire(old)
 
@@ -438,7 +426,7 @@ func expired(t *testing.T, set func(*testing.T) *stage) {
 	check.Is(t, holder.Release(check.Patient(t)), lock.ErrLost)
 
 	// The stranger is the first now, and the waiters stand behind it, each once.
-	await[lock.Acquired](t, stranger)
+	kit.Await[lock.Acquired](t, stranger.Events())
 	line := awaitLine(t, other, path, 4)
 	check.True(t, line[0].Session == other.ID() && s.ID() != old, "line: %+v", line)
 	for _, contender := range line[1:] {
@@ -473,15 +461,14 @@ func grants(locks []*lock.Lock) <-chan *lock.Lock {
 }
 
 // Bad input is refused before anything is sent, and does no harm.
-func badInput(t *testing.T, set func(*testing.T) *stage) {
-	c := set(t)
+func badInput(t *testing.T, c *kit.Stage) {
 	ctx := check.Patient(t)
-	s := open(t, c.Addrs(), nil)
+	s := c.Open(t)
 	held := acquire(t, s, "/bad-input")
 	if err := s.Sync(ctx, "/"); err != nil { // so that the lock is at rest
 		t.Fatal(err)
 	}
-	closed := open(t, c.direct, nil)
+	closed := c.OpenDirect(t)
 	closed.Close()
 	large := &lock.Options{Data: make([]byte, 1100<<10)}
 	const good = "/bad-input/good"
@@ -521,15 +508,14 @@ func badInput(t *testing.T, set func(*testing.T) *stage) {
 		}
 		check.True(t, l == nil && a == nil && f == nil && cs == nil, "%s: there is something", test.name)
 	}
-	check.Equal(t, c.requestsOf(s.ID()).Total(), 0, "requests were sent")
+	check.Equal(t, c.RequestsOf(s.ID()).Total(), 0, "requests were sent")
 	check.OK(t, lock.Do(ctx, s, good, nil, func(context.Context, int64) error { return nil })) // the session has not suffered
 	check.True(t, held.Err() == nil, "the lock has suffered: %v", held.Err())
 }
 
 // contexts: when those of a lock end, and why.
-func contexts(t *testing.T, set func(*testing.T) *stage) {
-	c := set(t)
-	s := open(t, c.Addrs(), nil)
+func contexts(t *testing.T, c *kit.Stage) {
+	s := c.Open(t)
 	path := fmt.Sprintf("/%x-contexts", s.ID())
 	l := acquire(t, s, path)
 	type key struct{}
@@ -557,7 +543,7 @@ func contexts(t *testing.T, set func(*testing.T) *stage) {
 	// One of a waiter ends with the place in line.
 	l = acquire(t, s, path)
 	waiter := join(t, s, path, nil)
-	await[lock.Waiting](t, waiter)
+	kit.Await[lock.Waiting](t, waiter.Events())
 	waiting, cancel := waiter.Context(t.Context())
 	defer cancel()
 	release(t, waiter)
@@ -570,12 +556,12 @@ func contexts(t *testing.T, set func(*testing.T) *stage) {
 	if cause := context.Cause(work); !errors.Is(cause, lock.ErrLost) || !errors.Is(cause, session.ErrClosed) {
 		t.Errorf("the session was closed: %v", cause)
 	}
-	check.Is(t, await[lock.Lost](t, l).Err, session.ErrClosed, "the session was closed")
+	check.Is(t, kit.Await[lock.Lost](t, l.Events()).Err, session.ErrClosed, "the session was closed")
 }
 
 // do: what is done while the lock is held.
-func do(t *testing.T, set func(*testing.T) *stage) {
-	_, s, other, path := scene(t, set, "-do")
+func do(t *testing.T, c *kit.Stage) {
+	s, other, path := scene(t, c, "-do")
 	ctx := check.Patient(t)
 	why := errors.New("because")
 	last := int64(0)
@@ -585,7 +571,7 @@ func do(t *testing.T, set func(*testing.T) *stage) {
 		last = token
 		return why
 	})
-	if err != why || len(children(t, other, path)) != 0 { //nolint:errorlint // itself
+	if err != why || len(kit.Children(t, other, path)) != 0 { //nolint:errorlint // itself
 		t.Errorf("an error: %v", err)
 	}
 	// Lost meanwhile; it is not released before the function returns.
@@ -593,22 +579,22 @@ func do(t *testing.T, set func(*testing.T) *stage) {
 	err = lock.Do(ctx, s, path, nil, func(ctx context.Context, token int64) error {
 		check.True(t, token > last, "token %d after %d", token, last)
 		next = join(t, other, path, nil)
-		await[lock.Waiting](t, next)
-		removeAll(t, other, awaitLine(t, other, path, 2)[0].Node) //nolint:contextcheck // it has its own
+		kit.Await[lock.Waiting](t, next.Events())
+		kit.RemoveAll(t, other, awaitLine(t, other, path, 2)[0].Node) //nolint:contextcheck // it has its own
 		<-ctx.Done()
 		cause := context.Cause(ctx)
 		check.True(t, errors.Is(cause, lock.ErrLost) && errors.Is(cause, lock.ErrNodeDeleted), "the work is told %v", cause)
 		return nil
 	})
 	check.True(t, errors.Is(err, lock.ErrLost) && errors.Is(err, lock.ErrNodeDeleted) && strings.Contains(err.Error(), path), "lost: %v", err)
-	await[lock.Acquired](t, next)
+	kit.Await[lock.Acquired](t, next.Events())
 	// A panic releases, too.
 	release(t, next)
 	func() {
 		defer func() { _ = recover() }()
 		_ = lock.Do(ctx, s, path, nil, func(context.Context, int64) error { panic(why) })
 	}()
-	check.Len(t, children(t, other, path), 0, "after a panic")
+	check.Len(t, kit.Children(t, other, path), 0, "after a panic")
 	// A context that has ended.
 	ended, cancel := context.WithCancelCause(ctx)
 	cancel(why)
@@ -617,14 +603,14 @@ func do(t *testing.T, set func(*testing.T) *stage) {
 	awaitEmpty(t, other, path)
 }
 
-func try(t *testing.T, set func(*testing.T) *stage) {
-	_, s, other, path := scene(t, set, "-try")
+func try(t *testing.T, c *kit.Stage) {
+	s, other, path := scene(t, c, "-try")
 	ctx := check.Patient(t)
 	held := check.Have(lock.TryAcquire(ctx, s, path, nil))(t)
 	for _, s := range []*session.Session{s, other} {
 		l, err := lock.TryAcquire(ctx, s, path, nil)
 		check.True(t, errors.Is(err, lock.ErrHeld) && strings.Contains(err.Error(), path) && l == nil, "held: %v", err)
-		check.Len(t, children(t, other, path), 1, "it is still in line")
+		check.Len(t, kit.Children(t, other, path), 1, "it is still in line")
 	}
 	held.Close()
 	again, err := lock.TryAcquire(ctx, other, path, nil)
@@ -642,11 +628,11 @@ func try(t *testing.T, set func(*testing.T) *stage) {
 }
 
 // guard: a stale holder's write is refused.
-func guard(t *testing.T, set func(*testing.T) *stage) {
-	_, s, other, path := scene(t, set, "-guard")
+func guard(t *testing.T, c *kit.Stage) {
+	s, other, path := scene(t, c, "-guard")
 	ctx := check.Patient(t)
 	data := path + "-data"
-	ensure(t, s, data, nil)
+	kit.Ensure(t, s, data, nil)
 	write := func(s *session.Session, l *lock.Lock) error {
 		_, err := s.Multi(ctx, l.Guard(), session.SetOp(data, []byte(l.Node()), session.AnyVersion))
 		return err
@@ -654,20 +640,20 @@ func guard(t *testing.T, set func(*testing.T) *stage) {
 	holder := acquire(t, s, path)
 	check.OK(t, write(s, holder)) // the holder
 	waiter := join(t, other, path, nil)
-	await[lock.Waiting](t, waiter)
+	kit.Await[lock.Waiting](t, waiter.Events())
 	check.Is(t, write(other, waiter), session.ErrNoNode) // a waiter
 	stale := holder.Node()
-	removeAll(t, other, stale)
+	kit.RemoveAll(t, other, stale)
 	check.Is(t, write(s, holder), session.ErrNoNode) // a stale holder
 	check.True(t, holder.Node() == stale && holder.Guard().Path() == stale, "the guard is for %q", holder.Guard().Path())
-	await[lock.Acquired](t, waiter)
+	kit.Await[lock.Acquired](t, waiter.Events())
 	check.OK(t, write(other, waiter)) // the next holder
 	release(t, waiter)
 	check.Is(t, write(other, waiter), session.ErrNoNode) // one that has released
 }
 
-func contenders(t *testing.T, set func(*testing.T) *stage) {
-	_, s, other, path := scene(t, set, "-contenders")
+func contenders(t *testing.T, c *kit.Stage) {
+	s, other, path := scene(t, c, "-contenders")
 	ctx := check.Patient(t)
 	if line, err := lock.Contenders(ctx, s, path, nil); err != nil || line != nil {
 		t.Errorf("no such lock: %v, %v", line, err)
@@ -694,28 +680,28 @@ func contenders(t *testing.T, set func(*testing.T) *stage) {
 }
 
 // background: the session sees the release through.
-func background(t *testing.T, set func(*testing.T) *stage) {
-	c, s, other, path := scene(t, set, "-background")
+func background(t *testing.T, c *kit.Stage) {
+	s, other, path := scene(t, c, "-background")
 	opts := &lock.Options{ReleaseInBackground: true}
 	l := join(t, s, path, opts)
-	await[lock.Acquired](t, l)
+	kit.Await[lock.Acquired](t, l.Events())
 	waiter := join(t, s, path, opts)
-	await[lock.Waiting](t, waiter)
+	kit.Await[lock.Waiting](t, waiter.Events())
 	c.Freeze(s.ID(), zktest.ToServer)
 	for _, l := range []*lock.Lock{l, waiter} {
 		check.OK(t, l.Release(check.Patient(t)))
 		l.Close()
-		await[lock.Released](t, l)
+		kit.Await[lock.Released](t, l.Events())
 	}
-	check.Len(t, children(t, other, path), 2, "in line")
+	check.Len(t, kit.Children(t, other, path), 2, "in line")
 	c.Disconnect(s.ID())
 	c.Thaw(s.ID())
 	awaitEmpty(t, other, path)
 }
 
 // ends: releasing and closing, again and again.
-func ends(t *testing.T, set func(*testing.T) *stage) {
-	c, s, other, path := scene(t, set, "-ends")
+func ends(t *testing.T, c *kit.Stage) {
+	s, other, path := scene(t, c, "-ends")
 	l := acquire(t, s, path)
 	why := errors.New("because")
 	ended, cancel := context.WithCancelCause(check.Patient(t))
@@ -741,7 +727,7 @@ func ends(t *testing.T, set func(*testing.T) *stage) {
 	// A waiter, closed from many sides, and one closed before it stands in line.
 	holder := acquire(t, other, path)
 	waiter := join(t, s, path, nil)
-	await[lock.Waiting](t, waiter)
+	kit.Await[lock.Waiting](t, waiter.Events())
 	closed := make(chan struct{})
 	for range 10 {
 		go func() {
@@ -754,27 +740,27 @@ func ends(t *testing.T, set func(*testing.T) *stage) {
 	}
 	early := join(t, s, path, nil)
 	early.Close()
-	check.Len(t, children(t, other, path), 1, "in line")
+	check.Len(t, kit.Children(t, other, path), 1, "in line")
 	release(t, holder)
 	awaitEmpty(t, other, path)
 }
 
 // holderDeleted: an operator deletes the holder's node.
-func holderDeleted(t *testing.T, set func(*testing.T) *stage) {
-	c, s, other, path := scene(t, set, "-holder")
+func holderDeleted(t *testing.T, c *kit.Stage) {
+	s, other, path := scene(t, c, "-holder")
 	holder := acquire(t, s, path)
 	if err := s.Sync(check.Patient(t), path); err != nil { // so that its watch stands
 		t.Fatal(err)
 	}
 	waiter := join(t, other, path, nil)
-	await[lock.Waiting](t, waiter)
+	kit.Await[lock.Waiting](t, waiter.Events())
 	c.ResetRequests()
 	id := s.ID()
-	removeAll(t, other, holder.Node())
+	kit.RemoveAll(t, other, holder.Node())
 	// The event alone tells it, without another round trip.
-	ev := await[lock.Lost](t, holder)
-	n := c.requestsOf(id).Total()
-	check.False(t, n != 0 && len(c.direct) > 1, "it takes %d requests to find out", n)
+	ev := kit.Await[lock.Lost](t, holder.Events())
+	n := c.RequestsOf(id).Total()
+	check.False(t, n != 0 && len(c.Direct) > 1, "it takes %d requests to find out", n)
 	check.True(t, errors.Is(ev.Err, lock.ErrLost) && errors.Is(ev.Err, lock.ErrNodeDeleted), "%v", ev)
 	select {
 	case <-holder.Done():
@@ -784,24 +770,24 @@ func holderDeleted(t *testing.T, set func(*testing.T) *stage) {
 	check.Is(t, holder.Release(check.Patient(t)), lock.ErrNodeDeleted)
 	_, more := <-holder.Events()
 	check.False(t, more, "an event after Lost")
-	got := await[lock.Acquired](t, waiter)
+	got := kit.Await[lock.Acquired](t, waiter.Events())
 	check.True(t, got.Token > holder.Token(), "token %d after %d", got.Token, holder.Token())
 }
 
 // waiterDeleted: an operator deletes the nodes of those who wait.
-func waiterDeleted(t *testing.T, set func(*testing.T) *stage) {
-	_, s, other, path := scene(t, set, "-waiter")
+func waiterDeleted(t *testing.T, c *kit.Stage) {
+	s, other, path := scene(t, c, "-waiter")
 	holder := acquire(t, s, path)
 	var waiters []*lock.Lock
 	for range 4 {
 		l := join(t, s, path, nil)
-		await[lock.Waiting](t, l)
+		kit.Await[lock.Waiting](t, l.Events())
 		waiters = append(waiters, l)
 	}
 	// The next in line goes to the end of it, then the one in the middle.
 	for _, i := range []int{1, 2} {
 		line := awaitLine(t, other, path, 5)
-		removeAll(t, other, line[i].Node)
+		kit.RemoveAll(t, other, line[i].Node)
 		for {
 			now := awaitLine(t, other, path, 5)
 			if now[4].Node != line[4].Node {

@@ -133,7 +133,7 @@ func TestRevokeBehindALaggingReplica(t *testing.T) {
 		second := join(t, all[2], "/l", nil)
 		<-time.After(5 * time.Second) // every server knows that
 		release(t, first)
-		await[lock.Acquired](t, second)
+		kit.Await[lock.Acquired](t, second.Events())
 		check.OK(t, lock.Revoke(t.Context(), all[1], "/l", nil))
 		<-second.Revoked()
 	})
@@ -188,7 +188,7 @@ func TestUnreadableNeighbour(t *testing.T) {
 			kit.Run(t, zktest.Config{}, func(w kit.World) {
 				t := w.T
 				a, b := w.Open(theirs), w.Open(session.Options{MaxReply: 512 << 10})
-				ensure(t, b, "/l", nil)
+				kit.Ensure(t, b, "/l", nil)
 				var waiters []*lock.Lock
 				for i, s := range []*session.Session{a, a, b, b} {
 					opts := &lock.Options{}
@@ -351,7 +351,7 @@ func TestDoReturnsWithItsContext(t *testing.T) {
 		took := time.Since(began)
 		check.True(t, err == nil && took <= 0, "%v after %v", err, took)
 		<-time.After(5 * time.Second)
-		check.Len(t, children(t, all[0], "/l"), 0, "it is not released")
+		check.Len(t, kit.Children(t, all[0], "/l"), 0, "it is not released")
 	})
 }
 
@@ -421,7 +421,7 @@ func TestWriteAtTheVersion(t *testing.T) {
 			srv.ResetRequests()
 			mustAcquire(t, s, "/l").Close()
 			synctest.Wait()
-			all := withoutSyncs(srv.Requests())
+			all := kit.WithoutSyncs(srv.Requests())
 			for _, n := range all {
 				requests += n
 			}

@@ -5,6 +5,7 @@ import (
 	"testing/synctest"
 
 	"github.com/zkactors/zkactors/internal/check"
+	"github.com/zkactors/zkactors/internal/kit"
 	"github.com/zkactors/zkactors/primitives/lock"
 	"github.com/zkactors/zkactors/session"
 	"github.com/zkactors/zkactors/session/zktest"
@@ -20,7 +21,7 @@ func TestTurns(t *testing.T) {
 			l := check.Have(lock.Acquire(t.Context(), s, "/l", nil))(t)
 			synctest.Wait()
 			l.Close()
-			return withoutSyncs(srv.Requests()), srv.Proposals() - before
+			return kit.WithoutSyncs(srv.Requests()), srv.Proposals() - before
 		}
 		for range 3 { // a path that both know
 			for _, s := range all {
