@@ -42,7 +42,7 @@ func Tests() []Test {
 		{Package: "watch", Names: []string{"TestEveryHistory", "TestNobodyActsAfterTheEnd"}},
 		{Package: "watch", Names: []string{"TestTreeConverges"}, Env: []string{thorough}, Seeded: true},
 		{Package: "actors", Names: []string{"TestAllSchedules"}},
-		{Package: "primitives/internal/line", Names: []string{"TestExhaustion", "TestClaimExhaustion"}},
+		{Package: "primitives/internal/line", Names: []string{"TestExhaustion"}, Env: []string{thorough}},
 		{Package: "primitives/internal/claim", Names: []string{"TestMachine"}},
 		{Package: "primitives/internal/once", Names: []string{"TestEveryInputInEveryState"}},
 		{Package: "primitives/internal/once", Names: []string{"TestOnceOrNotAtAll"}, Flags: []string{states, walks}, Seeded: true},

@@ -5,6 +5,7 @@ package hasten
 import (
 	"flag"
 	"fmt"
+	"math/rand/v2"
 	"os"
 	"runtime"
 	"runtime/debug"
@@ -110,4 +111,14 @@ func OneIn(usual, short int) (chosen func() bool) {
 		part++
 		return part%n == 0
 	}
+}
+
+// Sample returns a choice from the steps of an exploration: all where tests are to be thorough, and
+// elsewhere one in so many, at random by the seed that it logs.
+func Sample(tb testing.TB, usual int) (chosen func() bool) {
+	tb.Helper()
+	n := Usually(1, usual)
+	dice := rand.New(rand.NewPCG(Seed(), 0))
+	tb.Logf("one step in %d, seed %d", n, Seed())
+	return func() bool { return dice.IntN(n) == 0 }
 }

@@ -10,13 +10,6 @@ import (
 	"github.com/zkactors/zkactors/session"
 )
 
-// elective is a rule where to come first is not enough.
-type elective struct{ First }
-
-func (elective) Traits() Traits { return Traits{Claims: true} }
-
-var candidate = elective{exclusive}
-
 // TestClaims has rows for what is claimed beside the place in line.
 func TestClaims(t *testing.T) {
 	const a = "a-lock-0000000001"
@@ -116,77 +109,4 @@ func refuses(in Input, at Attempt, node string) bool {
 	f, _ := in.(Failed)
 	claim, ok := f.What.(Claim)
 	return ok && claim.Attempt == at && claim.Node == node && denied(in) && !errors.Is(f.Err, session.ErrExpired)
-}
-
-// TestClaimExhaustion goes through every state that a claiming machine can reach by any
-// inputs.
-func TestClaimExhaustion(t *testing.T) {
-	if testing.Short() {
-		t.Skip("an exploration")
-	}
-	t.Parallel()
-	type position struct {
-		Machine
-		phase
-	}
-	start := position{Machine: New(actorID(1), candidate, true, false)}
-	seen, queue := map[position]bool{start: true}, []position{start}
-	for len(queue) > 0 {
-		p := queue[0]
-		queue = queue[1:]
-		at, theirs := p.attempt, Target{p.node, Unclaimed}
-		ins := append(alphabet(p.Machine), Promote{}, Reevaluate{}, Inherit{11}, Inherit{}, Claimed{at, 12}, Occupied{at}, Watched{at, theirs, 12, 1, false, Obstacle{}}, Watched{at, theirs, 13, 1, false, Obstacle{}}, Happened{at, theirs})
-		for _, err := range []error{session.ErrDisconnected, errors.Join(session.ErrUnknownOutcome, session.ErrDisconnected), session.ErrNoNode, session.ErrNoAuth, session.ErrExpired} {
-			ins = append(ins, Failed{Claim{at, p.node, false, 0}, err}, Failed{Claim{at, p.node, false, 11}, err}, Failed{WatchTarget{at, theirs}, err})
-		}
-		for _, in := range ins {
-			m, out := p.after(in)
-			next := position{m, p.phase}
-			claims := 0
-			for _, ev := range out.Emit {
-				next.phase = next.next(ev)
-			}
-			for _, e := range out.Do {
-				if _, ok := e.(Claim); ok {
-					claims++
-				}
-			}
-			granting, granted := in.(Claimed)
-			heir := p.inherits != 0 && m.token == p.inherits && in == Input(Happened{at, p.target}) && p.Next() == p.target.Node && claims == 1
-			complaint := ""
-			switch {
-			case next.phase == broken:
-				complaint = "breaks the grammar"
-			case m.Ended() && !m.finalEmitted:
-				complaint = "ends in silence"
-			case m.Holding() && !p.Holding() && (!granted || m.token != granting.Zxid) && !heir:
-				complaint = "holds without a claim"
-			case m.Holding() && (m.node == "" || m.claimed != 0 && m.target != (Target{m.node, Unclaimed})):
-				complaint = "does not watch its claim"
-			case p.Holding() && m.Holding() && p.claimed != 0 && m.claimed != p.claimed:
-				complaint = "claims what it has"
-			case p.Holding() && p.claimed == 0 && m.Holding() && refuses(in, at, p.node):
-				complaint = "holds what was refused"
-			case claims > 0 && m.state != claiming && !m.claims(), m.state == claiming && p.state != claiming && claims != 1:
-				complaint = "claims out of turn"
-			case m.state == waiting && m.target == (Target{}) && !m.listing:
-				complaint = "waits for nothing"
-			}
-			if complaint != "" {
-				t.Fatalf("%v, %v\n%T%v\n-> %v, %v\nDo %v\nEmit %v\n%s", p.Machine, p.phase, in, in, m, next.phase, out.Do, out.Emit, complaint)
-			}
-			if next == p {
-				continue
-			}
-			next.attempt.N, next.attempt.Epoch = min(next.attempt.N, 2), min(next.attempt.Epoch, 1)
-			if !seen[next] {
-				seen[next] = true
-				queue = append(queue, next)
-			}
-		}
-		if complaint := inspectEnd(p.Machine); complaint != "" {
-			t.Fatalf("%v\n%s", p.Machine, complaint)
-		}
-	}
-	t.Logf("%d states", len(seen))
 }
