@@ -47,7 +47,7 @@ func Tests() []Test {
 		{Package: "primitives/internal/once", Names: []string{"TestEveryInputInEveryState"}},
 		{Package: "primitives/internal/once", Names: []string{"TestOnceOrNotAtAll"}, Flags: []string{states, walks}, Seeded: true},
 		{Package: "primitives/internal/once", Names: []string{"TestMutants"}},
-		{Package: "primitives/internal/presence", Names: []string{"TestExhaustion"}},
+		{Package: "primitives/internal/presence", Names: []string{"TestExhaustion"}, Env: []string{thorough}},
 		{Package: "primitives/internal/presence", Names: []string{"TestModel"}, Flags: []string{states, walks}, Seeded: true},
 		{Package: "primitives/internal/priority", Names: []string{"TestRivalries"}, Flags: []string{states, walks}, Seeded: true},
 		{
@@ -57,7 +57,7 @@ func Tests() []Test {
 		{Package: "primitives/semaphore", Names: []string{"TestPools", "TestPoolWithAFrozenWaiter"}, Flags: []string{states, walks}, Seeded: true},
 		{Package: "primitives/election", Names: []string{"TestExhaustion"}, Flags: []string{"-election.states=200000"}},
 		{Package: "primitives/election", Names: []string{"TestCampaigns"}, Flags: []string{states, walks}, Seeded: true},
-		{Package: "primitives/config", Names: []string{"TestEveryInputInEveryState"}},
+		{Package: "primitives/config", Names: []string{"TestEveryInputInEveryState"}, Env: []string{thorough}},
 		{Package: "primitives/config", Names: []string{"TestOnceOrNotAtAll"}, Flags: []string{states, walks}, Seeded: true},
 		{Package: "primitives/barrier", Names: []string{"TestRoundsInModel", "TestGatesInModel"}, Flags: []string{states, walks}, Seeded: true},
 		{Package: "primitives/barrier", Names: []string{"TestAnyAnswer"}, Env: []string{thorough}, Seeded: true},

@@ -300,7 +300,7 @@ func (w world) expectOwner(s *session.Session) {
 func TestManyMembers(t *testing.T) {
 	inBubble(t, zktest.Config{Replicas: 3, Lag: 200 * time.Millisecond}, func(w world) {
 		const sessions = 10
-		each := hasten.Sized(50, 10)
+		each := hasten.Sized(hasten.Usually(50, 20), 10)
 		var all []*session.Session
 		var watchers []*group.Watcher
 		var told []map[string]group.Member

@@ -712,7 +712,7 @@ func newWorld(t *testing.T, seed uint64) *world {
 func TestSchedules(t *testing.T) {
 	n := *schedules
 	if n == 0 {
-		n = hasten.Sized(hasten.Usually(40_000, 10_000), 4_000)
+		n = hasten.Sized(hasten.Usually(40_000, 5_000), 2_000)
 	}
 	for i := range n {
 		seed := hasten.Seed() + uint64(i)

@@ -243,7 +243,7 @@ func erase(ctx context.Context, s *session.Session, path string, between func())
 
 // TestErased: an operator deletes everything, again and again, also while plans are written.
 func TestErased(t *testing.T) {
-	short := hasten.Sized(hasten.Usually(300, 60), 30)
+	short := hasten.Sized(hasten.Usually(300, 30), 12)
 	for seed := range short + 3 {
 		r := rand.New(rand.NewPCG(uint64(seed), 3))
 		rounds, longest := 1+r.IntN(6), 20*time.Millisecond
