@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log"
+	"time"
 
 	"github.com/zkactors/zkactors/primitives/discovery"
 	"github.com/zkactors/zkactors/session"
@@ -46,4 +47,47 @@ func must[T any](value T, err error) T {
 		log.Fatal(err)
 	}
 	return value
+}
+
+// A service that is registered, and follows another one, in one loop. A closed channel is always
+// ready: without ok, the loop would spin.
+func ExampleRegistration_Events() {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	srv := must(zktest.NewServer(zktest.Config{})) // a server in memory
+	defer srv.Close()
+	s := must(session.Open(ctx, srv.Addrs(), nil))
+	defer s.Close()
+
+	r := must(discovery.Register(s, "/services", discovery.Instance{Service: "search", Address: "10.0.0.7", Port: 9200}, nil))
+	defer r.Close()
+	w := must(discovery.Watch(s, "/services", "search", nil))
+	defer w.Close()
+	events, changes := r.Events(), w.Changes()
+	for events != nil {
+		select {
+		case ev, ok := <-events:
+			if !ok { // after Unregistered
+				events = nil
+				fmt.Println("ended:", r.Err())
+			} else if ev == (discovery.Unregistered{}) {
+				fmt.Println(ev)
+			}
+		case instances, ok := <-changes:
+			if !ok { // the watch has ended: see w.Err
+				changes = nil
+			} else if len(instances) == 1 {
+				fmt.Println("found", instances[0].Address)
+				fmt.Println(r.Unregister(ctx))
+			}
+		case <-ctx.Done():
+			fmt.Println(context.Cause(ctx))
+			return
+		}
+	}
+	// Output:
+	// found 10.0.0.7
+	// <nil>
+	// unregistered
+	// ended: <nil>
 }

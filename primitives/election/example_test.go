@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log"
+	"time"
 
 	"github.com/zkactors/zkactors/primitives/election"
 	"github.com/zkactors/zkactors/session"
@@ -128,4 +129,45 @@ func must[T any](value T, err error) T {
 		log.Fatal(err)
 	}
 	return value
+}
+
+// A candidate in the same select as the work of its terms. A closed channel is
+// always ready: without ok, the loop would spin.
+func ExampleCandidate_Events() {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	srv := must(zktest.NewServer(zktest.Config{})) // a server in memory
+	defer srv.Close()
+	s := must(session.Open(ctx, srv.Addrs(), nil))
+	defer s.Close()
+
+	c := must(election.New(s, "/elections/scheduler", nil))
+	defer c.Close()
+	var work chan string // nil, and never ready, while another leads
+	for {
+		select {
+		case ev, ok := <-c.Events():
+			if !ok { // after Left
+				fmt.Println("left:", c.Err())
+				return
+			}
+			switch ev.(type) {
+			case election.Elected:
+				work = make(chan string, 1)
+				work <- "the plan"
+			case election.Deposed:
+				work = nil
+			case election.Standing, election.LeaderChanged, election.Suspended, election.Resumed, election.Overrun, election.Left:
+			}
+		case w := <-work:
+			fmt.Println("leads, and works on", w)
+			c.Close()
+		case <-ctx.Done():
+			fmt.Println(context.Cause(ctx))
+			return
+		}
+	}
+	// Output:
+	// leads, and works on the plan
+	// left: <nil>
 }

@@ -4,7 +4,9 @@ import (
 	"context"
 	"fmt"
 	"log"
+	"time"
 
+	"github.com/zkactors/zkactors/actors"
 	"github.com/zkactors/zkactors/primitives/group"
 	"github.com/zkactors/zkactors/session"
 	"github.com/zkactors/zkactors/session/zktest"
@@ -43,4 +45,37 @@ func must[T any](value T, err error) T {
 		log.Fatal(err)
 	}
 	return value
+}
+
+// A member that looks at the others while it works. A closed channel is
+// always ready: without ok, the loop would spin.
+func ExampleMembership_Events() {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	srv := must(zktest.NewServer(zktest.Config{})) // a server in memory
+	defer srv.Close()
+	s := must(session.Open(ctx, srv.Addrs(), nil))
+	defer s.Close()
+
+	m := must(group.Join(s, "/groups/workers", "host-1", nil, nil))
+	defer m.Close()
+	for {
+		select {
+		case ev, ok := <-m.Events():
+			if !ok { // after Left
+				fmt.Println("left:", m.Err())
+				return
+			}
+			if change, is := ev.(group.MembersChanged); is && len(change.Members) == 1 {
+				fmt.Println("alone:", change.Members[0].ID)
+				actors.Call(func() error { return m.Leave(ctx) }) // Left follows
+			}
+		case <-ctx.Done():
+			fmt.Println(context.Cause(ctx))
+			return
+		}
+	}
+	// Output:
+	// alone: host-1
+	// left: <nil>
 }

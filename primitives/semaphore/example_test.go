@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log"
+	"time"
 
 	"github.com/zkactors/zkactors/primitives/semaphore"
 	"github.com/zkactors/zkactors/session"
@@ -110,4 +111,41 @@ func must[T any](value T, err error) T {
 		log.Fatal(err)
 	}
 	return value
+}
+
+// A lease in the same select as other work. A closed channel is
+// always ready: without ok, the loop would spin.
+func ExampleLease_Events() {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	srv := must(zktest.NewServer(zktest.Config{})) // a server in memory
+	defer srv.Close()
+	s := must(session.Open(ctx, srv.Addrs(), nil))
+	defer s.Close()
+
+	l := must(semaphore.New(s, "/limits/exports", 2, nil))
+	defer l.Close()
+	exports := make(chan string, 1)
+	for {
+		select {
+		case ev, ok := <-l.Events():
+			if !ok { // after Released or Lost
+				fmt.Println("over:", l.Err())
+				return
+			}
+			if _, held := ev.(semaphore.Acquired); held {
+				exports <- "orders"
+			}
+		case e := <-exports:
+			fmt.Println("exports", e)
+			fmt.Println(l.Release(ctx))
+		case <-ctx.Done():
+			fmt.Println(context.Cause(ctx))
+			return
+		}
+	}
+	// Output:
+	// exports orders
+	// <nil>
+	// over: <nil>
 }
