@@ -3,6 +3,7 @@ package line
 import (
 	"errors"
 	"fmt"
+	"math"
 	"os"
 	"regexp"
 	"slices"
@@ -244,9 +245,6 @@ func alphabet(m Machine) []Input {
 // TestExhaustion goes through every state that a Machine can reach by any
 // inputs, or a sample of them, and checks every step against the grammar and what must always hold.
 func TestExhaustion(t *testing.T) {
-	if testing.Short() {
-		t.Skip("an exploration")
-	}
 	for name, rule := range rules {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -285,9 +283,10 @@ func exhaust(t *testing.T, rule Rule) {
 			}
 		}
 	}
-	const first = 1000 // states, each input of which is tried
+	first := hasten.Sized(1000, 200)        // states, each input of which is tried
+	most := hasten.Sized(math.MaxInt, 1000) // states
 	steps, chosen := 0, hasten.Sample(t, 5)
-	for len(queue) > 0 {
+	for len(queue) > 0 && len(seen) < most {
 		p := queue[0]
 		queue = queue[1:]
 		for _, in := range alphabet(p.Machine) {
@@ -1065,7 +1064,7 @@ func TestTranscripts(t *testing.T) {
 					}
 				}
 				m = New(actorID(0), rule, d.HasArg("warm"), d.HasArg("background"))
-				return m.String() + "\n"
+				return told(m)
 			}
 			in, err := parseInput(m, d)
 			if err != nil {
@@ -1073,7 +1072,7 @@ func TestTranscripts(t *testing.T) {
 			}
 			var out Effects
 			m, out = m.after(in)
-			s := m.String() + "\n"
+			s := told(m)
 			for _, e := range out.Do {
 				s += fmt.Sprintf("  %s%v\n", typeName(e), e)
 			}
@@ -1083,6 +1082,27 @@ func TestTranscripts(t *testing.T) {
 			return abbreviate(s)
 		})
 	})
+}
+
+// told returns where a contender stands: what a user can ask for, and its target.
+func told(m Machine) string {
+	s := fmt.Sprintf("%v(%d.%d", m.state, m.attempt.Epoch, m.attempt.N)
+	for _, f := range []struct {
+		set  bool
+		text string
+	}{
+		{m.node != "", "node=" + m.node},
+		{m.ahead >= 0, fmt.Sprintf("ahead=%d", m.ahead)},
+		{m.target != Target{}, "target=" + m.target.String()},
+		{m.token != 0, fmt.Sprintf("token=%d", m.token)},
+		{m.suspended, "suspended"},
+		{m.revoked, "revoked"},
+	} {
+		if f.set {
+			s += " " + f.text
+		}
+	}
+	return s + ")\n"
 }
 
 // accompaniedBy reports whether the target is watched beside another.

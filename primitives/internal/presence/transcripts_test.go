@@ -24,7 +24,7 @@ func TestTranscripts(t *testing.T) {
 		datadriven.RunTest(t, path, func(t *testing.T, d *datadriven.TestData) string {
 			if d.Cmd == "new" {
 				m = newMachine([]byte("a"), Config{TakeOver: d.HasArg("take-over"), AtOnce: d.HasArg("at-once")})
-				return m.String() + "\n"
+				return stands(m)
 			}
 			in, err := parseInput(m, d)
 			if err != nil {
@@ -32,7 +32,7 @@ func TestTranscripts(t *testing.T) {
 			}
 			var out Effects
 			m, out = m.after(in)
-			s := m.String() + "\n"
+			s := stands(m)
 			for _, e := range out.Do {
 				if a, ok := e.(answer); ok {
 					s += fmt.Sprintf("  answer{%d: %v}\n", len(a.replies), a.err)
@@ -46,6 +46,21 @@ func TestTranscripts(t *testing.T) {
 			return s
 		})
 	})
+}
+
+// stands returns what a machine asks for, the node that it has seen, and how it counts itself.
+func stands(m Machine) string {
+	s := fmt.Sprintf("%v(epoch=%d", m.asked, m.request.epoch)
+	if m.seen.Exists {
+		s += fmt.Sprintf(" %v", m.seen)
+	}
+	if m.suspended {
+		s += " suspended"
+	}
+	if m.ended {
+		s += " ended"
+	}
+	return s + ")\n"
 }
 
 func tell(ev Event) string {
