@@ -17,6 +17,9 @@ import (
 // Tick is that of the servers of a stage, real or in memory.
 const Tick = 100 * time.Millisecond
 
+// lasting is the timeout of sessions that survive when the process is stopped for a while.
+const lasting = 40 * time.Second
+
 // A Stage is a ZooKeeper on which one story is played in memory and on real servers.
 type Stage struct {
 	zktest.Faults
@@ -58,13 +61,13 @@ func onServer(server *zktest.Server, dial func(ctx context.Context, network, add
 // Open opens a session to which faults can happen, as [Open] does.
 func (c *Stage) Open(tb testing.TB) *session.Session {
 	tb.Helper()
-	return Open(tb, c.Addrs(), &session.Options{Timeout: 20 * time.Second, ServerTick: Tick, Dialer: c.dial})
+	return Open(tb, c.Addrs(), &session.Options{Timeout: lasting, ServerTick: Tick, Dialer: c.dial})
 }
 
 // OpenDirect opens a session that is not to be disturbed.
 func (c *Stage) OpenDirect(tb testing.TB) *session.Session {
 	tb.Helper()
-	return Open(tb, c.Direct, &session.Options{Timeout: 20 * time.Second, ServerTick: Tick, Dialer: c.dial})
+	return Open(tb, c.Direct, &session.Options{Timeout: lasting, ServerTick: Tick, Dialer: c.dial})
 }
 
 // WithoutSyncs leaves what a recipe has asked for: no heartbeats.
@@ -79,7 +82,7 @@ func WithoutSyncs(c zktest.Counts) zktest.Counts {
 func Open(tb testing.TB, addrs []string, opts *session.Options) *session.Session {
 	tb.Helper()
 	if opts == nil {
-		opts = &session.Options{Timeout: 20 * time.Second, ServerTick: Tick}
+		opts = &session.Options{Timeout: lasting, ServerTick: Tick}
 	}
 	return check.Open(session.Open(check.Patient(tb), addrs, opts))(tb)
 }

@@ -96,9 +96,8 @@ func TestRealCountersOfOthers(t *testing.T) {
 
 func (c shared) count(t *testing.T, addrs []string, company *peers.Company, path string, oursFirst bool) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
-	defer cancel()
-	s := check.Open(session.Open(ctx, addrs, &session.Options{Timeout: 20 * time.Second, ServerTick: 100 * time.Millisecond}))(t)
+	ctx := check.Patient(t)
+	s := check.Open(session.Open(ctx, addrs, &session.Options{Timeout: 40 * time.Second, ServerTick: 100 * time.Millisecond}))(t)
 	if oursFirst {
 		check.Must(t, c.add(ctx, s, path, 3))
 	}

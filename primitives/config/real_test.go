@@ -1,7 +1,6 @@
 package config_test
 
 import (
-	"context"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -20,9 +19,8 @@ func TestRealCounter(t *testing.T) {
 	proxy := zktest.NewProxy(t, ens.Addrs()...)
 	var sessions []*session.Session
 	for range 5 {
-		ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
-		defer cancel()
-		s := check.Open(session.Open(ctx, proxy.Addrs(), &session.Options{Timeout: 20 * time.Second, ServerTick: 100 * time.Millisecond}))(t)
+		ctx := check.Patient(t)
+		s := check.Open(session.Open(ctx, proxy.Addrs(), &session.Options{Timeout: 40 * time.Second, ServerTick: 100 * time.Millisecond}))(t)
 		sessions = append(sessions, s)
 	}
 	var killed atomic.Bool

@@ -35,7 +35,7 @@ func TestRealCurator(t *testing.T) {
 	ens := zktest.StartEnsemble(t, 1, zktest.NoSync())
 	addrs := ens.Addrs()
 	ctx := check.Patient(t)
-	s := check.Open(session.Open(ctx, addrs, &session.Options{Timeout: 20 * time.Second, ServerTick: 100 * time.Millisecond}))(t)
+	s := check.Open(session.Open(ctx, addrs, &session.Options{Timeout: 40 * time.Second, ServerTick: 100 * time.Millisecond}))(t)
 	start := func() *peers.Peer {
 		return peers.Start(t, peers.Discovery, addrs, &peers.Options{Version: peers.Newest.Version(peers.Discovery), SessionTimeout: 4 * time.Second})
 	}

@@ -1,7 +1,6 @@
 package discovery_test
 
 import (
-	"context"
 	"fmt"
 	"testing"
 	"time"
@@ -18,10 +17,9 @@ func TestRealDiscovery(t *testing.T) {
 	t.Parallel()
 	ens := zktest.StartEnsemble(t, 3, zktest.NoSync())
 	proxy := zktest.NewProxy(t, ens.Addrs()...)
-	ctx, cancel := context.WithTimeout(t.Context(), 90*time.Second)
-	defer cancel()
+	ctx := check.Patient(t)
 	open := func(addrs []string) *session.Session {
-		return check.Open(session.Open(ctx, addrs, &session.Options{Timeout: 10 * time.Second, ServerTick: 100 * time.Millisecond}))(t)
+		return check.Open(session.Open(ctx, addrs, &session.Options{Timeout: 40 * time.Second, ServerTick: 100 * time.Millisecond}))(t)
 	}
 	watcher := check.Open(discovery.Watch(open(ens.Addrs()), services, search, nil))(t)
 	expect := func(what string, is func([]discovery.Instance) bool) {

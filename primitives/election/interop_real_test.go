@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/zkactors/zkactors/internal/check"
+	"github.com/zkactors/zkactors/internal/kit"
 	"github.com/zkactors/zkactors/internal/peers"
 	"github.com/zkactors/zkactors/primitives/election"
 	"github.com/zkactors/zkactors/session"
@@ -36,8 +37,8 @@ func TestRealPeers(t *testing.T) {
 
 func meetNeighbours(t *testing.T, ens *zktest.Ensemble, company *peers.Company) {
 	t.Helper()
-	operator := realOpen(t, ens.Addrs(), 20*time.Second)
-	sessions := []*session.Session{realOpen(t, ens.Addrs(), 20*time.Second), realOpen(t, ens.Addrs(), 20*time.Second)}
+	operator := kit.Open(t, ens.Addrs(), nil)
+	sessions := []*session.Session{kit.Open(t, ens.Addrs(), nil), kit.Open(t, ens.Addrs(), nil)}
 	for i, n := range neighbours {
 		t.Run(n.name, func(t *testing.T) {
 			t.Parallel()
@@ -54,7 +55,7 @@ func meetNeighbours(t *testing.T, ens *zktest.Ensemble, company *peers.Company) 
 // meetLeaders: who leads, and who has led, is seen on both sides.
 func meetLeaders(t *testing.T, ens *zktest.Ensemble, company *peers.Company) {
 	t.Helper()
-	operator := realOpen(t, ens.Addrs(), 20*time.Second)
+	operator := kit.Open(t, ens.Addrs(), nil)
 	for _, n := range neighbours {
 		for _, kind := range n.theirs {
 			t.Run("who sees "+string(kind), func(t *testing.T) {
@@ -269,10 +270,10 @@ func gone(t *testing.T, ens *zktest.Ensemble, company *peers.Company, kind peers
 	ctx := check.Patient(t)
 	peer := company.Start(t, kind.Library(), ens.Addrs(), &peers.Options{SessionTimeout: 2 * time.Second})
 	claim := check.Have(peer.Acquire(ctx, kind, path))(t)
-	s := realOpen(t, ens.Addrs(), 20*time.Second)
+	s := kit.Open(t, ens.Addrs(), nil)
 	c := check.Have(election.New(s, path, &election.Options{Layout: layout}))(t)
 	defer c.Close()
-	for realAwait[election.LeaderChanged](t, c).Leader.Node != claim.Node() {
+	for kit.Await[election.LeaderChanged](t, c.Events()).Leader.Node != claim.Node() {
 		if t.Failed() {
 			t.FailNow()
 		}
@@ -288,19 +289,19 @@ func gone(t *testing.T, ens *zktest.Ensemble, company *peers.Company, kind peers
 func cutOff(t *testing.T, ens *zktest.Ensemble, company *peers.Company, kind peers.Kind, layout election.Layout) {
 	path, peer := company.At("/cut-off-"+string(kind.Library())), company.Peer(t, kind.Library())
 	proxy := zktest.NewProxy(t, ens.Addrs()...)
-	c := check.Have(election.New(realOpen(t, proxy.Addrs(), 5*time.Second), path, &election.Options{Layout: layout}))(t)
+	c := check.Have(election.New(mortal(t, proxy.Addrs()), path, &election.Options{Layout: layout}))(t)
 	defer c.Close()
-	realAwait[election.Elected](t, c)
+	kit.Await[election.Elected](t, c.Events())
 	claim, err := peer.Join(kind, path, 0)
 	check.Must(t, err)
-	s := realOpen(t, ens.Addrs(), 20*time.Second)
+	s := kit.Open(t, ens.Addrs(), nil)
 	for line := []election.Candidacy(nil); len(line) < 2; {
 		line, err = election.Candidates(check.Patient(t), s, path, &election.ObserveOptions{Layout: layout})
 		check.Must(t, err)
 	}
 	proxy.Freeze(0, zktest.Both)
-	realAwait[election.Suspended](t, c)
-	realAwait[election.Deposed](t, c)
+	kit.Await[election.Suspended](t, c.Events())
+	kit.Await[election.Deposed](t, c.Events())
 	deposed := time.Now()
 	check.None(t, claim.Acquired(), "we are deposed, and another led already")
 	select {
@@ -310,13 +311,13 @@ func cutOff(t *testing.T, ens *zktest.Ensemble, company *peers.Company, kind pee
 	}
 	t.Logf("deposed %v before another led", time.Since(deposed))
 	proxy.Thaw(0)
-	for realAwait[election.LeaderChanged](t, c).Leader.Node != claim.Node() {
+	for kit.Await[election.LeaderChanged](t, c.Events()).Leader.Node != claim.Node() {
 		if t.Failed() {
 			t.FailNow()
 		}
 	}
 	check.OK(t, claim.Release(check.Patient(t)))
-	realAwait[election.Elected](t, c)
+	kit.Await[election.Elected](t, c.Events())
 }
 
 // trial is how long a contender that cannot succeed is given.
@@ -352,7 +353,7 @@ var (
 // contender of another layout leads.
 func meetStrangers(t *testing.T, ens *zktest.Ensemble, company *peers.Company) {
 	t.Helper()
-	s := realOpen(t, ens.Addrs(), 20*time.Second)
+	s := kit.Open(t, ens.Addrs(), nil)
 	for layout, row := range strangers {
 		for i, want := range strings.Fields(row) {
 			t.Run(fmt.Sprintf("%v beside %s in %q", layout, theirs[i].kind, theirs[i].dir), func(t *testing.T) {

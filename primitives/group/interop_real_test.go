@@ -1,7 +1,6 @@
 package group_test
 
 import (
-	"context"
 	"slices"
 	"strings"
 	"testing"
@@ -38,10 +37,9 @@ func TestRealGroupMember(t *testing.T) {
 	addrs := ens.Addrs()
 	peers.Companies(t, addrs, func(t *testing.T, company *peers.Company) {
 		t.Helper()
-		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
-		defer cancel()
+		ctx := check.Patient(t)
 		path, peer := company.At("group"), company.Peer(t, peers.Curator)
-		s := check.Open(session.Open(ctx, addrs, &session.Options{Timeout: 20 * time.Second, ServerTick: 100 * time.Millisecond}))(t)
+		s := check.Open(session.Open(ctx, addrs, &session.Options{Timeout: 40 * time.Second, ServerTick: 100 * time.Millisecond}))(t)
 		m := check.Open(group.Enroll(ctx, s, path, "ours", []byte("here"), nil))(t)
 		theirs, err := peer.Acquire(ctx, peers.CuratorMember, path)
 		check.Must(t, err)
@@ -63,10 +61,9 @@ func TestRealGroupMember(t *testing.T) {
 
 func party(t *testing.T, addrs []string, company *peers.Company, kind peers.Kind, layout group.Layout) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
-	defer cancel()
+	ctx := check.Patient(t)
 	path := company.At("party-" + string(kind)[len("kazoo/"):])
-	s := check.Open(session.Open(ctx, addrs, &session.Options{Timeout: 20 * time.Second, ServerTick: 100 * time.Millisecond}))(t)
+	s := check.Open(session.Open(ctx, addrs, &session.Options{Timeout: 40 * time.Second, ServerTick: 100 * time.Millisecond}))(t)
 	watcher := check.Open(group.Watch(s, path, &group.WatchOptions{Layout: layout}))(t)
 	peer := company.Peer(t, peers.Kazoo)
 	expect := func(want ...string) {

@@ -1,7 +1,6 @@
 package group_test
 
 import (
-	"context"
 	"fmt"
 	"slices"
 	"testing"
@@ -18,9 +17,8 @@ func TestRealGroup(t *testing.T) {
 	t.Parallel()
 	ens := zktest.StartEnsemble(t, 3, zktest.NoSync())
 	proxy := zktest.NewProxy(t, ens.Addrs()...)
-	ctx, cancel := context.WithTimeout(t.Context(), 60*time.Second)
-	defer cancel()
-	opts := &session.Options{Timeout: 10 * time.Second, ServerTick: 100 * time.Millisecond}
+	ctx := check.Patient(t)
+	opts := &session.Options{Timeout: 40 * time.Second, ServerTick: 100 * time.Millisecond}
 	open := func(addrs []string) *session.Session {
 		return check.Open(session.Open(ctx, addrs, opts))(t)
 	}

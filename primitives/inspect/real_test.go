@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/zkactors/zkactors/internal/check"
 	"github.com/zkactors/zkactors/internal/peers"
@@ -18,8 +17,7 @@ import (
 
 func openReal(t *testing.T, addrs []string) *session.Session {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-	defer cancel()
+	ctx := check.Patient(t)
 	s := check.Have(session.Open(ctx, addrs, nil))(t)
 	t.Cleanup(s.Close)
 	return s
@@ -59,8 +57,7 @@ func TestRealCrowd(t *testing.T) {
 func crowd(t *testing.T, ens *zktest.Ensemble, company *peers.Company) {
 	t.Helper()
 	s, operator := openReal(t, ens.Addrs()), openReal(t, ens.Addrs())
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-	defer cancel()
+	ctx := check.Patient(t)
 	all := map[peers.Library][]*peers.Peer{peers.Curator: company.Peers(t, peers.Curator), peers.Kazoo: company.Peers(t, peers.Kazoo)}
 	asked := 0
 	peer := func(kind peers.Kind) *peers.Peer { // of one generation after the other

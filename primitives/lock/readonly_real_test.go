@@ -21,8 +21,7 @@ func TestRealReadOnly(t *testing.T) {
 	hasten.Waits(t)
 	ens := zktest.StartEnsemble(t, 3, zktest.NoSync(), zktest.SyncLimit(5), zktest.JVMFlags("-Dreadonlymode.enabled=true"),
 		zktest.Setting("localSessionsEnabled", "true"), zktest.Setting("localSessionsUpgradingEnabled", "true"))
-	ctx, cancel := context.WithTimeout(t.Context(), 80*time.Second)
-	defer cancel()
+	ctx := check.Patient(t)
 	left := ens.Followers()[0]
 	others := []int{(left + 1) % 3, (left + 2) % 3}
 	addrs := ens.Addrs()

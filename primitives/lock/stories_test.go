@@ -199,7 +199,7 @@ func (test faultCase) faults(t *testing.T, c *kit.Stage) {
 // fault acquires and releases a lock while a fault is under way.
 func fault(t *testing.T, c *kit.Stage, s, other *session.Session, path string, holder *lock.Lock, atRelease bool, kind faultKind) error {
 	strike := func(cancel func()) error {
-		if err := c.AwaitFault(10 * time.Second); err != nil {
+		if err := c.AwaitFault(time.Minute); err != nil {
 			return err
 		}
 		if kind.cuts {
@@ -264,12 +264,12 @@ func fault(t *testing.T, c *kit.Stage, s, other *session.Session, path string, h
 }
 
 // hold keeps the next request that matches from reaching the server while meanwhile
-// happens.
+// happens. The delay ends before a connection that does not answer is given up.
 func hold(t *testing.T, c *kit.Stage, m zktest.Match, begin, meanwhile func()) {
 	t.Helper()
-	c.Delay(m, time.Second)
+	c.Delay(m, 4*time.Second)
 	begin()
-	check.Must(t, c.AwaitFault(10*time.Second))
+	check.Must(t, c.AwaitFault(time.Minute))
 	c.Freeze(m.Session, zktest.ToServer)
 	meanwhile()
 	c.Thaw(m.Session)

@@ -1,7 +1,6 @@
 package naming_test
 
 import (
-	"context"
 	"testing"
 	"time"
 
@@ -17,9 +16,8 @@ func TestRealNames(t *testing.T) {
 	t.Parallel()
 	ens := zktest.StartEnsemble(t, 3, zktest.NoSync())
 	proxy := zktest.NewProxy(t, ens.Addrs()...)
-	ctx, cancel := context.WithTimeout(t.Context(), 60*time.Second)
-	defer cancel()
-	opts := &session.Options{Timeout: 10 * time.Second, ServerTick: 100 * time.Millisecond}
+	ctx := check.Patient(t)
+	opts := &session.Options{Timeout: 40 * time.Second, ServerTick: 100 * time.Millisecond}
 	var both [2]*session.Session
 	for i, addrs := range [][]string{proxy.Addrs(), ens.Addrs()} {
 		s := check.Open(session.Open(ctx, addrs, opts))(t)

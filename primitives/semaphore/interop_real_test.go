@@ -17,7 +17,7 @@ import (
 
 func openReal(t *testing.T, addrs []string) *session.Session {
 	t.Helper()
-	return check.Open(session.Open(check.Patient(t), addrs, &session.Options{Timeout: 20 * time.Second, ServerTick: 100 * time.Millisecond}))(t)
+	return check.Open(session.Open(check.Patient(t), addrs, &session.Options{Timeout: 40 * time.Second, ServerTick: 100 * time.Millisecond}))(t)
 }
 
 // TestRealPeers has one server and the other libraries for all that meets them.

@@ -23,10 +23,9 @@ func TestRealSemaphore(t *testing.T) {
 	hasten.Waits(t)
 	ens := zktest.StartEnsemble(t, 3, zktest.NoSync())
 	proxy := zktest.NewProxy(t, ens.Addrs()...)
-	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
-	defer cancel()
+	ctx := check.Patient(t)
 	connect := func(addrs []string) *session.Session {
-		return check.Open(session.Open(ctx, addrs, &session.Options{Timeout: 10 * time.Second, ServerTick: 100 * time.Millisecond}))(t)
+		return check.Open(session.Open(ctx, addrs, &session.Options{Timeout: 40 * time.Second, ServerTick: 100 * time.Millisecond}))(t)
 	}
 	direct := connect(ens.Addrs())
 	var all []*session.Session
@@ -187,7 +186,7 @@ func TestRealSemaphore(t *testing.T) {
 				l := check.Have(semaphore.Acquire(ctx, all[0], name, 2, weight(w)))(t)
 				l.Close()
 			}
-			check.OK(t, proxy.AwaitFault(10*time.Second))
+			check.OK(t, proxy.AwaitFault(time.Minute))
 			check.Must(t, direct.Sync(ctx, "/"))
 			if names, _, err := direct.Children(ctx, name+"/leases"); err != nil && !errors.Is(err, session.ErrNoNode) || len(names) != 0 {
 				t.Errorf("%d: %q are left, %v", skip, names, err)
