@@ -13,6 +13,7 @@ import (
 	"sync"
 	"testing"
 	"testing/synctest"
+	"time"
 	"weak"
 
 	"github.com/zkactors/zkactors/actors"
@@ -698,4 +699,65 @@ func (b burst) Step(in int, out *actors.Effects[int, int]) burst {
 	}
 	out.Emit = append(out.Emit, 0, 1, 2)
 	return b
+}
+
+// TestCall: the result comes once. One that is not received holds up no goroutine, which goleak
+// would find.
+func TestCall(t *testing.T) {
+	begin, failed := make(chan struct{}), errors.New("failed")
+	result := actors.Call(func() error {
+		<-begin
+		return failed
+	})
+	select {
+	case err := <-result:
+		t.Errorf("%v before the call has ended", err)
+	default:
+	}
+	close(begin)
+	if err := <-result; !errors.Is(err, failed) {
+		t.Errorf("%v, want %v", err, failed)
+	}
+	actors.Call(func() error { return failed })
+}
+
+func TestContain(t *testing.T) {
+	done := false
+	for name, row := range map[string]struct {
+		f        func()
+		panicked any
+		returned bool
+	}{
+		"returns": {func() { done = true }, nil, true},
+		"panics":  {func() { panic("no") }, "no", false},
+		"exits":   {runtime.Goexit, nil, false},
+	} {
+		if panicked, returned := actors.Contain(row.f); panicked != row.panicked || returned != row.returned {
+			t.Errorf("%s: %v, %v", name, panicked, returned)
+		}
+	}
+	check.True(t, done, "it has not been called")
+}
+
+func TestFeed(t *testing.T) {
+	ch := make(chan int, 3)
+	var got []int
+	ended := false
+	gone := actors.Feed("test", ch, func(v int) { got = append(got, v) }, func() { ended = true })
+	for i := range 3 {
+		ch <- i
+	}
+	close(ch)
+	<-gone
+	check.True(t, slices.Equal(got, []int{0, 1, 2}) && ended, "got %v, ended %v", got, ended)
+}
+
+func TestAfter(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		begun, fired := time.Now(), make(chan time.Duration, 2)
+		actors.After(time.Minute, func() { fired <- time.Since(begun) })
+		stop := actors.After(time.Second, func() { t.Error("it was stopped") })
+		stop()
+		check.Equal(t, <-fired, time.Minute, "fired after")
+	})
 }

@@ -5,12 +5,20 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
+	"time"
+
+	"github.com/cockroachdb/datadriven"
 
 	"github.com/zkactors/zkactors/internal/check"
+	"github.com/zkactors/zkactors/internal/client"
 	"github.com/zkactors/zkactors/internal/hasten"
+	"github.com/zkactors/zkactors/internal/kit"
 	"github.com/zkactors/zkactors/primitives/internal/nodes"
+	"github.com/zkactors/zkactors/primitives/internal/owned"
 	"github.com/zkactors/zkactors/session"
+	"github.com/zkactors/zkactors/session/zktest"
 	"github.com/zkactors/zkactors/watch"
 )
 
@@ -306,4 +314,155 @@ func (m machine[T]) after(in input) (machine[T], effects) {
 	var out effects
 	m = m.Step(in, &out)
 	return m, out
+}
+
+// A picky codec does not like question marks.
+type picky struct{}
+
+func (picky) Encode(value string) ([]byte, error) { return []byte(value), nil }
+
+func (picky) Decode(data []byte) (string, error) {
+	if string(data) == "?" {
+		return "", errors.New("a question")
+	}
+	return string(data), nil
+}
+
+// TestTranscripts plays the stories in testdata. The inputs are written by hand, the rest
+// by go test -rewrite. An answer is to the question that is open, unless it says otherwise.
+func TestTranscripts(t *testing.T) {
+	datadriven.Walk(t, "testdata", func(t *testing.T, path string) {
+		m := newMachine[string](picky{})
+		datadriven.RunTest(t, path, func(t *testing.T, d *datadriven.TestData) string {
+			in := parseInput(t, m, d)
+			var out effects
+			m, out = m.after(in)
+			s := m.String() + "\n"
+			for _, line := range lines(out) {
+				if !strings.HasPrefix(line, "* ") {
+					line = "  " + line
+				}
+				s += line + "\n"
+			}
+			return s
+		})
+	})
+}
+
+var errorsByName = map[string]error{
+	"no-node": session.ErrNoNode, "node-exists": session.ErrNodeExists, "bad-version": session.ErrBadVersion, "no-auth": session.ErrNoAuth,
+	"expired": session.ErrExpired, "closed": session.ErrClosed, "disconnected": session.ErrDisconnected, "lost": errLost, "lost-for-ever": errLostForEver,
+}
+
+func parseInput(t *testing.T, m machine[string], d *datadriven.TestData) input {
+	t.Helper()
+	at := m.asked
+	var err error
+	word, data := map[string]bool{}, ""
+	val := map[string]int64{}
+	for _, arg := range d.CmdArgs {
+		switch known := errorsByName[arg.Key]; {
+		case known != nil:
+			err = known
+		case arg.Key == "data":
+			data = arg.Vals[0]
+			if data == "priority" { // words cannot have a blank
+				data = nodes.PriorityMark
+			}
+		case len(arg.Vals) == 0:
+			word[arg.Key] = true
+		default:
+			var n int64
+			if _, scanErr := fmt.Sscan(arg.Vals[0], &n); scanErr != nil {
+				d.Fatalf(t, "%v", scanErr)
+			}
+			val[arg.Key] = n
+		}
+	}
+	if n, has := val["epoch"]; has {
+		at.epoch = int(n)
+	}
+	version := int32(val["version"])
+	switch d.Cmd {
+	case "leave":
+		return leave{}
+	case "connected":
+		return heard{session.Connected{Epoch: at.epoch}}
+	case "suspended":
+		return heard{session.Suspended{}}
+	case "resumed":
+		return heard{session.Resumed{}}
+	case "expired":
+		return heard{session.Expired{Epoch: at.epoch}}
+	case "closed":
+		return heard{session.Closed{}}
+	case "read":
+		if word["absent"] {
+			return nothing(val["zxid"])
+		}
+		return reading(val["zxid"], val["czxid"], val["mzxid"], version, data)
+	case "unfollowed":
+		return unfollowed{err}
+	case "set":
+		return submit{write{always: true, version: session.AnyVersion}}
+	case "update":
+		return submit{write{version: version, create: word["absent"]}}
+	case "forget":
+		return forget{}
+	case "marked":
+		return answered{at, marking, err}
+	case "wrote":
+		return answered{at, writing, err}
+	case "ensured":
+		return answered{at, ensuring, err}
+	case "withdrawn":
+		return withdrawn{}
+	}
+	d.Fatalf(t, "an unknown input")
+	return nil
+}
+
+// TestEndedValueOwnsNothing: what a handle owns ends with its machine, and not before.
+func TestEndedValueOwnsNothing(t *testing.T) {
+	var v Value[string]
+	cancelled := false
+	v.owned.Keep("a subscription", owned.Func(func() { cancelled = true }))
+	m := fresh()
+	v.observe(m, nil)
+	check.False(t, cancelled, "it has ended before the handle")
+	m.phase = ended
+	v.observe(m, nil)
+	check.True(t, cancelled, "it goes on after the handle")
+}
+
+// A counted session counts its subscriptions.
+type counted struct {
+	client.Session
+	subscriptions atomic.Int32
+}
+
+func (c *counted) Subscribe(tell func(session.Event) (settled <-chan struct{})) (cancel func()) {
+	c.subscriptions.Add(1)
+	cancelled := c.Session.Subscribe(tell)
+	return func() {
+		c.subscriptions.Add(-1)
+		cancelled()
+	}
+}
+
+// TestClosedTransactorOwnsNothing: the session keeps nothing for a transactor that was closed,
+// however often that was.
+func TestClosedTransactorOwnsNothing(t *testing.T) {
+	opts := session.Options{Timeout: 12 * time.Second, ServerTick: time.Second}
+	kit.Sessions(t, zktest.Config{Tick: time.Second}, 1, opts, func(t *testing.T, _ *zktest.Server, s []*session.Session) {
+		tr := check.Have(NewTransactor(s[0], "/accounts", nil))(t)
+		c := &counted{Session: tr.once.Session}
+		tr.once.Session = c
+		check.OK(t, tr.Do(t.Context(), func(tx *Tx) error { return Store(tx, "a", Text, "x") }))
+		check.AtLeast(t, c.subscriptions.Load(), 1)
+		for range 2 {
+			tr.Close()
+			check.Equal(t, c.subscriptions.Load(), 0, "subscriptions of a closed transactor")
+		}
+	})
 }

@@ -1261,3 +1261,15 @@ func TestOtherLayouts(t *testing.T) {
 		}
 	}
 }
+
+// TestDoWithoutFunction: a nil function is refused before a lease is acquired.
+func TestDoWithoutFunction(t *testing.T) {
+	srv := zktest.Start(t)
+	s := check.Open(session.Open(t.Context(), srv.Addrs(), nil))(t)
+	if err := semaphore.Do(t.Context(), s, "/a", 3, nil, nil); !errors.Is(err, session.ErrInvalidArgument) || !strings.Contains(err.Error(), "f:") {
+		t.Error(err)
+	}
+	if stat, err := s.Exists(t.Context(), "/a"); stat != nil || err != nil {
+		t.Error("the semaphore is there", err)
+	}
+}

@@ -4,8 +4,10 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"log/slog"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -475,5 +477,210 @@ func TestLateReaderOfTheEnd(t *testing.T) {
 				}
 			})
 		})
+	}
+}
+
+// TestDoWithoutFunction: a nil function is refused before the lock is acquired.
+func TestDoWithoutFunction(t *testing.T) {
+	srv := zktest.Start(t)
+	s := check.Open(session.Open(t.Context(), srv.Addrs(), nil))(t)
+	if err := lock.Do(t.Context(), s, "/a", nil, nil); !errors.Is(err, session.ErrInvalidArgument) || !strings.Contains(err.Error(), "f:") {
+		t.Error(err)
+	}
+	if stat, err := s.Exists(t.Context(), "/a"); stat != nil || err != nil {
+		t.Error("the line is there", err)
+	}
+}
+
+// TestLongPath: the error of a long path names the path, not the data.
+func TestLongPath(t *testing.T) {
+	srv := zktest.Start(t)
+	s := check.Open(session.Open(t.Context(), srv.Addrs(), nil))(t)
+	for _, bytes := range []int{600_000, 3_000_000} {
+		_, err := lock.New(s, "/"+strings.Repeat("x", bytes), nil)
+		check.True(t, errors.Is(err, session.ErrInvalidPath) && !strings.Contains(err.Error(), "Data") && len(err.Error()) <= 500, "%.600v", err)
+	}
+}
+
+// A slowHandler calls handle with every record, and waits for it.
+type slowHandler struct {
+	slog.Handler
+	handle func()
+}
+
+func (h slowHandler) Enabled(context.Context, slog.Level) bool { return true }
+
+func (h slowHandler) Handle(context.Context, slog.Record) error {
+	h.handle()
+	return nil
+}
+
+// TestHolderIsResumed: a reconnect that is faster than the news of the loss does not leave
+// the holder suspended.
+func TestHolderIsResumed(t *testing.T) {
+	var frozen atomic.Pointer[func()]
+	opts := session.Options{Timeout: 8 * time.Second, Logger: slog.New(slowHandler{slog.DiscardHandler, func() {
+		if thaw := frozen.Swap(nil); thaw != nil {
+			(*thaw)()
+			<-time.After(10 * time.Millisecond) // that a reconnect needs
+		}
+	}})}
+	inBubble(t, opts, func(t *testing.T, srv *zktest.Server, a, _ *session.Session) {
+		held := mustAcquire(t, a, "/l")
+		var told []lock.Event
+		go func() {
+			for ev := range held.Events() {
+				told = append(told, ev)
+			}
+		}()
+		<-time.After(10 * time.Second)
+		srv.Freeze(a.ID(), zktest.Both)
+		thaw := func() { srv.Thaw(0) }
+		frozen.Store(&thaw)
+		<-time.After(time.Hour)
+		synctest.Wait()
+		_, ok := told[len(told)-1].(lock.Suspended)
+		check.False(t, ok, "an hour after the reconnect: %v", told)
+	})
+}
+
+// throttled is the code with which a busy server answers.
+const throttled = -127
+
+// TestCloseDuringDowngrade: a writer that is closed while its downgrade begins leaves nothing.
+func TestCloseDuringDowngrade(t *testing.T) {
+	for _, layout := range []lock.Layout{lock.Standard, lock.Curator, lock.Kazoo, lock.Prioritized} {
+		t.Run(layout.String(), func(t *testing.T) {
+			kit.Sessions(t, zktest.Config{Latency: time.Millisecond}, 2, session.Options{}, func(t *testing.T, _ *zktest.Server, all []*session.Session) {
+				opts := &lock.Options{Layout: layout}
+				l := check.Have(lock.AcquireWrite(t.Context(), all[0], "/l", opts))(t)
+				ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
+				defer cancel()
+				_ = l.Downgrade(ctx) // it goes on
+				l.Close()
+				<-time.After(time.Second)
+				check.Len(t, remains(t, all[1], "/l"), 0, "after Close")
+				w := check.Have(lock.TryAcquireWrite(t.Context(), all[1], "/l", opts))(t)
+				w.Close()
+			})
+		})
+	}
+}
+
+// TestNoListsWithoutToken: a contender that waits for its token, because the read of its node is
+// throttled, does not list the line meanwhile.
+func TestNoListsWithoutToken(t *testing.T) {
+	kit.Sessions(t, zktest.Config{Latency: time.Millisecond}, 1, session.Options{}, func(t *testing.T, srv *zktest.Server, all []*session.Session) {
+		kit.Ensure(t, all[0], "/l", []byte("somebody's data")) // so that the create tells no czxid
+		for range 12 {
+			srv.AnswerError(zktest.Match{Op: zktest.OpGetData}, throttled)
+		}
+		srv.ResetRequests()
+		l := check.Have(lock.Acquire(t.Context(), all[0], "/l", nil))(t)
+		check.AtMost(t, srv.Requests()[zktest.OpGetChildren2], 2, "lists")
+		l.Close()
+	})
+}
+
+// TestPreemptionIsRepeated: a holder is asked to leave, also where a request for that was
+// throttled, and does not lose the lock before.
+func TestPreemptionIsRepeated(t *testing.T) {
+	for name, op := range map[string]zktest.Op{"get": zktest.OpGetData, "set": zktest.OpSetData} {
+		for _, after := range []time.Duration{0, 10 * time.Second} {
+			runInRoom(t, name+" "+after.String(), 2, func(t *testing.T, srv *zktest.Server, all []*session.Session) {
+				low := standsAt(t, lock.New, all[0], "/l", prior(0))
+				kit.Await[lock.Acquired](t, low.Events())
+				for range 5 {
+					srv.AnswerError(zktest.Match{Session: all[1].ID(), Op: op, Path: low.Node()}, throttled)
+				}
+				high := standsAt(t, lock.New, all[1], "/l", preempting(5, after))
+				<-low.Revoked()
+				check.Must(t, srv.AwaitFault(0))
+				check.False(t, isClosed(low.Done()), "lost before it was asked for")
+				if after > 0 {
+					<-low.Done()
+				} else {
+					low.Close()
+				}
+				check.True(t, holds(high), "it is free, and nobody has it")
+			})
+		}
+	}
+}
+
+// TestNotPreemptedUnasked: a holder that cannot be asked to leave keeps the lock.
+func TestNotPreemptedUnasked(t *testing.T) {
+	inRoom(t, 2, func(t *testing.T, srv *zktest.Server, all []*session.Session) {
+		low := standsAt(t, lock.New, all[0], "/l", prior(0))
+		kit.Await[lock.Acquired](t, low.Events())
+		for range 10 {
+			srv.AnswerError(zktest.Match{Session: all[1].ID(), Op: zktest.OpSetData, Path: low.Node()}, -102)
+		}
+		high := standsAt(t, lock.New, all[1], "/l", preempting(5, time.Second))
+		<-time.After(time.Hour)
+		synctest.Wait()
+		check.True(t, !isClosed(low.Revoked()) && !isClosed(low.Done()) && !holds(high), "asked: %v; lost: %v", isClosed(low.Revoked()), low.Err())
+	})
+}
+
+// TestRevokedAndGone: a holder that has gone when the reply to its mark was lost was
+// asked.
+func TestRevokedAndGone(t *testing.T) {
+	for _, layout := range []lock.Layout{lock.Standard, lock.Prioritized} {
+		runInRoom(t, layout.String(), 2, func(t *testing.T, srv *zktest.Server, all []*session.Session) {
+			l := standsAt(t, lock.New, all[0], "/l", &lock.Options{Layout: layout})
+			kit.Await[lock.Acquired](t, l.Events())
+			srv.DropReply(zktest.Match{Session: all[1].ID(), Op: zktest.OpSetData})
+			srv.Refuse(true) // until the holder has gone
+			revoked := make(chan error, 1)
+			go func() { revoked <- lock.Revoke(t.Context(), all[1], "/l", &lock.RevokeOptions{Layout: layout}) }()
+			<-l.Revoked()
+			l.Close()
+			srv.Refuse(false)
+			check.OK(t, <-revoked)
+		})
+	}
+}
+
+// TestThrottledRevocation: a revocation goes on where its writes are throttled.
+func TestThrottledRevocation(t *testing.T) {
+	for op, skip := range map[zktest.Op]int{zktest.OpSetData: 0, zktest.OpDelete: 0, zktest.OpExists: 0, zktest.OpGetData: 1} { // one lists the holders
+		inRoom(t, 2, func(t *testing.T, srv *zktest.Server, all []*session.Session) {
+			l := standsAt(t, lock.New, all[0], "/l", nil)
+			kit.Await[lock.Acquired](t, l.Events())
+			srv.AnswerError(zktest.Match{Session: all[1].ID(), Op: op, Skip: skip}, throttled)
+			check.Must(t, lock.Revoke(t.Context(), all[1], "/l", &lock.RevokeOptions{ForceAfter: time.Second}), op)
+			check.Must(t, srv.AwaitFault(0))
+			<-l.Done()
+		})
+	}
+}
+
+// TestReadersInDoubt: whatever becomes of the creation of the directory of the readers, a reader is
+// granted the lock, and a writer becomes a reader, by one claim each.
+func TestReadersInDoubt(t *testing.T) {
+	creation := func(s *session.Session) zktest.Match {
+		return zktest.Match{Session: s.ID(), Op: zktest.OpCreateContainer, Path: "/l/readers"}
+	}
+	for name, fault := range map[string]func(*zktest.Server, *session.Session){
+		"not done, and throttled": func(srv *zktest.Server, s *session.Session) { srv.AnswerError(creation(s), throttled) },
+		"not done, and unknown":   func(srv *zktest.Server, s *session.Session) { srv.DropRequest(creation(s)) },
+		"done, and unknown":       func(srv *zktest.Server, s *session.Session) { srv.DropReply(creation(s)) },
+	} {
+		for does, open := range map[string]openFunc{"reads": lock.NewRead, "downgrades": lock.NewWrite} {
+			runInRoom(t, does+", "+name, 2, func(t *testing.T, srv *zktest.Server, all []*session.Session) {
+				fault(srv, all[0])
+				l := standsAt(t, open, all[0], "/l", prior(0))
+				if does == "downgrades" {
+					check.Must(t, l.Downgrade(t.Context()))
+				}
+				<-time.After(time.Minute)
+				check.Must(t, srv.AwaitFault(0))
+				check.True(t, holds(l), "it does not hold: %v", l.Err())
+				check.Len(t, kit.Children(t, all[1], "/l/readers"), 1)
+				l.Close()
+				check.Len(t, remains(t, all[1], "/l"), 0)
+			})
+		}
 	}
 }
