@@ -115,6 +115,31 @@ func (g *Gate) Cut() {
 // Mend lets the session connect again.
 func (g *Gate) Mend() { g.closed.Store(false) }
 
+// EachLoss plays again and again, in a bubble of its own: with each request lost that follows a call
+// of lose, and with each reply, until there is none. At the end of the play lose's result is called.
+func EachLoss(t *testing.T, stride int, play func(t *testing.T, skip int, lose func(srv *zktest.Server, session int64) (over func()))) {
+	t.Helper()
+	const most = 100 // requests of a play
+	for name, plan := range map[string]func(*zktest.Server, zktest.Match){
+		"reply lost": (*zktest.Server).DropReply, "request lost": (*zktest.Server).DropRequest,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			for skip, hit := 0, true; hit; skip += stride {
+				hit = false
+				play(t, skip, func(srv *zktest.Server, session int64) (over func()) {
+					plan(srv, zktest.Match{Session: session, Skip: skip})
+					return func() {
+						hit = srv.AwaitFault(time.Millisecond) == nil
+						srv.ClearFaults()
+					}
+				})
+				check.Require(t, skip <= most, "there is no end of requests")
+			}
+		})
+	}
+}
+
 // A Grip is a parent of a context, as users may have one: the call that ends the child does not
 // return before Free is closed. So a test stops a goroutine that ends several contexts after the
 // first of them.

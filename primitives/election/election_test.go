@@ -14,6 +14,7 @@ import (
 
 	"github.com/zkactors/zkactors/internal/check"
 	"github.com/zkactors/zkactors/internal/hasten"
+	"github.com/zkactors/zkactors/internal/kit"
 	"github.com/zkactors/zkactors/internal/znode"
 	"github.com/zkactors/zkactors/primitives/election"
 	"github.com/zkactors/zkactors/session"
@@ -514,38 +515,29 @@ func TestSomebodysNode(t *testing.T) {
 
 // TestEveryReplyLost: nothing is left, whichever request is lost, or its reply.
 func TestEveryReplyLost(t *testing.T) {
-	for name, plan := range map[string]func(*zktest.Server, zktest.Match){
-		"reply":   func(srv *zktest.Server, m zktest.Match) { srv.DropReply(m) },
-		"request": func(srv *zktest.Server, m zktest.Match) { srv.DropRequest(m) },
-	} {
-		t.Run(name, func(t *testing.T) {
-			hit := true
-			for skip := 0; hit; skip += hasten.Sized(1, 4) {
-				for _, who := range []int{0, 1} {
-					inBubble(t, lagging, func(w *world) {
-						sessions := []*session.Session{w.open(0), w.open(1)}
-						plan(w.Server, zktest.Match{Skip: skip, Session: sessions[who].ID()})
-						a := w.elect(sessions[0], nil)
-						b := w.stand(sessions[1], nil)
-						<-time.After(time.Second)
-						check.OK(w, a.Acknowledge(w.soon()))
-						check.OK(w, a.Transfer(w.soon(), b.Node()))
-						await[election.Elected](b, 0)
-						<-time.After(5 * time.Second) // a stands again
-						check.OK(w, b.Resign(w.soon()))
-						_, n := await[election.Deposed](a, 0)
-						await[election.Elected](a, n)
-						<-time.After(5 * time.Second)
-						a.Close()
-						_, n = await[election.Deposed](b, 0)
-						await[election.Elected](b, n)
-						b.Close()
-						hit = w.AwaitFault(time.Millisecond) == nil
-						w.ClearFaults()
-					})
-				}
-				check.Require(t, skip <= 100, "there is no end to it")
-			}
+	for _, who := range []int{0, 1} {
+		t.Run(fmt.Sprint("of candidate ", who), func(t *testing.T) {
+			kit.EachLoss(t, hasten.Sized(1, 4), func(t *testing.T, _ int, lose func(*zktest.Server, int64) func()) {
+				inBubble(t, lagging, func(w *world) {
+					sessions := []*session.Session{w.open(0), w.open(1)}
+					defer lose(w.Server, sessions[who].ID())()
+					a := w.elect(sessions[0], nil)
+					b := w.stand(sessions[1], nil)
+					<-time.After(time.Second)
+					check.OK(w, a.Acknowledge(w.soon()))
+					check.OK(w, a.Transfer(w.soon(), b.Node()))
+					await[election.Elected](b, 0)
+					<-time.After(5 * time.Second) // a stands again
+					check.OK(w, b.Resign(w.soon()))
+					_, n := await[election.Deposed](a, 0)
+					await[election.Elected](a, n)
+					<-time.After(5 * time.Second)
+					a.Close()
+					_, n = await[election.Deposed](b, 0)
+					await[election.Elected](b, n)
+					b.Close()
+				})
+			})
 		})
 	}
 }

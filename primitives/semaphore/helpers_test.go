@@ -111,13 +111,6 @@ func record(t *testing.T, s *session.Session, want string) {
 	check.Reads(s.Get(t.Context(), path))(t, want, "what is recorded")
 }
 
-// withoutSyncs leaves what the recipe has asked for: no heartbeats.
-func withoutSyncs(c zktest.Counts) zktest.Counts {
-	delete(c, zktest.OpSync)
-	delete(c, zktest.OpCheck)
-	return c
-}
-
 func ended(t *testing.T, why error) context.Context {
 	t.Helper()
 	ctx, cancel := context.WithCancelCause(t.Context())

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/zkactors/zkactors/internal/check"
+	"github.com/zkactors/zkactors/internal/kit"
 	"github.com/zkactors/zkactors/primitives/inspect"
 	"github.com/zkactors/zkactors/primitives/semaphore"
 	"github.com/zkactors/zkactors/session"
@@ -104,41 +105,32 @@ func TestNumberCosts(t *testing.T) {
 // TestNumberFaults: whatever request or reply of a tenancy is lost, it has a number, and leaves no
 // node.
 func TestNumberFaults(t *testing.T) {
-	for kind, plan := range map[string]func(*zktest.Server, zktest.Match){
-		"reply lost":   (*zktest.Server).DropReply,
-		"request lost": (*zktest.Server).DropRequest,
-	} {
-		for _, begin := range []string{"cold", "behind a holder"} {
-			t.Run(fmt.Sprintf("%s, %s", begin, kind), func(t *testing.T) {
-				t.Parallel()
-				for skip, hit := 0, true; hit; skip++ {
-					inBubble(t, 2, func(t *testing.T, srv *zktest.Server, all []*session.Session) {
-						s, other := all[0], all[1]
-						var holder *semaphore.Lease
-						if begin != "cold" {
-							holder = acquire(t, other, 1, numbered())
-						}
-						plan(srv, zktest.Match{Session: s.ID(), Skip: skip})
-						l := join(t, s, 1, numbered())
+	for _, begin := range []string{"cold", "behind a holder"} {
+		t.Run(begin, func(t *testing.T) {
+			kit.EachLoss(t, 1, func(t *testing.T, skip int, lose func(*zktest.Server, int64) func()) {
+				inBubble(t, 2, func(t *testing.T, srv *zktest.Server, all []*session.Session) {
+					s, other := all[0], all[1]
+					var holder *semaphore.Lease
+					if begin != "cold" {
+						holder = acquire(t, other, 1, numbered())
+					}
+					defer lose(srv, s.ID())()
+					l := join(t, s, 1, numbered())
+					<-time.After(5 * time.Second)
+					if holder != nil {
+						release(t, holder)
 						<-time.After(5 * time.Second)
-						if holder != nil {
-							release(t, holder)
-							<-time.After(5 * time.Second)
-						}
-						check.True(t, held(l) && l.Number() == 0, "%d: number %d, %v", skip, l.Number(), l.Err())
-						release(t, l)
-						<-time.After(5 * time.Second)
-						check.Len(t, children(t, other), 0, skip)
-						names, _, err := other.Children(t.Context(), path+"/numbers")
-						check.OK(t, err)
-						check.Len(t, names, 0, skip)
-						hit = srv.AwaitFault(0) == nil
-						srv.ClearFaults()
-					})
-					check.Require(t, skip <= 40, "there is no end of requests")
-				}
+					}
+					check.True(t, held(l) && l.Number() == 0, "%d: number %d, %v", skip, l.Number(), l.Err())
+					release(t, l)
+					<-time.After(5 * time.Second)
+					check.Len(t, children(t, other), 0, skip)
+					names, _, err := other.Children(t.Context(), path+"/numbers")
+					check.OK(t, err)
+					check.Len(t, names, 0, skip)
+				})
 			})
-		}
+		})
 	}
 }
 

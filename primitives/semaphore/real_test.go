@@ -12,6 +12,7 @@ import (
 
 	"github.com/zkactors/zkactors/internal/check"
 	"github.com/zkactors/zkactors/internal/hasten"
+	"github.com/zkactors/zkactors/internal/kit"
 	"github.com/zkactors/zkactors/primitives/semaphore"
 	"github.com/zkactors/zkactors/session"
 	"github.com/zkactors/zkactors/session/zktest"
@@ -53,7 +54,7 @@ func TestRealSemaphore(t *testing.T) {
 		made, requests := ens.Proposals()-before, proxy.Requests()
 		heartbeats := requests[zktest.OpCheck] // answered before the last release, so all of them are proposed
 		check.Equal(t, made, 2*cycles+heartbeats, "proposals for", cycles, "cycles")
-		check.Equal(t, withoutSyncs(requests).Total(), 3*cycles, "requests for", cycles, "cycles", requests)
+		check.Equal(t, kit.WithoutSyncs(requests).Total(), 3*cycles, "requests for", cycles, "cycles", requests)
 	})
 
 	t.Run("two of two", func(t *testing.T) {
