@@ -1,7 +1,6 @@
 package lock_test
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -230,78 +229,6 @@ func TestPriorityRefusesOthers(t *testing.T) {
 		l.Close()
 		check.Reads(all[0].Get(t.Context(), "/empty"))(t, "priority 1\n"+strings.TrimPrefix(node, "/empty/"))
 	})
-}
-
-// Whatever happens to whatever request, nothing is left, and who did not give up holds.
-func TestPriorityFaults(t *testing.T) {
-	t.Parallel()
-	kinds := []struct {
-		name string
-		open openFunc
-		less bool
-	}{{"writer", lock.NewWrite, false}, {"reader", lock.NewRead, false}, {"lessened", lock.NewWrite, true}}
-	faults := map[string]func(srv *zktest.Server, m zktest.Match){
-		"reply lost":     (*zktest.Server).DropReply,
-		"request lost":   (*zktest.Server).DropRequest,
-		"late":           func(srv *zktest.Server, m zktest.Match) { srv.Delay(m, time.Second) },
-		"reply lost and": func(srv *zktest.Server, m zktest.Match) { srv.DropReply(m); m.Skip++; srv.DropRequest(m) },
-	}
-	for _, kind := range kinds {
-		for name, plan := range faults {
-			for _, behind := range []bool{false, true} {
-				t.Run(fmt.Sprintf("%s, %s, behind another: %v", kind.name, name, behind), func(t *testing.T) {
-					t.Parallel()
-					for skip, struck := 0, true; struck; skip++ {
-						inRoom(t, 2, func(t *testing.T, srv *zktest.Server, all []*session.Session) {
-							struck = faultyTenancy(t, srv, all, kind.open, kind.less, behind, skip, plan)
-						})
-					}
-				})
-			}
-		}
-	}
-}
-
-// faultyTenancy is one acquisition and release, with a fault at one of its requests. It
-// returns false if there are not so many.
-func faultyTenancy(
-	t *testing.T, srv *zktest.Server, all []*session.Session, open openFunc, less, behind bool, skip int, plan func(*zktest.Server, zktest.Match),
-) bool {
-	t.Helper()
-	s, other := all[0], all[1]
-	var first *lock.Lock
-	if behind { // and the session knows the path
-		standsAt(t, open, s, "/l", prior(0)).Close()
-		first = standsAt(t, lock.New, other, "/l", prior(0))
-	}
-	plan(srv, zktest.Match{Session: s.ID(), Skip: skip})
-	l := opened(t, open, s, "/l", prior(5))
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-	defer cancel()
-	if behind {
-		<-time.After(3 * time.Second)
-		first.Close()
-	}
-	ev := kit.Await[lock.Acquired](t, l.Events())
-	check.Require(t, ev.Token != 0, "request %d: %v", skip, l.Err())
-	if less {
-		check.OK(t, l.Downgrade(ctx), "request", skip)
-		together := opened(t, lock.NewRead, other, "/l", prior(0))
-		kit.Await[lock.Acquired](t, together.Events())
-		check.False(t, isClosed(l.Done()), "request %d: lost: %v", skip, l.Err())
-		together.Close()
-	}
-	check.OK(t, l.Release(ctx), "request", skip)
-	l.Close()
-	struck := srv.AwaitFault(0) == nil
-	<-time.After(3 * time.Second) // what comes late has come
-	check.Must(t, s.Sync(ctx, "/l"))
-	check.Len(t, remains(t, other, "/l"), 0, "request", skip)
-	// The next one need not wait.
-	next, err := lock.TryAcquire(ctx, other, "/l", prior(-5))
-	check.Must(t, err, "request", skip)
-	next.Close()
-	return struck
 }
 
 // The session expires at any point.
@@ -573,33 +500,27 @@ func TestPriorityPathWritten(t *testing.T) {
 // Whatever happens to whatever request of one who preempts another, it gets the lock.
 func TestPreemptFaults(t *testing.T) {
 	t.Parallel()
-	for name, plan := range map[string]func(*zktest.Server, zktest.Match){
-		"reply lost": (*zktest.Server).DropReply, "request lost": (*zktest.Server).DropRequest,
-	} {
-		for _, force := range []time.Duration{0, 2 * time.Second} {
-			t.Run(fmt.Sprintf("%s, force after %v", name, force), func(t *testing.T) {
-				t.Parallel()
-				for skip, struck := 0, true; struck; skip += hasten.Sized(hasten.Usually(1, 2), 3) {
-					inRoom(t, 2, func(t *testing.T, srv *zktest.Server, all []*session.Session) {
-						low := standsAt(t, lock.New, all[0], "/l", prior(0))
-						plan(srv, zktest.Match{Session: all[1].ID(), Skip: skip})
-						high := opened(t, lock.New, all[1], "/l", preempting(1, force))
-						if force == 0 {
-							<-low.Revoked()
-							low.Close()
-						}
-						kit.Await[lock.Acquired](t, high.Events())
-						<-low.Done()
-						err := low.Err()
-						check.False(t, force > 0 && !errors.Is(err, lock.ErrRevoked), "request %d: %v", skip, err)
-						release(t, high)
-						struck = srv.AwaitFault(0) == nil
-						<-time.After(3 * time.Second)
-						check.Len(t, remains(t, all[0], "/l"), 0, "request", skip)
-					})
-				}
+	for _, force := range []time.Duration{0, 2 * time.Second} {
+		t.Run(fmt.Sprint("force after ", force), func(t *testing.T) {
+			kit.EachLoss(t, hasten.Sized(hasten.Usually(1, 2), 3), func(t *testing.T, skip int, lose func(*zktest.Server, int64) func()) {
+				inRoom(t, 2, func(t *testing.T, srv *zktest.Server, all []*session.Session) {
+					low := standsAt(t, lock.New, all[0], "/l", prior(0))
+					defer lose(srv, all[1].ID())()
+					high := opened(t, lock.New, all[1], "/l", preempting(1, force))
+					if force == 0 {
+						<-low.Revoked()
+						low.Close()
+					}
+					kit.Await[lock.Acquired](t, high.Events())
+					<-low.Done()
+					err := low.Err()
+					check.False(t, force > 0 && !errors.Is(err, lock.ErrRevoked), "request %d: %v", skip, err)
+					release(t, high)
+					<-time.After(3 * time.Second)
+					check.Len(t, remains(t, all[0], "/l"), 0, "request", skip)
+				})
 			})
-		}
+		})
 	}
 }
 

@@ -645,10 +645,10 @@ func TestForeignNewcomer(t *testing.T) {
 // TestLostReplies: whatever becomes of whatever request of readers, writers and downgrades,
 // it succeeds, and nothing is left.
 func TestLostReplies(t *testing.T) {
-	type fault = func(srv *zktest.Server, m zktest.Match)
-	faults := map[string]fault{
-		"reply lost":   func(srv *zktest.Server, m zktest.Match) { srv.DropReply(m) },
-		"request lost": func(srv *zktest.Server, m zktest.Match) { srv.DropRequest(m) },
+	faults := map[string]func(srv *zktest.Server, m zktest.Match){
+		"reply lost":   (*zktest.Server).DropReply,
+		"request lost": (*zktest.Server).DropRequest,
+		"late":         func(srv *zktest.Server, m zktest.Match) { srv.Delay(m, time.Second) },
 		"both lost": func(srv *zktest.Server, m zktest.Match) { // and the request that follows as well
 			srv.DropReply(m)
 			m.Skip++
@@ -666,65 +666,79 @@ func TestLostReplies(t *testing.T) {
 		kind  lock.Kind
 		lower bool
 		warm  bool
+		opts  *lock.Options
 	}{
-		{"reader, cold", nil, lock.Read, false, false},
-		{"reader, warm", nil, lock.Read, false, true},
-		{"reader with a reader", []lock.Kind{lock.Read}, lock.Read, false, true},
-		{"reader behind a writer", []lock.Kind{lock.Write}, lock.Read, false, true},
-		{"reader behind two writers", []lock.Kind{lock.Write, lock.Write}, lock.Read, false, true},
-		{"writer", nil, lock.Write, false, true},
-		{"writer behind readers", []lock.Kind{lock.Read, lock.Read}, lock.Write, false, true},
-		{"downgrade", nil, lock.Write, true, true},
-		{"downgrade behind an exclusive one", []lock.Kind{lock.Exclusive}, lock.Write, true, true},
+		{"reader, cold", nil, lock.Read, false, false, nil},
+		{"reader, warm", nil, lock.Read, false, true, nil},
+		{"reader with a reader", []lock.Kind{lock.Read}, lock.Read, false, true, nil},
+		{"reader behind a writer", []lock.Kind{lock.Write}, lock.Read, false, true, nil},
+		{"reader behind two writers", []lock.Kind{lock.Write, lock.Write}, lock.Read, false, true, nil},
+		{"writer", nil, lock.Write, false, true, nil},
+		{"writer behind readers", []lock.Kind{lock.Read, lock.Read}, lock.Write, false, true, nil},
+		{"downgrade", nil, lock.Write, true, true, nil},
+		{"downgrade behind an exclusive one", []lock.Kind{lock.Exclusive}, lock.Write, true, true, nil},
+		{"writer with a priority, cold", nil, lock.Write, false, false, prior(5)},
+		{"writer with a priority, warm, behind another", []lock.Kind{lock.Exclusive}, lock.Write, false, true, prior(5)},
+		{"reader with a priority, cold", nil, lock.Read, false, false, prior(5)},
+		{"reader with a priority, warm, behind another", []lock.Kind{lock.Exclusive}, lock.Read, false, true, prior(5)},
+		{"downgrade with a priority, cold", nil, lock.Write, true, false, prior(5)},
+		{"downgrade with a priority, warm, behind another", []lock.Kind{lock.Exclusive}, lock.Write, true, true, prior(5)},
 	} {
 		runWithSessions(t, test.name, 2, zktest.Config{}, func(t *testing.T, srv *zktest.Server, all []*session.Session) {
-			id := all[0].ID()
+			ctx, id := t.Context(), all[0].ID()
+			others := test.opts
+			if others != nil {
+				others = prior(0)
+			}
 			paths := 0
-			cycle := func(name string) {
+			cycle := func(name string, lose func()) {
 				t.Helper()
 				path := fmt.Sprintf("/%d", paths)
 				paths++
-				if test.warm {
+				switch {
+				case test.warm && test.opts != nil:
+					acquireAs(t, test.kind, all[0], path, test.opts).Close()
+				case test.warm:
 					kit.Ensure(t, all[1], path, nil)
 					client.Of(all[0]).Saw(path, 0, true)
 				}
 				var ahead []*lock.Lock
 				for _, kind := range test.ahead {
-					ahead = append(ahead, joinAs(t, kind, all[1], path, nil))
+					ahead = append(ahead, joinAs(t, kind, all[1], path, others))
 				}
-				l := check.Have(opens[test.kind].join(all[0], path, nil))(t)
+				lose()
+				l := check.Have(opens[test.kind].join(all[0], path, test.opts))(t)
 				defer l.Close()
-				<-time.After(time.Second)
+				<-time.After(3 * time.Second)
 				for _, a := range ahead {
 					mustRelease(t, a)
 				}
-				<-time.After(time.Second)
+				<-time.After(3 * time.Second)
 				check.True(t, holds(l), "%s: it is not held", name)
 				token := l.Token()
 				if test.lower {
-					check.OK(t, l.Downgrade(t.Context()), name)
-					if _, err := all[1].Multi(t.Context(), l.Guard()); err != nil || l.Token() != token {
+					check.OK(t, l.Downgrade(ctx), name)
+					if _, err := all[1].Multi(ctx, l.Guard()); err != nil || l.Token() != token {
 						t.Errorf("%s: %v, token %d, it was %d", name, err, l.Token(), token)
 					}
-					other, err := lock.TryAcquireRead(t.Context(), all[1], path, nil)
-					if err != nil {
-						t.Errorf("%s: downgraded, and not shared: %v", name, err)
-					} else {
-						mustRelease(t, other)
-					}
+					other, err := lock.TryAcquireRead(ctx, all[1], path, others)
+					check.Must(t, err, name, "downgraded, and not shared")
+					mustRelease(t, other)
 				}
-				check.OK(t, l.Release(t.Context()), name)
-				<-time.After(time.Second)
-				check.Len(t, kit.Children(t, all[1], path), 0)
+				check.OK(t, l.Release(ctx), name)
+				<-time.After(3 * time.Second)
+				check.Len(t, remains(t, all[1], path), 0, name)
+				next, err := lock.TryAcquire(ctx, all[1], path, others) // the next one need not wait
+				check.Must(t, err, name)
+				mustRelease(t, next)
 			}
-			before := srv.RequestsOf(id)
-			cycle("clean")
-			steps := kit.WithoutSyncs(srv.RequestsOf(id)).Total() - kit.WithoutSyncs(before).Total()
+			steps := 0
+			cycle("clean", func() { steps = -kit.WithoutSyncs(srv.RequestsOf(id)).Total() })
+			steps += kit.WithoutSyncs(srv.RequestsOf(id)).Total()
 			check.Require(t, steps >= 3, "%d requests", steps)
 			for name, plan := range faults {
 				for skip := range steps {
-					plan(srv, zktest.Match{Session: id, Skip: skip})
-					cycle(fmt.Sprintf("%s %d", name, skip))
+					cycle(fmt.Sprintf("%s %d", name, skip), func() { plan(srv, zktest.Match{Session: id, Skip: skip}) })
 					srv.ClearFaults()
 				}
 			}
