@@ -23,8 +23,7 @@ func TestObserver(t *testing.T) {
 	for _, layout := range layouts {
 		runInBubble(t, layout.String(), lagging, func(w *world) {
 			s := w.open(2)
-			o := check.Have(election.Observe(s, path, &election.ObserveOptions{Layout: layout}))(w)
-			defer o.Close()
+			o := check.Open(election.Observe(s, path, &election.ObserveOptions{Layout: layout}))(w)
 			newest := int64(0)
 			expect := func(data string) {
 				w.Helper()
@@ -154,8 +153,7 @@ func TestLeaderMayNotBeRead(t *testing.T) {
 			w.elect(w.OpenAt(0, session.Options{
 				Timeout: 6 * time.Second, Auth: []session.Auth{{Scheme: "digest", Secret: []byte("x:y")}}, ACL: session.CreatorAll(),
 			}), &election.Options{Layout: layout})
-			o := check.Have(election.Observe(s, path, &election.ObserveOptions{Layout: layout}))(w)
-			defer o.Close()
+			o := check.Open(election.Observe(s, path, &election.ObserveOptions{Layout: layout}))(w)
 			kit.Pass(time.Second)
 			check.Is(w, o.Err(), session.ErrNoAuth)
 		})

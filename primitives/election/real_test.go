@@ -90,8 +90,7 @@ func realCommands(t *testing.T, ens *zktest.Ensemble, layout election.Layout) {
 	all := make([]*election.Candidate, 3)
 	s := kit.Open(t, ens.Addrs(), nil)
 	for i := range all {
-		c := check.Have(election.New(kit.Open(t, ens.Addrs(), nil), path, &election.Options{Layout: layout, Data: []byte(fmt.Sprint(i))}))(t)
-		defer c.Close()
+		c := check.Open(election.New(kit.Open(t, ens.Addrs(), nil), path, &election.Options{Layout: layout, Data: []byte(fmt.Sprint(i))}))(t)
 		if all[i] = c; i == 0 {
 			kit.Await[election.Elected](t, c.Events())
 		} else {
@@ -163,8 +162,7 @@ func realReconnects(t *testing.T, ens *zktest.Ensemble) {
 	proxy := zktest.NewProxy(t, ens.Addrs()...)
 	var both [2]*election.Candidate
 	for i := range both {
-		c := check.Have(election.New(kit.Open(t, proxy.Addrs(), nil), "/reconnects", nil))(t)
-		defer c.Close()
+		c := check.Open(election.New(kit.Open(t, proxy.Addrs(), nil), "/reconnects", nil))(t)
 		if both[i] = c; i == 0 {
 			kit.Await[election.Elected](t, c.Events())
 		}

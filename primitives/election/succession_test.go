@@ -75,8 +75,7 @@ func TestHeir(t *testing.T) {
 			opts := &election.Options{IgnoreLeader: ignore}
 			leader := w.elect(w.open(0), opts)
 			heir, third := w.stand(w.open(0), opts), w.stand(w.open(0), opts)
-			observer := check.Have(election.Observe(w.open(0), path, nil))(w)
-			defer observer.Close()
+			observer := check.Open(election.Observe(w.open(0), path, nil))(w)
 			<-time.After(time.Second)
 			synctest.Wait()
 			began := time.Now()

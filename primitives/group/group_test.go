@@ -593,8 +593,7 @@ func TestEnroll(t *testing.T) {
 // after it.
 func TestJoinedIsKept(t *testing.T) {
 	inBubble(t, zktest.Config{}, func(w world) {
-		m := check.Have(group.Enroll(w.Context(), w.open(), "/late", "me", nil, nil))(w)
-		defer m.Close()
+		m := check.Open(group.Enroll(w.Context(), w.open(), "/late", "me", nil, nil))(w)
 		w.Disconnect(0)
 		<-time.After(time.Second)
 		check.Equal(w, <-m.Events(), group.Event(group.Joined{}))

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/zkactors/zkactors/internal/check"
+	"github.com/zkactors/zkactors/internal/kit"
 	"github.com/zkactors/zkactors/primitives/barrier"
 	"github.com/zkactors/zkactors/primitives/commit"
 	"github.com/zkactors/zkactors/primitives/config"
@@ -30,22 +31,12 @@ import (
 // inBubble runs a test with so many sessions.
 func inBubble(t *testing.T, n int, f func(t *testing.T, srv *zktest.Server, all []*session.Session)) {
 	t.Helper()
-	synctest.Test(t, func(t *testing.T) {
-		srv := zktest.Start(t, zktest.InProcess())
-		var all []*session.Session
-		for range n {
-			s := check.Have(session.Open(t.Context(), srv.Addrs(), &session.Options{Dialer: srv.DialContext}))(t)
-			t.Cleanup(s.Close)
-			all = append(all, s)
-		}
-		f(t, srv, all)
-	})
+	kit.Sessions(t, zktest.Config{}, n, session.Options{}, f)
 }
 
 func look(t *testing.T, s *session.Session, path string) *inspect.Survey {
 	t.Helper()
-	survey := check.Have(inspect.Look(t.Context(), s, path, nil))(t)
-	return survey
+	return check.Have(inspect.Look(t.Context(), s, path, nil))(t)
 }
 
 // the returns the only thing of a survey.
@@ -74,14 +65,6 @@ func brief(thing inspect.Thing) string {
 	return strings.Join(all, "; ")
 }
 
-func have[T any](t *testing.T) func(v T, err error) T {
-	return func(v T, err error) T {
-		t.Helper()
-		check.Must(t, err)
-		return v
-	}
-}
-
 func opts(name string, layout lock.Layout) *lock.Options {
 	return &lock.Options{Data: []byte(name), Layout: layout}
 }
@@ -92,14 +75,10 @@ func TestLocks(t *testing.T) {
 	for layout, name := range layouts {
 		t.Run(name, func(t *testing.T) {
 			inBubble(t, 4, func(t *testing.T, _ *zktest.Server, all []*session.Session) {
-				made := have[*lock.Lock](t)
-				first := made(lock.AcquireRead(t.Context(), all[0], "/locks/l", opts("a", layout)))
-				defer first.Close()
-				second := made(lock.AcquireRead(t.Context(), all[1], "/locks/l", opts("b", layout)))
-				defer second.Close()
+				first := check.Open(lock.AcquireRead(t.Context(), all[0], "/locks/l", opts("a", layout)))(t)
+				check.Open(lock.AcquireRead(t.Context(), all[1], "/locks/l", opts("b", layout)))(t)
 				<-time.After(time.Minute)
-				third := made(lock.NewWrite(all[2], "/locks/l", opts("c", layout)))
-				defer third.Close()
+				check.Open(lock.NewWrite(all[2], "/locks/l", opts("c", layout)))(t)
 				synctest.Wait()
 				check.Must(t, lock.RevokeNode(t.Context(), all[3], "/locks/l/"+first.Node()[len("/locks/l/"):], &lock.RevokeOptions{Layout: layout}))
 				thing := the(t, look(t, all[3], "/"))
@@ -141,7 +120,7 @@ func TestSemaphore(t *testing.T) {
 	inBubble(t, 1, func(t *testing.T, _ *zktest.Server, all []*session.Session) {
 		s := all[0]
 		join := func(name string, weight int) *semaphore.Lease {
-			l := have[*semaphore.Lease](t)(semaphore.New(s, "/sem", 4, &semaphore.Options{Data: []byte(name), Weight: weight}))
+			l := check.Have(semaphore.New(s, "/sem", 4, &semaphore.Options{Data: []byte(name), Weight: weight}))(t)
 			synctest.Wait()
 			return l
 		}
@@ -172,8 +151,7 @@ func TestElections(t *testing.T) {
 		t.Run(layout.String(), func(t *testing.T) {
 			inBubble(t, 2, func(t *testing.T, _ *zktest.Server, all []*session.Session) {
 				for i, name := range []string{"a", "b"} {
-					c := have[*election.Candidate](t)(election.New(all[i], "/e", &election.Options{Data: []byte(name), Layout: layout}))
-					defer c.Close()
+					check.Open(election.New(all[i], "/e", &election.Options{Data: []byte(name), Layout: layout}))(t)
 
 					synctest.Wait()
 				}
@@ -192,14 +170,13 @@ func TestElections(t *testing.T) {
 
 func TestQueue(t *testing.T) {
 	inBubble(t, 2, func(t *testing.T, _ *zktest.Server, all []*session.Session) {
-		q := have[*queue.Queue](t)(queue.New(all[0], "/q", nil))
+		q := check.Have(queue.New(all[0], "/q", nil))(t)
 		for range 4 {
 			check.Have(q.Put(t.Context(), []byte("item")))(t)
 		}
 		check.Have(q.PutOnce(t.Context(), "key", []byte("item")))(t)
 		check.Have(q.PutAfter(t.Context(), []byte("item"), time.Hour))(t)
-		c := have[*queue.Consumer](t)(q.Consume(&queue.ConsumeOptions{Prefetch: 2, Name: "worker"}))
-		defer c.Close()
+		check.Open(q.Consume(&queue.ConsumeOptions{Prefetch: 2, Name: "worker"}))(t)
 		synctest.Wait()
 		thing := the(t, look(t, all[1], "/q"))
 		state := thing.Queue
@@ -210,7 +187,7 @@ func TestQueue(t *testing.T) {
 			t.Errorf("%+v", claim)
 		}
 		check.OK(t, q.Pause(t.Context()))
-		check.Have(have[*queue.Queue](t)(queue.New(all[0], "/q/dead", nil)).Put(t.Context(), []byte("letter")))(t)
+		check.Have(check.Have(queue.New(all[0], "/q/dead", nil))(t).Put(t.Context(), []byte("letter")))(t)
 		things := look(t, all[1], "/q").Things
 		if len(things) != 2 || things[1].Queue.Items != 1 || things[1].Queue.Paused {
 			t.Fatalf("%+v", things)
@@ -218,7 +195,7 @@ func TestQueue(t *testing.T) {
 		if state := things[0].Queue; !state.Paused || state.Dead != 1 || state.Items != 6 || state.Buckets != 2 {
 			t.Errorf("%+v", state)
 		}
-		flat := have[*queue.Flat](t)(queue.NewFlat(all[0], "/flat/q", queue.Kazoo, nil))
+		flat := check.Have(queue.NewFlat(all[0], "/flat/q", queue.Kazoo, nil))(t)
 		check.Have(flat.Put(t.Context(), []byte{}))(t)
 		if thing := the(t, look(t, all[1], "/flat")); thing.Layout != "kazoo" || thing.Queue.Items != 1 || time.Since(thing.Queue.Oldest) > time.Second {
 			t.Errorf("%+v", thing)
@@ -232,7 +209,7 @@ func TestQueue(t *testing.T) {
 // the server removes when they are empty. They are no semaphores of kazoo.
 func TestIdleQueue(t *testing.T) {
 	inBubble(t, 1, func(t *testing.T, srv *zktest.Server, all []*session.Session) {
-		q := have[*queue.Queue](t)(queue.New(all[0], "/q", nil))
+		q := check.Have(queue.New(all[0], "/q", nil))(t)
 		for _, key := range []string{"a", "b", "c"} {
 			check.Have(q.PutOnce(t.Context(), key, []byte("item")))(t)
 			check.Have(q.TryTake(t.Context()))(t)
@@ -255,7 +232,7 @@ func TestIdleQueue(t *testing.T) {
 // The oldest item of a queue may stand behind items that were put later.
 func TestOldestItem(t *testing.T) {
 	inBubble(t, 1, func(t *testing.T, _ *zktest.Server, all []*session.Session) {
-		q := have[*queue.Priority](t)(queue.NewPriority(all[0], "/q", nil))
+		q := check.Have(queue.NewPriority(all[0], "/q", nil))(t)
 		for _, priority := range []int32{0, 0, -1} {
 			check.Have(q.Put(t.Context(), []byte("item"), priority))(t)
 			<-time.After(time.Minute)
@@ -275,12 +252,10 @@ func TestOldestItem(t *testing.T) {
 
 func TestBarriers(t *testing.T) {
 	inBubble(t, 2, func(t *testing.T, _ *zktest.Server, all []*session.Session) {
-		b := have[*barrier.Barrier](t)(barrier.New(all[0], "/b/raised", nil))
-		defer b.Close()
+		b := check.Open(barrier.New(all[0], "/b/raised", nil))(t)
 		check.Must(t, b.Raise(t.Context()))
-		other := have[*barrier.Barrier](t)(barrier.New(all[0], "/b/gate", nil))
-		defer other.Close()
-		gate := have[*barrier.Gate](t)(other.TryRaise(t.Context()))
+		other := check.Open(barrier.New(all[0], "/b/gate", nil))(t)
+		gate := check.Have(other.TryRaise(t.Context()))(t)
 		things := look(t, all[1], "/b").Things
 		if len(things) != 2 || things[0].Path != "/b/gate" || things[0].Barrier.Session == "" || things[1].Kind != inspect.Barrier || things[1].Barrier.Session != "" {
 			t.Errorf("%+v", things)
@@ -291,8 +266,7 @@ func TestBarriers(t *testing.T) {
 		}
 		var doubles []*barrier.Double
 		for _, name := range []string{"x", "y", ""} {
-			d := have[*barrier.Double](t)(barrier.NewDouble(all[0], "/d", 2, &barrier.DoubleOptions{Name: name}))
-			defer d.Close()
+			d := check.Open(barrier.NewDouble(all[0], "/d", 2, &barrier.DoubleOptions{Name: name}))(t)
 			doubles = append(doubles, d)
 		}
 		done := make(chan error, 3)
@@ -317,10 +291,8 @@ func TestBarriers(t *testing.T) {
 
 func TestTransactions(t *testing.T) {
 	inBubble(t, 2, func(t *testing.T, _ *zktest.Server, all []*session.Session) {
-		a := have[*commit.Participant](t)(commit.Join(all[0], "/tx", "a", nil))
-		defer a.Close()
-		tx := have[*commit.Transaction](t)(commit.Begin(t.Context(), all[1], "/tx/t1", &commit.Options{Sites: []string{"a", "b"}, Deadline: time.Hour}))
-		defer tx.Close()
+		a := check.Open(commit.Join(all[0], "/tx", "a", nil))(t)
+		tx := check.Open(commit.Begin(t.Context(), all[1], "/tx/t1", &commit.Options{Sites: []string{"a", "b"}, Deadline: time.Hour}))(t)
 		synctest.Wait() // until the site knows it
 		check.Must(t, a.Vote(t.Context(), tx.Tx(), commit.Yes))
 		thing := the(t, look(t, all[1], "/"))
@@ -340,8 +312,7 @@ func TestServices(t *testing.T) {
 	inBubble(t, 2, func(t *testing.T, _ *zktest.Server, all []*session.Session) {
 		for layout, opts := range map[string]*discovery.Options{"curator": nil, "serverset": {Format: discovery.ServerSet}} {
 			for range 2 {
-				r := have[*discovery.Registration](t)(discovery.Announce(t.Context(), all[0], "/"+layout, discovery.Instance{Service: "app", Address: "10.0.0.7", Port: 80}, opts))
-				defer r.Close()
+				check.Open(discovery.Announce(t.Context(), all[0], "/"+layout, discovery.Instance{Service: "app", Address: "10.0.0.7", Port: 80}, opts))(t)
 			}
 		}
 		check.Must(t, discovery.Publish(t.Context(), all[0], "/curator", discovery.Instance{Service: "app", ID: "stays"}, nil))
@@ -357,8 +328,7 @@ func TestServices(t *testing.T) {
 // TestShards: how many each member has. The lines of shards are not shown one by one.
 func TestShards(t *testing.T) {
 	inBubble(t, 2, func(t *testing.T, _ *zktest.Server, all []*session.Session) {
-		m := have[*shard.Member](t)(shard.Join(all[0], "/shards", 5, &shard.Options{ID: "one"}))
-		defer m.Close()
+		m := check.Open(shard.Join(all[0], "/shards", 5, &shard.Options{ID: "one"}))(t)
 		for range 6 { // Joined, and five shards
 			<-m.Events()
 		}
@@ -373,8 +343,7 @@ func TestShards(t *testing.T) {
 // TestLatchesAndOnce: arrivals are not taken for barriers, and neither is an empty outcome.
 func TestLatchesAndOnce(t *testing.T) {
 	inBubble(t, 2, func(t *testing.T, _ *zktest.Server, all []*session.Session) {
-		l := have[*barrier.Latch](t)(barrier.NewLatch(all[0], "/latch", 3))
-		defer l.Close()
+		l := check.Open(barrier.NewLatch(all[0], "/latch", 3))(t)
 		check.Must(t, l.CountDown(t.Context()))
 		if thing := the(t, look(t, all[1], "/")); thing.Kind != inspect.Latch || thing.Path != "/latch" || thing.Limit != 3 || thing.Held != 1 || thing.Room != 2 {
 			t.Errorf("%+v", thing)
@@ -389,8 +358,7 @@ func TestLatchesAndOnce(t *testing.T) {
 
 func TestGroupsAndValues(t *testing.T) {
 	inBubble(t, 2, func(t *testing.T, _ *zktest.Server, all []*session.Session) {
-		m := have[*group.Membership](t)(group.Enroll(t.Context(), all[0], "/g", "m1", []byte("payload"), nil))
-		defer m.Close()
+		check.Open(group.Enroll(t.Context(), all[0], "/g", "m1", []byte("payload"), nil))(t)
 		if thing := the(t, look(t, all[1], "/")); thing.Kind != inspect.Group || thing.Members[0].Name != "m1" || thing.Members[0].Data != "payload" || thing.Members[0].Session == "" {
 			t.Errorf("%+v", thing)
 		}
@@ -398,8 +366,7 @@ func TestGroupsAndValues(t *testing.T) {
 		if thing := the(t, look(t, all[1], "/n")); thing.Kind != inspect.Values || thing.Values[0].Name != "db" || thing.Values[0].Data != "db:5432" {
 			t.Errorf("%+v", thing)
 		}
-		v := have[*config.Value[string]](t)(config.Open(all[0], "/c/limit", config.Text, nil))
-		defer v.Close()
+		v := check.Open(config.Open(all[0], "/c/limit", config.Text, nil))(t)
 		check.Must(t, v.Set(t.Context(), "ten"))
 		if thing := the(t, look(t, all[1], "/c")); thing.Path != "/c" || len(thing.Values) != 1 || thing.Values[0].Data != "ten" {
 			t.Errorf("%+v", thing)
@@ -412,10 +379,8 @@ func TestBreak(t *testing.T) {
 	for _, layout := range []lock.Layout{lock.Standard, lock.Curator, lock.Kazoo, lock.Prioritized} {
 		t.Run(layout.String(), func(t *testing.T) {
 			inBubble(t, 3, func(t *testing.T, _ *zktest.Server, all []*session.Session) {
-				first := have[*lock.Lock](t)(lock.Acquire(t.Context(), all[0], "/l", opts("a", layout)))
-				defer first.Close()
-				second := have[*lock.Lock](t)(lock.New(all[1], "/l", opts("b", layout)))
-				defer second.Close()
+				first := check.Open(lock.Acquire(t.Context(), all[0], "/l", opts("a", layout)))(t)
+				second := check.Open(lock.New(all[1], "/l", opts("b", layout)))(t)
 				synctest.Wait()
 				holder := the(t, look(t, all[2], "/l")).Contenders[0]
 				other := holder
@@ -435,8 +400,7 @@ func TestBreak(t *testing.T) {
 func TestBreakLeader(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, _ *zktest.Server, all []*session.Session) {
 		for i, name := range []string{"a", "b"} {
-			c := have[*election.Candidate](t)(election.New(all[i], "/e", &election.Options{Data: []byte(name)}))
-			defer c.Close()
+			check.Open(election.New(all[i], "/e", &election.Options{Data: []byte(name)}))(t)
 			synctest.Wait()
 		}
 		before := the(t, look(t, all[2], "/e"))

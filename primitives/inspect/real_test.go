@@ -7,26 +7,13 @@ import (
 	"testing"
 
 	"github.com/zkactors/zkactors/internal/check"
+	"github.com/zkactors/zkactors/internal/kit"
 	"github.com/zkactors/zkactors/internal/peers"
 	"github.com/zkactors/zkactors/primitives/election"
 	"github.com/zkactors/zkactors/primitives/inspect"
 	"github.com/zkactors/zkactors/primitives/lock"
-	"github.com/zkactors/zkactors/session"
 	"github.com/zkactors/zkactors/session/zktest"
 )
-
-func openReal(t *testing.T, addrs []string) *session.Session {
-	t.Helper()
-	ctx := check.Patient(t)
-	s := check.Have(session.Open(ctx, addrs, nil))(t)
-	t.Cleanup(s.Close)
-	return s
-}
-
-func ok(t *testing.T, err error) {
-	t.Helper()
-	check.Must(t, err)
-}
 
 // shape returns what is known of a thing that others have made.
 func shape(t inspect.Thing) string {
@@ -56,7 +43,7 @@ func TestRealCrowd(t *testing.T) {
 
 func crowd(t *testing.T, ens *zktest.Ensemble, company *peers.Company) {
 	t.Helper()
-	s, operator := openReal(t, ens.Addrs()), openReal(t, ens.Addrs())
+	s, operator := kit.Open(t, ens.Addrs(), nil), kit.Open(t, ens.Addrs(), nil)
 	ctx := check.Patient(t)
 	all := map[peers.Library][]*peers.Peer{peers.Curator: company.Peers(t, peers.Curator), peers.Kazoo: company.Peers(t, peers.Kazoo)}
 	asked := 0
@@ -67,18 +54,18 @@ func crowd(t *testing.T, ens *zktest.Ensemble, company *peers.Company) {
 	root := company.At("/crowd")
 	hold := func(kind peers.Kind, name string) *peers.Claim {
 		claim, err := peer(kind).Acquire(ctx, kind, root+name)
-		ok(t, err)
+		check.Must(t, err)
 		t.Cleanup(func() { _ = claim.Release(context.WithoutCancel(ctx)) })
 		return claim
 	}
 	wait := func(kind peers.Kind, name string) {
 		claim, err := peer(kind).Join(kind, root+name, 0)
-		ok(t, err)
+		check.Must(t, err)
 		t.Cleanup(func() { _ = claim.Release(context.WithoutCancel(ctx)) })
 	}
 	ours := func(name string, layout lock.Layout) {
 		l, err := lock.NewWrite(s, root+name, &lock.Options{Layout: layout})
-		ok(t, err)
+		check.Must(t, err)
 		t.Cleanup(l.Close)
 	}
 	crowd := map[string]string{
@@ -100,7 +87,7 @@ func crowd(t *testing.T, ens *zktest.Ensemble, company *peers.Company) {
 	ours("/kazoo-lock", lock.Kazoo)
 	hold(peers.CuratorLatch, "/curator-latch")
 	c, err := election.New(s, root+"/curator-latch", &election.Options{Layout: election.Curator})
-	ok(t, err)
+	check.Must(t, err)
 	defer c.Close()
 	for kind, path := range map[peers.Kind]string{peers.CuratorSemaphore.Of(2): "/curator-semaphore", peers.KazooSemaphore.Of(2): "/kazoo-semaphore"} {
 		hold(kind, path)
@@ -111,15 +98,15 @@ func crowd(t *testing.T, ens *zktest.Ensemble, company *peers.Company) {
 		peers.CuratorQueue: "/curator-queue", peers.KazooQueue: "/kazoo-queue", peers.KazooLockingQueue: "/kazoo-locking-queue",
 	} {
 		claim := hold(kind, path)
-		ok(t, claim.Put(ctx, "a", 100))
-		ok(t, claim.Put(ctx, "b", 100))
+		check.Must(t, claim.Put(ctx, "a", 100))
+		check.Must(t, claim.Put(ctx, "b", 100))
 	}
-	ok(t, peer(peers.KazooBarrier).Raise(ctx, peers.KazooBarrier, root+"/kazoo-barrier"))
+	check.Must(t, peer(peers.KazooBarrier).Raise(ctx, peers.KazooBarrier, root+"/kazoo-barrier"))
 	hold(peers.CuratorDouble.Of(1), "/curator-double")
 	hold(peers.KazooDouble.Of(1), "/kazoo-double")
 
 	w, err := inspect.Watch(operator, root, nil)
-	ok(t, err)
+	check.Must(t, err)
 	defer w.Close()
 	var seen map[string]string
 	matches := func(survey *inspect.Survey) bool {
@@ -149,7 +136,7 @@ func crowd(t *testing.T, ens *zktest.Ensemble, company *peers.Company) {
 		}
 	}
 	survey, err := inspect.Look(ctx, operator, root, nil)
-	ok(t, err)
+	check.Must(t, err)
 	if !matches(survey) {
 		t.Error(seen)
 	}

@@ -53,8 +53,7 @@ func asText(survey *inspect.Survey) string {
 
 func watchAll(t *testing.T, s *session.Session, path string, opts *inspect.Options) *inspect.Watcher {
 	t.Helper()
-	w := check.Have(inspect.Watch(s, path, opts))(t)
-	t.Cleanup(w.Close)
+	w := check.Open(inspect.Watch(s, path, opts))(t)
 	_ = w.Surveys()
 	return w
 }
@@ -121,9 +120,8 @@ func change(t *testing.T, random *rand.Rand, srv *zktest.Server, all []*session.
 func TestHandover(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, _ *zktest.Server, all []*session.Session) {
 		w := watchAll(t, all[0], "/l", nil)
-		first := have[*lock.Lock](t)(lock.Acquire(t.Context(), all[1], "/l", opts("a", lock.Standard)))
-		second := have[*lock.Lock](t)(lock.New(all[2], "/l", opts("b", lock.Standard)))
-		defer second.Close()
+		first := check.Have(lock.Acquire(t.Context(), all[1], "/l", opts("a", lock.Standard)))(t)
+		check.Open(lock.New(all[2], "/l", opts("b", lock.Standard)))(t)
 		if got := brief(the(t, newest(t, w, nil))); got != "a exclusive holds; b exclusive" {
 			t.Error(got)
 		}
@@ -326,8 +324,7 @@ func TestClaimedAgain(t *testing.T) {
 // What may not be read is in the survey as such.
 func TestForbidden(t *testing.T) {
 	inBubble(t, 2, func(t *testing.T, _ *zktest.Server, all []*session.Session) {
-		first := have[*lock.Lock](t)(lock.Acquire(t.Context(), all[1], "/p/open", opts("a", lock.Standard)))
-		defer first.Close()
+		first := check.Open(lock.Acquire(t.Context(), all[1], "/p/open", opts("a", lock.Standard)))(t)
 		nobody := []session.ACL{{Perms: session.PermRead, Scheme: "digest", ID: "nobody:xxxxxxxxxxxxxxxxxxxxxxxxxxx="}}
 		check.Must(t, all[1].EnsurePath(t.Context(), "/p/closed"))
 		for _, node := range []string{"/p/closed", first.Guard().Path()} {
@@ -438,8 +435,7 @@ func TestWatchAfterARestore(t *testing.T) {
 		}
 		stand(all[1], "before-1:1")
 		srv.Restore(backup)
-		other := check.Have(session.Open(t.Context(), srv.Addrs(), &session.Options{Dialer: srv.DialContext}))(t)
-		defer other.Close()
+		other := check.Open(session.Open(t.Context(), srv.Addrs(), &session.Options{Dialer: srv.DialContext}))(t)
 		stand(other, "after-2:2")
 	})
 }

@@ -707,8 +707,7 @@ func TestLostReplies(t *testing.T) {
 					ahead = append(ahead, joinAs(t, kind, all[1], path, others))
 				}
 				lose()
-				l := check.Have(opens[test.kind].join(all[0], path, test.opts))(t)
-				defer l.Close()
+				l := check.Open(opens[test.kind].join(all[0], path, test.opts))(t)
 				<-time.After(3 * time.Second)
 				for _, a := range ahead {
 					mustRelease(t, a)

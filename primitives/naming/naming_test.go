@@ -124,8 +124,7 @@ func TestExpiry(t *testing.T) {
 	for _, keep := range []time.Duration{0, time.Hour} {
 		inBubble(t, func(w world) {
 			a, b := w.open(), w.open()
-			r := check.Have(naming.Keep(a, service, name, []byte("1"), nil))(w)
-			defer r.Close()
+			r := check.Open(naming.Keep(a, service, name, []byte("1"), nil))(w)
 			var told []string
 			next := func() {
 				ev := <-r.Events()
@@ -235,8 +234,7 @@ func TestGivenUpMeanwhile(t *testing.T) {
 func TestWatch(t *testing.T) {
 	inBubble(t, func(w world) {
 		s := w.open()
-		v := check.Have(naming.Watch(s, service, name, nil))(w)
-		defer v.Close()
+		v := check.Open(naming.Watch(s, service, name, nil))(w)
 		if state := <-v.Changes(); state.Exists {
 			w.Error(state)
 		}
@@ -303,8 +301,7 @@ func TestBadInput(t *testing.T) {
 // came after that.
 func TestRegisteredIsKept(t *testing.T) {
 	inBubble(t, func(w world) {
-		r := check.Have(naming.Keep(w.open(), "/late", "me", nil, nil))(w)
-		defer r.Close()
+		r := check.Open(naming.Keep(w.open(), "/late", "me", nil, nil))(w)
 		for range 2 {
 			<-time.After(time.Second)
 			w.Disconnect(0)

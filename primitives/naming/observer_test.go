@@ -164,8 +164,7 @@ func TestObserver(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			inBubble(t, func(w world) {
 				var c clerk
-				s := check.Have(session.Open(w.Context(), w.Addrs(), &session.Options{Dialer: w.DialContext, Observer: &c}))(w)
-				defer s.Close()
+				s := check.Open(session.Open(w.Context(), w.Addrs(), &session.Options{Dialer: w.DialContext, Observer: &c}))(w)
 				row.play(w.Context(), s)
 				synctest.Wait()
 				c.mu.Lock()
@@ -180,8 +179,7 @@ func TestObserver(t *testing.T) {
 func TestObserverOfReads(t *testing.T) {
 	inBubble(t, func(w world) {
 		var c clerk
-		s := check.Have(session.Open(w.Context(), w.Addrs(), &session.Options{Dialer: w.DialContext, Observer: &c}))(w)
-		defer s.Close()
+		s := check.Open(session.Open(w.Context(), w.Addrs(), &session.Options{Dialer: w.DialContext, Observer: &c}))(w)
 		_, _ = s.Exists(w.Context(), "/missing")
 		_, _, _ = s.Get(w.Context(), "/missing")
 		_, _ = naming.Lookup(w.Context(), s, "/names", "missing")

@@ -132,8 +132,7 @@ func TestSlowUnregister(t *testing.T) {
 			w.Delay(zktest.Match{Op: op, Session: a.ID()}, time.Second)
 			result := kit.Begin(func() error { return naming.Unregister(w.Context(), a, service, name) })
 			w.unregister(b, nil)
-			r := check.Have(naming.Keep(b, service, name, []byte("new"), nil))(w)
-			defer r.Close()
+			r := check.Open(naming.Keep(b, service, name, []byte("new"), nil))(w)
 			check.Equal[naming.Event](w, <-r.Events(), naming.Registered{})
 			// When it is done by then, it was done before the name was registered anew.
 			err := <-result
@@ -199,8 +198,7 @@ func TestReplaceWhileWaiting(t *testing.T) {
 	inBubble(t, func(w world) {
 		a, b := w.open(), w.open()
 		w.register(a, "1", ephemeral, nil)
-		r := check.Have(naming.Keep(b, service, name, []byte("2"), &naming.Options{ConflictAfter: time.Hour}))(w)
-		defer r.Close()
+		check.Open(naming.Keep(b, service, name, []byte("2"), &naming.Options{ConflictAfter: time.Hour}))(w)
 		pass()
 		began := time.Now()
 		w.register(b, "3", taking, nil)
@@ -286,8 +284,7 @@ func TestReplaceWhatEnds(t *testing.T) {
 func TestTakenByAMember(t *testing.T) {
 	inBubble(t, func(w world) {
 		s := w.open()
-		m := check.Have(group.Join(s, service, "billing", nil, nil))(w)
-		defer m.Close()
+		m := check.Open(group.Join(s, service, "billing", nil, nil))(w)
 		for ev := range m.Events() {
 			if ev == (group.Joined{}) {
 				break
@@ -303,8 +300,7 @@ func TestTakenByAMember(t *testing.T) {
 func TestSuccessorStays(t *testing.T) {
 	inBubble(t, func(w world) {
 		a, b := w.openGated(), w.open()
-		r := check.Have(naming.Keep(a.Session, service, name, []byte("1"), taking))(w)
-		defer r.Close()
+		r := check.Open(naming.Keep(a.Session, service, name, []byte("1"), taking))(w)
 		<-r.Events()
 		a.Cut()
 		w.register(b, "2", ephemeral, nil)
