@@ -99,8 +99,6 @@ func (w world) expect(g *group.Watcher, want ...string) {
 	check.EqualSlices(w, all, want, "the members; the server has", w.members())
 }
 
-func pass(d time.Duration) { <-time.After(d) }
-
 func TestJoinUpdateLeave(t *testing.T) {
 	inBubble(t, zktest.Config{}, func(w world) {
 		a, b := w.open(), w.open()
@@ -357,9 +355,9 @@ func TestManyMembers(t *testing.T) {
 			case 3, 4:
 				w.Expire(all[round].ID())
 			}
-			pass(time.Second)
+			kit.Pass(time.Second)
 		}
-		pass(30 * time.Second) // sessions that were cut off are given up
+		kit.Pass(30 * time.Second) // sessions that were cut off are given up
 		for i := range members {
 			switch {
 			case members[i] == nil:
@@ -369,7 +367,7 @@ func TestManyMembers(t *testing.T) {
 				members[i] = nil
 			}
 		}
-		pass(time.Second) // of quiet
+		kit.Pass(time.Second) // of quiet
 		want := w.members()
 		count := 0
 		for _, m := range members {
@@ -424,7 +422,7 @@ func TestLaggingReplicas(t *testing.T) {
 			if i%7 == 0 {
 				w.Disconnect(other.ID())
 			}
-			pass(100 * time.Millisecond)
+			kit.Pass(100 * time.Millisecond)
 			select {
 			case ev := <-g.Events():
 				now := "" // nobody: a replica that has not heard of the member yet, if nothing was told before
@@ -438,7 +436,7 @@ func TestLaggingReplicas(t *testing.T) {
 			default:
 			}
 		}
-		pass(10 * time.Second)
+		kit.Pass(10 * time.Second)
 		w.expect(g, "host-1=059")
 	})
 }
@@ -455,7 +453,7 @@ func TestFirstReportBehindALag(t *testing.T) {
 			synctest.Wait()
 			first := <-g.Events()
 			check.Equal(w, len(first.Members) == 1, sync, "whether the first report", first, "has the member")
-			pass(time.Second)
+			kit.Pass(time.Second)
 			w.expect(g, "host-1=one")
 		})
 	}
@@ -482,12 +480,12 @@ func TestUnreadChanges(t *testing.T) {
 		m := w.join(a.Session, "host-1", "one", nil)
 		other := w.join(b, "host-2", "two", nil)
 		m.Events()
-		pass(time.Second)
+		kit.Pass(time.Second)
 		for i := range 5 {
 			a.Cut()
 			check.Must(w, other.Update(w.Context(), []byte(fmt.Sprint(i))))
 			a.Mend()
-			pass(2 * time.Second)
+			kit.Pass(2 * time.Second)
 		}
 		var all []group.Event
 		for range 10 {

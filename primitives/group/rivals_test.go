@@ -45,11 +45,11 @@ func TestSuccessorStays(t *testing.T) {
 		a.Cut()
 		second := w.join(b, "host-1", "second", nil)
 		await[group.Joined](w, second) // when the ghost of the first has gone
-		pass(20 * time.Second)
+		kit.Pass(20 * time.Second)
 		a.Mend()
 		check.Is(w, await[group.Gone](w, first).Err, session.ErrExpired)
 		check.Is(w, await[group.Left](w, first).Err, group.ErrDuplicate)
-		pass(time.Minute)
+		kit.Pass(time.Minute)
 		w.expectOwner(b)
 		check.Len(w, told(second), 0, "the second was told")
 	})
@@ -64,7 +64,7 @@ func TestWaitBeginsAnew(t *testing.T) {
 		check.Have(a.Create(w.Context(), node, nil, session.Ephemeral))(w)
 		began := time.Now()
 		m := w.join(b, "host-1", "", &group.Options{TakeOver: true, ConflictAfter: 20 * time.Second})
-		pass(15 * time.Second)
+		kit.Pass(15 * time.Second)
 		check.Have(a.Multi(w.Context(), session.DeleteOp(node, 0), session.CreateOp(node, []byte("another"), session.Ephemeral)))(w)
 		await[group.Joined](w, m)
 		check.Within(w, time.Since(began), 35*time.Second, 36*time.Second, "joined after")
@@ -140,7 +140,7 @@ func TestSlowTakeOver(t *testing.T) {
 		w.KeepEphemerals(time.Hour)
 		w.Delay(zktest.Match{Op: zktest.OpSetData, Path: workers + "/*"}, 2*time.Second)
 		w.Expire(a.ID())
-		pass(time.Second)
+		kit.Pass(time.Second)
 		check.Must(w, b.Delete(w.Context(), workers+"/host-1", session.AnyVersion))
 		w.joined(b, "second", nil)
 		check.Is(w, await[group.Left](w, first).Err, group.ErrDuplicate)
@@ -182,7 +182,7 @@ func TestLeavingUnread(t *testing.T) {
 			m := w.join(a, "host-1", "x", nil)
 			check.Is(w, await[group.Left](w, m).Err, session.ErrNoAuth)
 			m.Close()
-			pass(time.Second)
+			kit.Pass(time.Second)
 			check.Len(w, w.members(), 0)
 		}
 	})
@@ -217,7 +217,7 @@ func TestEndedContexts(t *testing.T) {
 		w.Freeze(s.ID(), zktest.Both)
 		check.Is(w, m.Update(over, []byte("2")), why)
 		w.Thaw(s.ID())
-		pass(time.Second)
+		kit.Pass(time.Second)
 		check.Reads(s.Get(w.Context(), workers+"/host-1"))(w, "2")
 		w.Freeze(s.ID(), zktest.Both)
 		check.Is(w, m.Leave(over), why)
@@ -271,13 +271,13 @@ func TestThrottled(t *testing.T) {
 					fail()
 				}
 				m := w.join(s.Session, "host-1", "one", nil)
-				pass(time.Second)
+				kit.Pass(time.Second)
 				if op == zktest.OpGetData { // it looks when it is connected again
 					s.Cut()
 					fail()
 					s.Mend()
 				}
-				pass(time.Minute)
+				kit.Pass(time.Minute)
 				w.expectOwner(s.Session)
 				check.OK(w, m.Err())
 			})
@@ -301,7 +301,7 @@ func TestMayNotDelete(t *testing.T) {
 		w.expectOwner(a)
 		a.Close()
 		w.joined(b, "second", nil)
-		pass(time.Minute)
+		kit.Pass(time.Minute)
 		w.expectOwner(b)
 	})
 }
@@ -324,7 +324,7 @@ func TestLaterMemberStays(t *testing.T) {
 			}
 			before, _ := s.Exists(w.Context(), workers+"/host-1")
 			w.ClearFaults()
-			pass(time.Minute)
+			kit.Pass(time.Minute)
 			if !joins {
 				check.Len(w, w.members(), 0, "are left")
 				return

@@ -67,7 +67,7 @@ func TestLostReplace(t *testing.T) {
 				}
 				a.Refuse() // it cannot come back before the other has acted
 				result := kit.Begin(func() error { return naming.Register(w.Context(), a.Session, service, name, []byte("new"), replacing) })
-				pass() // until the other has heard of it
+				kit.Pass(time.Second) // until the other has heard of it
 				if c.then != nil {
 					c.then(w, b)
 				}
@@ -96,7 +96,7 @@ func TestLostRegister(t *testing.T) {
 		w.DropReply(zktest.Match{Op: zktest.OpCreate, Session: a.ID()})
 		a.Refuse()
 		result := kit.Begin(func() error { return naming.Register(w.Context(), a.Session, service, name, []byte("new"), nil) })
-		pass()
+		kit.Pass(time.Second)
 		replaceIt(w, b)
 		a.Mend()
 		err := <-result
@@ -166,7 +166,7 @@ func TestUnregisterWhileWaiting(t *testing.T) {
 		r, err := naming.Keep(b, service, name, []byte("2"), nil)
 		check.Must(w, err)
 		defer r.Close()
-		pass()
+		kit.Pass(time.Second)
 		w.unregister(b, naming.ErrForeign)
 		<-r.Done()
 		w.expect(b, "1")
@@ -199,7 +199,7 @@ func TestReplaceWhileWaiting(t *testing.T) {
 		a, b := w.open(), w.open()
 		w.register(a, "1", ephemeral, nil)
 		check.Open(naming.Keep(b, service, name, []byte("2"), &naming.Options{ConflictAfter: time.Hour}))(w)
-		pass()
+		kit.Pass(time.Second)
 		began := time.Now()
 		w.register(b, "3", taking, nil)
 		check.AtMost(w, time.Since(began), time.Second, "it took")
@@ -229,7 +229,7 @@ func TestReplaceUnseen(t *testing.T) {
 		w.DelayEvent(zktest.Match{Session: a.ID()}, time.Second)
 		w.register(b, "1", taking, nil)
 		w.register(a, "1", taking, nil)
-		pass()
+		kit.Pass(time.Second)
 		w.unregister(b, naming.ErrForeign)
 		w.unregister(a, nil)
 	})
@@ -251,9 +251,6 @@ func TestMayNotUnregister(t *testing.T) {
 		w.expect(a, "1")
 	})
 }
-
-// pass lets a second go by.
-func pass() { <-time.After(time.Second) }
 
 // TestReplaceWhatEnds: who replaces a name that this session keeps, and loses meanwhile,
 // registers it anew.
@@ -342,7 +339,7 @@ func TestEndedContexts(t *testing.T) {
 			defer cancel()
 			check.Is(w, do(ctx), why, what, "with a context that ends")
 			w.Thaw(0)
-			pass()
+			kit.Pass(time.Second)
 		}
 		check.Is(w, naming.Unregister(w.Context(), s, service, "b"), naming.ErrNotFound) // what was given up in the background
 	})
