@@ -264,10 +264,10 @@ func fault(t *testing.T, c *kit.Stage, s, other *session.Session, path string, h
 }
 
 // hold keeps the next request that matches from reaching the server while meanwhile
-// happens. The delay ends before a connection that does not answer is given up.
+// happens.
 func hold(t *testing.T, c *kit.Stage, m zktest.Match, begin, meanwhile func()) {
 	t.Helper()
-	c.Delay(m, 4*time.Second)
+	c.Delay(m, time.Second)
 	begin()
 	check.Must(t, c.AwaitFault(time.Minute))
 	c.Freeze(m.Session, zktest.ToServer)
