@@ -685,7 +685,7 @@ func TestLostReplies(t *testing.T) {
 		{"downgrade with a priority, warm, behind another", []lock.Kind{lock.Exclusive}, lock.Write, true, true, prior(5)},
 	} {
 		runWithSessions(t, test.name, 2, zktest.Config{}, func(t *testing.T, srv *zktest.Server, all []*session.Session) {
-			ctx, id := t.Context(), all[0].ID()
+			id := all[0].ID()
 			others := test.opts
 			if others != nil {
 				others = prior(0)
@@ -716,18 +716,18 @@ func TestLostReplies(t *testing.T) {
 				check.True(t, holds(l), "%s: it is not held", name)
 				token := l.Token()
 				if test.lower {
-					check.OK(t, l.Downgrade(ctx), name)
-					if _, err := all[1].Multi(ctx, l.Guard()); err != nil || l.Token() != token {
+					check.OK(t, l.Downgrade(t.Context()), name)
+					if _, err := all[1].Multi(t.Context(), l.Guard()); err != nil || l.Token() != token {
 						t.Errorf("%s: %v, token %d, it was %d", name, err, l.Token(), token)
 					}
-					other, err := lock.TryAcquireRead(ctx, all[1], path, others)
+					other, err := lock.TryAcquireRead(t.Context(), all[1], path, others)
 					check.Must(t, err, name, "downgraded, and not shared")
 					mustRelease(t, other)
 				}
-				check.OK(t, l.Release(ctx), name)
+				check.OK(t, l.Release(t.Context()), name)
 				<-time.After(3 * time.Second)
 				check.Len(t, remains(t, all[1], path), 0, name)
-				next, err := lock.TryAcquire(ctx, all[1], path, others) // the next one need not wait
+				next, err := lock.TryAcquire(t.Context(), all[1], path, others) // the next one need not wait
 				check.Must(t, err, name)
 				mustRelease(t, next)
 			}

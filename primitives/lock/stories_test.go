@@ -113,10 +113,10 @@ func faultCases() []faultCase {
 }
 
 // begin makes what is there before, and returns who holds the lock already.
-func (c faultCase) begin(t *testing.T, s, other *session.Session, path string) (holder *lock.Lock) {
+func (test faultCase) begin(t *testing.T, s, other *session.Session, path string) (holder *lock.Lock) {
 	t.Helper()
-	c.prepare(t, s, other, path)
-	if c.waiter {
+	test.prepare(t, s, other, path)
+	if test.waiter {
 		holder = acquire(t, other, path)
 	}
 	if err := s.Sync(check.Patient(t), path); err != nil { // its server may be behind
