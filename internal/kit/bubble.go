@@ -115,8 +115,8 @@ func (g *Gate) Cut() {
 // Mend lets the session connect again.
 func (g *Gate) Mend() { g.closed.Store(false) }
 
-// EachLoss plays again and again, in a bubble of its own: with each request lost that follows a call
-// of lose, and with each reply, until there is none. At the end of the play lose's result is called.
+// EachLoss plays again and again: with each request lost that follows a call of lose, and with each
+// reply, until there is none. The play calls over, which lose returns, at its end.
 func EachLoss(t *testing.T, stride int, play func(t *testing.T, skip int, lose func(srv *zktest.Server, session int64) (over func()))) {
 	t.Helper()
 	const most = 100 // requests of a play

@@ -455,8 +455,9 @@ func TestMarkerIsDeleted(t *testing.T) {
 	})
 }
 
-// TestMarkerProvesNothing: a marker that another client has deleted or written to before it is looked
-// at proves nothing. The marker of a first write is no exception: that write is not done again.
+// TestMarkerProvesNothing: a marker that another client has deleted or written to before it is
+// looked at proves nothing. The marker of a first write is no exception: that write is not done
+// again.
 func TestMarkerProvesNothing(t *testing.T) {
 	for name, row := range map[string]struct {
 		written bool // by this handle before
