@@ -319,45 +319,9 @@ func TestGoroutinesStartInActorsAndSession(t *testing.T) {
 	}
 }
 
-func TestNobodySleeps(t *testing.T) {
-	for _, s := range sources(t) {
-		ast.Inspect(s.ast, func(n ast.Node) bool {
-			if n, ok := n.(*ast.SelectorExpr); ok && isPackage(n.X, "time") && n.Sel.Name == "Sleep" {
-				t.Errorf("%s: wait for an event", s.at(n))
-			}
-			return true
-		})
-	}
-}
-
 func isPackage(x ast.Expr, name string) bool {
 	id, ok := x.(*ast.Ident)
 	return ok && id.Name == name
-}
-
-// On machines of 32 bits, only the types of sync/atomic align 64 bits by themselves.
-func TestAtomicsAreTyped(t *testing.T) {
-	for _, s := range sources(t) {
-		ast.Inspect(s.ast, func(n ast.Node) bool {
-			if n, ok := n.(*ast.SelectorExpr); ok && isPackage(n.X, "atomic") && strings.HasSuffix(n.Sel.Name, "nt64") && n.Sel.Name != "Int64" && n.Sel.Name != "Uint64" {
-				t.Errorf("%s: use atomic.Int64", s.at(n))
-			}
-			return true
-		})
-	}
-}
-
-func TestNothingIsLeftForLater(t *testing.T) {
-	later := regexp.MustCompile(`\b(TODO|FIXME|XXX)\b`)
-	for _, s := range sources(t) {
-		for _, group := range s.ast.Comments {
-			for _, comment := range group.List {
-				if later.MatchString(comment.Text) {
-					t.Errorf("%s: %s", s.at(comment), comment.Text)
-				}
-			}
-		}
-	}
 }
 
 func TestTestsLookForLeaks(t *testing.T) {
@@ -409,37 +373,6 @@ func TestEventsAndRecipesAreDocumented(t *testing.T) {
 		if !strings.Contains(contracts["primitives"], dir) {
 			t.Errorf("primitives/doc.go does not mention %s", dir)
 		}
-	}
-}
-
-// The documentation of every method that returns a channel of values says what a select does with
-// it when it is closed.
-func TestChannelsAreDocumented(t *testing.T) {
-	found := 0
-	for _, s := range sources(t) {
-		if _, layered := layerOf(s.dir); !layered || s.test || strings.Contains(s.dir, "internal") {
-			continue
-		}
-		for _, decl := range s.ast.Decls {
-			f, ok := decl.(*ast.FuncDecl)
-			if !ok || f.Recv == nil || !f.Name.IsExported() || f.Type.Results == nil {
-				continue
-			}
-			ch, ok := f.Type.Results.List[0].Type.(*ast.ChanType)
-			if !ok {
-				continue
-			}
-			if _, signal := ch.Value.(*ast.StructType); signal {
-				continue
-			}
-			found++
-			if doc := strings.Join(strings.Fields(f.Doc.Text()), " "); !strings.Contains(doc, "closed channel spins") {
-				t.Errorf("%s: %s.%s does not say that a select over its closed channel spins", s.at(f), receiver(f), f.Name.Name)
-			}
-		}
-	}
-	if found < 20 {
-		t.Error("there are", found)
 	}
 }
 
