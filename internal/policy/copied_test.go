@@ -1,12 +1,11 @@
 package policy
 
 import (
-	"bytes"
-	"fmt"
 	"go/ast"
-	"go/format"
+	"go/parser"
+	"go/token"
+	"go/types"
 	"os"
-	"os/exec"
 	"path"
 	"path/filepath"
 	"regexp"
@@ -17,69 +16,76 @@ import (
 	"github.com/zkactors/zkactors/internal/check"
 )
 
-// user is the module of a user who has copied all examples.
-const user = "example.com/user"
-
-// TestExamplesCanBeCopied: in a module of a user's, each file of Example functions compiles, alone,
-// and so does each program of examples with its tests, and the program in the README.
+// TestExamplesCanBeCopied: a user can copy each file of Example functions alone, and each program
+// of examples with its tests. Both compile here already, so this test looks for what they have only
+// here: internal packages, and declarations of other files.
 func TestExamplesCanBeCopied(t *testing.T) {
-	dir := t.TempDir()
-	write := func(name string, text []byte) {
-		t.Helper()
-		name = filepath.Join(dir, filepath.FromSlash(name))
-		check.Must(t, os.MkdirAll(filepath.Dir(name), 0o700))
-		check.Must(t, os.WriteFile(name, text, 0o600))
-	}
-	checkout := check.Have(filepath.Abs(root))(t)
-	write("go.mod", fmt.Appendf(nil, "module %s\n\ngo 1.26\n\nrequire %s v0.0.0\n\nreplace %s => %s\n", user, module, module, checkout))
-	write("go.sum", read(t, "go.sum"))
-	write("readme/main.go", program(t))
 	examples, programs := 0, 0
 	for _, s := range sources(t) {
-		switch found := exampleFunctions(s); {
+		switch {
 		case !released(s.dir):
 			continue
 		case under(s.dir, "examples"):
-			write(s.path(), read(t, s.path()))
 			programs++
-		case len(found) > 0: // as a program that calls its examples
-			if !strings.HasPrefix(s.name, "example") {
-				t.Errorf("%s: Example functions stand in files that are called so", s.path())
+		case hasExamples(s):
+			if !strings.HasPrefix(s.name, "example") || !strings.HasSuffix(s.ast.Name.Name, "_test") {
+				t.Errorf("%s: Example functions stand in files that are called so, in a package of tests", s.path())
 			}
-			copied, text := path.Join(s.dir, strings.TrimSuffix(s.name, "_test.go")), read(t, s.path())
-			name := s.fset.Position(s.ast.Name.Pos()).Offset
-			write(copied+"/example.go", slices.Concat(text[:name], []byte("main"), text[name+len(s.ast.Name.Name):]))
-			write(copied+"/main.go", fmt.Appendf(nil, "package main\n\nfunc main() {\n%s()\n}\n", strings.Join(found, "()\n")))
+			for _, name := range unresolved(t, s) {
+				t.Errorf("%s cannot be copied alone: another file declares %s", s.path(), name)
+			}
 			examples++
 		default:
 			continue
 		}
-		for _, imported := range s.imports() {
-			if internal(imported) {
-				t.Errorf("%s cannot be copied: it imports %s", s.path(), imported)
-			}
-		}
+		copyable(t, s)
 	}
 	if examples < 20 || programs < 10 {
 		t.Errorf("there are %d files of examples, and %d of programs", examples, programs)
 	}
-	vet := exec.Command("go", "vet", "./...")
-	vet.Dir = dir
-	vet.Env = append(os.Environ(), "GOWORK=off", "GOFLAGS=-mod=mod", "GOPROXY=off")
-	if out, err := vet.CombinedOutput(); err != nil {
-		t.Errorf("%v: a directory below has the name of the file that was copied into it\n%s", err, out)
+}
+
+// copyable fails the test if code of a file cannot be copied to another module.
+func copyable(t *testing.T, s source) {
+	t.Helper()
+	for _, imported := range s.imports() {
+		if internal(imported) || imported == "embed" {
+			t.Errorf("%s cannot be copied: it imports %s", s.path(), imported)
+		}
 	}
 }
 
-// exampleFunctions returns the names of the Example functions of a file.
-func exampleFunctions(s source) (names []string) {
-	for _, decl := range s.ast.Decls {
-		if f, ok := decl.(*ast.FuncDecl); ok && s.test && f.Recv == nil && strings.HasPrefix(f.Name.Name, "Example") {
-			names = append(names, f.Name.Name)
+// hasExamples reports whether a file has Example functions.
+func hasExamples(s source) bool {
+	return s.test && slices.ContainsFunc(s.ast.Decls, func(decl ast.Decl) bool {
+		f, ok := decl.(*ast.FuncDecl)
+		return ok && f.Recv == nil && strings.HasPrefix(f.Name.Name, "Example")
+	})
+}
+
+// unresolved returns the names that a file uses and does not declare or import.
+func unresolved(t *testing.T, s source) (names []string) {
+	t.Helper()
+	file := check.Have(parser.ParseFile(token.NewFileSet(), s.name, read(t, s.path()), 0))(t)
+	imported := make(map[string]bool)
+	for _, spec := range file.Imports {
+		name := strings.Trim(spec.Path.Value, `"`)
+		name = strings.TrimPrefix(path.Base(major.ReplaceAllString(name, "")), "go-")
+		if spec.Name != nil {
+			name = spec.Name.Name
+		}
+		imported[name] = true
+	}
+	for _, id := range file.Unresolved {
+		if !imported[id.Name] && types.Universe.Lookup(id.Name) == nil {
+			names = append(names, id.Name)
 		}
 	}
 	return names
 }
+
+// major is the end of the path of a package whose module has a major version.
+var major = regexp.MustCompile(`/v\d+$`)
 
 // internal reports whether a package is internal to this repository.
 func internal(imported string) bool {
@@ -100,29 +106,6 @@ func released(dir string) bool {
 func read(t *testing.T, name string) []byte {
 	t.Helper()
 	return check.Have(os.ReadFile(filepath.Join(root, name)))(t)
-}
-
-// program returns the Go program in the README.
-func program(t *testing.T) []byte {
-	t.Helper()
-	_, rest, ok := bytes.Cut(read(t, "README.md"), []byte("```go\n"))
-	program, _, closed := bytes.Cut(rest, []byte("```\n"))
-	if !ok || !closed {
-		t.Fatal("README.md has no Go program")
-	}
-	return program
-}
-
-// The program in the README is formatted, and the README is short. TestExamplesCanBeCopied compiles
-// the program.
-func TestReadme(t *testing.T) {
-	if n := bytes.Count(read(t, "README.md"), []byte("\n")); n > 135 {
-		t.Errorf("README.md has %d lines, want at most 135", n)
-	}
-	program := program(t)
-	if formatted, err := format.Source(program); err != nil || !bytes.Equal(formatted, program) {
-		t.Errorf("the program in README.md is not formatted: %v", err)
-	}
 }
 
 // The module metrics requires the version of the library that is released with it, and nothing
