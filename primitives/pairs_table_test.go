@@ -319,7 +319,7 @@ func meet(t *testing.T, first, second player, left bool) (met error) {
 	t.Run(fmt.Sprintf("%s then %s left=%v", first.name, second.name, left), func(t *testing.T) {
 		kit.Run(t, zktest.Config{}, func(w kit.World) {
 			const at = "/in/path"
-			one, two := w.Open(session.Options{}), w.Open(session.Options{})
+			one, two, observer := w.Open(session.Options{}), w.Open(session.Options{}), w.Open(session.Options{})
 			ctx, cancel := context.WithTimeout(w.Context(), time.Minute) // longer than any wait for a ghost
 			defer cancel()
 			end, err := first.use(ctx, one, at)
@@ -330,13 +330,13 @@ func meet(t *testing.T, first, second player, left bool) (met error) {
 				synctest.Wait()
 			}
 			synctest.Wait()
-			before := contents(w)
+			before := contents(w, observer)
 			over, err := second.use(ctx, two, at)
 			met = err
 			over()
 			two.Close()
 			synctest.Wait()
-			after := contents(w)
+			after := contents(w, observer)
 			for node, data := range before {
 				now, stands := after[node]
 				if data != "" && (!stands || now != data) && why(first, second, false) != same {
@@ -357,9 +357,7 @@ func meet(t *testing.T, first, second player, left bool) (met error) {
 }
 
 // contents returns the data of all nodes.
-func contents(w kit.World) map[string]string {
-	s := check.Have(session.Open(w.Context(), w.Addrs(), &session.Options{Dialer: w.DialContext}))(w)
-	defer s.Close()
+func contents(w kit.World, s *session.Session) map[string]string {
 	all := make(map[string]string)
 	for _, node := range w.Paths() {
 		data, _, err := s.Get(w.Context(), node)
