@@ -48,7 +48,7 @@ func main() {
 		log.Fatal(err)
 	}
 	slog.Info("listening", "address", listener.Addr())
-	if err := serve(ctx, addrs, listener); err != nil {
+	if err := serve(ctx, addrs, nil, listener); err != nil {
 		log.Fatal(err)
 	}
 }
@@ -61,8 +61,8 @@ const grace = 10 * time.Second
 //
 // The order of the end: first the requests, and the loop beside them; then the recipes, which both
 // use; the session last.
-func serve(ctx context.Context, servers []string, listener net.Listener) error {
-	v, err := open(servers, listener.Addr().String())
+func serve(ctx context.Context, servers []string, dial dialer, listener net.Listener) error {
+	v, err := open(servers, listener.Addr().String(), dial)
 	if err != nil {
 		return errors.Join(err, listener.Close())
 	}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"net"
 	"net/http"
 	"path"
 	"slices"
@@ -61,9 +62,12 @@ type service struct {
 	number atomic.Int64 // -1 while the instance has none
 }
 
+// A dialer makes connections. A nil one uses the network.
+type dialer func(ctx context.Context, network, address string) (net.Conn, error)
+
 // open starts an instance. If no server is up, that is no error: the instance works as soon as one
 // is.
-func open(servers []string, name string) (_ *service, err error) {
+func open(servers []string, name string, dial dialer) (_ *service, err error) {
 	v := &service{ServeMux: http.NewServeMux(), name: name, log: slog.With("instance", name)}
 	v.number.Store(-1)
 	defer func() {
@@ -73,7 +77,7 @@ func open(servers []string, name string) (_ *service, err error) {
 	}()
 	// The timeout is how long the others wait for an instance that has died. An outage of the
 	// servers that lasts longer costs the session, and what the instance holds.
-	if v.session, err = session.Start(servers, &session.Options{Timeout: 4 * time.Second, Logger: v.log}); err != nil {
+	if v.session, err = session.Start(servers, &session.Options{Timeout: 4 * time.Second, Logger: v.log, Dialer: dial}); err != nil {
 		return nil, err
 	}
 	v.closers = append(v.closers, v.session.Close)
