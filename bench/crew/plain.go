@@ -63,7 +63,7 @@ func (p *plain) hear(ev zk.Event) {
 	if ev.Type != zk.EventSession {
 		return
 	}
-	switch ev.State { //nolint:exhaustive // the other states do not change the session
+	switch ev.State {
 	case zk.StateHasSession:
 		<-p.opened
 		id := p.conn.SessionID()

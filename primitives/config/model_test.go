@@ -315,7 +315,7 @@ func (p *writer) told(in input, before machine[string], did effects) {
 		queue = append(queue, w.write)
 	}
 	for _, e := range did.Do {
-		switch e := e.(type) { //nolint:gochecksumtype // the others report nothing
+		switch e := e.(type) { // the others report nothing
 		case answer:
 			n := queue[0].n
 			queue = queue[1:]

@@ -182,7 +182,7 @@ func exhaust(t *testing.T, observes observation) {
 // isOver reports whether an input is an answer that says that the session is over.
 func isOver(in input) bool {
 	var err error
-	switch in := in.(type) { //nolint:gochecksumtype // the others are no answers
+	switch in := in.(type) { // the others are no answers
 	case overlooked:
 		err = in.err
 	case noted:

@@ -189,7 +189,7 @@ func (w *electorate) doomed(p *party) bool {
 
 // remember notes in the history that a candidate leads, or leads no more.
 func (w *electorate) remember(p *party, ev Event) {
-	switch ev := ev.(type) { //nolint:gochecksumtype // the others tell nothing of that
+	switch ev := ev.(type) { // the others tell nothing of that
 	case Elected:
 		if p.Session().Fresh() {
 			ev.Term = 0 // it may be smaller than one that was before

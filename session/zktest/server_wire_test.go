@@ -367,7 +367,7 @@ func (s *scribe) results(d *decoder) string {
 }
 
 func (s *scribe) body(op Op, d *decoder) string {
-	switch op { //nolint:exhaustive // the others have no body
+	switch op { // the others have no body
 	case OpCreate, OpSync:
 		return s.buffer(d)
 	case OpCreate2, OpCreateContainer, OpCreateTTL:

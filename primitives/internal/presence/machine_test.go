@@ -64,7 +64,7 @@ func alphabet(m Machine) []Input {
 
 // answers reports whether in is one that the request under way can get.
 func answers(m Machine, in Input) bool {
-	switch in.(type) { //nolint:gochecksumtype // all others may come at any time
+	switch in.(type) { // all others may come at any time
 	case looked:
 		return m.asked == looking || m.asked == confirming
 	case stored:

@@ -184,7 +184,7 @@ func isResumed(in Input) bool { return in == Input(heard{session.Resumed{}}) }
 
 // told follows a step of a machine.
 func (w *world) told(c *contender, in Input, was Machine, did Effects) {
-	switch in := in.(type) { //nolint:gochecksumtype // the others are the machine's
+	switch in := in.(type) { // the others are the machine's
 	case Update:
 		c.pending = append(c.pending, was.rev)
 	case patient:
@@ -215,7 +215,7 @@ func (w *world) told(c *contender, in Input, was Machine, did Effects) {
 }
 
 func (w *world) asks(c *contender, e Effect) {
-	switch e := e.(type) { //nolint:gochecksumtype // the others need no check
+	switch e := e.(type) { // the others need no check
 	case wait:
 		c.timed = c.M.ghost
 	case answer:
