@@ -6,6 +6,7 @@
 //	go run ./campaign bubble --system zk.Lock                  # a control, in which faults must be found
 //	go run ./campaign real                                     # on real servers, 90 s of each scenario
 //	go run ./campaign paused                                   # Jepsen's test of locks
+//	go run ./campaign patience                                 # all tests, on a slow machine
 //
 // It runs from the root of a clone. README.md has more.
 package main
@@ -20,12 +21,15 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/zkactors/zkactors/campaign/patience"
 	"github.com/zkactors/zkactors/campaign/paused"
 	"github.com/zkactors/zkactors/campaign/real"
 )
 
 func main() {
-	for variable, work := range map[string]func(io.Reader, io.Writer) error{real.WorkerVariable: real.Work, paused.HolderVariable: paused.Work} {
+	for variable, work := range map[string]func(io.Reader, io.Writer) error{
+		real.WorkerVariable: real.Work, paused.HolderVariable: paused.Work, patience.LoopVariable: patience.Loop,
+	} {
 		if os.Getenv(variable) == "" {
 			continue
 		}
@@ -52,5 +56,6 @@ func main() {
 func commands() []*cobra.Command {
 	return []*cobra.Command{
 		modelsCommand(), bubbleCommand(), realCommand(), pausedCommand(), scenariosCommand(), judgeCommand(), refindCommand(), mutateCommand(),
+		patienceCommand(),
 	}
 }

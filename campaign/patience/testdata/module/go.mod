@@ -1,0 +1,3 @@
+module module
+
+go 1.26.0
