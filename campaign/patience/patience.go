@@ -65,17 +65,19 @@ func Choose(names []string) ([]Phase, error) {
 }
 
 // A Rhythm says how a process is stopped: for how long, and after which times of running. The
-// logarithms of these times are uniform, so that a package of milliseconds is hit, and one of
-// minutes is not stopped all the time.
+// logarithms of these times are uniform, so that a package of milliseconds is hit. Each tenth stop
+// they grow by as much again, so that a package of minutes comes to its end.
 type Rhythm struct{ Stop, Least, Most time.Duration }
 
-// Usual has about one stop in 1.3 s of running.
+// Usual has a stop in 1.3 s of running, at first.
 func Usual() Rhythm {
 	return Rhythm{Stop: 3 * time.Second, Least: 5 * time.Millisecond, Most: 10 * time.Second}
 }
 
-func (r Rhythm) draw(dice *rand.Rand) time.Duration {
-	return time.Duration(float64(r.Least) * math.Exp(dice.Float64()*math.Log(float64(r.Most)/float64(r.Least))))
+// draw returns the time of running after so many stops.
+func (r Rhythm) draw(dice *rand.Rand, stops int) time.Duration {
+	random := float64(r.Least) * math.Exp(dice.Float64()*math.Log(float64(r.Most)/float64(r.Least)))
+	return time.Duration(random * (1 + float64(stops)/10))
 }
 
 // Options say what to run.

@@ -104,7 +104,7 @@ func (p *player) command(j job) *exec.Cmd {
 // ends, so does the process.
 func (p *player) disturb(ctx context.Context, process *os.Process, stops bool, dice *rand.Rand) (moments []float64) {
 	begin := time.Now()
-	for stops && pause(ctx, p.Rhythm.draw(dice)) && process.Signal(syscall.SIGSTOP) == nil {
+	for stops && pause(ctx, p.Rhythm.draw(dice, len(moments))) && process.Signal(syscall.SIGSTOP) == nil {
 		moments = append(moments, time.Since(begin).Seconds())
 		pause(ctx, p.Rhythm.Stop)
 		_ = process.Signal(syscall.SIGCONT) // an error means that it has ended
