@@ -67,16 +67,25 @@ func Choose(names []string) ([]Phase, error) {
 // A Rhythm says how a process is stopped: for how long, and after which times of running. The
 // logarithms of these times are uniform, so that a package of milliseconds is hit. Each tenth stop
 // they grow by as much again, so that a package of minutes comes to its end.
-type Rhythm struct{ Stop, Least, Most time.Duration }
+type Rhythm struct {
+	Stop  time.Duration
+	First time.Duration // the least time before the first stop
+	Later time.Duration // the least time between two: without it they would be one long stop
+	Most  time.Duration
+}
 
-// Usual has a stop in 1.3 s of running, at first.
+// Usual has a stop in 4 s of running, at first.
 func Usual() Rhythm {
-	return Rhythm{Stop: 3 * time.Second, Least: 5 * time.Millisecond, Most: 10 * time.Second}
+	return Rhythm{Stop: 3 * time.Second, First: 5 * time.Millisecond, Later: time.Second, Most: 10 * time.Second}
 }
 
 // draw returns the time of running after so many stops.
 func (r Rhythm) draw(dice *rand.Rand, stops int) time.Duration {
-	random := float64(r.Least) * math.Exp(dice.Float64()*math.Log(float64(r.Most)/float64(r.Least)))
+	least := r.First
+	if stops > 0 {
+		least = r.Later
+	}
+	random := float64(least) * math.Exp(dice.Float64()*math.Log(float64(r.Most)/float64(least)))
 	return time.Duration(random * (1 + float64(stops)/10))
 }
 

@@ -18,7 +18,7 @@ func bench(t *testing.T, phases ...Phase) Options {
 	check.Must(t, os.CopyFS(root, os.DirFS("testdata/module")))
 	return Options{
 		Root: root, Commit: "c0ffee", Phases: phases, Times: 1, Processes: 2, Loops: 2, Loop: []string{check.Have(os.Executable())(t)},
-		Limit: 5 * time.Minute, Rhythm: Rhythm{Stop: 100 * time.Millisecond, Least: 5 * time.Millisecond, Most: 20 * time.Millisecond},
+		Limit: 5 * time.Minute, Rhythm: Rhythm{Stop: 100 * time.Millisecond, First: 5 * time.Millisecond, Later: 5 * time.Millisecond, Most: 20 * time.Millisecond},
 		Record: filepath.Join(t.TempDir(), "record.jsonl"), Say: t.Logf,
 	}
 }
