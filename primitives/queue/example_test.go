@@ -19,7 +19,7 @@ func ExampleQueue_Consume() {
 	s := must(session.Open(ctx, srv.Addrs(), nil))
 	defer s.Close()
 
-	q := must(queue.New(s, "/queues/jobs", &queue.Options{MaxAttempts: 2, DeadLetter: dead}))
+	q := must(queue.New(s, "/queues/jobs", &queue.Options{MaxAttempts: 2, DeadLetter: "/queues/dead"}))
 	must(q.PutAll(ctx, [][]byte{[]byte("good"), []byte("bad")}))
 	c := must(q.Consume(&queue.ConsumeOptions{Prefetch: 1}))
 	for range 3 {
