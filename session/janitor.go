@@ -2,6 +2,7 @@ package session
 
 import (
 	"errors"
+	"slices"
 	"strings"
 
 	"github.com/zkactors/zkactors/internal/znode"
@@ -42,6 +43,12 @@ type Removal struct {
 	// whose names begin with the prefix. It has to contain a GUID. They are listed until none is
 	// found: a node may be replaced by another with the prefix until it is deleted.
 	Prefix string
+
+	// Beside, if not "", is the path of another node, of the version BesideVersion. It is deleted in
+	// one transaction with the node at Path, and never without it: it stays if another client has
+	// deleted the node, and if it is itself of another version. Is, Says and Guard do not count.
+	Beside        string
+	BesideVersion int32
 
 	// Then, if not nil, is removed afterwards, within the same session timeout.
 	Then *Removal
@@ -110,6 +117,8 @@ func (j *job) begin() {
 	switch {
 	case j.Prefix != "":
 		j.list()
+	case j.Beside != "":
+		j.both()
 	case j.Is == nil && j.Says == nil && j.Guard == "":
 		j.delete(AnyVersion, false)
 	default:
@@ -139,6 +148,20 @@ func (j *job) end(err error) {
 	default:
 		j.desk.Done(err)
 	}
+}
+
+// both deletes the node and the one beside it. If the outcome of an attempt is unknown, the next
+// finds both, or no node: then either that attempt has deleted both, or another client the node.
+func (j *job) both() {
+	j.desk.Multi([]Op{DeleteOp(j.Path, AnyVersion), DeleteOp(j.Beside, j.BesideVersion)}, func(results []OpResult, err error) {
+		refused := slices.IndexFunc(results, func(r OpResult) bool { return r.Err != nil })
+		if refused == 1 && isAny(err, ErrNoNode, ErrBadVersion) {
+			j.Beside = ""
+			j.begin()
+			return
+		}
+		j.again(err, j.both)
+	})
 }
 
 // list removes the children with the prefix.

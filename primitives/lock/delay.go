@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -18,15 +19,15 @@ import (
 )
 
 // This file has the lock delay. A holder with a delay has a record, which its session does not own:
-// it is deleted with the holder's node by a release, and stays when the session expires, or another
-// client deletes the node. A contender that comes first and finds such a record marks it, which
-// notes the time of the loss, waits for the delay that it names, and writes its own. One that comes
-// first later waits for the rest.
+// a release deletes it in one transaction with the holder's node, and it stays when the session
+// expires, or another client deletes the node. A contender that comes first and finds such a record
+// marks it, which notes the time of the loss, waits for the delay that it names, and writes its own.
+// One that comes first later marks it again, which tells it the time, and waits for the rest.
 //
 //	            no record                     create
 //	reading ──────────────────────────────────────────► ours
 //	  ▲  │  of a node that is gone: mark, wait   replace │
-//	  │  ├─────────────── marked: wait ──────────────────┤
+//	  │  ├───────────────────────────────────────────────┤
 //	  │  └── ours already, by an earlier try ────────────┘
 //	  └───── another record meanwhile ──┘
 
@@ -56,7 +57,7 @@ type delayer struct {
 	held    string // the contender whose record is confirmed; "" if there is none
 	version int32  // of that record
 	rest    func() // ends the wait that is under way; nil if there is none
-	over    int64  // the mzxid of the record whose delay is over
+	over    string // the lost holder whose delay is over; "" if there is none
 	sent    string // the last contender for which a write of the record was sent
 
 	// The names of contenders that are withdrawn, or what they begin with: no write is sent for
@@ -72,33 +73,41 @@ func newDelayer(path string, delay time.Duration) *delayer {
 	return &delayer{dir: path, record: znode.Join(znode.Join(dir, nodes.LockDelays), name), delay: delay}
 }
 
-// A delayRecord is the data of a record.
+// A delayRecord is the data of a record: "node delay", and when it was marked "node delay lost", and
+// when it was marked again "node delay lost since".
 type delayRecord struct {
 	node  string
 	delay time.Duration
-	lost  bool // the node is gone, since the record's mtime at the latest
+	lost  bool  // the node is gone
+	since int64 // the mtime of the first mark; 0 if that is the record's mtime
 }
-
-// lostMark stands behind the delay in a record whose node is gone.
-const lostMark = " lost"
 
 func (r delayRecord) bytes() []byte {
 	text := fmt.Appendf(nil, "%s %v", r.node, r.delay)
 	if r.lost {
-		text = append(text, lostMark...)
+		text = append(text, " lost"...)
+	}
+	if r.since != 0 {
+		text = fmt.Appendf(text, " %d", r.since)
 	}
 	return text
 }
 
 // parseDelay reads a record. One that is none delays by nothing.
 func parseDelay(data []byte) (r delayRecord) {
-	node, text, _ := strings.Cut(string(data), " ")
-	text, lost := strings.CutSuffix(text, lostMark)
-	d, err := time.ParseDuration(text)
+	fields := strings.Split(string(data), " ")
+	if len(fields) < 2 {
+		return delayRecord{}
+	}
+	d, err := time.ParseDuration(fields[1])
 	if err != nil {
 		return delayRecord{}
 	}
-	return delayRecord{node, max(0, d), lost}
+	r = delayRecord{node: fields[0], delay: max(0, d), lost: len(fields) > 2}
+	if len(fields) > 3 {
+		r.since, _ = strconv.ParseInt(fields[3], 10, 64) // without a time it was lost just now
+	}
+	return r
 }
 
 // Claimed implements [contender.Claim]. The record does not prove that the contender holds: its own
@@ -126,12 +135,10 @@ func (d *delayer) Take(requests client.Async, node string, _ bool, answer func(z
 		case r.node == node:
 			d.hold(node, stat.Version)
 			answer(own.Czxid, false, nil)
-		case r.lost || r == delayRecord{}:
-			// The servers' clock at the time when the contender joined is the last that it knows.
-			since := time.Duration(own.Ctime-stat.Mtime-1) * time.Millisecond
-			d.wait(t, r.delay-max(0, since), stat)
+		case r == delayRecord{}:
+			d.wait(t, r, 0, stat.Version)
 		default:
-			d.mark(t, r, stat.Version)
+			d.mark(t, r, stat)
 		}
 	})
 }
@@ -147,13 +154,21 @@ type turn struct {
 // again tries once more: another client has changed the record meanwhile.
 func (d *delayer) again(t turn) { d.Take(t.requests, t.node, true, t.answer) }
 
-// mark notes in the record of a lost holder that it is lost, and then waits for its delay.
-func (d *delayer) mark(t turn, r delayRecord, version int32) {
+// mark notes in the record of a lost holder that it is lost, and then waits for its delay. The reply
+// has the servers' clock: if the record was marked before, the contender waits for the rest only.
+func (d *delayer) mark(t turn, r delayRecord, stat *session.Stat) {
+	if r.lost {
+		r.since = cmp.Or(r.since, stat.Mtime)
+	}
 	r.lost = true
-	t.requests.Set(d.record, r.bytes(), version, func(stat *session.Stat, err error) {
+	t.requests.Set(d.record, r.bytes(), stat.Version, func(now *session.Stat, err error) {
 		switch {
 		case err == nil:
-			d.wait(t, r.delay, stat)
+			passed := time.Duration(0)
+			if r.since != 0 {
+				passed = time.Duration(now.Mtime-r.since-1) * time.Millisecond
+			}
+			d.wait(t, r, r.delay-max(0, passed), now.Version)
 		case client.IsAny(err, session.ErrBadVersion, session.ErrNoNode):
 			d.again(t)
 		default:
@@ -162,22 +177,22 @@ func (d *delayer) mark(t turn, r delayRecord, version int32) {
 	})
 }
 
-// wait has the contender replace the record of a lost holder after the delay, unless it leaves. It
-// waits once for a record, however often it tries.
-func (d *delayer) wait(t turn, delay time.Duration, record *session.Stat) {
+// wait has the contender replace the record of a lost holder after the rest of the delay, unless it
+// leaves. It waits once for a loss, however often it tries.
+func (d *delayer) wait(t turn, r delayRecord, rest time.Duration, version int32) {
 	d.mu.Lock()
 	if d.hasLeft(t.node) {
 		d.mu.Unlock()
 		return
 	}
 	replace := func() {
-		d.write(t, session.SetOp(d.record, delayRecord{node: t.node, delay: d.delay}.bytes(), record.Version))
+		d.write(t, session.SetOp(d.record, delayRecord{node: t.node, delay: d.delay}.bytes(), version))
 	}
-	waits := delay > 0 && d.over != record.Mzxid
+	waits := rest > 0 && d.over != r.node
 	if waits {
-		d.rest = t.requests.After(delay, func() {
+		d.rest = t.requests.After(rest, func() {
 			d.mu.Lock()
-			d.over = record.Mzxid
+			d.over = r.node
 			d.mu.Unlock()
 			replace()
 		})
@@ -235,9 +250,10 @@ func (d *delayer) write(t turn, op session.Op) {
 	})
 }
 
-// Withdraw implements [contender.Claim]. A confirmed record is deleted with its node; if another
-// client has deleted that, the record stays, and delays the next. Otherwise the record goes first:
-// while the node stands, no other contender looks at it.
+// Withdraw implements [contender.Claim]. A confirmed record is deleted with its node, in one
+// transaction: if another client has deleted the node, the record stays, and delays the next. If the
+// record is not confirmed, the contender has not held, and the record goes first: while the node
+// stands, no other contender looks at it.
 func (d *delayer) Withdraw(requests client.Async, node, prefix string, answer func()) {
 	d.mu.Lock()
 	held, version, sent, rest := d.held, d.version, d.sent, d.rest
@@ -254,33 +270,19 @@ func (d *delayer) Withdraw(requests client.Async, node, prefix string, answer fu
 	isThis := func(name string) bool {
 		return name != "" && (name == node || node == "" && strings.HasPrefix(name, prefix))
 	}
+	all := own // of a contender that may not even be allowed to read the record
 	switch {
-	case !isThis(sent): // it may not even be allowed to read the record
-		requests.Remove(own, func(error) { answer() })
-		return
-	case !isThis(held):
-		requests.Remove(d.removal(isThis, own), func(error) { answer() })
-		return
-	}
-	ops := []session.Op{session.DeleteOp(znode.Join(d.dir, held), session.AnyVersion), session.DeleteOp(d.record, version)}
-	requests.Multi(ops, func(results []session.OpResult, err error) {
-		switch {
-		case err == nil && node != "":
-			requests.Left(ops[0].Path())
-			answer()
-		case err == nil, claim.Failed(results) == 0 && errors.Is(err, session.ErrNoNode):
-			requests.Remove(own, func(error) { answer() })
-		default:
-			requests.Remove(d.removal(isThis, own), func(error) { answer() })
+	case isThis(held):
+		all = session.Removal{Path: znode.Join(d.dir, held), Beside: d.record, BesideVersion: version}
+		if node == "" {
+			all.Then = &own
 		}
-	})
-}
-
-// removal returns the removal of the record of a contender, and then of its nodes.
-func (d *delayer) removal(isThis func(node string) bool, then session.Removal) session.Removal {
-	return session.Removal{
-		Path: d.record,
-		Says: func(data []byte) bool { return isThis(parseDelay(data).node) },
-		Then: &then,
+	case isThis(sent):
+		all = session.Removal{
+			Path: d.record,
+			Says: func(data []byte) bool { return isThis(parseDelay(data).node) },
+			Then: &own,
+		}
 	}
+	requests.Remove(all, func(error) { answer() })
 }

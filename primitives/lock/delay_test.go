@@ -211,3 +211,70 @@ func TestDelayRefused(t *testing.T) {
 		}
 	})
 }
+
+// TestDelayKept: another client deletes the holder's node, and the withdrawal of the lost holder, or
+// the reply to it, is lost: the record of the loss stays, and the next waits for the delay.
+func TestDelayKept(t *testing.T) {
+	for name, lose := range map[string]func(*zktest.Server, zktest.Match){"request": (*zktest.Server).DropRequest, "reply": (*zktest.Server).DropReply} {
+		for _, inLine := range []bool{true, false} {
+			t.Run(fmt.Sprint(name, " in line ", inLine), func(t *testing.T) {
+				delays(t, 3, func(w kit.World, all []*kit.Gate) {
+					first := delayed(w, all[0], delaying)
+					next := make(chan *lock.Lock, 1)
+					join := func() { next <- join(w, all[1].Session, delayedPath, delaying) }
+					if inLine {
+						join()
+						synctest.Wait()
+					}
+					lose(w.Server, zktest.Match{Session: all[0].ID(), Op: zktest.OpMulti, Path: first.Node()})
+					began := time.Now()
+					check.OK(w, all[2].Delete(w.Context(), first.Node(), session.AnyVersion))
+					check.OK(w, w.AwaitFault(10*time.Second))
+					if !inLine {
+						kit.Pass(5 * time.Second)
+						join()
+					}
+					kit.Await[lock.Acquired](w, (<-next).Events())
+					check.AtLeast(w, time.Since(began), time.Minute, "the next holds after the loss")
+				})
+			})
+		}
+	}
+}
+
+// TestDelayRest: contenders that give up in their turn leave the rest of the delay to the next,
+// whenever that has joined.
+func TestDelayRest(t *testing.T) {
+	for name, test := range map[string]struct {
+		before, after int           // contenders that join before the loss, and after it, but for the holder
+		gives         time.Duration // each of them but the last gives up after so long
+	}{
+		"in line":         {2, 0, 50 * time.Second},
+		"through a line":  {5, 0, 10 * time.Second},
+		"joined later":    {1, 1, 50 * time.Second},
+		"many came later": {1, 4, 10 * time.Second},
+	} {
+		t.Run(name, func(t *testing.T) {
+			n := 1 + test.before + test.after
+			delays(t, n+1, func(w kit.World, all []*kit.Gate) {
+				var line []*lock.Lock
+				joins := func(more int) {
+					for range more {
+						line = append(line, join(w, all[len(line)].Session, delayedPath, delaying))
+						kit.Pass(time.Second)
+					}
+				}
+				joins(1 + test.before)
+				began := time.Now()
+				check.OK(w, all[n].Delete(w.Context(), line[0].Node(), session.AnyVersion))
+				joins(test.after)
+				for _, l := range line[1 : n-1] {
+					kit.Pass(test.gives)
+					check.OK(w, l.Release(w.Context()))
+				}
+				kit.Await[lock.Acquired](w, line[n-1].Events())
+				check.Within(w, time.Since(began), time.Minute, time.Minute+2*time.Second, "the last holds after the loss")
+			})
+		})
+	}
+}

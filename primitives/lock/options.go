@@ -42,18 +42,20 @@ type Options struct {
 	Preempt bool
 
 	// PreemptAfter is the time that these holders have before they lose the lock, with
-	// [ErrRevoked]. With zero, the default, they keep it until they release it. A holder whose node
+	// [ErrRevoked]. A holder that loses it so receives the loss a round trip later than the lock is
+	// given away: both hold for some milliseconds, and only the token protects then. With zero, the default, they keep it until they release it. A holder whose node
 	// may not be written to cannot be asked, and keeps the lock.
 	PreemptAfter time.Duration
 
 	// Delay is for a resource that checks no token. If the session of this holder expires, or
 	// another client deletes its node, the next contender that has a Delay, too, waits for so long
 	// before it holds: what this holder has begun may still be on its way, or it may be paused. A
-	// release delays no other. So all users of the lock set it, and each may set another: that of
-	// the lost holder counts. It needs an exclusive lock, in a layout without priorities, and costs
-	// two round trips. [TryAcquire] waits for it, too. A contender that gives up meanwhile leaves
-	// the rest to the next: it begins when the first finds the loss, and is measured by the
-	// servers' clocks between one contender and the next.
+	// release delays no other; to close the session while the lock is held is a loss. So all users
+	// of the lock set it, and each may set another: that of the lost holder counts. It needs an
+	// exclusive lock, in a layout without priorities, and costs two round trips. [TryAcquire] waits
+	// for it, too. The delay begins when the first contender finds the loss. One that gives up
+	// meanwhile leaves the rest to the next, measured by the clock of the servers' leader: if that
+	// steps, because another server leads, so does the rest.
 	//
 	// The record of a holder is <path of the parent>/_lock-delays/<name>, and persistent.
 	Delay time.Duration
