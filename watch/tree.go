@@ -166,8 +166,9 @@ func (c *Cache) Children(path string) []string {
 		return nil
 	}
 	var names []string
-	for _, name := range n.names {
-		if child := c.tree.nodes[znode.Join(path, name)]; child != nil && child.stat != nil {
+	for child := range c.tree.children(n) {
+		if child.stat != nil {
+			_, name := znode.Split(child.path)
 			names = append(names, name)
 		}
 	}

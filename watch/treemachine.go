@@ -3,6 +3,8 @@ package watch
 import (
 	"errors"
 	"fmt"
+	"iter"
+	"slices"
 
 	"github.com/zkactors/zkactors/actors"
 	"github.com/zkactors/zkactors/internal/client"
@@ -26,6 +28,11 @@ import (
 // The list of a node adds its new children, and removes those that are missing. Answers of a server
 // that lags behind are recognised by their zxid. The tree is synced when, for the first time, no
 // first answer is awaited.
+//
+// A node may be replaced in one transaction, by one of the same name, or of another: then there was
+// no moment without either. So a node whose deletion is reported stays in the tree until the next
+// list of its parent, which says whether the name is there again; and a child that a list has no
+// more stays until the children that the list has brought have been read.
 
 const (
 	// treeWindow limits how many first answers are awaited at a time: enough to keep the
@@ -35,6 +42,9 @@ const (
 	// sharedNodes limits how many nodes of a tree the user's session watches. The others
 	// have a session of their own.
 	sharedNodes = 1000
+
+	// patientLists limits how many lists a child that has gone waits for.
+	patientLists = 16
 )
 
 // A treeNode is a node that stands in the newest list of its parent, or the root.
@@ -45,11 +55,23 @@ type treeNode struct {
 	depth  int32     // levels below the root
 	own    bool      // set if the tree's own session watches it
 
-	gone    bool          // set when the parent's list has it no more; answers for it are ignored then
+	gone    bool          // set when it is removed; answers for it are ignored then
+	leaving bool          // set when the newest list of its parent has it no more; cleared when a list has it again
+	unread  bool          // set when a list has it and it is not in the tree, until it was read, or cannot be
 	data    []byte        // set with stat
+	missing bool          // set when a read has not found it, cleared by its next reading
 	stat    *session.Stat // set by a read, cleared when the node is missing or cannot be read: then it is not in the tree
 	names   []string      // of its children, by the newest list; emptied with stat
 	aspects [2]treeAspect // by session.Aspect
+}
+
+// A treeBatch has the children of a node that its newest list has no more. They stay until those that
+// the list has brought were read: one of these may have replaced one of them in one transaction.
+type treeBatch struct {
+	left   []*treeNode
+	unread int   // children of the newest list that were not read
+	lists  int   // since the batch was empty; at most patientLists
+	zxid   int64 // of the newest list
 }
 
 // A treeAspect is the knowledge of a node's data, or of its children.
@@ -126,7 +148,8 @@ type treeMachine struct {
 	filter func(path string) bool // reports whether a node is watched; nil for all
 	shared int                    // how many nodes the user's session watches
 
-	nodes   map[string]*treeNode // by path: the root, and every node of a list
+	nodes   map[string]*treeNode     // by path: the root, and every node of a list
+	batches map[*treeNode]*treeBatch // of the children of a node; only where some wait to be removed
 	root    *treeNode
 	size    int          // the number of nodes with a stat
 	pending []followNode // requests that wait for room in the window, from head on
@@ -144,7 +167,7 @@ type treeMachine struct {
 
 // newTreeMachine returns a tree that has read nothing, and its first effects.
 func newTreeMachine(path string, depth int, sync bool, filter func(string) bool) (*treeMachine, []treeEffect) {
-	m := &treeMachine{depth: depth, filter: filter, shared: sharedNodes, nodes: make(map[string]*treeNode)}
+	m := &treeMachine{depth: depth, filter: filter, shared: sharedNodes, nodes: make(map[string]*treeNode), batches: make(map[*treeNode]*treeBatch)}
 	m.root = &treeNode{path: path}
 	m.nodes[path] = m.root
 	var first actors.Effects[treeEffect, TreeState]
@@ -323,12 +346,17 @@ func (m *treeMachine) found(n *treeNode, r session.Reading) {
 		m.vanish(n)
 		return
 	}
+	n.missing = false
+	defer m.read(n)
 	// Ephemeral nodes have no children.
 	if r.Stat.EphemeralOwner == 0 && (m.depth == 0 || int(n.depth) < m.depth) {
 		m.request(n, session.AspectChildren)
 	}
 	if old != nil && client.SameWrite(old, r.Stat) {
 		return
+	}
+	if old != nil && old.Czxid != r.Stat.Czxid && r.Stat.EphemeralOwner != 0 {
+		m.removeChildren(n) // it has replaced a node that had some
 	}
 	n.data, n.stat = r.Data, r.Stat
 	if old == nil {
@@ -339,20 +367,32 @@ func (m *treeMachine) found(n *treeNode, r session.Reading) {
 	}
 }
 
-// listed enters the names of a node's children. Missing ones are removed, and new ones
-// read. A child that vanished before is requested again.
+// listed enters the names of a node's children. New ones are read, and a child whose deletion was
+// reported is requested again. Missing ones are removed when the new ones were read.
 func (m *treeMachine) listed(n *treeNode, names []string) {
 	there := make(map[string]struct{}, len(names))
 	for _, name := range names {
 		there[name] = struct{}{}
 	}
+	batch := m.batches[n]
+	if batch == nil {
+		batch = new(treeBatch)
+	}
+	batch.lists, batch.unread = batch.lists+1, 0
+	batch.zxid = n.listed()
 	// A child of the same name that was deleted and created again stays known: its data
 	// shows that.
 	for _, name := range n.names {
-		if _, stays := there[name]; !stays {
-			if child := m.nodes[znode.Join(n.path, name)]; child != nil {
-				m.remove(child)
-			}
+		if _, stays := there[name]; stays {
+			continue
+		}
+		switch child := m.nodes[znode.Join(n.path, name)]; {
+		case child == nil:
+		case child.stat == nil:
+			m.remove(child)
+		default:
+			child.leaving = true
+			batch.left = append(batch.left, child)
 		}
 	}
 	n.names = names
@@ -366,7 +406,52 @@ func (m *treeMachine) listed(n *treeNode, names []string) {
 			child = &treeNode{path: path, parent: n, depth: n.depth + 1, own: len(m.nodes) >= m.shared}
 			m.nodes[path] = child
 		}
+		child.leaving = false
+		if child.unread = child.stat == nil; child.unread {
+			batch.unread++
+		}
 		m.request(child, session.AspectData) // no request if it is followed already
+	}
+	batch.left = slices.DeleteFunc(batch.left, func(child *treeNode) bool { return !child.leaving })
+	if len(batch.left) == 0 {
+		delete(m.batches, n)
+		return
+	}
+	m.batches[n] = batch
+	m.settleBatch(n, batch)
+}
+
+// read enters that a child was read, or cannot be.
+func (m *treeMachine) read(n *treeNode) {
+	if !n.unread {
+		return
+	}
+	n.unread = false
+	if batch := m.batches[n.parent]; batch != nil {
+		batch.unread--
+		m.settleBatch(n.parent, batch)
+	}
+}
+
+// settleBatch removes the children that the newest list of a node has no more, when those that it
+// has were read. One that vanishes before it is read was replaced, too, perhaps: the next list
+// decides, but for a parent whose children come and go without end.
+func (m *treeMachine) settleBatch(n *treeNode, batch *treeBatch) {
+	if batch.unread > 0 && batch.lists < patientLists {
+		return
+	}
+	delete(m.batches, n)
+	for _, child := range batch.left {
+		child.leaving = false
+		if child.stat.Czxid <= batch.zxid || child.missing {
+			m.remove(child)
+			continue
+		}
+		// It is newer than the list: a newer list follows, unless the servers have lost the node,
+		// which a read shows.
+		_, name := znode.Split(child.path)
+		n.names = append(slices.Clip(n.names), name)
+		m.request(child, session.AspectData)
 	}
 }
 
@@ -382,24 +467,53 @@ func (m *treeMachine) refused(n *treeNode, in treeRead) {
 		// list it has no children.
 		if in.aspect == session.AspectData {
 			m.vanish(n)
+			m.read(n)
+		} else {
+			m.removeChildren(n)
 		}
 	// Another node was found in its place; the parent's list may have come before.
 	case in.Stat != nil:
-		m.vanish(n)
+		m.forget(n)
 		m.request(n, session.AspectData)
 	// The answer is older than what is known of the node: it may stand.
 	case in.Zxid != 0 && in.Zxid < max(n.aspects[0].zxid, n.aspects[1].zxid, n.parent.listed()):
-		m.unfollow(n, session.AspectData)
-		m.unfollow(n, session.AspectChildren)
+		m.forget(n)
 		m.catchUp(n)
 	default:
-		m.vanish(n)
+		m.doubt(n)
 		// The parent's list follows, and shows whether it was created again: the two come in
-		// order, unless from different servers.
-		if in.Zxid == 0 && n.own != n.parent.own {
+		// order, unless from different servers. If the node is newer than the list, a newer list
+		// follows as well, unless the servers have lost the node.
+		again := n.missing
+		n.missing = in.Zxid != 0
+		switch {
+		case n.own != n.parent.own && !(n.missing && again):
 			m.catchUp(n)
+		case n.missing && n.stat != nil && n.parent.listed() != 0 && n.stat.Czxid > n.parent.listed():
+			m.unfollow(n.parent, session.AspectChildren)
+			m.request(n.parent, session.AspectChildren)
 		}
 	}
+}
+
+// doubt enters that a node was deleted. It stays until the list of its parent that follows, unless
+// that is not watched.
+func (m *treeMachine) doubt(n *treeNode) {
+	switch {
+	case !n.parent.aspects[session.AspectChildren].following:
+		m.vanish(n)
+		m.read(n)
+	case n.stat == nil:
+		m.vanish(n)
+	default:
+		m.forget(n)
+	}
+}
+
+// forget ends the requests of a node, which stays as it was read last.
+func (m *treeMachine) forget(n *treeNode) {
+	m.unfollow(n, session.AspectData)
+	m.unfollow(n, session.AspectChildren)
 }
 
 // listed returns the zxid of the newest list of a node's children.
@@ -408,16 +522,10 @@ func (n *treeNode) listed() int64 { return n.aspects[session.AspectChildren].zxi
 // vanish takes a node out of the tree, with all nodes below it. The node is still known,
 // and may come back.
 func (m *treeMachine) vanish(n *treeNode) {
-	for _, name := range n.names {
-		if child := m.nodes[znode.Join(n.path, name)]; child != nil {
-			m.remove(child)
-		}
-	}
-	n.names = nil // its children are removed above
+	m.removeChildren(n)
 	// The root is followed although it is missing: it may be created.
 	if n != m.root {
-		m.unfollow(n, session.AspectData)
-		m.unfollow(n, session.AspectChildren)
+		m.forget(n)
 	}
 	if n.stat != nil {
 		m.size--
@@ -426,11 +534,39 @@ func (m *treeMachine) vanish(n *treeNode) {
 	}
 }
 
+// removeChildren removes all nodes below a node.
+func (m *treeMachine) removeChildren(n *treeNode) {
+	for child := range m.children(n) {
+		m.remove(child)
+	}
+	n.names = nil
+	delete(m.batches, n)
+}
+
+// children are the known children of a node, those included that its newest list has no more and
+// that are still in the tree.
+func (m *treeMachine) children(n *treeNode) iter.Seq[*treeNode] {
+	return func(yield func(*treeNode) bool) {
+		for _, name := range n.names {
+			if child := m.nodes[znode.Join(n.path, name)]; child != nil && !yield(child) {
+				return
+			}
+		}
+		if batch := m.batches[n]; batch != nil {
+			for _, child := range batch.left {
+				if child.leaving && !yield(child) {
+					return
+				}
+			}
+		}
+	}
+}
+
 // remove is vanish for a node that its parent's list has no more.
 func (m *treeMachine) remove(n *treeNode) {
-	m.vanish(n)
-	n.gone = true
+	n.gone, n.leaving, n.unread = true, false, false
 	delete(m.nodes, n.path) // its path may come back as another node
+	m.vanish(n)
 }
 
 // unfollow ends the request for an aspect, if there is one.

@@ -16,6 +16,12 @@ import (
 	"github.com/zkactors/zkactors/session"
 )
 
+// mostNodes are more than the model has.
+const mostNodes = 100
+
+// slot has one child at all times, whose name changes.
+const slot = "/t/s"
+
 // A serverNode is a znode on the servers of a model.
 type serverNode struct {
 	czxid, mzxid, pzxid int64
@@ -28,7 +34,7 @@ type serverNode struct {
 type model struct {
 	t        *testing.T
 	r        *rand.Rand
-	history  []map[string]serverNode // by zxid
+	history  []map[string]serverNode // by zxid, from 1
 	restores int64                   // how often the servers have come back with older data
 	servers  [2]*modelServer
 	m        *treeMachine
@@ -82,6 +88,9 @@ func (w *model) step(in treeInput) {
 	for _, ev := range out.Emit {
 		w.undone, _ = mergeTrees(w.undone, ev)
 	}
+	if w.restores == 0 && w.m.shared > mostNodes {
+		w.explained(out.Emit)
+	}
 	size := 0
 	for _, n := range w.m.nodes {
 		if n.stat != nil {
@@ -91,6 +100,32 @@ func (w *model) step(in treeInput) {
 	if size != w.m.size || w.m.waiting < 0 || w.m.waiting > treeWindow {
 		w.t.Fatalf("%v has %d nodes", w.m, size)
 	}
+}
+
+// explained fails the test if a node is removed that stood in every state of the servers since it
+// was read, or the slot is empty, which it never was.
+func (w *model) explained(events []TreeState) {
+	for _, ev := range events {
+		for _, n := range ev.Removed {
+			missing := func(state map[string]serverNode) bool { _, there := state[n.Path]; return !there }
+			if !slices.ContainsFunc(w.history[max(0, n.Stat.Czxid-1):], missing) {
+				w.t.Fatalf("%s is removed, and stood since transaction %d", n.Path, n.Stat.Czxid)
+			}
+			if dir, _ := znode.Split(n.Path); dir == slot && len(w.m.below(slot)) == 0 {
+				w.t.Fatalf("%s is removed, and nothing is in its place", n.Path)
+			}
+		}
+	}
+}
+
+// below returns the children of a node that are in the tree.
+func (m *treeMachine) below(path string) (all []*treeNode) {
+	for n := range m.children(m.nodes[path]) {
+		if n.stat != nil {
+			all = append(all, n)
+		}
+	}
+	return all
 }
 
 func (w *model) take() {
@@ -130,7 +165,7 @@ func (w *model) serve(s *modelServer) bool {
 	state := w.history[s.applied]
 	z, there := state[sub.node.path]
 	in := treeRead{node: sub.node, aspect: sub.aspect, number: sub.number}
-	in.Zxid = int64(s.applied)
+	in.Zxid = int64(s.applied) + 1
 	switch {
 	case !there && sub.node.parent != nil:
 		in.err = session.ErrNoNode
@@ -179,7 +214,7 @@ func (w *model) apply(s *modelServer) bool {
 		old, was := before[sub.node.path]
 		now, is := after[sub.node.path]
 		switch {
-		case was && !is && sub.node.parent != nil:
+		case was && (!is || old.czxid != now.czxid) && sub.node.parent != nil:
 			in := treeRead{node: sub.node, aspect: sub.aspect, number: sub.number, err: session.ErrNoNode}
 			w.forget(s, sub)
 			s.inbox = append(s.inbox, in)
@@ -241,10 +276,21 @@ func (w *model) synchronize() bool {
 // mutate commits a transaction.
 func (w *model) mutate() {
 	last := w.history[len(w.history)-1]
-	next, zxid := maps.Clone(last), int64(len(w.history))
+	next, zxid := maps.Clone(last), int64(len(w.history)+1)
 	path := "/t"
 	for range w.r.IntN(4) {
 		path += fmt.Sprintf("/%d", w.r.IntN(2))
+	}
+	if w.r.IntN(4) == 0 { // the node with one of two names is replaced by one with the other
+		for from, to := range map[string]string{slot + "/a": slot + "/b", slot + "/b": slot + "/a"} {
+			if _, there := last[from]; there {
+				delete(next, from)
+				next[to] = serverNode{zxid, zxid, zxid, true, w.restores}
+			}
+		}
+		next[slot] = serverNode{next[slot].czxid, next[slot].mzxid, zxid, false, next[slot].mtime}
+		w.history = append(w.history, next)
+		return
 	}
 	parent, _ := znode.Split(path)
 	touch := func() {
@@ -257,7 +303,9 @@ func (w *model) mutate() {
 	above, able := last[parent]
 	switch {
 	case there && len(namesBelow(last, path)) == 0 && w.r.IntN(2) == 0:
-		delete(next, path)
+		if delete(next, path); w.r.IntN(2) == 0 { // it is replaced in one transaction
+			next[path] = serverNode{zxid, zxid, zxid, w.r.IntN(6) == 0, w.restores}
+		}
 		touch()
 	case there:
 		z.mzxid, z.mtime = zxid, w.restores
@@ -278,13 +326,16 @@ func TestTreeConverges(t *testing.T) {
 	for i := range rounds {
 		seed := hasten.Seed() + uint64(i)
 		r := rand.New(rand.NewPCG(seed, 7))
-		w := &model{t: t, r: r, history: []map[string]serverNode{{"/": {}}}, f: map[string]TreeNode{}}
+		w := &model{t: t, r: r, history: []map[string]serverNode{{"/": {}, "/t": {}, slot: {}, slot + "/a": {ephemeral: true}}}, f: map[string]TreeNode{}}
 		for range r.IntN(10) {
 			w.mutate()
 		}
 		w.servers = [2]*modelServer{{applied: r.IntN(len(w.history))}, {applied: r.IntN(len(w.history))}}
 		m, first := newTreeMachine("/t", 0, r.IntN(4) == 0, nil)
 		m.shared = r.IntN(6)
+		if r.IntN(2) == 0 {
+			m.shared = mostNodes + 1 // one session reads all
+		}
 		w.m = m
 		w.perform(first)
 		w.step(want{})
@@ -378,9 +429,9 @@ func TestTreeAnswers(t *testing.T) {
 	})
 	t.Run("another node is in its place", func(t *testing.T) {
 		out := take(child, session.AspectData, session.Reading{Zxid: 8, Stat: &session.Stat{Czxid: 8, Mzxid: 8}}, session.ErrNoNode)
-		check.True(t, m.size == 1 && len(out.Emit) == 1 && len(out.Emit[0].Removed) == 1 && len(out.Emit[0].Added) == 0, "%v emits %v", m, out.Emit)
+		check.True(t, m.size == 2 && len(out.Emit) == 0, "%v emits %v", m, out.Emit)
 		check.True(t, out.Do[len(out.Do)-1] == followNode{child, session.AspectData, child.aspects[session.AspectData].number}, "%v", out.Do)
 		out = take(child, session.AspectData, session.Reading{Zxid: 9, Stat: &session.Stat{Czxid: 8, Mzxid: 8}}, nil)
-		check.True(t, m.size == 2 && len(out.Emit) == 1 && len(out.Emit[0].Added) == 1, "%v emits %v", m, out.Emit)
+		check.True(t, m.size == 2 && len(out.Emit) == 1 && len(out.Emit[0].Changed) == 1, "%v emits %v", m, out.Emit)
 	})
 }
