@@ -129,9 +129,10 @@ type Options struct {
 	// time the session never returns.
 	Rebalance time.Duration
 
-	// Dialer makes the connections. Host names are resolved anew for each. It
-	// must return when its context ends: Open and Close wait for it. The default
-	// tries the addresses of a name in no order, a quarter of a second apart.
+	// Dialer makes the connections. It must return when its context ends: Open and Close wait for
+	// it. The default resolves host names anew for each connection, and tries the addresses of a
+	// name in no order, a quarter of a second apart. While the name server is silent, or has no
+	// answer, it tries the addresses that have worked before.
 	Dialer func(ctx context.Context, network, address string) (net.Conn, error)
 
 	// RequestTimeout bounds the blocking requests of the session whose context has no deadline,

@@ -109,3 +109,60 @@ func TestAddressIsDialled(t *testing.T) {
 		check.Equal(t, dialled, server)
 	}
 }
+
+// TestAddressThatWorked: while the name server is silent, or has no answer, the addresses that have
+// worked are dialled. New answers come first.
+func TestAddressThatWorked(t *testing.T) {
+	old, other := netip.MustParseAddr("127.0.0.1"), netip.MustParseAddr("127.0.0.2")
+	for name, row := range map[string]struct {
+		lookup func(ctx context.Context) ([]netip.Addr, error)
+		fails  bool // the address that has worked
+		to     netip.Addr
+		after  time.Duration
+		says   string // an error
+	}{
+		"silent": {
+			lookup: func(ctx context.Context) ([]netip.Addr, error) { <-ctx.Done(); return nil, ctx.Err() },
+			to:     old, after: stagger,
+		},
+		"no answer":    {lookup: func(context.Context) ([]netip.Addr, error) { return nil, errors.New("SERVFAIL") }, to: old},
+		"no addresses": {lookup: func(context.Context) ([]netip.Addr, error) { return nil, nil }, to: old},
+		"a new answer": {lookup: func(context.Context) ([]netip.Addr, error) { return []netip.Addr{other}, nil }, to: other},
+		"a late answer": {lookup: func(context.Context) ([]netip.Addr, error) {
+			<-time.After(time.Second)
+			return []netip.Addr{other}, nil
+		}, fails: true, to: other, after: time.Second},
+		"neither": {lookup: func(context.Context) ([]netip.Addr, error) { return nil, errors.New("SERVFAIL") }, fails: true, says: "SERVFAIL; and the address that worked last: refused"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var open atomic.Int32
+				var dialled netip.Addr
+				lookup := func(context.Context) ([]netip.Addr, error) { return []netip.Addr{old}, nil }
+				fails := false
+				d := &Dialer{
+					lookup: func(ctx context.Context, _, _ string) ([]netip.Addr, error) { return lookup(ctx) },
+					dial: func(_ context.Context, _, to string) (net.Conn, error) {
+						if dialled = netip.MustParseAddrPort(to).Addr(); dialled == old && fails {
+							return nil, errors.New("refused")
+						}
+						open.Add(1)
+						return counted{nil, &open}, nil
+					},
+				}
+				check.Have(d.DialContext(t.Context(), "tcp", "zk:2181"))(t)
+				lookup, fails = row.lookup, row.fails
+				began := time.Now()
+				_, err := d.DialContext(t.Context(), "tcp", "zk:2181")
+				check.Equal(t, time.Since(began), row.after, "took")
+				if row.says != "" {
+					check.True(t, err != nil && err.Error() == row.says, "%v", err)
+					return
+				}
+				check.OK(t, err)
+				check.Equal(t, dialled, row.to)
+				check.Equal(t, open.Load(), 2, "connections")
+			})
+		})
+	}
+}
