@@ -22,6 +22,7 @@ type verdict struct {
 	mute  bool // its reply is lost
 	cut   bool // the connection ends with it
 	fail  code // it is not executed, but answered with this
+	stall bool // it is executed when the next packet of its connection comes
 	delay time.Duration
 }
 

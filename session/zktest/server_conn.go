@@ -39,6 +39,7 @@ type conn struct {
 	stopGreeting func() bool
 	who          []identity // authenticated
 	waiting      []request  // for the leader; later ones wait with them
+	stalled      []byte     // the request that waits for the next packet, see [Server.Stall]; nil if there is none
 	mute         bool       // the replies to the present request are lost
 	received     int
 	sent         int

@@ -31,7 +31,17 @@ func (c *conn) handle(frame []byte) bool {
 	}
 	c.received++
 	s.stats.received++
+	if stalled := c.stalled; stalled != nil {
+		c.stalled = nil
+		if !s.execute(c, request{frame: stalled}) {
+			return false
+		}
+	}
 	v := s.judge(c, frame)
+	if v.stall {
+		c.stalled = slices.Clone(frame)
+		return true
+	}
 	if v.delay > 0 {
 		s.mu.Unlock()
 		c.flush()

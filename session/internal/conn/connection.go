@@ -62,6 +62,9 @@ type connection struct {
 	pending   fifo.Queue[*Call] // calls without an answer, the oldest first
 	unwritten int               // how many of pending, from the newest, are still in out
 	pinged    []time.Duration   // when the pings without an answer were sent
+	nudger    *time.Timer       // looks for a forgotten answer, see nudge.go; nil before the first request
+	expecting bool              // set while it runs
+	nudged    int32             // the xid of the oldest request when the newest nudge went out; 0 before
 	out       [][]byte          // frames that must still be written
 	writing   bool              // a goroutine is writing, or the socket is reserved for one
 	syncing   bool              // a sync was sent so that writes may go out
@@ -216,6 +219,9 @@ func (l *connection) send(c *Call) {
 	l.pending.Push(c)
 	l.unwritten++
 	l.write(c.Frame)
+	if c.own == nil {
+		l.expect()
+	}
 }
 
 // ask sends a request of the session itself, and returns when it was sent. The goroutine that reads
@@ -493,6 +499,9 @@ func (l *connection) answered(h wire.Header, size int) (*Call, error) {
 			l.window.Beat(now-c.sent, now)
 		}
 	}
+	if l.pending.Len() > 0 {
+		l.expect()
+	}
 	l.drained = l.leaving && !l.owes()
 	if l.readOnly {
 		c.Target = "" // a missing node may exist on other servers
@@ -558,6 +567,9 @@ func (l *connection) condemn(why error) (first bool) {
 	}
 	l.orphaned = l.creates && l.phase == phaseGreeting && errors.Is(why, errUnanswered) && !l.writing && len(l.out) == 0
 	l.phase, l.why = phaseFailed, why
+	if l.nudger != nil {
+		l.nudger.Stop()
+	}
 	return true
 }
 

@@ -12,6 +12,7 @@
 //	dialect.go      operations that some servers do not have, and their replacements
 //	readonly.go     connections to servers that have lost their quorum
 //	heartbeat.go    requests of the session itself, and when the server counts as silent
+//	nudge.go        a ping for a server that has forgotten to answer
 //	stake.go        the proofs for the lease, and when it ends
 //	tend.go         the regular work on a connection, and when it is due next
 //	reconnect.go    after the end of a connection, or of the epoch

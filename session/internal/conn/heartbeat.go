@@ -125,6 +125,9 @@ func (l *connection) ponged(zxid int64) {
 	if l.phase == phaseOpen {
 		e.prove(l)
 	}
+	if l.pending.Len() > 0 {
+		l.expect()
+	}
 }
 
 // quiet returns since when the server has been silent although a request waits for its answer. It

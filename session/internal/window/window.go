@@ -74,6 +74,9 @@ func (w *Window) expected(op wire.Op) int {
 	return reply
 }
 
+// Shortest returns the shortest answer time of the last while, which is at least a period.
+func (w *Window) Shortest() time.Duration { return min(w.shortest[0], w.shortest[1]) }
+
 // Room returns the number of bytes that may go out now with one more request; 0 if no request may.
 func (w *Window) Room() int {
 	room := w.bytes - w.load
@@ -158,7 +161,7 @@ func (w *Window) Answered(r Request, reply int, now time.Duration) {
 	if w.took = took; w.inFlight == 0 {
 		w.freed = now
 	}
-	queued := took - min(w.shortest[0], w.shortest[1])
+	queued := took - w.Shortest()
 	switch {
 	case queued > w.target && r.Sent >= w.shrunk:
 		share := float64(w.target) / float64(queued)
