@@ -32,6 +32,7 @@ func TestLostChild(t *testing.T) {
 			gate.Mend()
 			kit.Pass(time.Minute)
 			check.EqualSlices(w, tree.Children("/t"), []string{"a", "b"})
+			newest(w, tree, ops, "/t/a")
 		})
 	})
 	t.Run("watches are set again in several requests", func(t *testing.T) {
@@ -57,6 +58,7 @@ func TestLostChild(t *testing.T) {
 				kit.Pass(time.Minute)
 				for i, tree := range all {
 					check.Equal(w, len(tree.Children(fmt.Sprint("/t", i))), n)
+					newest(w, tree, ops, child(i, 7+round))
 				}
 			}
 		})
@@ -69,4 +71,10 @@ func replace(w kit.World, s *session.Session, path string) {
 	w.Helper()
 	check.OK(w, s.Delete(w.Context(), path, session.AnyVersion))
 	create(w.T, s, path, "")
+}
+
+// newest fails the test unless the tree has the node that the servers have.
+func newest(w kit.World, tree *watch.Cache, s *session.Session, path string) {
+	w.Helper()
+	check.Equal(w, tree.Get(path).Stat.Czxid, check.Have(s.Exists(w.Context(), path))(w).Czxid, path)
 }
