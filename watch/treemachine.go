@@ -65,8 +65,9 @@ type treeNode struct {
 	aspects [2]treeAspect // by session.Aspect
 }
 
-// A treeBatch has the children of a node that its newest list has no more. They stay until those that
-// the list has brought were read: one of these may have replaced one of them in one transaction.
+// A treeBatch has the children of a node that its newest list has no more. They stay until those
+// that the list has brought were read: one of these may have replaced one of them in one
+// transaction.
 type treeBatch struct {
 	left   []*treeNode
 	unread int   // children of the newest list that were not read
@@ -487,7 +488,7 @@ func (m *treeMachine) refused(n *treeNode, in treeRead) {
 		again := n.missing
 		n.missing = in.Zxid != 0
 		switch {
-		case n.own != n.parent.own && !(n.missing && again):
+		case n.own != n.parent.own && (!n.missing || !again):
 			m.catchUp(n)
 		case n.missing && n.stat != nil && n.parent.listed() != 0 && n.stat.Czxid > n.parent.listed():
 			m.unfollow(n.parent, session.AspectChildren)

@@ -21,8 +21,9 @@ import (
 // This file has the lock delay. A holder with a delay has a record, which its session does not own:
 // a release deletes it in one transaction with the holder's node, and it stays when the session
 // expires, or another client deletes the node. A contender that comes first and finds such a record
-// marks it, which notes the time of the loss, waits for the delay that it names, and writes its own.
-// One that comes first later marks it again, which tells it the time, and waits for the rest.
+// marks it, which notes the time of the loss. It waits for the delay that the record names, and
+// writes its own. One that comes first later marks the record again, which gives it the time, and
+// waits for the rest.
 //
 //	            no record                     create
 //	reading ──────────────────────────────────────────► ours
@@ -73,8 +74,8 @@ func newDelayer(path string, delay time.Duration) *delayer {
 	return &delayer{dir: path, record: znode.Join(znode.Join(dir, nodes.LockDelays), name), delay: delay}
 }
 
-// A delayRecord is the data of a record: "node delay", and when it was marked "node delay lost", and
-// when it was marked again "node delay lost since".
+// A delayRecord is the data of a record: "node delay", "node delay lost" when it was marked, and
+// "node delay lost since" when it was marked again.
 type delayRecord struct {
 	node  string
 	delay time.Duration
@@ -154,8 +155,9 @@ type turn struct {
 // again tries once more: another client has changed the record meanwhile.
 func (d *delayer) again(t turn) { d.Take(t.requests, t.node, true, t.answer) }
 
-// mark notes in the record of a lost holder that it is lost, and then waits for its delay. The reply
-// has the servers' clock: if the record was marked before, the contender waits for the rest only.
+// mark notes in the record of a lost holder that it is lost, and then waits for its delay. The
+// reply has the servers' clock: if the record was marked before, the contender waits for the rest
+// only.
 func (d *delayer) mark(t turn, r delayRecord, stat *session.Stat) {
 	if r.lost {
 		r.since = cmp.Or(r.since, stat.Mtime)

@@ -42,9 +42,10 @@ type Options struct {
 	Preempt bool
 
 	// PreemptAfter is the time that these holders have before they lose the lock, with
-	// [ErrRevoked]. A holder that loses it so receives the loss a round trip later than the lock is
-	// given away: both hold for some milliseconds, and only the token protects then. With zero, the default, they keep it until they release it. A holder whose node
-	// may not be written to cannot be asked, and keeps the lock.
+	// [ErrRevoked]. Such a holder receives the loss a round trip after the lock was given away:
+	// both hold for some milliseconds, and only the token protects then. With zero, the default,
+	// they keep it until they release it. A holder whose node may not be written to cannot be
+	// asked, and keeps the lock.
 	PreemptAfter time.Duration
 
 	// Delay is for a resource that checks no token. If the session of this holder expires, or

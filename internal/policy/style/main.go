@@ -111,7 +111,7 @@ func page(path, text string) (found []string) {
 }
 
 // wrong are patterns in comments and in the texts of errors.
-var wrong = []struct {
+var wrong = []struct { //nolint:gochecknoglobals // a table
 	pattern *regexp.Regexp
 	why     string
 }{

@@ -138,7 +138,7 @@ func TestAddressThatWorked(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				var open atomic.Int32
 				var dialled netip.Addr
-				lookup := func(context.Context) ([]netip.Addr, error) { return []netip.Addr{old}, nil }
+				lookup := func(ctx context.Context) ([]netip.Addr, error) { return []netip.Addr{old}, ctx.Err() }
 				fails := false
 				d := &Dialer{
 					lookup: func(ctx context.Context, _, _ string) ([]netip.Addr, error) { return lookup(ctx) },
