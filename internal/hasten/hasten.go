@@ -5,12 +5,15 @@ package hasten
 import (
 	"flag"
 	"fmt"
+	"iter"
 	"math/rand/v2"
 	"os"
 	"runtime"
 	"runtime/debug"
 	"strconv"
 	"testing"
+
+	"github.com/zkactors/zkactors/internal/check"
 )
 
 // percent is by how much the heap grows between two collections. Hardly anything of a world in a
@@ -90,6 +93,28 @@ func Seed() uint64 {
 		panic(fmt.Errorf("ZKACTORS_SEED is to be a number: %w", err))
 	}
 	return seed
+}
+
+// Seeds yields n seeds, from [Seed] on. If the test fails, it prints the command that plays the
+// first seed alone with which it did.
+func Seeds(tb testing.TB, n uint64) iter.Seq[uint64] {
+	tb.Helper()
+	return func(yield func(uint64) bool) {
+		first, failed := Seed(), false
+		tb.Cleanup(func() {
+			if tb.Failed() {
+				tb.Log("\n" + check.Guide(tb, fmt.Sprint("ZKACTORS_SEED=", first)))
+			}
+		})
+		for i := range n {
+			if failed = failed || tb.Failed(); !failed {
+				first = Seed() + i
+			}
+			if !yield(Seed() + i) {
+				return
+			}
+		}
+	}
 }
 
 // Waits skips a test that takes long because it waits for the clocks of real servers, or for other

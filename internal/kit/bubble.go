@@ -19,11 +19,13 @@ type World struct {
 	*zktest.Server
 }
 
-// Run plays with a server in memory.
+// Run plays with a server in memory. If the test fails, it prints the server's newest transactions,
+// and the command that repeats it.
 func Run(t *testing.T, config zktest.Config, play func(w World)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		config.InProcess = true
+		watch(t, &config)
 		srv := check.Have(zktest.NewServer(config))(t)
 		t.Cleanup(srv.Close)
 		play(World{t, srv})

@@ -205,6 +205,7 @@ const (
 	checks      = "internal/check"
 	conformance = "primitives/internal/conformance"
 	exploration = "primitives/internal/exploration"
+	hasten      = "internal/hasten"
 	kit         = "internal/kit"
 	linemodel   = "primitives/internal/linemodel"
 	peers       = "internal/peers"
@@ -212,7 +213,7 @@ const (
 	zkmodel     = "primitives/internal/zkmodel"
 )
 
-var forTests = []string{checks, conformance, exploration, kit, linemodel, peers, storm, zkmodel}
+var forTests = []string{checks, conformance, exploration, hasten, kit, linemodel, peers, storm, zkmodel}
 
 func TestWhatIsForTests(t *testing.T) {
 	for _, s := range sources(t) {

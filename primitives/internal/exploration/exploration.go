@@ -7,12 +7,11 @@ import (
 	"cmp"
 	"flag"
 	"fmt"
-	"math/bits"
+	"math/rand/v2"
 	"slices"
 	"testing"
 
-	"pgregory.net/rapid"
-
+	"github.com/zkactors/zkactors/internal/check"
 	"github.com/zkactors/zkactors/internal/hasten"
 )
 
@@ -184,6 +183,12 @@ func Tell[A comparable](w World[A], trace []A, write func(string)) {
 	}
 }
 
+// story describes a trace, a line for each action.
+func story[A comparable](w World[A], trace []A) (text string) {
+	Tell(w, trace, func(line string) { text += "    " + line + "\n" })
+	return text
+}
+
 //nolint:gochecknoglobals // they are flags
 var (
 	breadth = flag.Int("explore.states", hasten.Usually(1000, 160), "states of each scenario that are gone through")
@@ -203,53 +208,67 @@ func Test[A comparable](t *testing.T, start func(keyed bool) World[A], effort in
 	limit, checks := *breadth*effort/less, *walks*effort/less
 	states, all, trace, err := Explore(func() World[A] { return start(true) }, limit)
 	if err != nil {
-		Tell(start(false), trace, func(line string) { t.Log(line) })
-		t.Fatalf("%v, after %d states", err, states)
-	}
-	for flagged, value := range map[string]string{"rapid.checks": fmt.Sprint(checks), "rapid.nofailfile": "true", "rapid.shrinktime": "5s"} {
-		_ = flag.Set(flagged, value)
-	}
-	if seed := flag.Lookup("rapid.seed"); seed.Value.String() == "0" {
-		_ = flag.Set("rapid.seed", fmt.Sprint(hasten.Seed()+1)) // 0 would be another one each time
+		t.Fatalf("%v\nafter\n%sthe shortest history, in state %d\n%s", err, story(start(false), trace), states, check.Guide(t))
 	}
 	steps := 0
-	walk := rapid.Custom(func(t *rapid.T) (at outcome) { // whose draws do not matter
+	for walk := range checks {
 		w := start(false)
-		var trace []A
-		if trace, at.err = Walk(w, func(n int) int { return pick(t, n) }); at.err == nil {
-			at.err = cmp.Or(finish(w), ended(w))
+		random := rand.New(rand.NewPCG(hasten.Seed(), uint64(walk)))
+		trace, err := Walk(w, random.IntN)
+		if err == nil {
+			err = cmp.Or(finish(w), ended(w))
+		} else {
+			trace, err = shorten(func() World[A] { return start(false) }, trace, err)
 		}
-		if steps += len(trace); at.err != nil {
-			Tell(start(false), trace, func(line string) { at.story += line + "\n" })
+		if steps += len(trace); err != nil {
+			t.Fatalf("%v\nafter\n%sin random walk %d\n%s", err, story(start(false), trace), walk, check.Guide(t, fmt.Sprint("ZKACTORS_SEED=", hasten.Seed())))
 		}
-		return at
-	})
-	rapid.Check(t, func(t *rapid.T) {
-		if at := walk.Draw(t, "walk"); at.err != nil {
-			t.Fatalf("%v, in a random walk:\n%s", at.err, at.story)
-		}
-	})
+	}
 	t.Logf("%d states, complete: %v; %d walks of %d steps", states, all, checks, steps)
 }
 
-// pick picks each number with the same probability. rapid's integers prefer small and great ones.
-func pick(t *rapid.T, n int) int {
-	const spare = 3
-	picked := 0
-	for range bits.Len(uint(n)) + spare {
-		picked *= 2
-		if rapid.Bool().Draw(t, "") {
-			picked++
+// shorten leaves out actions of a trace to a violation, as long as what remains leads to one, too.
+func shorten[A comparable](start func() World[A], trace []A, err error) (shorter []A, violation error) {
+	for size := (len(trace) + 1) / 2; size > 0; size /= 2 {
+		for at := 0; at < len(trace); {
+			rest := slices.Concat(trace[:at], trace[min(at+size, len(trace)):])
+			if played, err2 := play(start(), rest); err2 != nil {
+				trace, err = played, err2
+			} else {
+				at += size
+			}
 		}
 	}
-	return picked % n
+	return trace, err
 }
 
-// An outcome is the outcome of a random walk.
-type outcome struct {
-	err   error
-	story string
+// play applies those of the actions that are possible then, up to a violation.
+func play[A comparable](w World[A], all []A) (played []A, err error) {
+	for _, a := range all {
+		normal, wishes, faulty := w.Actions()
+		if slices.Contains(normal, a) || slices.Contains(wishes, a) || slices.Contains(faulty, a) {
+			played = append(played, a)
+			if err := try(w, a); err != nil {
+				return played, err
+			}
+		}
+	}
+	return played, nil
 }
 
-// GoString implements [fmt.GoStringer], for the log of what was drawn.
-func (at outcome) GoString() string { return fmt.Sprint(at.err) }
+// Explored walks at random through worlds, always the same walks, until the machines in them have
+// had every input with the marker method, such as input, that the package has. It fails the test if
+// an input is missing after all walks. begin returns the world of a walk, which notes its inputs.
+func Explored[A comparable](t *testing.T, marker string, begin func(walk int, given *check.Given) World[A]) {
+	t.Helper()
+	const walks = 1000
+	var given check.Given
+	for walk := range walks {
+		if len(given.Missing(t, marker)) == 0 {
+			return
+		}
+		_, err := Walk(begin(walk, &given), rand.New(rand.NewPCG(uint64(walk), 0)).IntN)
+		check.Must(t, err)
+	}
+	check.Explored(t, marker, given)
+}

@@ -2,6 +2,8 @@ package exploration_test
 
 import (
 	"errors"
+	"fmt"
+	"runtime"
 	"slices"
 	"testing"
 
@@ -73,8 +75,79 @@ func TestWalk(t *testing.T) {
 	}
 }
 
+// TestShorten: what does not matter is left out of a history.
+func TestShorten(t *testing.T) {
+	start := func() exploration.World[int] { return from(0)() }
+	trace := []int{0, 0, 1, 0, 1, 0, 0, 3}
+	shorter, err := exploration.Shorten(start, trace, errEight)
+	check.EqualSlices(t, shorter, []int{1, 1, 3})
+	var five exploration.ViolationError
+	check.True(t, errors.As(err, &five), "%v", err)
+}
+
 func TestTell(t *testing.T) {
 	var lines []string
 	exploration.Tell(from(0)(), []int{1, 1, 3, 1}, func(line string) { lines = append(lines, line) })
 	check.EqualSlices(t, lines, []string{"1", "1", "3", "five"})
 }
+
+// A recorder is a testing.TB that records how it fails.
+type recorder struct {
+	testing.TB
+	said string
+}
+
+func (r *recorder) Helper() {}
+
+func (r *recorder) Name() string { return "TestX/y z" }
+
+func (r *recorder) Fatalf(format string, args ...any) {
+	r.said = fmt.Sprintf(format, args...)
+	runtime.Goexit()
+}
+
+func (r *recorder) Errorf(format string, args ...any) { r.said += fmt.Sprintf(format, args...) }
+
+// plus is an input of a sum.
+type plus struct {
+	n   int
+	why error
+}
+
+func TestSearch(t *testing.T) {
+	var given check.Given
+	search := exploration.Search[int, plus, int]{
+		Inputs: func(sum int) []plus { return []plus{{n: 1}, {n: 3, why: errThree}} },
+		Step: func(sum int, in plus) (int, error) {
+			if sum+in.n == 8 {
+				return sum + in.n, errEight
+			}
+			return (sum + in.n) % 10, nil
+		},
+		Key: func(sum int) int { return sum }, Given: &given,
+	}
+	r := &recorder{TB: t}
+	done := make(chan struct{})
+	go func() { defer close(done); search.Run(r, 0) }()
+	<-done
+	check.Equal(t, r.said, `eight
+after
+    0
+exploration_test.plus{n:1 why:<nil>}
+    1
+exploration_test.plus{n:1 why:<nil>}
+    2
+exploration_test.plus{n:3 why:three}
+    5
+exploration_test.plus{n:3 why:three}
+    8
+again: go test ./primitives/internal/exploration -run '^TestX$/^y z$'`)
+	search.Step = func(sum int, in plus) (int, error) { return (sum + in.n) % 10, nil }
+	states, steps := search.Run(t, 0, 0)
+	check.True(t, states == 10 && steps == 20, "%d states, %d steps", states, steps)
+	search.Limit = 4
+	states, _ = search.Run(t, 0)
+	check.AtMost(t, states, 5, "states")
+}
+
+var errThree, errEight = errors.New("three"), errors.New("eight")

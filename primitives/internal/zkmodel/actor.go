@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/zkactors/zkactors/actors"
+	"github.com/zkactors/zkactors/internal/check"
 )
 
 // A Runner runs a machine and its performer, as package actors does: the inputs wait in its
@@ -79,6 +80,9 @@ func (r *Runner[M, In, Do, Ev]) Step() {
 	in := r.Mail[0]
 	r.Mail = r.Mail[1:]
 	before := r.M
+	if r.w.Given != nil {
+		check.Note(r.w.Given, in)
+	}
 	var did actors.Effects[Do, Ev]
 	if r.M = before.Step(in, &did); r.M.Ended() {
 		r.Mail = nil

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/zkactors/zkactors/internal/check"
 	"github.com/zkactors/zkactors/internal/znode"
 	"github.com/zkactors/zkactors/primitives/internal/exploration"
 	"github.com/zkactors/zkactors/session"
@@ -88,6 +89,9 @@ type World struct {
 
 	// Deleting, if not nil, receives each node that is deleted on request.
 	Deleting func(actor int, owner int64, n Node)
+
+	// Given, if not nil, notes the inputs of the actors.
+	Given *check.Given
 
 	// The actors whose watches fired in the last action.
 	Woken []int
