@@ -170,12 +170,23 @@ func (r *recogniser) describe(path string) (n *found, leaf bool) {
 	case r.unreadable(path, l):
 		return n, false
 	case len(l.names) == 0:
-		return n, !r.empty(path, n)
+		return n.emptied(l), !r.empty(path, n)
 	}
 	if !r.keep(path, n, l) {
 		r.directory(path, l.names)
 	}
 	return n, false
+}
+
+// emptied returns a node without children as its list shows it: a watch on the data of a node does
+// not report that it had children since.
+func (f *found) emptied(list *found) *found {
+	if f.stat == nil || list.stat == nil || list.stat.Cversion <= f.stat.Cversion {
+		return f
+	}
+	now, stat := *f, *f.stat
+	now.stat, stat.Cversion = &stat, list.stat.Cversion
+	return &now
 }
 
 // empty adds a recipe that is recognised without children.

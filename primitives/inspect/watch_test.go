@@ -300,6 +300,23 @@ func TestStandsAgain(t *testing.T) {
 	}
 }
 
+// TestEmptiedIsNoBarrier: the persistent node of a lock whose contenders have come and gone while it
+// was watched is no barrier, which never has children.
+func TestEmptiedIsNoBarrier(t *testing.T) {
+	inBubble(t, 2, func(t *testing.T, _ *zktest.Server, all []*session.Session) {
+		const contender = "/l/5cb19f58083143a3bc2323d3a988390d__lock__0000000000" // kazoo's, which writes no data to /l
+		check.Have(all[1].Create(t.Context(), "/l", nil, session.Persistent))(t)
+		w := watchAll(t, all[0], "/l", nil)
+		last := newest(t, w, nil)
+		check.Equal(t, the(t, last).Kind, inspect.Barrier)
+		check.Have(all[1].Create(t.Context(), contender, nil, session.Ephemeral))(t)
+		last = within(t, time.Second, w, last)
+		check.Equal(t, the(t, last).Kind, inspect.Lock)
+		check.Must(t, all[1].Delete(t.Context(), contender, session.AnyVersion))
+		check.Len(t, within(t, time.Second, w, last).Things, 0)
+	})
+}
+
 // Children that are not watched are read again when their directory has changed: the claims of a
 // queue, of which a consumer may make the same again.
 func TestClaimedAgain(t *testing.T) {
