@@ -1,0 +1,9 @@
+package waiting
+
+import (
+	"testing"
+
+	"github.com/zkactors/zkactors/internal/kit"
+)
+
+func TestMain(m *testing.M) { kit.Main(m) }
