@@ -63,6 +63,7 @@ func TestMachineGrammar(t *testing.T) {
 		m machine
 		g grammar
 	}
+	var given check.Given
 	start := position{m: machine{epoch: 1}}
 	seen := map[position]bool{start: true}
 	for queue := []position{start}; len(queue) > 0; queue = queue[1:] {
@@ -71,6 +72,7 @@ func TestMachineGrammar(t *testing.T) {
 			continue
 		}
 		for _, in := range inputs(at.m.epoch) {
+			check.Note(&given, in)
 			m, e := at.m.after(in)
 			g := at.g
 			for _, ev := range e.Emit {
@@ -85,6 +87,7 @@ func TestMachineGrammar(t *testing.T) {
 			}
 		}
 	}
+	check.Explored(t, "input", given)
 	t.Logf("%d states", len(seen))
 }
 

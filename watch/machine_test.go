@@ -196,9 +196,11 @@ func after(kept []session.Reading, newest int) (all [][]session.Reading) {
 
 func TestNobodyActsAfterTheEnd(t *testing.T) {
 	inputs := []input{synced{}, synced{errors.New("x")}, synced{session.ErrExpired}, at(9, node(1, 1)), failed{session.ErrExpired}, failed{session.ErrNoAuth}, leave{}}
+	var given check.Given
 	var explore func(m machine[NodeState], depth int)
 	explore = func(m machine[NodeState], depth int) {
 		for _, in := range inputs {
+			check.Note(&given, in)
 			next, out := m.after(in)
 			if m.Ended() && (len(out.Do)+len(out.Emit) > 0 || !next.Ended()) {
 				t.Fatalf("%v acts on %v", m, in)
@@ -213,6 +215,7 @@ func TestNobodyActsAfterTheEnd(t *testing.T) {
 		m, _ := newMachine(sync, nextNode)
 		explore(m, 4)
 	}
+	check.Explored(t, "input", given)
 }
 
 // TestMergingChildren: what is merged is what one would have seen who looked only at

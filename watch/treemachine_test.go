@@ -41,6 +41,7 @@ type model struct {
 	syncs    []catchUpNode
 	f        map[string]TreeNode // what the reader has been told
 	undone   TreeState           // what the reader has not taken
+	given    *check.Given
 }
 
 // A modelServer serves one session.
@@ -83,6 +84,7 @@ func (w *model) perform(do []treeEffect) {
 }
 
 func (w *model) step(in treeInput) {
+	check.Note(w.given, in)
 	_, out := w.m.after(in)
 	w.perform(out.Do)
 	for _, ev := range out.Emit {
@@ -323,10 +325,10 @@ func (w *model) mutate() {
 // sessions of a tree meet, the tree is that of the servers when it is quiet.
 func TestTreeConverges(t *testing.T) {
 	rounds := hasten.Sized(hasten.Usually(20_000, 5_000), 500)
-	for i := range rounds {
-		seed := hasten.Seed() + uint64(i)
+	var given check.Given
+	for seed := range hasten.Seeds(t, uint64(rounds)) {
 		r := rand.New(rand.NewPCG(seed, 7))
-		w := &model{t: t, r: r, history: []map[string]serverNode{{"/": {}, "/t": {}, slot: {}, slot + "/a": {ephemeral: true}}}, f: map[string]TreeNode{}}
+		w := &model{t: t, r: r, history: []map[string]serverNode{{"/": {}, "/t": {}, slot: {}, slot + "/a": {ephemeral: true}}}, f: map[string]TreeNode{}, given: &given}
 		for range r.IntN(10) {
 			w.mutate()
 		}
@@ -389,7 +391,18 @@ func TestTreeConverges(t *testing.T) {
 		slices.Sort(got)
 		slices.Sort(told)
 		check.Require(t, slices.Equal(got, want) && slices.Equal(told, want) && m.synced && m.waiting == 0, "seed %d: %v\nthe servers have %s\nthe tree %s\nthe reader %s", seed, m, strings.Join(want, ", "), strings.Join(got, ", "), strings.Join(told, ", "))
+		w.mutate()
+		w.serve(w.servers[0])
+		if w.step(leave{}); !m.Ended() || len(w.servers[0].subs) > 0 { // its own session ends with it
+			t.Fatalf("seed %d: %v has left, and follows %v in the user's session", seed, m, w.servers[0].subs)
+		}
+		w.undone = TreeState{}
+		w.deliver(w.servers[0]) // too late
+		if u := w.undone; len(u.Added)+len(u.Changed)+len(u.Removed) > 0 {
+			t.Fatalf("seed %d: %v has left, and changes: %v", seed, m, u)
+		}
 	}
+	check.Explored(t, "treeInput", given)
 	t.Logf("%d schedules", rounds)
 }
 

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -389,51 +390,63 @@ func (w *world) ended() error {
 	return nil
 }
 
+var scenarios = map[string]*scenario{
+	"two":               {parties: 2, handles: 2, enters: 2},
+	"two, nothing yet":  {parties: 2, handles: 2, enters: 1, faults: zkmodel.Faults{Cuts: 1}},
+	"one too many":      {parties: 2, handles: 3, enters: 2, prepared: true},
+	"lost replies":      {parties: 2, handles: 2, enters: 2, prepared: true, faults: zkmodel.Faults{Cuts: 2}},
+	"late requests":     {parties: 2, handles: 3, enters: 1, prepared: true, faults: zkmodel.Faults{Cuts: 1, Lates: 1}},
+	"crashes":           {parties: 2, handles: 4, enters: 2, prepared: true, faults: zkmodel.Faults{Crashes: 2}},
+	"one, and crashes":  {parties: 1, handles: 4, enters: 1, prepared: true, effort: 4, faults: zkmodel.Faults{Crashes: 3}},
+	"expiries":          {parties: 2, handles: 3, enters: 2, prepared: true, faults: zkmodel.Faults{Cuts: 1, Expires: 1, Kills: 1}},
+	"a closed session":  {parties: 2, handles: 3, enters: 1, prepared: true, faults: zkmodel.Faults{Closes: 1}},
+	"cancelled":         {parties: 2, handles: 3, enters: 2, cancels: 2, prepared: true, faults: zkmodel.Faults{Cuts: 1}},
+	"busy, and lagging": {parties: 2, handles: 3, enters: 2, prepared: true, faults: zkmodel.Faults{Busy: 2, Lags: 2}},
+	"operators":         {parties: 2, handles: 3, enters: 2, prepared: true, faults: zkmodel.Faults{Strikes: 1, Razes: 1}},
+	"created anew":      {parties: 2, handles: 2, enters: 2, prepared: true, anew: 2},
+	"created anew, lag": {parties: 2, handles: 3, enters: 1, prepared: true, anew: 2, faults: zkmodel.Faults{Lags: 1, Cuts: 1, Reaps: 1}},
+	"others, before us": {parties: 2, handles: 2, enters: 2, others: true, faults: zkmodel.Faults{Cuts: 1, Busy: 1, Expires: 1}},
+	"others, after us": {
+		parties: 2, handles: 3, enters: 2, cancels: 1, prepared: true, others: true,
+		faults: zkmodel.Faults{Cuts: 1, Busy: 1, Expires: 1, Kills: 1, Lags: 1},
+	},
+	"reaped":                {parties: 2, handles: 3, enters: 2, prepared: true, faults: zkmodel.Faults{Reaps: 3, Cuts: 1}},
+	"reaped, and expired":   {parties: 2, handles: 4, enters: 1, prepared: true, faults: zkmodel.Faults{Reaps: 6, Expires: 1, Kills: 1, Cuts: 1}},
+	"removed meanwhile":     {parties: 2, handles: 3, enters: 2, worn: true, slow: true, faults: zkmodel.Faults{Reaps: 3}},
+	"slow to expire":        {parties: 2, handles: 3, enters: 2, prepared: true, slow: true, faults: zkmodel.Faults{Cuts: 2, Expires: 1, Kills: 1}},
+	"restored":              {parties: 2, handles: 2, enters: 2, prepared: true, faults: zkmodel.Faults{Restores: 1}},
+	"restored to nothing":   {parties: 2, handles: 3, enters: 2, cancels: 1, faults: zkmodel.Faults{Restores: 1, Expires: 1, Cuts: 1}},
+	"a relapse":             {parties: 2, handles: 2, enters: 2, prepared: true, effort: 4, faults: zkmodel.Faults{Relapses: 1}},
+	"a relapse, to nothing": {parties: 2, handles: 3, enters: 2, effort: 4, faults: zkmodel.Faults{Relapses: 1, Cuts: 1}},
+	"four": {
+		parties: 4, handles: 4, enters: 2, cancels: 1, prepared: true,
+		faults: zkmodel.Faults{Cuts: 2, Expires: 1, Kills: 1, Lags: 1},
+	},
+	"four of six": {
+		parties: 4, handles: 6, enters: 2, cancels: 1, prepared: true,
+		faults: zkmodel.Faults{Cuts: 2, Lates: 1, Expires: 1, Crashes: 1, Busy: 1, Reaps: 1},
+	},
+}
+
 // TestRoundsInModel walks rounds of up to four parties over a model of ZooKeeper. TLC goes through
 // all states of small sizes: see spec/DoubleBarrier.tla.
 func TestRoundsInModel(t *testing.T) {
-	for name, s := range map[string]*scenario{
-		"two":               {parties: 2, handles: 2, enters: 2},
-		"two, nothing yet":  {parties: 2, handles: 2, enters: 1, faults: zkmodel.Faults{Cuts: 1}},
-		"one too many":      {parties: 2, handles: 3, enters: 2, prepared: true},
-		"lost replies":      {parties: 2, handles: 2, enters: 2, prepared: true, faults: zkmodel.Faults{Cuts: 2}},
-		"late requests":     {parties: 2, handles: 3, enters: 1, prepared: true, faults: zkmodel.Faults{Cuts: 1, Lates: 1}},
-		"crashes":           {parties: 2, handles: 4, enters: 2, prepared: true, faults: zkmodel.Faults{Crashes: 2}},
-		"one, and crashes":  {parties: 1, handles: 4, enters: 1, prepared: true, effort: 4, faults: zkmodel.Faults{Crashes: 3}},
-		"expiries":          {parties: 2, handles: 3, enters: 2, prepared: true, faults: zkmodel.Faults{Cuts: 1, Expires: 1, Kills: 1}},
-		"a closed session":  {parties: 2, handles: 3, enters: 1, prepared: true, faults: zkmodel.Faults{Closes: 1}},
-		"cancelled":         {parties: 2, handles: 3, enters: 2, cancels: 2, prepared: true, faults: zkmodel.Faults{Cuts: 1}},
-		"busy, and lagging": {parties: 2, handles: 3, enters: 2, prepared: true, faults: zkmodel.Faults{Busy: 2, Lags: 2}},
-		"operators":         {parties: 2, handles: 3, enters: 2, prepared: true, faults: zkmodel.Faults{Strikes: 1, Razes: 1}},
-		"created anew":      {parties: 2, handles: 2, enters: 2, prepared: true, anew: 2},
-		"created anew, lag": {parties: 2, handles: 3, enters: 1, prepared: true, anew: 2, faults: zkmodel.Faults{Lags: 1, Cuts: 1, Reaps: 1}},
-		"others, before us": {parties: 2, handles: 2, enters: 2, others: true, faults: zkmodel.Faults{Cuts: 1, Busy: 1, Expires: 1}},
-		"others, after us": {
-			parties: 2, handles: 3, enters: 2, cancels: 1, prepared: true, others: true,
-			faults: zkmodel.Faults{Cuts: 1, Busy: 1, Expires: 1, Kills: 1, Lags: 1},
-		},
-		"reaped":                {parties: 2, handles: 3, enters: 2, prepared: true, faults: zkmodel.Faults{Reaps: 3, Cuts: 1}},
-		"reaped, and expired":   {parties: 2, handles: 4, enters: 1, prepared: true, faults: zkmodel.Faults{Reaps: 6, Expires: 1, Kills: 1, Cuts: 1}},
-		"removed meanwhile":     {parties: 2, handles: 3, enters: 2, worn: true, slow: true, faults: zkmodel.Faults{Reaps: 3}},
-		"slow to expire":        {parties: 2, handles: 3, enters: 2, prepared: true, slow: true, faults: zkmodel.Faults{Cuts: 2, Expires: 1, Kills: 1}},
-		"restored":              {parties: 2, handles: 2, enters: 2, prepared: true, faults: zkmodel.Faults{Restores: 1}},
-		"restored to nothing":   {parties: 2, handles: 3, enters: 2, cancels: 1, faults: zkmodel.Faults{Restores: 1, Expires: 1, Cuts: 1}},
-		"a relapse":             {parties: 2, handles: 2, enters: 2, prepared: true, effort: 4, faults: zkmodel.Faults{Relapses: 1}},
-		"a relapse, to nothing": {parties: 2, handles: 3, enters: 2, effort: 4, faults: zkmodel.Faults{Relapses: 1, Cuts: 1}},
-		"four": {
-			parties: 4, handles: 4, enters: 2, cancels: 1, prepared: true,
-			faults: zkmodel.Faults{Cuts: 2, Expires: 1, Kills: 1, Lags: 1},
-		},
-		"four of six": {
-			parties: 4, handles: 6, enters: 2, cancels: 1, prepared: true,
-			faults: zkmodel.Faults{Cuts: 2, Lates: 1, Expires: 1, Crashes: 1, Busy: 1, Reaps: 1},
-		},
-	} {
+	for name, s := range scenarios {
 		t.Run(name, func(t *testing.T) {
 			exploration.Test(t, func(keyed bool) exploration.World[zkmodel.Action] { return newWorld(s, keyed) }, max(1, s.effort),
 				func(w exploration.World[zkmodel.Action]) error { return w.(*world).ended() })
 		})
 	}
+}
+
+// TestInputs: walks give every input to the machine.
+func TestInputs(t *testing.T) {
+	names := slices.Sorted(maps.Keys(scenarios))
+	exploration.Explored(t, "input", func(walk int, given *check.Given) exploration.World[zkmodel.Action] {
+		w := newWorld(scenarios[names[walk%len(names)]], false)
+		w.Given = given
+		return w
+	})
 }
 
 var sweeps = flag.Int("barrier.sweeps", 0, "how often every step of two rounds is hit by every fault; 0 for a sample, 4 are a campaign of minutes")

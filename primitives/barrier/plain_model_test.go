@@ -3,10 +3,12 @@ package barrier
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"testing"
 
 	"github.com/zkactors/zkactors/actors"
+	"github.com/zkactors/zkactors/internal/check"
 	"github.com/zkactors/zkactors/internal/client"
 	"github.com/zkactors/zkactors/primitives/internal/exploration"
 	"github.com/zkactors/zkactors/primitives/internal/nodes"
@@ -180,7 +182,11 @@ func (w *plainWorld) Actions() (normal, wishes, faulty []zkmodel.Action) {
 		}
 	}
 	for i, c := range w.watchers {
-		if !c.Dead && c.waits > 0 && !c.waiting {
+		switch {
+		case c.Ended() || c.Pending() != "":
+		case c.waiting && w.cancels > 0:
+			faulty = append(faulty, zkmodel.Action{Kind: "give", I: i}, zkmodel.Action{Kind: "close view", I: i})
+		case c.waits > 0 && !c.waiting:
 			wishes = append(wishes, zkmodel.Action{Kind: "wait", I: i})
 		}
 	}
@@ -221,6 +227,13 @@ func (w *plainWorld) Apply(a zkmodel.Action) {
 		c.waits--
 		c.waiting, c.free = true, false
 		c.Tell(pass{})
+	case "give":
+		w.cancels--
+		w.watchers[a.I].waiting = false
+		w.watchers[a.I].Tell(give{})
+	case "close view":
+		w.cancels--
+		w.watchers[a.I].Tell(stop{})
 	case "raise":
 		w.raises--
 		r := &rising{at: w.Sessions[a.I]}
@@ -378,6 +391,18 @@ func TestGatesInModel(t *testing.T) {
 				func(w exploration.World[zkmodel.Action]) error { return w.(*plainWorld).ended() })
 		})
 	}
+}
+
+// TestPlainInputs: walks give every input to gates, and to those that wait for them.
+func TestPlainInputs(t *testing.T) {
+	names := slices.Sorted(maps.Keys(plainScenarios))
+	begin := func(walk int, given *check.Given) exploration.World[zkmodel.Action] {
+		w := newPlainWorld(plainScenarios[names[walk%len(names)]], false)
+		w.Given = given
+		return w
+	}
+	exploration.Explored(t, "gateInput", begin)
+	exploration.Explored(t, "viewInput", begin)
 }
 
 // gateOf returns the data of the gate of a raiser.

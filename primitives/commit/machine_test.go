@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	expect "github.com/zkactors/zkactors/internal/check"
 	"github.com/zkactors/zkactors/internal/hasten"
 	"github.com/zkactors/zkactors/primitives/internal/nodes"
 	"github.com/zkactors/zkactors/session"
@@ -172,8 +173,8 @@ func grammarSeeds() uint64 {
 func TestCoordinatorGrammar(t *testing.T) {
 	grammar := regexp.MustCompile(`^(voted a;)?(voted b;(voted a;)?)?(outcome;|left;)$`)
 	errs := []error{nil, errLost, session.ErrNoNode, session.ErrNodeExists, session.ErrBadVersion, session.ErrNotEmpty, session.ErrNoAuth, session.ErrBusy}
-	for i := range grammarSeeds() {
-		seed := hasten.Seed() + i
+	var given expect.Given
+	for seed := range hasten.Seeds(t, grammarSeeds()) {
 		random := rand.New(rand.NewPCG(seed, 2))
 		m := newMachine(&record{ID: "t", GUID: "g", Sites: []string{"a", "b"}})
 		events, epoch := "", 0
@@ -214,6 +215,7 @@ func TestCoordinatorGrammar(t *testing.T) {
 				epoch++
 				in = heard{session.Connected{Epoch: epoch}}
 			}
+			expect.Note(&given, in)
 			var did effects
 			was := m
 			m, did = m.after(in)
@@ -243,6 +245,7 @@ func TestCoordinatorGrammar(t *testing.T) {
 			t.Fatalf("seed %d: %s", seed, events)
 		}
 	}
+	expect.Explored(t, "input", given)
 	t.Logf("%d schedules", grammarSeeds())
 }
 
@@ -251,8 +254,8 @@ func TestSiteGrammar(t *testing.T) {
 	errs := []error{nil, nil, errLost, session.ErrNoNode, session.ErrNodeExists, session.ErrBadVersion, session.ErrNotEmpty, session.ErrBusy, session.ErrNoAuth}
 	r := &record{ID: "t", GUID: "g", Sites: []string{"a", "b"}}
 	seen := map[string]bool{}
-	for i := range grammarSeeds() {
-		seed := hasten.Seed() + i
+	var given expect.Given
+	for seed := range hasten.Seeds(t, grammarSeeds()) {
 		random := rand.New(rand.NewPCG(seed, 3))
 		n := name{"t", "g"}
 		r.Mode = Mode(random.IntN(2))
@@ -289,6 +292,9 @@ func TestSiteGrammar(t *testing.T) {
 				fell{},
 				siteRead{id: "t", err: session.ErrNoNode},
 			}
+			if seed%4 == 0 {
+				inputs = append(inputs, siteListed{names: []string{"t"}}, siteListed{err: err}, displaced{session.ErrNoAuth}, siteLeave{})
+			}
 			in := inputs[random.IntN(len(inputs))]
 			if read, ok := in.(siteRead); ok && vanished || ok && errors.Is(read.err, session.ErrNoNode) && random.IntN(4) > 0 {
 				continue
@@ -297,6 +303,7 @@ func TestSiteGrammar(t *testing.T) {
 			}
 			var did siteEffects
 			was := m
+			expect.Note(&given, in)
 			if m, did = m.after(in); undid(was, m, in) {
 				events += "undone;"
 			}
@@ -316,6 +323,7 @@ func TestSiteGrammar(t *testing.T) {
 			}
 		}))
 	}
+	expect.Explored(t, "siteInput", given)
 	t.Logf("%d schedules", grammarSeeds())
 }
 

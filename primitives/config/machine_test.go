@@ -13,8 +13,8 @@ import (
 
 	"github.com/zkactors/zkactors/internal/check"
 	"github.com/zkactors/zkactors/internal/client"
-	"github.com/zkactors/zkactors/internal/hasten"
 	"github.com/zkactors/zkactors/internal/kit"
+	"github.com/zkactors/zkactors/primitives/internal/exploration"
 	"github.com/zkactors/zkactors/primitives/internal/nodes"
 	"github.com/zkactors/zkactors/primitives/internal/owned"
 	"github.com/zkactors/zkactors/session"
@@ -200,103 +200,96 @@ func TestEveryInputInEveryState(t *testing.T) {
 	inputs = append(inputs, withdrawn{}, leave{}, heard{session.Closed{}}, heard{session.Suspended{}}, heard{session.Resumed{}}, forget{}, unfollowed{session.ErrExpired}, unfollowed{session.ErrNoAuth},
 		submit{write{always: true}}, submit{write{version: 1}},
 		nothing(0), reading(0, 2, 2, 0, "x"), reading(0, 3, 3, 0, nodes.PriorityMark))
-	todo := []node{{m: fresh()}}
-	const first = 1000 // states, each input of which is tried
-	seen, chosen := map[string]bool{}, hasten.Sample(t, 4)
-	for len(todo) > 0 {
-		at := todo[len(todo)-1]
-		todo = todo[:len(todo)-1]
-		for _, in := range inputs {
-			if _, more := in.(submit); more && at.m.n == 2 || len(seen) > first && !chosen() {
-				continue
-			}
-			next := at
-			var out effects
-			next.m, out = at.m.after(in)
-			fail := func(what string) { t.Fatalf("%s:\n%v\n%T%+v\n%v\n%s", what, at.m, in, in, next.m, describe(out)) }
-			if at.m.Ended() && (describe(out) != "" || next.m.String() != at.m.String()) {
-				fail("it goes on after its end")
-			}
-			if _, more := in.(submit); more && !at.m.Ended() {
-				next.pending++
-			}
-			asked := 0
-			for _, e := range out.Do {
-				switch e := e.(type) {
-				case mark, put, ensure:
-					asked++
-					if _, is := e.(ensure); !is && next.m.theirs != nil {
-						fail("it asks about a write to a node of others")
-					}
-					if _, is := e.(put); is && (at.m.phase != open || next.m.phase != open || !next.m.up || at.m.step != marking) {
-						fail("it writes when it is closing, or suspended, or has no marker")
-					}
-				case answer:
+	step := func(at node, in input) (node, error) {
+		next := at
+		var out effects
+		next.m, out = at.m.after(in)
+		wrong := func(format string, args ...any) (node, error) {
+			return next, fmt.Errorf(format+": %s", append(args, describe(out))...)
+		}
+		if at.m.Ended() && (describe(out) != "" || next.m.String() != at.m.String()) {
+			return wrong("it goes on after its end")
+		}
+		if _, more := in.(submit); more && !at.m.Ended() {
+			next.pending++
+		}
+		asked := 0
+		for _, e := range out.Do {
+			switch e := e.(type) {
+			case mark, put, ensure:
+				asked++
+				if _, is := e.(ensure); !is && next.m.theirs != nil {
+					return wrong("it asks about a write to a node of others")
+				}
+				if _, is := e.(put); is && (at.m.phase != open || next.m.phase != open || !next.m.up || at.m.step != marking) {
+					return wrong("it writes when it is closing, or suspended, or has no marker")
+				}
+			case answer:
+				next.pending--
+			case confirm:
+				if e.done {
 					next.pending--
-				case confirm:
-					if e.done {
-						next.pending--
-					}
-				case withdraw:
-					next.gone = true
-				case follow, unfollow:
 				}
-			}
-			if asked > 1 || asked == 1 && at.m.step != idle && !isAnswer(in) || next.pending != len(next.m.queue) {
-				fail(fmt.Sprintf("%d new questions, %d writes without an answer", asked, next.pending))
-			}
-			last := len(out.Emit) - 1
-			for i, ev := range out.Emit {
-				if _, end := ev.(Closed); end != (next.m.Ended() && i == last) {
-					fail("Closed is the last event, and only that")
-				}
-			}
-			if next.m.Ended() && !at.m.Ended() {
-				if last < 0 || next.pending != 0 {
-					fail("it ends without a word")
-				}
-				if next.m.marks && !next.gone {
-					fail("it leaves its marker behind")
-				}
-			}
-			if key := fmt.Sprint(next.m, next.gone, next.m.n); !seen[key] {
-				seen[key] = true
-				todo = append(todo, next)
+			case withdraw:
+				next.gone = true
+			case follow, unfollow:
 			}
 		}
-		progress(t, at.m)
+		if asked > 1 || asked == 1 && at.m.step != idle && !isAnswer(in) || next.pending != len(next.m.queue) {
+			return wrong("%d new questions, %d writes without an answer", asked, next.pending)
+		}
+		last := len(out.Emit) - 1
+		for i, ev := range out.Emit {
+			if _, end := ev.(Closed); end != (next.m.Ended() && i == last) {
+				return wrong("Closed is the last event, and only that")
+			}
+		}
+		if next.m.Ended() && !at.m.Ended() {
+			if last < 0 || next.pending != 0 {
+				return wrong("it ends without a word")
+			}
+			if next.m.marks && !next.gone {
+				return wrong("it leaves its marker behind")
+			}
+		}
+		return next, nil
 	}
-	check.AtLeast(t, len(seen), 500, "states")
-	t.Logf("%d states", len(seen))
+	var given check.Given
+	states, _ := exploration.Search[node, input, string]{
+		Inputs: func(at node) []input {
+			if at.m.n < 2 {
+				return inputs
+			}
+			return slices.DeleteFunc(slices.Clone(inputs), func(in input) bool { _, more := in.(submit); return more })
+		},
+		Step: step, Check: func(at node) error { return progress(at.m) }, Given: &given, Sample: 4,
+		Key: func(at node) string { return fmt.Sprint(at.m, at.gone, at.m.n) },
+	}.Run(t, node{m: fresh()})
+	check.Explored(t, "input", given)
+	check.AtLeast(t, states, 500, "states")
+	t.Logf("%d states", states)
 }
 
 func isAnswer(in input) bool {
-	switch in.(type) {
-	case answered:
-		return true
-	case leave, heard, read, unfollowed, submit, forget, withdrawn:
-		return false
-	}
-	return false
+	_, is := in.(answered)
+	return is
 }
 
-// progress fails the test if a handle that leaves does not end when its questions are
+// progress returns what is wrong if a handle that leaves does not end when its questions are
 // answered.
-func progress(t *testing.T, m machine[string]) {
-	t.Helper()
-	begin := m
+func progress(m machine[string]) error {
 	m, _ = m.after(leave{})
 	for range 5 {
 		switch {
 		case m.Ended():
-			return
+			return nil
 		case m.phase == leaving:
 			m, _ = m.after(withdrawn{})
 		case m.step != idle:
 			m, _ = m.after(answered{m.asked, m.step, errLost})
 		}
 	}
-	t.Fatalf("%v does not end: %v", begin, m)
+	return fmt.Errorf("it leaves, and does not end: %v", m)
 }
 
 func TestUndeliveredEvents(t *testing.T) {

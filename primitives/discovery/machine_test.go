@@ -19,6 +19,12 @@ import (
 // emits exactly when the instances differ, and reports each version of a bad node once.
 func TestViews(t *testing.T) {
 	r := rand.New(rand.NewPCG(5, 6))
+	var given check.Given
+	give := func(v view, in input) (view, actors.Effects[report, []Instance]) {
+		var out actors.Effects[report, []Instance]
+		check.Note(&given, in)
+		return v.Step(in, &out), out
+	}
 	for range 3000 {
 		v := view{dir: "/services/app"}
 		tree := make(map[string]string)
@@ -51,9 +57,8 @@ func TestViews(t *testing.T) {
 				bad[name] = name != "" && stands && (now == "" || now == "bad") && (!stood || now != was)
 			}
 			state.Synced = step > r.IntN(4) || v.synced
-			var out actors.Effects[report, []Instance]
-			v = v.Step(viewed{state}, &out)
-
+			next, out := give(v, viewed{state})
+			v = next
 			for _, rep := range out.Do {
 				check.True(t, bad[rep.node], "reported %s again", rep.node)
 				delete(bad, rep.node)
@@ -77,11 +82,11 @@ func TestViews(t *testing.T) {
 				last, emitted = want, true
 			}
 		}
-		var out actors.Effects[report, []Instance]
-		v = v.Step(end{}, &out)
-		v = v.Step(viewed{watch.TreeState{Added: []watch.TreeNode{{Path: "/services/app/late"}}, Synced: true}}, &out)
+		v, _ = give(v, end{})
+		v, out := give(v, viewed{watch.TreeState{Added: []watch.TreeNode{{Path: "/services/app/late"}}, Synced: true}})
 		check.True(t, v.Ended() && len(out.Emit) == 0 && len(out.Do) == 0, "%v after the end", out)
 	}
+	check.Explored(t, "input", given)
 }
 
 // Every event of a node is one of the instance.

@@ -127,17 +127,19 @@ func TestOurs(t *testing.T) {
 var attempt = line.Attempt{Epoch: 1, N: 1}
 
 // newHeir returns a candidate directly behind another, which it heeds.
-func newHeir() machine {
+func newHeir() machine { return script(newMachine(), behind()...) }
+
+// behind returns the inputs of a candidate that comes to stand directly behind another.
+func behind() []input {
 	own := Standard.rule("").Name(id) + "0000000002"
-	return script(
-		newMachine(),
+	return []input{
 		placed{line.Heard{Event: session.Connected{Epoch: 1, ID: 9}}},
 		placed{line.Joined{Attempt: attempt, Node: own, Czxid: 7, Children: 2}},
 		placed{line.Listed{Attempt: attempt, Snapshot: line.Snapshot{Names: []string{other, own}}}},
 		placed{line.Watched{Attempt: attempt, Target: line.Target{Node: own}, Czxid: 7, Owner: 9}},
 		placed{line.Watched{Attempt: attempt, Target: line.Target{Node: other}, Czxid: 6, Owner: 8}},
 		heeded{heed{1, other}, sighting{at: 8, term: 8, record: record{Node: other}}},
-	)
+	}
 }
 
 // bereave gives an heir its term, and takes the leader from it.

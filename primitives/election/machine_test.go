@@ -11,6 +11,7 @@ import (
 	"github.com/zkactors/zkactors/internal/check"
 	"github.com/zkactors/zkactors/internal/client"
 	"github.com/zkactors/zkactors/internal/hasten"
+	"github.com/zkactors/zkactors/primitives/internal/exploration"
 	"github.com/zkactors/zkactors/primitives/internal/line"
 	"github.com/zkactors/zkactors/primitives/internal/nodes"
 	"github.com/zkactors/zkactors/session"
@@ -56,8 +57,10 @@ func alphabet(m machine, asked []line.Effect) []input {
 		)
 	}
 	for _, err := range []error{nil, session.ErrNoNode, errUnknown, session.ErrExpired, session.ErrNoAuth} {
+		if m.term == 0 || m.place.Claimed() != 0 { // an heir sends no note before its claim is made
+			ins = append(ins, noted{of: note{tenure: of}, zxid: newest + 1, err: err})
+		}
 		ins = append(ins,
-			noted{of: note{tenure: of}, zxid: newest + 1, err: err},
 			sought{of: seek{h.tenure, h.to}, exists: true, err: err},
 			sought{of: seek{h.tenure, h.to}, err: err},
 			handed{of: hand{tenure: h.tenure, to: h.to}, err: err},
@@ -133,50 +136,57 @@ func exhaust(t *testing.T, observes observation) {
 		stage
 		asked []line.Effect // by the place
 	}
+	t.Helper()
 	start := position{machine: newMachine()}
 	start.observes = observes
-	seen, queue := map[string]bool{}, []position{start}
-	t.Helper()
-	key := func(p position) string {
-		return fmt.Sprintf("%v %v %v %v %v", p.machine, p.view, p.handing, p.heir, p.stage)
-	}
-	steps := 0
-	for len(queue) > 0 && len(seen) < *modelStates/2 {
-		p := queue[0]
-		queue = queue[1:]
-		for _, in := range alphabet(p.machine, p.asked) {
-			steps++
-			m, out := p.after(in)
-			next := position{m, p.stage, asks(p.asked, out.Do)}
-			complaint := inspect(p.machine, in, m, out)
-			for _, ev := range out.Emit {
-				var ok bool
-				if next.stage, ok = next.next(ev); !ok {
-					complaint = "breaks the grammar"
-				}
-			}
-			switch {
-			case complaint != "":
-			case next.leads != (m.term != 0):
-				complaint = "leads in secret"
-			case next.left != m.ended:
-				complaint = "ends in silence"
-			case next.stage.suspended != m.suspended:
-				complaint = "is suspended in secret"
-			}
-			if complaint != "" {
-				t.Fatalf("%v\n%T%v\n-> %v\nDo %v\nEmit %v\n%s", p.machine, in, in, m, out.Do, out.Emit, complaint)
-			}
-			if m.view.newest > 3 {
-				continue
-			}
-			if k := key(next); !seen[k] {
-				seen[k] = true
-				queue = append(queue, next)
+	step := func(p position, in input) (position, error) {
+		m, out := p.after(in)
+		next := position{m, p.stage, asks(p.asked, out.Do)}
+		complaint := inspect(p.machine, in, m, out)
+		for _, ev := range out.Emit {
+			var ok bool
+			if next.stage, ok = next.next(ev); !ok {
+				complaint = "breaks the grammar"
 			}
 		}
+		switch {
+		case complaint != "":
+		case next.leads != (m.term != 0):
+			complaint = "leads in secret"
+		case next.left != m.ended:
+			complaint = "ends in silence"
+		case next.stage.suspended != m.suspended:
+			complaint = "is suspended in secret"
+		}
+		if complaint != "" {
+			return next, fmt.Errorf("%s: Do %v, Emit %v", complaint, out.Do, out.Emit)
+		}
+		return next, nil
 	}
-	t.Logf("%d states, %d steps, %d not gone through", len(seen), steps, len(queue))
+	heir := start // of the leader: as a newcomer it would become that late
+	for _, in := range behind() {
+		var err error
+		heir, err = step(heir, in)
+		check.Must(t, err)
+	}
+	var given check.Given
+	states, steps := exploration.Search[position, input, string]{
+		Inputs: func(p position) []input {
+			if p.view.newest > 3 {
+				return nil
+			}
+			return alphabet(p.machine, p.asked)
+		},
+		Step: step, Limit: *modelStates / 2, Given: &given,
+		Key: func(p position) string {
+			if p.view.newest > 3 {
+				return ""
+			}
+			return fmt.Sprintf("%v %v %v %v %v", p.machine, p.view, p.handing, p.heir, p.stage)
+		},
+	}.Run(t, start, heir)
+	check.Explored(t, "input", given)
+	t.Logf("%d states, %d steps", states, steps)
 }
 
 // isOver reports whether an input is an answer that says that the session is over.
@@ -259,7 +269,10 @@ func inspect(before machine, in input, m machine, out effects) string {
 				return "heeds no more, and has to"
 			}
 		case prepare:
-			if over || m.heir.led == 0 || m.heir.asked != e || e.heed != m.heir.heed {
+			// The term stays its own if it is not next for a while: so it is repeated then, too.
+			failed, repeats := in.(prepared)
+			repeats = repeats && failed.of == e
+			if over || m.heir.asked != e || !repeats && (m.heir.led == 0 || e.heed != m.heir.heed) {
 				return "prepares a term that it does not inherit"
 			}
 		case expect, bear, answer:

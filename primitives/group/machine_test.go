@@ -15,6 +15,7 @@ import (
 	"github.com/zkactors/zkactors/actors"
 	"github.com/zkactors/zkactors/internal/check"
 	"github.com/zkactors/zkactors/internal/znode"
+	"github.com/zkactors/zkactors/primitives/internal/exploration"
 	"github.com/zkactors/zkactors/primitives/internal/presence"
 	"github.com/zkactors/zkactors/session"
 	"github.com/zkactors/zkactors/watch"
@@ -156,6 +157,86 @@ func TestBlinded(t *testing.T) {
 	check.Is(t, w.err, session.ErrNoAuth, w)
 	w, _ = (watcher{}).after(leave{})
 	check.True(t, w.Ended() && w.err == nil, "%+v", w)
+}
+
+// inputs are commands, changes of the tree, and its end.
+func inputs() []input {
+	a, again, b := member("a", "1", 1), member("a", "2", 5), member("b", "1", 2)
+	synced := func(s watch.TreeState) viewed { s.Synced = true; return viewed{s} }
+	return []input{
+		viewed{watch.TreeState{Added: []watch.TreeNode{a}}}, synced(watch.TreeState{}), synced(watch.TreeState{Added: []watch.TreeNode{a, b}}),
+		synced(watch.TreeState{Changed: []watch.TreeNode{again}}), synced(watch.TreeState{Removed: []watch.TreeNode{a}}), synced(watch.TreeState{Removed: []watch.TreeNode{b}, Added: []watch.TreeNode{again}}),
+		blinded{session.ErrNoAuth}, blinded{session.ErrClosed}, leave{}, kept{presence.Insist{}}, kept{presence.Update{Data: "2"}}, kept{presence.Leave{}},
+	}
+}
+
+// A position is a member or a watcher in the course of a search, and what its reader has received.
+type position struct {
+	machine
+	watcher
+	members string
+	synced  bool
+}
+
+// received returns what is wrong with a change of the members.
+func (p *position) received(ev MembersChanged, v view) error {
+	now := fmt.Sprint(ev.Members)
+	if now != fmt.Sprint(v.members) || p.synced && now == p.members || !v.synced {
+		return fmt.Errorf("%w: %v, to a reader who has %s; the view is %v", errWrong, ev, p.members, v.members)
+	}
+	p.members, p.synced = now, true
+	return nil
+}
+
+var errWrong = errors.New("a change is not one")
+
+// TestExhaustion gives every input in every state of a member and of a watcher: each change leads
+// to the members that there are, and after the last event there is none.
+func TestExhaustion(t *testing.T) {
+	var given check.Given
+	search := exploration.Search[position, input, string]{
+		Inputs: func(position) []input { return inputs() },
+		Key: func(p position) string {
+			return fmt.Sprintf("%v %+v %v %+v %s %v", p.machine.Ended(), p.machine.view, p.held, p.watcher, p.members, p.synced)
+		},
+		Given: &given,
+	}
+	search.Step = func(p position, in input) (position, error) {
+		m, out := p.machine.after(in)
+		next := p
+		next.machine = m
+		for i, ev := range out.Emit {
+			_, left := ev.(Left)
+			if p.machine.Ended() || left != (m.Ended() && i == len(out.Emit)-1) {
+				return next, fmt.Errorf("%w: %v, after Left or without it", errWrong, out.Emit)
+			}
+			if change, is := ev.(MembersChanged); is {
+				if err := next.received(change, m.view); err != nil {
+					return next, err
+				}
+			}
+		}
+		return next, nil
+	}
+	states, steps := search.Run(t, position{machine: machine{view: view{dir: "/g"}}})
+	t.Logf("a member: %d states, %d steps", states, steps)
+	search.Step = func(p position, in input) (position, error) {
+		w, out := p.watcher.after(in)
+		next := p
+		next.watcher = w
+		if p.watcher.Ended() && len(out.Emit) > 0 {
+			return next, fmt.Errorf("%w: %v, after the end", errWrong, out.Emit)
+		}
+		for _, ev := range out.Emit {
+			if err := next.received(ev, w.view); err != nil {
+				return next, err
+			}
+		}
+		return next, nil
+	}
+	states, steps = search.Run(t, position{watcher: watcher{view: view{dir: "/g"}}})
+	t.Logf("a watcher: %d states, %d steps", states, steps)
+	check.Explored(t, "input", given)
 }
 
 // after is Step with effects of its own.

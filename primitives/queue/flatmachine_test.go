@@ -8,6 +8,7 @@ import (
 
 	"github.com/zkactors/zkactors/actors"
 	"github.com/zkactors/zkactors/internal/check"
+	"github.com/zkactors/zkactors/primitives/internal/exploration"
 	"github.com/zkactors/zkactors/primitives/internal/procedure"
 	"github.com/zkactors/zkactors/primitives/queue/internal/stock"
 	"github.com/zkactors/zkactors/session"
@@ -57,67 +58,66 @@ func flatAnswers(c flatCall) (ins []flatInput) {
 // there is one question at a time, and one answer to the caller. An item or an error is given, and
 // no transaction is sent for a caller that has left.
 func TestFlatCalls(t *testing.T) {
-	for name, start := range map[string]flatCall{"Put": {puts: true}, "Take": {waits: true}, "TryTake": {}, "Peek": {peeks: true}} {
-		t.Run(name, func(t *testing.T) {
-			type state struct {
-				call flatCall
-				left bool
-			}
-			key := func(s state) string { return fmt.Sprintf("%+v", s) }
-			todo, seen := []state{{call: start}}, map[string]bool{}
-			for len(todo) > 0 {
-				at := todo[len(todo)-1]
-				todo = todo[:len(todo)-1]
-				ins := flatAnswers(at.call)
-				if at.call.phase != flatBeginning {
-					ins = append(ins, flatDrop{}, flatShut{})
-				}
-				for _, in := range ins {
-					var out actors.Effects[flatEffect, procedure.None]
-					next := state{at.call.Step(in, &out), at.left}
-					fail := func(what string) { t.Fatalf("%s: %+v\n%T%+v\n%+v %+v", what, at.call, in, in, next.call, out.Do) }
-					asked, given := 0, 0
-					for _, e := range out.Do {
-						switch e := e.(type) {
-						case flatCheck, flatMake, flatPick, flatIdle, flatFetch:
-							asked++
-						case flatSend:
-							if asked++; at.left || start.peeks {
-								fail("it sends a transaction")
-							}
-						case flatLinger, flatForgo:
-						case flatGive:
-							given++
-							if !start.puts && e.err == nil && e.item.name == "" {
-								fail("neither an item nor an error")
-							}
-							if e.err != nil && e.item.name != "" && !session.InDoubt(e.err) {
-								fail("an item that stays is given")
-							}
-							if at.call.phase != flatPutting && at.call.phase != flatRemoving && session.InDoubt(e.err) {
-								fail("there is no doubt before the transaction")
-							}
-						}
-					}
-					_, stops := in.(flatDrop)
-					_, shuts := in.(flatShut)
-					_, ends := in.(flatLapsed)
-					commanded := stops || shuts || ends
-					if next.left = at.left || stops; asked+given > 1 || !commanded && asked+given != 1 || next.call.ended != (given == 1) {
-						fail(fmt.Sprintf("%d questions, %d answers", asked, given))
-					}
-					if !next.call.ended && !seen[key(next)] {
-						seen[key(next)] = true
-						todo = append(todo, next)
-					}
-				}
-			}
-			if len(seen) < 2 {
-				t.Errorf("%d states", len(seen))
-			}
-			t.Logf("%d states", len(seen))
-		})
+	type state struct {
+		call flatCall
+		left bool
 	}
+	step := func(at state, in flatInput) (state, error) {
+		var out actors.Effects[flatEffect, procedure.None]
+		next := state{at.call.Step(in, &out), at.left}
+		wrong := func(format string, args ...any) (state, error) {
+			return next, fmt.Errorf(format+": %T%+v", append(args, out.Do, out.Do)...)
+		}
+		asked, given := 0, 0
+		for _, e := range out.Do {
+			switch e := e.(type) {
+			case flatCheck, flatMake, flatPick, flatIdle, flatFetch:
+				asked++
+			case flatSend:
+				if asked++; at.left || at.call.peeks {
+					return wrong("it sends a transaction")
+				}
+			case flatLinger, flatForgo:
+			case flatGive:
+				given++
+				if !at.call.puts && e.err == nil && e.item.name == "" {
+					return wrong("neither an item nor an error")
+				}
+				if e.err != nil && e.item.name != "" && !session.InDoubt(e.err) {
+					return wrong("an item that stays is given")
+				}
+				if at.call.phase != flatPutting && at.call.phase != flatRemoving && session.InDoubt(e.err) {
+					return wrong("there is no doubt before the transaction")
+				}
+			}
+		}
+		_, stops := in.(flatDrop)
+		_, shuts := in.(flatShut)
+		_, ends := in.(flatLapsed)
+		commanded := stops || shuts || ends
+		if next.left = at.left || stops; asked+given > 1 || !commanded && asked+given != 1 || next.call.ended != (given == 1) {
+			return wrong("%d questions, %d answers", asked, given)
+		}
+		return next, nil
+	}
+	var given check.Given
+	for name, start := range map[string]flatCall{"Put": {puts: true}, "Take": {waits: true}, "TryTake": {}, "Peek": {peeks: true}} {
+		states, _ := exploration.Search[state, flatInput, string]{
+			Inputs: func(at state) []flatInput {
+				switch {
+				case at.call.ended:
+					return nil
+				case at.call.phase == flatBeginning:
+					return flatAnswers(at.call)
+				}
+				return append(flatAnswers(at.call), flatDrop{}, flatShut{})
+			},
+			Step: step, Key: func(at state) string { return fmt.Sprintf("%+v", at) }, Given: &given,
+		}.Run(t, state{call: start})
+		check.AtLeast(t, states, 3, name, "states")
+		t.Logf("%s: %d states", name, states)
+	}
+	check.Explored(t, "flatInput", given)
 }
 
 // TestFlatRows: answers that are easy to mistake.

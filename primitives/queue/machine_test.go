@@ -42,6 +42,7 @@ type partner struct {
 	events    []string
 	next      int
 	story     []string
+	given     *check.Given
 }
 
 func (p *partner) fail(format string, args ...any) {
@@ -50,6 +51,7 @@ func (p *partner) fail(format string, args ...any) {
 }
 
 func (p *partner) input(in input) {
+	check.Note(p.given, in)
 	p.story = append(p.story, fmt.Sprintf("%T %+v", in, in))
 	m, out := p.m.after(in)
 	p.m = m
@@ -96,7 +98,7 @@ func (p *partner) input(in input) {
 				}
 			}
 		case quit, sweep, remind: // have no answer
-		case look, follow, age, read, claim, recall, conclude, move, rest, tick, part:
+		case look, follow, age, read, claim, recall, conclude, move, rest, grow, tick, part:
 			p.asked = append(p.asked, e)
 		}
 		end = ""
@@ -264,6 +266,8 @@ func (p *partner) move() {
 		q.delivery = new(delivery)
 		p.settling[reply] = q.Claimed
 		p.input(settle{q})
+	case k == 10 && !p.m.attended:
+		p.input(attend{})
 	case len(p.asked) > 0:
 		i := p.rand.IntN(len(p.asked))
 		e := p.asked[i]
@@ -278,10 +282,10 @@ func TestChance(t *testing.T) {
 	asker := actors.Start(machine{}, actors.Role[machine, input, effect, Event]{Perform: func(effect, func(input)) {}, Stop: leave{}})
 	defer asker.Close()
 	stories := hasten.Sized(hasten.Usually[uint64](3000, 500), 60)
-	for i := range stories {
-		seed := hasten.Seed() + i
+	var given check.Given
+	for seed := range hasten.Seeds(t, stories) {
 		p := &partner{
-			T: t, asker: asker, ends: seed%11 == 0, rand: rand.New(rand.NewPCG(seed, 1)), replies: map[actors.Reply[error]]int{}, working: map[layout.ClaimID]bool{},
+			T: t, asker: asker, given: &given, ends: seed%11 == 0, rand: rand.New(rand.NewPCG(seed, 1)), replies: map[actors.Reply[error]]int{}, working: map[layout.ClaimID]bool{},
 			settling: map[actors.Reply[error]]*layout.Claimed{}, ended: map[layout.ClaimID]bool{}, lost: map[layout.ClaimID]bool{},
 			m: machine{observed: seed%8 > 0, prefetch: 1 + int(seed%4), limit: int(seed % 3), urgent: seed%5 == 0, full: int(seed % 2 * 200), most: int(seed % 2 * 200), beside: 20},
 		}
@@ -328,6 +332,7 @@ func TestChance(t *testing.T) {
 			}
 		}
 	}
+	check.Explored(t, "input", given)
 	t.Logf("%d schedules", stories)
 }
 

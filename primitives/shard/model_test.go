@@ -50,6 +50,8 @@ type world struct {
 	generation string // the plan's child; "" if there is none
 	dir        bool   // there is a directory of records
 	moves      int    // Assigned events
+
+	given *check.Given
 }
 
 // A queued is a contender in the line of a shard.
@@ -129,6 +131,7 @@ func (a *agent) tell(in input) {
 		return
 	}
 	var out actors.Effects[effect, Event]
+	check.Note(a.w.given, in)
 	a.w.say("%s %T%+v", a.id, in, in)
 	a.m = a.m.Step(in, &out)
 	for _, ev := range out.Emit {
@@ -193,6 +196,11 @@ func (a *agent) perform(e effect) {
 		if !a.m.in || !a.m.read {
 			w.fail("%s stands in line, and knows nothing", a.id)
 		}
+		if w.faults > 0 && w.r.IntN(20) == 0 { // the place is refused, for now
+			w.faults--
+			a.later(func() { a.tell(ended{e.shard, e.serial, errRefused}) })
+			return
+		}
 		a.later(func() {
 			w.line(e.shard, queued{of: a, serial: e.serial})
 		})
@@ -241,7 +249,7 @@ func (a *agent) perform(e effect) {
 		a.later(func() { a.tell(neighbour{id: e.id, gone: true}) })
 	case renew, answer:
 	case complain:
-		if errors.Is(e.err, errBlind) {
+		if errors.Is(e.err, errBlind) || errors.Is(e.err, errRefused) {
 			return
 		}
 		w.fail("%s complains: %v", a.id, e.err)
@@ -257,7 +265,10 @@ func (a *agent) perform(e effect) {
 	}
 }
 
-var errBlind = errors.New("it cannot be read")
+var (
+	errBlind   = errors.New("it cannot be read")
+	errRefused = errors.New("the place is refused")
+)
 
 // holdsNot notes that the user has stopped.
 func (a *agent) holdsNot(shard int) {
@@ -714,9 +725,10 @@ func TestSchedules(t *testing.T) {
 	if n == 0 {
 		n = hasten.Sized(hasten.Usually(40_000, 5_000), 2_000)
 	}
-	for i := range n {
-		seed := hasten.Seed() + uint64(i)
+	var given check.Given
+	for seed := range hasten.Seeds(t, uint64(n)) {
 		w := newWorld(t, seed)
+		w.given = &given
 		w.say("seed %d", seed)
 		w.faults = w.r.IntN(7)
 		w.settle()
@@ -729,5 +741,6 @@ func TestSchedules(t *testing.T) {
 			}
 		}
 	}
+	check.Explored(t, "input", given)
 	t.Logf("%d schedules", n)
 }

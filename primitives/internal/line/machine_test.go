@@ -3,7 +3,6 @@ package line
 import (
 	"errors"
 	"fmt"
-	"math"
 	"os"
 	"regexp"
 	"slices"
@@ -17,6 +16,7 @@ import (
 	"github.com/zkactors/zkactors/internal/check"
 	"github.com/zkactors/zkactors/internal/hasten"
 	"github.com/zkactors/zkactors/internal/znode"
+	"github.com/zkactors/zkactors/primitives/internal/exploration"
 	"github.com/zkactors/zkactors/primitives/internal/nodes"
 	"github.com/zkactors/zkactors/session"
 )
@@ -172,7 +172,7 @@ func alphabet(m Machine) []Input {
 		ahead = Changed
 	}
 	later := time.Unix(1, 0)
-	ins := []Input{Leave{}, Downgrade{}, Reevaluate{}, Heard{session.Connected{Epoch: 1, ID: 1}}, Heard{session.Suspended{}}, Heard{session.Resumed{}}, Heard{session.Closed{}}, Heard{session.Expired{Epoch: m.attempt.Epoch}}, Heard{session.Expired{Epoch: m.attempt.Epoch + 1}}}
+	ins := []Input{Leave{}, Downgrade{}, Reevaluate{}, Promote{}, Heard{session.Connected{Epoch: 1, ID: 1}}, Heard{session.Suspended{}}, Heard{session.Resumed{}}, Heard{session.Closed{}}, Heard{session.Expired{Epoch: m.attempt.Epoch}}, Heard{session.Expired{Epoch: m.attempt.Epoch + 1}}}
 	if m.rule == Rule(exclusive) || m.rule == Rule(candidate) { // the others are no different
 		ins = append(ins, Heard{session.Connected{Epoch: 1, ID: 1, Past: 8}})
 	}
@@ -180,12 +180,13 @@ func alphabet(m Machine) []Input {
 		ins = append(ins, Inspected{at, true, true}, Made{at}, Joined{at, own, 7, 1, ""}, ListDue{at}, Listed{at, Snapshot{Names: []string{own}}},
 			Watched{at, deletion(own), 7, 1, false, Obstacle{}}, Happened{at, deletion(own)}, Happened{at, Target{a, ahead}}, RevokeRequested{at, deletion(own), later},
 			Claimed{at, 9}, Occupied{at}, NodeChanged{at}, GrantAnnounced{at}, Withdrawn{at, own}, Withdrawn{at, ""},
+			Seen{at, Snapshot{Names: []string{own}}}, Asked{at, a, true},
 			Failed{CreateNode{at, m.guid(), false}, session.ErrDisconnected}, Failed{ListParent{at}, session.ErrNoNode},
 			Failed{WatchTarget{at, deletion(own)}, session.ErrNoNode}, Failed{ChangeNode{at, own, weaker}, session.ErrDisconnected},
 			Failed{Claim{at, own, false, 0}, session.ErrDisconnected})
 	}
 	at := m.attempt
-	ins = append(ins, Inspected{at, true, true}, Inspected{at, true, false}, Inspected{at, false, false}, Made{at}, ListDue{at})
+	ins = append(ins, Inspected{at, true, true}, Inspected{at, true, false}, Inspected{at, false, false}, Made{at}, ListDue{at}, Asked{at, a, true}, Asked{at, a, false})
 	lists := [][]string{nil, {own}, {twin}, {a, own}, {b, own}, {b, a, own}, {own, c, b, a}, {own, twin}, {own, a, twin}, {a, b}, {own, "x-lock-0000000009", "config"}}
 	nodes := []Target{deletion(own), deletion(twin), {a, ahead}, {b, ahead}}
 	effects := []Effect{
@@ -205,6 +206,9 @@ func alphabet(m Machine) []Input {
 	}
 	if m.rule.Traits().AnnouncesGrants {
 		ins = append(ins, ConditionRead{"1"}, ConditionRead{"2"}, GrantAnnounced{at}, Watched{at, Target{a, Changed}, 7, 2, true, Obstacle{}}, Watched{at, Target{b, Changed}, 7, 2, true, Obstacle{}}, Listed{at, Snapshot{Names: []string{own}, Data: "bad"}})
+		for _, names := range lists {
+			ins = append(ins, Seen{at, Snapshot{Names: names}})
+		}
 		nodes = append(nodes, Target{Until: Members})
 		effects = append(effects, AnnounceGrant{at, own})
 	}
@@ -259,19 +263,16 @@ func exhaust(t *testing.T, rule Rule) {
 		Machine
 		phase
 	}
-	seen := map[position]bool{}
-	var queue []position
-	add := func(p position) {
-		// Attempts and epochs are told apart, not counted.
+	// named returns the position with an attempt and an epoch that are told apart, not counted, and
+	// with a condition that is compared.
+	named := func(p position) position {
 		p.attempt.N, p.attempt.Epoch = min(p.attempt.N, 2), min(p.attempt.Epoch, 1)
-		if p.condition != "" { // and conditions are compared
+		if p.condition != "" {
 			p.condition = "1"
 		}
-		if !seen[p] {
-			seen[p] = true
-			queue = append(queue, p)
-		}
+		return p
 	}
+	var first []position
 	for _, warm := range []bool{false, true} {
 		for _, background := range []bool{false, true} {
 			if rule == Rule(exclusive) || warm && !background { // all rules prepare and end alike
@@ -279,44 +280,48 @@ func exhaust(t *testing.T, rule Rule) {
 				if rule.Traits().AnnouncesGrants {
 					m.condition = "1" // it was read: see TestConditionChanges
 				}
-				add(position{Machine: m})
+				first = append(first, named(position{Machine: m}))
 			}
 		}
 	}
-	first := hasten.Sized(1000, 200)        // states, each input of which is tried
-	most := hasten.Sized(math.MaxInt, 1000) // states
-	steps, chosen := 0, hasten.Sample(t, 5)
-	for len(queue) > 0 && len(seen) < most {
-		p := queue[0]
-		queue = queue[1:]
-		for _, in := range alphabet(p.Machine) {
-			if len(seen) > first && !chosen() {
-				continue
-			}
-			steps++
+	states, steps := exploration.Search[position, Input, position]{
+		Inputs: func(p position) []Input { return alphabet(p.Machine) },
+		Step: func(p position, in Input) (position, error) {
 			m, out := p.after(in)
 			next := position{m, p.phase}
 			for _, ev := range out.Emit {
 				next.phase = next.next(ev)
 			}
-			if complaint := inspectStep(p.Machine, in, m, out, next.phase); complaint != "" {
-				t.Fatalf("%v, %v\n%T%v\n-> %v, %v\nDo %v\nEmit %v\n%s", p.Machine, p.phase, in, in, m, next.phase, out.Do, out.Emit, complaint)
+			complaint := inspectStep(p.Machine, in, m, out, next.phase)
+			if m.attempt.N > 2 && m.attempt != p.attempt && (m.node != "" || m.target != (Target{})) {
+				complaint = "begins with a node" // naming the attempt must not leave nodes of a name it does not have
 			}
-			if m.attempt.N > 2 {
-				// Renaming the attempt must not leave nodes of a name it does not have.
-				if m.attempt != p.attempt && (m.node != "" || m.target != (Target{})) {
-					t.Fatalf("%v begins with a node", m)
-				}
+			if complaint != "" {
+				return next, fmt.Errorf("%s: Do %v, Emit %v", complaint, out.Do, out.Emit)
 			}
-			if next != p {
-				add(next)
+			return named(next), nil
+		},
+		Sample: 5, Limit: hasten.Sized(0, 1000),
+		Key: func(p position) position { return p },
+		Check: func(p position) error {
+			if complaint := inspectEnd(p.Machine); complaint != "" {
+				return errors.New(complaint)
 			}
-		}
-		if complaint := inspectEnd(p.Machine); complaint != "" {
-			t.Fatalf("%v\n%s", p.Machine, complaint)
+			return nil
+		},
+	}.Run(t, first...)
+	t.Logf("%d states, %d steps", states, steps)
+}
+
+// TestAlphabet: the alphabets of all rules have every input.
+func TestAlphabet(t *testing.T) {
+	var given check.Given
+	for _, rule := range rules {
+		for _, in := range alphabet(New(actorID(1), rule, false, false)) {
+			check.Note(&given, in)
 		}
 	}
-	t.Logf("%d states, %d steps", len(seen), steps)
+	check.Explored(t, "input", given)
 }
 
 // inspectStep returns what is wrong with a step, or "".
@@ -381,6 +386,9 @@ func inspectStep(m Machine, in Input, next Machine, out Effects, p phase) string
 			}
 			j, isJoined := in.(Joined)
 			l, isListed := in.(Listed)
+			if seen, isSeen := in.(Seen); isSeen {
+				l, isListed = Listed(seen), true
+			}
 			g, isGone := in.(Happened)
 			c, isClaimed := in.(Claimed)
 			switch p := m.rule.Locate(l.Snapshot, m.node, m.guid()); {

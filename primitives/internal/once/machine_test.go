@@ -10,6 +10,7 @@ import (
 	"github.com/zkactors/zkactors/actors"
 	"github.com/zkactors/zkactors/internal/check"
 	"github.com/zkactors/zkactors/internal/client"
+	"github.com/zkactors/zkactors/primitives/internal/exploration"
 	"github.com/zkactors/zkactors/primitives/internal/procedure"
 	"github.com/zkactors/zkactors/session"
 )
@@ -284,73 +285,67 @@ func TestEveryInputInEveryState(t *testing.T) {
 		abandoned bool
 		lost      bool // an attempt is in doubt
 	}
-	for _, start := range []Write{{}, {Epoch: 1}, {Before: 1}, {Marks: true}, {Tries: 2}, {Bares: true}} {
-		todo, seen := []node{{w: start}}, map[string]bool{}
-		for len(todo) > 0 {
-			at := todo[len(todo)-1]
-			todo = todo[:len(todo)-1]
-			if at.w.Ended() {
-				continue
-			}
-			ins := alphabet(at.w)
-			if at.w.stage != unbegun && !at.abandoned {
-				ins = append(ins, Abandoned{})
-			}
-			for _, in := range ins {
-				next := at
-				var out effects
-				next.w, out = at.w.after(in)
-				fail := func(what string) {
-					t.Fatalf("%s:\n%v\n%T%+v\n%v\n%s", what, show(at.w), in, in, show(next.w), describe(out))
-				}
-				if sent, is := in.(Sent); is && session.InDoubt(sent.Err) {
-					next.lost = true
-				}
-				if _, is := in.(Abandoned); is {
-					next.abandoned = true
-				}
-				asked, put := 0, 0
-				for _, e := range out.Do {
-					switch e := e.(type) {
-					case Make, Ensure, Look, Void, Send:
-						if asked++; at.abandoned {
-							if _, ensures := e.(Ensure); !ensures {
-								fail("it goes on for a caller that is gone")
-							}
-						}
-					case PutAway:
-						put++
-						if _, voided := in.(Voided); next.lost && !e.Doubt && e.Marker.Version == at.w.marker.Version && e.Marker.Node != "" && !voided {
-							if _, looked := in.(Looked); !looked {
-								fail("a marker is kept whose version may change")
-							}
-						}
-					case Answer:
-						if next.answered {
-							fail("a second answer")
-						}
-						next.answered = true
-						_, voided := in.(Voided)
-						_, looked := in.(Looked)
-						sure := voided || looked || e.Err == nil
-						if next.lost && !sure && !errors.Is(e.Err, session.ErrUnknownOutcome) && !session.InDoubt(e.Err) {
-							fail("it is in doubt, and the caller is not told so")
-						}
+	step := func(at node, in Input) (node, error) {
+		next := at
+		var out effects
+		next.w, out = at.w.after(in)
+		wrong := func(format string, args ...any) (node, error) {
+			return next, fmt.Errorf(format+": %s", append(args, describe(out))...)
+		}
+		if sent, is := in.(Sent); is && session.InDoubt(sent.Err) {
+			next.lost = true
+		}
+		_, abandons := in.(Abandoned)
+		_, voided := in.(Voided)
+		_, looked := in.(Looked)
+		next.abandoned = next.abandoned || abandons
+		asked, put := 0, 0
+		for _, e := range out.Do {
+			switch e := e.(type) {
+			case Make, Ensure, Look, Void, Send:
+				if asked++; at.abandoned {
+					if _, ensures := e.(Ensure); !ensures {
+						return wrong("it goes on for a caller that is gone")
 					}
 				}
-				_, abandons := in.(Abandoned)
-				if end := next.w.Ended(); asked > 1 || !abandons && (asked == 0) != end || end && !next.answered || put > 1 || put == 1 && !end {
-					fail(fmt.Sprintf("%d questions, %d put away", asked, put))
+			case PutAway:
+				put++
+				if next.lost && !e.Doubt && e.Marker.Version == at.w.marker.Version && e.Marker.Node != "" && !voided && !looked {
+					return wrong("a marker is kept whose version may change")
 				}
-				if key := fmt.Sprint(show(next.w), next.answered, next.abandoned, next.lost); !seen[key] {
-					seen[key] = true
-					todo = append(todo, next)
+			case Answer:
+				if next.answered {
+					return wrong("a second answer")
+				}
+				next.answered = true
+				if sure := voided || looked || e.Err == nil; next.lost && !sure && !errors.Is(e.Err, session.ErrUnknownOutcome) && !session.InDoubt(e.Err) {
+					return wrong("it is in doubt, and the caller does not learn that")
 				}
 			}
 		}
-		check.AtLeast(t, len(seen), 10, "states")
-		t.Logf("%+v: %d states", start, len(seen))
+		if end := next.w.Ended(); asked > 1 || !abandons && (asked == 0) != end || end && !next.answered || put > 1 || put == 1 && !end {
+			return wrong("%d questions, %d put away", asked, put)
+		}
+		return next, nil
 	}
+	var given check.Given
+	for _, start := range []Write{{}, {Epoch: 1}, {Before: 1}, {Marks: true}, {Tries: 2}, {Bares: true}} {
+		states, _ := exploration.Search[node, Input, string]{
+			Inputs: func(at node) []Input {
+				switch {
+				case at.w.Ended():
+					return nil
+				case at.w.stage != unbegun && !at.abandoned:
+					return append(alphabet(at.w), Abandoned{})
+				}
+				return alphabet(at.w)
+			},
+			Step: step, Key: func(at node) string { return fmt.Sprint(show(at.w), at.answered, at.abandoned, at.lost) }, Given: &given,
+		}.Run(t, node{w: start})
+		check.AtLeast(t, states, 10, "states")
+		t.Logf("%+v: %d states", start, states)
+	}
+	check.Explored(t, "input", given)
 }
 
 // TestAnOldWriteKeepsYoungerMarkers: a write of an epoch that is over does not forget the marker of

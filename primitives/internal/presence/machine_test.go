@@ -9,7 +9,7 @@ import (
 
 	"github.com/zkactors/zkactors/actors"
 	"github.com/zkactors/zkactors/internal/check"
-	"github.com/zkactors/zkactors/internal/hasten"
+	"github.com/zkactors/zkactors/primitives/internal/exploration"
 	"github.com/zkactors/zkactors/session"
 )
 
@@ -121,97 +121,106 @@ func TestExhaustion(t *testing.T) {
 	if testing.Short() {
 		t.Skip("an exploration")
 	}
+	var given check.Given
 	for _, config := range []Machine{
 		{data: "a", rev: 1},
 		{data: "a", rev: 3, takeOver: true}, // updated for the last time; once it has joined it is meek
 		{data: "a", rev: 3, takeOver: true, atOnce: true},
 	} {
-		type position struct {
-			Machine
-			joined, suspended bool
-		}
-		const first = 1000 // states, each input of which is tried
-		seen, chosen := map[key]bool{}, hasten.Sample(t, 4)
-		queue := []position{{Machine: config}}
-		for len(queue) > 0 {
-			p := queue[0]
-			queue = queue[1:]
-			for _, in := range alphabet(p.Machine) {
-				if !answers(p.Machine, in) || len(seen) > first && !chosen() {
-					continue
+		states, steps := exploration.Search[position, Input, key]{
+			Inputs: func(p position) (ins []Input) {
+				if p.Ended() {
+					return nil
 				}
-				m, out := p.after(in)
-				n := position{m, p.joined, p.suspended}
-				over := false
-				if p.joined != p.Machine.joined || p.suspended != p.Machine.suspended {
-					t.Fatalf("%v was told otherwise", p.Machine)
-				}
-				for _, ev := range out.Emit {
-					bad := over
-					switch ev.(type) {
-					case Joined:
-						bad, n.joined, n.suspended = bad || n.joined, true, false
-					case Suspended:
-						bad, n.suspended = bad || !n.joined || n.suspended, true
-					case Resumed:
-						bad, n.suspended = bad || !n.suspended || m.offline || m.doubt || m.seen.Owner != m.session, false
-					case Gone:
-						bad, n.joined, n.suspended = bad || !n.joined, false, false
-					case Left:
-						over = true
-					}
-					if bad {
-						t.Fatalf("%v, %#v: %v breaks the grammar", p.Machine, in, out.Emit)
+				for _, in := range alphabet(p.Machine) {
+					if answers(p.Machine, in) {
+						ins = append(ins, in)
 					}
 				}
-				if over != m.ended {
-					t.Fatalf("%v, %#v: ended=%v, events %v", p.Machine, in, m.ended, out.Emit)
-				}
-				if m.ended && len(m.waiters) > 0 {
-					t.Fatalf("%v, %#v: commands without an answer", p.Machine, in)
-				}
-				requests, harmless := 0, true
-				for _, e := range out.Do {
-					switch e := e.(type) {
-					case withdraw:
-						requests++
-					case create, makeParent, look:
-						requests, harmless = requests+1, false
-					case store:
-						requests, harmless = requests+1, false
-						if s := m.seen; s.Owner != m.session && (m.asked != marking || e.data != s.Data || !mayTake(m)) {
-							t.Fatalf("%v, %#v: writes to %+v", p.Machine, in, s)
-						}
-					case takeOver:
-						requests, harmless = requests+1, false
-						if in, ok := in.(stored); !ok || !mayTake(m) || e.version != in.version || in.ghost != p.aim.ghost() {
-							t.Fatalf("%v, %#v: takes over %+v", p.Machine, in, m.seen)
-						}
-					case follow, wait, answer:
-						_ = e
-					}
-				}
-				if !harmless && (m.offline || m.request.epoch == 0) {
-					t.Fatalf("%v, %#v: does %#v without a connection", p.Machine, in, out.Do)
-				}
-				if requests > 1 || requests == 1 && m.asked == nothing || p.asked != nothing && m.asked == p.asked && requests > 0 && p.request == m.request {
-					t.Fatalf("%v, %#v: %v does %#v", p.Machine, in, m, out.Do)
-				}
-				// A connected machine waits for an answer, a ghost, or nothing at all.
-				idle := m.asked == nothing && m.request.epoch != 0 && !m.stalled && !m.offline && !m.ended
-				stands := m.joined && m.seen.Owner == m.session && m.seen.Data == m.data
-				if idle && !stands && m.waiting == 0 {
-					t.Fatalf("%v, %#v: %v waits for nothing", p.Machine, in, m)
-				}
-				if k := keyOf(m); !m.ended && !seen[k] {
-					seen[k] = true
-					queue = append(queue, n)
-				}
-			}
-		}
-		check.Within(t, len(seen), 100, 2_000_000, "states")
-		t.Logf("%d states", len(seen))
+				return ins
+			},
+			Step: step, Key: func(p position) key { return keyOf(p.Machine) }, Given: &given, Sample: 4,
+		}.Run(t, position{Machine: config})
+		check.Within(t, states, 100, 2_000_000, "states")
+		t.Logf("%d states, %d steps", states, steps)
 	}
+	check.Explored(t, "input", given)
+}
+
+// A position is a machine, and what its reader has received.
+type position struct {
+	Machine
+	joined, suspended bool
+}
+
+// step returns the position after an input, and what is wrong with the step.
+func step(p position, in Input) (position, error) {
+	m, out := p.after(in)
+	n := position{m, p.joined, p.suspended}
+	wrong := func(format string, args ...any) (position, error) {
+		return n, fmt.Errorf(format+": does %#v, emits %v", append(args, out.Do, out.Emit)...)
+	}
+	over := false
+	if p.joined != p.Machine.joined || p.suspended != p.Machine.suspended {
+		return wrong("its reader has received something else")
+	}
+	for _, ev := range out.Emit {
+		bad := over
+		switch ev.(type) {
+		case Joined:
+			bad, n.joined, n.suspended = bad || n.joined, true, false
+		case Suspended:
+			bad, n.suspended = bad || !n.joined || n.suspended, true
+		case Resumed:
+			bad, n.suspended = bad || !n.suspended || m.offline || m.doubt || m.seen.Owner != m.session, false
+		case Gone:
+			bad, n.joined, n.suspended = bad || !n.joined, false, false
+		case Left:
+			over = true
+		}
+		if bad {
+			return wrong("%v breaks the grammar", ev)
+		}
+	}
+	if over != m.ended {
+		return wrong("Left is the last event")
+	}
+	if m.ended && len(m.waiters) > 0 {
+		return wrong("commands without an answer")
+	}
+	requests, harmless := 0, true
+	for _, e := range out.Do {
+		switch e := e.(type) {
+		case withdraw:
+			requests++
+		case create, makeParent, look:
+			requests, harmless = requests+1, false
+		case store:
+			requests, harmless = requests+1, false
+			if s := m.seen; s.Owner != m.session && (m.asked != marking || e.data != s.Data || !mayTake(m)) {
+				return wrong("it writes to %+v", s)
+			}
+		case takeOver:
+			requests, harmless = requests+1, false
+			if in, ok := in.(stored); !ok || !mayTake(m) || e.version != in.version || in.ghost != p.aim.ghost() {
+				return wrong("it takes over %+v", m.seen)
+			}
+		case follow, wait, answer:
+		}
+	}
+	if !harmless && (m.offline || m.request.epoch == 0) {
+		return wrong("a request without a connection")
+	}
+	if requests > 1 || requests == 1 && m.asked == nothing || p.asked != nothing && m.asked == p.asked && requests > 0 && p.request == m.request {
+		return wrong("%d requests", requests)
+	}
+	// A connected machine waits for an answer, a ghost, or nothing at all.
+	idle := m.asked == nothing && m.request.epoch != 0 && !m.stalled && !m.offline && !m.ended
+	stands := m.joined && m.seen.Owner == m.session && m.seen.Data == m.data
+	if idle && !stands && m.waiting == 0 {
+		return wrong("it waits for nothing")
+	}
+	return n, nil
 }
 
 // TestRows are the transitions that are easy to get wrong.
