@@ -305,6 +305,50 @@ func TestMachinesArePure(t *testing.T) {
 	}
 }
 
+// TestInputsAreExplored: each package with a machine compares the inputs of its exploration with
+// those that the machine has, by check.Explored or exploration.Explored. So a new input that no
+// exploration gives fails a test of that package. Inputs are types with a marker method that is
+// called input, or ends with Input.
+func TestInputsAreExplored(t *testing.T) {
+	explored := make(map[string]bool) // by directory and marker
+	machines := 0
+	all := sources(t)
+	for _, s := range all {
+		ast.Inspect(s.ast, func(n ast.Node) bool {
+			call, ok := n.(*ast.CallExpr)
+			if !ok || !s.test {
+				return true
+			}
+			if f, ok := call.Fun.(*ast.SelectorExpr); ok && f.Sel.Name == "Explored" && len(call.Args) == 3 {
+				if marker, ok := call.Args[1].(*ast.BasicLit); ok {
+					explored[s.dir+" "+strings.Trim(marker.Value, `"`)] = true
+				}
+			}
+			return true
+		})
+	}
+	for _, s := range all {
+		if _, layered := layerOf(s.dir); !layered || s.test {
+			continue
+		}
+		ast.Inspect(s.ast, func(n ast.Node) bool {
+			of, ok := n.(*ast.InterfaceType)
+			if !ok || len(of.Methods.List) != 1 || len(of.Methods.List[0].Names) != 1 {
+				return true
+			}
+			if marker := of.Methods.List[0].Names[0].Name; marker == "input" || strings.HasSuffix(marker, "Input") && !ast.IsExported(marker) {
+				if machines++; !explored[s.dir+" "+marker] {
+					t.Errorf("%s: no test of the package compares the inputs of an exploration: check.Explored(t, %q, …)", s.at(n), marker)
+				}
+			}
+			return true
+		})
+	}
+	if machines < 20 {
+		t.Error("there are", machines, "machines")
+	}
+}
+
 // Whatever watch and the recipes run concurrently runs in package actors.
 func TestGoroutinesStartInActorsAndSession(t *testing.T) {
 	for _, s := range sources(t) {
