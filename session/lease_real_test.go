@@ -255,7 +255,7 @@ func TestRealLeaseShorterTimeout(t *testing.T) {
 	t.Parallel()
 	hasten.Waits(t)
 	const timeout, less = 20 * time.Second, 6 * time.Second
-	ens := zktest.StartEnsemble(t, 3, zktest.NoSync())
+	ens := zktest.StartEnsemble(t, 3, zktest.NoSync(), zktest.SyncLimit(100))
 	followers := ens.Followers()
 	config := filepath.Join(filepath.Dir(ens.Log(followers[1])), "zoo.cfg")
 	file := check.Have(os.OpenFile(config, os.O_APPEND|os.O_WRONLY, 0))(t)
@@ -263,7 +263,7 @@ func TestRealLeaseShorterTimeout(t *testing.T) {
 	check.Must(t, file.Close())
 	ens.Restart(followers[1])
 	leader := ens.Leader()
-	witness := kit.Open(t, []string{ens.Addr(leader)}, nil)
+	witness := kit.Open(t, []string{ens.Addr(leader)}, &session.Options{Timeout: 30 * time.Second})
 	for range *leaseRuns {
 		first, second := zktest.NewProxy(t, ens.Addr(followers[0])), zktest.NewProxy(t, ens.Addr(followers[1]))
 		second.Refuse(true)

@@ -19,7 +19,7 @@ import (
 func TestRealSetServers(t *testing.T) {
 	t.Parallel()
 	hasten.Waits(t)
-	ens := zktest.StartEnsemble(t, 3, zktest.NoSync())
+	ens := zktest.StartEnsemble(t, 3, zktest.NoSync(), zktest.SyncLimit(100))
 	ctx := check.Patient(t)
 	addrs := ens.Addrs()
 	const n = 30

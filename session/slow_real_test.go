@@ -28,7 +28,7 @@ func TestRealSlowAfterElection(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			ens := zktest.StartEnsemble(t, 3, zktest.NoSync())
+			ens := zktest.StartEnsemble(t, 3, zktest.NoSync(), zktest.SyncLimit(100))
 			proxy := zktest.NewProxy(t, ens.Addrs()...)
 			leader := ens.Leader()
 			witness := kit.Open(t, ens.Addrs(), &session.Options{Timeout: 20 * time.Second})

@@ -71,11 +71,14 @@ func TestRealEmptiedServer(t *testing.T) {
 	dir := t.TempDir()
 	ens := zktest.StartEnsemble(t, 1, zktest.NoSync(), zktest.DataIn(dir), zktest.TickTime(500*time.Millisecond))
 	ctx := check.Patient(t)
-	s := check.Open(session.Open(ctx, ens.Addrs(), &session.Options{Timeout: 20 * time.Second}))(t)
-	create(t, s, "/config", "")
+	writer := check.Open(session.Open(ctx, ens.Addrs(), &session.Options{Timeout: 30 * time.Second}))(t)
+	create(t, writer, "/config", "")
 	for i := range 200 {
-		set(t, s, "/config", fmt.Sprint("old ", i))
+		set(t, writer, "/config", fmt.Sprint("old ", i))
 	}
+	writer.Close()
+	// The emptied server refuses the session until its deadline.
+	s := check.Open(session.Open(ctx, ens.Addrs(), &session.Options{Timeout: 2 * time.Second}))(t)
 	w := check.Open(watch.Node(s, "/config", nil))(t)
 	before := <-w.Changes()
 	check.True(t, string(before.Data) == "old 199", "%v", before)

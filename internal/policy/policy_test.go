@@ -375,7 +375,7 @@ func TestTestsLookForLeaks(t *testing.T) {
 		if !s.test {
 			continue
 		}
-		looks := slices.Contains(s.imports(), "go.uber.org/goleak") || slices.Contains(s.imports(), module+"/"+kit)
+		looks := slices.Contains(s.imports(), "go.uber.org/goleak") || slices.Contains(s.imports(), module+"/"+kit) || s.dir == kit
 		checked[s.dir] = checked[s.dir] || looks &&
 			slices.ContainsFunc(s.ast.Decls, func(d ast.Decl) bool {
 				f, ok := d.(*ast.FuncDecl)
