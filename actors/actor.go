@@ -2,6 +2,7 @@ package actors
 
 import (
 	"errors"
+	"reflect"
 	"sync"
 )
 
@@ -157,7 +158,11 @@ type loop[M Machine[M, In, Do, Ev], In, Do, Ev any] struct {
 // run is the goroutine of the actor. It ends when there is nothing to do, and the next input starts
 // another: there is at most one. It blocks only while the reader is slower than the events.
 func (l *loop[M, In, Do, Ev]) run(begin []Do) {
-	grow()
+	if reflect.TypeFor[M]().Size() >= large {
+		growLarge()
+	} else {
+		grow()
+	}
 	a, at := &l.actor, over // if a function of the role calls runtime.Goexit
 	defer func() { l.leave(at) }()
 	setLabel(l.name)
@@ -336,6 +341,10 @@ func (a *Actor[In, Ev]) Close() {
 	<-a.gone.wait()
 }
 
+// large is the size of a machine, in bytes, from which on 8 kB of stack are too small for a step: a
+// step copies the machine several times.
+const large = 512
+
 // grow makes the stack of the calling goroutine grow to 8 kB, which most actors need for a step. It
 // grows once, while it is empty. Without this call it would grow twice in the middle of a step, and
 // the runtime would copy the frames of the step each time.
@@ -343,6 +352,17 @@ func (a *Actor[In, Ev]) Close() {
 //go:noinline
 func grow() (least byte) {
 	var room [7 << 9]byte // with that the next size, 4 kB, is too small
+	for i := 0; i < len(room); i += 1 << 10 {
+		least = min(least, room[i])
+	}
+	return least
+}
+
+// growLarge is grow, to 16 kB.
+//
+//go:noinline
+func growLarge() (least byte) {
+	var room [15 << 9]byte // with that 8 kB are too small
 	for i := 0; i < len(room); i += 1 << 10 {
 		least = min(least, room[i])
 	}
