@@ -281,19 +281,17 @@ func (o *originReceiver) Receive(r Reading, err error) {
 
 // Fired acts on a watch that has fired, in the session's order.
 func (t *Table) Fired(epoch Epoch, ev wire.Event) {
-	data, children := Key{ev.Path, Data}, Key{ev.Path, Children}
-	var first, then news
+	gone := ev.Kind == wire.EventDeleted
+	var all [2]news
 	t.mu.Lock()
-	switch ev.Kind {
-	case wire.EventDeleted:
-		first, then = t.fired(epoch, data, true), t.fired(epoch, children, true)
-	case wire.EventCreated, wire.EventDataChanged:
-		first = t.fired(epoch, data, false)
-	case wire.EventChildrenChanged:
-		first = t.fired(epoch, children, false)
+	if gone || ev.Kind == wire.EventCreated || ev.Kind == wire.EventDataChanged {
+		all[0] = t.fired(epoch, Key{ev.Path, Data}, gone)
+	}
+	if gone || ev.Kind == wire.EventChildrenChanged {
+		all[1] = t.fired(epoch, Key{ev.Path, Children}, gone)
 	}
 	t.mu.Unlock()
-	t.notify(first, then)
+	t.notify(all[:]...)
 }
 
 func (t *Table) fired(epoch Epoch, key Key, gone bool) (n news) {
