@@ -1,7 +1,6 @@
 package nodes
 
 import (
-	"fmt"
 	"math"
 	"strconv"
 	"strings"
@@ -25,15 +24,30 @@ const AfterInfix = "-after-"
 
 // String returns the name. The priority has an offset, so that names sort as priorities do.
 func (b Bucket) String() string {
-	const digits = 10
-	infix, part := "-", ""
+	text := make([]byte, 0, 64)
+	text = appendPadded(text, int64(b.Priority)-math.MinInt32, 10)
 	if b.After {
-		infix = AfterInfix
+		text = append(text, AfterInfix...)
+	} else {
+		text = append(text, '-')
 	}
+	text = appendPadded(text, int64(b.Number), 10)
 	if b.Part > 0 {
-		part = fmt.Sprintf("-%02d-%0*d", b.Second, digits, b.Part-1)
+		text = appendPadded(append(text, '-'), int64(b.Second), 2)
+		text = appendPadded(append(text, '-'), int64(b.Part-1), 10)
 	}
-	return fmt.Sprintf("%0*d%s%0*d%s", digits, int64(b.Priority)-math.MinInt32, infix, digits, b.Number, part)
+	return string(text)
+}
+
+// appendPadded appends n with at least the given number of digits. A queue names a bucket for each
+// request: package fmt took a fortieth of the CPU time of an item.
+func appendPadded(text []byte, n int64, digits int) []byte {
+	var room [20]byte
+	number := strconv.AppendInt(room[:0], n, 10)
+	for range digits - len(number) {
+		text = append(text, '0')
+	}
+	return append(text, number...)
 }
 
 // ParseBucket reads the name of a bucket.
