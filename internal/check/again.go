@@ -13,8 +13,8 @@ import (
 	"testing"
 )
 
-// Guide returns what whoever reads a failure of a test has to know beside it: the promise, which is
-// the comment of the test, and the command of [Again].
+// Guide returns what the reader of a failed test needs beside the failure: the promise, which is the
+// comment of the test, and the command of [Again].
 func Guide(tb testing.TB, settings ...string) string {
 	again := "again: " + Again(tb, settings...)
 	if promise := promise(tb); promise != "" {
