@@ -44,8 +44,10 @@ type world struct {
 	agents  []*agent
 	created int
 	faults  int
-	trace   []string
-	erasing []func() // what an operator is about to delete, in order
+
+	refusals int // of places
+	trace    []string
+	erasing  []func() // what an operator is about to delete, in order
 
 	generation string // the plan's child; "" if there is none
 	dir        bool   // there is a directory of records
@@ -196,8 +198,8 @@ func (a *agent) perform(e effect) {
 		if !a.m.in || !a.m.read {
 			w.fail("%s stands in line, and knows nothing", a.id)
 		}
-		if w.faults > 0 && w.r.IntN(20) == 0 { // the place is refused, for now
-			w.faults--
+		if w.refusals > 0 && w.r.IntN(4) == 0 { // the place is refused, for now
+			w.refusals--
 			a.later(func() { a.tell(ended{e.shard, e.serial, errRefused}) })
 			return
 		}
@@ -730,7 +732,7 @@ func TestSchedules(t *testing.T) {
 		w := newWorld(t, seed)
 		w.given = &given
 		w.say("seed %d", seed)
-		w.faults = w.r.IntN(7)
+		w.faults, w.refusals = w.r.IntN(7), w.r.IntN(3)
 		w.settle()
 		w.settled()
 		if seed%4 == 0 { // and now, one thing after the other
@@ -741,6 +743,8 @@ func TestSchedules(t *testing.T) {
 			}
 		}
 	}
-	check.Explored(t, "input", given)
+	if *schedules == 0 { // else they may be few
+		check.Explored(t, "input", given)
+	}
 	t.Logf("%d schedules", n)
 }
