@@ -13,8 +13,8 @@ import (
 	"testing"
 )
 
-// Guide returns what the reader of a failed test needs beside the failure: the promise, which is the
-// comment of the test, and the command of [Again].
+// Guide returns the promise of a test, which is its comment, and the command of [Again]: a failure
+// says no more than what is wrong.
 func Guide(tb testing.TB, settings ...string) string {
 	again := "again: " + Again(tb, settings...)
 	if promise := promise(tb); promise != "" {

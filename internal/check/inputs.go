@@ -32,15 +32,16 @@ func Note[In any](g *Given, in In) {
 	}
 }
 
-// has reports whether a machine whose inputs have the marker method had one of a type with the name.
+// has reports whether a machine whose inputs have the marker method had one of the type with the
+// name.
 func (g *Given) has(name, marker string) bool {
 	for noted := range g.types {
 		if noted.as.Kind() != reflect.Interface {
 			continue
 		}
-		for i := range noted.as.NumMethod() {
+		for method := range noted.as.Methods() {
 			of, _, _ := strings.Cut(noted.of.Name(), "[") // without the type arguments
-			if noted.as.Method(i).Name == marker && of == name {
+			if method.Name == marker && of == name {
 				return true
 			}
 		}

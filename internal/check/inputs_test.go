@@ -12,13 +12,13 @@ type (
 	input          interface{ input() }
 	otherInput     interface{ otherInput() }
 	plain          struct{}
-	generic[T any] struct{ of T }
+	generic[T any] struct{}
 	both           struct{}
 )
 
 func (plain) input()      {}
 func (generic[T]) input() {}
-func (*both) input()      {}
+func (both) input()       {}
 func (both) otherInput()  {}
 
 // TestExplored: an input counts for the machine that it was given to.

@@ -432,6 +432,10 @@ func options(soon func() context.Context, s *session.Session) []attempt {
 	leases := func(limit int, o semaphore.Options) func() error {
 		return func() error { return with(semaphore.New(s, "/a", limit, &o)) }
 	}
+	register := func(o discovery.Options) func() error {
+		return func() error { return with(discovery.Register(s, "/a", discovery.Instance{Service: "b"}, &o)) }
+	}
+	member := func(o shard.Options) func() error { return func() error { return with(shard.Join(s, "/a", 1, &o)) } }
 	large := make([]byte, 2<<20)
 	return []attempt{
 		{"session.Open of none", "servers", func() error { return with(session.Open(soon(), nil, nil)) }},
@@ -451,6 +455,7 @@ func options(soon func() context.Context, s *session.Session) []attempt {
 		{"lock.New", "Priority", locks(lock.Options{Layout: lock.Prioritized, Priority: lock.HighestPriority + 1})},
 		{"lock.New", "Preempt", locks(lock.Options{Preempt: true})},
 		{"lock.New", "PreemptAfter", locks(lock.Options{Layout: lock.Prioritized, PreemptAfter: time.Second})},
+		{"lock.New", "Delay", locks(lock.Options{Delay: -1})},
 		{"lock.New", "Data", locks(lock.Options{Data: large})},
 		{"lock.New", "Data", locks(lock.Options{Data: []byte("unlock")})},
 		{"lock.Do", "f", func() error { return lock.Do(soon(), s, "/a", nil, nil) }},
@@ -527,6 +532,9 @@ func options(soon func() context.Context, s *session.Session) []attempt {
 		{"barrier.NewDouble", "parties", func() error { return with(barrier.NewDouble(s, "/a", -1, nil)) }},
 		{"barrier.NewDouble", "Name", func() error { return with(barrier.NewDouble(s, "/a", 1, &barrier.DoubleOptions{Name: "a\x00"})) }},
 		{"queue.New", "MaxItems", func() error { return with(queue.New(s, "/a", &queue.Options{MaxItems: -1})) }},
+		{"queue.New", "Backoff", func() error {
+			return with(queue.New(s, "/a", &queue.Options{Backoff: queue.Backoff{First: 2, Most: 1}}))
+		}},
 		{"queue.New", "KeepKeys", func() error { return with(queue.New(s, "/a", &queue.Options{KeepKeys: -1})) }},
 		{"queue.New", "RefuseWhenFull", func() error { return with(queue.New(s, "/a", &queue.Options{RefuseWhenFull: true})) }},
 		{"queue.New", "DeadLetter", func() error { return with(queue.New(s, "/a", &queue.Options{MaxAttempts: 1, DeadLetter: "/a"})) }},
@@ -552,6 +560,19 @@ func options(soon func() context.Context, s *session.Session) []attempt {
 		{"group.Join", "id", func() error { return with(group.Join(s, "/a", "..", nil, nil)) }},
 		{"group.Join", "id", func() error { return with(group.Join(s, "/a", "\x00", nil, nil)) }},
 		{"naming.Keep", "ConflictAfter", func() error { return with(naming.Keep(s, "/a", "b", nil, &naming.Options{ConflictAfter: -1})) }},
+		{"group.Join", "Layout", func() error { return with(group.Join(s, "/a", "b", nil, &group.Options{Layout: 9})) }},
+		{"group.Watch", "Layout", func() error { return with(group.Watch(s, "/a", &group.WatchOptions{Layout: 9})) }},
+		{"discovery.Register", "Format", register(discovery.Options{Format: 9})},
+		{"discovery.Register", "ConflictAfter", register(discovery.Options{ConflictAfter: -1})},
+		{"discovery.Watch", "Format", func() error { return with(discovery.Watch(s, "/a", "b", &discovery.WatchOptions{Format: 9})) }},
+		{"discovery.Watch", "FailureWindow", func() error { return with(discovery.Watch(s, "/a", "b", &discovery.WatchOptions{FailureWindow: -1})) }},
+		{"shard.Join", "ID", member(shard.Options{ID: "a/b"})},
+		{"shard.Join", "Weight", member(shard.Options{Weight: -1})},
+		{"shard.Join", "Zone", member(shard.Options{Zone: "\xff"})},
+		{"shard.Join", "GiveWithin", member(shard.Options{GiveWithin: -1})},
+		{"shard.Join", "AtOnce", member(shard.Options{AtOnce: -1})},
+		{"shard.Join", "ConflictAfter", member(shard.Options{ConflictAfter: -1})},
+		{"shard.Join", "n:", func() error { return with(shard.Join(s, "/a", 0, nil)) }},
 		{"naming.Unregister", "name", func() error { return naming.Unregister(soon(), s, "/a", "") }},
 		{"naming.Watch", "name", func() error { return with(naming.Watch(s, "/a", "", nil)) }},
 		{"watch.Tree", "Depth", func() error { return with(watch.Tree(s, "/a", &watch.TreeOptions{Depth: -1})) }},
