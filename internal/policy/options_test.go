@@ -36,9 +36,9 @@ var never = map[string]string{
 	"session.Options.Name": text,
 }
 
-// TestOptionsHaveBadInput: each field of a struct called Options, in packages that users import, has
-// a row of bad input in input_test.go, whose word is its name; or it is in the list of those of
-// which no value is bad.
+// TestOptionsHaveBadInput: each field of a struct called Options, in packages that users import,
+// has a row of bad input in input_test.go, whose word is its name; or it is in the list of those
+// of which no value is bad.
 func TestOptionsHaveBadInput(t *testing.T) {
 	rows := make(map[string]bool) // package.Type.Field
 	var fields []string

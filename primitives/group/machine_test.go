@@ -164,9 +164,15 @@ func inputs() []input {
 	a, again, b := member("a", "1", 1), member("a", "2", 5), member("b", "1", 2)
 	synced := func(s watch.TreeState) viewed { s.Synced = true; return viewed{s} }
 	return []input{
-		viewed{watch.TreeState{Added: []watch.TreeNode{a}}}, synced(watch.TreeState{}), synced(watch.TreeState{Added: []watch.TreeNode{a, b}}),
+		viewed{watch.TreeState{Added: []watch.TreeNode{a}}},
+		synced(watch.TreeState{}), synced(watch.TreeState{Added: []watch.TreeNode{a, b}}),
 		synced(watch.TreeState{Changed: []watch.TreeNode{again}}), synced(watch.TreeState{Removed: []watch.TreeNode{a}}), synced(watch.TreeState{Removed: []watch.TreeNode{b}, Added: []watch.TreeNode{again}}),
-		blinded{session.ErrNoAuth}, blinded{session.ErrClosed}, leave{}, kept{presence.Insist{}}, kept{presence.Update{Data: "2"}}, kept{presence.Leave{}},
+		blinded{session.ErrNoAuth},
+		blinded{session.ErrClosed},
+		leave{},
+		kept{presence.Insist{}},
+		kept{presence.Update{Data: "2"}},
+		kept{presence.Leave{}},
 	}
 }
 

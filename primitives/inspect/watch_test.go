@@ -300,8 +300,8 @@ func TestStandsAgain(t *testing.T) {
 	}
 }
 
-// TestEmptiedIsNoBarrier: the persistent node of a lock whose contenders have come and gone while it
-// was watched is no barrier, which never has children.
+// TestEmptiedIsNoBarrier: the persistent node of a lock whose contenders have come and gone while
+// it was watched is no barrier, which never has children.
 func TestEmptiedIsNoBarrier(t *testing.T) {
 	inBubble(t, 2, func(t *testing.T, _ *zktest.Server, all []*session.Session) {
 		const contender = "/l/5cb19f58083143a3bc2323d3a988390d__lock__0000000000" // kazoo's, which writes no data to /l

@@ -39,8 +39,8 @@ func TestFirstInFirstOut(t *testing.T) {
 }
 
 // TestTakeWaits: a call of Take waits for an item that comes, for one that a consumer gives back,
-// and for one whose consumer dies. All that happens to the last two is that a claim is deleted, after
-// which not every server has another pzxid of the parent.
+// and for one whose consumer dies. All that happens to the last two is that a claim is deleted:
+// after that, not every server has another pzxid of the parent.
 func TestTakeWaits(t *testing.T) {
 	for _, profile := range zktest.Profiles() {
 		t.Run(profile.String(), func(t *testing.T) {

@@ -27,8 +27,8 @@ type Search[S, In any, K comparable] struct {
 	// Check returns what is wrong with a state, when all of its steps were right. It may be nil.
 	Check func(S) error
 
-	// Sample, if not 0, has the search try one input in so many, once each input of the first states
-	// was tried: see [hasten.Sample].
+	// Sample, if not 0, has the search try one input in so many, when each input of the first
+	// states was tried: see [hasten.Sample].
 	Sample int
 
 	// Limit is the number of states after which the search ends; 0 for none.

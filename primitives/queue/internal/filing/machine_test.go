@@ -88,7 +88,7 @@ func inputs(p position) (ins []input) {
 // step returns the position after an input, and what is wrong with the step.
 func step(p position, in input) (position, error) {
 	var out actors.Effects[effect, procedure.None]
-	next := position{p.Machine.Step(in, &out), p.question, p.shuts, p.stops}
+	next := position{p.Step(in, &out), p.question, p.shuts, p.stops}
 	answer, isFiled := in.(filed)
 	put := isFiled && answer.err == nil
 	doubt := isFiled && session.InDoubt(answer.err)

@@ -81,7 +81,7 @@ func inputs(p position) (ins []input) {
 // step returns the position after an input, and what is wrong with the step.
 func step(p position, in input) (position, error) {
 	var out actors.Effects[effect, procedure.None]
-	next := position{p.Machine.Step(in, &out), p.question, p.shuts}
+	next := position{p.Step(in, &out), p.question, p.shuts}
 	asked, given, lingers := 0, 0, false
 	wrong := func(format string, args ...any) (position, error) {
 		return next, fmt.Errorf(format+": %+v", append(args, out.Do)...)
