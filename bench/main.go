@@ -4,6 +4,7 @@
 //	go run ./bench -servers 1,3 -json all.json # on one, and then on three
 //	go run ./bench -filter lock,barrier-10 -duration 3s
 //	go run ./bench fleet -sessions 3000        # thousands of sessions, in steady states and in storms
+//	go run ./bench guard                       # this commit beside the last one whose figures were accepted
 //
 // Each system runs in a process of its own, which reports its CPU time. If a peer is not installed,
 // the bench reports that in one line, and runs the rest.
@@ -42,8 +43,13 @@ func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	start, args := run, os.Args[1:]
-	if len(args) > 0 && args[0] == "fleet" {
-		start, args = runFleet, args[1:]
+	if len(args) > 0 {
+		switch args[0] {
+		case "fleet":
+			start, args = runFleet, args[1:]
+		case "guard":
+			start, args = runGuard, args[1:]
+		}
 	}
 	if err := start(ctx, args, os.Stdout, os.Stderr); err != nil {
 		fmt.Fprintln(os.Stderr, "bench:", err)
@@ -59,7 +65,7 @@ func drive(l peers.Library, in io.Reader, out io.Writer) error {
 		return driver.Serve(in, out, withCrew(ours.Programs(), crew.Ours))
 	case peers.GoZookeeper:
 		return driver.Serve(in, out, withCrew(gozk.Programs(), crew.Plain))
-	case peers.Curator, peers.Kazoo:
+	case peers.Curator, peers.Kazoo, peers.Accepted:
 	}
 	return fmt.Errorf("%s has a driver of its own", l)
 }

@@ -30,6 +30,10 @@ const (
 	Kazoo       Library = "kazoo"
 )
 
+// Accepted is this library as it was at an earlier commit. It is no peer, and takes part only in
+// the command guard of the bench. Its driver is a file of that name in the directory of drivers.
+const Accepted Library = "accepted"
+
 // Libraries returns all libraries, this one first.
 func Libraries() []Library { return []Library{ZKActors, GoZookeeper, Curator, Kazoo} }
 
@@ -46,7 +50,7 @@ func Missing(l Library) error {
 		return absent(l, debian.Curator(), debian.CuratorPackages)
 	case Kazoo:
 		return absent(l, debian.Kazoo(), debian.KazooPackages)
-	case ZKActors, GoZookeeper:
+	case ZKActors, GoZookeeper, Accepted:
 	}
 	return nil
 }
@@ -69,6 +73,8 @@ func Command(l Library, self, dir string) ([]string, error) {
 		return []string{debian.Python, "-B", file}, os.WriteFile(file, []byte(kazooDriver), 0o600)
 	case ZKActors, GoZookeeper:
 		return []string{self, DriverArgument, string(l)}, nil
+	case Accepted:
+		return []string{filepath.Join(dir, string(Accepted)), DriverArgument, string(ZKActors)}, nil
 	}
 	return nil, fmt.Errorf("there is no library %q", l)
 }
