@@ -44,9 +44,10 @@ type Removal struct {
 	// found: a node may be replaced by another with the prefix until it is deleted.
 	Prefix string
 
-	// Beside, if not "", is the path of another node, of the version BesideVersion. It is deleted in
-	// one transaction with the node at Path, and never without it: it stays if another client has
-	// deleted the node, and if it is itself of another version. Is, Says and Guard do not count.
+	// Beside, if not "", is the path of another node, of the version BesideVersion. It is deleted
+	// in one transaction with the node at Path, and never without it: it stays if another client
+	// has deleted the node, and if it is itself of another version. Is, Says and Guard do not
+	// count.
 	Beside        string
 	BesideVersion int32
 

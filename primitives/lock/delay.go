@@ -253,9 +253,9 @@ func (d *delayer) write(t turn, op session.Op) {
 }
 
 // Withdraw implements [contender.Claim]. A confirmed record is deleted with its node, in one
-// transaction: if another client has deleted the node, the record stays, and delays the next. If the
-// record is not confirmed, the contender has not held, and the record goes first: while the node
-// stands, no other contender looks at it.
+// transaction: if another client has deleted the node, the record stays, and delays the next. If
+// the record is not confirmed, the contender has not held, and the record goes first: while the
+// node stands, no other contender looks at it.
 func (d *delayer) Withdraw(requests client.Async, node, prefix string, answer func()) {
 	d.mu.Lock()
 	held, version, sent, rest := d.held, d.version, d.sent, d.rest

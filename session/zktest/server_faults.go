@@ -85,8 +85,9 @@ func (s *Server) SwallowReply(m Match) {
 	s.addFault(fault{match: m, what: verdict{mute: true}, name: "SwallowReply"})
 }
 
-// Stall lets the server forget the next request that matches until the next packet of its connection
-// comes, be it a ping: ZooKeeper 3.8.0 loses a wake-up so, once in tens of thousands of operations.
+// Stall lets the server forget the next request that matches until the next packet of its
+// connection comes, be it a ping: ZooKeeper 3.8.0 loses a wake-up so, once in tens of thousands of
+// operations.
 func (s *Server) Stall(m Match) {
 	s.addFault(fault{match: m, what: verdict{stall: true}, name: "Stall"})
 }
