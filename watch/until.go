@@ -17,7 +17,9 @@ var errFound = errors.New("there is a node")
 // returns the cause. Otherwise it fails only if the path is malformed, the node may not be read or
 // is over [session.Options.MaxReply], or the session is closed.
 //
-// UntilGone may miss that a node was deleted and created again while the session was disconnected.
+// The session's server may lag behind: UntilGone misses a node that was created through another
+// server a moment before the call, unless [session.Session.Sync] comes first. It may miss that a
+// node was deleted and created again while the session was disconnected.
 func UntilGone(ctx context.Context, s *session.Session, path string) error {
 	return until(ctx, s, path, session.ErrNoNode, false)
 }

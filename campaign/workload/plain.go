@@ -17,7 +17,7 @@ func plainBarriers() Workload {
 	return Workload{Name: name, Path: dir, Run: func(c *Client) {
 		for i := range n {
 			path := fmt.Sprint(dir, "/", i)
-			b, err := barrier.New(c.Session, path, &barrier.Options{Sync: true})
+			b, err := barrier.New(c.Session, path, nil)
 			if err != nil {
 				return
 			}

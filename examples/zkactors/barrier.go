@@ -35,7 +35,7 @@ node.
 				return usage("--wait %v is negative", wait)
 			}
 			return p.with(ctx, func(ctx context.Context, s *session.Session) error {
-				b, err := barrier.New(s, path, &barrier.Options{Sync: true})
+				b, err := barrier.New(s, path, nil)
 				if err != nil {
 					return err
 				}

@@ -20,7 +20,7 @@ const (
 
 // never are the options of which no value is bad, and why.
 var never = map[string]string{
-	"barrier.Options.Sync": alone, "config.Options.Sync": alone, "discovery.WatchOptions.Sync": alone, "group.WatchOptions.Sync": alone,
+	"barrier.Options.NoSync": alone, "config.Options.Sync": alone, "discovery.WatchOptions.Sync": alone, "group.WatchOptions.Sync": alone,
 	"watch.Options.Sync": alone, "watch.TreeOptions.Sync": alone,
 	"commit.Options.Record": alone, "election.Options.IgnoreLeader": alone, "session.Options.ReadOnly": alone,
 	"discovery.Options.TakeOver": alone, "group.Options.TakeOver": alone, "naming.Options.Replace": alone,

@@ -33,7 +33,7 @@ func New(s *session.Session, path string, opts *Options) (*Barrier, error) {
 		return nil, err
 	}
 	b := &Barrier{session: s, path: path, viewer: &viewer{session: client.Of(s), path: path}}
-	b.actor = actors.Start(view{sync: client.Options(opts).Sync}, actors.Role[view, viewInput, viewEffect, Event]{
+	b.actor = actors.Start(view{sync: !client.Options(opts).NoSync}, actors.Role[view, viewInput, viewEffect, Event]{
 		Name:    "barrier " + path,
 		Perform: b.viewer.perform,
 		Observe: b.observe,
@@ -60,9 +60,10 @@ func (b *Barrier) observe(v view, events []Event) {
 	}
 }
 
-// Wait returns nil when no barrier stands: at once, if none does. See [Options.Sync]. A waiter that
-// was disconnected while the barrier was lifted and raised again waits for the new one. The error
-// wraps [ErrLayout] and [ErrForeign] if the node at the path belongs to another recipe.
+// Wait returns nil when no barrier stands: at once, if none does. It sees every barrier that was
+// raised or lifted before the call, by whatever client; but see [Options.NoSync]. A waiter that was
+// disconnected while the barrier was lifted and raised again waits for the new one. The error wraps
+// [ErrLayout] and [ErrForeign] if the node at the path belongs to another recipe.
 func (b *Barrier) Wait(ctx context.Context) error {
 	if err := b.refusal(ctx); err != nil {
 		return b.explain("wait", err)

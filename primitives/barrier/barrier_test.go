@@ -29,7 +29,7 @@ func TestRaiseWaitLift(t *testing.T) {
 		check.Must(t, a.Raise(t.Context()))
 		check.Must(t, b.Raise(t.Context())) // is one barrier
 		var calls []<-chan error
-		for _, h := range []*barrier.Barrier{a, b, single(t, s[2], &barrier.Options{Sync: true})} {
+		for _, h := range []*barrier.Barrier{a, b, single(t, s[2], nil)} {
 			calls = append(calls, begin(func() error { return h.Wait(t.Context()) }))
 		}
 		for _, call := range calls {
@@ -99,17 +99,17 @@ func behind(t *testing.T, srv *zktest.Server) (late, prompt *session.Session) {
 	return late, prompt
 }
 
-// With Sync, a waiter on a server that lags sees what was raised before it asked.
+// A waiter on a server that lags sees what was raised before it asked, unless it has NoSync.
 func TestSync(t *testing.T) {
 	bubble(t, 0, zktest.Config{Replicas: 3}, func(t *testing.T, srv *zktest.Server, _ []*session.Session) {
 		late, prompt := behind(t, srv)
 		defer late.Close()
 		defer prompt.Close()
-		raiser, plain := single(t, prompt, nil), single(t, late, nil)
+		raiser, plain := single(t, prompt, nil), single(t, late, &barrier.Options{NoSync: true})
 		check.Must(t, plain.Wait(t.Context()))
 		check.Must(t, raiser.Raise(t.Context()))
 		check.Must(t, plain.Wait(t.Context()))
-		call := begin(func() error { return single(t, late, &barrier.Options{Sync: true}).Wait(t.Context()) })
+		call := begin(func() error { return single(t, late, nil).Wait(t.Context()) })
 		kit.Waits(t, "Wait", call)
 		check.Must(t, raiser.Lift(t.Context()))
 		kit.Pass(2 * time.Minute)
@@ -127,7 +127,7 @@ func TestFaultAtEveryRequestOfBarrier(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			for skip := range 5 {
 				bubble(t, 2, zktest.Config{}, func(t *testing.T, srv *zktest.Server, s []*session.Session) {
-					b := single(t, s[0], &barrier.Options{Sync: true})
+					b := single(t, s[0], nil)
 					synctest.Wait()
 					inject := func() {
 						srv.ClearFaults()

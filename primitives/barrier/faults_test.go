@@ -149,7 +149,7 @@ func (cmd command) play(t *testing.T, f func(*scene)) {
 		if cmd.double {
 			c.d = doubles(t, s, 2)
 		} else {
-			c.b = []*barrier.Barrier{single(t, s[0], &barrier.Options{Sync: true}), single(t, s[1], nil)}
+			c.b = []*barrier.Barrier{single(t, s[0], nil), single(t, s[1], &barrier.Options{NoSync: true})}
 		}
 		synctest.Wait()
 		if cmd.before != nil {

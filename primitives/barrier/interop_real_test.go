@@ -43,7 +43,7 @@ type hand struct {
 func (st stage) hands(t *testing.T) (all []hand) {
 	t.Helper()
 	with := func(i int, f func(b *barrier.Barrier) error, path string) error {
-		b, err := barrier.New(st.sessions[i%len(st.sessions)], path, &barrier.Options{Sync: true})
+		b, err := barrier.New(st.sessions[i%len(st.sessions)], path, nil)
 		if err != nil {
 			return err
 		}

@@ -69,7 +69,8 @@ func NewLatch(s *session.Session, path string, n int) (*Latch, error) {
 	return l, nil
 }
 
-// Opened returns a channel that is closed when the latch is open.
+// Opened returns a channel that is closed when the latch is open: when the session's server knows
+// it, which may lag behind the others. A latch does not close again, so no call passes too early.
 func (l *Latch) Opened() <-chan struct{} { return l.opened }
 
 // Wait waits until the latch is open. If ctx ends first, it returns the cause. If the handle is

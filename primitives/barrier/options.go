@@ -15,10 +15,10 @@ type DoubleOptions struct {
 
 // Options are optional parameters for [New]. A nil *Options is equivalent to a zero Options.
 type Options struct {
-	// Sync makes [Barrier.Wait] see every barrier that was raised or lifted before the call. For
-	// that the server first synchronizes with its leader, which costs a round trip. Without Sync,
-	// Wait may see an older state, if its server lags behind.
-	Sync bool
+	// NoSync saves [Barrier.Wait] a round trip: the server of the session does not synchronize with
+	// its leader first. If that server lags behind, Wait may pass a barrier that was raised through
+	// another server a moment before the call, or wait for one that was lifted.
+	NoSync bool
 }
 
 func validate(s *session.Session, path string) error {

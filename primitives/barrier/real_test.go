@@ -53,7 +53,7 @@ func TestRealBarrier(t *testing.T) {
 	t.Parallel()
 	ens := zktest.StartEnsemble(t, 3, zktest.NoSync())
 	one, two := kit.Open(t, []string{ens.Addr(0)}, nil), kit.Open(t, []string{ens.Addr(1)}, nil)
-	raiser, waiter := single(t, one, nil), single(t, two, &barrier.Options{Sync: true})
+	raiser, waiter := single(t, one, nil), single(t, two, nil)
 	for range 20 {
 		check.Must(t, raiser.Raise(t.Context()))
 		waits := begin(func() error { return waiter.Wait(t.Context()) })

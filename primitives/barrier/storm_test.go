@@ -431,7 +431,7 @@ func TestStormsOfBarriers(t *testing.T) {
 			}
 		})
 		for i, s := range w.all[1:] {
-			who, b := fmt.Sprint("w", i), check.Have(barrier.New(s, path, &barrier.Options{Sync: true}))(w)
+			who, b := fmt.Sprint("w", i), check.Have(barrier.New(s, path, nil))(w)
 			calls.Go(func() {
 				last := int64(0)
 				follow(w, who, b.Events(), barrierLetters, barrierGrammar, func(ev barrier.Event) {

@@ -161,8 +161,8 @@ func (c *Candidate) Leading() (term int64, leading bool) {
 	return term, true
 }
 
-// Leader returns the leader by the newest knowledge, without waiting. It returns false if there is
-// none, and when the candidate has left.
+// Leader returns the leader by the newest knowledge of the session's server, which may lag behind
+// the others, without waiting. It returns false if there is none, and when the candidate has left.
 func (c *Candidate) Leader() (leader Leader, known bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
