@@ -212,8 +212,8 @@ func TestDelayRefused(t *testing.T) {
 	})
 }
 
-// TestDelayKept: another client deletes the holder's node, and the withdrawal of the lost holder, or
-// the reply to it, is lost: the record of the loss stays, and the next waits for the delay.
+// TestDelayKept: another client deletes the holder's node, and the withdrawal of the lost holder,
+// or the reply to it, is lost: the record of the loss stays, and the next waits for the delay.
 func TestDelayKept(t *testing.T) {
 	for name, lose := range map[string]func(*zktest.Server, zktest.Match){"request": (*zktest.Server).DropRequest, "reply": (*zktest.Server).DropReply} {
 		for _, inLine := range []bool{true, false} {

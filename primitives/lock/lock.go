@@ -55,8 +55,8 @@ func Acquire(ctx context.Context, s *session.Session, path string, opts *Options
 }
 
 // TryAcquire is [Acquire], but fails with [ErrHeld] when another contender is ahead in line. Then
-// it has left the line again, unless ctx ended before the confirmation. A transaction of the servers
-// decides, or a list behind it: no server that lags behind shows a lock free.
+// it has left the line again, unless ctx ended before the confirmation. A transaction of the
+// servers decides, or a list behind it: no server that lags behind shows a lock free.
 func TryAcquire(ctx context.Context, s *session.Session, path string, opts *Options) (*Lock, error) {
 	return tryAcquire(ctx, s, path, Exclusive, opts)
 }
