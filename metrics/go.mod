@@ -4,7 +4,7 @@ go 1.26.0
 
 require (
 	github.com/prometheus/client_golang v1.25.0
-	github.com/zkactors/zkactors v0.1.0
+	github.com/zkactors/zkactors v0.0.0-20261129154534-747654173a2d
 	go.opentelemetry.io/otel v1.47.0
 	go.opentelemetry.io/otel/metric v1.47.0
 	go.opentelemetry.io/otel/sdk/metric v1.47.0
@@ -32,3 +32,4 @@ require (
 	google.golang.org/protobuf v1.36.12 // indirect
 )
 
+replace github.com/zkactors/zkactors => ../

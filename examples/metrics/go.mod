@@ -4,8 +4,8 @@ go 1.26.0
 
 require (
 	github.com/prometheus/client_golang v1.25.0
-	github.com/zkactors/zkactors v0.1.0
-	github.com/zkactors/zkactors/metrics v0.1.0
+	github.com/zkactors/zkactors v0.0.0-20261129154534-747654173a2d
+	github.com/zkactors/zkactors/metrics v0.0.0
 	go.uber.org/goleak v1.3.0
 )
 

@@ -107,35 +107,3 @@ func read(t *testing.T, name string) []byte {
 	t.Helper()
 	return check.Have(os.ReadFile(filepath.Join(root, name)))(t)
 }
-
-// The module metrics requires the version of the library that is released with it, and nothing
-// replaces that: users would not see it. Before the first release that is v0.1.0.
-func TestMetricsCanBeRequired(t *testing.T) {
-	version := "v0.1.0"
-	if m := regexp.MustCompile(`(?m)^## \[?(\d+\.\d+\.\d+)`).FindSubmatch(read(t, "CHANGELOG.md")); m != nil {
-		version = "v" + string(m[1])
-	}
-	own, library := module+"/metrics", "\t"+module+" "+version+"\n"
-	mod, example := string(read(t, "metrics/go.mod")), string(read(t, "examples/metrics/go.mod"))
-	if !strings.HasPrefix(mod, "module "+own+"\n") || !strings.Contains(mod, library) || strings.Contains(mod, "=>") {
-		t.Errorf("metrics/go.mod: want the module %s, which requires %s, and no replacement", own, strings.TrimSpace(library))
-	}
-	if !strings.Contains(example, library) || !strings.Contains(example, "\t"+own+" "+version+"\n") {
-		t.Errorf("examples/metrics/go.mod does not require %s of both", version)
-	}
-	found := 0
-	for _, s := range sources(t) {
-		if !under(s.dir, "metrics") {
-			continue
-		}
-		found++
-		for _, imported := range s.imports() {
-			if internal(imported) && !under(imported, own) {
-				t.Errorf("%s imports %s, which changes without notice", s.path(), imported)
-			}
-		}
-	}
-	if found == 0 {
-		t.Error("metrics has no source")
-	}
-}

@@ -1,7 +1,6 @@
 package policy
 
 import (
-	"bytes"
 	"go/ast"
 	"go/parser"
 	"go/token"
@@ -155,16 +154,6 @@ func recipes(all []source) []string {
 		}
 	}
 	return slices.Sorted(maps.Keys(dirs))
-}
-
-// TestReleasedProgram: the module that users install requires the library that is released with it,
-// as metrics does, and has no replacement: the go command would refuse to install it.
-func TestReleasedProgram(t *testing.T) {
-	required := regexp.MustCompile(`(?m)^\t` + regexp.QuoteMeta(module) + ` v[\d.]+$`)
-	mod := read(t, "examples/zkactors/go.mod")
-	if want := required.Find(read(t, "metrics/go.mod")); want == nil || !bytes.Equal(required.Find(mod), want) || bytes.Contains(mod, []byte("=>")) {
-		t.Errorf("examples/zkactors/go.mod: want%s as in metrics/go.mod, and no replacement", want)
-	}
 }
 
 func TestRequirements(t *testing.T) {
