@@ -43,8 +43,8 @@ func (l *connection) nudge() {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	l.expecting = false
-	if l.phase != phaseOpen || l.pending.Len() <= l.unwritten {
-		return // the next request expects its answer
+	if l.phase != phaseOpen || l.parting || l.pending.Len() <= l.unwritten {
+		return // the next request expects its answer, and behind the last one there is none
 	}
 	oldest := l.pending.All()[0]
 	if oldest.xid == l.nudged {
