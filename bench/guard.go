@@ -124,13 +124,12 @@ func runGuard(ctx context.Context, args []string, out, log io.Writer) error {
 	b.warmUp(ctx, f)
 	var rows []guardRow
 	for _, w := range o.workloads {
-		rows = append(rows, b.guard(ctx, f, w, o))
-		if ctx.Err() != nil {
-			return context.Cause(ctx)
+		if rows = append(rows, b.guard(ctx, f, w, o)); ctx.Err() != nil {
+			break
 		}
 	}
 	_, err = fmt.Fprintf(out, "%s\nother load: %v\n\n%s\n%s", machine(), b.load(), guardTable(rows, o.commit), notJudgedRows(rows))
-	return errors.Join(err, guardFailures(rows, o.commit))
+	return errors.Join(err, guardFailures(rows, o.commit), context.Cause(ctx))
 }
 
 // buildAccepted builds the bench of a commit, in a work tree of its own, as the driver of
