@@ -142,7 +142,7 @@ exploration_test.plus{n:3 why:three}
     5
 exploration_test.plus{n:3 why:three}
     8
-again: go test ./primitives/internal/exploration -run '^TestX$/^y z$'`), "%s", r.said)
+again: `+check.Again(r)), "%s", r.said)
 	search.Step = func(sum int, in plus) (int, error) { return (sum + in.n) % 10, nil }
 	states, steps := search.Run(t, 0, 0)
 	check.True(t, states == 10 && steps == 20, "%d states, %d steps", states, steps)
