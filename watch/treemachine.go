@@ -444,7 +444,7 @@ func (m *treeMachine) settleBatch(n *treeNode, batch *treeBatch) {
 	delete(m.batches, n)
 	for _, child := range batch.left {
 		child.leaving = false
-		if child.stat.Czxid <= batch.zxid || child.missing {
+		if child.stat == nil || child.stat.Czxid <= batch.zxid || child.missing {
 			m.remove(child)
 			continue
 		}

@@ -440,6 +440,20 @@ func TestTreeAnswers(t *testing.T) {
 			check.True(t, m.size == 2 && m.root.stat == root && len(out.Do)+len(out.Emit) == 0, "%v: %v does %v", r, m, out)
 		}
 	})
+	t.Run("a child that leaves cannot be read any more", func(t *testing.T) {
+		m, _ := newTreeMachine("/t", 0, false, nil)
+		take := func(n *treeNode, aspect session.Aspect, r session.Reading, err error) {
+			m.after(treeRead{n, aspect, n.aspects[aspect].number, r, err})
+		}
+		take(m.root, session.AspectData, session.Reading{Zxid: 5, Stat: root}, nil)
+		take(m.root, session.AspectChildren, session.Reading{Zxid: 6, Stat: root, Names: []string{"a"}}, nil)
+		a := m.nodes["/t/a"]
+		take(a, session.AspectData, session.Reading{Zxid: 7, Stat: &session.Stat{Czxid: 3, Mzxid: 3}}, nil)
+		take(m.root, session.AspectChildren, session.Reading{Zxid: 8, Stat: root, Names: []string{"b"}}, nil)
+		take(a, session.AspectData, session.Reading{}, session.ErrNoAuth)
+		take(m.nodes["/t/b"], session.AspectData, session.Reading{Zxid: 9, Stat: &session.Stat{Czxid: 8, Mzxid: 8}}, nil)
+		check.True(t, m.size == 2 && m.nodes["/t/a"] == nil && m.nodes["/t/b"].stat != nil, "%v", m)
+	})
 	t.Run("another node is in its place", func(t *testing.T) {
 		out := take(child, session.AspectData, session.Reading{Zxid: 8, Stat: &session.Stat{Czxid: 8, Mzxid: 8}}, session.ErrNoNode)
 		check.True(t, m.size == 2 && len(out.Emit) == 0, "%v emits %v", m, out.Emit)
