@@ -18,7 +18,7 @@ const (
 )
 
 // expect has the connection look for a forgotten answer. It is called when a caller's request is
-// sent; a timer that runs already is left alone. Locked.
+// sent, and after an answer while others are awaited; a timer that runs is left alone. Locked.
 func (l *connection) expect() {
 	switch {
 	case l.expecting || l.phase != phaseOpen:
