@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"runtime"
@@ -723,18 +725,15 @@ func TestCall(t *testing.T) {
 
 func TestContain(t *testing.T) {
 	done := false
-	for name, row := range map[string]struct {
-		f        func()
-		panicked any
-		returned bool
-	}{
-		"returns": {func() { done = true }, nil, true},
-		"panics":  {func() { panic("no") }, "no", false},
-		"exits":   {runtime.Goexit, nil, false},
+	for want, f := range map[string]func(){
+		"<nil>":                    func() { done = true },
+		"it panicked: no":          func() { panic("no") },
+		"it panicked: EOF":         func() { panic(io.EOF) },
+		"it called runtime.Goexit": runtime.Goexit,
 	} {
-		if panicked, returned := actors.Contain(row.f); panicked != row.panicked || returned != row.returned {
-			t.Errorf("%s: %v, %v", name, panicked, returned)
-		}
+		err := actors.Contain(f)
+		check.Equal(t, fmt.Sprint(err), want)
+		check.Equal(t, errors.Is(err, io.EOF), strings.HasSuffix(want, "EOF"))
 	}
 	check.True(t, done, "it has not been called")
 }
@@ -760,4 +759,24 @@ func TestAfter(t *testing.T) {
 		stop()
 		check.Equal(t, <-fired, time.Minute, "fired after")
 	})
+}
+
+// TestNilFunctions: a nil function is refused at the caller, not on the goroutine that would call
+// it.
+func TestNilFunctions(t *testing.T) {
+	for argument, call := range map[string]func(){
+		"Call: f":    func() { actors.Call(nil) },
+		"After: f":   func() { actors.After(0, nil) },
+		"Feed: tell": func() { actors.Feed("a", make(chan int), nil, func() {}) },
+		"Feed: end":  func() { actors.Feed("a", make(chan int), func(int) {}, nil) },
+	} {
+		func() {
+			defer func() {
+				if got, want := recover(), "actors: "+argument+" is nil"; got != want {
+					t.Errorf("%v, want %s", got, want)
+				}
+			}()
+			call()
+		}()
+	}
 }

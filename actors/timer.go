@@ -6,6 +6,7 @@ import "time"
 // performer uses it to answer a machine that waits for a time. The answer should name the effect
 // that it answers, because it may come just after stop was called.
 func After(d time.Duration, f func()) (stop func()) {
+	refuseNil(f == nil, "After: f")
 	timer := time.AfterFunc(d, f)
 	return func() { timer.Stop() }
 }

@@ -26,6 +26,16 @@ type company struct {
 	tasks          sync.WaitGroup // those runs
 }
 
+// together returns companies as one, for calls. The companies themselves must be closed.
+func together(all []*company) *company {
+	one := &company{}
+	for _, c := range all {
+		one.sessions += c.sessions
+		one.processes, one.calls = append(one.processes, c.processes...), append(one.calls, c.calls...)
+	}
+	return one
+}
+
 // library returns the library of a client, and its variant: ours+tick is a variant of ours.
 func library(client string) (l peers.Library, variant []string, err error) {
 	name, words, varies := strings.Cut(client, "+")
@@ -100,7 +110,7 @@ func (f *fleetBench) open(ctx context.Context, client string, sessions int) (_ *
 		c.calls = append(c.calls, rpc.NewClient(conn))
 	}
 	return c, tell(c, "Open", func(i int) crew.Opening {
-		return crew.Opening{Sessions: min(c.each, sessions-i*c.each), Variant: variant, Within: f.opts.timeout / 3}
+		return crew.Opening{Sessions: min(c.each, sessions-i*c.each), Variant: variant, Tick: f.opts.tick, Within: f.opts.timeout / 3}
 	})
 }
 

@@ -9,6 +9,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -28,6 +29,7 @@ type fleetOptions struct {
 	steady   []steadyState
 	storms   []storm
 	timeout  time.Duration
+	tick     time.Duration
 	settle   time.Duration
 	window   time.Duration
 	watch    time.Duration
@@ -36,20 +38,24 @@ type fleetOptions struct {
 	settings map[string]string
 	heap     string
 	warm     time.Duration
-	json     string
-	markdown string
+
+	syncLimit int
+	json      string
+	markdown  string
 }
 
 func parseFleet(args []string, log io.Writer) (o fleetOptions, err error) {
 	flags := flag.NewFlagSet("bench fleet", flag.ContinueOnError)
 	flags.SetOutput(log)
-	flags.IntVar(&o.sessions, "sessions", 60, "the sessions of the fleet")
+	flags.IntVar(&o.sessions, "sessions", 60, "the sessions of the fleet; in the storms frozen-*, down and one-way-*, of each role")
 	flags.IntVar(&o.process, "process", 500, "sessions in one process")
 	flags.IntVar(&o.lines, "lines", 100, "the locks that the waiting sessions share")
 	flags.IntVar(&o.runs, "runs", 1, "how often each state and storm is measured with each client, in turns")
 	clients := flags.String("clients", "ours,plain", "ours and plain (go-zookeeper's own), with commas between; ours+tick knows the servers' tick, ours+answered has LeaseAnswered, ours+shared has LeaseShared: with -setting leaderServes=no")
 	filter := flags.String("filter", "", "these states and storms only: names or patterns, with commas between: "+strings.Join(fleetNames(), ", "))
 	flags.DurationVar(&o.timeout, "timeout", 10*time.Second, "the session timeout")
+	flags.DurationVar(&o.tick, "tick", 2*time.Second, "the servers' tickTime")
+	flags.IntVar(&o.syncLimit, "sync-limit", 5, "the servers' syncLimit, in ticks")
 	flags.DurationVar(&o.settle, "settle", 6*time.Second, "pause before a measurement")
 	flags.DurationVar(&o.window, "window", 30*time.Second, "how long a steady state is measured")
 	flags.DurationVar(&o.watch, "watch", 30*time.Second, "how long a fleet is watched after a storm")
@@ -74,8 +80,8 @@ func parseFleet(args []string, log io.Writer) (o fleetOptions, err error) {
 	if flags.NArg() > 0 {
 		return o, fmt.Errorf("there is no argument %q: see -help", flags.Arg(0))
 	}
-	if o.sessions <= 0 || o.process <= 0 || o.lines <= 0 || o.runs <= 0 {
-		return o, fmt.Errorf("-sessions %d, -process %d, -lines %d, -runs %d: must be positive", o.sessions, o.process, o.lines, o.runs)
+	if o.sessions <= 0 || o.process <= 0 || o.lines <= 0 || o.runs <= 0 || o.syncLimit <= 0 {
+		return o, fmt.Errorf("-sessions %d, -process %d, -lines %d, -runs %d, -sync-limit %d: must be positive", o.sessions, o.process, o.lines, o.runs, o.syncLimit)
 	}
 	o.clients = strings.Split(*clients, ",")
 	for _, client := range o.clients {
@@ -144,8 +150,9 @@ func runFleet(ctx context.Context, args []string, out, log io.Writer) (err error
 		return err
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(f.dir)) }()
+	linked := slices.ContainsFunc(o.storms, func(s storm) bool { return s.linked })
 	f.ens, err = zktest.NewEnsemble(zktest.EnsembleConfig{ //nolint:contextcheck // the servers have an end of their own
-		Servers: 3, Dir: filepath.Join(f.dir, "servers"), DirectLinks: true, TickTime: crew.ServerTick, SyncLimit: 5, InitLimit: 10, Settings: o.settings,
+		Servers: 3, Dir: filepath.Join(f.dir, "servers"), DirectLinks: !linked, TickTime: o.tick, SyncLimit: o.syncLimit, InitLimit: 10, Settings: o.settings,
 		JVMFlags: []string{
 			"-Xmx" + o.heap, "-XX:TieredStopAtLevel=4", "-Dznode.container.checkIntervalMs=3600000",
 			"-Dzookeeper.preAllocSize=64", // KiB; small, so that the log's length shows how much was written
@@ -210,40 +217,48 @@ func (f *fleetBench) turns(ctx context.Context, name string, one func(client str
 	return nil
 }
 
-// with opens sessions, gives each its part, and calls do. All nodes of the sessions are below one
-// node, which it deletes at the end.
-func (f *fleetBench) with(ctx context.Context, client string, sessions int, part func(root string, i int) (role, path string), do func(c *company, root string) error) (err error) {
+// with opens the sessions of each squad, gives each its part, and calls do. All nodes of the
+// sessions are below one node, which it deletes at the end.
+func (f *fleetBench) with(ctx context.Context, squads []squad, sessions int, do func(all []*company, root string) error) (err error) {
 	f.roots++
 	at := root + "/fleet-" + strconv.Itoa(f.roots)
 	if err := f.prepare(ctx, at); err != nil {
 		return err
 	}
 	began := time.Now()
-	c, err := f.open(ctx, client, sessions)
-	if err != nil {
-		return err
-	}
+	var all []*company
 	defer func() {
-		err = errors.Join(err, c.close())
+		for _, c := range all {
+			err = errors.Join(err, c.close())
+		}
 		if swept := sweep(ctx, f.ens.Addrs(), at); swept != nil && ctx.Err() == nil {
 			f.say("%s: %v", at, swept)
 		}
 	}()
+	for _, s := range squads {
+		c, err := f.open(ctx, s.client, sessions)
+		if err != nil {
+			return err
+		}
+		all = append(all, c)
+	}
 	opened := time.Since(began)
 	want := 0 // ephemeral nodes
-	for i := range sessions {
-		if role, _ := part(at, i); role == crew.Own || role == crew.Line || role == crew.Lead {
-			want++
+	for k, s := range squads {
+		for i := range sessions {
+			if role, _ := s.part(at, i); slices.Contains([]string{crew.Own, crew.Line, crew.Lead, crew.Enroll}, role) {
+				want++
+			}
 		}
-	}
-	if err := c.play(func(i int) (string, string) { return part(at, i) }); err != nil {
-		return err
+		if err := all[k].play(func(i int) (string, string) { return s.part(at, i) }); err != nil {
+			return err
+		}
 	}
 	if err := f.awaitNodes(ctx, want); err != nil {
 		return err
 	}
-	f.say("%d sessions opened in %.1f s, ready after %.1f s", sessions, opened.Seconds(), time.Since(began).Seconds())
-	return do(c, at)
+	f.say("%d sessions opened in %.1f s, ready after %.1f s", len(squads)*sessions, opened.Seconds(), time.Since(began).Seconds())
+	return do(all, at)
 }
 
 // prepare creates the nodes that sessions share.
@@ -253,7 +268,7 @@ func (f *fleetBench) prepare(ctx context.Context, at string) error {
 		return err
 	}
 	defer s.Close()
-	for _, name := range []string{"own", "line", "lead", "queue", "config"} {
+	for _, name := range []string{"own", "line", "lead", "queue", "config", "group", "plain"} {
 		if err := s.EnsurePath(ctx, at+"/"+name); err != nil {
 			return err
 		}
@@ -287,7 +302,8 @@ func (f *fleetBench) awaitNodes(ctx context.Context, want int) error {
 // compilers have done most of their work.
 func (f *fleetBench) warmUp(ctx context.Context) error {
 	f.say("warm-up")
-	return f.with(ctx, "ours", min(300, f.opts.sessions), inOwn, func(*company, string) error { return wait(ctx, f.opts.warm) })
+	crowd := []squad{{client: "ours", part: inOwn}}
+	return f.with(ctx, crowd, min(300, f.opts.sessions), func([]*company, string) error { return wait(ctx, f.opts.warm) })
 }
 
 // wait waits for a duration, or until ctx ends.

@@ -10,8 +10,6 @@ import (
 	"slices"
 	"strings"
 	"time"
-
-	"github.com/zkactors/zkactors/bench/crew"
 )
 
 // A fleetReport is the outcome of a run of the command fleet.
@@ -55,7 +53,7 @@ func (r fleetReport) write() error {
 // has no marks.
 func (r fleetReport) inside(old string) string {
 	text, marked := old, false
-	for name, table := range map[string]string{"steady states": r.steadyText(), "storms": r.stormText()} {
+	for name, table := range map[string]string{"steady states": r.steadyText(), "storms": r.stormText(), "freezes": r.freezeText()} {
 		begin := "<!-- " + name + ": written by go run ./bench fleet -markdown -->\n"
 		if with, ok := replaced(text, begin, table, "<!-- end of "+name+" -->\n"); ok {
 			marked = true
@@ -71,13 +69,13 @@ func (r fleetReport) inside(old string) string {
 }
 
 func (r fleetReport) text() string {
-	return strings.Trim(r.steadyText()+"\n"+r.stormText(), "\n") + "\n"
+	return strings.Trim(r.steadyText()+"\n"+r.stormText()+"\n"+r.freezeText(), "\n") + "\n"
 }
 
 // head writes the conditions of the measurements, and the machine.
 func (r fleetReport) head(b *strings.Builder) {
-	fmt.Fprintf(b, "%s, %s. %s sessions in processes of %d, session timeout %v, three servers with a tick of %v", r.when.UTC().Format("2006-01-02"), r.machine,
-		thousands(r.opts.sessions), r.opts.process, r.opts.timeout, crew.ServerTick)
+	fmt.Fprintf(b, "%s, %s. %s sessions in processes of %d, session timeout %v, three servers with a tick of %v and a syncLimit of %d", r.when.UTC().Format("2006-01-02"), r.machine,
+		thousands(r.opts.sessions), r.opts.process, r.opts.timeout, r.opts.tick, r.opts.syncLimit)
 	for _, key := range slices.Sorted(maps.Keys(r.opts.settings)) {
 		fmt.Fprintf(b, ", `%s=%s`", key, r.opts.settings[key])
 	}
@@ -102,7 +100,8 @@ func (r fleetReport) steadyText() string {
 
 // stormText returns the table of storms in Markdown.
 func (r fleetReport) stormText() string {
-	if len(r.storms) == 0 {
+	rows := r.stormRows()
+	if len(rows) == 0 {
 		return ""
 	}
 	var b strings.Builder
@@ -110,7 +109,7 @@ func (r fleetReport) stormText() string {
 	table(&b, []string{
 		"storm", "client", "runs without a loss", "lost", "mistaken", "nodes gone", "last resumed s", "longest cut s", "dials", "dials/100 ms",
 		"handshakes", "requests", "requests/100 ms", "sessions of servers", "items missed", "other load",
-	}, r.stormRows())
+	}, rows)
 	fmt.Fprintf(&b, "\nWatched for %v each. Lost: sessions that their clients count as lost. Mistaken: holders and leaders that learned of a loss ", r.opts.watch)
 	b.WriteString("while the servers kept the session. Nodes gone: ephemeral nodes that the servers deleted. Dials and handshakes: of each session. ")
 	b.WriteString("Requests: of all sessions. Per 100 ms: the peak. Sessions of servers: at the end of the last run, without a server that is down. ")
@@ -178,6 +177,9 @@ func (r fleetReport) steadyRows() (rows [][]string) {
 
 func (r fleetReport) stormRows() (rows [][]string) {
 	for _, s := range r.opts.storms {
+		if s.apart {
+			continue // freezeRows has them
+		}
 		for _, client := range r.opts.clients {
 			runs := slices.DeleteFunc(slices.Clone(r.storms), func(x stormResult) bool { return x.Storm != s.name || x.Client != client })
 			if len(runs) == 0 {

@@ -20,7 +20,7 @@ func TestFleetFlags(t *testing.T) {
 		args, err string
 		choices   []string
 	}{
-		{"", "", []string{"idle", "own", "line", "config", "kill", "kill-follower", "cut", "outage", "return", "rolling"}},
+		{"", "", []string{"idle", "own", "line", "config", "kill", "kill-follower", "cut", "outage", "return", "rolling", "frozen-leader", "frozen-short", "frozen-long", "down", "one-way-out", "one-way-in"}},
 		{"-filter kill*,own", "", []string{"own", "kill", "kill-follower"}},
 		{"-filter hail", "no state or storm is left", nil},
 		{"-clients ours+tick,plain,ours+answered+tick -filter cut", "", []string{"cut"}},
@@ -28,6 +28,8 @@ func TestFleetFlags(t *testing.T) {
 		{"-clients ours+tock", `-clients ours+tock: ours has no variant "tock": answered, shared, tick`, nil},
 		{"-clients plain+tick", `plain has no variant "tick"`, nil},
 		{"-sessions 0", "must be positive", nil},
+		{"-sync-limit 0", "must be positive", nil},
+		{"-filter frozen-*,down", "", []string{"frozen-leader", "frozen-short", "frozen-long", "down"}},
 		{"-setting leaderServes", `"leaderServes" is not key=value`, nil},
 		{"kill", `there is no argument "kill"`, nil},
 	} {
@@ -103,6 +105,89 @@ func TestFleet(t *testing.T) {
 	}
 }
 
+// TestFreezes: two sessions of each role, and two plain clients, go through each storm in which
+// servers are frozen, down, or not heard.
+func TestFreezes(t *testing.T) {
+	t.Parallel()
+	if testing.Short() {
+		t.Skip("it starts real servers")
+	}
+	if err := zktest.Installed(); err != nil {
+		t.Skip(err)
+	}
+	file := filepath.Join(t.TempDir(), "fleet.json")
+	var out bytes.Buffer
+	err := runFleet(t.Context(), strings.Fields("-sessions 2 -lines 1 -warm 0s -settle 0s -watch 1s -timeout 2s -tick 200ms -sync-limit 5 -clients ours "+
+		"-filter frozen-*,down,one-way-* -json "+file), &out, t.Output())
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got struct{ Storms []stormResult }
+	if err := json.Unmarshal(text, &got); err != nil {
+		t.Fatal(err)
+	}
+	if len(got.Storms) != len(freezes()) {
+		t.Fatalf("%d storms, want %d", len(got.Storms), len(freezes()))
+	}
+	for _, s := range got.Storms {
+		var names []string
+		for _, r := range s.Roles { // on a busy machine any session may be lost
+			names = append(names, r.Role+" "+r.Client)
+			if r.Sessions != 2 || r.Lost > 2 || r.CPU <= 0 {
+				t.Errorf("%s: %+v", s.Storm, r)
+			}
+		}
+		if want := []string{"members ours", "holders ours", "waiters ours", "beside plain"}; s.Sessions != 8 || !slices.Equal(names, want) {
+			t.Errorf("%s: %d sessions, %v, want %v", s.Storm, s.Sessions, names, want)
+		}
+		if holders := s.Roles[1]; s.Storm == "down" && (holders.Deprived < 2 || len(holders.Told) != holders.Deprived) {
+			t.Errorf("holders went on while all servers were down: %+v", holders)
+		}
+	}
+	if rows := strings.Count(out.String(), "| plain | beside | 2 |"); rows != len(freezes()) || strings.Contains(out.String(), "runs without a loss") {
+		t.Errorf("the table has %d rows of plain clients:\n%s", rows, out.String())
+	}
+}
+
+// TestRoleResult: the observations of a squad are counted, and measured from the fault, and from
+// the return.
+func TestRoleResult(t *testing.T) {
+	t.Parallel()
+	began := time.Now()
+	at := func(ms int) time.Time { return began.Add(time.Duration(ms) * time.Millisecond) }
+	logs := []crew.Log{
+		{
+			Entries: []crew.Entry{
+				{Member: 0, Session: 1, Kind: crew.Suspended, At: at(10)},
+				{Member: 0, Session: 1, Kind: crew.Deprived, At: at(1500)},
+				{Member: 0, Session: 1, Kind: crew.Granted, At: at(4500)},
+				{Member: 1, Session: 2, Kind: crew.Expired, At: at(4100)},
+				{Member: 1, Session: 2, Kind: crew.Deprived, At: at(4100)},
+				{Member: 1, Session: 3, Kind: crew.Granted, At: at(4250)},
+			},
+			Dials: []crew.Dial{{At: at(1)}},
+		},
+		{Entries: []crew.Entry{{Member: 0, Session: 4, Kind: crew.Deprived, At: at(1000)}}},
+	}
+	r := roleResult{Role: "holders", Client: "ours", Sessions: 3}
+	r.add(logs, map[int64]time.Time{2: at(4000), 9: at(4000)}, &storming{began: began, back: at(4000)}, 2*time.Second)
+	if r.Lost != 1 || r.Expired != 1 || r.Deprived != 3 || r.Granted != 2 || r.Dials != 1 ||
+		!slices.Equal(r.Told, []float64{0.5, 0.75, 2.05}) || !slices.Equal(r.Again, []float64{0.25, 0.5}) {
+		t.Errorf("%+v", r)
+	}
+	table := fleetReport{
+		opts:   fleetOptions{clients: []string{"ours"}, storms: storms()},
+		storms: []stormResult{{Storm: "down", Client: "ours", Requests: 7, Roles: []roleResult{r}}},
+	}.text()
+	if want := "| ours | holders | 3 | 1 | 1 | 3 | 0.75 | 2.05 | 0.50 | 0.50 | 1 |"; !strings.Contains(table, want) || strings.Contains(table, "nodes gone") {
+		t.Errorf("%s\nlacks %s", table, want)
+	}
+}
+
 // TestStormResult: the observations of crews are compared with the servers' logs.
 func TestStormResult(t *testing.T) {
 	t.Parallel()
@@ -136,6 +221,17 @@ func TestStormResult(t *testing.T) {
 	if r.Lost != 2 || r.Expired != 2 || r.Deprived != 2 || r.Mistaken != 1 || r.NotBack != 2 || r.LastBack != 0.51 || r.LongestCut != 0.5 ||
 		r.Unseen != 1 || r.Dials != 4 || r.Failed != 1 || r.DialPeak != 3 || !slices.Equal(r.Servers, []int{3, 1}) {
 		t.Errorf("%v", &r)
+	}
+}
+
+// TestSessionsOfDump: the ids of sessions are not mixed up with those of the owners of nodes.
+func TestSessionsOfDump(t *testing.T) {
+	t.Parallel()
+	const dump = "SessionTracker dump:\nGlobal Session Sets (2)/(2):\n1 expire at Mon Nov 30 09:00:00 UTC 2026:\n\t0x1001\n" +
+		"1 expire at Mon Nov 30 09:00:01 UTC 2026:\n\t0xf000000000000001\nephemeral nodes dump:\nSessions with Ephemerals (1):\n0x1002:\n\t/n\n"
+	all := sessionsOf(dump)
+	if len(all) != 2 || !all[0x1001] || !all[-0x0fffffffffffffff] {
+		t.Errorf("%v", all)
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/zkactors/zkactors/bench/peers"
+	"github.com/zkactors/zkactors/internal/check"
 	"github.com/zkactors/zkactors/session/zktest"
 )
 
@@ -38,10 +39,7 @@ func TestEveryProgram(t *testing.T) {
 	}
 	done := make(map[string]bool)
 	for _, w := range workloads() {
-		w.params, w.limit = w.params.with(small()).with(ops(12)), 20*time.Second
-		if w.silence > 0 {
-			w.silence = 2 * time.Second
-		}
+		w.params = w.params.with(small()).with(ops(12))
 		for _, s := range b.systems(w) {
 			if name := w.programOf(s) + ", " + s.name; done[name] || t.Failed() {
 				continue
@@ -52,7 +50,11 @@ func TestEveryProgram(t *testing.T) {
 			if w.crash {
 				one = b.crash
 			}
-			got, err := one(t.Context(), f, w, s)
+			run := w
+			if run.limit, run.silence = check.Patience, 0; mayHang(w, s) {
+				run.limit, run.silence = 20*time.Second, min(w.silence, 2*time.Second)
+			}
+			got, err := one(t.Context(), f, run, s)
 			switch {
 			case errors.Is(err, peers.ErrHung) && mayHang(w, s):
 			case err != nil:

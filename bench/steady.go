@@ -109,7 +109,8 @@ type steadyResult struct {
 // measure measures a steady state.
 func (f *fleetBench) measure(ctx context.Context, s steadyState, client string, run int) (result steadyResult, err error) {
 	n := f.opts.sessions
-	err = f.with(ctx, client, n, s.part(f), func(c *company, _ string) error {
+	err = f.with(ctx, []squad{{client: client, part: s.part(f)}}, n, func(all []*company, _ string) error {
+		c := together(all)
 		if err := wait(ctx, f.opts.settle); err != nil {
 			return err
 		}

@@ -22,6 +22,8 @@ type storm struct {
 	name, title string
 	part        func(f *fleetBench) parts
 	blow        func(ctx context.Context, f *fleetBench, w *storming) error
+	apart       bool // the sessions are members, holders and waiters, as many of each, and counted apart
+	linked      bool // it cuts links between servers
 }
 
 // storming is the state of a storm that has begun.
@@ -29,43 +31,45 @@ type storming struct {
 	c     *company
 	tally *tally
 	dead  map[int]bool // servers that were killed
+	began time.Time
+	back  time.Time // when the servers were back, if roles are counted apart
 }
 
 func storms() []storm {
 	halves := func(f *fleetBench) parts { return f.halves }
-	return []storm{
-		{"kill", "the leader is killed", halves, func(ctx context.Context, f *fleetBench, w *storming) error {
+	return append([]storm{
+		{name: "kill", title: "the leader is killed", part: halves, blow: func(ctx context.Context, f *fleetBench, w *storming) error {
 			leader, err := f.ens.LeaderContext(ctx)
 			if err == nil {
 				f.kill(w, leader)
 			}
 			return err
 		}},
-		{"kill-follower", "a follower is killed", halves, func(ctx context.Context, f *fleetBench, w *storming) error {
+		{name: "kill-follower", title: "a follower is killed", part: halves, blow: func(ctx context.Context, f *fleetBench, w *storming) error {
 			leader, err := f.ens.LeaderContext(ctx)
 			if err == nil {
 				f.kill(w, (leader+1)%f.ens.Size())
 			}
 			return err
 		}},
-		{"cut", "all connections are cut", halves, func(_ context.Context, _ *fleetBench, w *storming) error {
+		{name: "cut", title: "all connections are cut", part: halves, blow: func(_ context.Context, _ *fleetBench, w *storming) error {
 			return tell(w.c, "Cut", same(struct{}{}))
 		}},
-		{"outage", "all connections are cut, and servers refuse", halves, func(_ context.Context, f *fleetBench, w *storming) error {
+		{name: "outage", title: "all connections are cut, and servers refuse", part: halves, blow: func(_ context.Context, f *fleetBench, w *storming) error {
 			if err := tell(w.c, "Refuse", same(time.Now().Add(f.opts.outage))); err != nil {
 				return err
 			}
 			return tell(w.c, "Cut", same(struct{}{}))
 		}},
-		{"return", "a follower is killed, and comes back", halves, func(ctx context.Context, f *fleetBench, w *storming) error {
+		{name: "return", title: "a follower is killed, and comes back", part: halves, blow: func(ctx context.Context, f *fleetBench, w *storming) error {
 			leader, err := f.ens.LeaderContext(ctx)
 			if err != nil {
 				return err
 			}
 			return f.restart(ctx, w, (leader+1)%f.ens.Size())
 		}},
-		{"rolling", "the servers are restarted one after the other, the leader last", func(f *fleetBench) parts { return f.quarters }, rolling},
-	}
+		{name: "rolling", title: "the servers are restarted one after the other, the leader last", part: func(f *fleetBench) parts { return f.quarters }, blow: rolling},
+	}, freezes()...)
 }
 
 // halves has every other session hold a lock of its own, and the rest wait in lines.
@@ -164,6 +168,8 @@ type stormResult struct {
 	RequestPeak float64 `json:"requests_peak_100ms"`
 	Servers     []int   `json:"sessions_of_servers"` // at the end, the largest first; without a server that is down
 	OtherLoad   float64 `json:"other_load_cores"`
+
+	Roles []roleResult `json:"roles,omitempty"` // if they are counted apart
 }
 
 func (r *stormResult) String() string {
@@ -176,7 +182,9 @@ func (r *stormResult) String() string {
 
 // weather has a storm hit a fleet, and measures it.
 func (f *fleetBench) weather(ctx context.Context, s storm, client string, run int) (result stormResult, err error) {
-	err = f.with(ctx, client, f.opts.sessions, s.part(f), func(c *company, root string) (err error) {
+	squads := s.squads(f, client)
+	err = f.with(ctx, squads, f.opts.sessions, func(all []*company, root string) (err error) {
+		c := together(all)
 		if err := wait(ctx, f.opts.settle); err != nil {
 			return err
 		}
@@ -199,7 +207,12 @@ func (f *fleetBench) weather(ctx context.Context, s storm, client string, run in
 		var fed error
 		tasks.Go(func() { fed = feeding.run(stop, f.ens.Addrs()) })
 		used := measureUse()
+		cpu, err := f.clientCPU(all)
+		if err != nil {
+			return err
+		}
 		began := time.Now()
+		w.began = began
 		if err := s.blow(ctx, f, w); err != nil {
 			return err
 		}
@@ -215,7 +228,7 @@ func (f *fleetBench) weather(ctx context.Context, s storm, client string, run in
 			return fed
 		}
 		result = stormResult{
-			Storm: s.name, Client: client, Run: run, Sessions: f.opts.sessions, Nodes: len(before),
+			Storm: s.name, Client: client, Run: run, Sessions: c.sessions, Nodes: len(before),
 			Handshakes: w.tally.handshakes, Requests: w.tally.requests, RequestPeak: w.tally.peak,
 			OtherLoad: measureUse().others(used, f.own(c)).Cores,
 		}
@@ -231,18 +244,55 @@ func (f *fleetBench) weather(ctx context.Context, s storm, client string, run in
 				result.Gone++
 			}
 		}
-		logs, err := ask[time.Time, crew.Log](c, "Report", same(began))
-		if err != nil {
-			return err
-		}
 		expired, err := f.expired(began)
 		if err != nil {
 			return err
+		}
+		living, err := f.living(ctx)
+		if err != nil {
+			return err
+		}
+		for id := range living { // only a leader that was deposed has expired it
+			delete(expired, id)
+		}
+		spent, err := f.clientCPU(all)
+		if err != nil {
+			return err
+		}
+		var logs []crew.Log
+		for i, q := range squads {
+			own, err := ask[time.Time, crew.Log](all[i], "Report", same(began))
+			if err != nil {
+				return err
+			}
+			logs = append(logs, own...)
+			if s.apart {
+				r := roleResult{Role: q.role, Client: q.client, Sessions: all[i].sessions}
+				r.CPU = float64((spent[i] - cpu[i]).Microseconds()) / 1000 / float64(r.Sessions)
+				r.add(own, expired, w, f.opts.timeout)
+				result.Roles = append(result.Roles, r)
+			}
 		}
 		result.add(logs, expired, began, f.ens.Addrs(), gone)
 		return f.revive(ctx, w.dead)
 	})
 	return result, err
+}
+
+// clientCPU returns the CPU time that each company has used so far.
+func (f *fleetBench) clientCPU(all []*company) (times []time.Duration, err error) {
+	for _, c := range all {
+		usage, err := ask[bool, crew.Usage](c, "Use", same(false))
+		if err != nil {
+			return nil, err
+		}
+		sum := time.Duration(0)
+		for _, u := range usage {
+			sum += u.CPU
+		}
+		times = append(times, sum)
+	}
+	return times, nil
 }
 
 // add adds the observations of the crews.
@@ -307,11 +357,7 @@ func (r *stormResult) add(logs []crew.Log, expired map[int64]time.Time, began ti
 // ephemerals returns the ephemeral nodes with their owners, as the leader knows them. It leaves out
 // the nodes of queues, because a claim disappears with its item.
 func (f *fleetBench) ephemerals(ctx context.Context) (map[string]bool, error) {
-	leader, err := f.ens.LeaderContext(ctx)
-	if err != nil {
-		return nil, err
-	}
-	text, err := f.ens.FourLetterWord(leader, "dump")
+	text, err := f.dump(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -331,6 +377,37 @@ func (f *fleetBench) ephemerals(ctx context.Context) (map[string]bool, error) {
 		}
 	}
 	return all, nil
+}
+
+// living returns the sessions that the leader knows.
+func (f *fleetBench) living(ctx context.Context) (map[int64]bool, error) {
+	text, err := f.dump(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return sessionsOf(text), nil
+}
+
+// dump returns the sessions and the ephemeral nodes, as the leader writes them.
+func (f *fleetBench) dump(ctx context.Context) (string, error) {
+	leader, err := f.ens.LeaderContext(ctx)
+	if err != nil {
+		return "", err
+	}
+	return f.ens.FourLetterWord(leader, "dump")
+}
+
+// sessionsOf returns the sessions in the answer to dump. An owner of nodes has a colon behind it.
+func sessionsOf(dump string) map[int64]bool {
+	all := make(map[int64]bool)
+	for line := range strings.Lines(dump) {
+		if digits, ok := strings.CutPrefix(strings.TrimSpace(line), "0x"); ok {
+			if id, err := strconv.ParseUint(digits, 16, 64); err == nil {
+				all[int64(id)] = true //nolint:gosec // the same 64 bits
+			}
+		}
+	}
+	return all
 }
 
 // logTime is the layout of times in the logs of servers, in Java's notation. goTime is the same
@@ -379,6 +456,7 @@ type tally struct {
 	mu                         sync.Mutex
 	at                         time.Time
 	last                       []map[string]float64 // by server and name
+	frozen                     []int                // servers that are not asked
 	requests, handshakes, peak float64
 }
 
@@ -390,6 +468,19 @@ func newTally(f *fleetBench) *tally {
 	t.sample(true)
 	t.requests, t.handshakes, t.peak = 0, 0, 0 // count from now on
 	return t
+}
+
+// freeze has the samples leave out servers from now on.
+func (t *tally) freeze(servers []int) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.frozen = servers
+}
+
+func (t *tally) isFrozen(i int) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return slices.Contains(t.frozen, i)
 }
 
 // run takes a sample ten times a second, until ctx ends.
@@ -416,7 +507,7 @@ func (t *tally) sample(all bool) {
 	now := make([]map[string]float64, len(t.last))
 	var tasks sync.WaitGroup
 	for i := range now {
-		if t.f.ens.Pid(i) == 0 {
+		if t.f.ens.Pid(i) == 0 || slices.Contains(t.frozen, i) {
 			continue
 		}
 		tasks.Go(func() {

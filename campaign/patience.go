@@ -48,7 +48,7 @@ is not made again while the package's test binary and its testdata are the same.
 	flags.Uint64Var(&o.Seed, "seed", 1, "of the moments of the stops")
 	flags.IntVar(&o.Processes, "processes", runtime.NumCPU(), "so many runs of a package at a time")
 	flags.IntVar(&o.Loops, "loops", 8, "busy loops")
-	flags.DurationVar(&o.Limit, "timeout", 10*time.Minute, "of a run")
+	flags.DurationVar(&o.Limit, "timeout", 30*time.Minute, "of a run, which on a loaded machine may be slow and right")
 	flags.DurationVar(&lasts, "for", 0, "how long, all together; until the end without")
 	flags.StringVar(&o.Record, "record", "", "the file of the runs, which goes on; a new one without")
 	return command

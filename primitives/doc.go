@@ -7,7 +7,7 @@
 // Any lock can be revoked, by request or by force. Several locks can be held at once, all or none:
 // callers that acquire locks so never wait for each other. The events are
 //
-//	Waiting* (Acquired (Suspended | Resumed | Revoked)*)? (Released | Lost)
+//	Waiting* (Acquired (Suspended | Resumed | Revoked)* (Released | Lost) | Released | Failed)
 //
 // From Acquired until Done is closed, no client is granted the lock that the holder excludes,
 // unless another client deletes the holder's node. Every grant that excludes others has a token,
@@ -21,7 +21,7 @@
 // Import github.com/zkactors/zkactors/primitives/semaphore to limit how many clients work at once,
 // with weights, first come, first served. The events are
 //
-//	Waiting* (Acquired (Suspended | Resumed)*)? (Released | Lost)
+//	Waiting* (Acquired (Suspended | Resumed)* (Released | Lost) | Released | Failed)
 //
 // A lease is held with all of its weight or not at all. At every grant, its weight and the weights
 // of all leases ahead of it are within the recorded limit. The limit can be changed at any time.

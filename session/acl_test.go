@@ -2,6 +2,7 @@ package session_test
 
 import (
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -81,4 +82,87 @@ func TestRealACL(t *testing.T) {
 	other := kit.Open(t, ens.Addrs(), nil)
 	mine := kit.Open(t, ens.Addrs(), &session.Options{Timeout: 20 * time.Second, Auth: credentials})
 	aclStory(t, mine, other)
+}
+
+// TestACLOfNoCredentials: the error of each request with the ACL of a creator who has no
+// credentials names the option that has them, and nothing is created.
+func TestACLOfNoCredentials(t *testing.T) {
+	inBubble(t, zktest.Config{Tick: time.Second}, func(t *testing.T, srv *zktest.Server, opts *session.Options) {
+		plain := mustOpen(t, srv.Addrs(), opts)
+		opts.ACL = session.CreatorAll()
+		secret := mustOpen(t, srv.Addrs(), opts)
+		ctx, mine := t.Context(), session.CreatorAll()
+		create := session.CreateOp("/a", nil, session.Persistent)
+		for name, call := range map[string]func() error{
+			"Create":            func() error { return firstError(secret.Create(ctx, "/a", nil, session.Persistent)) },
+			"Create sequential": func() error { return firstError(secret.Create(ctx, "/a", nil, session.EphemeralSequential)) },
+			"CreateWithACL":     func() error { return firstError(plain.CreateWithACL(ctx, "/a", nil, session.Persistent, mine)) },
+			"SetACL":            func() error { return firstError(plain.SetACL(ctx, "/", mine, session.AnyVersion)) },
+			"Multi":             func() error { return firstError(secret.Multi(ctx, create)) },
+			"Multi with an ACL": func() error { return firstError(plain.Multi(ctx, create.WithACL(mine))) },
+			"EnsurePath":        func() error { return secret.EnsurePath(ctx, "/a") },
+			"Async.Create": func() error {
+				answered := make(chan error, 1)
+				secret.Async(0).Create("/a", nil, session.Ephemeral, func(_ string, err error) { answered <- err })
+				return <-answered
+			},
+		} {
+			err := call()
+			check.True(t, errors.Is(err, session.ErrInvalidACL) && strings.Count(err.Error(), "Options.Auth") == 1, "%s: %v", name, err)
+		}
+		check.Have(secret.CreateWithACL(ctx, "/b", nil, session.Persistent, session.WorldAll()))(t)
+		_, err := plain.CreateWithACL(ctx, "/a", nil, session.Persistent, []session.ACL{{Perms: session.PermAll, Scheme: "none"}})
+		check.True(t, errors.Is(err, session.ErrInvalidACL) && !strings.Contains(err.Error(), "Options.Auth"), "%v", err)
+		if stat, err := plain.Exists(ctx, "/a"); stat != nil || err != nil {
+			t.Error(stat, err)
+		}
+	})
+}
+
+func firstError[T any](_ T, err error) error { return err }
+
+// TestUnknownScheme: the error of a session whose credentials a server refuses names the scheme,
+// but not the secret.
+func TestUnknownScheme(t *testing.T) {
+	inBubble(t, zktest.Config{Tick: time.Second}, func(t *testing.T, srv *zktest.Server, opts *session.Options) {
+		opts.Auth = []session.Auth{credentials[0], {Scheme: "kerberos5", Secret: []byte("hunter2")}}
+		named := func(err error) {
+			t.Helper()
+			text := fmt.Sprint(err)
+			check.True(t, errors.Is(err, session.ErrAuthFailed) && strings.Contains(text, `"kerberos5" of Options.Auth[1]`) && !strings.Contains(text, "hunter2"), "%v", err)
+		}
+		_, err := session.Open(t.Context(), srv.Addrs(), opts)
+		named(err)
+		s := check.Have(session.Start(srv.Addrs(), opts))(t)
+		defer s.Close()
+		named(s.Await(t.Context()))
+		named(firstError(s.Exists(t.Context(), "/")))
+	})
+}
+
+// TestCreateWithoutParent: the error of a node that cannot be created names its parent.
+func TestCreateWithoutParent(t *testing.T) {
+	inBubble(t, zktest.Config{Tick: time.Second}, func(t *testing.T, srv *zktest.Server, opts *session.Options) {
+		s, ctx := mustOpen(t, srv.Addrs(), opts), t.Context()
+		create := func(mode session.CreateMode) error { return firstError(s.Create(ctx, "/a/b/c", nil, mode)) }
+		results, multi := s.Multi(ctx, session.CheckOp("/", session.AnyVersion), session.CreateOp("/a/b/c", nil, session.Persistent))
+		for name, err := range map[string]error{
+			"Create":                  create(session.Persistent),
+			"Create, ephemeral":       create(session.Ephemeral),
+			"Create, sequential":      create(session.PersistentSequential),
+			"Create, its number only": firstError(s.Create(ctx, "/a/b/", nil, session.EphemeralSequential)),
+			"CreateWithACL":           firstError(s.CreateWithACL(ctx, "/a/b/c", nil, session.Persistent, session.WorldAll())),
+			"Multi":                   multi,
+			"Multi, its result":       results[1].Err,
+		} {
+			check.True(t, errors.Is(err, session.ErrNoNode) && strings.Count(err.Error(), "its parent /a/b is missing") == 1, "%s: %v", name, err)
+		}
+		for name, err := range map[string]error{
+			"Set":    firstError(s.Set(ctx, "/a/b/c", nil, session.AnyVersion)),
+			"Delete": s.Delete(ctx, "/a/b/c", session.AnyVersion),
+			"Multi":  firstError(s.Multi(ctx, session.DeleteOp("/a/b/c", session.AnyVersion))),
+		} {
+			check.True(t, errors.Is(err, session.ErrNoNode) && !strings.Contains(err.Error(), "parent"), "%s: %v", name, err)
+		}
+	})
 }

@@ -13,17 +13,27 @@ import (
 //
 // All answers, all watch events, and all events of [Session.Subscribe] come one after another, in
 // the order of the wire. They come on goroutines of the session, never on the goroutine of a
-// caller. The callbacks must not block: the session answers nothing else meanwhile. A panic in a
-// callback ends the process. A callback that ends its goroutine, as t.FailNow does, costs the
-// connection at most. Requests go out in the order in which one caller makes them. While the
-// session is suspended they wait; if it expires they are answered with [ErrExpired]. A read whose
-// reply was lost is answered with [ErrDisconnected], a write with [ErrUnknownOutcome].
+// caller. The callbacks must not block: the session answers nothing else meanwhile. A method panics
+// if a callback is nil. A panic in a callback ends the process. A callback that ends its goroutine,
+// as t.FailNow does, costs the connection at most. Requests go out in the order in which one caller
+// makes them. While the session is suspended they wait; if it lapses they are answered with
+// [ErrLapsed], and if it expires with [ErrExpired]. A read whose reply was lost is answered with
+// [ErrDisconnected], a write with [ErrUnknownOutcome].
 type Async struct {
 	session  *Session
 	epoch    int
 	blocking bool       // set for the blocking requests of the session, see [Options.ReadOnly]
 	lane     *conn.Lane // of a caller whose writes may share transactions; or nil
 	roomy    bool       // replies may be larger than Options.MaxReply
+	errand   bool       // they are those of a removal
+}
+
+// refuseNil panics if a function is nil that the session would call later: so the trace has the
+// caller that has given it.
+func refuseNil(isNil bool, argument string) {
+	if isNil {
+		panic("session: " + argument + " is nil")
+	}
 }
 
 // requests returns the requests of one epoch; of the present epoch if it is 0.
@@ -32,11 +42,12 @@ func (s *Session) requests(epoch int) Async { return Async{session: s, epoch: ep
 // Create creates a node with the ACL of the session, and answers with its path. The
 // server appends a number to it if the node is sequential.
 func (a Async) Create(path string, data []byte, mode CreateMode, answer func(node string, err error)) {
+	refuseNil(answer == nil, "Async.Create: answer")
 	a.create(path, data, mode, nil, answer)
 }
 
 func (a Async) create(path string, data []byte, mode CreateMode, acl []ACL, answer func(string, error)) *call {
-	r := newRequest("create", path, createdIn, answer)
+	r := newRequest("create", path, createdIn, explaining(a.session, acl, answer))
 	o := Op{kind: opKindCreate, path: path, data: data, mode: mode, acl: acl}
 	if err := o.validate(); err != nil {
 		return r.refuse(a.session, err)
@@ -51,6 +62,7 @@ func (a Async) create(path string, data []byte, mode CreateMode, acl []ACL, answ
 
 // Delete deletes the node if it has the version, or any with [AnyVersion].
 func (a Async) Delete(path string, version int32, answer func(error)) {
+	refuseNil(answer == nil, "Async.Delete: answer")
 	a.delete(path, version, func(_ struct{}, err error) { answer(err) })
 }
 
@@ -60,6 +72,7 @@ func (a Async) delete(path string, version int32, answer func(struct{}, error)) 
 
 // Get reads the data of a node.
 func (a Async) Get(path string, answer func(data []byte, stat *Stat, err error)) {
+	refuseNil(answer == nil, "Async.Get: answer")
 	a.get(path, func(r Reading, err error) { answer(r.Data, r.Stat, err) })
 }
 
@@ -69,6 +82,7 @@ func (a Async) get(path string, answer func(Reading, error)) *call {
 
 // Set sets the data of a node that has the version, or any with [AnyVersion].
 func (a Async) Set(path string, data []byte, version int32, answer func(*Stat, error)) {
+	refuseNil(answer == nil, "Async.Set: answer")
 	a.set(path, data, version, answer)
 }
 
@@ -77,7 +91,10 @@ func (a Async) set(path string, data []byte, version int32, answer func(*Stat, e
 }
 
 // Exists reads the Stat of a node, nil if there is none.
-func (a Async) Exists(path string, answer func(*Stat, error)) { a.exists(path, answer) }
+func (a Async) Exists(path string, answer func(*Stat, error)) {
+	refuseNil(answer == nil, "Async.Exists: answer")
+	a.exists(path, answer)
+}
 
 func (a Async) exists(path string, answer func(*Stat, error)) *call {
 	return onNode(a, "exists", path, &wire.Request{Op: wire.OpExists}, statIn, answer)
@@ -85,6 +102,7 @@ func (a Async) exists(path string, answer func(*Stat, error)) *call {
 
 // Children reads the names of a node's children, in no order.
 func (a Async) Children(path string, answer func(names []string, stat *Stat, err error)) {
+	refuseNil(answer == nil, "Async.Children: answer")
 	a.children(path, func(r Reading, err error) { answer(r.Names, r.Stat, err) })
 }
 
@@ -95,6 +113,7 @@ func (a Async) children(path string, answer func(Reading, error)) *call {
 // Sync brings the server that the session is connected to up to what the leader has
 // committed.
 func (a Async) Sync(path string, answer func(error)) {
+	refuseNil(answer == nil, "Async.Sync: answer")
 	a.sync(path, func(_ struct{}, err error) { answer(err) })
 }
 
@@ -103,18 +122,21 @@ func (a Async) sync(path string, answer func(struct{}, error)) *call {
 }
 
 // Multi does all the operations, or none. Its error is the error of the operation that could not be
-// done.
-func (a Async) Multi(ops []Op, answer func([]OpResult, error)) { a.multi(ops, false, answer) }
+// done. Without operations it makes no request, and answers with nil.
+func (a Async) Multi(ops []Op, answer func([]OpResult, error)) {
+	refuseNil(answer == nil, "Async.Multi: answer")
+	a.multi(ops, false, answer)
+}
 
 // multi does the operations. If joins is set, they may share one transaction with those of other
 // callers.
 func (a Async) multi(ops []Op, joins bool, answer func([]OpResult, error)) *call {
 	r := newRequest("multi", firstPath(ops), resultsIn, answer)
 	r.asked, r.Joins = ops, joins
-	err := error(nil)
 	if len(ops) == 0 {
-		err = fmt.Errorf("%w: ops: there are none", ErrInvalidArgument)
+		return r.refuse(a.session, nil) // all of nothing is done
 	}
+	err := error(nil)
 	for i, op := range ops {
 		if invalid := op.validate(); err == nil && invalid != nil {
 			err = fmt.Errorf("ops[%d]: %w", i, invalid)
@@ -159,6 +181,7 @@ func issue(a Async, c *call, w *wire.Request) *call {
 func (c *call) begin(a Async) *call {
 	s := a.session
 	c.session, c.number, c.Began, c.Write, c.Blocking, c.Lane, c.Roomy = s, a.epoch, s.conn.Clock.Now(), conn.IsWrite(c.Opcode), a.blocking, a.lane, a.roomy
+	c.Errand = a.errand
 	if err := s.fits(len(c.Frame) - 4); err != nil {
 		return c.refuse(s, err)
 	}
@@ -210,6 +233,19 @@ func (c *call) Parent(operation int) string {
 	return dir
 }
 
+// Ephemerals implements [conn.Caller].
+func (c *call) Ephemerals(yield func(path string) bool) {
+	if c.Opcode.IsCreate() {
+		yield(c.Target)
+		return
+	}
+	for i := range c.asked {
+		if o := &c.asked[i]; o.kind == opKindCreate && o.mode.IsEphemeral() && !yield(c.session.absoluteNew(o.path, o.mode)) {
+			return
+		}
+	}
+}
+
 // Unsent implements [conn.Caller]. The next epoch may send a call that belongs to no epoch, if this
 // epoch was never announced or the call is a read.
 func (c *call) Unsent(why error) {
@@ -228,7 +264,7 @@ func (c *call) Unsent(why error) {
 	})
 }
 
-// refuse answers, in its turn, a call that cannot be made.
+// refuse answers, in its turn, a call that cannot be made, or with nil one that has nothing to do.
 func (c *call) refuse(s *Session, why error) *call {
 	c.session = s
 	c.Refuse(&s.conn, why)

@@ -55,11 +55,19 @@ func TestDeadlineToTheMillisecond(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			inBubble(t, zktest.Config{Tick: time.Second, Replicas: 2}, func(t *testing.T, srv *zktest.Server, opts *session.Options) {
+				var away atomic.Bool
+				opts.Dialer = func(ctx context.Context, network, addr string) (net.Conn, error) {
+					if away.Load() {
+						return nil, errors.New("away")
+					}
+					return srv.DialContext(ctx, network, addr)
+				}
 				s := mustOpen(t, srv.Addrs()[1:], opts)
 				other := mustOpen(t, srv.Addrs()[:1], &session.Options{Timeout: 20 * time.Second, Dialer: srv.DialContext})
 				ctx, cancel := context.WithCancel(t.Context())
 				defer cancel()
 				check.Have(s.Create(ctx, "/a", nil, session.Ephemeral))(t)
+				defer s.Hold()()
 				check.Must(t, other.Sync(ctx, "/"))
 				gone := make(chan time.Time, 1)
 				other.Async(0).Watch("/a", func(_ []byte, _ *session.Stat, err error) {
@@ -74,8 +82,9 @@ func TestDeadlineToTheMillisecond(t *testing.T) {
 				pass(time.Hour + 1100*time.Millisecond)
 				fault(srv, s.ID())
 				broken := time.Now()
-				await[session.Expired](t, events)
+				await[session.Lapsed](t, events)
 				lost := time.Since(broken)
+				away.Store(true) // else the session goes on
 				srv.Refuse(false)
 				released := (<-gone).Sub(broken)
 				t.Logf("lost after %v, given away after %v", lost, released)
@@ -187,19 +196,20 @@ func TestHangingUp(t *testing.T) {
 			switch ev.(type) {
 			case session.Connected, session.Resumed:
 				srv.Disconnect(0)
-			case session.Suspended, session.Expired, session.Closed:
+			case session.Suspended, session.Lapsed, session.Expired, session.Closed:
 			}
 		}
 		check.Within(t, dialled.Load(), 10, 200, "dials in ten seconds")
 	})
 }
 
-// TestDeadlineInSleep: the loss of a session whose deadline passed while the machine slept is
-// told within a heartbeat, also if no packet arrives.
+// TestDeadlineInSleep: that a deadline has passed while the machine slept is told within a
+// heartbeat, also if no packet arrives.
 func TestDeadlineInSleep(t *testing.T) {
 	const timeout = 18 * time.Second
 	kit.Run(t, zktest.Config{}, func(w kit.World) {
 		s := w.OpenGated(session.Options{Timeout: timeout})
+		defer s.Hold()()
 		events := s.Events(w.Context())
 		s.Cut()
 		var slept atomic.Int64
@@ -208,7 +218,7 @@ func TestDeadlineInSleep(t *testing.T) {
 		slept.Store(int64(time.Hour))
 		s.SetWallClock(time.Hour) // ahead
 		woken := time.Now()
-		await[session.Expired](t, events)
+		await[session.Lapsed](t, events)
 		check.AtMost(w, time.Since(woken), timeout/9, "told after the machine woke, by")
 	})
 }

@@ -86,7 +86,7 @@ func TestCallbacksAreNotTheCallers(t *testing.T) {
 					a.Exists(path, func(*session.Stat, error) { e.called("Exists") })
 					a.Multi([]session.Op{session.CheckOp(path, 0)}, func([]session.OpResult, error) { e.called("Multi") })
 					a.EnsurePath(path, func(bool, error) { e.called("EnsurePath") })
-					a.Withdraw("/none", func() { e.called("Withdraw") })
+					a.Withdraw("/none", func(error) { e.called("Withdraw") })
 					sub := a.Follow(path, session.AspectData, true, func(session.Reading, error) { e.called("Follow") })
 					cancel := a.Watch(path, func([]byte, *session.Stat, error) { e.called("Watch") }, func([]byte, *session.Stat, error) { e.called("Watch") })
 					unsubscribe := s.Subscribe(func(session.Event) <-chan struct{} { e.called("Subscribe"); return nil })
@@ -230,7 +230,7 @@ func TestNothingIsLockedMeanwhile(t *testing.T) {
 			srv.AnswerError(zktest.Match{Op: zktest.OpDelete}, throttled)
 		}
 		s.Async(0).Follow("/", session.AspectData, true, func(session.Reading, error) {})
-		s.Async(0).Withdraw("/none", func() {})
+		s.Async(0).Withdraw("/none", func(error) {})
 		for range 10 { // some share a transaction
 			s.Async(1).In(new(session.Lane)).Share([]session.Op{session.CheckOp("/", session.AnyVersion)}, func([]session.OpResult, error) {})
 		}
@@ -363,7 +363,9 @@ func TestCallbacksThatExit(t *testing.T) {
 		"refused": does(func(_ *zktest.Server, s *session.Session) {
 			s.Async(0).Delete("no path", 0, func(error) { runtime.Goexit() })
 		}),
-		"withdrawn": does(func(_ *zktest.Server, s *session.Session) { s.Async(0).Withdraw("/none", runtime.Goexit) }),
+		"withdrawn": does(func(_ *zktest.Server, s *session.Session) {
+			s.Async(0).Withdraw("/none", func(error) { runtime.Goexit() })
+		}),
 		"watch": does(func(_ *zktest.Server, s *session.Session) {
 			s.Async(0).Watch("/", func([]byte, *session.Stat, error) { runtime.Goexit() }, func([]byte, *session.Stat, error) {})
 		}),
@@ -429,16 +431,17 @@ func TestCallbacksThatExit(t *testing.T) {
 				}
 				s := mustOpen(t, addrs, opts)
 				events := s.Events(nil) //nolint:staticcheck // until it is closed
-				var suspended, expired atomic.Int32
+				defer s.Hold()()
+				var suspended, lapsed atomic.Int32
 				for range 5 {
 					s.Async(0).Follow("/", session.AspectData, true, func(session.Reading, error) { readings.Add(1) })
 					s.Subscribe(func(ev session.Event) <-chan struct{} {
 						switch ev.(type) {
 						case session.Suspended:
 							suspended.Add(1)
-						case session.Expired:
-							expired.Add(1)
-						case session.Connected, session.Resumed, session.Closed:
+						case session.Lapsed:
+							lapsed.Add(1)
+						case session.Connected, session.Resumed, session.Expired, session.Closed:
 						}
 						return nil
 					})
@@ -448,14 +451,14 @@ func TestCallbacksThatExit(t *testing.T) {
 				pass(5 * time.Second)
 				check.Have(s.Exists(t.Context(), "/"))(t)
 				synctest.Wait()
-				for _, n := range []*atomic.Int32{&readings, &suspended, &expired} {
+				for _, n := range []*atomic.Int32{&readings, &suspended, &lapsed} {
 					n.Store(0)
 				}
 				srv.Refuse(true)
 				srv.Freeze(0, zktest.Both)
 				pass(12 * time.Second)
 				synctest.Wait()
-				check.EqualSlices(t, []int32{suspended.Load(), expired.Load(), readings.Load()}, []int32{5, 5, 5}, "T after the server fell silent: suspended, expired, readings")
+				check.EqualSlices(t, []int32{suspended.Load(), lapsed.Load(), readings.Load()}, []int32{5, 5, 0}, "T after the server fell silent: suspended, lapsed, readings")
 				srv.Thaw(0)
 				srv.Refuse(false)
 				pass(5 * time.Second)
@@ -469,4 +472,39 @@ func TestCallbacksThatExit(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestNilCallbacks: a method whose callback is nil panics, with the name of the argument: the
+// goroutine that would call it has no trace of the caller.
+func TestNilCallbacks(t *testing.T) {
+	inBubble(t, zktest.Config{Tick: time.Second}, func(t *testing.T, srv *zktest.Server, opts *session.Options) {
+		s := mustOpen(t, srv.Addrs(), opts)
+		synctest.Wait()
+		srv.ResetRequests()
+		a := s.Async(0)
+		read := func([]byte, *session.Stat, error) {}
+		for argument, call := range map[string]func(){
+			"Subscribe: tell":          func() { s.Subscribe(nil) },
+			"Async.Withdraw: answer":   func() { a.Withdraw("/a", nil) },
+			"Async.Create: answer":     func() { a.Create("/a", nil, session.Persistent, nil) },
+			"Async.Delete: answer":     func() { a.Delete("/a", 0, nil) },
+			"Async.Get: answer":        func() { a.Get("/", nil) },
+			"Async.Set: answer":        func() { a.Set("/", nil, 0, nil) },
+			"Async.Exists: answer":     func() { a.Exists("/", nil) },
+			"Async.Children: answer":   func() { a.Children("/", nil) },
+			"Async.Sync: answer":       func() { a.Sync("/", nil) },
+			"Async.Multi: answer":      func() { a.Multi(nil, nil) },
+			"Async.EnsurePath: answer": func() { a.EnsurePath("/a", nil) },
+			"Async.Watch: answer":      func() { a.Watch("/", nil, read) },
+			"Async.Watch: changed":     func() { a.Watch("/", read, nil) },
+			"Async.Follow: tell":       func() { a.Follow("/", session.AspectData, true, nil) },
+		} {
+			func() {
+				defer func() { check.Equal(t, recover(), any("session: "+argument+" is nil")) }()
+				call()
+			}()
+		}
+		synctest.Wait()
+		check.Equal(t, srv.Requests().Total(), 0, "requests")
+	})
 }

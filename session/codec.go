@@ -158,6 +158,12 @@ func resultsIn(c *call, reply *wire.Reply) ([]OpResult, error) {
 				if r.Code == wire.CodeUnimplemented && ops[i].opcode() == wire.OpCreateTTL {
 					why = e.Learn(&c.Call, r.Code)
 				}
+				switch {
+				case ops[i].kind == opKindCreate && r.Code == wire.CodeNoNode:
+					why = withoutParent(why, ops[i].path)
+				case ops[i].kind == opKindCreate && s.opts.anonymous(ops[i].acl):
+					why = explained(why)
+				}
 				results[i].Err = ops[i].refused(why)
 				if failed == nil {
 					failed = &OpError{Op: "multi", Path: ops[i].path, Err: results[i].Err}

@@ -35,7 +35,7 @@ func TestCostOfRequests(t *testing.T) {
 		"asynchronous": {5, func() error { s.Async(0).Exists("/some/node", answer); return <-failed }},
 		"blocking":     {8, func() error { _, err := s.Exists(ctx, "/some/node"); return err }},
 	} {
-		allocs := testing.AllocsPerRun(5000, func() {
+		allocs := check.Allocs(500, func() {
 			check.OK(t, row.request())
 		})
 		check.True(t, allocs <= row.most, "%s: %v allocations, want at most %v", name, allocs, row.most)
@@ -45,7 +45,7 @@ func TestCostOfRequests(t *testing.T) {
 // TestCostOfNoObserver: a report that is for nobody takes no memory.
 func TestCostOfNoObserver(t *testing.T) {
 	s := mustOpenAt(t, check.Apart(t, "TestResponderProcess", responderVariable))
-	allocs := testing.AllocsPerRun(1000, func() {
+	allocs := check.Allocs(100, func() {
 		o := s.Observer()
 		o.Put("/q", 1, time.Second, nil)
 		o.Delivered("/q", time.Second, 1)

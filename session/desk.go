@@ -5,9 +5,8 @@ import (
 	"sync"
 	"time"
 
-	"github.com/cenkalti/backoff/v4"
-
 	"github.com/zkactors/zkactors/session/internal/wire"
+	"github.com/zkactors/zkactors/session/internal/workers"
 )
 
 // An errand is the [Desk] of a removal: it makes the requests of the session until the removal
@@ -15,10 +14,9 @@ import (
 type errand struct {
 	requests Async
 	answer   func(error)
-	settled  func()                      // called in the place of answer, if it is not nil
-	ended    bool                        // answer or settled was called
-	until    time.Duration               // by the clock of the session: answer then, unless it is impatient
-	pauses   *backoff.ExponentialBackOff // nil until it is tried again
+	ended    bool           // answer was called
+	until    time.Duration  // by the clock of the session: answer then, unless it is impatient
+	retry    *workers.Retry // nil until it is tried again
 
 	impatient bool // the answer ends the removal
 	joins     bool // a deletion of any node may share a transaction
@@ -104,6 +102,7 @@ func (e *errand) Over(err error) bool { return e.requests.over(err) }
 
 func (a Async) newErrand(answer func(error)) errand {
 	s := a.session
+	a.errand = true
 	return errand{requests: a, answer: answer, until: s.conn.Clock.Now() + s.opts.Timeout}
 }
 
@@ -112,12 +111,11 @@ func (e *errand) Done(err error) {
 	e.mu.Lock()
 	cancelled := e.cancelled
 	e.mu.Unlock()
+	if err == nil {
+		e.retry.End()
+	}
 	if !e.ended && !cancelled {
 		e.ended = true
-		if e.settled != nil {
-			e.settled()
-			return
-		}
 		e.answer(err)
 	}
 }
@@ -131,7 +129,7 @@ func (e *errand) Later(path string, why error, do func()) {
 	if cancelled {
 		return
 	}
-	e.pauses = s.conn.Later(e.pauses, path, why, do)
+	e.retry = s.conn.Later(e.retry, path, why, do)
 	if s.conn.Clock.Now() > e.until && !e.impatient {
 		e.Done(why)
 	}

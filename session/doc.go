@@ -1,18 +1,29 @@
 // Package session talks to ZooKeeper.
 //
 // A [Session] is an actor. It keeps one ZooKeeper session after another, each an epoch with its own
-// connections, and reports their fate:
+// connections, and reports their fate, with Away for Suspended Lapsed?:
 //
-//	(Connected (Suspended Resumed)* Suspended? Expired)* (Connected (Suspended Resumed)* Suspended?)? Closed
+//	(Connected (Away Resumed)* Away? Expired)* (Connected (Away Resumed)* Away?)? Closed
 //
-// # When a session is lost
+// A session lives for as long as the servers keep it, however long they are out of reach: Expired
+// is what a server has said. What excludes others is lost earlier.
+//
+// # When a grant is lost
 //
 // The leader of the servers expires a session of which it has heard nothing for the negotiated
-// timeout T. It deletes the session's ephemeral nodes. The session computes a deadline before that
-// moment, by its own clock. When the deadline passes, the session counts itself as lost, whether or
-// not a server says so:
+// timeout T. It deletes the session's ephemeral nodes, and others may be granted what they stood
+// for. So while a recipe holds something exclusive, the session has a lease, whose deadline is
+// before that moment by its own clock. When the deadline passes, the session lapses: all that is
+// held is lost, whether or not a server says so.
 //
 //	deadline = base + T - margin
+//
+// The session goes on, and so does all else that it has: members, instances, names, places in line,
+// watches. The nodes of what was lost are deleted first when it is connected again. Requests that
+// have waited fail, because they may have been made under a grant. A session that holds nothing
+// does not lapse, and its requests wait for their contexts. An ephemeral node of the caller's own
+// excludes others only if they agree on that, so the session has no deadline for it: a program that
+// builds on such a node stops at Suspended.
 //
 // The base is the time at which a request was sent that the leader has provably heard of. The
 // margin is T/40 (10 to 250 ms). It absorbs clocks that run at different rates.
@@ -55,7 +66,11 @@
 // grant after pings takes one round trip more. Later grants and waiters do not pay it. After the
 // last recipe the heartbeats are syncs for one T more.
 //
-// A session with ephemeral nodes only needs no proof if all answers are slow. Its base is then the
+// A session that has lapsed has no base. The requests of recipes go out when a later connection has
+// proved the lease anew, by a committed transaction. An answer of before is not given to a recipe
+// any more.
+//
+// A session with claims of items only needs no proof if all answers are slow. Its base is then the
 // newest request in whose answer the leader took part, less 5/8 of a tick and T/9. When a recipe
 // relies on the session, the proven base counts.
 //
@@ -86,14 +101,14 @@
 // Further requests wait in the session, and fail by their own context only.
 //
 // The price: a failover among the servers that takes longer than the rest of the lease costs the
-// session. At the first heartbeat without an answer the rest is 0.64 T if [Options.ServerTick] is a
+// grants. At the first heartbeat without an answer the rest is 0.64 T if [Options.ServerTick] is a
 // small tick, and 0.41 T by default. Where 0.64 T is over 10 s, the session saves heartbeats
 // instead: the rest is then 10 s, or the default if that is more.
 //
 // Limits: a process that is paused between a look at the clock and its next action can act too
 // late. On Linux the session's clock continues while the machine sleeps; elsewhere it does not.
-// Timers stand still meanwhile: if the deadline passes during the sleep, the session reports the
-// loss within T/9 after it. A leader that is paused for longer than an eighth of a tick, and is cut
+// Timers stand still meanwhile: if the deadline passes during the sleep, the session reports that
+// within T/9 after it. A leader that is paused for longer than an eighth of a tick, and is cut
 // off at that moment, may have missed a report. An observer that is connected to a follower
 // (observerMasterPort) reports one hop later than the proof allows. Give a session that relies on
 // its lease voting servers, or observers of the leader: see docs/adr/0044. All servers must allow
@@ -118,10 +133,10 @@
 // # Requests
 //
 // Requests are sent in the order in which one goroutine makes them, one behind the other, without
-// waiting for replies. While the session is suspended they wait. A request for one epoch is never
-// executed in a later one. A read whose reply is lost is repeated. A write is repeated only if that
-// cannot act twice; otherwise it fails with [ErrUnknownOutcome]. All errors of requests wrap an
-// [*OpError].
+// waiting for replies. While the session is suspended they wait; if it lapses, they fail with
+// [ErrLapsed]. A request for one epoch is never executed in a later one. A read whose reply is lost
+// is repeated. A write is repeated only if that cannot act twice; otherwise it fails with
+// [ErrUnknownOutcome]. All errors of requests wrap an [*OpError].
 //
 // In short: a write takes effect at most once. If the outcome is unknown, its error says so.
 //

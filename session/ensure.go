@@ -13,6 +13,7 @@ import (
 // On ClickHouse Keeper they are persistent nodes, which sessions delete when they are empty. In the
 // answer, made reports whether the node was made now, and is empty.
 func (a Async) EnsurePath(path string, answer func(made bool, err error)) {
+	refuseNil(answer == nil, "Async.EnsurePath: answer")
 	(&ensuring{requests: a}).begin(path, answer)
 }
 
@@ -40,6 +41,9 @@ func (e *ensuring) ensure(full string, answer func(bool, error)) *call {
 	return issue(a, &newRequest("ensure", a.session.relative(full), nothing, func(_ struct{}, err error) {
 		again := func() { e.ensure(full, answer) }
 		e.broken.Note(err)
+		if a.session.opts.anonymous(nil) {
+			err = explained(err)
+		}
 		switch {
 		case err == nil:
 			answer(true, nil)

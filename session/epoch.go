@@ -3,9 +3,8 @@ package session
 import (
 	"time"
 
-	"github.com/cenkalti/backoff/v4"
-
 	"github.com/zkactors/zkactors/session/internal/conn"
+	"github.com/zkactors/zkactors/session/internal/order"
 	"github.com/zkactors/zkactors/session/internal/watches"
 	"github.com/zkactors/zkactors/session/internal/wire"
 	"github.com/zkactors/zkactors/session/internal/workers"
@@ -22,7 +21,11 @@ func (o *owner) Tell(r conn.Report) {
 	s := (*Session)(o)
 	switch r := r.(type) {
 	case conn.Established:
-		s.tell(established{epoch: r.Epoch, id: r.ID, timeout: r.Timeout, server: r.Server, past: r.Past})
+		s.conn.Order.PutStep(order.Report(func() {
+			if s.epoch.Number != r.Epoch || s.epoch.Live(r.Lapses) {
+				s.step(established{epoch: r.Epoch, id: r.ID, timeout: r.Timeout, server: r.Server, past: r.Past})
+			}
+		}))
 	case conn.Severed:
 		s.tell(severed{r.Epoch, r.Deadline})
 	case conn.Rejected:
@@ -49,6 +52,9 @@ func (*owner) Name(op, path string, err error) error {
 	if _, named := err.(*OpError); named { //nolint:errorlint // only an error that is an OpError itself needs no name
 		return err
 	}
+	if op == "create" && isNoNode(err) {
+		err = withoutParent(err, path)
+	}
 	return &OpError{Op: op, Path: path, Err: err}
 }
 
@@ -73,11 +79,14 @@ func (s *Session) unwatchable(path string, why error) error {
 }
 
 // Later implements [watches.Epoch].
-func (e *epoch) Later(pauses *backoff.ExponentialBackOff, path string, why error, suspicious bool, do func()) *backoff.ExponentialBackOff {
-	if suspicious {
-		pauses = workers.NewPauses(e.session.connected.Timeout/4, time.Hour)
+func (e *epoch) Later(retry *workers.Retry, path string, why error, suspicious bool, do func()) *workers.Retry {
+	if retry == nil {
+		retry = e.session.conn.Retry(e.session.relative(path))
 	}
-	return e.session.conn.Later(pauses, e.session.relative(path), why, do)
+	if suspicious {
+		retry.Pauses = workers.NewPauses(e.session.connected.Timeout/4, time.Hour)
+	}
+	return e.session.conn.Later(retry, e.session.relative(path), why, do)
 }
 
 // Found implements [watches.Epoch]. It notes a node that the session owns.

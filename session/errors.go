@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/zkactors/zkactors/internal/znode"
 	"github.com/zkactors/zkactors/session/internal/fault"
 	"github.com/zkactors/zkactors/session/internal/wire"
 )
@@ -13,15 +14,15 @@ import (
 // The errors that callers can act on. Every error of a request wraps one of these, and an
 // [OpError] that names the operation and the path.
 var (
-	// ErrNoNode means that there is no node at the path, or that its parent is
-	// missing.
+	// ErrNoNode means that there is no node at the path. If the node was to be created, its parent
+	// is missing, which the error says.
 	ErrNoNode = fault.ErrNoNode
 
 	// ErrNodeExists means that there is a node at the path already.
 	ErrNodeExists = errors.New("node exists")
 
 	// ErrBadVersion means that the node's version is not the expected one.
-	ErrBadVersion = errors.New("version does not match")
+	ErrBadVersion = fault.ErrBadVersion
 
 	// ErrNotEmpty means that the node has children.
 	ErrNotEmpty = errors.New("node has children")
@@ -32,18 +33,30 @@ var (
 	// ErrNoAuth means that the node's ACL forbids the operation.
 	ErrNoAuth = fault.ErrNoAuth
 
-	// ErrInvalidACL means that the server refused an ACL.
+	// ErrInvalidACL means that the server refused an ACL. Its scheme is unknown, its ID is
+	// malformed, or it has the scheme auth, as [CreatorAll], and the session has no credentials.
 	ErrInvalidACL = errors.New("invalid ACL")
 
-	// ErrAuthFailed means that every server has refused the session's credentials.
+	// ErrQuotaExceeded means that a node at or above the path has a quota, which the write would
+	// exceed: of bytes or of nodes, see ZooKeeper's setquota. Nothing was done. Only servers with
+	// the Java property zookeeper.enforceQuota refuse such writes; others log a warning.
+	ErrQuotaExceeded = errors.New("quota exceeded")
+
+	// ErrAuthFailed means that every server has refused the session's credentials. The error names
+	// the scheme of the refused one in [Options.Auth].
 	ErrAuthFailed = fault.ErrAuthFailed
 
 	// ErrUnimplemented means that the servers do not know the operation, and that nothing replaces
 	// it. The error names the missing feature. Nothing was done.
 	ErrUnimplemented = fault.ErrUnimplemented
 
-	// ErrExpired means that the session, and every ephemeral node it owned, is
-	// gone or must be counted as gone.
+	// ErrLapsed means that the session was without a proof of its life for so long that others may
+	// have been granted what was held through it: see [Lapsed]. It wraps ErrDisconnected. A request
+	// that fails with it was never sent.
+	ErrLapsed = fault.ErrLapsed
+
+	// ErrExpired means that the servers have ended the session, and with it every ephemeral node
+	// that it owned.
 	ErrExpired = fault.ErrExpired
 
 	// ErrClosed means that the session has been closed.
@@ -137,6 +150,21 @@ func isAny(err error, targets ...error) bool { return fault.IsAny(err, targets..
 
 func isNoNode(err error) bool { return errors.Is(err, ErrNoNode) }
 
+// because adds a reason to the error of a request.
+func because(err error, why string) error {
+	of, is := errors.AsType[*OpError](err)
+	if !is {
+		return fmt.Errorf("%w: %s", err, why)
+	}
+	return &OpError{Op: of.Op, Path: of.Path, Err: fmt.Errorf("%w: %s", of.Err, why)}
+}
+
+// withoutParent adds to the error of the creation of a node that its parent is missing.
+func withoutParent(err error, path string) error {
+	dir, _ := znode.Split(path)
+	return fmt.Errorf("%w: its parent %s is missing (EnsurePath creates it)", err, abbreviated(dir))
+}
+
 // abbreviated returns a path as errors show it.
 func abbreviated(path string) string {
 	const shown = 256
@@ -175,6 +203,8 @@ func errOf(code wire.Code) error {
 		return ErrAuthFailed
 	case wire.CodeNotReadOnly:
 		return ErrReadOnly
+	case wire.CodeQuotaExceeded:
+		return ErrQuotaExceeded
 	case wire.CodeSessionMoved:
 		return ErrDisconnected
 	case wire.CodeTooLarge:

@@ -21,10 +21,17 @@ func (a Async) In(l *Lane) Async {
 
 func (s *Session) CheckPath(path string) error { return forRecipes{}.CheckPath(s, path) }
 
-func (s *Session) Local(key any, create func() any) any        { return forRecipes{}.Local(s, key, create) }
-func (s *Session) Logger() *slog.Logger                        { return forRecipes{}.Logger(s) }
-func (s *Session) Observer() Observer                          { return forRecipes{}.Observer(s) }
-func (s *Session) Observed() bool                              { return forRecipes{}.Observed(s) }
+func (s *Session) Local(key any, create func() any) any { return forRecipes{}.Local(s, key, create) }
+func (s *Session) Logger() *slog.Logger                 { return forRecipes{}.Logger(s) }
+func (s *Session) Observer() Observer                   { return forRecipes{}.Observer(s) }
+func (s *Session) Observed() bool                       { return forRecipes{}.Observed(s) }
+
+// Hold has the session hold what excludes others.
+func (s *Session) Hold() (release func()) {
+	forRecipes{}.Hold(s, 1)
+	return func() { forRecipes{}.Hold(s, -1) }
+}
+
 func (s *Session) Rely() (release func())                      { return forRecipes{}.Rely(s) }
 func (s *Session) Sibling() (*Session, error)                  { return forRecipes{}.Sibling(s) }
 func (a Async) Share(ops []Op, answer func([]OpResult, error)) { forRecipes{}.Share(a, ops, answer) }

@@ -63,6 +63,8 @@ func (r *receiver) Receive(found watches.Reading, err error) {
 // There is one watch on a node and one read for each change, however many callers want it. The
 // answer may come from a read before the call: it is older then, but still true.
 func (a Async) Watch(path string, answer, changed func(data []byte, stat *Stat, err error)) (cancel func()) {
+	refuseNil(answer == nil, "Async.Watch: answer")
+	refuseNil(changed == nil, "Async.Watch: changed")
 	answered := false
 	sub := a.Follow(path, AspectData, false, func(r Reading, err error) {
 		tell := changed
@@ -84,6 +86,7 @@ func (a Async) Watch(path string, answer, changed func(data []byte, stat *Stat, 
 // There is one watch on each aspect of a node, and one read for each change, however many callers
 // follow it. The first reading may be older than the call, but is still true.
 func (a Async) Follow(path string, aspect Aspect, lasting bool, tell func(Reading, error)) *Subscription {
+	refuseNil(tell == nil, "Async.Follow: tell")
 	sub := newSubscription(tell)
 	sub.watched.Lasting = lasting
 	return a.follow(path, aspect, sub, watches.Reading{})

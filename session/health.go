@@ -91,7 +91,7 @@ func (s *Session) unhealthy(newest Event) error {
 		return ErrClosed
 	case Expired:
 		return ErrExpired
-	case Suspended, Connected, Resumed: // the last two have been followed by another event since
+	case Suspended, Lapsed, Connected, Resumed: // the last two have been followed by another event since
 		return ErrDisconnected
 	}
 	return errNeverConnected

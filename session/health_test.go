@@ -50,11 +50,24 @@ func TestHealthy(t *testing.T) {
 		}, session.ErrDisconnected, patience, "refused"},
 		"expired": {func(t *testing.T, srv *zktest.Server, _ *tap, opts *session.Options) *session.Session {
 			s := open(t, srv, opts)
+			s.Subscribe(func(ev session.Event) (settled <-chan struct{}) {
+				if _, expired := ev.(session.Expired); expired {
+					srv.Refuse(true)
+				}
+				return nil
+			})
+			srv.Expire(s.ID())
+			pass(time.Hour)
+			return s
+		}, session.ErrExpired, patience, "refused"},
+		"lapsed": {func(t *testing.T, srv *zktest.Server, _ *tap, opts *session.Options) *session.Session {
+			s := open(t, srv, opts)
+			t.Cleanup(s.Hold())
 			srv.Refuse(true)
 			srv.Disconnect(0)
 			pass(time.Hour)
 			return s
-		}, session.ErrExpired, patience, "refused"},
+		}, session.ErrDisconnected, patience, "refused"},
 		"closed": {func(t *testing.T, srv *zktest.Server, _ *tap, opts *session.Options) *session.Session {
 			s := open(t, srv, opts)
 			s.Close()

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"regexp"
 	"strings"
 	"sync"
 	"testing"
@@ -46,6 +47,52 @@ func TestNilContext(t *testing.T) {
 			t.Errorf("the events begin with %v", ev)
 		}
 		check.Equal(t, len(srv.Requests()), 0, "requests")
+	})
+}
+
+// TestMultiOfNothing: a transaction without operations is done, and makes no request; also one of
+// recipes, and one while the servers are away.
+func TestMultiOfNothing(t *testing.T) {
+	inBubble(t, zktest.Config{Tick: time.Second}, func(t *testing.T, srv *zktest.Server, opts *session.Options) {
+		s := mustOpen(t, srv.Addrs(), opts)
+		for _, away := range []bool{false, true} {
+			if away {
+				srv.Refuse(true)
+				srv.Disconnect(0)
+			}
+			synctest.Wait()
+			srv.ResetRequests()
+			results, err := s.Multi(t.Context())
+			check.True(t, len(results) == 0 && err == nil, "%v, %v", results, err)
+			err = context.Canceled
+			answer := func(_ []session.OpResult, why error) { err = why }
+			for _, multi := range []func(){
+				func() { s.Async(1).Multi(nil, answer) },
+				func() { s.Async(1).In(new(session.Lane)).Share(nil, answer) },
+			} {
+				multi()
+				synctest.Wait()
+				check.OK(t, err)
+				err = context.Canceled
+			}
+			check.Equal(t, srv.Requests()[zktest.OpMulti], 0, "requests")
+		}
+	})
+}
+
+// TestSequentialNames: Create inserts a GUID, and the operation of a transaction does not.
+func TestSequentialNames(t *testing.T) {
+	inBubble(t, zktest.Config{Tick: time.Second}, func(t *testing.T, srv *zktest.Server, opts *session.Options) {
+		s := mustOpen(t, srv.Addrs(), opts)
+		for _, mode := range []session.CreateMode{session.PersistentSequential, session.EphemeralSequential} {
+			made := check.Have(s.Create(t.Context(), "/a-", nil, mode))(t)
+			check.True(t, regexp.MustCompile(`^/_c_[0-9a-f-]{36}-a-\d{10}$`).MatchString(made), "%s", made)
+			results := check.Have(s.Multi(t.Context(), session.CreateOp("/a-", nil, mode)))(t)
+			check.True(t, regexp.MustCompile(`^/a-\d{10}$`).MatchString(results[0].Path), "%s", results[0].Path)
+			s.Async(0).Create("/a-", nil, mode, func(node string, _ error) { made = node })
+			synctest.Wait()
+			check.True(t, regexp.MustCompile(`^/a-\d{10}$`).MatchString(made), "%s", made)
+		}
 	})
 }
 
@@ -141,7 +188,6 @@ func TestBadInput(t *testing.T) {
 			t.Errorf("2 MiB: %v", err)
 		}
 		check.Fails(s.Multi(ctx, session.SetOp("/a", large, 0)))(t, session.ErrTooLarge) // 2 MiB in a transaction
-		check.Fails(s.Multi(ctx))(t, session.ErrInvalidArgument)                         // no operations
 		if _, err := s.Multi(ctx, session.Op{}); err == nil {
 			t.Error("the zero Op is accepted")
 		}

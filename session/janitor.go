@@ -95,17 +95,16 @@ type Desk interface {
 // session timeout the answer is the error; an impatient removal has ended with its answer. After
 // cancel nothing more is sent, and there is no answer.
 func (r Removal) Begin(requests Async, answer func(error)) (cancel func()) {
-	return r.start(requests, answer, nil).cancel
+	return r.start(requests, answer).cancel
 }
 
-// start is Begin. If settled is not nil, it is called in the place of answer.
-func (r Removal) start(requests Async, answer func(error), settled func()) *errand {
+func (r Removal) start(requests Async, answer func(error)) *errand {
 	both := &struct {
 		errand
 		job
 	}{errand: requests.newErrand(answer)}
 	e, j := &both.errand, &both.job
-	e.impatient, e.settled, e.joins = r.Impatient, settled, r.joins
+	e.impatient, e.joins = r.Impatient, r.joins
 	j.Removal, j.desk = r, e
 	j.begin()
 	return e
@@ -322,8 +321,9 @@ func (j *job) again(err error, try func()) {
 }
 
 // Withdraw deletes the node, and tries until that is confirmed, also across reconnects. It answers
-// when the node is gone, or the epoch over. Where the server refuses the deletion, for example for
-// want of a permission, the attempts go on, and the answer comes after a session timeout.
-func (a Async) Withdraw(path string, answer func()) {
-	Removal{Path: path, joins: a.mayShare()}.start(a, nil, answer)
+// nil when the node is gone, or the epoch over. Where the server refuses the deletion, for example
+// for want of a permission, the answer is that error, after a session timeout; the attempts go on.
+func (a Async) Withdraw(path string, answer func(error)) {
+	refuseNil(answer == nil, "Async.Withdraw: answer")
+	Removal{Path: path, joins: a.mayShare()}.start(a, answer)
 }

@@ -37,7 +37,7 @@ func TestLaterNodeStays(t *testing.T) {
 		defer cancel()
 		srv.DropReply(zktest.Match{Op: zktest.OpDelete})
 		withdrawn := make(chan struct{})
-		s.Async(0).Withdraw("/me", func() { close(withdrawn) })
+		s.Async(0).Withdraw("/me", func(error) { close(withdrawn) })
 		check.Must(t, <-second)
 		<-withdrawn
 		stands(t, s, "/me")
@@ -53,7 +53,7 @@ func TestWithdrawBeforeItsCreateIsConfirmed(t *testing.T) {
 		withdrawn := make(chan struct{})
 		s.Async(0).Create("/me", nil, session.Ephemeral, func(_ string, err error) {
 			check.True(t, session.InDoubt(err), "create: %v", err)
-			s.Async(0).Withdraw("/me", func() { close(withdrawn) })
+			s.Async(0).Withdraw("/me", func(error) { close(withdrawn) })
 		})
 		<-withdrawn
 		isGone(t, s, "/me")
@@ -98,7 +98,7 @@ func TestWithdrawnWhileRefused(t *testing.T) {
 		srv.Disconnect(0)
 		synctest.Wait()
 		withdrawn := make(chan struct{})
-		s.Async(0).Withdraw("/me", func() { close(withdrawn) })
+		s.Async(0).Withdraw("/me", func(error) { close(withdrawn) })
 		pass(time.Second)
 		tp.strikeWith(strike{})
 		<-withdrawn
@@ -316,7 +316,7 @@ func TestGoneNodesAreNotCounted(t *testing.T) {
 		"lost reply": func(_ *testing.T, srv *zktest.Server, s, _ *session.Session, node string) {
 			srv.DropReply(zktest.Match{Op: zktest.OpDelete})
 			gone := make(chan struct{})
-			s.Async(0).Withdraw(node, func() { close(gone) })
+			s.Async(0).Withdraw(node, func(error) { close(gone) })
 			<-gone
 		},
 		"another client": func(t *testing.T, _ *zktest.Server, _, other *session.Session, node string) {

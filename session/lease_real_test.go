@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -33,6 +34,7 @@ type ward struct {
 	events <-chan session.Event
 	number int64 // its id; another is established after it
 	gone   <-chan departure
+	lapsed <-chan struct{} // closed by Lapsed, or Expired
 }
 
 // newWard opens a session that a recipe relies on, and creates its node.
@@ -44,12 +46,23 @@ func newWard(t *testing.T, witness *session.Session, addrs []string, opts *sessi
 	return w
 }
 
-// openWard opens a session that has no node yet.
+// openWard opens a session that holds something, and has no node yet.
 func openWard(t *testing.T, addrs []string, opts *session.Options) ward {
 	t.Helper()
 	s := kit.Open(t, addrs, opts)
+	t.Cleanup(s.Hold())
 	events := s.Events(check.Patient(t))
-	return ward{Session: s, events: events, number: await[session.Connected](t, events).ID}
+	lapsed := make(chan struct{})
+	end := sync.OnceFunc(func() { close(lapsed) })
+	s.Subscribe(func(ev session.Event) (settled <-chan struct{}) {
+		switch ev.(type) {
+		case session.Lapsed, session.Expired:
+			end()
+		case session.Connected, session.Suspended, session.Resumed, session.Closed:
+		}
+		return nil
+	})
+	return ward{Session: s, events: events, number: await[session.Connected](t, events).ID, lapsed: lapsed}
 }
 
 // create creates the node, which the witness watches until it goes.
@@ -70,15 +83,17 @@ func (w ward) create(t *testing.T, witness *session.Session) <-chan departure {
 	return gone
 }
 
-// toldInTime waits until the session counts itself as lost, and then until the node goes.
-// It returns by how much the first was earlier.
+// toldInTime waits until the session tells that it has lapsed, and then until the node goes: with
+// the session, or because it is given up as a lost grant is. It returns by how much the first was
+// earlier.
 func (w ward) toldInTime(t *testing.T) time.Duration {
 	t.Helper()
-	await[session.Expired](t, w.events)
+	await[session.Lapsed](t, w.events)
 	told := time.Now()
+	w.Async(1).Withdraw(fmt.Sprintf("/%x", w.number), func(error) {})
 	select {
 	case gone := <-w.gone:
-		check.False(t, gone.believed, "the node has gone, and the session counted on itself")
+		check.False(t, gone.believed, "the node has gone, and the session counted on its lease")
 		return gone.at.Sub(told)
 	case <-check.Patient(t).Done():
 		t.Fatal("the node stays")
@@ -86,10 +101,14 @@ func (w ward) toldInTime(t *testing.T) time.Duration {
 	return 0
 }
 
-// believes reports whether the session does not count itself as lost.
+// believes reports whether the session has not lapsed.
 func (w ward) believes() bool {
-	_, expired := w.State().(session.Expired)
-	return !expired && w.ID() == w.number
+	select {
+	case <-w.lapsed:
+		return false
+	default:
+		return w.ID() == w.number
+	}
 }
 
 // heal repairs the ensemble, and waits until every server serves.

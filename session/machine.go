@@ -11,10 +11,10 @@ import (
 // performs its effects.
 //
 //	            established                    severed
-//	connecting ─────────────► connected ───────────────► suspended
-//	  ▲   ▲ │ rejected, overdue:  │  ▲ └── established ◄───┘  │
-//	  │   └─┘ dial the next epoch │                           │
-//	  └──── rejected, overdue ────┴───────────────────────────┘ Expired; dial the next epoch
+//	connecting ─────────────► connected ──────────────► suspended ──┐ overdue: Lapsed
+//	  ▲   ▲ │ rejected, overdue:  │  ▲ └── established ◄──┘  │ ▲ ◄───┘
+//	  │   └─┘ dial the next epoch │  └──────── overdue ──────│─┘
+//	  └───────── rejected ────────┴──────────────────────────┘ Expired; dial the next epoch
 //
 //	any of these ── shut ► closing ── parted, overdue ► closed
 
@@ -24,7 +24,7 @@ type state int
 const (
 	stateConnecting state = iota // no session: the session of the epoch is being established
 	stateConnected               // a session with a connection; requests are sent
-	stateSuspended               // a session without a connection; its deadline has not passed
+	stateSuspended               // a session without a connection
 	stateClosing                 // Closed was emitted: the server is asked to end the session
 	stateClosed                  // every epoch is retired; inputs mean nothing
 )
@@ -48,16 +48,20 @@ type (
 		server  string
 		past    int64 // the newest zxid that earlier epochs have seen
 	}
-	// severed says that the connection is gone. The session lives on the server until the
-	// deadline.
+	// severed says that the connection is gone. The lease lasts until the deadline.
 	severed struct {
 		epoch    int
 		deadline time.Time
 	}
 	// rejected says that the server does not know the session any more.
 	rejected struct{ epoch int }
-	// overdue says that the deadline of the session has passed, by its own clock.
-	overdue struct{ epoch int }
+	// overdue says that the deadline has passed, by the clock of the session, and whether something
+	// was held that excludes others.
+	overdue struct {
+		epoch    int
+		deadline time.Time
+		held     bool
+	}
 	// shut is the owner's command to close.
 	shut struct{}
 	// parted answers part, whether or not the server was reached.
@@ -101,6 +105,8 @@ type machine struct {
 	state state
 	epoch int   // numbers the sessions; grows by one when a session is lost
 	id    int64 // of the session on the server; set with Connected, 0 while connecting
+	// The deadline has passed while it is suspended; cleared by the next connection, and with id.
+	lapsed bool
 }
 
 func (m machine) String() string { return fmt.Sprintf("%v(epoch=%d)", m.state, m.epoch) }
@@ -144,7 +150,9 @@ func (m *turn) take(in input) {
 			m.finish() // the server has ended the session itself
 			return
 		}
-		m.lose(in.epoch)
+		if in.epoch == m.epoch {
+			m.lapse(in)
+		}
 	case shut:
 		if m.state == stateConnecting || m.state == stateConnected || m.state == stateSuspended {
 			m.state = stateClosing
@@ -155,6 +163,25 @@ func (m *turn) take(in input) {
 		if m.state == stateClosing {
 			m.finish()
 		}
+	}
+}
+
+// lapse follows the end of the lease. The session goes on, and lives or ends as the servers decide.
+// One that is not established yet has no users: another takes its place.
+func (m *turn) lapse(in overdue) {
+	switch m.state {
+	case stateConnecting:
+		m.lose(in.epoch)
+	case stateConnected:
+		m.state = stateSuspended
+		m.emit(Suspended{Deadline: in.deadline})
+		fallthrough
+	case stateSuspended:
+		if !m.lapsed {
+			m.lapsed = true
+			m.emit(Lapsed{quiet: !in.held})
+		}
+	case stateClosing, stateClosed:
 	}
 }
 
@@ -172,7 +199,7 @@ func (m *turn) establish(in established) {
 		m.state, m.id = stateConnected, in.id
 		m.emit(Connected{ID: in.id, Epoch: in.epoch, Timeout: in.timeout, Server: in.server, Past: in.past})
 	case stateSuspended:
-		m.state = stateConnected
+		m.state, m.lapsed = stateConnected, false
 		m.emit(Resumed{Server: in.server})
 	case stateConnected, stateClosing, stateClosed:
 	}
@@ -189,5 +216,5 @@ func (m *turn) lose(epoch int) {
 	if m.state != stateConnecting {
 		m.emit(Expired{ID: m.id, Epoch: m.epoch})
 	}
-	m.state, m.epoch, m.id = stateConnecting, m.epoch+1, 0
+	m.state, m.epoch, m.id, m.lapsed = stateConnecting, m.epoch+1, 0, false
 }

@@ -17,6 +17,7 @@ const (
 	without grammar = iota // no session
 	with
 	inDoubt
+	lapsed
 	after
 )
 
@@ -30,12 +31,16 @@ func (g grammar) next(ev Event) (grammar, error) {
 		if g == with {
 			return inDoubt, nil
 		}
-	case Resumed:
+	case Lapsed:
 		if g == inDoubt {
+			return lapsed, nil
+		}
+	case Resumed:
+		if g == inDoubt || g == lapsed {
 			return with, nil
 		}
 	case Expired:
-		if g == with || g == inDoubt {
+		if g == with || g == inDoubt || g == lapsed {
 			return without, nil
 		}
 	case Closed:
@@ -132,22 +137,38 @@ func TestMachineRows(t *testing.T) {
 		},
 		{
 			"a session that was never announced is not mourned",
-			[]input{overdue{1}, established{epoch: 2, id: 10, timeout: time.Second, server: "a:1"}},
+			[]input{overdue{epoch: 1, deadline: deadline, held: true}, established{epoch: 2, id: 10, timeout: time.Second, server: "a:1"}},
 			[]string{"connected id=0xa epoch=2 timeout=1s server=a:1"},
 		},
 		{
 			"the deadline passes without a word from the server",
-			[]input{connect, overdue{1}, rejected{1}},
-			[]string{"connected id=0x9 epoch=1 timeout=1s server=a:1", "expired id=0x9 epoch=1"},
+			[]input{connect, overdue{epoch: 1, deadline: deadline, held: true}, rejected{1}},
+			[]string{"connected id=0x9 epoch=1 timeout=1s server=a:1", Suspended{deadline}.String(), "lapsed", "expired id=0x9 epoch=1"},
+		},
+		{
+			"a session that has lapsed goes on, and lapses once in each suspension",
+			[]input{
+				connect,
+				severed{1, deadline},
+				overdue{epoch: 1},
+				overdue{epoch: 1},
+				established{epoch: 1, id: 9, server: "b:1"},
+				severed{1, deadline},
+				overdue{epoch: 1},
+			},
+			[]string{
+				"connected id=0x9 epoch=1 timeout=1s server=a:1", Suspended{deadline}.String(), "lapsed", "resumed server=b:1",
+				Suspended{deadline}.String(), "lapsed",
+			},
 		},
 		{
 			"news of an epoch that is over is no news",
-			[]input{connect, rejected{1}, established{epoch: 1, id: 9}, severed{1, deadline}, overdue{1}},
+			[]input{connect, rejected{1}, established{epoch: 1, id: 9}, severed{1, deadline}, overdue{epoch: 1, deadline: deadline, held: true}},
 			[]string{"connected id=0x9 epoch=1 timeout=1s server=a:1", "expired id=0x9 epoch=1"},
 		},
 		{
 			"nothing comes after Closed, not even the loss",
-			[]input{connect, shut{}, overdue{1}, rejected{1}, severed{1, deadline}, parted{}, connect, shut{}},
+			[]input{connect, shut{}, overdue{epoch: 1, deadline: deadline, held: true}, rejected{1}, severed{1, deadline}, parted{}, connect, shut{}},
 			[]string{"connected id=0x9 epoch=1 timeout=1s server=a:1", "closed"},
 		},
 	} {

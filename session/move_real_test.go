@@ -65,7 +65,7 @@ func TestRealSetServers(t *testing.T) {
 				server = ev.Server
 			case session.Resumed:
 				server = ev.Server
-			case session.Suspended, session.Expired, session.Closed:
+			case session.Suspended, session.Lapsed, session.Expired, session.Closed:
 			}
 			check.True(t, slices.Contains(list, server), "session %d: %v, want one of %v", i, s, list)
 		}

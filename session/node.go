@@ -3,6 +3,7 @@ package session
 import (
 	"fmt"
 	"math"
+	"slices"
 
 	"github.com/zkactors/zkactors/session/internal/wire"
 )
@@ -56,7 +57,7 @@ type ACL struct {
 func WorldAll() []ACL { return []ACL{{Perms: PermAll, Scheme: "world", ID: "anyone"}} }
 
 // CreatorAll allows everything to sessions that present the same [Auth] as the creator, and
-// nothing to others.
+// nothing to others. If the creator has no credentials, creation fails with [ErrInvalidACL].
 func CreatorAll() []ACL { return []ACL{{Perms: PermAll, Scheme: "auth", ID: ""}} }
 
 // validateACL refuses an ACL that no server accepts.
@@ -70,6 +71,33 @@ func validateACL(acl []ACL, required bool) error {
 		}
 	}
 	return nil
+}
+
+// anonymous reports whether an ACL, or the session's if it is nil, is that of the creator, and the
+// session has no credentials.
+func (o *Options) anonymous(acl []ACL) bool {
+	if acl == nil {
+		acl = o.ACL
+	}
+	certified := o.TLS != nil && (len(o.TLS.Certificates) > 0 || o.TLS.GetClientCertificate != nil)
+	return len(o.Auth) == 0 && o.SASL == nil && !certified &&
+		slices.ContainsFunc(acl, func(a ACL) bool { return a.Scheme == "auth" })
+}
+
+// explaining returns a function that answers with an explained error if the ACL is anonymous.
+func explaining[T any](s *Session, acl []ACL, answer func(T, error)) func(T, error) {
+	if !s.opts.anonymous(acl) {
+		return answer
+	}
+	return func(result T, err error) { answer(result, explained(err)) }
+}
+
+// explained adds to the refusal of an anonymous ACL what the server does not say.
+func explained(err error) error {
+	if !isAny(err, ErrInvalidACL) {
+		return err
+	}
+	return because(err, "the scheme auth stands for the credentials of the session, and it has none (Options.Auth)")
 }
 
 func wireACL(acl []ACL) []wire.ACL {

@@ -3,16 +3,17 @@ package session
 import (
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
 	"time"
 
+	"github.com/zkactors/zkactors/internal/znode"
 	"github.com/zkactors/zkactors/session/internal/servers"
 )
 
 // An Observer receives reports of a session and the recipes on it, for metrics. Its methods are
 // called on the goroutines of sessions and recipes, many at once, and with no lock held. They must
-// return at once and must not wait for the session, which answers nothing meanwhile. Embed
+// return at once and must not wait for the session, which answers nothing meanwhile. A panic is not
+// recovered; a call of [runtime.Goexit] ends the report, and nothing else. Embed
 // [NopObserver] to implement only some.
 //
 // A recipe has the name of its package, and paths are those that the caller gave. Each Waiting is
@@ -45,9 +46,13 @@ type Observer interface {
 	// values report nothing.
 	Held(recipe, path string, took time.Duration)
 
-	// Lost is called with the reason when a recipe lost its grant, or its place in line. It is not
-	// called when a node is gone that the recipe makes again.
+	// Lost is called with the reason when a recipe lost its grant. It is not called when a node is
+	// gone that the recipe makes again.
 	Lost(recipe, path string, err error)
+
+	// Failed is called with the reason when a recipe ends without a grant, and was not asked to: it
+	// cannot join, or has lost its place in line.
+	Failed(recipe, path string, err error)
 
 	// Revoked is called when a holder is asked to give up a lock.
 	Revoked(recipe, path string)
@@ -107,6 +112,9 @@ func (NopObserver) Held(string, string, time.Duration) {}
 // Lost implements [Observer].
 func (NopObserver) Lost(string, string, error) {}
 
+// Failed implements [Observer].
+func (NopObserver) Failed(string, string, error) {}
+
 // Revoked implements [Observer].
 func (NopObserver) Revoked(string, string) {}
 
@@ -153,7 +161,13 @@ func (r reporter) State(ev Event) {
 	case Connected:
 		r.log(slog.LevelInfo, "session connected", slog.Int("epoch", ev.Epoch), slog.Duration("timeout", ev.Timeout), slog.String("server", ev.Server))
 	case Suspended:
-		r.log(slog.LevelInfo, "session suspended", slog.Time("deadline", ev.Deadline))
+		if ev.Deadline.IsZero() {
+			r.log(slog.LevelInfo, "session suspended")
+		} else {
+			r.log(slog.LevelInfo, "session suspended", slog.Time("deadline", ev.Deadline))
+		}
+	case Lapsed:
+		r.log(slog.LevelWarn, "session lapsed: what was held is lost")
 	case Resumed:
 		r.log(slog.LevelInfo, "session resumed", slog.String("server", ev.Server))
 	case Expired:
@@ -165,74 +179,122 @@ func (r reporter) State(ev Event) {
 
 // Waiting implements [Observer].
 func (r reporter) Waiting(recipe, path string) {
-	r.session.opts.Observer.Waiting(recipe, path)
+	if r.observed() {
+		r.tell(func(o Observer) { o.Waiting(recipe, path) })
+	}
 	r.of(recipe, path, slog.LevelDebug, "waiting", slog.Attr{})
 }
 
 // Waited implements [Observer].
 func (r reporter) Waited(recipe, path string, took time.Duration) {
-	r.session.opts.Observer.Waited(recipe, path, took)
+	if r.observed() {
+		r.tell(func(o Observer) { o.Waited(recipe, path, took) })
+	}
 	r.of(recipe, path, levelOf(recipe), "granted", slog.Duration("waited", took))
 }
 
 // GaveUp implements [Observer].
 func (r reporter) GaveUp(recipe, path string, took time.Duration) {
-	r.session.opts.Observer.GaveUp(recipe, path, took)
+	if r.observed() {
+		r.tell(func(o Observer) { o.GaveUp(recipe, path, took) })
+	}
 	r.of(recipe, path, slog.LevelDebug, "gave up", slog.Duration("waited", took))
 }
 
 // Held implements [Observer].
 func (r reporter) Held(recipe, path string, took time.Duration) {
-	r.session.opts.Observer.Held(recipe, path, took)
+	if r.observed() {
+		r.tell(func(o Observer) { o.Held(recipe, path, took) })
+	}
 	r.of(recipe, path, levelOf(recipe), "not held any more", slog.Duration("held", took))
 }
 
-// Lost implements [Observer]. The end of a session that its owner closes is no surprise.
+// Lost implements [Observer].
 func (r reporter) Lost(recipe, path string, err error) {
-	r.session.opts.Observer.Lost(recipe, path, err)
+	if r.observed() {
+		r.tell(func(o Observer) { o.Lost(recipe, path, err) })
+	}
+	r.over(recipe, path, "lost", err)
+}
+
+// Failed implements [Observer].
+func (r reporter) Failed(recipe, path string, err error) {
+	if r.observed() {
+		r.tell(func(o Observer) { o.Failed(recipe, path, err) })
+	}
+	r.over(recipe, path, "failed", err)
+}
+
+// over logs an end. That of a session that its owner closes is no surprise.
+func (r reporter) over(recipe, path, how string, err error) {
 	level := slog.LevelWarn
 	if errors.Is(err, ErrClosed) {
 		level = slog.LevelInfo
 	}
-	r.of(recipe, path, level, "lost", slog.Any("reason", err))
+	r.of(recipe, path, level, how, slog.Any("reason", err))
 }
 
 // Revoked implements [Observer].
 func (r reporter) Revoked(recipe, path string) {
-	r.session.opts.Observer.Revoked(recipe, path)
+	if r.observed() {
+		r.tell(func(o Observer) { o.Revoked(recipe, path) })
+	}
 	r.of(recipe, path, slog.LevelInfo, "revocation requested", slog.Attr{})
 }
 
 // Leader implements [Observer]. The data of the leader are not logged.
 func (r reporter) Leader(path, node string, data []byte, term int64) {
-	r.session.opts.Observer.Leader(path, node, data, term)
+	if r.observed() {
+		r.tell(func(o Observer) { o.Leader(path, node, data, term) })
+	}
 	r.log(slog.LevelInfo, "leader changed", slog.String("recipe", "election"), slog.String("path", path), slog.String("leader", node), slog.Int64("term", term))
 }
 
 // Members implements [Observer].
 func (r reporter) Members(path string, n int) {
-	r.session.opts.Observer.Members(path, n)
+	if r.observed() {
+		r.tell(func(o Observer) { o.Members(path, n) })
+	}
 	r.of("group", path, slog.LevelDebug, "members changed", slog.Int("members", n))
 }
 
 // Put implements [Observer]. Puts, deliveries and settlements are not logged: there are as many as
 // requests. A consumer logs the dead letters, with their IDs.
 func (r reporter) Put(path string, items int, took time.Duration, err error) {
-	r.session.opts.Observer.Put(path, items, took, err)
+	if r.observed() {
+		r.tell(func(o Observer) { o.Put(path, items, took, err) })
+	}
 }
 
 // Delivered implements [Observer].
 func (r reporter) Delivered(path string, age time.Duration, attempt int) {
-	r.session.opts.Observer.Delivered(path, age, attempt)
+	if r.observed() {
+		r.tell(func(o Observer) { o.Delivered(path, age, attempt) })
+	}
 }
 
 // Settled implements [Observer].
 func (r reporter) Settled(path, end string, worked time.Duration) {
-	r.session.opts.Observer.Settled(path, end, worked)
+	if r.observed() {
+		r.tell(func(o Observer) { o.Settled(path, end, worked) })
+	}
 }
 
 // Buried implements [Observer].
-func (r reporter) Buried(path string) { r.session.opts.Observer.Buried(path) }
+func (r reporter) Buried(path string) {
+	if r.observed() {
+		r.tell(func(o Observer) { o.Buried(path) })
+	}
+}
+
+// observed reports whether there is an observer: without one reports cost nothing.
+func (r reporter) observed() bool { return forRecipes{}.Observed(r.session) }
+
+// tell has the observer receive the report of a recipe, whose goroutine goes on if the observer
+// calls [runtime.Goexit].
+func (r reporter) tell(report func(Observer)) {
+	_, _ = servers.Outlive(func() (struct{}, error) { report(r.session.opts.Observer); return struct{}{}, nil })
+}
 
 // levelOf returns the level of grants: a lock may be granted a thousand times a second, a leader
 // is elected now and then.
@@ -252,6 +314,11 @@ func (r reporter) of(recipe, path string, level slog.Level, message string, more
 
 func (r reporter) log(level slog.Level, message string, attrs ...slog.Attr) {
 	r.session.opts.Logger.LogAttrs(context.Background(), level, message, attrs...)
+}
+
+// log writes a record that no context belongs to.
+func (s *Session) log(level slog.Level, message string, args ...any) {
+	s.opts.Logger.Log(context.Background(), level, message, args...)
 }
 
 // identified is a handler that adds the name and the id of the session to each record.
@@ -278,7 +345,7 @@ func (h identified) Handle(ctx context.Context, r slog.Record) error {
 		r.AddAttrs(slog.String("session", name))
 	}
 	if id := h.session.id.Load(); id != 0 {
-		r.AddAttrs(slog.String("id", fmt.Sprintf("%#x", id)))
+		r.AddAttrs(slog.String("id", znode.SessionID(id)))
 	}
 	_, err := servers.Outlive(func() (struct{}, error) { return struct{}{}, h.Handler.Handle(ctx, r) })
 	return err

@@ -16,8 +16,9 @@ const AnyVersion int32 = -1
 // A CreateMode is the kind of a node to create. [TTL] and [SequentialTTL] return further modes.
 type CreateMode int64
 
-// The modes. The server appends a number to the name of a sequential node. It deletes a container
-// some time after the last child of the container.
+// The modes. The server appends a number to the name of a sequential node. [Session.Create] also
+// inserts a GUID before the name; [CreateOp] and [Async.Create] do not. The server deletes a
+// container some time after the last child of the container.
 const (
 	Persistent           CreateMode = 0
 	Ephemeral            CreateMode = 1

@@ -14,12 +14,13 @@ import (
 	"time"
 
 	"github.com/zkactors/zkactors/session/internal/conn"
+	"github.com/zkactors/zkactors/session/internal/lease"
 	"github.com/zkactors/zkactors/session/internal/servers"
 	"github.com/zkactors/zkactors/session/internal/wire"
 )
 
-// Options are optional parameters for [Open]. A nil *Options is equivalent to a
-// zero Options.
+// Options are optional parameters for [Open]. A nil *Options is equivalent to a zero Options. A
+// panic of a function in them ends the process; a call of [runtime.Goexit] counts as its failure.
 type Options struct {
 	// Name names the session in the records of the Logger, as their attribute session. It need not
 	// be unique. The default is none.
@@ -39,7 +40,7 @@ type Options struct {
 	//
 	//	Timeout           2 s      4 s      6 s     10 s     30 s
 	//	by default     331 ms   663 ms   994 ms   1.66 s   5.09 s
-	//	tick 2 s            -   663 ms   1.15 s   2.13 s   7.13 s
+	//	tick 2 s       159 ms   663 ms   1.15 s   2.13 s   7.13 s
 	//	tick 200 ms    456 ms   944 ms   1.43 s   2.41 s   7.41 s
 	//
 	// Long replies, or requests, are another matter. A caller that makes one request after the
@@ -60,17 +61,22 @@ type Options struct {
 	// The session may not know that the first request will be long, for example because the line
 	// has become slow. That request may take (Timeout - margin - Timeout/9) / 3: 2.88 s with the
 	// default. If several callers read before the session knows how long replies are, some requests
-	// are in flight at once, and count as one. If nothing rests on the session, each request may
-	// take Timeout - margin - Timeout/3.
+	// are in flight at once, and count as one. A session that holds nothing bears all that its
+	// server bears.
 	//
 	// At three quarters of the limit of a session that holds something, the Logger receives a
 	// warning, at most one a minute.
 	Timeout time.Duration
 
-	// ServerTick is the servers' tickTime. The longer it is, the earlier the session
-	// counts itself as lost: see the package comment. The default is half of the
-	// negotiated timeout, the longest that ZooKeeper's limits allow. The true value
-	// lets a session outlive longer failovers, and saves heartbeats.
+	// ServerTick is the servers' tickTime, or more. The longer it is, the earlier what the session
+	// holds is lost: see the package comment. The default is half of the negotiated timeout, the
+	// longest that servers allow by default. The true value lets a grant outlive longer failovers,
+	// and saves heartbeats.
+	//
+	// Where minSessionTimeout of the servers is less than two ticks, and the timeout too, the
+	// default is not safe: a loss could be learned of too late. Set the true value there. A tick of
+	// more than 1.3 timeouts is refused, by Open if it exceeds the Timeout so far, and at each
+	// server that grants a timeout so short: no lease could be proven.
 	//
 	// The table is for the time while a recipe relies on the session. In each cell, the first
 	// number is the seconds between heartbeats, and the second is the seconds between heartbeats
@@ -268,6 +274,9 @@ func (o *Options) validate() error {
 		if of.time < 0 {
 			refuse(of.name, of.time, "must not be negative")
 		}
+	}
+	if o.Timeout >= time.Millisecond && o.ServerTick > 0 && !lease.TermsOf(o.Timeout, o.ServerTick).Holds() {
+		refuse("ServerTick", o.ServerTick, fmt.Sprintf("must be at most 1.3 times the Timeout, which is %v", o.Timeout))
 	}
 	if o.Lease < LeaseCommitted || o.Lease > LeaseShared {
 		refuse("Lease", int(o.Lease), "is none of LeaseCommitted, LeaseAnswered and LeaseShared")

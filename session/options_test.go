@@ -39,6 +39,48 @@ func TestParseConnectString(t *testing.T) {
 	}
 }
 
+// TestServersOfWrongForm: the error names the address, and what is wrong with it.
+func TestServersOfWrongForm(t *testing.T) {
+	for _, row := range []struct{ server, why string }{
+		{"", "it is empty"},
+		{":2181", "the host is empty"},
+		{"http://zk1:2181", "it is a URL"},
+		{"zk1:99999", `the port is "99999"`},
+		{"zk1:0", `the port is "0"`},
+		{"zk1:", `the port is ""`},
+		{"zk1:+2181", `the port is "+2181"`},
+		{"zk1:2181:3", "too many colons"},
+		{"zk1,zk2", "it is more than one server"},
+		{"zk1,zk2:2181", "it is more than one server"},
+		{"zk1:2181/apps", "it has a path"},
+		{"zk1 zk2", "the character ' '"},
+		{"zk1;zk2", "the character ';'"},
+		{"user@zk1:2181", "the character '@'"},
+		{"zk1\n", `the character '\n'`},
+		{"?", "the character '?'"},
+		{"\xff", "the character"},
+		{"::1", "an IPv6 address stands in brackets"},
+		{"[::z]:2181", `"::z" is no IP address`},
+		{"10.0.0.256", `"10.0.0.256" is no IP address`},
+		{"10.0.0", `"10.0.0" is no IP address`},
+		{"zk1..example.com", "the parts of a host"},
+		{".", `"." is no IP address`},
+		{"a..", "the parts of a host"},
+		{strings.Repeat("a", 64) + ".com", "and \"aaaa"},
+		{strings.Repeat("a.", 127), "the host has 254 bytes"},
+	} {
+		_, err := Start([]string{"zk0", row.server}, nil)
+		check.True(t, isAny(err, ErrInvalidArgument) && strings.Contains(err.Error(), fmt.Sprintf("servers[1]: %q", row.server)) && strings.Contains(err.Error(), row.why), "%q: %v", row.server, err)
+	}
+	for _, good := range []string{"zk1", "zk_1", "4242", "zk1.example.com.:2181", "zookeeper.1:2181", "bücher.example", "10.0.0.1", "[fe80::1%eth0]:2181", "[::1]"} {
+		check.OK(t, firstOf(checkServers([]string{good})))
+	}
+	_, _, err := ParseConnectString("http://zk1:2181")
+	check.True(t, isAny(err, ErrInvalidArgument) && strings.Contains(err.Error(), "it is a URL"), "%v", err)
+}
+
+func firstOf(_ []string, err error) error { return err }
+
 // TestConnectStringAsServer: the error of a list that has a connect string in it names the function
 // that splits it.
 func TestConnectStringAsServer(t *testing.T) {
@@ -56,6 +98,7 @@ func TestOptionsAreRefused(t *testing.T) {
 		{Options{Timeout: -time.Second}, "Timeout"},
 		{Options{Timeout: 1}, "Timeout"},
 		{Options{ServerTick: -1}, "ServerTick"},
+		{Options{Timeout: 2 * time.Second, ServerTick: 10 * time.Second}, "ServerTick 10s: must be at most 1.3 times the Timeout, which is 2s"},
 		{Options{CloseTimeout: -1}, "CloseTimeout"},
 		{Options{RequestTimeout: -1}, "RequestTimeout"},
 		{Options{ResolveEvery: -1}, "ResolveEvery"},

@@ -44,6 +44,8 @@ func flawOf(path string) (why string) {
 			return "it has a NUL in it"
 		case r <= 0x1f, r >= 0x7f && r <= 0x9f, r >= 0xd800 && r <= 0xf8ff, r >= 0xfff0 && r <= 0xffff:
 			return fmt.Sprintf("the character %U is not allowed", r)
+		case r > 0xffff: // two surrogates to the servers, which are Java
+			return fmt.Sprintf("the character %U is not allowed, as none beyond U+FFFF", r)
 		}
 	}
 	return ""

@@ -13,6 +13,7 @@ func TestValidatePath(t *testing.T) {
 	for _, bad := range []string{
 		"", "a", "a/b", "/a/", "//", "/a//b", "/a/../b", "/..", "/.", "/a/./b", "/a\x00b", "/a\x01", "/a\x1f", "/a\x7f",
 		"/a\u009f", "/a\uf000", "/a\ufff0", "/a\xff",
+		"/\U00010000", "/a\U0001F402", "/\U0010FFFF/a",
 	} {
 		check.Is(t, ValidatePath(bad), ErrInvalidPath, bad, "is accepted")
 	}

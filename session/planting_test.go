@@ -180,7 +180,7 @@ func TestPlantingInStorms(t *testing.T) {
 			case kind == 1:
 				err = calm.Delete(t.Context(), path, session.AnyVersion)
 			case kind == 2:
-				s.Async(p.epoch).In(&p.lane).Withdraw(path, func() {})
+				s.Async(p.epoch).In(&p.lane).Withdraw(path, func(error) {})
 			default:
 				s.Async(p.epoch).Follow(path, session.AspectChildren, false, func(session.Reading, error) {})
 			}

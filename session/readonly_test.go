@@ -2,6 +2,7 @@ package session_test
 
 import (
 	"context"
+	"encoding/binary"
 	"errors"
 	"net"
 	"testing"
@@ -29,6 +30,7 @@ func TestReadOnly(t *testing.T) {
 		s := mustOpen(t, srv.Addrs(), opts)
 		check.Have(s.Create(ctx, "/held", []byte("x"), session.Ephemeral))(t)
 		defer s.Rely()()
+		defer s.Hold()()
 		events := s.Events(ctx)
 		<-events // Connected
 
@@ -65,26 +67,51 @@ func TestReadOnly(t *testing.T) {
 		check.Equal(t, srv.Proposals(), 0, "proposals")
 		check.None(t, answered, "an Async request was answered")
 
-		// The session is lost at its deadline, whatever the server answers.
-		check.Equal[session.Event](t, <-events, session.Expired{ID: s.ID(), Epoch: 1})
-		check.Equal(t, time.Since(suspended.Deadline), 0, "Expired comes after the deadline")
-		check.Is(t, <-answered, session.ErrExpired)
+		// What is held is lost at the deadline, whatever the server answers.
+		check.Require(t, conformant[session.Lapsed](<-events), "it has not lapsed")
+		check.Equal(t, time.Since(suspended.Deadline), 0, "Lapsed comes after the deadline")
+		check.Is(t, <-answered, session.ErrLapsed)
 		pass(time.Minute)
 		if _, err := s.Exists(ctx, "/"); err != nil || !s.ReadOnly() {
-			t.Errorf("in the next epoch: %v", err)
+			t.Errorf("after the deadline: %v", err)
 		}
 		check.None(t, events)
 
 		// A server with a quorum ends all of that.
 		tp.strikeWith(strike{})
 		srv.Disconnect(0)
-		if c, ok := (<-events).(session.Connected); !ok || c.Epoch != 2 || s.ReadOnly() {
-			t.Errorf("%v", c)
-		}
-		check.Have(s.Create(ctx, "/held", nil, session.Ephemeral))(t)
-		if stat, err := s.Exists(ctx, "/held"); err != nil || stat.EphemeralOwner != s.ID() {
-			t.Errorf("%v, %v", stat, err)
-		}
+		check.Require(t, conformant[session.Resumed](<-events) && !s.ReadOnly(), "%v", s)
+		check.Have(s.Set(ctx, "/held", nil, session.AnyVersion))(t)
+	})
+}
+
+// TestReadOnlyStranger: a server without a quorum that does not know the session serves its reads
+// behind the deadline, by a session of the connection. When it has a quorum again, the session is
+// taken up, and no other is left.
+func TestReadOnlyStranger(t *testing.T) {
+	tapping(t, func(t *testing.T, srv *zktest.Server, tp *tap, opts *session.Options) {
+		opts.ReadOnly, opts.Timeout = true, 6*time.Second
+		s := mustOpen(t, srv.Addrs(), opts)
+		defer s.Close()
+		check.Have(s.Create(t.Context(), "/held", []byte("x"), session.Ephemeral))(t)
+		id := s.ID()
+		tp.strikeWith(strike{always: true, greeting: func(frame []byte) []byte {
+			const session = 8
+			if int64(binary.BigEndian.Uint64(frame[session:])) == id {
+				clear(frame[session : session+8])
+			}
+			return readOnly(frame)
+		}})
+		srv.Disconnect(0)
+		check.Reads(s.Get(t.Context(), "/held"))(t, "x")
+		check.True(t, s.ReadOnly() && s.ID() == id, "%v", s)
+		tp.strikeWith(strike{})
+		srv.Disconnect(0)
+		synctest.Wait()
+		check.Have(s.Set(t.Context(), "/held", nil, session.AnyVersion))(t)
+		pass(time.Minute)
+		check.True(t, !s.ReadOnly() && s.ID() == id, "%v", s)
+		check.EqualSlices(t, srv.Sessions(), []int64{id})
 	})
 }
 

@@ -113,8 +113,8 @@ func realAuthAndACL(t *testing.T, ens *zktest.Ensemble) {
 	check.False(t, !errors.Is(err, session.ErrAuthFailed) || strings.Contains(err.Error(), "hunter2"), "bad credentials: %v", err)
 }
 
-// TestRealLossIsToldInTime freezes connections in every way, and shows that the
-// session counts itself as lost before the server gives away what it held.
+// TestRealLossIsToldInTime freezes connections in every way, and shows that the session lapses
+// before the server gives away what it held.
 func TestRealLossIsToldInTime(t *testing.T) {
 	t.Parallel()
 	hasten.Waits(t)
@@ -135,8 +135,8 @@ func TestRealLossIsToldInTime(t *testing.T) {
 	}
 }
 
-// checkLoss opens n sessions, breaks something, and compares when each counts itself
-// as lost with when its ephemeral node goes.
+// checkLoss opens n sessions, breaks something, and compares when each lapses with when its
+// ephemeral node goes.
 func checkLoss(t *testing.T, ens *zktest.Ensemble, addrs []string, n int, fault func()) {
 	t.Helper()
 	leader := kit.Open(t, []string{ens.Addr(ens.Leader())}, nil)

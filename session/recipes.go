@@ -171,12 +171,12 @@ func (forRecipes) Remove(a Async, r Removal, answer func(error)) (cancel func())
 
 // Withdraw is [Async.Withdraw]. Where the session replaces containers by persistent nodes, the
 // session then deletes the parent of the node when it is empty.
-func (forRecipes) Withdraw(a Async, path string, answer func()) {
+func (forRecipes) Withdraw(a Async, path string, answer func(error)) {
 	if a.session.replacesContainers() {
 		answered := answer
-		answer = func() {
+		answer = func(err error) {
 			a.session.noteLeaving(path, false)
-			answered()
+			answered(err)
 		}
 	}
 	a.Withdraw(path, answer)
@@ -225,13 +225,26 @@ func (forRecipes) Observed(s *Session) bool {
 // until release is called. A recipe needs it for as long as it holds, or contends for, an exclusive
 // grant, and calls it before the first request for the grant. See the package comment for its cost.
 func (forRecipes) Rely(s *Session) (release func()) {
-	s.addRelied(1)
+	s.count(true, 1)
 	var released atomic.Bool
 	return func() {
 		if released.CompareAndSwap(false, true) {
-			s.addRelied(-1)
+			s.count(true, -1)
 		}
 	}
+}
+
+// Hold adds n to the number of parties that hold what excludes others. While there is one, a
+// [Lapsed] concerns the users of the session.
+func (forRecipes) Hold(s *Session, n int32) { s.count(false, n) }
+
+// Subscribe is [Session.Subscribe] for a recipe. It receives a [Lapsed] in any case: when the
+// servers were out of reach for so long, a grant that is on its way to the recipe is none, and a
+// party that waits for its own end waits no longer.
+func (forRecipes) Subscribe(s *Session, tell func(Event) (settled <-chan struct{})) (cancel func()) {
+	sub := &subscriber{session: s, tell: tell, recipe: true}
+	sub.begin()
+	return sub.cancel
 }
 
 // Share is [Async.Multi], for operations that may be done in one transaction with those of other

@@ -195,6 +195,7 @@ func TestTimeoutShrinks(t *testing.T) {
 		}
 		s := mustOpen(t, []string{"scripted:1"}, opts)
 		defer s.Rely()()
+		defer s.Hold()()
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
 		events := s.Events(ctx)
@@ -206,7 +207,7 @@ func TestTimeoutShrinks(t *testing.T) {
 				taken = time.Now()
 				silent.Store(true)
 			}
-			if _, ok := ev.(session.Expired); ok {
+			if _, ok := ev.(session.Lapsed); ok {
 				break
 			}
 		}
@@ -532,6 +533,7 @@ func TestLateReconnect(t *testing.T) {
 				return srv.DialContext(context.WithoutCancel(ctx), network, addr)
 			}
 			s := mustOpen(t, srv.Addrs(), opts)
+			defer s.Hold()()
 			if relied {
 				defer s.Rely()()
 			}

@@ -77,8 +77,7 @@ func (s *Session) blameChroot(ctx context.Context, err error) error {
 	case stat != nil:
 		s.rooted.Store(true)
 	default:
-		why := fmt.Errorf("%w: the chroot %s is missing; EnsurePath(\"/\") creates it", of.Err, s.chroot)
-		return &OpError{Op: of.Op, Path: of.Path, Err: why}
+		return because(of, fmt.Sprintf("the chroot %s is missing; EnsurePath(\"/\") creates it", s.chroot))
 	}
 	return err
 }
@@ -156,8 +155,9 @@ func (s *Session) anyEpoch() Async { return Async{session: s, blocking: true} }
 
 // Create creates a node with the ACL of the session, and returns its path. The name of a sequential
 // node is preceded by a GUID, and followed by a number: /a/b- becomes /a/_c_<guid>-b-0000000001, so
-// that the node can be found when the reply is lost. A missing parent is [ErrNoNode]: see
-// [Session.EnsurePath].
+// that the node can be found when the reply is lost. [Session.Multi] with a [CreateOp] makes the
+// plain name, /a/b-0000000001, for programs that expect it: then the outcome is unknown if the
+// reply is lost. A missing parent is [ErrNoNode]: see [Session.EnsurePath].
 //
 // If the outcome of the create of an ephemeral or sequential node is in doubt, Create looks for the
 // node, and returns it if it was made. It creates the node again if a busy server has not done so.
@@ -255,7 +255,7 @@ func (s *Session) createSequential(ctx context.Context, path string, data []byte
 		case of.over(findErr):
 			return "", &OpError{Op: "create", Path: path, Err: fmt.Errorf("%w: %w", ErrUnknownOutcome, findErr)}
 		case findErr != nil:
-			Removal{Path: dir, Prefix: znode.GUIDName(guid, "")}.start(of, nil, func() {})
+			Removal{Path: dir, Prefix: znode.GUIDName(guid, "")}.start(of, func(error) {})
 			return "", andCause(ctx, err)
 		case found != "":
 			if mode.IsEphemeral() {
@@ -373,7 +373,7 @@ func (s *Session) SetACL(ctx context.Context, path string, acl []ACL, version in
 	}
 	w := &wire.Request{Op: wire.OpSetACL, ACL: wireACL(acl), Version: version}
 	return requestOnce(ctx, s.anyEpoch(), "set ACL", path, func(a Async, path string, answer func(*Stat, error)) *call {
-		return onNode(a, "set ACL", path, w, statIn, answer)
+		return onNode(a, "set ACL", path, w, statIn, explaining(a.session, acl, answer))
 	})
 }
 
@@ -395,7 +395,8 @@ func (s *Session) Sync(ctx context.Context, path string) error {
 
 // Multi does all the operations, or none. The results stand in the order of the operations; if an
 // operation fails, the error is that of the operation. The error wraps [ErrUnknownOutcome] if the
-// reply was lost. Names of sequential nodes get no GUID here.
+// reply was lost. Names of sequential nodes get no GUID here. Without operations Multi makes no
+// request, and returns nil.
 func (s *Session) Multi(ctx context.Context, ops ...Op) ([]OpResult, error) {
 	return requestOnce(ctx, s.anyEpoch(), "multi", firstPath(ops), func(a Async, _ string, answer func([]OpResult, error)) *call {
 		return a.multi(ops, false, answer)

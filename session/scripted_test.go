@@ -132,9 +132,10 @@ func TestLateSignsOfLife(t *testing.T) {
 			}}
 			s := mustOpen(t, []string{"scripted:1"}, &session.Options{Timeout: timeout, ServerTick: tick, Lease: session.LeaseAnswered, Dialer: server.dial})
 			defer s.Rely()()
+			defer s.Hold()()
 			ctx, cancel := context.WithCancel(t.Context())
 			defer cancel()
-			await[session.Expired](t, s.Events(ctx))
+			await[session.Lapsed](t, s.Events(ctx))
 			if givenAway := heard.Add(timeout); !time.Now().Before(givenAway) {
 				t.Errorf("after a delay of %v, lost %v after it may be given away", late, time.Since(givenAway))
 			}
@@ -159,7 +160,7 @@ func TestSessionMoved(t *testing.T) {
 		}}
 		s := mustOpen(t, []string{"scripted:1"}, &session.Options{Timeout: 6 * time.Second, Dialer: server.dial})
 		done := make(chan struct{})
-		s.Async(0).Withdraw("/a", func() { close(done) })
+		s.Async(0).Withdraw("/a", func(error) { close(done) })
 		<-done
 		check.True(t, deletes == 4 && server.conns.Load() == 4, "%d deletes on %d connections, want one on each of four", deletes, server.conns.Load())
 		check.OK(t, s.Delete(t.Context(), "/a", 0))

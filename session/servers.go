@@ -5,9 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"net/netip"
 	"strconv"
 	"strings"
 	"time"
+	"unicode"
 
 	"github.com/zkactors/zkactors/session/internal/servers"
 )
@@ -17,6 +19,9 @@ import (
 // 2181. The chroot stands once, behind the last server. A chroot with a comma goes into
 // [Options.Chroot].
 func ParseConnectString(connect string) (addresses []string, chroot string, err error) {
+	if strings.Contains(connect, "://") {
+		return nil, "", fmt.Errorf("connect string: %w: %q: %s", ErrInvalidArgument, connect, isURL)
+	}
 	list := connect
 	if i := strings.IndexByte(connect, '/'); i >= 0 {
 		list, chroot = connect[:i], connect[i:]
@@ -68,23 +73,79 @@ func checkServers(addresses []string) ([]string, error) {
 		return nil, fmt.Errorf("%w: servers: the list is empty", ErrInvalidArgument)
 	}
 	checked := make([]string, 0, len(addresses))
-	for _, server := range addresses {
-		host, port, err := net.SplitHostPort(server)
-		var missing *net.AddrError
-		if errors.As(err, &missing) && missing.Err == "missing port in address" {
-			host, port, err = strings.Trim(server, "[]"), "2181", nil
+	for i, server := range addresses {
+		address, why := hostAndPort(server)
+		if why != "" {
+			return nil, fmt.Errorf("%w: servers[%d]: %q is not host:port, nor a host: %s", ErrInvalidArgument, i, abbreviated(server), why)
 		}
-		n, portErr := strconv.Atoi(port)
-		if err != nil || portErr != nil || n < 1 || n > 65535 || host == "" || strings.ContainsAny(host, " /@") {
-			hint := ""
-			if strings.ContainsAny(server, ",/") {
-				hint = ": ParseConnectString splits a connect string into servers and chroot"
-			}
-			return nil, fmt.Errorf("%w: servers: %q is not host:port, nor a host%s", ErrInvalidArgument, server, hint)
-		}
-		checked = append(checked, net.JoinHostPort(host, port))
+		checked = append(checked, address)
 	}
 	return checked, nil
+}
+
+// hostAndPort returns a server as host:port, or why it is none.
+func hostAndPort(server string) (address, why string) {
+	const split = "ParseConnectString splits a connect string into servers and chroot"
+	switch {
+	case server == "":
+		return "", "it is empty"
+	case strings.Contains(server, "://"):
+		return "", isURL
+	case strings.Contains(server, ","):
+		return "", "it is more than one server: " + split
+	case strings.Contains(server, "/"):
+		return "", "it has a path: " + split
+	}
+	host, port, err := net.SplitHostPort(server)
+	var flaw *net.AddrError
+	switch {
+	case err == nil:
+	case errors.As(err, &flaw) && flaw.Err == "missing port in address":
+		host, port = strings.Trim(server, "[]"), "2181"
+	case isIP(server):
+		return "", "an IPv6 address stands in brackets"
+	default:
+		return "", flaw.Err
+	}
+	if n, err := strconv.ParseUint(port, 10, 16); err != nil || n == 0 {
+		return "", fmt.Sprintf("the port is %.20q, want a number from 1 to 65535", port)
+	}
+	return net.JoinHostPort(host, port), flawOfHost(host)
+}
+
+const isURL = "it is a URL: an address has no scheme"
+
+func isIP(host string) bool {
+	_, err := netip.ParseAddr(host)
+	return err == nil
+}
+
+// flawOfHost returns why a text is neither an IP address nor the name of a host; nothing if it is.
+// Underscores, which DNS does not allow in names of hosts, are in use all the same.
+func flawOfHost(host string) (why string) {
+	const longestName, longestPart = 253, 63
+	switch {
+	case host == "":
+		return "the host is empty"
+	case isIP(host):
+		return ""
+	case strings.Contains(host, ":"), strings.Contains(host, ".") && strings.Trim(host, "0123456789.") == "":
+		return fmt.Sprintf("%q is no IP address", host)
+	}
+	for _, r := range host {
+		if !unicode.IsLetter(r) && !unicode.IsDigit(r) && !strings.ContainsRune("-_.", r) {
+			return fmt.Sprintf("the host has the character %q in it", r)
+		}
+	}
+	if len(host) > longestName {
+		return fmt.Sprintf("the host has %d bytes, the limit is %d", len(host), longestName)
+	}
+	for part := range strings.SplitSeq(strings.TrimSuffix(host, "."), ".") {
+		if part == "" || len(part) > longestPart {
+			return fmt.Sprintf("the parts of a host have 1 to %d bytes, and %.70q has %d", longestPart, part, len(part))
+		}
+	}
+	return ""
 }
 
 // SetServers replaces the list of servers of the session and its siblings, as in [Open]. The

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/zkactors/zkactors/actors"
+	"github.com/zkactors/zkactors/internal/znode"
 	"github.com/zkactors/zkactors/session/internal/clock"
 	"github.com/zkactors/zkactors/session/internal/conn"
 	"github.com/zkactors/zkactors/session/internal/order"
@@ -44,7 +45,7 @@ type Session struct {
 	epoch       *epoch // of the machine
 	connected   Connected
 	machine     machine
-	since       Event         // connected
+	story       []Event       // what describes the present, while there is a session: from Connected on
 	subscribers []*subscriber // in the order in which they have subscribed, and receive an event
 	ended       int           // how many of the subscribers are over
 
@@ -62,6 +63,8 @@ type subscriber struct {
 	// server has refused the credentials. It is also called when the subscription begins, in any
 	// state.
 	look func()
+	// recipe means that the subscriber receives a Lapsed although nothing was held.
+	recipe bool
 	// end, if not nil, is called when the session has ended.
 	end func()
 	// over means that the subscription was cancelled, perhaps before it began.
@@ -92,7 +95,7 @@ func newSession(addresses []string, o Options) *Session {
 		Clock: clock.New(), Workers: workers.New(), Wake: make(chan struct{}, 1),
 		Order: order.New(s.checkDeadline), // no report after the deadline looks as if it came before
 		Servers: servers.New(addresses, servers.Options{
-			Timeout: o.Timeout, Dialer: o.Dialer, TLS: o.TLS, Warn: s.opts.Logger.Warn,
+			Timeout: o.Timeout, Dialer: o.Dialer, TLS: o.TLS, Log: s.log,
 		}),
 	}
 	s.watches = watches.New(s.conn.Order, s.unwatchable)
@@ -102,7 +105,7 @@ func newSession(addresses []string, o Options) *Session {
 }
 
 // tell hands an input to the machine of the session, in its turn.
-func (s *Session) tell(in input) { s.conn.Order.Put(func() { s.step(in) }) }
+func (s *Session) tell(in input) { s.conn.Order.PutStep(order.Report(func() { s.step(in) })) }
 
 // newestEpoch returns the epoch that takes requests; nil once the session is closed.
 func (s *Session) newestEpoch() *epoch {
@@ -111,20 +114,25 @@ func (s *Session) newestEpoch() *epoch {
 	return s.newest
 }
 
-// addRelied adds to the number of recipes that rely on the session.
-func (s *Session) addRelied(n int32) {
+// count adds to the number of recipes that rely on the session, or to that of parties that hold
+// what excludes others.
+func (s *Session) count(relied bool, n int32) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	var newest *conn.Epoch
 	if s.newest != nil {
 		newest = s.newest.Epoch
 	}
-	s.conn.Rely(newest, n)
+	if relied {
+		s.conn.Rely(newest, n)
+	} else {
+		s.conn.Hold(newest, n)
+	}
 }
 
 // Close ends the session on the server, so that its ephemeral nodes are deleted at once. It waits
-// until the server confirms that, at most for [Options.CloseTimeout] and until the session's
-// deadline. Then no goroutine of the session is left. Holders lose their grants before the server
+// until the server confirms that, at most for [Options.CloseTimeout], and until its lease has
+// ended. Then no goroutine of the session is left. Holders lose their grants before the server
 // learns that the session ends. Close may be called any number of times.
 func (s *Session) Close() {
 	s.mu.Lock()
@@ -165,17 +173,18 @@ func (s *Session) ReadOnly() bool {
 // it.
 func (s *Session) ID() int64 { return s.id.Load() }
 
-// Events returns a subscription of its own to the events of the session:
+// Events returns a subscription of its own to the events of the session, with Away for Suspended
+// Lapsed?:
 //
-//	(Connected (Suspended Resumed)* Suspended? Expired)* (Connected (Suspended Resumed)* Suspended?)? Closed
+//	(Connected (Away Resumed)* Away? Expired)* (Connected (Away Resumed)* Away?)? Closed
 //
 // The subscription starts with the present state: with Connected of the present epoch, and
-// Suspended behind it while the session is suspended; with Closed after the end; and with no event
-// while there is no epoch, before the first Connected and after Expired. It loses no event however
-// slowly it is read, with one exception: when Close returns, all events that the reader has not
-// received are discarded, except Closed. The channel is closed after Closed, or when ctx ends:
-// receive with "ev, ok := <-events", and set the channel to nil when ok is false. A select over a
-// closed channel spins. If ctx is nil, the channel is closed only after Closed.
+// Suspended behind it, and Lapsed if it has, while the session is suspended; with Closed after the
+// end; and with no event while there is no epoch, before the first Connected and after Expired. It
+// loses no event however slowly it is read, with one exception: when Close returns, all events that
+// the reader has not received are discarded, except Closed. The channel is closed after Closed, or
+// when ctx ends: receive with "ev, ok := <-events", and set the channel to nil when ok is false. A
+// select over a closed channel spins. If ctx is nil, the channel is closed only after Closed.
 func (s *Session) Events(ctx context.Context) <-chan Event {
 	stream := actors.NewStream[Event]("session events", nil)
 	sub := &subscriber{session: s, tell: func(ev Event) <-chan struct{} {
@@ -203,8 +212,10 @@ func (s *Session) Events(ctx context.Context) <-chan Event {
 
 // Subscribe calls tell with every event of the session, beginning with the present state, until the
 // subscription is cancelled. If tell returns a channel, Close waits until that channel is closed
-// before it ends the session on the server, at most for [Options.CloseTimeout].
+// before it ends the session on the server, at most for [Options.CloseTimeout]. Subscribe panics if
+// tell is nil.
 func (s *Session) Subscribe(tell func(Event) (settled <-chan struct{})) (cancel func()) {
+	refuseNil(tell == nil, "Subscribe: tell")
 	sub := &subscriber{session: s, tell: tell}
 	sub.begin()
 	return sub.cancel
@@ -216,7 +227,7 @@ func (s *Session) String() string {
 	if ev == nil {
 		return "session: not connected yet"
 	}
-	return fmt.Sprintf("session %#x: %v", s.ID(), ev)
+	return fmt.Sprintf("session %s: %v", znode.SessionID(s.ID()), ev)
 }
 
 // Format implements [fmt.Formatter]: every verb prints String, and reads no more than that.
@@ -263,12 +274,20 @@ func (s *Session) tend() time.Duration {
 	return next
 }
 
-// checkDeadline counts the session as lost when its deadline has passed, even if the server has
-// answered.
+// checkDeadline counts what excludes others as lost when the lease has ended, even if the server
+// has answered.
 func (s *Session) checkDeadline() {
-	if s.epoch.Overdue() {
-		s.step(overdue{s.epoch.Number})
+	if !s.epoch.Overdue() {
+		return
 	}
+	in := overdue{epoch: s.epoch.Number}
+	if s.machine.state == stateConnected || s.machine.state == stateSuspended {
+		lapsed := false
+		if in.deadline, in.held, lapsed = s.epoch.Lapse(); !lapsed {
+			return
+		}
+	}
+	s.step(in)
 }
 
 func (s *Session) step(in input) {
@@ -349,6 +368,7 @@ func (s *Session) stop() {
 // deadline has passed.
 func (s *Session) part(settled []<-chan struct{}) {
 	e := s.epoch
+	e.Closing()
 	s.conn.Workers.Go(func() {
 		begun := time.Now()
 		timer := time.NewTimer(s.opts.CloseTimeout)
@@ -378,17 +398,33 @@ func (s *Session) announce(ev Event, settled *[]<-chan struct{}) {
 	if r, ok := ev.(Resumed); ok {
 		s.connected.Server = r.Server
 	}
-	s.since = s.connected
-	s.announced(ev)
+	switch ev.(type) {
+	case Connected, Resumed:
+		s.story = []Event{s.connected}
+	case Suspended, Lapsed:
+		s.story = append(s.story, ev)
+	case Expired, Closed:
+		s.story = nil
+	}
+	public := isPublic(ev)
+	if public {
+		s.announced(ev)
+	}
 	var tell []func()
 	for sub := range s.inOrder {
+		if !public && !sub.recipe {
+			continue
+		}
 		tell = append(tell, func() {
 			if done := sub.tell(ev); done != nil {
 				*settled = append(*settled, done)
 			}
 		})
 	}
-	s.conn.Order.InTurn(append(tell, func() { s.observer().State(ev) })...)
+	if public {
+		tell = append(tell, func() { s.observer().State(ev) })
+	}
+	s.conn.Order.InTurn(tell...)
 }
 
 // subscribe adds a subscriber, which receives the present state.
@@ -404,9 +440,15 @@ func (s *Session) subscribe(sub *subscriber) {
 	}
 	switch s.machine.state {
 	case stateConnected:
-		sub.tell(s.since)
+		sub.tell(s.connected)
 	case stateSuspended:
-		s.conn.Order.InTurn(func() { sub.tell(s.since) }, func() { sub.tell(s.State()) })
+		var tell []func()
+		for _, ev := range s.story {
+			if sub.recipe || isPublic(ev) {
+				tell = append(tell, func() { sub.tell(ev) })
+			}
+		}
+		s.conn.Order.InTurn(tell...)
 	case stateClosing, stateClosed:
 		sub.tell(Closed{})
 	case stateConnecting:
@@ -414,6 +456,13 @@ func (s *Session) subscribe(sub *subscriber) {
 	if s.stopped.Load() && sub.end != nil {
 		sub.end()
 	}
+}
+
+// isPublic reports whether an event is for all: if nothing was held, a Lapsed is the business of
+// recipes alone.
+func isPublic(ev Event) bool {
+	lapsed, is := ev.(Lapsed)
+	return !is || !lapsed.quiet
 }
 
 // inOrder yields the subscribers. None begins or ends meanwhile: both are steps of the session.
@@ -455,7 +504,7 @@ func (s *Session) announced(ev Event) {
 	next := &present{event: ev}
 	switch ev.(type) {
 	case Connected, Resumed:
-	case Suspended, Expired, Closed:
+	case Suspended, Lapsed, Expired, Closed:
 		if next.lost = s.present.Load().lost; next.lost.IsZero() {
 			next.lost = time.Now()
 		}

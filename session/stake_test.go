@@ -139,6 +139,7 @@ func TestLeaseBeginsAfterPings(t *testing.T) {
 							pass(tt.after)
 							begun := time.Now()
 							t.Cleanup(s.Rely())
+							t.Cleanup(s.Hold())
 							check.Have(s.Create(t.Context(), "/a", nil, session.Ephemeral))(t)
 							// The answer to a ping, or a heartbeat, that is under way may prove the
 							// lease earlier.
@@ -156,7 +157,7 @@ func TestLeaseBeginsAfterPings(t *testing.T) {
 							check.None(t, events)
 							srv.Freeze(s.ID(), zktest.Both)
 							srv.Refuse(true)
-							await[session.Expired](t, events)
+							await[session.Lapsed](t, events)
 							told := time.Now()
 							released := <-gone
 							t.Logf("told %v before the node went", released.Sub(told))

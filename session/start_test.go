@@ -68,16 +68,15 @@ func TestAwait(t *testing.T) {
 		events := s.Events(t.Context())
 		<-events // Connected
 		srv.Refuse(true)
-		srv.Disconnect(0)
+		srv.Expire(s.ID())
 		<-events // Suspended
 		awaited := make(chan error, 1)
 		go func() { awaited <- s.Await(t.Context()) }()
 		synctest.Wait()
 		check.None(t, awaited, "while suspended")
-		<-events // Expired
-		synctest.Wait()
 		srv.Refuse(false)
 		check.OK(t, <-awaited)
+		<-events // Expired
 		if c, ok := (<-events).(session.Connected); !ok || c.Epoch != 2 {
 			t.Error(c)
 		}
@@ -137,5 +136,17 @@ func TestLocal(t *testing.T) {
 		create := func() any { return new(int) }
 		first := a.Local(localKey{}, create)
 		check.True(t, a.Local(localKey{}, create) == first && b.Local(localKey{}, create) != first, "not one for each session")
+	})
+}
+
+// TestTickWithoutLease: servers that grant so short a timeout that no lease can be proven are not
+// used, and the reason names the option.
+func TestTickWithoutLease(t *testing.T) {
+	inBubble(t, zktest.Config{Tick: 100 * time.Millisecond}, func(t *testing.T, srv *zktest.Server, opts *session.Options) {
+		opts.Timeout, opts.ServerTick = 12*time.Second, 3*time.Second
+		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+		defer cancel()
+		_, err := session.Open(ctx, srv.Addrs(), opts) // 20 ticks are granted
+		check.True(t, err != nil && strings.Contains(err.Error(), "a session timeout of 2s, in which no lease can be proven with Options.ServerTick 3s"), "%v", err)
 	})
 }

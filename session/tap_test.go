@@ -381,7 +381,7 @@ func verbs() []verb {
 		{"Async.Multi/modes", "write, async", async(func(a session.Async, answer func(error)) {
 			a.Multi(modes, func(results []session.OpResult, err error) { answer(consistent(err, len(results) == len(modes))) })
 		})},
-		{"Async.Withdraw", "withdraw", async(func(a session.Async, answer func(error)) { a.Withdraw(node, func() { answer(nil) }) })},
+		{"Async.Withdraw", "withdraw", async(func(a session.Async, answer func(error)) { a.Withdraw(node, answer) })},
 		{"Async.WithdrawAll", "withdraw all", async(func(a session.Async, answer func(error)) {
 			session.Removal{Path: target, Prefix: "none"}.Begin(a, answer)
 		})},

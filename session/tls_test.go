@@ -107,7 +107,7 @@ func (f writerFunc) Write(text []byte) (int, error) {
 // warning and the error to say so.
 func wrongKind(t *testing.T, addr string, config *tls.Config, want string) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithCancel(check.Patient(t))
 	defer cancel()
 	warned := writerFunc(func(text []byte) {
 		if strings.Contains(string(text), want) {

@@ -220,6 +220,7 @@ func TestServersSayNo(t *testing.T) {
 			-6: session.ErrUnimplemented, -8: session.ErrInvalidArgument, -101: session.ErrNoNode, -102: session.ErrNoAuth,
 			-103: session.ErrBadVersion, -108: session.ErrNoChildrenForEphemerals, -110: session.ErrNodeExists,
 			-111: session.ErrNotEmpty, -114: session.ErrInvalidACL, -115: session.ErrAuthFailed,
+			-125: session.ErrQuotaExceeded,
 		} {
 			srv.AnswerError(zktest.Match{Op: zktest.OpSetData}, code)
 			if _, err := s.Set(t.Context(), "/", nil, session.AnyVersion); !errors.Is(err, want) || errors.Is(err, session.ErrUnknownOutcome) {
@@ -286,47 +287,40 @@ func TestManyWatchesAndSmallRequests(t *testing.T) {
 // TestFollowingIntoTheNextEpoch: who is told that an epoch has ended, and asks again at once,
 // asks the next one.
 func TestFollowingIntoTheNextEpoch(t *testing.T) {
-	for name, end := range map[string]func(*zktest.Server, int64){
-		"expired": func(srv *zktest.Server, id int64) { srv.Expire(id) },
-		"overdue": func(srv *zktest.Server, id int64) { srv.Freeze(id, zktest.Both) },
-	} {
-		t.Run(name, func(t *testing.T) {
-			withSession(t, func(t *testing.T, srv *zktest.Server, s *session.Session) {
-				var mu sync.Mutex
-				told := map[string]int{}
-				var follow func(path string, aspect session.Aspect)
-				follow = func(path string, aspect session.Aspect) {
-					s.Async(0).Follow(path, aspect, true, func(_ session.Reading, err error) {
-						mu.Lock()
-						told[fmt.Sprint(err)]++
-						mu.Unlock()
-						if errors.Is(err, session.ErrExpired) {
-							follow(path, aspect)
-						}
-					})
-				}
-				for i := range 10 {
-					follow(fmt.Sprintf("/n%d", i), session.AspectData)
-					follow(fmt.Sprintf("/n%d", i), session.AspectChildren)
-				}
-				for range 3 {
-					pass(time.Minute)
-					end(srv, s.ID())
-				}
-				pass(time.Minute)
-				synctest.Wait()
+	withSession(t, func(t *testing.T, srv *zktest.Server, s *session.Session) {
+		var mu sync.Mutex
+		told := map[string]int{}
+		var follow func(path string, aspect session.Aspect)
+		follow = func(path string, aspect session.Aspect) {
+			s.Async(0).Follow(path, aspect, true, func(_ session.Reading, err error) {
 				mu.Lock()
-				defer mu.Unlock()
-				check.True(t, told["<nil>"] == 4*20, "told %d times of 20 aspects in 4 epochs", told["<nil>"])
-				delete(told, "<nil>")
-				for why, n := range told {
-					if n != 2*3 { // of both aspects
-						t.Errorf("%d times: %s", n, why)
-					}
+				told[fmt.Sprint(err)]++
+				mu.Unlock()
+				if errors.Is(err, session.ErrExpired) {
+					follow(path, aspect)
 				}
 			})
-		})
-	}
+		}
+		for i := range 10 {
+			follow(fmt.Sprintf("/n%d", i), session.AspectData)
+			follow(fmt.Sprintf("/n%d", i), session.AspectChildren)
+		}
+		for range 3 {
+			pass(time.Minute)
+			srv.Expire(s.ID())
+		}
+		pass(time.Minute)
+		synctest.Wait()
+		mu.Lock()
+		defer mu.Unlock()
+		check.True(t, told["<nil>"] == 4*20, "told %d times of 20 aspects in 4 epochs", told["<nil>"])
+		delete(told, "<nil>")
+		for why, n := range told {
+			if n != 2*3 { // of both aspects
+				t.Errorf("%d times: %s", n, why)
+			}
+		}
+	})
 }
 
 // TestSubscriptionsAreForgotten: also those that ended before they began.

@@ -1,6 +1,8 @@
 -------------------------------- MODULE Lease --------------------------------
-(* When a session counts itself as lost, and when the servers may expire it:  *)
-(* session/internal/lease. The client knows only when it has sent requests,  *)
+(* When the lease of a session ends, and when the servers may expire it:       *)
+(* session/internal/lease. At its end the lease lapses: what was held is lost. *)
+(* The session goes on, until a server says that it is lost. The client knows  *)
+(* only when it has sent requests,                                            *)
 (* and when their answers came. Time passes in ticks. README.md says what is *)
 (* abstracted away.                                                          *)
 (*                                                                           *)
@@ -20,12 +22,14 @@ CONSTANTS
   Margin,   \* lease.go, Terms.Timeout: by so much less the client counts
   Drift,    \* by so much the client's clock may fall behind the leader's
   Report,   \* a leader pings a server at least so often
+  Late,     \* by so much later a client that runs may act: the shortest timer of session.go
   Grain,    \* requests that are sent closer together count as one: lease.go, grain
   Sends,    \* how many requests the client sends
   Kinds,    \* of requests: "read", "sync", "commit"
   Freezes,  \* how often the client stops running for a while
   Cuts,     \* how often a connection is lost
   Decrees,  \* how often the servers end the session before its time
+  Lapses,   \* how many lapses are looked behind
   Horizon,  \* the time that is looked at
   Broken    \* the rules that a mutant breaks; {} is the protocol
 
@@ -41,12 +45,14 @@ VARIABLES
   signs, claims, proved, committed, served, \* the lease of a connection, as in lease.go: proved is its field touched
   base,               \* the newest proof of all connections: stake.go, proved
   sent, newest,       \* requests so far, and when the newest was sent
-  lost, frozen, freezes \* what the client knows, and whether it runs
+  lapsed, lapses,     \* "no": there is a lease; "told": it has ended; "open": then it was not proved yet
+  lost, frozen, freezes \* what a server has said, and whether the client runs
 
 wires == <<toServer, toLeader, fromLeader, toClient>>
 lease == <<signs, claims, proved, committed, served>>
+lapse == <<lapsed, lapses>>
 attention == <<lost, frozen, freezes>>
-client == <<link, cuts, lease, base, sent, newest, attention>>
+client == <<link, cuts, lease, base, sent, newest, lapse, attention>>
 leader == <<deposed, took, touched, pinged>>
 server == <<heard, pending>>
 vars == <<now, slip, leader, has, decrees, server, wires, client>>
@@ -63,17 +69,25 @@ Init ==
   /\ toServer = <<>> /\ toLeader = <<>> /\ fromLeader = <<>> /\ toClient = <<>>
   /\ link = "open" /\ cuts = Cuts
   /\ signs = <<>> /\ claims = <<>> /\ proved = 0 /\ committed = 0 /\ served = 0 /\ base = 0
-  /\ sent = 0 /\ newest = 0 /\ lost = FALSE /\ frozen = FALSE /\ freezes = Freezes
+  /\ sent = 0 /\ newest = 0 /\ lapsed = "no" /\ lapses = 0 /\ lost = FALSE /\ frozen = FALSE /\ freezes = Freezes
 
 (* lease.go: Since(false), and Stake.Deadline of a session that is relied on. *)
 Since(l) == CASE "the server's answers count" \in Broken -> l.served
               [] "deposed leaders count" \in Broken -> l.proved
               [] OTHER -> Min(l.proved, l.committed)
 Deadline == base + Timeout - (IF "no margin" \in Broken THEN 1 ELSE Margin)
-Overdue == Clock >= Deadline
+
+(* Behind a lapse there is no deadline until the lease is proved again.       *)
+Leased == ~lost /\ lapsed = "no"
+Overdue == Leased /\ Clock >= Deadline
+\* A connection was lost before the proof. Then the newest answer counts.
+Vain == ~lost /\ lapsed = "open" /\ link # "open"
+End == served + Timeout - Margin
+Acts == ~Leased \/ Clock < Deadline + Late
 
 (* The states that a user of the session knows: session/event.go.            *)
-Known == IF lost THEN "lost" ELSE IF link = "open" THEN "connected" ELSE "suspended"
+Known == IF lost THEN "lost" ELSE IF link = "open" THEN "connected"
+         ELSE IF lapsed = "told" THEN "lapsed" ELSE "suspended"
 
 -----------------------------------------------------------------------------
 (* lease.go: Answered. What an answer proves. by: the least part of the       *)
@@ -109,14 +123,19 @@ Lease == [signs |-> signs, claims |-> claims, proved |-> proved, committed |-> c
 Runs == ~frozen /\ ~lost
 
 Send(kind) ==
-  /\ Runs /\ link = "open" /\ ~Overdue /\ sent < Sends
+  /\ Runs /\ link = "open" /\ Acts /\ sent < Sends
   /\ sent' = sent + 1 /\ newest' = Clock
   /\ toServer' = Append(toServer, [at |-> Clock, kind |-> kind])
-  /\ UNCHANGED <<now, slip, leader, has, decrees, server, toLeader, fromLeader, toClient, link, cuts, lease, base, attention>>
+  /\ UNCHANGED <<now, slip, leader, has, decrees, server, toLeader, fromLeader, toClient, link, cuts, lease, base, lapse, attention>>
 
+(* stake.go: Prove. A lapse ends with a proof of which enough is left.        *)
+Enough(b) == b + Timeout - Margin - Clock > Timeout \div 4
 Hold(l) ==
+  LET b == Max(base, Since(l)) IN
   /\ signs' = l.signs /\ claims' = l.claims /\ proved' = l.proved /\ committed' = l.committed /\ served' = l.served
-  /\ base' = Max(base, Since(l))
+  /\ base' = IF lapsed # "no" /\ "proofs of before count" \in Broken THEN base ELSE b
+  /\ lapsed' = IF lapsed # "no" THEN IF Enough(b) THEN "no" ELSE "open" ELSE "no"
+  /\ UNCHANGED lapses
 
 Receive ==
   LET a == Head(toClient) IN
@@ -128,51 +147,64 @@ Receive ==
 (* What was under way between the client and the server is lost, and so are   *)
 (* the answers of the leader. A client that does not run learns of it later:  *)
 (* then it is cut later.                                                     *)
-Cut ==
-  /\ Runs /\ link # "down" /\ cuts > 0
-  /\ link' = "down" /\ cuts' = cuts - 1
+Breaks ==
+  /\ link' = "down"
   /\ toServer' = <<>> /\ toClient' = <<>> /\ pending' = 0
   /\ toLeader' = Select(toLeader, LAMBDA m : m.k = "report") /\ fromLeader' = Select(fromLeader, LAMBDA m : m.k = "ping")
-  /\ UNCHANGED <<now, slip, leader, has, decrees, heard, lease, base, sent, newest, attention>>
+Cut ==
+  /\ Runs /\ link # "down" /\ cuts > 0
+  /\ Breaks /\ cuts' = cuts - 1
+  /\ UNCHANGED <<now, slip, leader, has, decrees, heard, lease, base, sent, newest, lapse, attention>>
 
 (* The next server: nothing that the last one has heard is reported any more, *)
 (* which is the worst case.                                                  *)
 Dial(toNewest) ==
-  /\ Runs /\ link = "down" /\ ~Overdue
+  /\ Runs /\ link = "down" /\ Acts
   /\ toNewest => deposed
   /\ deposed' = (deposed /\ ~toNewest) /\ touched' = (IF toNewest THEN took ELSE touched) /\ pinged' = now
   /\ heard' = FALSE /\ pending' = 0 /\ toLeader' = <<>> /\ fromLeader' = <<>>
   /\ link' = "greeting" /\ toServer' = <<[at |-> Clock, kind |-> "handshake"]>>
-  /\ UNCHANGED <<now, slip, took, has, decrees, toClient, cuts, lease, base, sent, newest, attention>>
+  /\ UNCHANGED <<now, slip, took, has, decrees, toClient, cuts, lease, base, sent, newest, lapse, attention>>
 
 (* lease.go: New. The leader has agreed, and no quorum. Or the servers have   *)
-(* no such session: then it is lost, before its deadline.                    *)
+(* no such session: then it is lost.                                         *)
 Greeted ==
   LET a == Head(toClient)
-      quorum == IF "handshakes are committed" \in Broken THEN a.at ELSE 0 IN
+      counts == "handshakes are committed" \in Broken \/ (lapsed # "no" /\ "a lapse needs no proof" \in Broken)
+      quorum == IF counts THEN a.at ELSE 0 IN
   /\ Runs /\ link = "greeting" /\ toClient # <<>>
   /\ toClient' = Tail(toClient)
   /\ IF a.kind = "gone"
-     THEN lost' = TRUE /\ UNCHANGED <<link, lease, base>>
+     THEN lost' = TRUE /\ UNCHANGED <<link, lease, base, lapse>>
      ELSE /\ link' = "open" /\ UNCHANGED lost
           /\ Hold([signs |-> <<>>, claims |-> <<>>, proved |-> a.at, committed |-> quorum, served |-> a.at])
   /\ UNCHANGED <<now, slip, leader, has, decrees, server, toServer, toLeader, fromLeader, cuts, sent, newest, frozen, freezes>>
 
-\* At the deadline the session is lost, whatever the servers say.
-Lose ==
-  /\ Runs /\ Overdue
-  /\ lost' = TRUE
-  /\ UNCHANGED <<now, slip, leader, has, decrees, server, wires, link, cuts, lease, base, sent, newest, frozen, freezes>>
+(* conn/stake.go: Epoch.Lapse. At the deadline what was held is lost,          *)
+(* whatever the servers say. No answer on the connection counts any more. One *)
+(* that is not open yet may still be.                                        *)
+Lapse ==
+  /\ Overdue
+  /\ lapsed' = "told" /\ lapses' = lapses + 1
+  /\ IF link = "open" THEN Breaks ELSE UNCHANGED <<wires, link, pending>>
+  /\ UNCHANGED <<now, slip, leader, has, decrees, heard, cuts, lease, base, sent, newest, lost, freezes>>
+Expend == Runs /\ "no lapse" \notin Broken /\ Lapse /\ UNCHANGED frozen
+
+\* Whoever waits for the servers learns that they are away. There is nothing to lose.
+Tell ==
+  /\ Runs /\ Vain /\ Clock >= End
+  /\ lapsed' = "told"
+  /\ UNCHANGED <<now, slip, leader, has, decrees, server, wires, link, cuts, lease, base, sent, newest, lapses, attention>>
 
 \* The process is stopped for a while. The first thing that it does afterwards is to look at the clock.
 Freeze ==
   /\ Runs /\ freezes > 0
   /\ frozen' = TRUE /\ freezes' = freezes - 1
-  /\ UNCHANGED <<now, slip, leader, has, decrees, server, wires, link, cuts, lease, base, sent, newest, lost>>
+  /\ UNCHANGED <<now, slip, leader, has, decrees, server, wires, link, cuts, lease, base, sent, newest, lapse, lost>>
 Thaw ==
   /\ frozen /\ frozen' = FALSE
-  /\ lost' = (Overdue /\ "thaws without a look" \notin Broken)
-  /\ UNCHANGED <<now, slip, leader, has, decrees, server, wires, link, cuts, lease, base, sent, newest, freezes>>
+  /\ IF Overdue /\ "thaws without a look" \notin Broken THEN Lapse
+     ELSE UNCHANGED <<now, slip, leader, has, decrees, server, wires, link, cuts, lease, base, sent, newest, lapse, lost, freezes>>
 
 -----------------------------------------------------------------------------
 (* The server and its leader.                                                *)
@@ -201,8 +233,9 @@ Hear ==
           /\ UNCHANGED <<toLeader, heard>>
   /\ UNCHANGED <<now, slip, leader, has, decrees, toServer, client>>
 
-(* Only a leader that a quorum follows commits. A deposed one still answers    *)
-(* syncs, counts reports, and agrees to handshakes.                          *)
+(* Only a leader that a quorum follows commits, and only for a session that it *)
+(* has. A deposed one still answers syncs, counts reports, and agrees to       *)
+(* handshakes.                                                               *)
 Lead ==
   LET m == Head(toLeader)
       greets == m.k = "request" /\ m.r.kind = "handshake"
@@ -210,7 +243,7 @@ Lead ==
       answer == IF greets /\ ~knows THEN [m.r EXCEPT !.kind = "gone"] ELSE m.r IN \* of a request
   /\ toLeader # <<>> /\ toLeader' = Tail(toLeader)
   /\ touched' = IF m.k = "report" \/ (greets /\ knows) THEN now ELSE touched
-  /\ m.k = "request" => m.r.kind # "commit" \/ ~deposed
+  /\ m.k = "request" => m.r.kind # "commit" \/ (~deposed /\ has)
   /\ fromLeader' = IF m.k = "request" THEN Append(fromLeader, [k |-> "answer", r |-> answer]) ELSE fromLeader
   /\ UNCHANGED <<now, slip, deposed, took, pinged, has, decrees, server, toServer, toClient, client>>
 Depose ==
@@ -237,7 +270,8 @@ Pass(d) ==
   LET due == now + d = pinged + Report
       waits == fromLeader # <<>> /\ Last(fromLeader).k = "ping" IN
   /\ d > 0 /\ now + d <= Horizon /\ now + d <= pinged + Report
-  /\ frozen \/ lost \/ Clock + d <= Deadline
+  /\ frozen \/ ~Leased \/ Clock + d <= Deadline + Late \/ "no lapse" \in Broken
+  /\ frozen \/ ~Vain \/ Clock + d <= End + Late
   /\ now' = now + d
   /\ slip' \in slip..Min(slip + d, Drift)
   /\ pinged' = IF due THEN now' ELSE pinged
@@ -245,18 +279,26 @@ Pass(d) ==
   /\ UNCHANGED <<deposed, took, touched, has, decrees, server, toServer, toLeader, toClient, client>>
 
 Connects == Greeted \/ Cut \/ \E toNewest \in BOOLEAN : Dial(toNewest)
-Attends == Lose \/ Freeze \/ Thaw
+Attends == Expend \/ Tell \/ Freeze \/ Thaw
 Leads == Hear \/ Lead \/ Depose \/ Expire \/ Decree
 Next ==
-  ~lost /\ \/ newest < Clock /\ \E kind \in Kinds : Send(kind) \* at most one in a tick
+  ~lost /\ lapses <= Lapses
+        /\ \/ newest < Clock /\ \E kind \in Kinds : Send(kind) \* at most one in a tick
            \/ Receive \/ Connects \/ Attends \/ Serve \/ Leads \/ Pass(1) \* behind a loss nothing is promised
 Spec == Init /\ [][Next]_vars
 
 -----------------------------------------------------------------------------
-(* session/doc.go: the session is lost for its client before the servers      *)
-(* expire it. A process that does not run believes in it until it runs again. *)
-ToldInTime == Expires => lost \/ frozen
+(* session/doc.go: a client that counts on its lease is never one whose        *)
+(* session the servers may have given away. A process that does not run      *)
+(* counts on it until it runs again.                                         *)
+GivenAway == Expires \/ (~has /\ decrees = Decrees)
+ToldInTime == GivenAway => ~Leased \/ frozen
 
-(* Not a promise: TLC must find that a lease is renewed.                      *)
+\* A lapse ends with a lease.
+LapseEnds == [][lapsed # "no" /\ lapsed' = "no" => ~Overdue']_lapsed
+
+(* Not promises: TLC must find that a lease is renewed, and another behind a   *)
+(* lapse.                                                                    *)
 NeverRenewed == base = 0
+NeverRegained == lapses > 0 => lapsed # "no"
 =============================================================================

@@ -8,7 +8,7 @@ Run == <<
   [Calm EXCEPT !.at = 500000, !.sent = 1, !.asked = <<"sync">>],
   [Calm EXCEPT !.at = 504000, !.sent = 1, !.came = 1],
   Cutoff,
-  [Cutoff EXCEPT !.at = 1950000, !.vis = "lost"],
-  [Cutoff EXCEPT !.at = 2600000, !.vis = "lost", !.has = FALSE]
+  [Cutoff EXCEPT !.at = 1950000, !.vis = "lapsed"],
+  [Cutoff EXCEPT !.at = 2600000, !.vis = "lapsed", !.has = FALSE]
 >>
 =============================================================================

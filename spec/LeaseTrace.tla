@@ -28,14 +28,14 @@ Shows(o) ==
 
 (* Before the moment of the next observation p, all is as the last one says.  *)
 (* At that moment each part has its old or its new value, and a connection    *)
-(* may break and be replaced at once.                                        *)
+(* may break and be replaced at once, or open and break.                     *)
 Between(o, p) ==
   IF now < p.at
   THEN Shows([o EXCEPT !.at = now])
   ELSE /\ now = p.at /\ o.sent <= sent /\ sent <= p.sent /\ o.came <= came /\ came <= p.came
-       /\ Known \in {o.vis, p.vis, "suspended"} /\ has \in {o.has, p.has}
+       /\ Known \in {o.vis, p.vis, "suspended"} \cup (IF o.link # p.link THEN {"connected"} ELSE {}) /\ has \in {o.has, p.has}
        /\ deposed \in {o.deposed, p.deposed} /\ frozen \in {o.frozen, p.frozen}
-       /\ lost \/ link \in {o.link, p.link} \/ (link = "down" /\ o.link # p.link)
+       /\ lost \/ link = o.link \/ o.link # p.link
 
 \* Time passes until the next observation, or until a ping is due.
 Until == Min(Run[seen + 1].at, pinged + Report) - now
@@ -45,7 +45,8 @@ Until == Min(Run[seen + 1].at, pinged + Report) - now
 Coming ==
   LET ends == {i \in (seen + 1)..Len(Run) : Run[i].link # link \/ Run[i].vis = "lost"} \cup {Len(Run)}
       end == Run[CHOOSE i \in ends : \A j \in ends : i <= j]
-  IN IF link = "open" THEN end.came - came ELSE IF end.link = "open" \/ end.vis = "lost" THEN 1 ELSE 0
+      opens == end.link = "open" \/ end.vis = "lost" \/ (lapsed = "told" /\ end.vis = "suspended")
+  IN IF link = "open" THEN end.came - came ELSE IF opens THEN 1 ELSE 0
 Serves == Serve /\ pending + Len(toClient) < Coming
 
 Asks == \E i \in 1..Len(Run[seen + 1].asked) : sent = Run[seen].sent + i - 1 /\ Send(Run[seen + 1].asked[i])

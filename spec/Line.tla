@@ -13,8 +13,8 @@ CONSTANTS
   Leavers,        \* these may leave while they wait, too
   Together,       \* these share a session; every other contender has one of its own
   Brief,          \* rule.go: a contender watches the two directly ahead, not only the farther
-  LeaseHolds,     \* the servers expire a session after its client has counted it as lost: Lease.tla
-  Cuts, Expiries, Kills, Crashes, Strikes, \* how often each fault happens
+  LeaseHolds,     \* the servers expire a session after its lease has ended for its client: Lease.tla
+  Cuts, Lapses, Kills, Crashes, Strikes, \* how often each fault happens
   Lates,          \* creations that the server executes after their connection was cut
   Broken          \* the rules that a mutant breaks; {} is the protocol
 
@@ -26,6 +26,7 @@ VARIABLES
   late,    \* creations that may still be executed: <<contender, attempt, epoch>>
   epoch,   \* of each session, as its client counts
   conn,    \* whether each session is connected
+  lapsed,  \* whether its lease has ended, and no connection has begun since
   crashed, \* whether its client has crashed
   me,      \* the machine of each contender
   out, in, \* its requests under way, and the answers and events on their way to it, in the order of the wire
@@ -34,11 +35,11 @@ VARIABLES
   untrue,  \* a grant was not true at the moment of the message that it rests on
   left     \* the faults that may still happen
 
-vars == <<nodes, next, live, wat, late, epoch, conn, crashed, me, out, in, struck, last, untrue, left>>
+vars == <<nodes, next, live, wat, late, epoch, conn, lapsed, crashed, me, out, in, struck, last, untrue, left>>
 server == <<nodes, next, live, wat, late>>
 ghosts == <<struck, last, untrue>>
 
-Fault == {"cut", "expiry", "kill", "crash", "strike", "late"}
+Fault == {"cut", "lapse", "kill", "crash", "strike", "late"}
 
 SessionOf == [c \in Contenders |-> IF c \in Together THEN CHOOSE d \in Together : TRUE ELSE c]
 Sessions == {SessionOf[c] : c \in Contenders}
@@ -200,8 +201,20 @@ Withdrawn(m, n) ==
 Expire(m) ==
   CASE m.st = "held" -> [Fresh EXCEPT !.st = "ended", !.att = m.att, !.vis = "lost"]
     [] m.st = "leaving" -> [Fresh EXCEPT !.st = "ended", !.att = m.att, !.vis = IF m.vis = "lost" THEN "lost" ELSE "released"]
-    [] m.st = "ended" -> m
+    [] m.st = "ended" -> [m EXCEPT !.rem = {}]
     [] OTHER -> [Fresh EXCEPT !.att = m.att]
+
+(* machine.go: depart. The session completes the deletions of a machine that  *)
+(* has ended.                                                                *)
+Ended(m, vis) == [Fresh EXCEPT !.st = "ended", !.att = m.att, !.vis = vis,
+                               !.rem = IF "a lapse leaves the node" \in Broken THEN {} ELSE m.rem]
+
+\* holding.go: lapse. A holder has lost; a waiter keeps its place.
+Lapse(m) ==
+  CASE m.st = "held" -> IF "a lapse holds" \in Broken THEN m ELSE Ended(Depart(m, "lost").m, "lost")
+    [] m.st = "leaving" -> Ended(m, IF m.vis = "lost" THEN "lost" ELSE "released")
+    [] m.st = "waiting" -> IF "waiters lapse" \in Broken THEN [Fresh EXCEPT !.att = m.att] ELSE m
+    [] OTHER -> m
 
 \* holding.go: suspend; joining.go: notJoined. A create that was cut off is in doubt.
 Suspend(m) ==
@@ -215,13 +228,13 @@ Init ==
   /\ nodes = {} /\ next = 1 /\ wat = {} /\ late = {}
   /\ live = {<<s, 1>> : s \in Sessions}
   /\ epoch = [s \in Sessions |-> 1]
-  /\ conn = [s \in Sessions |-> TRUE]
+  /\ conn = [s \in Sessions |-> TRUE] /\ lapsed = [s \in Sessions |-> FALSE]
   /\ crashed = [s \in Sessions |-> FALSE]
   /\ me = [c \in Contenders |-> Fresh]
   /\ out = [c \in Contenders |-> <<>>]
   /\ in = [c \in Contenders |-> <<>>]
   /\ struck = {} /\ last = 0 /\ untrue = FALSE
-  /\ left = [f \in Fault |-> CASE f = "cut" -> Cuts [] f = "expiry" -> Expiries [] f = "kill" -> Kills
+  /\ left = [f \in Fault |-> CASE f = "cut" -> Cuts [] f = "lapse" -> Lapses [] f = "kill" -> Kills
                               [] f = "crash" -> Crashes [] f = "strike" -> Strikes [] OTHER -> Lates]
 
 Spend(f) == left[f] > 0 /\ left' = [left EXCEPT ![f] = @ - 1]
@@ -262,7 +275,7 @@ Serve(c) ==
       Msg(k, n, all) == [k |-> k, a |-> r.a, n |-> n, ns |-> all, ours |-> {}, same |-> FALSE]
   IN /\ out[c] # <<>> /\ conn[s] /\ <<s, epoch[s]>> \in live
      /\ out' = [out EXCEPT ![c] = Tail(@)]
-     /\ UNCHANGED <<epoch, conn, crashed, me, ghosts, left, live>>
+     /\ UNCHANGED <<epoch, conn, lapsed, crashed, me, ghosts, left, live>>
      /\ CASE r.op = "create" ->
                LET x == [n |-> next, c |-> c, a |-> r.a, s |-> s, e |-> epoch[s]]
                IN /\ nodes' = nodes \cup {x} /\ next' = next + 1
@@ -321,20 +334,23 @@ Take(c) ==
      /\ Becomes(c, t, Tail(in[c]))
      /\ last' = IF grant THEN t.m.n ELSE last
      /\ untrue' = (untrue \/ (grant /\ ~True(t.m.n, m)))
-     /\ UNCHANGED <<nodes, next, live, late, epoch, conn, crashed, struck, left>>
+     /\ UNCHANGED <<nodes, next, live, late, epoch, conn, lapsed, crashed, struck, left>>
 
 (* A user joins, and leaves whenever it likes. *)
 Begin(c) ==
   /\ me[c].st = "outside" /\ conn[SessionOf[c]] /\ ~crashed[SessionOf[c]]
   /\ me' = [me EXCEPT ![c] = Enter(@).m]
   /\ out' = [out EXCEPT ![c] = @ \o Enter(me[c]).do]
-  /\ UNCHANGED <<server, epoch, conn, crashed, in, ghosts, left>>
+  /\ UNCHANGED <<server, epoch, conn, lapsed, crashed, in, ghosts, left>>
 
 Leave(c) ==
   /\ me[c].st \notin {"outside", "leaving", "ended"} /\ ~crashed[SessionOf[c]]
   /\ me[c].st = "held" \/ c \in Leavers
-  /\ Becomes(c, Depart(me[c], "released"), in[c])
-  /\ UNCHANGED <<nodes, next, live, late, epoch, conn, crashed, ghosts, left>>
+  /\ IF lapsed[SessionOf[c]]
+     THEN /\ me' = [me EXCEPT ![c] = Ended(Depart(@, "released").m, "released")]
+          /\ UNCHANGED <<in, out, wat>> \* there are none without a connection
+     ELSE Becomes(c, Depart(me[c], "released"), in[c])
+  /\ UNCHANGED <<nodes, next, live, late, epoch, conn, lapsed, crashed, ghosts, left>>
 
 -----------------------------------------------------------------------------
 (* Faults.                                                                   *)
@@ -353,7 +369,7 @@ Cut(s) ==
   /\ me' = [c \in Contenders |-> IF c \in Of(s) THEN Suspend(me[c]) ELSE me[c]]
   /\ out' = [c \in Contenders |-> IF c \in Of(s) THEN <<>> ELSE out[c]]
   /\ in' = [c \in Contenders |-> IF c \in Of(s) THEN <<>> ELSE in[c]]
-  /\ UNCHANGED <<nodes, next, live, epoch, crashed, ghosts>>
+  /\ UNCHANGED <<nodes, next, live, epoch, lapsed, crashed, ghosts>>
 
 LateCreate ==
   \E l \in late :
@@ -362,14 +378,14 @@ LateCreate ==
     /\ nodes' = nodes \cup {[n |-> next, c |-> l[1], a |-> l[2], s |-> s, e |-> l[3]]}
     /\ next' = next + 1 /\ late' = late \ {l}
     /\ left' = [left EXCEPT !["late"] = @ - 1]
-    /\ UNCHANGED <<live, wat, epoch, conn, crashed, me, out, in, ghosts>>
+    /\ UNCHANGED <<live, wat, epoch, conn, lapsed, crashed, me, out, in, ghosts>>
 
 (* The session connects again. Its watches come first, and report what they  *)
 (* have missed; then what was under way is requested anew, and a waiter lists *)
 (* (holding.go: resume). Whether the servers have expired it shows now, too.  *)
 Reconnect(s) ==
   /\ ~conn[s] /\ ~crashed[s] /\ <<s, epoch[s]>> \in live
-  /\ conn' = [conn EXCEPT ![s] = TRUE]
+  /\ conn' = [conn EXCEPT ![s] = TRUE] /\ lapsed' = [lapsed EXCEPT ![s] = FALSE]
   /\ wat' = wat \cup UNION {{<<c, n>> : n \in (me[c].conf \cap Subs(me[c])) \cap Numbers} : c \in Of(s)}
   /\ \E order \in {f \in [Of(s) -> UNION {Orders(S) : S \in {(me[c].conf \cap Subs(me[c])) \ Numbers : c \in Of(s)}}] :
                      \A c \in Of(s) : f[c] \in Orders((me[c].conf \cap Subs(me[c])) \ Numbers)} :
@@ -386,8 +402,19 @@ Reconnect(s) ==
               \o (IF m.listing THEN Do(m, "list", 0) ELSE <<>>)]
   /\ UNCHANGED <<nodes, next, live, late, epoch, crashed, ghosts, left>>
 
-(* The client counts its session as lost, and opens the next one. Its         *)
-(* contenders that hold have lost; those that wait are outside.              *)
+(* The lease of a session ends for its client. It gives up the connection. No  *)
+(* answer that is not taken counts any more.                                 *)
+LeaseEnds(s) ==
+  /\ ~crashed[s] /\ ~lapsed[s] /\ Spend("lapse")
+  /\ lapsed' = [lapsed EXCEPT ![s] = TRUE] /\ conn' = [conn EXCEPT ![s] = FALSE]
+  /\ wat' = {w \in wat : w[1] \notin Of(s)}
+  /\ me' = [c \in Contenders |-> IF c \in Of(s) THEN Lapse(Suspend(me[c])) ELSE me[c]]
+  /\ out' = [c \in Contenders |-> IF c \in Of(s) THEN <<>> ELSE out[c]]
+  /\ in' = [c \in Contenders |-> IF c \in Of(s) /\ ("answers of before count" \notin Broken \/ me'[c].st = "ended") THEN <<>> ELSE in[c]]
+  /\ UNCHANGED <<nodes, next, live, late, epoch, crashed, ghosts>>
+
+(* The session is lost, and the client opens the next one. Its contenders     *)
+(* that hold have lost; those that wait are outside.                         *)
 Over(s) ==
   /\ me' = [c \in Contenders |-> IF c \in Of(s) THEN Expire(me[c]) ELSE me[c]]
   /\ out' = [c \in Contenders |-> IF c \in Of(s) THEN <<>> ELSE out[c]]
@@ -395,26 +422,23 @@ Over(s) ==
   /\ wat' = {w \in wat : w[1] \notin Of(s)}
   /\ epoch' = [epoch EXCEPT ![s] = @ + 1]
   /\ live' = live \cup {<<s, epoch[s] + 1>>}
-  /\ conn' = [conn EXCEPT ![s] = TRUE]
+  /\ conn' = [conn EXCEPT ![s] = TRUE] /\ lapsed' = [lapsed EXCEPT ![s] = FALSE]
   /\ UNCHANGED <<nodes, next, late, crashed, ghosts>>
-
-\* By its own deadline, without a connection: session/internal/lease.
-ClientExpires(s) == ~conn[s] /\ ~crashed[s] /\ <<s, epoch[s]>> \in live /\ Spend("expiry") /\ Over(s)
 
 \* Because the servers have expired it, which it hears when they refuse it. Events before may be lost.
 HearsExpiry(s) == ~crashed[s] /\ <<s, epoch[s]>> \notin live /\ Over(s) /\ UNCHANGED left
 
-(* The servers expire a session, and delete its nodes. If the lease holds, its *)
-(* client has counted it as lost before, or has crashed.                     *)
+(* The servers expire a session, and delete its nodes. If the lease holds, it  *)
+(* has ended for its client before, or the client has crashed.               *)
 ServerExpires(s, e) ==
   LET D == {x.n : x \in {y \in nodes : y.s = s /\ y.e = e}}
   IN /\ <<s, e>> \in live
-     /\ IF epoch[s] # e \/ crashed[s] THEN UNCHANGED left
+     /\ IF epoch[s] # e \/ crashed[s] \/ lapsed[s] THEN UNCHANGED left
         ELSE (~LeaseHolds \/ "expires early" \in Broken) /\ Spend("kill")
      /\ live' = live \ {<<s, e>>}
      /\ late' = {l \in late : ~(SessionOf[l[1]] = s /\ l[3] = e)}
      /\ \E order \in Choices(D) : Delete(D, order, Nothing)
-     /\ UNCHANGED <<next, epoch, conn, crashed, me, out, ghosts>>
+     /\ UNCHANGED <<next, epoch, conn, lapsed, crashed, me, out, ghosts>>
 
 Crash(s) ==
   /\ ~crashed[s] /\ Spend("crash")
@@ -424,18 +448,18 @@ Crash(s) ==
   /\ out' = [c \in Contenders |-> IF c \in Of(s) THEN <<>> ELSE out[c]]
   /\ in' = [c \in Contenders |-> IF c \in Of(s) THEN <<>> ELSE in[c]]
   /\ wat' = {w \in wat : w[1] \notin Of(s)}
-  /\ UNCHANGED <<nodes, next, live, late, epoch, ghosts>>
+  /\ UNCHANGED <<nodes, next, live, late, epoch, lapsed, ghosts>>
 
 \* An operator deletes a node.
 Strike(n) ==
   /\ n \in Numbers /\ Spend("strike")
   /\ struck' = struck \cup {n}
   /\ \E order \in Choices({n}) : Delete({n}, order, Nothing)
-  /\ UNCHANGED <<next, live, late, epoch, conn, crashed, me, out, last, untrue>>
+  /\ UNCHANGED <<next, live, late, epoch, conn, lapsed, crashed, me, out, last, untrue>>
 
 Next ==
   \/ \E c \in Contenders : Begin(c) \/ Serve(c) \/ Take(c) \/ Leave(c)
-  \/ \E s \in Sessions : Cut(s) \/ Reconnect(s) \/ ClientExpires(s) \/ HearsExpiry(s) \/ Crash(s)
+  \/ \E s \in Sessions : Cut(s) \/ Reconnect(s) \/ LeaseEnds(s) \/ HearsExpiry(s) \/ Crash(s)
   \/ \E l \in live : ServerExpires(l[1], l[2])
   \/ \E n \in Numbers : Strike(n)
   \/ LateCreate
@@ -473,6 +497,10 @@ GrantsAreTrue == ~untrue
 
 (* Tokens grow with every grant, in the order in which users receive them.   *)
 TokensGrow == [][last' # last => last' > last \/ ~LeaseHolds \/ struck # {}]_last
+
+(* A waiter keeps its place when the lease ends.                             *)
+PlacesStay == [][\A c \in Contenders : me[c].st = "waiting" /\ ~lapsed[SessionOf[c]] /\ lapsed'[SessionOf[c]]
+                                         => me'[c].st = "waiting" /\ me'[c].n = me[c].n]_lapsed
 
 (* Nobody waits in vain. When all answers have come, a waiter has another    *)
 (* contender ahead, and its watches stand on its own node and on one ahead.  *)

@@ -19,9 +19,10 @@ import (
 )
 
 // This file has TLC look at runs of real sessions, from their creation until they end, or for a
-// while. The times of a run are exact: the specification must end a lease in the same microsecond.
+// while. The times of a run are exact: a lease ends in the microsecond of the specification, or up
+// to a millisecond later, which is the shortest timer of a session.
 
-// A life is a session on which something relies, beside a server in memory.
+// A life is a session with which something is held, beside a server in memory.
 type life struct {
 	*testing.T
 	*wire
@@ -52,15 +53,30 @@ func (l *life) cut() {
 	l.srv.Disconnect(l.session.ID())
 }
 
-// awaitEnd waits until the session is lost for both sides.
-func (l *life) awaitEnd() {
-	for ended := false; !ended; kit.Pass(10 * time.Millisecond) {
+// await waits for a view.
+func (l *life) await(is func(v view) bool) {
+	for found := false; !found; kit.Pass(time.Millisecond) {
 		l.mu.Lock()
-		v := l.now()
+		found = is(l.now())
 		l.mu.Unlock()
-		ended = v.vis == "lost" && !v.has
 	}
 }
+
+// awaitLapse waits until the lease has ended.
+func (l *life) awaitLapse() { l.await(lapsed) }
+
+// awaitEnd waits until the session is lost for both sides. Once the servers have given it away,
+// they are found again.
+func (l *life) awaitEnd() {
+	l.await(given)
+	l.refuse(false)
+	l.srv.Thaw(0)
+	l.await(lost)
+}
+
+func lapsed(v view) bool { return v.vis == "lapsed" }
+func lost(v view) bool   { return v.vis == "lost" }
+func given(v view) bool  { return !v.has }
 
 // A leaseRun is what happens to a session.
 type leaseRun struct {
@@ -94,6 +110,41 @@ var leaseRuns = []leaseRun{
 		kit.Pass(l.at())
 		l.cut()
 		l.awaitEnd()
+	}, nil},
+	{"cut until the lease ends, and resumed", true, func(l *life) {
+		kit.Pass(l.at())
+		l.cut()
+		l.awaitLapse()
+		l.refuse(false)
+		kit.Pass(1500 * time.Millisecond)
+	}, nil},
+	{"cut until the lease ends, and before the next is proved", true, func(l *life) {
+		kit.Pass(l.at())
+		l.cut()
+		l.awaitLapse()
+		l.refuse(false)
+		l.await(func(v view) bool { return v.vis == "connected" })
+		l.cut()
+		l.awaitLapse()
+		l.awaitEnd()
+	}, nil},
+	{"cut until two leases end", false, func(l *life) {
+		kit.Pass(l.at())
+		for range 2 {
+			l.cut()
+			l.awaitLapse()
+			l.refuse(false)
+			kit.Pass(l.at())
+		}
+		l.cut()
+		l.awaitEnd()
+	}, nil},
+	{"silent until the lease ends, and resumed", false, func(l *life) {
+		kit.Pass(l.at())
+		l.srv.Freeze(0, zktest.Both)
+		l.awaitLapse()
+		l.srv.Thaw(0)
+		kit.Pass(1500 * time.Millisecond)
 	}, nil},
 	{"silent and resumed", false, func(l *life) {
 		kit.Pass(l.at())
@@ -168,11 +219,10 @@ func TestLeaseTraces(t *testing.T) {
 func TestDoctoredLeaseTraces(t *testing.T) {
 	t.Parallel()
 	c := tlc.Require(t)
-	lost := func(v view) bool { return v.vis == "lost" }
-	given := func(v view) bool { return !v.has }
-	believes := func(as string) func(run []view) {
+	const late = time.Millisecond + time.Microsecond
+	believes := func(from func(view) bool, as string) func(run []view) {
 		return func(run []view) {
-			for i := slices.IndexFunc(run, lost); i < len(run); i++ {
+			for i := slices.IndexFunc(run, from); i < len(run); i++ {
 				run[i].vis, run[i].link = as, map[string]string{"suspended": "down", "connected": "open"}[as]
 			}
 		}
@@ -180,20 +230,32 @@ func TestDoctoredLeaseTraces(t *testing.T) {
 	move := func(which func(view) bool, by time.Duration) func(run []view) {
 		return func(run []view) { run[slices.IndexFunc(run, which)].at += by }
 	}
+	again := func(by time.Duration) func(run []view) {
+		return func(run []view) {
+			first := slices.IndexFunc(run, lapsed)
+			resumed := first + slices.IndexFunc(run[first:], func(v view) bool { return v.vis == "connected" })
+			move(lapsed, by)(run[resumed:])
+		}
+	}
 	for _, d := range []struct {
 		name, run string
 		doctor    func(run []view)
 	}{
-		{"believes in what the servers have given away", "cut until the lease ends", believes("suspended")},
-		{"lost a microsecond early", "cut until the lease ends", move(lost, -time.Microsecond)},
-		{"lost a microsecond late", "cut until the lease ends", move(lost, time.Microsecond)},
+		{"believes in what the servers have given away", "cut until the lease ends", believes(lapsed, "suspended")},
+		{"lapses a microsecond early", "cut until the lease ends", move(lapsed, -time.Microsecond)},
+		{"lapses late", "cut until the lease ends", move(lapsed, late)},
+		{"lapses again a microsecond early", "cut until two leases end", again(-time.Microsecond)},
+		{"lapses again late", "cut until two leases end", again(late)},
+		{"lapses early without a proof", "cut until the lease ends, and before the next is proved", again(-time.Microsecond)},
+		{"lapses late without a proof", "cut until the lease ends, and before the next is proved", again(late)},
 		{"expired early", "cut until the lease ends", func(run []view) {
 			const margin = 50 * time.Millisecond // by so much earlier the client counts
-			run[slices.IndexFunc(run, given)].at = run[slices.IndexFunc(run, lost)].at + margin - time.Microsecond
+			run[slices.IndexFunc(run, given)].at = run[slices.IndexFunc(run, lapsed)].at + margin - time.Microsecond
 		}},
-		{"resumed behind its end", "cut, and ended by decree", believes("connected")},
-		{"believes when it runs again", "stopped for longer than the lease", believes("connected")},
-		{"relies on a deposed leader", "the leader is deposed", move(lost, 100*time.Millisecond)},
+		{"taken back, and given away", "cut until the lease ends", believes(lost, "connected")},
+		{"resumed behind its end", "cut, and ended by decree", believes(lost, "connected")},
+		{"believes when it runs again", "stopped for longer than the lease", believes(lapsed, "connected")},
+		{"relies on a deposed leader", "the leader is deposed", move(lapsed, 100*time.Millisecond)},
 	} {
 		t.Run(d.name, func(t *testing.T) {
 			t.Parallel()
@@ -206,12 +268,12 @@ func TestDoctoredLeaseTraces(t *testing.T) {
 	}
 }
 
-// faultsOf adds the number of lost connections to the faults of a run.
+// faultsOf adds the number of lost connections to the faults of a run. A lapse is no fault.
 func faultsOf(run []view, faults set) set {
 	all, cuts := set{}, 0
 	maps.Copy(all, faults)
 	for i := 1; i < len(run); i++ {
-		if before, now := run[i-1].link, run[i].link; before != now && (now == "down" || before == "open") {
+		if before, now := run[i-1].link, run[i].link; before != now && (now == "down" || before == "open") && run[i].vis != "lapsed" {
 			cuts++
 		}
 	}
@@ -228,11 +290,13 @@ func live(t *testing.T, seed uint64, play func(l *life)) (run []view) {
 		w := &wire{record: r, srv: b.Server}
 		s := b.Open(session.Options{Timeout: 2 * time.Second, ServerTick: 200 * time.Millisecond, Dialer: w.dial})
 		release := client.Of(s).Rely()
+		client.Of(s).Hold(1)
 		var followers sync.WaitGroup
 		followers.Go(func() { r.follow(s.Events(b.Context())) })
 		play(&life{T: b.T, wire: w, session: s, rng: rand.New(rand.NewPCG(seed, 37))}) //nolint:gosec // a seed repeats the faults
 		synctest.Wait()
 		run = r.end()
+		client.Of(s).Hold(-1)
 		release()
 		s.Close()
 		w.pumps.Wait()

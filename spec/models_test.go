@@ -33,8 +33,12 @@ type mutant struct {
 var models = []model{
 	{module: "Line", name: "calm", set: set{"Contenders": "{a, b}", "Leavers": "{a, b}"}},
 	{module: "Line", name: "three, calm", large: true},
-	{module: "Line", name: "cut off and expired", slow: true, set: set{
-		"Contenders": "{a, b}", "Cuts": "1", "Expiries": "1",
+	{module: "Line", name: "lapsed", set: set{"Contenders": "{a, b}", "Leavers": "{a, b}", "Lapses": "1"}},
+	{module: "Line", name: "cut off and lapsed", slow: true, set: set{
+		"Contenders": "{a, b}", "Cuts": "1", "Lapses": "1",
+	}},
+	{module: "Line", name: "two in one session, lapsed", slow: true, set: set{
+		"Contenders": "{a, b}", "Together": "{a, b}", "SYMMETRY": "", "Leavers": "{a}", "Lapses": "1",
 	}},
 	{module: "Line", name: "a late creation", slow: true, set: set{
 		"Contenders": "{a, b}", "Leavers": "{a, b}", "Cuts": "1", "Lates": "1",
@@ -47,6 +51,9 @@ var models = []model{
 	}},
 	{module: "Line", name: "nobody waits for ever", slow: true, set: set{
 		"Contenders": "{a, b}", "Cuts": "1", "SPECIFICATION": "FairSpec", "SYMMETRY": "", "PROPERTIES": "NobodyWaitsForEver",
+	}},
+	{module: "Line", name: "nobody waits for ever, lapsed", slow: true, set: set{
+		"Contenders": "{a, b}", "Lapses": "1", "SPECIFICATION": "FairSpec", "SYMMETRY": "", "PROPERTIES": "NobodyWaitsForEver",
 	}},
 	{module: "DoubleBarrier", name: "two rounds"},
 	{module: "DoubleBarrier", name: "lost replies", set: set{"Losses": "1"}},
@@ -62,6 +69,8 @@ var models = []model{
 		"Parties": "{a, b, c}", "Size": "3", "Enters": "1", "Losses": "1", "Expiries": "1", "Crashes": "1", "Cancels": "1",
 	}},
 	{module: "Lease", name: "transactions, drift and a deposed leader", set: set{"Sends": "2", "Horizon": "7"}},
+	{module: "Lease", name: "lapsed, and a deposed leader", set: set{"Lapses": "1", "Sends": "1", "Horizon": "7", "Drift": "0"}},
+	{module: "Lease", name: "lapsed, and a lease again", large: true, set: set{"Lapses": "2", "Sends": "2", "Horizon": "12", "Drift": "0"}},
 	{module: "Lease", name: "renewed", large: true},
 	{module: "Lease", name: "syncs, and a deposed leader", large: true, set: set{"Kinds": `{"sync", "commit"}`}},
 	{module: "Lease", name: "cut off, and a deposed leader", slow: true, set: set{"Cuts": "1", "Sends": "1", "Horizon": "8"}},
@@ -74,8 +83,9 @@ var models = []model{
 		"Together": "{a, b}", "SYMMETRY": "", "Kills": "1", "LeaseHolds": "FALSE",
 	}},
 	{module: "Line", name: "two, all faults", large: true, set: set{
-		"Contenders": "{a, b}", "Leavers": "{a, b}", "Cuts": "1", "Lates": "1", "Expiries": "1", "Strikes": "1", "Crashes": "1",
+		"Contenders": "{a, b}", "Leavers": "{a, b}", "Cuts": "1", "Lates": "1", "Lapses": "1", "Strikes": "1", "Crashes": "1",
 	}},
+	{module: "Line", name: "three, lapsed", large: true, set: set{"Lapses": "1"}},
 }
 
 var mutants = []mutant{
@@ -92,8 +102,13 @@ var mutants = []mutant{
 	}},
 	{"Line", "no cleaning", "NoGhosts", set{"Contenders": "{a}", "SYMMETRY": "", "Leavers": "{a}", "Cuts": "1", "Lates": "1"}},
 	{"Line", "no node is ignored", "NobodyIsSkipped", set{"Contenders": "{a, b}"}},
-	// The servers expire a session before its client counts it as lost.
+	// The servers expire a session before its lease has ended for its client.
 	{"Line", "expires early", "Exclusion", set{"Contenders": "{a, b}", "Kills": "1"}},
+	{"Line", "a lapse holds", "Exclusion", set{"Contenders": "{a, b}", "Lapses": "1"}},
+	{"Line", "a lapse leaves the node", "NoGhosts", set{"Contenders": "{a}", "SYMMETRY": "", "Lapses": "1"}},
+	{"Line", "waiters lapse", "PlacesStay", set{"Contenders": "{a, b}", "Lapses": "1"}},
+	// A list of before the lapse shows that a contender is first, and then its session expires.
+	{"Line", "answers of before count", "Exclusion", set{"Contenders": "{a, b}", "Lapses": "2", "INVARIANTS": "Exclusion"}},
 
 	// An entrant's session expires between the list and the beginning.
 	{"DoubleBarrier", "absent members", "AllAreIn", set{"Expiries": "1"}},
@@ -108,6 +123,12 @@ var mutants = []mutant{
 	{"Lease", "no margin", "ToldInTime", set{"Sends": "0"}},
 	{"Lease", "thaws without a look", "ToldInTime", set{"Freezes": "1", "Sends": "0"}},
 	{"Lease", "handshakes are committed", "ToldInTime", set{"Cuts": "1", "Sends": "0"}},
+	{"Lease", "no lapse", "ToldInTime", set{"Sends": "0"}},
+	// A deposed leader takes the session back.
+	{"Lease", "a lapse needs no proof", "ToldInTime", set{"Lapses": "1", "Sends": "0", "Drift": "0"}},
+	{"Lease", "proofs of before count", "LapseEnds", set{"Lapses": "1", "Sends": "1", "Drift": "0"}},
+	// No rule: a lapse can end.
+	{"Lease", "", "NeverRegained", set{"INVARIANTS": "NeverRegained", "Lapses": "1", "Sends": "1", "Drift": "0"}},
 	// No rule: a lease is renewed, so that what holds does not hold for want of renewals.
 	{"Lease", "", "NeverRenewed", set{"INVARIANTS": "NeverRenewed", "Drift": "0"}},
 }

@@ -83,13 +83,20 @@ type fault func(srv *zktest.Server, s *session.Session)
 var lockRuns = []struct {
 	name  string
 	seeds int
-	short int // with -short
+	short int           // with -short
+	holds time.Duration // so much longer each holds
 	fault fault
 	set   set // the faults that the specification may use
 }{
-	{"calm", 3, 1, nil, nil},
-	{"cut", 2, 0, func(srv *zktest.Server, s *session.Session) { srv.Disconnect(s.ID()) }, set{"Cuts": "1", "Lates": "1"}},
-	{"expired", 2, 1, func(srv *zktest.Server, s *session.Session) { srv.Expire(s.ID()) }, set{"Kills": "1", "LeaseHolds": "FALSE"}},
+	{"calm", 3, 1, 0, nil, nil},
+	{"cut", 2, 0, 0, func(srv *zktest.Server, s *session.Session) { srv.Disconnect(s.ID()) }, set{"Cuts": "1", "Lates": "1"}},
+	{"lapsed", 2, 1, 2 * time.Second, func(srv *zktest.Server, s *session.Session) {
+		srv.Refuse(true)
+		srv.Disconnect(s.ID())
+		pause(1900 * time.Millisecond) // until its lease has ended, or nearly
+		srv.Refuse(false)
+	}, set{"Lapses": "1"}}, // which gives up the connection, too
+	{"expired", 2, 1, 0, func(srv *zktest.Server, s *session.Session) { srv.Expire(s.ID()) }, set{"Kills": "1", "LeaseHolds": "FALSE"}},
 }
 
 // TestLockTraces: runs of real locks are behaviours of Line, and doctored ones are not.
@@ -100,7 +107,7 @@ func TestLockTraces(t *testing.T) {
 		for seed := range hasten.Sized(r.seeds, r.short) {
 			t.Run(fmt.Sprint(r.name, seed), func(t *testing.T) {
 				t.Parallel()
-				run := locks(t, uint64(seed), r.fault)
+				run := locks(t, uint64(seed), r.holds, r.fault)
 				explains(t, c, "Line", run, r.set)
 			})
 		}
@@ -112,7 +119,7 @@ func TestLockTraces(t *testing.T) {
 func TestDoctoredLockTraces(t *testing.T) {
 	t.Parallel()
 	c := tlc.Require(t)
-	run := locks(t, 0, nil)
+	run := locks(t, 0, 0, nil)
 	for name, doctor := range map[string]func(o *observation) bool{
 		"the second is granted": func(o *observation) bool {
 			if len(o.line) < 2 || o.vis[o.line[0][3:4]] != "held" {
@@ -229,8 +236,8 @@ func TestDoctoredBarrierTraces(t *testing.T) {
 var contenderNode = regexp.MustCompile(`^/l/_c_([0-9a-f-]{28})([0-9a-f]{8})-lock-(\d+)$`)
 
 // locks records a run of three contenders for a lock, each of which joins once, and holds for a
-// while.
-func locks(t *testing.T, seed uint64, hit fault) (run []observation) {
+// while, and for so much longer.
+func locks(t *testing.T, seed uint64, holds time.Duration, hit fault) (run []observation) {
 	t.Helper()
 	config := zktest.Config{Tick: 200 * time.Millisecond, Latency: latency}
 	kit.Sessions(t, config, len(names), session.Options{Timeout: 2 * time.Second, ServerTick: 200 * time.Millisecond}, func(t *testing.T, srv *zktest.Server, all []*session.Session) {
@@ -247,7 +254,7 @@ func locks(t *testing.T, seed uint64, hit fault) (run []observation) {
 			victim, at := rng.IntN(len(names)), time.Duration(20+rng.IntN(60))*time.Millisecond
 			waits := make([]time.Duration, len(names))
 			for i := range waits {
-				waits[i] = time.Duration(20+rng.IntN(30)) * time.Millisecond
+				waits[i] = holds + time.Duration(20+rng.IntN(30))*time.Millisecond
 			}
 			if hit != nil {
 				users.Go(func() {

@@ -97,6 +97,8 @@ func (r *record) follow(events <-chan session.Event) {
 			switch ev.(type) {
 			case session.Suspended:
 				v.vis = "suspended"
+			case session.Lapsed:
+				v.vis = "lapsed"
 			case session.Resumed:
 				v.vis = "connected"
 			case session.Expired:

@@ -23,8 +23,9 @@ type TreeOptions struct {
 	Depth int
 
 	// Filter reports whether the node at path is watched, with the nodes below it. The root always
-	// is. Filter depends on nothing but its argument, and must neither block, nor panic, nor call
-	// the tree. The default watches every node.
+	// is. Filter depends on nothing but its argument, and must neither block nor call the tree. If
+	// it panics, or calls [runtime.Goexit], the tree ends with that error. The default watches
+	// every node.
 	Filter func(path string) bool
 }
 

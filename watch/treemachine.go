@@ -371,6 +371,11 @@ func (m *treeMachine) found(n *treeNode, r session.Reading) {
 // listed enters the names of a node's children. New ones are read, and a child whose deletion was
 // reported is requested again. Missing ones are removed when the new ones were read.
 func (m *treeMachine) listed(n *treeNode, names []string) {
+	out, err := m.leavesOut(n, names)
+	if err != nil {
+		m.end(err)
+		return
+	}
 	there := make(map[string]struct{}, len(names))
 	for _, name := range names {
 		there[name] = struct{}{}
@@ -401,7 +406,7 @@ func (m *treeMachine) listed(n *treeNode, names []string) {
 		path := znode.Join(n.path, name)
 		child := m.nodes[path]
 		if child == nil {
-			if m.filter != nil && !m.filter(path) { // its children are not looked for either
+			if out[name] { // its children are not looked for either
 				continue
 			}
 			child = &treeNode{path: path, parent: n, depth: n.depth + 1, own: len(m.nodes) >= m.shared}
@@ -420,6 +425,24 @@ func (m *treeMachine) listed(n *treeNode, names []string) {
 	}
 	m.batches[n] = batch
 	m.settleBatch(n, batch)
+}
+
+// leavesOut returns those of the names that the user's filter leaves out.
+func (m *treeMachine) leavesOut(n *treeNode, names []string) (map[string]bool, error) {
+	if m.filter == nil {
+		return nil, nil
+	}
+	out := make(map[string]bool)
+	err := actors.Contain(func() {
+		for _, name := range names {
+			path := znode.Join(n.path, name)
+			out[name] = m.nodes[path] == nil && !m.filter(path)
+		}
+	})
+	if err != nil {
+		return nil, fmt.Errorf("%w: TreeOptions.Filter: %w", session.ErrInvalidArgument, err)
+	}
+	return out, nil
 }
 
 // read enters that a child was read, or cannot be.

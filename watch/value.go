@@ -49,7 +49,7 @@ func (bytesCodec) Encode(value []byte) ([]byte, error) { return slices.Clone(val
 func (bytesCodec) Decode(data []byte) ([]byte, error)  { return slices.Clone(data), nil }
 
 // ErrCodec means that a codec has panicked, or called [runtime.Goexit].
-var ErrCodec = errors.New("codec panicked")
+var ErrCodec = errors.New("codec failed")
 
 // Encode is codec.Encode, but returns a panic as an error that wraps [ErrCodec].
 func Encode[T any](codec Codec[T], value T) (data []byte, err error) {
@@ -82,15 +82,10 @@ func Make[T any](codec func() Codec[T]) (made Codec[T], err error) {
 
 // contain returns an error if a function of the user did not return.
 func contain(f func()) error {
-	panicked, returned := actors.Contain(f)
-	switch {
-	case returned:
-		return nil
-	case panicked == nil:
-		return fmt.Errorf("%w: it called runtime.Goexit", ErrCodec)
-	default:
-		return fmt.Errorf("%w: %v", ErrCodec, panicked)
+	if err := actors.Contain(f); err != nil {
+		return fmt.Errorf("%w: %w", ErrCodec, err)
 	}
+	return nil
 }
 
 // A ValueState is the value at a path.

@@ -24,6 +24,7 @@ const (
 	Config  = "config"  // follows a node's data
 	Lead    = "lead"    // stands for election
 	Consume = "consume" // takes items of a queue
+	Enroll  = "enroll"  // is a member of a group; the path is that of its node
 )
 
 // atOnce is the number of sessions of a crew that open, or acquire, at the same time.
@@ -50,7 +51,8 @@ func Program(open func(Options) Opener) driver.Program {
 type Options struct {
 	Servers []string
 	Timeout time.Duration
-	Variant []string // changes of the client's defaults, by name: see [OursVariants]
+	Variant []string      // changes of the client's defaults, by name: see [OursVariants]
+	Tick    time.Duration // of the servers
 	Dial    func(ctx context.Context, network, address string) (net.Conn, error)
 }
 
@@ -59,8 +61,8 @@ type Opener func(report func(kind Kind, id int64)) (Member, error)
 
 // A Member is one session of either client.
 type Member interface {
-	// Play begins a role. For Own and Config it returns when the session holds the lock, or has
-	// read the node. For the other roles it does not wait.
+	// Play begins a role. For Own, Enroll and Config it returns when the session holds the lock, is
+	// a member, or has read the node. For the other roles it does not wait.
 	Play(role, path string) error
 	Close() error
 }
@@ -74,8 +76,8 @@ const (
 	Suspended
 	Resumed
 	Expired  // the client counts the session as lost
-	Granted  // the session begins to hold a lock or to lead
-	Deprived // a holder or leader learns of the loss
+	Granted  // the session begins to hold a lock, to lead, or to be a member
+	Deprived // a holder, leader or member learns of the loss
 	Took     // an item of a queue was delivered
 )
 
@@ -110,6 +112,7 @@ type Crew struct {
 type Opening struct {
 	Sessions int
 	Variant  []string
+	Tick     time.Duration // of the servers
 	Within   time.Duration // the openings are spread evenly over this time
 }
 
@@ -117,7 +120,7 @@ type Opening struct {
 func (c *Crew) Open(o Opening, _ *struct{}) error {
 	c.before = driver.Memory()
 	c.members = make([]Member, o.Sessions)
-	open := c.open(Options{Servers: c.servers, Timeout: c.timeout, Variant: o.Variant, Dial: c.network.dial})
+	open := c.open(Options{Servers: c.servers, Timeout: c.timeout, Variant: o.Variant, Tick: o.Tick, Dial: c.network.dial})
 	began := time.Now()
 	return each(o.Sessions, func(i int) (err error) {
 		<-time.After(time.Until(began.Add(o.Within / time.Duration(o.Sessions) * time.Duration(i))))

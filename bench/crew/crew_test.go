@@ -76,14 +76,19 @@ func TestRoles(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer admin.Close()
-			if err := admin.EnsurePath(t.Context(), "/"+Config); err != nil {
-				t.Fatal(err)
+			for _, path := range []string{"/" + Config, "/group"} {
+				if err := admin.EnsurePath(t.Context(), path); err != nil {
+					t.Fatal(err)
+				}
 			}
 			var parts []Part
-			for i, role := range []string{Own, Line, Line, Lead, Lead, Config, Consume} {
+			for i, role := range []string{Own, Line, Line, Lead, Lead, Config, Consume, Enroll} {
 				path := "/" + role
-				if role == Own {
+				switch role {
+				case Own:
 					path += strconv.Itoa(i)
+				case Enroll:
+					path = "/group/" + strconv.Itoa(i)
 				}
 				parts = append(parts, Part{i, role, path})
 			}
@@ -92,7 +97,7 @@ func TestRoles(t *testing.T) {
 				t.Fatal(err)
 			}
 			entries(t, c, Connected, len(parts)+1)
-			entries(t, c, Granted, 3) // the holder of its own lock, one in the line, and one of the candidates
+			entries(t, c, Granted, 4) // the holder of its own lock, one in the line, one of the candidates, and the member
 			if name == "ours" {
 				put(t, admin, "/"+Consume)
 				entries(t, c, Took, 1)
@@ -124,30 +129,42 @@ func put(t *testing.T, s *session.Session, path string) {
 	}
 }
 
-// TestLoss: a holder whose session ends learns of its loss, with the id of that session.
+// TestLoss: a holder, or member, whose session ends learns of its loss, with the id of that
+// session.
 func TestLoss(t *testing.T) {
 	for name, open := range clients() {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			srv := zktest.Start(t)
-			c := start(t, srv, open, 2)
-			if err := c.Play([]Part{{0, Own, "/own"}}, nil); err != nil {
-				t.Fatal(err)
-			}
-			ids := srv.Sessions()
-			for _, id := range ids {
-				srv.Expire(id)
-			}
-			entries(t, c, Expired, 2)
-			entries(t, c, Deprived, 1)
-			entries(t, c, Connected, 4)
-			entries(t, c, Granted, 2) // one in each of two sessions
-			for _, e := range report(t, c).Entries {
-				if (e.Kind == Expired || e.Kind == Deprived) && !slices.Contains(ids, e.Session) || e.Kind == Deprived && e.Member != 0 {
-					t.Errorf("%+v, want one of the sessions %x", e, ids)
+		for _, role := range []string{Own, Enroll} {
+			t.Run(name+"/"+role, func(t *testing.T) {
+				t.Parallel()
+				srv := zktest.Start(t)
+				admin, err := session.Open(t.Context(), srv.Addrs(), nil)
+				if err != nil {
+					t.Fatal(err)
 				}
-			}
-		})
+				err = admin.EnsurePath(t.Context(), "/group")
+				admin.Close()
+				if err != nil {
+					t.Fatal(err)
+				}
+				c := start(t, srv, open, 2)
+				if err := c.Play([]Part{{0, role, "/group/own"}}, nil); err != nil {
+					t.Fatal(err)
+				}
+				ids := srv.Sessions()
+				for _, id := range ids {
+					srv.Expire(id)
+				}
+				entries(t, c, Expired, 2)
+				entries(t, c, Deprived, 1)
+				entries(t, c, Connected, 4)
+				entries(t, c, Granted, 2) // one in each of two sessions
+				for _, e := range report(t, c).Entries {
+					if (e.Kind == Expired || e.Kind == Deprived) && !slices.Contains(ids, e.Session) || e.Kind == Deprived && e.Member != 0 {
+						t.Errorf("%+v, want one of the sessions %x", e, ids)
+					}
+				}
+			})
+		}
 	}
 }
 

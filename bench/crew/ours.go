@@ -6,11 +6,13 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 
 	"github.com/zkactors/zkactors/primitives/config"
 	"github.com/zkactors/zkactors/primitives/election"
+	"github.com/zkactors/zkactors/primitives/group"
 	"github.com/zkactors/zkactors/primitives/lock"
 	"github.com/zkactors/zkactors/primitives/queue"
 	"github.com/zkactors/zkactors/session"
@@ -20,8 +22,7 @@ import (
 const openTimeout = 2 * time.Minute
 
 // OursVariants returns the names of the variants of Ours. answered sets LeaseAnswered. shared sets
-// LeaseShared, for servers with leaderServes=no. tick sets ServerTick to the tick of the servers
-// that the bench starts.
+// LeaseShared, for servers with leaderServes=no. tick sets ServerTick to the tick of the servers.
 func OursVariants() []string { return []string{"answered", "shared", "tick"} }
 
 // Ours opens sessions of this library.
@@ -37,7 +38,7 @@ func Ours(o Options) Opener {
 		opts.Lease = session.LeaseShared
 	}
 	if slices.Contains(o.Variant, "tick") {
-		opts.ServerTick = ServerTick
+		opts.ServerTick = o.Tick
 	}
 	return func(report func(Kind, int64)) (Member, error) {
 		ctx, cancel := context.WithTimeout(context.Background(), openTimeout)
@@ -52,9 +53,6 @@ func Ours(o Options) Opener {
 		return m, nil
 	}
 }
-
-// ServerTick is the tickTime of the servers of a fleet.
-const ServerTick = 2 * time.Second
 
 // ours is a session in its role.
 type ours struct {
@@ -82,7 +80,7 @@ func (o *ours) hear(ev session.Event) (settled <-chan struct{}) {
 		o.report(Resumed, o.session())
 	case session.Expired:
 		o.report(Expired, ev.ID)
-	case session.Closed:
+	case session.Lapsed, session.Closed:
 	}
 	return nil
 }
@@ -127,6 +125,8 @@ func (o *ours) Play(role, path string) error {
 		return nil
 	case Consume:
 		return o.consume(path)
+	case Enroll:
+		return o.enroll(path)
 	}
 	return fmt.Errorf("there is no role %q", role)
 }
@@ -168,17 +168,15 @@ func (o *ours) line(path string) {
 		return // the session is closed
 	}
 	defer context.AfterFunc(o.ctx, l.Close)()
-	held, holds := int64(0), false
+	held := int64(0)
 	for ev := range l.Events() {
 		switch ev.(type) {
 		case lock.Acquired:
-			held, holds = o.session(), true
+			held = o.session()
 			o.report(Granted, held)
 		case lock.Lost:
-			if holds {
-				o.report(Deprived, held)
-			}
-		case lock.Waiting, lock.Suspended, lock.Resumed, lock.Revoked, lock.Released:
+			o.report(Deprived, held)
+		case lock.Failed, lock.Waiting, lock.Suspended, lock.Resumed, lock.Revoked, lock.Released:
 		}
 	}
 }
@@ -196,6 +194,30 @@ func (o *ours) stand(c *election.Candidate) {
 		case election.Standing, election.LeaderChanged, election.Suspended, election.Resumed, election.Overrun, election.Left:
 		}
 	}
+}
+
+// enroll makes the session a member of a group, and reports the member's events.
+func (o *ours) enroll(path string) error {
+	at := strings.LastIndexByte(path, '/')
+	m, err := group.Enroll(o.ctx, o.s, path[:at], path[at+1:], nil, nil)
+	if err != nil {
+		return err
+	}
+	o.end = append(o.end, m.Close)
+	o.tasks.Go(func() {
+		held := int64(0)
+		for ev := range m.Events() {
+			switch ev.(type) {
+			case group.Joined:
+				held = o.session()
+				o.report(Granted, held)
+			case group.Gone:
+				o.report(Deprived, held)
+			case group.MembersChanged, group.Blinded, group.Suspended, group.Resumed, group.Left:
+			}
+		}
+	})
+	return nil
 }
 
 // consume acknowledges the items of a queue as they arrive. An item whose acknowledgement fails is

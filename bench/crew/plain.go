@@ -44,8 +44,8 @@ type silent struct{}
 
 func (silent) Printf(string, ...any) {}
 
-// plain is a session of go-zookeeper. The holder of a zk.Lock learns of a loss only by the expiry
-// of its session.
+// plain is a session of go-zookeeper. The holder of a zk.Lock, and the owner of an ephemeral node,
+// learn of a loss only by the expiry of the session.
 type plain struct {
 	conn    *zk.Conn
 	report  func(Kind, int64)
@@ -95,13 +95,11 @@ func (p *plain) hear(ev zk.Event) {
 func (p *plain) Play(role, path string) error {
 	switch role {
 	case Own:
-		if !p.lock(path) {
-			return zk.ErrClosing
-		}
-		p.tasks.Go(func() { p.line(path, false) })
-		return nil
+		return p.begin(func() bool { return p.lock(path) })
+	case Enroll:
+		return p.begin(func() bool { return p.enroll(path) })
 	case Line, Lead:
-		p.tasks.Go(func() { p.line(path, true) })
+		p.tasks.Go(func() { p.keep(func() bool { return p.lock(path) }, true) })
 		return nil
 	case Config:
 		return p.follow(func() (<-chan zk.Event, error) {
@@ -128,15 +126,48 @@ func (p *plain) lock(path string) bool {
 			return false
 		}
 	}
-	p.holds.Store(true)
-	p.report(Granted, p.id.Load())
+	p.granted()
 	return true
 }
 
-// line acquires a lock, at once or after the session has expired, and again after every expiry.
-func (p *plain) line(path string, now bool) {
+func (p *plain) granted() {
+	p.holds.Store(true)
+	p.report(Granted, p.id.Load())
+}
+
+// enroll creates an ephemeral node, and tries again after an error. It returns false if the session
+// is closed first. Until an earlier session has ended, its node is in the way.
+func (p *plain) enroll(path string) bool {
 	for {
-		if now && !p.lock(path) {
+		_, err := p.conn.Create(path, nil, zk.FlagEphemeral, zk.WorldACL(zk.PermAll))
+		if errors.Is(err, zk.ErrNodeExists) { // by a request without an answer, perhaps
+			if is, stat, existsErr := p.conn.Exists(path); existsErr == nil && is && stat.EphemeralOwner == p.conn.SessionID() {
+				err = nil
+			}
+		}
+		if err == nil {
+			p.granted()
+			return true
+		}
+		if !p.pause() {
+			return false
+		}
+	}
+}
+
+// begin acquires a lock, or enrolls, and keeps it.
+func (p *plain) begin(acquire func() bool) error {
+	if !acquire() {
+		return zk.ErrClosing
+	}
+	p.tasks.Go(func() { p.keep(acquire, false) })
+	return nil
+}
+
+// keep acquires at once or after the session has expired, and again after every expiry.
+func (p *plain) keep(acquire func() bool, now bool) {
+	for {
+		if now && !acquire() {
 			return
 		}
 		select {

@@ -62,6 +62,7 @@ func Checkers() []Checker {
 		{"Reliable", Reliable},
 		{"Resumable", Resumable},
 		{"Converged", Converged},
+		{"Explained", Explained},
 		{"NoGhosts", NoGhosts},
 		{"Progress", Progress},
 	}

@@ -467,6 +467,8 @@ func judgements() []judgement {
 		{"Grammar", "granted twice", true, write().words("lock", "Acquired Acquired Released")},
 		{"Grammar", "no end", true, write().words("lock", "Waiting Acquired")},
 		{"Grammar", "resumed without a suspension", true, write().words("semaphore", "Acquired Resumed Released")},
+		{"Grammar", "a session", false, write().words("session", "Connected Suspended Resumed Suspended Lapsed Resumed Suspended Lapsed Expired Connected Closed")},
+		{"Grammar", "a session that lapses while it is connected", true, write().words("session", "Connected Lapsed Suspended Resumed Closed")},
 		{"Grammar", "an election", false, write().words("election", "Standing Elected LeaderChanged Deposed Elected Suspended Deposed Left")},
 		{"Grammar", "elected twice", true, write().words("election", "Elected Elected Left")},
 		{"Grammar", "after the last", true, write().words("group", "Joined Left MembersChanged Joined")},
@@ -495,6 +497,13 @@ func judgements() []judgement {
 		{"Converged", "all members", false, watched().node("/g/a", "", 5, history.Created).members("a", 6).observer(judge.Stopped, 7)},
 		{"Converged", "one is missing", true, watched().node("/g/a", "", 5, history.Created).node("/g/b", "", 5.5, history.Created).members("a", 6).observer(judge.Stopped, 7)},
 
+		{"Explained", "a replacement is no absence", false, taken().members("a", 6).members("a", 7)},
+		{"Explained", "a member that stood is lost", true, taken().members("a", 6).members("", 7)},
+		{"Explained", "a member that had come back is lost", true, taken().node("/g/a", "", 8, history.Deleted).node("/g/a", "", 9, history.Created).members("a", 6).members("", 8.5).members("a", 9.5).members("", 9.6)},
+		{"Explained", "before it is gone", true, taken().node("/g/a", "", 8, history.Deleted).members("a", 6).members("", 7)},
+		{"Explained", "after it is gone", false, taken().node("/g/a", "", 8, history.Deleted).members("a", 6).members("", 8.5)},
+		{"Explained", "one that never was", true, taken().node("/g/b", "", 8, history.Created).members("a,b", 7)},
+
 		{"NoGhosts", "all gone", false, write().commit(history.Commit{Changes: []history.Change{{Kind: history.Created, Path: "/l/a", Owner: 1}}}).node("/l/a", "", 2, history.Deleted)},
 		{"NoGhosts", "one left", true, write().commit(history.Commit{Changes: []history.Change{{Kind: history.Created, Path: "/l/a", Owner: 1}}})},
 		{"NoGhosts", "a persistent node is none", false, write().node("/l/a", "", 2, history.Created)},
@@ -507,6 +516,14 @@ func judgements() []judgement {
 // watched returns a script in which /n is created, set, deleted, and created again.
 func watched() *script {
 	return write().node("/n", "x", 1, history.Created).node("/n", "y", 2, history.Set).node("/n", "", 3, history.Deleted).node("/n", "z", 4, history.Created)
+}
+
+// taken has a member that another session takes over at second 5.
+func taken() *script {
+	const path = "/g/a"
+	return watched().node(path, "1", 4, history.Created).commit(history.Commit{Zxid: 5, At: at(5), Changes: []history.Change{
+		{Kind: history.Deleted, Path: path}, {Kind: history.Created, Path: path, Data: "2", Owner: 2},
+	}})
 }
 
 func (s *script) connected(session int64, second float64) *script {

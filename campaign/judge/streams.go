@@ -19,9 +19,10 @@ const (
 // grammars are what recipes promise of the events of a handle, each event behind a space. Stopped
 // may cut a stream off.
 func grammars() map[string]string {
-	const held = `(( Waiting)*( Acquired( Suspended Resumed)*( Suspended)?)?( Released| Lost))`
-	const revocable = `(( Waiting)*( Acquired( Suspended| Resumed| Revoked)*)?( Released| Lost))`
+	const held = `(( Waiting)*( Acquired( Suspended Resumed)*( Suspended)?( Released| Lost)| Released| Failed))`
+	const revocable = `(( Waiting)*( Acquired( Suspended| Resumed| Revoked)*( Released| Lost)| Released| Failed))`
 	const kept = `(( Suspended Resumed)*( Suspended)?)`
+	const session = ` Connected( Suspended( Lapsed)? Resumed)*( Suspended( Lapsed)?)?`
 	return map[string]string{
 		"lock":      revocable,
 		"readwrite": revocable,
@@ -33,7 +34,7 @@ func grammars() map[string]string {
 		"group":     `(( Joined` + kept + ` Gone)*( Joined` + kept + `)? Left)`,
 		"discovery": `(( Registered` + kept + ` Gone)*( Registered` + kept + `)? Unregistered)`,
 		"naming":    `(( Registered` + kept + ` Gone)*( Registered` + kept + `)? Unregistered)`,
-		"session":   `(( Connected( Suspended Resumed)*( Suspended)? Expired)*( Connected( Suspended Resumed)*( Suspended)?)? Closed)`,
+		"session":   `((` + session + ` Expired)*(` + session + `)? Closed)`,
 		"shard":     `(( Joined` + kept + ` Gone)*( Joined` + kept + `)? Left)`,
 		"config":    `(( Changed| Deleted| Invalid)* Closed)`,
 	}
@@ -314,4 +315,60 @@ func childrenAt(h *history.History, dir string, at history.Moment) string {
 		}
 	}
 	return strings.Join(sortedKeys(names), ",")
+}
+
+// Explained checks that a watcher of members loses none that stood all the time: a node that one
+// transaction replaces, as at a restart by takeover, was never away. Each name comes and goes in
+// the reports as it did in the tree, and no sooner.
+func Explained(h *history.History) []Violation {
+	v := verdict{check: "Explained"}
+	known := make(map[string]map[string][]history.Moment)
+	for _, s := range streamsOf(h) {
+		path := s.first.Path
+		passed := make(map[string]int) // how often a name has come and gone, as far as the reports show
+		for _, t := range s.all {
+			if t.Kind != Members {
+				continue
+			}
+			if known[path] == nil {
+				known[path] = turnsOf(h, path)
+			}
+			for name, turns := range known[path] {
+				if slices.Contains(strings.Split(t.Value, ","), name) == (passed[name]%2 == 1) {
+					continue
+				}
+				if at := passed[name]; at < len(turns) && !t.At.Before(turns[at]) {
+					passed[name]++
+					continue
+				}
+				v.add(s.first.Recipe, path, "%s receives %q at %v, which no moment of the tree explains: %s", s.first.Handle, t.Value, t.At.At, name)
+				return v.all
+			}
+		}
+	}
+	return v.all
+}
+
+// turnsOf returns when each child of a node came, and went, and came again.
+func turnsOf(h *history.History, dir string) map[string][]history.Moment {
+	turns := make(map[string][]history.Moment)
+	for _, c := range h.Commits {
+		there := make(map[string]bool) // after the transaction, of the names that it concerns
+		if c.Restored {
+			for name := range turns {
+				there[name] = false
+			}
+		}
+		for _, ch := range c.Changes {
+			if name, ok := strings.CutPrefix(ch.Path, dir+"/"); ok && !strings.Contains(name, "/") {
+				there[name] = ch.Kind != history.Deleted
+			}
+		}
+		for name, is := range there {
+			if is != (len(turns[name])%2 == 1) {
+				turns[name] = append(turns[name], c.At)
+			}
+		}
+	}
+	return turns
 }

@@ -355,12 +355,12 @@ type zkAttempt struct {
 // Follow implements [Attempt]: the lock has no events.
 func (a *zkAttempt) Follow(tell func(string, int64)) {
 	if err := a.lock.Lock(); err != nil {
-		tell("Lost", 0)
+		tell("Failed", 0)
 		return
 	}
 	token := a.find()
 	if token == 0 {
-		tell("Lost", 0)
+		tell("Failed", 0)
 		_ = a.lock.Unlock() // the grant is not used
 		return
 	}

@@ -46,7 +46,7 @@ func (a *peerAttempt) Follow(tell func(string, int64)) {
 	select {
 	case <-a.Acquired():
 	case <-a.Ended():
-		tell("Lost", 0)
+		tell("Failed", 0)
 		return
 	case <-a.over: // the process gives up
 		_ = a.Release(a.c.Context) // it is not used
@@ -57,7 +57,7 @@ func (a *peerAttempt) Follow(tell func(string, int64)) {
 	stat, err := a.find(ctx)
 	if err != nil || stat == nil {
 		_ = a.Release(ctx) // the node is gone already, and the grant is not used
-		tell("Lost", 0)
+		tell("Failed", 0)
 		return
 	}
 	tell(acquired, stat.Czxid)

@@ -222,7 +222,7 @@ func groups() Workload {
 	const name, path = "group", "/group"
 	return Workload{Name: name, Path: path, Run: func(c *Client) {
 		c.stand(func() {
-			m, err := group.Join(c.Session, path, fmt.Sprint("m", c.Number), []byte(c.Record.Process()), nil)
+			m, err := group.Join(c.Session, path, fmt.Sprint("m", c.Number), []byte(c.Record.Process()), &group.Options{ConflictAfter: time.Millisecond, TakeOver: true})
 			if err != nil {
 				return
 			}
@@ -312,7 +312,7 @@ func instances() Workload {
 		dice := c.Dice()
 		c.stand(func() {
 			instance := discovery.Instance{Service: service, ID: fmt.Sprint("i", c.Number), Address: "127.0.0.1", Port: 1}
-			r, err := discovery.Register(c.Session, dir, instance, nil)
+			r, err := discovery.Register(c.Session, dir, instance, &discovery.Options{TakeOver: true})
 			if err != nil {
 				return
 			}

@@ -1,18 +1,17 @@
 package main
 
 import (
-	"context"
 	"net/url"
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"go.uber.org/goleak"
 	"google.golang.org/grpc/resolver"
 	"google.golang.org/grpc/serviceconfig"
 
 	"github.com/zkactors/zkactors/examples/grpc/zkresolver"
+	"github.com/zkactors/zkactors/internal/check"
 	"github.com/zkactors/zkactors/primitives/discovery"
 	"github.com/zkactors/zkactors/session"
 	"github.com/zkactors/zkactors/session/zktest"
@@ -21,10 +20,8 @@ import (
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 func TestPlay(t *testing.T) {
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-	defer cancel()
 	var out strings.Builder
-	if err := play(ctx, zktest.Start(t).Addrs(), &out); err != nil {
+	if err := play(check.Patient(t), zktest.Start(t).Addrs(), &out); err != nil {
 		t.Fatal(err)
 	}
 	if want := "both instances answer\none has gone, and the other answers all calls\n"; out.String() != want {

@@ -1,15 +1,14 @@
 package main
 
 import (
-	"context"
 	"errors"
 	"strings"
 	"testing"
-	"time"
 
 	"go.uber.org/goleak"
 
 	"github.com/zkactors/zkactors/examples/kerberos/internal/kdc"
+	"github.com/zkactors/zkactors/internal/check"
 	"github.com/zkactors/zkactors/session"
 )
 
@@ -19,8 +18,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 func TestRealRun(t *testing.T) {
 	k := kdc.Start(t)
 	servers := strings.Join(kdc.Addrs(k.Servers(1, k.Principal(kdc.Service)).Addrs()), ",")
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-	defer cancel()
+	ctx := check.Patient(t)
 	keytab := k.Principal("app")
 	common := []string{"-servers", servers, "-config", k.Config}
 	for _, c := range []struct {

@@ -87,6 +87,7 @@ func run(ctx context.Context, network zktest.Faults, opts *session.Options) erro
 		}
 	}
 	waiting.Close()
+	network.Thaw(alice.ID())
 	return hold(ctx, alice, "alice is back, in a new session")
 }
 

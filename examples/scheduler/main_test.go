@@ -42,7 +42,7 @@ func TestTroubledHost(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer srv.Close()
-			ctx, end := context.WithTimeout(t.Context(), 20*time.Second)
+			ctx, end := context.WithTimeout(t.Context(), 3*time.Minute)
 			defer end()
 			s, err := session.Open(ctx, srv.Addrs(), nil)
 			if err != nil {

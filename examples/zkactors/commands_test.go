@@ -431,6 +431,7 @@ func TestBreaksWhatNoSessionOwns(t *testing.T) {
 	s := open(t, srv)
 	check.Must(t, s.EnsurePath(t.Context(), path))
 	check.Have(s.Create(t.Context(), path+"/_c_5cb19f58-0831-43a3-bc23-23d3a988390d-lock-0000000000", []byte("host:1"), session.Persistent))(t)
+	runWith(t, srv, "ls /").want(t, 0, "  holds  host:1  exclusive  ?  no session  to be deleted\n", "")
 	runWith(t, srv, "break -y "+path).want(t, 0, "broken "+path, "(0s), and lives with no session")
 }
 
@@ -472,6 +473,20 @@ func TestLsCommand(t *testing.T) {
 	var survey inspect.Survey
 	if err := json.Unmarshal([]byte(r.stdout), &survey); err != nil || len(survey.Things) != 1 || len(survey.Things[0].Contenders) != 13 {
 		t.Errorf("%v, %+v", err, survey)
+	}
+}
+
+// TestLsHidesNothing: a recipe in the root, or above others, hides none of them.
+func TestLsHidesNothing(t *testing.T) {
+	t.Parallel()
+	srv := zktest.Start(t)
+	s := open(t, srv)
+	acquired(t, s, "host:1")
+	check.Have(s.Create(t.Context(), "/_c_5cb19f58-0831-43a3-bc23-23d3a988390d-lock-", []byte("host:2"), session.EphemeralSequential))(t)
+	check.Have(s.Create(t.Context(), path+"/limit", []byte("10"), session.Persistent))(t)
+	r := runWith(t, srv, "ls /")
+	for _, want := range []string{"/  lock: held", path + "  lock: held", path + "  values: 1\n  limit  10"} {
+		r.want(t, 0, want, "")
 	}
 }
 

@@ -91,7 +91,7 @@ func valueAt(ctx context.Context, s *session.Session, path string) (value, error
 	case err != nil:
 		return value{}, err
 	case stat.EphemeralOwner != 0:
-		return value{}, fail(exitNothing, "%s is no value: the node lives with the session %#x", path, stat.EphemeralOwner)
+		return value{}, fail(exitNothing, "%s is no value: the node lives with the session %#x", path, uint64(stat.EphemeralOwner))
 	}
 	return value{data, stat}, refuseOthers(ctx, s, path)
 }

@@ -156,6 +156,8 @@ func newsOfLock(ev lock.Event) news {
 		return news{what: revoked, deadline: ev.Deadline}
 	case lock.Lost:
 		return news{what: lost, err: ev.Err}
+	case lock.Failed:
+		return news{what: lost, err: ev.Err}
 	case lock.Waiting, lock.Released:
 	}
 	return news{}
@@ -170,6 +172,8 @@ func newsOfLease(ev semaphore.Event) news {
 	case semaphore.Resumed:
 		return news{what: resumed}
 	case semaphore.Lost:
+		return news{what: lost, err: ev.Err}
+	case semaphore.Failed:
 		return news{what: lost, err: ev.Err}
 	case semaphore.Waiting, semaphore.Released:
 	}

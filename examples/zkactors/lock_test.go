@@ -10,6 +10,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"os/signal"
 	"strings"
 	"sync"
 	"syscall"
@@ -310,6 +311,19 @@ func TestShared(t *testing.T) {
 var forwarded = map[string]syscall.Signal{
 	"INT": syscall.SIGINT, "TERM": syscall.SIGTERM, "HUP": syscall.SIGHUP, "QUIT": syscall.SIGQUIT,
 	"USR1": syscall.SIGUSR1, "USR2": syscall.SIGUSR2, "WINCH": syscall.SIGWINCH,
+}
+
+// init has the test catch signals that are ignored, as under nohup: a program that it starts
+// inherits that they are ignored, but not that they are caught.
+func init() { //nolint:gochecknoinits // TestMain is for other platforms, too
+	if os.Getenv(asProgram) != "" {
+		return
+	}
+	for _, sig := range forwarded {
+		if signal.Ignored(sig) {
+			signal.Notify(make(chan os.Signal, 1), sig)
+		}
+	}
 }
 
 func TestSignals(t *testing.T) {

@@ -31,7 +31,8 @@ The first line counts the states. With --sort wait, the recipe with the longest 
 --slow and more are yellow, and those of --stuck and more red, unless the variable NO_COLOR is set.
 
 Nodes that the servers do not let you read are listed as forbidden. A path whose last contender has left is an empty
-node, and is not listed. The default of PATH is /.
+node, and is not listed. What stands below the path of a recipe, and is no part of it, is listed too. A node of no session,
+as in a copied tree, is marked. The default of PATH is /.
 
 ` + statusHelp,
 		Example: "  zkactors ls /\n  zkactors ls --sort wait --slow 30s /\n  zkactors ls --all /locks/backup\n  zkactors ls --json / | jq '.things[] | select(.kind == \"lock\")'",

@@ -15,7 +15,7 @@ import (
 
 const (
 	path     = "/locks/backup"
-	patience = time.Minute
+	patience = 3 * time.Minute // much more than anything that works takes
 )
 
 // asProgram is a variable of the environment with which the test's executable behaves as zkactors.

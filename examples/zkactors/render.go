@@ -68,6 +68,24 @@ func text(s string) string {
 	return s
 }
 
+// owner formats the session of a node, which is to have one.
+func owner(session string, none bool) string {
+	if none {
+		return "no session"
+	}
+	return session
+}
+
+// living counts the entries whose nodes have a session: the others are no members.
+func living(all []inspect.Entry) (n int) {
+	for _, e := range all {
+		if !e.NoSession {
+			n++
+		}
+	}
+	return n
+}
+
 // The orders of recipes.
 const (
 	byPath = "path"
@@ -122,7 +140,9 @@ func waitSince(t *inspect.Thing, f func(since time.Time)) {
 	}
 	if t.Double != nil {
 		for _, e := range t.Double.Waiting {
-			f(e.Since)
+			if !e.NoSession {
+				f(e.Since)
+			}
 		}
 	}
 	for _, tx := range t.Transactions {
@@ -316,13 +336,13 @@ func (w *sheet) thing(t *inspect.Thing) {
 	w.contenders(t)
 	if q := t.Queue; q != nil {
 		for _, c := range q.Claims[:min(len(q.Claims), fewWaiters)] {
-			w.row("claimed", shown(c.Consumer), "item "+c.Item, age(c.Since, w.now), c.Session)
+			w.row("claimed", shown(c.Consumer), "item "+c.Item, age(c.Since, w.now), owner(c.Session, c.NoSession))
 		}
 	}
 	if d := t.Double; d != nil {
 		w.entries(either(w.past, "was inside", "inside"), d.Inside)
 		for _, e := range d.Waiting {
-			w.waiting(e.Since, either(w.past, "waited", "waits"), text(e.Name), shown(e.Data), age(e.Since, w.now), e.Session)
+			w.waiting(e.Since, either(w.past, "waited", "waits"), text(e.Name), shown(e.Data), age(e.Since, w.now), owner(e.Session, e.NoSession))
 		}
 	}
 	w.entries("member", t.Members)
@@ -382,7 +402,7 @@ func (w *sheet) state(t *inspect.Thing) string {
 		return state
 	case inspect.DoubleBarrier:
 		d := t.Double
-		return fmt.Sprintf("round %d, %d of %d inside, %d waiting", d.Round, len(d.Inside), d.Parties, len(d.Waiting))
+		return fmt.Sprintf("round %d, %d of %d inside, %d waiting", d.Round, living(d.Inside), d.Parties, living(d.Waiting))
 	case inspect.Transactions:
 		undecided := 0
 		for _, tx := range t.Transactions {
@@ -398,7 +418,7 @@ func (w *sheet) state(t *inspect.Thing) string {
 	case inspect.Once:
 		return "done"
 	case inspect.Shards:
-		return fmt.Sprintf("%d, %s", t.Limit, count(len(t.Members), "member"))
+		return fmt.Sprintf("%d, %s", t.Limit, count(living(t.Members), "member"))
 	case inspect.Service:
 		return count(len(t.Members), "instance")
 	case inspect.Values:
@@ -442,6 +462,8 @@ func (w *sheet) contenders(t *inspect.Thing) {
 		}
 		more := ""
 		switch {
+		case c.NoSession:
+			more = "to be deleted"
 		case c.Forbidden:
 			more = "forbidden to read"
 		case c.Revoked:
@@ -449,7 +471,7 @@ func (w *sheet) contenders(t *inspect.Thing) {
 		case c.Holds && t.Leader != nil && t.Leader.Acknowledged:
 			more = "acknowledged"
 		}
-		cells := []string{what, shown(c.Identity), wants, age(c.Since, w.now), c.Session, more}
+		cells := []string{what, shown(c.Identity), wants, age(c.Since, w.now), owner(c.Session, c.NoSession), more}
 		switch {
 		case c.Holds:
 			cells[3] = w.held(t, c)
@@ -479,7 +501,7 @@ func (w *sheet) held(t *inspect.Thing, c *inspect.Contender) string {
 
 func (w *sheet) entries(what string, all []inspect.Entry) {
 	for _, e := range all {
-		w.row(what, text(e.Name), shown(e.Data), age(e.Since, w.now), e.Session)
+		w.row(what, text(e.Name), shown(e.Data), age(e.Since, w.now), owner(e.Session, e.NoSession))
 	}
 }
 

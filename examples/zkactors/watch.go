@@ -64,9 +64,13 @@ type watching struct {
 	// session.
 	since time.Time
 
-	// unknown is set when the session's deadline has passed: holders may be gone. It is cleared by
-	// the first survey of the next session.
+	// unknown is set when the connection was lost for a session timeout, or the session has
+	// expired: holders may be gone. It is cleared when the same session is connected, or by the
+	// first survey of the next.
 	unknown bool
+
+	timeout time.Duration    // of the session
+	silence <-chan time.Time // when holders may be gone; nil while there is a connection
 
 	// gap is set with since, and cleared by the first survey after since is cleared: of the grants
 	// that it shows, nobody knows when they were.
@@ -94,6 +98,9 @@ func (w *watching) run(ctx context.Context) (err error) {
 			return context.Cause(ctx)
 		case <-tick:
 			err = w.draw()
+		case <-w.silence:
+			w.unknown = true
+			err = w.changed()
 		case ev, ok := <-events:
 			if !ok {
 				events = nil // the context has ended
@@ -129,18 +136,21 @@ func (w *watching) surveyed(survey *inspect.Survey) error {
 
 // connection follows an event of the session.
 func (w *watching) connection(ev session.Event) error {
-	switch ev.(type) {
+	unknown := w.unknown
+	switch ev := ev.(type) {
 	case session.Suspended:
-		w.since, w.gap = time.Now(), true
+		w.since, w.gap, w.silence = time.Now(), true, time.After(w.timeout)
+	case session.Lapsed: // nothing is held
 	case session.Resumed:
-		w.since = time.Time{}
+		w.since, w.unknown, w.silence = time.Time{}, false, nil
 	case session.Expired:
+		w.silence = nil
 		if w.since.IsZero() { // the servers have ended the session
 			w.since = time.Now()
 		}
 		w.unknown, w.gap = true, true
 	case session.Connected:
-		if !w.unknown {
+		if w.timeout = ev.Timeout; !w.unknown {
 			return nil // the first session
 		}
 		w.watcher.Close() // what it has read may be older than this session
@@ -153,6 +163,14 @@ func (w *watching) connection(ev session.Event) error {
 	case session.Closed:
 		return errors.New("the session was closed")
 	}
+	if err := w.changed(); err != nil || w.screen || w.json || !unknown || w.unknown || w.survey == nil {
+		return err
+	}
+	return w.state()
+}
+
+// changed shows whether there is a connection, and what is known without one.
+func (w *watching) changed() error {
 	if w.screen {
 		return w.draw()
 	}

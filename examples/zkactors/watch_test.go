@@ -75,7 +75,7 @@ func watched(t *testing.T, srv *zktest.Server, terminal bool, flags ...string) *
 	return out
 }
 
-// TestWatchDisconnected: while no server answers, watch says since when, and after the deadline of
+// TestWatchDisconnected: while no server answers, watch says since when, and after the timeout of
 // its session no holder is shown as one. When the server is back, the state is shown again.
 func TestWatchDisconnected(t *testing.T) {
 	t.Parallel()

@@ -17,13 +17,14 @@ import (
 	"time"
 )
 
-// patience is much more than anything that works takes, also on a machine that does much else.
-const patience = 3 * time.Minute
+// Patience is much more than anything that works takes, also on a machine that does much else. It
+// is for calls that take a duration; [Patient] is for all others.
+const Patience = 3 * time.Minute
 
 // Patient returns a context that ends a test which hangs.
 func Patient(tb testing.TB) context.Context {
 	tb.Helper()
-	ctx, cancel := context.WithTimeout(tb.Context(), patience)
+	ctx, cancel := context.WithTimeout(tb.Context(), Patience)
 	tb.Cleanup(cancel)
 	return ctx
 }
@@ -194,6 +195,16 @@ func of(about []any) string {
 	}
 	line := fmt.Sprintln(about...)
 	return line[:len(line)-1] + ": "
+}
+
+// Allocs returns how many allocations f takes: the mean of runs calls, the least of ten such means.
+// What the process does beside f, as when timers run out on a slow machine, can only add some.
+func Allocs(runs int, f func()) float64 {
+	least := testing.AllocsPerRun(runs, f)
+	for range 9 {
+		least = min(least, testing.AllocsPerRun(runs, f))
+	}
+	return least
 }
 
 // Apart runs a test of this program in a separate process, which ends with tb. It sets a variable

@@ -52,13 +52,13 @@ func Validate(recipe string, s *session.Session, refuse func() error) error {
 
 // CheckPlace is [CheckPath] for the argument that has the path of the recipe. The root is refused
 // too.
-func CheckPlace(s *session.Session, argument, path, what string) error {
+func CheckPlace(s *session.Session, recipe, argument, path, what string) error {
 	err := CheckPath(s, path)
 	switch {
 	case err != nil:
-		return fmt.Errorf("%s: %w", argument, err)
+		return fmt.Errorf("%s: %s: %w", recipe, argument, err)
 	case path == "/":
-		return fmt.Errorf("%s: %w %q: the root cannot be %s", argument, session.ErrInvalidPath, path, what)
+		return fmt.Errorf("%s: %s: %w %q: the root cannot be %s", recipe, argument, session.ErrInvalidPath, path, what)
 	}
 	return nil
 }

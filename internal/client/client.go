@@ -4,6 +4,7 @@
 package client
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -42,6 +43,9 @@ type Session interface {
 	Fits(ops ...session.Op) error
 	Room(ops ...session.Op) int
 	Rely() (release func())
+
+	// Hold adds n to the number of parties that hold what excludes others.
+	Hold(n int32)
 	Logger() *slog.Logger
 	Observer() session.Observer
 	Observed() bool
@@ -65,8 +69,8 @@ type Async interface {
 	Multi(ops []session.Op, answer func([]session.OpResult, error))
 	Share(ops []session.Op, answer func([]session.OpResult, error))
 	EnsurePath(path string, answer func(made bool, err error))
-	Withdraw(path string, answer func())
-	WithdrawAll(dir, prefix string, answer func())
+	Withdraw(path string, answer func(error))
+	WithdrawAll(dir, prefix string, answer func(error))
 	Remove(r session.Removal, answer func(error)) (cancel func())
 
 	// Left notes that the caller has deleted a node of its recipe in a transaction, as Withdraw
@@ -115,6 +119,14 @@ func Sibling(s *session.Session) (*session.Session, error) { return session.ForR
 // Over reports whether a request failed because its session is over.
 func Over(err error) bool {
 	return errors.Is(err, session.ErrExpired) || errors.Is(err, session.ErrClosed)
+}
+
+// Both returns an error that says both, in one line; nil if both are nil.
+func Both(a, b error) error {
+	if a == nil || b == nil {
+		return cmp.Or(a, b)
+	}
+	return fmt.Errorf("%w; %w", a, b)
 }
 
 // IsAny reports whether err is one of the targets.
@@ -183,6 +195,27 @@ func (l live) Logger() *slog.Logger       { return session.ForRecipes().Logger(l
 func (l live) Observer() session.Observer { return session.ForRecipes().Observer(l.Session) }
 func (l live) Observed() bool             { return session.ForRecipes().Observed(l.Session) }
 func (l live) Rely() (release func())     { return session.ForRecipes().Rely(l.Session) }
+func (l live) Hold(n int32)               { session.ForRecipes().Hold(l.Session, n) }
+
+// A Holder says, of one party, whether it holds what excludes others. The zero Holder does not.
+type Holder struct{ holds bool }
+
+// Set is for one goroutine at a time.
+func (h *Holder) Set(s Session, holds bool) {
+	if h.holds == holds {
+		return
+	}
+	if h.holds = holds; holds {
+		s.Hold(1)
+	} else {
+		s.Hold(-1)
+	}
+}
+
+// Subscribe is that of recipes, which may hold what excludes others.
+func (l live) Subscribe(tell func(session.Event) (settled <-chan struct{})) (cancel func()) {
+	return session.ForRecipes().Subscribe(l.Session, tell)
+}
 
 func (l live) Sharing(epoch int) Async {
 	return requests{session.ForRecipes().Sharing(l.Session, epoch)}
@@ -223,14 +256,14 @@ func (r requests) Remove(what session.Removal, answer func(error)) (cancel func(
 	return session.ForRecipes().Remove(*r.Async, what, answer)
 }
 
-func (r requests) Withdraw(path string, answer func()) {
+func (r requests) Withdraw(path string, answer func(error)) {
 	session.ForRecipes().Withdraw(*r.Async, path, answer)
 }
 
 func (r requests) Left(path string) { session.ForRecipes().Left(*r.Async, path) }
 
-func (r requests) WithdrawAll(dir, prefix string, answer func()) {
-	r.Remove(session.Removal{Path: dir, Prefix: prefix}, func(error) { answer() })
+func (r requests) WithdrawAll(dir, prefix string, answer func(error)) {
+	r.Remove(session.Removal{Path: dir, Prefix: prefix}, answer)
 }
 
 func (requests) After(d time.Duration, f func()) (stop func()) { return actors.After(d, f) }

@@ -71,14 +71,14 @@ func (e entry) String() string {
 		return fmt.Sprintf("%s  restored, %d nodes", text, len(e.Changes))
 	}
 	if e.Closes != 0 {
-		text += fmt.Sprintf("  ends session %#x", e.Closes)
+		text += fmt.Sprintf("  ends session %#x", uint64(e.Closes))
 	}
 	for _, c := range e.Changes {
 		switch c.Kind {
 		case zktest.Created:
 			text += fmt.Sprintf("  creates %s %.40q", c.Path, c.Data)
 			if c.Owner != 0 {
-				text += fmt.Sprintf(" of %#x", c.Owner)
+				text += fmt.Sprintf(" of %#x", uint64(c.Owner))
 			}
 		case zktest.DataSet:
 			text += fmt.Sprintf("  sets %s %.40q", c.Path, c.Data)

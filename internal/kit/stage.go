@@ -94,6 +94,18 @@ func Await[E, Ev any](tb testing.TB, events <-chan Ev) E {
 	return ev
 }
 
+// Counts reports whether the session counts on what it holds, as the one with the id. It looks at
+// its own clock first, as it does before every answer, also before that to a request which it
+// refuses itself.
+func Counts(s *session.Session, id int64) bool {
+	looked := make(chan struct{})
+	s.Async(0).Exists("no path", func(*session.Stat, error) { close(looked) })
+	<-looked
+	_, lapsed := s.State().(session.Lapsed)
+	_, expired := s.State().(session.Expired)
+	return !lapsed && !expired && s.ID() == id
+}
+
 // Ensure makes a node that is not reaped.
 func Ensure(tb testing.TB, s *session.Session, path string, data []byte) {
 	tb.Helper()

@@ -71,9 +71,12 @@ func (c *Claim) Visit(ctx context.Context, path string) (int, error) {
 	return strconv.Atoi(text)
 }
 
-// Put has the holder of a queue put an item, which is one word. Only kazoo's queues use the
-// priority.
+// Put has the holder of a queue put an item, which is one word, or nothing. Only kazoo's queues use
+// the priority.
 func (c *Claim) Put(ctx context.Context, data string, priority int) error {
+	if data == "" {
+		data = emptyItem
+	}
 	_, err := c.do(ctx, "put", data, strconv.Itoa(priority))
 	return err
 }
@@ -85,8 +88,14 @@ func (c *Claim) Take(ctx context.Context, wait time.Duration) (string, error) {
 	if err == nil && data == "" {
 		err = fmt.Errorf("%s: %w", c.id, context.DeadlineExceeded)
 	}
+	if data == emptyItem {
+		data = ""
+	}
 	return data, err
 }
+
+// emptyItem is an item without data in the protocol.
+const emptyItem = `""`
 
 // Add has the holder of a counter add to it, and returns the value after that.
 func (c *Claim) Add(ctx context.Context, n int) (int64, error) {

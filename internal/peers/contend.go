@@ -145,7 +145,7 @@ const lead = 2
 // shared. There a contender's name ends with its number in contenders.
 func Mix(tb testing.TB, s *session.Session, path string, rounds int, contenders ...Contender) *Room {
 	tb.Helper()
-	ctx, cancel := context.WithTimeout(tb.Context(), patience)
+	ctx, cancel := context.WithCancel(check.Patient(tb))
 	defer cancel()
 	scratch := path + "-scratch"
 	for _, node := range []string{
@@ -221,9 +221,7 @@ func Pairs(t *testing.T, s *session.Session, dir string, holders, triers []Conte
 		for j, trier := range triers {
 			t.Run(holder.Name+" holds, "+trier.Name+" tries", func(t *testing.T) {
 				t.Parallel()
-				ctx, cancel := context.WithTimeout(t.Context(), patience)
-				defer cancel()
-				p := pair{t: t, ctx: ctx, s: s, path: fmt.Sprintf("%s/%d-%d", dir, i, j), holder: holder, trier: trier}
+				p := pair{t: t, ctx: check.Patient(t), s: s, path: fmt.Sprintf("%s/%d-%d", dir, i, j), holder: holder, trier: trier}
 				if holder.Shared && trier.Shared {
 					p.both()
 				} else {

@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/zkactors/zkactors/internal/check"
 	"github.com/zkactors/zkactors/internal/hasten"
 	"github.com/zkactors/zkactors/session/zktest"
 )
@@ -129,9 +130,7 @@ func Start(tb testing.TB, library Library, servers []string, opts *Options) *Pee
 // with owner.
 func start(asks, owner testing.TB, library Library, program program, servers []string, opts *Options) *Peer {
 	asks.Helper()
-	ctx, cancel := context.WithTimeout(asks.Context(), patience)
-	defer cancel()
-	p, err := program.run(ctx, library, owner.TempDir(), servers, opts)
+	p, err := program.run(check.Patient(asks), library, owner.TempDir(), servers, opts)
 	if err != nil {
 		asks.Fatal(err)
 	}

@@ -10,11 +10,9 @@ import (
 	"sync"
 	"time"
 
+	"github.com/zkactors/zkactors/internal/check"
 	"github.com/zkactors/zkactors/internal/peers/process"
 )
-
-// patience bounds the time in which a program begins, and in which it ends.
-const patience = time.Minute
 
 // ErrEnded means that the process of a peer has ended.
 var ErrEnded = errors.New("peer has ended")
@@ -100,7 +98,7 @@ func (p *Peer) end() error {
 	p.mu.Lock()
 	err := p.process.Close()
 	p.mu.Unlock()
-	timeout, cancel := context.WithTimeout(context.Background(), patience)
+	timeout, cancel := context.WithTimeout(context.Background(), check.Patience)
 	defer cancel()
 	select {
 	case <-p.exited:

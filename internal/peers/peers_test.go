@@ -38,9 +38,7 @@ func newStage(t *testing.T, g Generation) stage {
 
 func stageOn(t *testing.T, addrs []string, g Generation) stage {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
-	t.Cleanup(cancel)
-	s := check.Open(session.Open(ctx, addrs, &session.Options{Timeout: 20 * time.Second, ServerTick: 100 * time.Millisecond}))(t)
+	s := check.Open(session.Open(check.Patient(t), addrs, &session.Options{Timeout: 20 * time.Second, ServerTick: 100 * time.Millisecond}))(t)
 	return stage{s: s, company: NewCompany(t, addrs, g), generation: g}
 }
 
@@ -513,11 +511,11 @@ func queues(t *testing.T, st stage) {
 			t.Parallel()
 			ctx := check.Patient(t)
 			c := acquire(t, st.company.Peer(t, kind.Library()), kind, "/queue-"+strings.ReplaceAll(string(kind), "/", "-"))
-			for _, item := range []string{"a", "b"} {
+			for _, item := range []string{"a", "", "b"} {
 				check.OK(t, c.Put(ctx, item, 100))
 			}
-			for _, item := range []string{"a", "b"} {
-				if got, err := c.Take(ctx, time.Minute); got != item || err != nil {
+			for _, item := range []string{"a", "", "b"} {
+				if got, err := c.Take(ctx, check.Patience); got != item || err != nil {
 					t.Errorf("took %q, %v, want %q", got, err, item)
 				}
 			}

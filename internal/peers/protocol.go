@@ -22,12 +22,12 @@ import (
 //	                                     did <id> <version>
 //	                                     refused <id> <error>
 //	put <id> <data> <priority>           while it holds a queue: put an item; only kazoo's have priorities;
-//	                                     answered by one of
+//	                                     data "" are none; answered by one of
 //	                                     did <id>
 //	                                     refused <id> <error>
 //	take <id> <millis>                   while it holds a queue: take an item, and wait for it up to millis;
 //	                                     answered by one of
-//	                                     did <id> <data>       no data if the queue was empty
+//	                                     did <id> <data>       no data: it was empty; "": an item without
 //	                                     refused <id> <error>
 //	add <id> <number>                    while it holds a counter: add to it; answered by one of
 //	                                     did <id> <value>      after that

@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"encoding/binary"
 	"encoding/hex"
+	"strconv"
 	"strings"
 	"time"
 )
@@ -25,6 +26,10 @@ func Split(path string) (dir, name string) {
 	}
 	return path[:i], path[i+1:]
 }
+
+// SessionID returns the ID of a session as the logs of the servers show it: without a sign, which
+// an ID has if the servers' myid is greater than 127.
+func SessionID(id int64) string { return "0x" + strconv.FormatUint(uint64(id), 16) }
 
 // NewGUID returns a random GUID for [GUIDName].
 func NewGUID() string {

@@ -1,6 +1,7 @@
 package znode
 
 import (
+	"math"
 	"strings"
 	"testing"
 	"time"
@@ -17,6 +18,21 @@ func TestJoinAndSplit(t *testing.T) {
 			t.Fatalf("Split(%q) = %q, %q", path, dir, name)
 		}
 	})
+}
+
+// TestSessionID: the first and the last are of servers with myid 3 and 200.
+func TestSessionID(t *testing.T) {
+	for id, want := range map[int64]string{
+		0x300000711f540000:  "0x300000711f540000",
+		0:                   "0x0",
+		-1:                  "0xffffffffffffffff",
+		math.MinInt64:       "0x8000000000000000",
+		-0x37ffff8ee0ac0000: "0xc80000711f540000",
+	} {
+		if got := SessionID(id); got != want {
+			t.Errorf("SessionID(%d) = %s, not %s", id, got, want)
+		}
+	}
 }
 
 // TestSpread: the parts of GUIDs are within the time, and all over it.

@@ -37,6 +37,7 @@ type Observer struct {
 	holding  metric.Int64UpDownCounter
 	held     metric.Float64Histogram
 	lost     metric.Int64Counter
+	failed   metric.Int64Counter
 	revoked  metric.Int64Counter
 	members  metric.Int64Gauge
 	puts     metric.Float64Histogram
@@ -97,7 +98,8 @@ func New(meter metric.Meter, opts *Options) (*Observer, error) {
 	v.waited = seconds("zkactors.wait.duration", "How long handles waited, granted or in vain.")
 	v.holding = present("zkactors.holding", "Handles that hold what they were granted now.")
 	v.held = seconds("zkactors.hold.duration", "How long it was held.")
-	v.lost = counter("zkactors.lost", "Losses of what was held or waited for, by reason.")
+	v.lost = counter("zkactors.lost", "Losses of what was held, by reason.")
+	v.failed = counter("zkactors.failed", "Contenders that ended without a grant, by reason.")
 	v.revoked = counter("zkactors.revocations", "Requests to a holder to give up.")
 	v.members = level("zkactors.group.members", "Members of a group that is watched.")
 	v.puts = seconds("zkactors.queue.put.duration", "How long calls took that put items into a queue, by their outcome.")
@@ -208,6 +210,11 @@ func (v *Observer) Held(recipe, path string, took time.Duration) {
 	path = v.path(recipe, path)
 	v.holding.Add(context.Background(), -1, v.of(recipe, path))
 	v.held.Record(context.Background(), took.Seconds(), v.of(recipe, path))
+}
+
+// Failed implements [session.Observer].
+func (v *Observer) Failed(recipe, path string, err error) {
+	v.failed.Add(context.Background(), 1, v.of(recipe, v.path(recipe, path), attribute.String("reason", observed.Reason(err))))
 }
 
 // Lost implements [session.Observer].

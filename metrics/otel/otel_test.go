@@ -30,6 +30,7 @@ func TestObserver(t *testing.T) {
 	want := []string{
 		"zkactors.election.leader leader=b path=/e session=main: 1",
 		"zkactors.election.term path=/e session=main: 2",
+		"zkactors.failed path=/orders reason=no_auth recipe=lock session=main: 1",
 		"zkactors.group.members path=/g session=main: 3",
 		"zkactors.hold.duration path=/orders recipe=lock session=main: 1 of 1s",
 		"zkactors.holding path=/orders recipe=lock session=main: 1",
@@ -49,6 +50,7 @@ func TestObserver(t *testing.T) {
 		"zkactors.request.duration op=set outcome=bad_version session=main: 1 of 1s",
 		"zkactors.revocations path=/orders recipe=lock session=main: 1",
 		"zkactors.session.events event=connected session=main: 1",
+		"zkactors.session.events event=lapsed session=main: 1",
 		"zkactors.session.events event=suspended session=main: 1",
 		"zkactors.session.state session=main state=closed: 0",
 		"zkactors.session.state session=main state=connected: 0",

@@ -37,6 +37,7 @@ type Observer struct {
 	holding    *prometheus.GaugeVec
 	held       *prometheus.HistogramVec
 	lost       *prometheus.CounterVec
+	failed     *prometheus.CounterVec
 	revoked    *prometheus.CounterVec
 	term       *prometheus.GaugeVec
 	leader     *prometheus.GaugeVec
@@ -86,7 +87,8 @@ func New(reg prometheus.Registerer, opts *Options) (*Observer, error) {
 		waited:   histogram("wait_seconds", "How long handles waited, granted or in vain.", long, "recipe", "path", "granted"),
 		holding:  gauge("holding", "Handles that hold what they were granted now.", "recipe", "path"),
 		held:     histogram("hold_seconds", "How long it was held.", long, "recipe", "path"),
-		lost:     counter("lost_total", "Losses of what was held or waited for, by reason.", "recipe", "path", "reason"),
+		lost:     counter("lost_total", "Losses of what was held, by reason.", "recipe", "path", "reason"),
+		failed:   counter("failed_total", "Contenders that ended without a grant, by reason.", "recipe", "path", "reason"),
 		revoked:  counter("revocations_total", "Requests to a holder to give up.", "recipe", "path"),
 		term:     gauge("election_term", "The newest term that is known.", "path"),
 		leader:   gauge("election_leader", "1 for the present leader.", "path", "leader"),
@@ -105,7 +107,7 @@ func New(reg prometheus.Registerer, opts *Options) (*Observer, error) {
 		reg = prometheus.WrapRegistererWith(prometheus.Labels{"session": o.Session}, reg)
 	}
 	for _, c := range []prometheus.Collector{
-		v.requests, v.state, v.events, v.waiting, v.waited, v.holding, v.held, v.lost, v.revoked, v.term, v.leader, v.members,
+		v.requests, v.state, v.events, v.waiting, v.waited, v.holding, v.held, v.lost, v.failed, v.revoked, v.term, v.leader, v.members,
 		v.puts, v.putItems, v.age, v.working, v.worked, v.buried, v,
 	} {
 		if err := reg.Register(c); err != nil {
@@ -193,6 +195,11 @@ func (v *Observer) Held(recipe, path string, took time.Duration) {
 	path = v.path(recipe, path)
 	v.holding.WithLabelValues(recipe, path).Dec()
 	v.held.WithLabelValues(recipe, path).Observe(took.Seconds())
+}
+
+// Failed implements [session.Observer].
+func (v *Observer) Failed(recipe, path string, err error) {
+	v.failed.WithLabelValues(recipe, v.path(recipe, path), observed.Reason(err)).Inc()
 }
 
 // Lost implements [session.Observer].

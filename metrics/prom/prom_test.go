@@ -27,6 +27,7 @@ func TestObserver(t *testing.T) {
 	want := `
 zkactors_election_leader{leader="b",path="/e",session="main"} 1
 zkactors_election_term{path="/e",session="main"} 2
+zkactors_failed_total{path="/orders",reason="no_auth",recipe="lock",session="main"} 1
 zkactors_group_members{path="/g",session="main"} 3
 zkactors_holding{path="/orders",recipe="lock",session="main"} 1
 zkactors_lost_total{path="/orders",reason="session_expired",recipe="lock",session="main"} 1
@@ -37,6 +38,7 @@ zkactors_queue_put_items_total{path="/q",session="main"} 4
 zkactors_queue_working{path="/q",session="main"} 1
 zkactors_revocations_total{path="/orders",recipe="lock",session="main"} 1
 zkactors_session_events_total{event="connected",session="main"} 1
+zkactors_session_events_total{event="lapsed",session="main"} 1
 zkactors_session_events_total{event="suspended",session="main"} 1
 zkactors_session_state{session="main",state="closed"} 0
 zkactors_session_state{session="main",state="connected"} 0

@@ -195,6 +195,9 @@ func (a *adversary) reply(err error) {
 		if in.count = a.rand.IntN(3); a.rand.IntN(3) == 0 {
 			in.foreign = "foreign"
 		}
+		if r.step == looking && a.rand.IntN(3) == 0 {
+			in.ownerless = a.names()
+		}
 	case starting:
 		switch a.rand.IntN(4) {
 		case 0:
@@ -202,7 +205,9 @@ func (a *adversary) reply(err error) {
 		case 1:
 			in.at, in.err = other, session.ErrNodeExists
 		}
-	case idle, ensuring, opening, entering, listing, retiring, exiting, syncing:
+	case listing:
+		in.met = []string{"a", "b", "c"}[:a.rand.IntN(4)]
+	case idle, ensuring, opening, entering, retiring, exiting, syncing:
 	}
 	a.over = errors.Is(in.err, session.ErrExpired)
 	a.input(in)

@@ -72,6 +72,7 @@ func TestLiftedAndRaisedUnseen(t *testing.T) {
 		check.Must(t, a.Lift(t.Context()))
 		check.Must(t, a.Raise(t.Context()))
 		srv.Disconnect(s[1].ID())
+		srv.Thaw(0)
 		kit.Pass(5 * time.Second)
 		kit.Waits(t, "Wait", waiter)
 		again, isAgain := (<-b.Events()).(barrier.Raised)
@@ -162,6 +163,23 @@ func TestFaultAtEveryRequestOfBarrier(t *testing.T) {
 	}
 }
 
+// TestLiftWhileSessionEnds: a gate whose session expires while it is lifted is lifted when the node
+// is gone, not before: the server keeps the node for a while.
+func TestLiftWhileSessionEnds(t *testing.T) {
+	bubble(t, 2, zktest.Config{}, func(t *testing.T, srv *zktest.Server, s []*session.Session) {
+		g := check.Have(single(t, s[0], nil).TryRaise(t.Context()))(t)
+		srv.Freeze(s[0].ID(), zktest.Both)
+		expired := s[0].ID()
+		time.AfterFunc(time.Minute, func() { srv.Thaw(0) })
+		check.Must(t, g.Lift(t.Context()))
+		check.True(t, s[0].ID() != expired, "the session has not expired")
+		if stat, err := s[1].Exists(t.Context(), path); stat != nil || err != nil {
+			t.Error("the node stands when Lift returns:", stat, err)
+		}
+		check.True(t, g.Err() == nil, "%v", g.Err())
+	})
+}
+
 // One at a time, each with a greater token, and a gate ends with its session or its node.
 func TestGates(t *testing.T) {
 	bubble(t, 2, zktest.Config{}, func(t *testing.T, srv *zktest.Server, s []*session.Session) {
@@ -194,7 +212,7 @@ func TestGates(t *testing.T) {
 		if took := time.Since(begun); took > 12*time.Second {
 			t.Errorf("lost after %v", took)
 		}
-		check.Is(t, last.Err(), session.ErrExpired)
+		check.Is(t, last.Err(), session.ErrLapsed)
 		ctx, stop := context.WithCancel(t.Context())
 		stop()
 		if _, err := a.TryRaise(ctx); !errors.Is(err, context.Canceled) {

@@ -28,9 +28,10 @@
 // Leave returns when no member of the round has a node. A member that crashes inside delays the
 // others until its session expires, and at most one session timeout longer. A party that crashes
 // before the round begins makes room for another. If the servers have come back with older data,
-// without the round, Leave returns: it does not wait for another round of the same number. A round
-// of n parties costs 5n+2 requests and at most 3n-1 notifications, if they enter again after it.
-// The first round, faults and surplus parties cost more.
+// without the round, Leave returns: it does not wait for another round of the same number. A node
+// that no session owns, as a copied tree has, is no party. A round of n parties costs 5n+2 requests
+// and at most 3n-1 notifications, if they enter again after it. The first round, faults and surplus
+// parties cost more.
 //
 // In short: all members are in before the first begins, and Leave returns when all are out.
 //

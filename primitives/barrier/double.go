@@ -66,7 +66,7 @@ func NewDouble(s *session.Session, path string, parties int, opts *DoubleOptions
 // If ctx ends first, Enter withdraws. It returns the cause if the handle is out: no node of it is
 // left, unless its session has expired, which deletes the node. It returns nil if a round that
 // lists the handle has begun: the handle is in. Only the server knows which, so Enter may then wait
-// until the session's deadline.
+// until the session's lease has ended.
 //
 // The error wraps [ErrEntered] if the handle is in a round or another Enter waits. It wraps
 // [ErrParties] if the path is for another number of parties. It wraps [ErrLayout] if the path
@@ -130,7 +130,7 @@ func (d *Double) Done() <-chan struct{} { return d.actor.Ended() }
 func (d *Double) Err() error { return d.reason.Err() }
 
 // Close deletes the node of the handle if there is one, and waits until that is confirmed, at most
-// until the session's deadline has passed. It does not wait for other parties. It may be called any
+// until the session's lease has ended. It does not wait for other parties. It may be called any
 // number of times.
 func (d *Double) Close() { d.actor.Close() }
 
@@ -153,6 +153,7 @@ func (d *Double) observe(m machine, events []DoubleEvent) {
 		}
 	}
 	d.party.rely(m.relies())
+	d.party.holder.Set(d.party.session, m.stage == inside)
 	if m.Ended() {
 		d.reason.Set(m.err)
 		d.party.owned.End()
@@ -164,7 +165,9 @@ type performer struct {
 	session client.Session
 	path    string
 	owned   owned.Set
-	release func() // not nil while we rely on the session; used by the actor's goroutine
+	release func()              // not nil while we rely on the session; used by the actor's goroutine
+	holder  client.Holder       // used by the actor's goroutine
+	warned  map[string]struct{} // nodes of no session; used by the answers of the one request under way
 }
 
 func (p *performer) begin(tell func(input), ended <-chan struct{}) {
@@ -265,6 +268,9 @@ func (p *performer) ops(e request) (ops []session.Op) {
 		ops = append(ops, session.DeleteOp(own, session.AnyVersion), count)
 	case shutting:
 		if !e.again {
+			for _, name := range e.ownerless {
+				ops = append(ops, session.DeleteOp(p.node(e.round, name), session.AnyVersion))
+			}
 			ops = append(ops, session.DeleteOp(p.in(e.round), session.AnyVersion))
 		}
 		ops = append(ops, session.DeleteOp(p.dir(e.round), session.AnyVersion))
@@ -324,7 +330,7 @@ func (p *performer) perform(e effect, tell func(input)) {
 	case request:
 		p.request(e, tell)
 	case abandon:
-		p.session.Async(e.epoch).Withdraw(p.node(e.round, e.name), func() {})
+		p.session.Async(e.epoch).Withdraw(p.node(e.round, e.name), func(error) {})
 	case answer:
 		e.reply.Give(e.err)
 	case confirm:
@@ -415,8 +421,14 @@ func (p *performer) request(e request, tell func(input)) {
 				}
 			}
 			slices.Sort(in.names)
-			in.count = len(in.names)
-			reply(in)
+			switch {
+			case in.err != nil:
+				reply(in)
+			case e.step == looking:
+				p.left(a, e, in, reply)
+			default:
+				p.strangers(a, e, in, reply)
+			}
 		})
 	case idle, opening, entering, starting, retiring, exiting, shutting:
 		ops := p.ops(e)
@@ -424,8 +436,12 @@ func (p *performer) request(e request, tell func(input)) {
 			in := answered{err: err}
 			for i, r := range results {
 				if r.Err != nil {
-					if in.at = p.culprit(e, ops[i].Path()); in.at == above {
+					switch in.at = p.culprit(e, ops[i].Path()); in.at {
+					case above:
 						in.foreign = "a node in " + ops[i].Path()
+					case party:
+						in.foreign = ops[i].Path()
+					case other, record, earlier, directory:
 					}
 					break
 				}
@@ -436,6 +452,80 @@ func (p *performer) request(e request, tell func(input)) {
 			reply(in)
 		})
 	}
+}
+
+// left answers looking, after it has read the nodes up to the first that a session owns: the names
+// before are those of no party.
+func (p *performer) left(a client.Async, e request, in answered, reply func(answered)) {
+	if len(in.names) == 0 {
+		reply(in)
+		return
+	}
+	a.Exists(p.node(e.round, in.names[0]), func(stat *session.Stat, err error) {
+		switch {
+		case err != nil:
+			reply(answered{err: err})
+		case stat != nil && stat.EphemeralOwner != 0:
+			in.count = len(in.names)
+			reply(in)
+		default:
+			if stat != nil {
+				p.warn(e.round, in.names[0])
+				in.ownerless = append(in.ownerless, in.names[0])
+			}
+			in.names = in.names[1:]
+			p.left(a, e, in, reply)
+		}
+	})
+}
+
+// strangers answers listing, after it has read the nodes of the handles that were not met. If there
+// are too few names, it reads none.
+func (p *performer) strangers(a client.Async, e request, in answered, reply func(answered)) {
+	var strange []string
+	if len(present(in.names)) >= e.parties {
+		for _, name := range in.names {
+			if id, _ := nodes.PartyEntry(name); !has(e.met, id) {
+				strange = append(strange, name)
+			}
+		}
+	}
+	left := len(strange)
+	if left == 0 {
+		reply(in)
+		return
+	}
+	for _, name := range strange {
+		a.Exists(p.node(e.round, name), func(stat *session.Stat, err error) {
+			switch {
+			case err != nil:
+				in.err = err
+			case stat == nil: // it is gone since: the round does not begin with it
+			case stat.EphemeralOwner != 0:
+				id, _ := nodes.PartyEntry(name)
+				in.met = append(in.met, id)
+			default:
+				p.warn(e.round, name)
+				in.names = slices.DeleteFunc(in.names, func(other string) bool { return other == name })
+			}
+			if left--; left == 0 {
+				reply(in)
+			}
+		})
+	}
+}
+
+// warn logs a node that no session owns, once.
+func (p *performer) warn(round int, name string) {
+	node := p.node(round, name)
+	if _, again := p.warned[node]; again {
+		return
+	}
+	if p.warned == nil {
+		p.warned = make(map[string]struct{})
+	}
+	p.warned[node] = struct{}{}
+	p.session.Logger().Warn("a node of no session is no party of a barrier, and is deleted when its round is over", "recipe", recipe, "path", p.path, "node", node)
 }
 
 // String describes the barrier in one short line.

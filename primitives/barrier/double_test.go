@@ -225,7 +225,7 @@ func TestCrashes(t *testing.T) {
 		kit.Pass(30 * time.Second)
 		check.Must(t, kit.Returned(t, "Leave", leaver))
 		for _, i := range []int{2, 3} {
-			if err := handles[i].Leave(t.Context()); !errors.Is(err, barrier.ErrNotEntered) || !errors.Is(err, session.ErrExpired) {
+			if err := handles[i].Leave(t.Context()); !errors.Is(err, barrier.ErrNotEntered) || !errors.Is(err, session.ErrLapsed) {
 				t.Errorf("the crashed %d leaves: %v", i, err)
 			}
 		}

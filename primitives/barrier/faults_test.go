@@ -94,7 +94,7 @@ func commands() map[string]command {
 		"TryRaise in vain": {requests: "getData:1 multi:1", before: raised, call: try, want: barrier.ErrRaised, stands: true, expired: session.ErrExpired, gone: []error{nil}},
 		"Gate.Lift":        {requests: "delete:1 exists:1 getData:2 setData:1", before: gated, lifted: true, call: func(ctx context.Context, c *scene) error { return c.gate.Lift(ctx) }},
 		"Enter first":      {requests: "createContainer:3 exists:1 getData:5 multi:2", double: true, call: enter, then: enters},
-		"Enter last":       {requests: "getChildren2:1 getData:3 multi:2", double: true, before: enters, call: enter},
+		"Enter last":       {requests: "exists:1 getChildren2:1 getData:3 multi:2", double: true, before: enters, call: enter},
 		"Enter next":       {requests: "getChildren2:1 getData:2 multi:2", double: true, before: func(c *scene) { round(c); leaves(c); check.Must(c.T, leave(c.Context(), c)); c.calls = nil; enters(c) }, call: enter},
 		"Leave first":      {requests: "getData:1 multi:1", double: true, leaves: true, before: round, call: leave, then: leaves, gone: []error{barrier.ErrNotEntered}, expired: barrier.ErrNotEntered},
 		"Leave last":       {requests: "multi:2", double: true, leaves: true, before: func(c *scene) { round(c); leaves(c) }, call: leave, gone: []error{barrier.ErrNotEntered}, expired: barrier.ErrNotEntered},

@@ -72,6 +72,7 @@ func (b *Barrier) TryRaise(ctx context.Context) (*Gate, error) {
 func (g *Gate) tell(in gateInput) { _ = g.actor.Tell(in) }
 
 func (g *Gate) observe(m gate, events []GateEvent) {
+	g.keeper.holder.Set(g.keeper.session, m.stage == standing)
 	for _, ev := range events {
 		switch ev := ev.(type) {
 		case Raised:
@@ -126,12 +127,14 @@ func (g *Gate) Err() error {
 }
 
 // Lift lifts the gate, and waits until its node is deleted. It returns nil at once if the gate is
-// lost or lifted already; a barrier that another client has raised in the meantime stays. If ctx
-// ends first, Lift returns its cause. If the server has not deleted the node for a session timeout,
-// Lift returns the error of the server. In both cases the gate is lifted in the background.
+// lost or lifted already; a barrier that another client has raised in the meantime stays. If the
+// session expires meanwhile, the next one deletes the node. If the session is closed, Lift returns
+// nil, and the server deletes the node later. If ctx ends first, Lift returns its cause. If the
+// server has not deleted the node for a session timeout, Lift returns the error of the server. In
+// both cases the gate is lifted in the background.
 func (g *Gate) Lift(ctx context.Context) error {
 	err := client.CheckContext(ctx)
-	if err == nil && !client.Closed(g.actor.Ended()) {
+	if lost := g.over() && g.err != nil; err == nil && !lost && !client.Closed(g.actor.Ended()) {
 		g.tell(stop{})
 		select {
 		case <-g.actor.Ended():
@@ -149,6 +152,7 @@ type gatekeeper struct {
 	path    string
 	id      string // the data of the node; unique
 	release func() // the session's lease
+	holder  client.Holder
 	owned   owned.Set
 }
 
@@ -227,9 +231,10 @@ func (p *gatekeeper) perform(e gateEffect, tell func(gateInput)) {
 			return stat.EphemeralOwner == e.session && p.holders().take(e.epoch, stat.Czxid, p.id)
 		}}
 		if e.token != 0 {
-			r.Says, r.Is = nil, func(stat *session.Stat) bool { return stat.Czxid == e.token }
+			// Servers with older data may have given the token to the gate of another session.
+			r.Says, r.Is = nil, func(stat *session.Stat) bool { return stat.EphemeralOwner == e.session && stat.Czxid == e.token }
 		}
-		p.session.Async(e.epoch).Remove(r, func(err error) { tell(removed{err}) })
+		p.session.Async(e.epoch).Remove(r, func(err error) { tell(removed{e.epoch, err}) })
 	}
 }
 

@@ -18,36 +18,42 @@ func TestGate(t *testing.T) {
 	won := []gateInput{up, replied{token: 5}}
 	inDoubt := replied{err: lost}
 	exists := replied{err: session.ErrNodeExists}
-	expired := became{session.Expired{Epoch: 1}}
+	expired, next := became{session.Expired{Epoch: 1}}, became{session.Connected{ID: 8, Epoch: 2}}
 	for name, story := range map[string]struct {
 		in   []gateInput
 		want string
 	}{
-		"raised and lifted":           {append(won, minded{5}, stop{}, removed{}), "raising <nil> mind raised token=5; raze=5 released; <nil>"},
+		"raised and lifted":           {append(won, minded{5}, stop{}, removed{epoch: 1}), "raising <nil> mind raised token=5; raze=5 released; <nil>"},
 		"no session yet":              {nil, ""},
 		"closed before it began":      {[]gateInput{became{session.Closed{}}}, "session closed <nil>"},
 		"before a session":            {[]gateInput{stop{}, up}, "withdrawn <nil>"},
 		"in vain":                     {[]gateInput{up, exists}, "raising barrier is raised <nil>"},
 		"no parent":                   {[]gateInput{up, replied{err: session.ErrNoNode}, replied{}, replied{token: 5}}, "raising making raising <nil> mind raised token=5;"},
 		"a lost reply":                {[]gateInput{up, inDoubt, exists, replied{token: 5, mine: true}}, "raising raising peering <nil> mind raised token=5;"},
-		"a lost reply, and another":   {[]gateInput{up, inDoubt, exists, replied{token: 5}, removed{}}, "raising raising peering barrier is raised raze=0 <nil>"},
+		"a lost reply, and another":   {[]gateInput{up, inDoubt, exists, replied{token: 5}, removed{epoch: 1}}, "raising raising peering barrier is raised raze=0 <nil>"},
 		"gone before the look":        {[]gateInput{up, inDoubt, exists, replied{err: session.ErrNoNode}}, "raising raising peering raising"},
 		"not to be created":           {[]gateInput{up, replied{err: session.ErrSessionFull}}, "raising session full: too many bytes of ephemeral paths; use another session <nil>"},
-		"cancelled on the way":        {[]gateInput{up, stop{}, replied{token: 5}, removed{}}, "raising withdrawn raze=0 <nil>"},
-		"cancelled, and not removed":  {[]gateInput{up, stop{}, removed{session.ErrNoAuth}}, "raising withdrawn raze=0 not authorized"},
+		"cancelled on the way":        {[]gateInput{up, stop{}, replied{token: 5}, removed{epoch: 1}}, "raising withdrawn raze=0 <nil>"},
+		"cancelled, and not removed":  {[]gateInput{up, stop{}, removed{1, session.ErrNoAuth}}, "raising withdrawn raze=0 not authorized"},
 		"the watch passes":            {append(won, unminded{session.ErrDisconnected}), "raising <nil> mind raised token=5; mind"},
 		"the watch ends with it":      {append(won, unminded{session.ErrExpired}, expired), "raising <nil> mind raised token=5; lost: session expired; <nil>"},
-		"not to be watched":           {append(won, unminded{session.ErrNoAuth}, removed{}), "raising <nil> mind raised token=5; raze=5 lost: not authorized; <nil>"},
-		"not to be lifted":            {append(won, stop{}, stop{}, removed{session.ErrNoAuth}), "raising <nil> mind raised token=5; raze=5 lost: not authorized; not authorized"},
+		"not to be watched":           {append(won, unminded{session.ErrNoAuth}, removed{epoch: 1}), "raising <nil> mind raised token=5; raze=5 lost: not authorized; <nil>"},
+		"not to be lifted":            {append(won, stop{}, stop{}, removed{1, session.ErrNoAuth}), "raising <nil> mind raised token=5; raze=5 lost: not authorized; not authorized"},
 		"deleted":                     {append(won, unminded{session.ErrNoNode}), "raising <nil> mind raised token=5; lost: the node was deleted; <nil>"},
 		"replaced":                    {append(won, minded{6}), "raising <nil> mind raised token=5; lost: the node was deleted; <nil>"},
 		"expired while it is raised":  {[]gateInput{up, replied{err: session.ErrExpired}, expired}, "raising session expired <nil>"},
 		"expired in doubt":            {[]gateInput{up, inDoubt, expired}, "raising raising session expired <nil>"},
 		"expired earlier":             {append(won, became{session.Expired{Epoch: 3}}), "raising <nil> mind raised token=5;"},
-		"expired while it is lifted":  {append(won, stop{}, expired), "raising <nil> mind raised token=5; raze=5 released; <nil>"},
+		"expired while it is lifted":  {append(won, stop{}, expired, removed{epoch: 1}), "raising <nil> mind raised token=5; raze=5"},
+		"lifted by the next session":  {append(won, stop{}, expired, removed{epoch: 1}, next, removed{epoch: 1}, removed{epoch: 2}), "raising <nil> mind raised token=5; raze=5 raze=5 released; <nil>"},
+		"or by the one after that":    {append(won, stop{}, expired, next, became{session.Expired{Epoch: 2}}, removed{epoch: 2}, became{session.Connected{Epoch: 3}}, removed{epoch: 3}), "raising <nil> mind raised token=5; raze=5 raze=5 raze=5 released; <nil>"},
+		"or not":                      {append(won, stop{}, expired, next, removed{2, session.ErrNoAuth}), "raising <nil> mind raised token=5; raze=5 raze=5 lost: not authorized; not authorized"},
+		"closed before the next":      {append(won, stop{}, expired, became{session.Closed{}}), "raising <nil> mind raised token=5; raze=5 released; <nil>"},
+		"cancelled, and expired":      {[]gateInput{up, stop{}, expired}, "raising withdrawn raze=0 <nil>"},
+		"not to be watched, expired":  {append(won, unminded{session.ErrNoAuth}, expired, next, removed{epoch: 2}), "raising <nil> mind raised token=5; raze=5 lost: not authorized; raze=5 <nil>"},
 		"closed while it is lifted":   {append(won, stop{}, became{session.Closed{}}), "raising <nil> mind raised token=5; raze=5 released; <nil>"},
 		"closed":                      {append(won, became{session.Closed{}}), "raising <nil> mind raised token=5; lost: session closed; <nil>"},
-		"an answer that has no claim": {append(won, replied{token: 9}, removed{}), "raising <nil> mind raised token=5;"},
+		"an answer that has no claim": {append(won, replied{token: 9}, removed{epoch: 1}), "raising <nil> mind raised token=5;"},
 	} {
 		var g gate
 		got := ""

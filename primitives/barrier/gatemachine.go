@@ -62,7 +62,10 @@ type (
 	}
 	minded   struct{ token int64 } // answers mind, any number of times: a node stands
 	unminded struct{ err error }   // the last answer to mind
-	removed  struct{ err error }   // answers raze
+	removed  struct {              // answers raze
+		epoch int
+		err   error
+	}
 )
 
 func (stop) gateInput()     {}
@@ -107,6 +110,7 @@ type gate struct {
 	epoch   int      // set by the first session, and constant: a gate belongs to one session
 	session int64    // the id of that session; set with epoch
 	step    gateStep // set by each answer: the next request, or the one under way. It has a meaning only in trying
+	razing  int      // set with raze: the epoch that removes the node. Cleared when that expires, so it is 0 until the next one
 	waiting bool     // set with ply, cleared by its answer. While set, no other request begins
 	halted  bool     // set when an answer says that the session is over, whose end will follow: nothing is requested
 	doubted bool     // set when our node may stand although its creation was not confirmed; cleared with the session
@@ -169,7 +173,7 @@ func (g *gateTurn) take(in gateInput) {
 			g.unminded(in.err)
 		}
 	case removed:
-		if g.stage == falling {
+		if g.stage == falling && g.razing == in.epoch {
 			g.fall(in.err)
 		}
 	}
@@ -183,20 +187,28 @@ func (g *gateTurn) advance() {
 	}
 }
 
-// became follows an event of the session. A gate belongs to one session, and ends with
-// it.
+// became follows an event of the session. A gate belongs to one session, and ends with it. But if
+// the session expires while the gate is being lifted, the server keeps the node for a while: then
+// the next session removes it.
 func (g *gateTurn) became(ev session.Event) {
 	switch ev := ev.(type) {
 	case session.Connected:
 		if g.epoch == 0 {
 			g.epoch, g.session = ev.Epoch, ev.ID
 		}
+		if g.stage == falling && g.razing == 0 {
+			g.raze(ev.Epoch)
+		}
 	case session.Expired:
-		if ev.Epoch == g.epoch {
+		if ev.Epoch == max(g.epoch, g.razing) {
 			g.sever(session.ErrExpired)
 		}
 	case session.Closed:
 		g.sever(session.ErrClosed)
+	case session.Lapsed:
+		if g.stage == standing {
+			g.forfeit(session.ErrLapsed)
+		}
 	case session.Suspended, session.Resumed:
 	}
 }
@@ -241,16 +253,16 @@ func (g *gateTurn) stand(token int64) {
 func (g *gateTurn) fail(err error) {
 	g.err = err
 	if g.doubted {
-		g.raze()
+		g.raze(g.epoch)
 		return
 	}
 	g.fall(nil)
 }
 
-// raze removes the node. From now on the gate counts as not held.
-func (g *gateTurn) raze() {
-	g.stage = falling
-	g.do(raze{g.epoch, g.session, g.token})
+// raze removes the node, in an epoch. From now on the gate counts as not held.
+func (g *gateTurn) raze(epoch int) {
+	g.stage, g.razing = falling, epoch
+	g.do(raze{epoch, g.session, g.token})
 }
 
 // lift begins to remove the node, if it may stand. A TryRaise that still waits is cancelled.
@@ -260,7 +272,7 @@ func (g *gateTurn) lift() {
 		g.doubted = g.doubted || g.waiting && g.step == raising
 		g.fail(errWithdrawn) // the request under way may yet create the node
 	case standing:
-		g.raze()
+		g.raze(g.epoch)
 	case falling, fallen:
 	}
 }
@@ -274,13 +286,19 @@ func (g *gateTurn) unminded(err error) {
 	case session.Passing(err):
 		g.do(mind{g.epoch})
 	default: // another node could replace one that cannot be watched
-		g.err = err
-		g.emit(Lost{err})
-		g.raze()
+		g.forfeit(err)
 	}
 }
 
-// sever ends the gate with its session. The server deletes the node.
+// forfeit ends a gate whose node may stand.
+func (g *gateTurn) forfeit(err error) {
+	g.err = err
+	g.emit(Lost{err})
+	g.raze(g.epoch)
+}
+
+// sever ends the gate with its session. The server deletes the node. Lift waits for that, unless no
+// session follows.
 func (g *gateTurn) sever(err error) {
 	switch g.stage {
 	case trying:
@@ -288,8 +306,12 @@ func (g *gateTurn) sever(err error) {
 		g.fail(err)
 	case standing:
 		g.lose(err)
-	case falling, fallen:
-		g.fall(nil)
+	case falling:
+		g.razing = 0
+		if g.token == 0 || errors.Is(err, session.ErrClosed) {
+			g.fall(nil)
+		}
+	case fallen:
 	}
 }
 

@@ -37,6 +37,7 @@ func TestLeaverOfAnotherTime(t *testing.T) {
 		one = begin(func() error { return c.Enter(t.Context()) })
 		check.Must(t, d.Enter(t.Context()))
 		check.Must(t, kit.Returned(t, "Enter", one))
+		srv.Thaw(0)
 		kit.Pass(time.Minute)
 		check.Must(t, kit.Returned(t, "Leave", leaver))
 	})

@@ -170,7 +170,7 @@ func TestKilledProcesses(t *testing.T) {
 		var d deed
 		select {
 		case d = <-told:
-		case <-time.After(2 * time.Minute):
+		case <-time.After(check.Patience):
 			t.Fatalf("stuck after %v, %d killed, %d rounds", time.Since(begun), killed, len(lists))
 		}
 		if d.what == "ends" {

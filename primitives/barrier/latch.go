@@ -106,7 +106,9 @@ func (l *Latch) Arrive(ctx context.Context, name string) error {
 	case name == "" || name == openNode || strings.Contains(name, "/"):
 		bad = fmt.Errorf("barrier: %w: name %q: it is empty, has a / in it, or is %q", session.ErrInvalidArgument, name, openNode)
 	default:
-		bad = session.ValidatePath(znode.Join(l.path, name))
+		if bad = session.ValidatePath(znode.Join(l.path, name)); bad != nil {
+			bad = fmt.Errorf("barrier: name %q: %w", name, bad)
+		}
 	}
 	if err := errors.Join(client.Usable(ctx), bad); err != nil {
 		return l.failed("arrive", err)

@@ -91,6 +91,16 @@ import (
 // data may have another round of the same number. No party deletes a foreign node in the directory.
 // A foreign node that is left alone there ends the wait of members, and is an error for entrants.
 //
+// # Nodes of no session
+//
+// A copied tree has persistent nodes with the names of parties. No session deletes them, so they
+// are no parties. A name does not show that. So before an entrant begins a round, it reads the
+// nodes of the handles that it has not met. It has met the members of its own rounds, whose nodes
+// were read before, and those whose nodes it has read itself: parties that go on together read no
+// node. A party that waits for the end of a round reads the nodes that are left, up to the first
+// that a session owns. If there is none, the round is over, and the nodes are deleted with its
+// directory.
+//
 // # Why no party is stuck
 //
 // Suppose that enough nodes stand and the round does not begin. The newest entrant that completed
@@ -119,7 +129,8 @@ import (
 //
 // A round of n parties that know the record takes n transactions to enter, n watches of the own
 // node, n reads of the record, n transactions to leave, and n-1 watches of the round. One list, one
-// beginning and one removal make 5n+2 requests. The first round takes n more, to read the record.
+// beginning and one removal make 5n+2 requests. The first round takes n more, to read the record,
+// and each of the two with the duty reads the nodes of the others.
 // Each party wakes up twice.
 //
 // A party follows the record from Enter on, also inside and at rest. So its watch and its newest
@@ -244,7 +255,10 @@ type (
 		czxid   int64    // after listing: of the directory
 		bad     error    // after checking: why the data is not a record; nil if it is
 		names   []string // of parties; after inspecting, of the children of the path; after checking, of the members
+		met     []string // after listing: the IDs of the handles whose nodes were read, and have a session
 		foreign string   // after looking and shutting: a node in the round that is not a party
+
+		ownerless []string // after looking: the names of parties whose nodes no session owns, which are not among names
 	}
 )
 
@@ -294,6 +308,10 @@ type (
 		book    book   // opening, starting: the new record
 		keeps   bool   // opening: the record stays as it is
 		again   bool   // opening, shutting: only the upper node is left; starting: the next directory stands already
+
+		parties   int      // listing: if there are fewer names, no node is read
+		met       []string // listing: the IDs of handles whose nodes are not read; sorted
+		ownerless []string // shutting: nodes to delete in the directory
 	}
 	abandon struct { // delete our node in the background, until that is confirmed or the session has ended
 		epoch, round int
@@ -364,6 +382,7 @@ type machine struct {
 	// The session, and the request under way.
 	epoch   int           // set by a session, 0 after its end
 	timeout time.Duration // set with epoch
+	lapsed  bool          // set by Lapsed, cleared by a connection: a party that is closed waits for nothing
 	halted  bool          // set when an answer says that the session is over, until its end: nothing is requested
 	step    step          // set by ask; idle again with the answer, or with the end of the session
 	asked   request       // set by ask: the newest request. Its number only grows
@@ -407,6 +426,14 @@ type machine struct {
 	look    bool   // set when the awaited round must be listed; cleared when that is requested
 	ticks   int    // numbers the timers
 
+	// met has the IDs of handles that are known to have a session, or to have had one; sorted. It
+	// grows by our own rounds, and by what we read of entrants.
+	met []string
+
+	// ownerless is set by each look at the awaited round: the nodes that keep it from being removed
+	// although no session owns them. Cleared when another round is awaited, or none.
+	ownerless []string
+
 	// The commands. Each reply is given once.
 	why     error                    // why the last membership was lost; cleared by Enter, and when a round is left
 	entrant actors.Reply[error]      // of Enter; set only in gathering
@@ -423,7 +450,7 @@ type turn struct {
 
 // newMachine returns the machine of a handle that has not heard of a session.
 func newMachine(id, name string, parties int) machine {
-	m := machine{id: id, parties: parties}
+	m := machine{id: id, parties: parties, met: []string{id}}
 	if name != "" {
 		m.label = "-" + name
 	}
@@ -606,7 +633,7 @@ func (m *turn) leave(reply actors.Reply[error]) {
 func (m *turn) heard(ev session.Event) {
 	switch ev := ev.(type) {
 	case session.Connected:
-		m.epoch, m.timeout = ev.Epoch, ev.Timeout
+		m.epoch, m.timeout, m.lapsed = ev.Epoch, ev.Timeout, false
 		switch m.stage {
 		case gathering:
 			m.watch()
@@ -622,10 +649,22 @@ func (m *turn) heard(ev session.Event) {
 		m.expired(session.ErrClosed)
 		m.close(session.ErrClosed)
 	case session.Resumed:
+		m.lapsed = false
 		if m.reads(m.sight.n) {
 			m.do(readLater{m.epoch, m.sight.n, znode.Spread(m.id, m.timeout/3)})
 		}
+	case session.Lapsed:
+		m.lapse()
 	case session.Suspended:
+	}
+}
+
+// lapse follows the end of the lease. The session lives on, and so does our node: a member, whose
+// round others may end now, gives it up. So does a party that is closed, and does not wait for it.
+func (m *turn) lapse() {
+	if m.lapsed = true; m.stage == inside {
+		m.do(abandon{m.epoch, m.node, m.name})
+		m.drop(session.ErrLapsed)
 	}
 }
 
@@ -744,6 +783,12 @@ func (m *turn) write(s step, round int, b book) {
 		requestID: requestID{m.epoch, m.asked.n + 1}, step: s, round: round, name: m.name, version: m.sight.version, book: b,
 		keeps: b.Parties == m.sight.book.Parties, again: m.again, // no record without data has a number of parties
 	}
+	if s == listing {
+		m.asked.parties, m.asked.met = m.parties, m.met
+	}
+	if s == shutting {
+		m.asked.ownerless = m.ownerless
+	}
 	m.do(m.asked)
 }
 
@@ -756,6 +801,12 @@ func (m *turn) outdated(in answered) {
 
 // advance makes the next request, if none is under way and the session allows one.
 func (m *turn) advance() {
+	if m.stage == closing && m.lapsed {
+		if m.node != 0 {
+			m.do(abandon{m.epoch, m.node, m.name})
+		}
+		m.finish()
+	}
 	if m.step != idle || m.halted || m.stage == ended {
 		return
 	}
@@ -1027,6 +1078,7 @@ func (m *turn) listed(in answered) {
 		m.outdated(in)
 		return
 	}
+	m.meet(in.met)
 	names := present(in.names)
 	m.emit(Waiting{min(len(names), m.parties)})
 	if len(names) < m.parties {
@@ -1037,6 +1089,29 @@ func (m *turn) listed(in answered) {
 		return
 	}
 	m.write(starting, m.node, book{m.node, m.parties, first(names, m.parties)})
+}
+
+// manyMet is how many handles a machine knows at least, beside those of its last round.
+const manyMet = 1000
+
+// meet notes the IDs of handles that have, or had, a session. When it has met many, it forgets
+// those that it has not met again.
+func (m *turn) meet(ids []string) {
+	if !slices.ContainsFunc(ids, func(id string) bool { return !has(m.met, id) }) {
+		return
+	}
+	all := slices.Concat(m.met, ids)
+	if len(all) > manyMet+m.parties {
+		all = append(slices.Clip(ids), m.id)
+	}
+	slices.Sort(all)
+	m.met = slices.Compact(all)
+}
+
+// has reports whether a sorted slice has the text.
+func has(all []string, text string) bool {
+	_, is := slices.BinarySearch(all, text)
+	return is
 }
 
 // first returns the n oldest names. Between names of the same round a hash of the name decides. A
@@ -1147,7 +1222,7 @@ func (m *turn) exitedWith(in answered) {
 // awaitEnd waits until a round is removed. If look is set it lists the round at once, because a
 // party may have crashed in the meantime; otherwise after a session timeout.
 func (m *turn) awaitEnd(round int, look bool) {
-	m.awaited, m.look = round, look
+	m.awaited, m.look, m.ownerless = round, look, nil
 	m.do(await{m.epoch, round})
 	if !look {
 		m.rest()
@@ -1190,7 +1265,7 @@ func (m *turn) unwatched(err error) {
 
 // unawait ends the wait for a round, and the timer.
 func (m *turn) unawait() {
-	m.awaited, m.look = 0, false
+	m.awaited, m.look, m.ownerless = 0, false, nil
 	m.do(unawait{})
 }
 
@@ -1232,6 +1307,7 @@ func (m *turn) looked(in answered) {
 	case in.count == 0 && in.foreign != "":
 		m.blocked(in.foreign)
 	case in.count == 0:
+		m.ownerless = in.ownerless
 		m.ask(shutting, m.awaited)
 	case m.spare: // it looks again when it next takes the duty
 		m.unawait()
@@ -1262,6 +1338,10 @@ func (m *turn) shut(in answered) {
 	switch {
 	case session.Passing(in.err) && mine:
 		m.ask(shutting, round)
+	case in.at == party && mine && errors.Is(in.err, session.ErrNoNode): // one that was to be deleted is gone
+		m.ask(looking, round)
+	case in.at == party && mine:
+		m.blocked(in.foreign)
 	case in.at == directory && errors.Is(in.err, session.ErrNoNode) && !again:
 		m.again = true // the server has removed the lower node, and perhaps the upper one
 		m.ask(shutting, round)
@@ -1286,10 +1366,12 @@ func (m *turn) in() {
 	if !m.sure {
 		m.stand(false)
 	}
-	members := make([]string, len(m.sight.book.Members))
+	members, ids := make([]string, len(m.sight.book.Members)), make([]string, len(m.sight.book.Members))
 	for i, name := range m.sight.book.Members {
 		members[i] = nodes.PartyName(name)
+		ids[i], _ = nodes.PartyEntry(name)
 	}
+	m.meet(ids)
 	m.emit(Entered{m.round, members})
 	m.settle(nil)
 }

@@ -41,6 +41,8 @@ type scenario struct {
 	worn                     bool // there is a record of round 1, and the servers have removed all directories
 	slow                     bool // requests of the last handle wait for long
 	others                   bool // a double barrier of another layout is there
+	copies                   int  // nodes like those of parties, of no session, are in the directory of entrants
+	copied                   bool // there is a record of round 1, whose members are nodes of no session
 	effort                   int
 	mutant                   mutant
 }
@@ -64,6 +66,11 @@ type world struct {
 	had     []book // all that were there before a restore; none in a world without
 }
 
+// copyOf returns the name of a node of no session.
+func copyOf(round, i int) string {
+	return fmt.Sprintf("%010d-c%07d-0000-4000-8000-000000000000-1-copy", round, i)
+}
+
 func newWorld(s *scenario, keyed bool) *world {
 	nodes := []zkmodel.Node{}
 	if s.prepared {
@@ -81,6 +88,26 @@ func newWorld(s *scenario, keyed bool) *world {
 			nodes = append(nodes, zkmodel.Node{Path: root, Czxid: 1, Mzxid: 1, Pzxid: 5})
 		}
 		nodes = append(nodes, zkmodel.Node{Path: root + "/ready", Czxid: 5, Mzxid: 5, Pzxid: 5})
+	}
+	if s.copied {
+		b := book{Round: 1, Parties: s.parties}
+		for i := range s.parties {
+			b.Members = append(b.Members, copyOf(1, i))
+		}
+		nodes = append(nodes, zkmodel.Node{Path: root, Data: string(b.encode()), Version: 1, Czxid: 1, Mzxid: 1, Pzxid: 6},
+			zkmodel.Node{Path: root + "/1", Czxid: 2, Mzxid: 2, Pzxid: 3},
+			zkmodel.Node{Path: root + "/1/in", Czxid: 3, Mzxid: 3, Pzxid: 5})
+		for _, name := range b.Members {
+			nodes = append(nodes, zkmodel.Node{Path: root + "/1/in/" + name, Czxid: 5, Mzxid: 5, Pzxid: 5})
+		}
+		nodes = append(nodes, zkmodel.Node{Path: root + "/2", Czxid: 6, Mzxid: 6, Pzxid: 7}, zkmodel.Node{Path: root + "/2/in", Czxid: 7, Mzxid: 7, Pzxid: 8})
+	}
+	for i := range s.copies {
+		dir := root + "/1/in/"
+		if s.copied {
+			dir = root + "/2/in/"
+		}
+		nodes = append(nodes, zkmodel.Node{Path: dir + copyOf(1, i), Czxid: 8, Mzxid: 8, Pzxid: 8})
 	}
 	w := &world{World: zkmodel.New(s.faults, s.handles, nodes...), scenario: s, cancels: s.cancels, anew: s.anew}
 	w.Root, w.Prompt = root, func(string) bool { return true } // a server refuses what comes late from a session that has moved on
@@ -248,7 +275,7 @@ func (w *world) began(b book) {
 	handles := map[string]bool{}
 	for _, name := range b.Members {
 		handles[nodes.PartyName(name)] = true
-		if w.Node(fmt.Sprintf("%s/%d/in/%s", root, b.Round, name)) == nil {
+		if n := w.Node(fmt.Sprintf("%s/%d/in/%s", root, b.Round, name)); n == nil || n.Owner == 0 {
 			zkmodel.Violate("round %d begins with a ghost, %s", b.Round, name)
 		}
 	}
@@ -418,6 +445,10 @@ var scenarios = map[string]*scenario{
 	"restored to nothing":   {parties: 2, handles: 3, enters: 2, cancels: 1, faults: zkmodel.Faults{Restores: 1, Expires: 1, Cuts: 1}},
 	"a relapse":             {parties: 2, handles: 2, enters: 2, prepared: true, effort: 4, faults: zkmodel.Faults{Relapses: 1}},
 	"a relapse, to nothing": {parties: 2, handles: 3, enters: 2, effort: 4, faults: zkmodel.Faults{Relapses: 1, Cuts: 1}},
+	"copies":                {parties: 2, handles: 3, enters: 2, prepared: true, copies: 1, faults: zkmodel.Faults{Cuts: 1, Kills: 1}},
+	"many copies":           {parties: 2, handles: 2, enters: 2, prepared: true, copies: 3, faults: zkmodel.Faults{Crashes: 1, Strikes: 1}},
+	"a copied round":        {parties: 2, handles: 2, enters: 2, copied: true, faults: zkmodel.Faults{Cuts: 1, Strikes: 1}},
+	"a copied tree":         {parties: 2, handles: 3, enters: 2, cancels: 1, copied: true, copies: 2, faults: zkmodel.Faults{Cuts: 1, Expires: 1}},
 	"four": {
 		parties: 4, handles: 4, enters: 2, cancels: 1, prepared: true,
 		faults: zkmodel.Faults{Cuts: 2, Expires: 1, Kills: 1, Lags: 1},

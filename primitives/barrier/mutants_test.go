@@ -173,6 +173,20 @@ func mutants() map[string]mutant {
 			}
 			return in
 		}},
+		"a node of no session is a party": {effect: func(e effect) effect {
+			if r, is := e.(request); is && r.step == listing {
+				r.parties = len(r.met) + 100 // so no node is read
+				return r
+			}
+			return e
+		}},
+		"a node of no session is waited for": {input: func(in input) input {
+			if a, is := in.(answered); is && len(a.ownerless) > 0 {
+				a.names, a.count, a.ownerless = a.ownerless, len(a.ownerless), nil
+				return a
+			}
+			return in
+		}},
 		"a crash inside is not looked for": {effect: func(e effect) effect {
 			if r, is := e.(request); is && r.step == looking {
 				return nil
@@ -203,6 +217,7 @@ var hunted = []scenario{
 	{parties: 2, handles: 2, enters: 1, prepared: true, slow: true, faults: zkmodel.Faults{Cuts: 1, Expires: 1}},
 	{parties: 2, handles: 2, enters: 2, prepared: true, faults: zkmodel.Faults{Restores: 1}},
 	{parties: 2, handles: 2, enters: 2, prepared: true, faults: zkmodel.Faults{Relapses: 1}},
+	{parties: 2, handles: 2, enters: 1, copied: true, copies: 1},
 }
 
 func TestMutants(t *testing.T) {

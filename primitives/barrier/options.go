@@ -22,5 +22,5 @@ type Options struct {
 }
 
 func validate(s *session.Session, path string) error {
-	return client.Validate(recipe, s, func() error { return client.CheckPlace(s, "barrier: path", path, "a barrier") })
+	return client.Validate(recipe, s, func() error { return client.CheckPlace(s, "barrier", "path", path, "a barrier") })
 }

@@ -44,31 +44,37 @@ func TestParty(t *testing.T) {
 		then   []input
 		does   string // after the last
 	}{
-		"enters":                                {enters, nil, "entering 1"},
-		"its node stands, unexpectedly":         {enters, []input{refused(party, session.ErrNodeExists)}, "guard 1 listing 1"},
-		"no directory":                          {opens, nil, "opening 1 keeps"},
-		"half a directory":                      {inHalf, nil, "opening 1 keeps again"},
-		"half a directory, not to be deleted":   {inHalf, []input{refused(directory, session.ErrNoAuth)}, "withdrawn: not authorized; unguard unfollow answer"},
-		"half a directory, made again":          {inHalf, []input{answered{}, answered{read: reads(5, 0, 2)}, counts(2), lists(own(1, 1), other)}, "waiting present=2; starting 1"},
-		"cancelled while it lists":              {last, []input{cancel{}, lists(own(1, 1), other)}, "waiting present=2; retiring 1"},
-		"the watch ends while it lists":         {last, []input{blind{1, session.ErrDisconnected}, lists(own(1, 1), other)}, "waiting present=2;"},
-		"a node that goes as the round begins":  {first, []input{lost{1, own(1, 1), session.ErrNoNode}, refused(record, session.ErrBadVersion), saw{1, reads(5, 1, 2, own(1, 1), other)}}, "entered round=1 members=" + id + "," + nodes.PartyName(other) + "; guard 1 answer"},
-		"closed, and its node is not its own":   {first, []input{closeHandle{}, refused(party, session.ErrNoAuth)}, "closed; abandon 1"},
-		"closed while it gathers":               {first, []input{closeHandle{}}, "answer unguard exiting 1"},
-		"closed while it waits for the others":  {waits, []input{closeHandle{}}, "closed; answer unawait unguard"},
-		"closed while it looks, and they go":    {looks, []input{closeHandle{}, over{epoch: 1, round: 1, err: session.ErrNoNode}}, ""},
-		"cancelled, and its node likewise":      {first, []input{cancel{}, refused(party, session.ErrNoAuth)}, "withdrawn; abandon 1 unguard unfollow answer confirm"},
-		"another number of parties":             {unfit, nil, "syncing 0"},
-		"the server may have lagged":            {unfit, []input{answered{}}, "rereading 0"},
-		"another number of parties, for sure":   {unfit, []input{answered{}, answered{read: reads(4, 0, 3)}}, "inspecting 0"},
-		"the next server may lag, too":          {unfit, slices.Concat([]input{answered{}}, upAnew, []input{saw{2, reads(4, 0, 3)}}), "syncing 0"},
-		"a directory in use":                    {opens, []input{refused(directory, session.ErrNotEmpty)}, "rereading 0"},
-		"a directory in use, still":             {opens, []input{refused(directory, session.ErrNotEmpty), answered{read: reads(4, 0, 2)}, refused(directory, session.ErrNoNode), refused(directory, session.ErrNotEmpty)}, "syncing 0"},
-		"a directory in use, in a new session":  {opens, slices.Concat([]input{refused(directory, session.ErrNotEmpty)}, upAnew, []input{saw{2, reads(4, 0, 2)}, refused(directory, session.ErrNoNode), refused(directory, session.ErrNotEmpty)}), "rereading 0"},
-		"the last round goes on":                {early, nil, "await 1 looking 1"},
-		"the last round goes on, and the next":  {early, []input{counts(1), saw{1, reads(6, 2, 2, other)}, counts(1)}, "unawait entering 3"},
-		"nobody is left in the last round":      {early, []input{counts(0)}, "shutting 1"},
-		"the last round is removed":             {early, []input{counts(0), answered{}, lists(own(2, 1), other)}, "waiting present=2; starting 2"},
+		"enters":                               {enters, nil, "entering 1"},
+		"its node stands, unexpectedly":        {enters, []input{refused(party, session.ErrNodeExists)}, "guard 1 listing 1"},
+		"no directory":                         {opens, nil, "opening 1 keeps"},
+		"half a directory":                     {inHalf, nil, "opening 1 keeps again"},
+		"half a directory, not to be deleted":  {inHalf, []input{refused(directory, session.ErrNoAuth)}, "withdrawn: not authorized; unguard unfollow answer"},
+		"half a directory, made again":         {inHalf, []input{answered{}, answered{read: reads(5, 0, 2)}, counts(2), lists(own(1, 1), other)}, "waiting present=2; starting 1"},
+		"cancelled while it lists":             {last, []input{cancel{}, lists(own(1, 1), other)}, "waiting present=2; retiring 1"},
+		"the watch ends while it lists":        {last, []input{blind{1, session.ErrDisconnected}, lists(own(1, 1), other)}, "waiting present=2;"},
+		"a node that goes as the round begins": {first, []input{lost{1, own(1, 1), session.ErrNoNode}, refused(record, session.ErrBadVersion), saw{1, reads(5, 1, 2, own(1, 1), other)}}, "entered round=1 members=" + id + "," + nodes.PartyName(other) + "; guard 1 answer"},
+		"closed, and its node is not its own":  {first, []input{closeHandle{}, refused(party, session.ErrNoAuth)}, "closed; abandon 1"},
+		"closed while it gathers":              {first, []input{closeHandle{}}, "answer unguard exiting 1"},
+		"closed while it waits for the others": {waits, []input{closeHandle{}}, "closed; answer unawait unguard"},
+		"closed while it looks, and they go":   {looks, []input{closeHandle{}, over{epoch: 1, round: 1, err: session.ErrNoNode}}, ""},
+		"cancelled, and its node likewise":     {first, []input{cancel{}, refused(party, session.ErrNoAuth)}, "withdrawn; abandon 1 unguard unfollow answer confirm"},
+		"another number of parties":            {unfit, nil, "syncing 0"},
+		"the server may have lagged":           {unfit, []input{answered{}}, "rereading 0"},
+		"another number of parties, for sure":  {unfit, []input{answered{}, answered{read: reads(4, 0, 3)}}, "inspecting 0"},
+		"the next server may lag, too":         {unfit, slices.Concat([]input{answered{}}, upAnew, []input{saw{2, reads(4, 0, 3)}}), "syncing 0"},
+		"a directory in use":                   {opens, []input{refused(directory, session.ErrNotEmpty)}, "rereading 0"},
+		"a directory in use, still":            {opens, []input{refused(directory, session.ErrNotEmpty), answered{read: reads(4, 0, 2)}, refused(directory, session.ErrNoNode), refused(directory, session.ErrNotEmpty)}, "syncing 0"},
+		"a directory in use, in a new session": {opens, slices.Concat([]input{refused(directory, session.ErrNotEmpty)}, upAnew, []input{saw{2, reads(4, 0, 2)}, refused(directory, session.ErrNoNode), refused(directory, session.ErrNotEmpty)}), "rereading 0"},
+		"the last round goes on":               {early, nil, "await 1 looking 1"},
+		"the last round goes on, and the next": {early, []input{counts(1), saw{1, reads(6, 2, 2, other)}, counts(1)}, "unawait entering 3"},
+		"nobody is left in the last round":     {early, []input{counts(0)}, "shutting 1"},
+		"the last round is removed":            {early, []input{counts(0), answered{}, lists(own(2, 1), other)}, "waiting present=2; starting 2"},
+		"copies are left in the last round":    {early, []input{answered{ownerless: []string{other}}}, "shutting 1 with 1"},
+		"copies are left, and one is gone":     {early, []input{answered{ownerless: []string{other}}, refused(party, session.ErrNoNode)}, "looking 1"},
+		"copies are left, and not to be deleted": {
+			early, []input{answered{ownerless: []string{other}}, answered{at: party, err: session.ErrNoAuth, foreign: "x"}}, "unawait retiring 2",
+		},
+		"a copy beside it":                      {last, []input{lists(own(1, 1))}, "waiting present=1;"},
 		"leaves first":                          {waits, nil, "leaving remaining=1; await 1 wait"},
 		"the end is not to be seen, and enters": {waits, []input{enter{}, over{epoch: 1, round: 1, err: session.ErrNoAuth}}, "lost: not authorized; unawait answer entering 2"},
 		"looks who is left":                     {looks, nil, "looking 1"},
@@ -106,6 +112,9 @@ func told(out effects) string {
 			}
 			if e.again {
 				s += " again"
+			}
+			if n := len(e.ownerless); n > 0 {
+				s += fmt.Sprint(" with ", n)
 			}
 			all = append(all, s)
 		case guard:

@@ -261,9 +261,9 @@ func (w *plainWorld) Apply(a zkmodel.Action) {
 }
 
 // deleting is told of what a gate deletes.
-func (w *plainWorld) deleting(actor int, owner int64, n zkmodel.Node) {
+func (w *plainWorld) deleting(actor int, _ int64, n zkmodel.Node) {
 	if actor >= 0 && actor < len(w.gates) {
-		if c := w.gates[actor]; n.Owner != owner || c.M.token != 0 && n.Czxid != c.M.token {
+		if c := w.gates[actor]; n.Owner != c.M.session || c.M.token != 0 && n.Czxid != c.M.token {
 			zkmodel.Violate("%d deletes %v", c.n, n)
 		}
 		return
@@ -278,6 +278,10 @@ func (w *plainWorld) told(c *raiser, in gateInput, before gate, did gateEffects)
 	}
 	if before.stage == trying && errors.Is(c.M.err, ErrRaised) && !c.rivals {
 		zkmodel.Violate("%d was refused, and no other barrier has stood", c.n)
+	}
+	closed := in == gateInput(became{session.Closed{}})
+	if before.stage == falling && before.token != 0 && c.M.Ended() && c.M.refused == nil && !closed && w.keeps(c) && w.stands().Owner == c.M.session {
+		zkmodel.Violate("%d is lifted, and its node stands: %v", c.n, c.M)
 	}
 	for _, ev := range did.Emit {
 		if _, raised := ev.(Raised); raised != (len(c.said) == 0) || len(c.said) > 1 {

@@ -143,7 +143,7 @@ func (v *viewTurn) take(in viewInput) {
 			v.begin(ev.Epoch)
 		case session.Closed:
 			v.end(session.ErrClosed)
-		case session.Suspended, session.Resumed, session.Expired:
+		case session.Suspended, session.Lapsed, session.Resumed, session.Expired:
 		}
 	case sighted:
 		v.sighted(in)

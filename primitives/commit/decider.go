@@ -48,6 +48,11 @@ type decider struct {
 	// of the presence is noticed.
 	seen []bool
 
+	// gone is set while the last list has no ballot of the site. It has finished then; or, if the
+	// record has no outcome after such a list, an operator has deleted its ballot, and its vote
+	// does not count any more.
+	gone []bool
+
 	// missing is set when the presence of a site ends that has not voted. It is cleared when the
 	// site is back, or has voted.
 	missing []bool
@@ -74,22 +79,28 @@ type decider struct {
 	undone bool
 
 	// beaten is set when an outcome was recorded, by this party or another party, or when there is
-	// no record to write it to; and by a list in which a site has finished. The party clears it
-	// when it reads the record. While it is set, no outcome is recorded.
+	// no record to write it to; and by the first list without the ballot of a site. The party
+	// clears it when it reads the record. While it is set, no outcome is recorded.
 	beaten bool
 }
 
 func newDecider(r *record, by string) decider {
 	n := len(r.Sites)
-	return decider{rec: r, by: by, votes: make([]ballot, n), seen: make([]bool, n), missing: make([]bool, n)}
+	return decider{rec: r, by: by, votes: make([]ballot, n), seen: make([]bool, n), gone: make([]bool, n), missing: make([]bool, n)}
+}
+
+// forget follows the end of a session: nothing is decided before a list of the next.
+func (d decider) forget() decider {
+	d.listed, d.gone = false, make([]bool, len(d.gone))
+	return d
 }
 
 // describe is canonical.
 func (d decider) describe() string {
 	var s strings.Builder
 	for i, site := range d.rec.Sites {
-		if d.votes[i].vote != 0 || d.seen[i] || d.missing[i] {
-			s.WriteString(" " + site + ":" + d.votes[i].vote.String() + flagged("+", d.seen[i]) + flagged("-", d.missing[i]))
+		if d.votes[i].vote != 0 || d.seen[i] || d.missing[i] || d.gone[i] {
+			s.WriteString(" " + site + ":" + d.votes[i].vote.String() + flagged("+", d.seen[i]) + flagged("-", d.missing[i]) + flagged(" gone", d.gone[i]))
 		}
 	}
 	return s.String() + flagged(" late", d.late) + flagged(" lapsed", d.lapsed) + flagged(" stale", d.stale) + flagged(" confirmed", d.confirmed) +
@@ -120,7 +131,7 @@ type verdict struct {
 // next returns the next step, and the verdict if the step records one.
 func (d decider) next() (verdict, step) {
 	sites, missing := d.rec.Sites, slices.Index(d.missing, true)
-	no, pending := d.first(No), d.first(0)
+	no, pending := d.first(No), d.pending()
 	switch {
 	case d.beaten:
 		return verdict{}, toRead
@@ -147,6 +158,16 @@ func (d decider) next() (verdict, step) {
 // first returns the number of the first site with the vote; -1 if there is none.
 func (d decider) first(v Vote) int {
 	return slices.IndexFunc(d.votes, func(b ballot) bool { return b.vote == v })
+}
+
+// pending returns the number of the first site whose vote is not there; -1 if there is none.
+func (d decider) pending() int {
+	for i, b := range d.votes {
+		if b.vote == 0 || d.gone[i] {
+			return i
+		}
+	}
+	return -1
 }
 
 func (d decider) abort(why Reason, site string) verdict {
@@ -223,13 +244,14 @@ func beaten(err error) bool {
 }
 
 // count takes the votes from a list of the ballots, which is newer than those before. A site
-// without a ballot has finished, so the record has an outcome. If a ballot that had a vote has none
-// again, the vote was undone: the servers have come back with older data.
+// without a ballot has finished, so the record is read for its outcome, once. If a ballot that had
+// a vote has none again, the vote was undone: the servers have come back with older data.
 func (d decider) count(b ballots) decider {
-	d.votes, d.missing, d.listed = slices.Clone(d.votes), slices.Clone(d.missing), true
-	d.beaten = d.beaten || b.finished(d.rec)
+	d.votes, d.gone, d.missing, d.listed = slices.Clone(d.votes), slices.Clone(d.gone), slices.Clone(d.missing), true
 	for i, site := range d.rec.Sites {
-		if now, there := b.of[site]; there {
+		now, there := b.of[site]
+		d.beaten = d.beaten || !there && !d.gone[i]
+		if d.gone[i] = !there; there {
 			d.votes[i], d.missing[i] = now, d.missing[i] && now.vote == 0
 		}
 	}

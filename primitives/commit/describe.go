@@ -11,7 +11,7 @@ import (
 // String is canonical: machines with equal strings do the same.
 func (m sitemachine) String() string {
 	var s strings.Builder
-	s.WriteString(m.site + "(" + flagged("away ", !m.stands()) + flagged("began", m.began) + flagged(" attends", m.attends) + flagged(" over", m.over))
+	s.WriteString(m.site + "(" + flagged("away ", !m.stands()) + flagged(" lapsed", m.lapsed) + flagged("began", m.began) + flagged(" attends", m.attends) + flagged(" over", m.over))
 	if len(m.there) > 0 {
 		fmt.Fprintf(&s, " %q", m.there)
 	}
@@ -43,5 +43,5 @@ func (p part) describe(site string) string {
 		flagged(" vote"+p.data, p.vote) + flagged(" voted"+p.data, p.voted) + flagged(" asked", p.asked) + flagged(" told", p.told) + flagged(" sure", p.sure) +
 		flagged(" patrols", p.patrols) + flagged(" alone "+strconv.Itoa(p.alone), p.alone > 0) + flagged(" presides", p.presides) + flagged(" reread", p.reread) +
 		flagged(" paused", p.paused) + flagged(" unread", p.unread) + flagged(" unlisted", p.unlisted) + flagged(" refused "+strconv.Itoa(p.refusals), p.refusals > 0) +
-		flagged(" finish", p.finishes()) + flagged(" done", p.done) + flagged(" clear", p.clear)
+		flagged(" finish", p.finishes()) + flagged(" done", p.done) + flagged(" clear", p.clear) + flagged(" bereft", p.bereft)
 }

@@ -159,8 +159,9 @@ type (
 		By     string // the party that recorded it
 	}
 
-	// Forgotten means that the transaction vanished before its outcome was read. Package commit
-	// does not cause that: an operator deleted its nodes. The outcome is unknown here.
+	// Forgotten means that the transaction vanished before its outcome was read, or that its record
+	// was overwritten, so that there will be none. Package commit does not cause that: an operator
+	// has. The outcome is unknown here.
 	Forgotten struct{ Tx Tx }
 
 	// Left is the last event of a [Participant], and of a [Transaction] that ends without an

@@ -76,11 +76,6 @@ func parse(names []string) ballots {
 // has reports whether a site has a ballot, which it deletes when it finishes.
 func (b ballots) has(site string) bool { _, there := b.of[site]; return there }
 
-// finished reports whether a site has finished, so that the transaction is decided.
-func (b ballots) finished(r *record) bool {
-	return slices.ContainsFunc(r.Sites, func(site string) bool { return !b.has(site) })
-}
-
 // transactions returns the ids among the names below the parent, in order.
 func transactions(names []string) []string {
 	names = slices.DeleteFunc(slices.Clone(names), func(name string) bool { return strings.HasPrefix(name, "_") })

@@ -154,9 +154,10 @@ type (
 		verdict
 		epoch int
 	}
-	appear struct{ epoch int } // create our ballot of the epoch
-	retire struct{ epoch int } // delete our ballot, and count those that are left
-	remove struct{ Outcome }   // remove what is left of the transaction
+	appear  struct{ epoch int } // create our ballot of the epoch
+	retire  struct{ epoch int } // delete our ballot, and count those that are left
+	forsake struct{ epoch int } // delete our ballot in the background
+	remove  struct{ Outcome }   // remove what is left of the transaction
 	// respond gives a command its reply. It is an effect of the sites' machines too.
 	respond struct {
 		reply actors.Reply[error]
@@ -177,6 +178,7 @@ func (readVote) effect()      {}
 func (decide) effect()        {}
 func (appear) effect()        {}
 func (retire) effect()        {}
+func (forsake) effect()       {}
 func (remove) effect()        {}
 func (respond) effect()       {}
 
@@ -231,6 +233,9 @@ type machine struct {
 	// machine learns of the first.
 	epoch int
 
+	// lapsed is set while the servers are out of reach for so long that nothing is waited for.
+	lapsed bool
+
 	// stood is the epoch for which our ballot was created last; 0 before the first. In the phase
 	// open it equals epoch while there is a session.
 	stood int
@@ -271,7 +276,7 @@ func (m machine) String() string {
 	for i, site := range m.rec.Sites {
 		s.WriteString(flagged(" reading:"+site, m.reading[i]))
 	}
-	s.WriteString(flagged(" asked", m.asked) + flagged(" void", m.void) + flagged(" deaf", m.deaf) + flagged(" doubt", m.doubt) + flagged(" gave", m.gave) +
+	s.WriteString(flagged(" asked", m.asked) + flagged(" void", m.void) + flagged(" deaf", m.deaf) + flagged(" doubt", m.doubt) + flagged(" gave", m.gave) + flagged(" away", m.lapsed) +
 		flagged(" "+m.outcome.String(), m.outcome != Outcome{}) + flagged(" settled", m.settled))
 	if m.err != nil {
 		s.WriteString(": " + m.err.Error())
@@ -389,6 +394,7 @@ func (m *turn) take(in input) {
 func (m *turn) heard(ev session.Event) {
 	switch ev := ev.(type) {
 	case session.Connected:
+		m.lapsed = false
 		m.epoch = ev.Epoch // whichever phase it is in: at most one of the two applies
 		m.first()
 		m.appear()
@@ -402,7 +408,23 @@ func (m *turn) heard(ev session.Event) {
 		m.epoch = 0
 		m.leave(session.ErrClosed)
 		m.end()
-	case session.Suspended, session.Resumed:
+	case session.Lapsed:
+		m.lapsed = true
+		m.abandon()
+	case session.Resumed:
+		m.lapsed = false
+	case session.Suspended:
+	}
+}
+
+// abandon ends a coordinator that has to delete its ballot while the servers are out of reach. The
+// session deletes it when it has a connection, and the sites remove the rest.
+func (m *turn) abandon() {
+	if m.lapsed && (m.in(retiring) || m.in(removing)) {
+		if m.in(retiring) {
+			m.do(forsake{m.stood})
+		}
+		m.end()
 	}
 }
 
@@ -412,7 +434,7 @@ func (m *turn) forget() {
 	if !m.in(open) {
 		return
 	}
-	m.decider.listed, m.void = false, false
+	m.decider, m.void = m.decider.forget(), false
 	m.hearAgain()
 }
 
@@ -702,6 +724,7 @@ func (m *turn) retire() {
 		return
 	}
 	m.do(retire{m.stood})
+	m.abandon()
 }
 
 // retired follows the deletion of our ballot. The party that leaves no ballot removes the

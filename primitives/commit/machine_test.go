@@ -217,8 +217,11 @@ func TestCoordinatorGrammar(t *testing.T) {
 			}
 			expect.Note(&given, in)
 			var did effects
-			was := m
+			was, before := m, m.String()
 			m, did = m.after(in)
+			if now := was.String(); now != before {
+				t.Fatalf("seed %d: %+v modifies %s: %s", seed, in, before, now)
+			}
 			for i, site := range m.rec.Sites {
 				if was.decider.votes[i].vote != 0 && m.decider.votes[i].vote == 0 { // undone: it is to vote again
 					events = strings.ReplaceAll(events, "voted "+site+";", "")
@@ -302,10 +305,13 @@ func TestSiteGrammar(t *testing.T) {
 				vanished = true
 			}
 			var did siteEffects
-			was := m
+			was, before := m, m.String()
 			expect.Note(&given, in)
 			if m, did = m.after(in); undid(was, m, in) {
 				events += "undone;"
+			}
+			if now := was.String(); now != before {
+				t.Fatalf("seed %d: %+v modifies %s: %s", seed, in, before, now)
 			}
 			events += namesOf(did.Emit)
 		}
@@ -599,8 +605,19 @@ func TestUndone(t *testing.T) {
 		t.Errorf("a has finished, so there is an outcome: %v", next)
 	}
 	d.beaten = false
-	if o, next := d.next(); next != toDecide || !o.Committed {
-		t.Errorf("a has finished: %v, %v", o, next)
+	if o, next := d.next(); next != toWait {
+		t.Errorf("there is none, so a's ballot was deleted: %v, %v", o, next)
+	}
+	if _, next := d.count(list(nodes.VotedYes + "b")).next(); next != toWait {
+		t.Errorf("it is still missing: %v", next)
+	}
+	for what, later := range map[string]decider{"it is back": d, "in another session": d.forget()} {
+		if o, next := later.count(list(nodes.VotedYes+"a", nodes.VotedYes+"b")).next(); next != toDecide || !o.Committed {
+			t.Errorf("%s: %v, %v", what, o, next)
+		}
+	}
+	if _, next := d.forget().count(list(nodes.VotedYes + "b")).next(); next != toRead {
+		t.Errorf("in another session it may have finished: %v", next)
 	}
 
 	at := name{"t", "g"}

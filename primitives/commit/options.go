@@ -43,7 +43,7 @@ type Options struct {
 	Payload []byte
 
 	// Deadline is the time that the sites may take to vote, from when a deciding party first saw
-	// the transaction. The default is a minute.
+	// the transaction, by the clock of that party. The default is a minute.
 	Deadline time.Duration
 
 	// Mode says which parties decide. The default is Coordinated.
@@ -78,10 +78,7 @@ func invalid(format string, args ...any) error {
 }
 
 func validateParent(s *session.Session, parent string) error {
-	if err := client.CheckPath(s, parent); err != nil {
-		return fmt.Errorf("commit: parent: %w", err)
-	}
-	return nil
+	return client.CheckPlace(s, "commit", "parent", parent, "a place of transactions")
 }
 
 // validateSite refuses names, in an argument, that cannot be a part of the name of a node.
@@ -103,8 +100,10 @@ func (o Options) validate(s *session.Session, path string) error {
 	var errs []error
 	if err := client.CheckPath(s, path); err != nil {
 		errs = append(errs, fmt.Errorf("commit: path: %w", err))
-	} else if _, id := znode.Split(path); id == "" || strings.HasPrefix(id, "_") {
+	} else if parent, id := znode.Split(path); id == "" || strings.HasPrefix(id, "_") {
 		errs = append(errs, fmt.Errorf("commit: path: %w %q: the id must not be empty or begin with _", session.ErrInvalidPath, path))
+	} else if err := client.CheckPlace(s, "commit", "path", parent, "the parent of a transaction"); err != nil {
+		errs = append(errs, err)
 	}
 	if len(o.Sites) == 0 {
 		errs = append(errs, invalid("Options.Sites: there are none"))

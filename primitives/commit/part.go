@@ -3,6 +3,7 @@ package commit
 import (
 	"cmp"
 	"errors"
+	"fmt"
 	"slices"
 	"time"
 
@@ -203,6 +204,10 @@ type part struct {
 	// an outcome then.
 	done bool
 
+	// bereft is set when a list does not have our ballot although no outcome is known. The record
+	// is read then, and the ballots are listed once more.
+	bereft bool
+
 	// clear is set when the rest of the transaction may be removed: no ballot was left. It is
 	// cleared by an attempt, unless that is to be repeated. barred is set when the server has
 	// refused the removal.
@@ -301,10 +306,11 @@ func (m *siteTurn) read(p *part, in siteRead) {
 	case in.err != nil:
 		p.unread = true
 		m.refuse(p)
-	case in.rec == nil: // a record that does not decode is not one of ours
-		if p.rec == nil {
-			m.rest(p, rested{mute: true})
-		}
+	case in.rec == nil && p.rec == nil: // a record that does not decode is not one of ours
+		m.rest(p, rested{mute: true})
+	case in.rec == nil: // another client has overwritten it
+		m.lament(p)
+		m.settleFinish(p, fmt.Errorf("%w: %s is no record of a transaction any more", ErrForeign, place{m.parent, p.id, ""}.record()))
 	case p.rec == nil:
 		if p.rec, p.decider, p.outcome, p.version = in.rec, newDecider(in.rec, m.site), in.rec.Outcome, in.version; !m.named(p) {
 			m.rest(p, rested{mute: true}) // a later transaction may have the id
@@ -313,7 +319,9 @@ func (m *siteTurn) read(p *part, in siteRead) {
 		// An operator may have written the record: no outcome can be recorded, however often it is
 		// read.
 		p.decider.beaten, p.version = in.rec.Outcome == nil && in.version != 0, in.version
-		m.decidedBy(p, in.rec.Outcome)
+		if m.decidedBy(p, in.rec.Outcome); p.decider.beaten {
+			m.lament(p)
+		}
 	default: // a later transaction has the id: the removal between was not seen
 		p.next = true
 		m.vanished(p)
@@ -423,6 +431,7 @@ func (m *siteTurn) advance(p *part) {
 
 	// The end of the transaction precedes its middle: after a restart, parts begin anywhere.
 	if p.done {
+		m.lament(p)
 		m.sweep(p)
 		return
 	}
@@ -504,9 +513,10 @@ func (m *siteTurn) node(p *part) string {
 	return place{m.parent, p.id, p.guid()}.ballot(p.ballot.name(m.site))
 }
 
-// lament emits the end of a transaction that is gone before this site has finished, if its user has
-// received anything of it. Package commit does not remove it then: an operator has. Or the user of
-// this site has deleted its ballot: see [Committed.Once].
+// lament emits the end of a transaction that is gone, or whose record an operator has written, or
+// in which our ballot is gone, before this site has finished, if its user has received anything of
+// it. Package commit does not remove it then: an operator has. Or the user of this site has deleted
+// its ballot: see [Committed.Once]. Or another process of the site has finished.
 func (m *siteTurn) lament(p *part) {
 	switch {
 	case p.told || !p.asked:
@@ -519,10 +529,10 @@ func (m *siteTurn) lament(p *part) {
 }
 
 // sweep removes the rest of a transaction, if all parties have finished. Else there is nothing to
-// do for this site. The outcome may be read after the list that shows that our ballot is gone.
+// do for this site.
 func (m *siteTurn) sweep(p *part) {
 	switch {
-	case p.clear && p.outcome != nil:
+	case p.clear:
 		p.task = clearing
 		m.do(clearUp{p.rec.With(*p.outcome)})
 	case !p.clear:
@@ -555,11 +565,11 @@ func (m *siteTurn) castVote(in castVote) {
 	p := m.commanded(in.tx, in.reply, ErrDecided)
 	switch {
 	case p == nil:
-	case p.gone, p.done && p.outcome == nil:
+	case p.gone:
 		m.respond(in.reply, ErrNoTransaction)
 	case p.vote || p.ballot.vote != 0:
 		m.respond(in.reply, ErrVoted)
-	case p.outcome != nil || p.done:
+	case p.outcome != nil:
 		m.respond(in.reply, ErrDecided)
 	default:
 		p.vote, p.voted, p.voter = true, false, in.reply
@@ -612,22 +622,31 @@ func (m *siteTurn) checked(p *part, in siteAnswered) {
 		p.alone = min(p.alone+1, enoughLooks)
 	}
 	p.patrols = false
+	was := p.decider.beaten
 	p.decider = p.decider.count(b)
+	m.doubt(p, was)
 
 	// Our own ballot: there is none after we have finished, and it has no vote until ours is
 	// executed, or if that was undone.
 	switch {
-	// No party but this site deletes our ballot before the transaction is removed.
+	// No party but this site deletes our ballot before the transaction is removed. A site that has
+	// finished has read the outcome: if there is none, an operator has deleted it.
+	case !there && p.outcome == nil && !p.bereft:
+		p.bereft, p.reread, p.look = true, true, true
+	case !there && p.outcome == nil:
+		m.settleVote(p, fmt.Errorf("%w: %s was deleted", session.ErrNoNode, m.node(p)))
 	case !there:
 		m.settleVote(p, ErrDecided)
 		p.done, p.clear = true, len(in.names) == 0
 		m.settleFinish(p, nil)
 	case ours.vote == 0 && !p.vote:
+		p.bereft = false
 		known := p.ballot.vote != 0 && p.ballot.data == (p.data != "")
 		if p.vote = known; !known {
 			p.ballot, p.data = ballot{}, ""
 		}
 	case ours.vote != 0:
+		p.bereft = false
 		var err error
 		if ours != p.ballot { // of an earlier process
 			err = ErrVoted
@@ -682,9 +701,12 @@ func (m *siteTurn) counted(p *part, in siteCounted) {
 // unless the servers have come back with older data and it has nothing to report. Then the record
 // is read.
 func (m *siteTurn) decides(p *part, to step, in siteAnswered) {
+	was := p.decider.beaten
 	var means meaning
 	switch p.decider, means = p.decider.answered(to, in.names, in.sites, in.err); means {
-	case learned, isOutcome, unfounded:
+	case learned:
+		m.doubt(p, was)
+	case isOutcome, unfounded:
 	case passes:
 		if to == toWait {
 			m.do(watchBallots{p.name()})
@@ -697,6 +719,12 @@ func (m *siteTurn) decides(p *part, to step, in siteAnswered) {
 	case tooLate:
 		p.reread = p.reread || in.settled && p.outcome == nil && errors.Is(in.err, session.ErrBadVersion)
 	}
+}
+
+// doubt follows a list of the ballots. If it is the first without one of them, the record is read:
+// its watch will report the outcome, unless there is none.
+func (m *siteTurn) doubt(p *part, was bool) {
+	p.reread = p.reread || p.decider.beaten && !was && p.outcome == nil
 }
 
 // passed follows the end of a timer. A patrol looks for a coordinator before the outcome,
@@ -733,7 +761,7 @@ func (m *siteTurn) finish(in finish) {
 	case p == nil:
 	case p.done:
 		m.respond(in.reply, nil)
-	case !p.told:
+	case !p.told || p.outcome == nil && !p.gone:
 		m.respond(in.reply, ErrUndecided)
 	default:
 		p.finishers = append(slices.Clip(p.finishers), in.reply)

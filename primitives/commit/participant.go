@@ -100,7 +100,7 @@ func act(s *session.Session, parent, site string, kept *kept) *Participant {
 		case presence.Suspended, presence.Resumed:
 		}
 	}, func() {})
-	p.owned.Follow(s, func(ev session.Event) { _ = p.actor.Tell(siteHeard{ev}) }, p.actor.Ended()) // an ended machine needs no news
+	p.owned.Follow(client.Of(s), func(ev session.Event) { _ = p.actor.Tell(siteHeard{ev}) }, p.actor.Ended()) // an ended machine needs no news
 	return p
 }
 
@@ -121,7 +121,8 @@ func (p *Participant) Events() <-chan Event { return p.actor.Events() }
 // id.
 //
 // If ctx or the handle ends first, the error wraps [session.ErrUnknownOutcome] and the cause, or
-// [ErrClosed]. After the end of ctx the vote is recorded all the same, when that is possible.
+// [ErrClosed]. After the end of ctx the vote is recorded all the same, when that is possible. If
+// ctx has ended before the call, the site does not vote, and the error is the cause.
 // Other errors mean that this vote was not recorded: [ErrVoted], [ErrDecided], [ErrNotNamed],
 // [ErrNoTransaction], and [ErrStale] if another transaction has the id by now.
 func (p *Participant) Vote(ctx context.Context, tx Tx, vote Vote) error {
@@ -147,11 +148,14 @@ func (p *Participant) VoteWith(ctx context.Context, tx Tx, vote Vote, data []byt
 // transaction is removed.
 //
 // If ctx or the handle ends first, the error wraps [session.ErrUnknownOutcome] and the cause, or
-// [ErrClosed]. After the end of ctx finishing goes on. Before the outcome the error is
-// [ErrUndecided]. The error is also [ErrUndecided] if the servers have come back with older data,
-// and the outcome was undone: then the site receives the events that follow in the transaction. A
-// second call of Finish waits for the first. When the transaction is removed, the error is
-// [ErrNoTransaction], or [ErrStale] if another transaction has the id by then.
+// [ErrClosed]. After the end of ctx finishing goes on. If ctx has ended before the call, nothing is
+// done, and the error is the cause.
+//
+// Before the outcome the error is [ErrUndecided]. The error is also [ErrUndecided] if the servers
+// have come back with older data, and the outcome was undone: then the site receives the events
+// that follow in the transaction. A second call of Finish waits for the first. When the transaction
+// is removed, the error is [ErrNoTransaction], or [ErrStale] if another transaction has the id by
+// then.
 func (p *Participant) Finish(ctx context.Context, tx Tx) error {
 	return p.ask(ctx, "finish", tx, func(reply actors.Reply[error]) siteInput { return finish{tx, reply} })
 }
@@ -189,10 +193,9 @@ func (p *Participant) Err() error {
 	return fmt.Errorf("commit: %s as %s: %w", p.parent, p.site, err)
 }
 
-// Close stops acting for the site, and waits until its presence is gone, at most until the
-// session's deadline has passed. Transactions in which the site has not voted may be aborted; votes
-// stay. Undelivered events are discarded, but for the last one. It may be called any
-// number of times.
+// Close stops acting for the site, and waits until its presence is gone, at most until the lease of
+// the session has ended. Transactions in which the site has not voted may be aborted; votes stay.
+// Undelivered events are discarded, but for the last one. It may be called any number of times.
 func (p *Participant) Close() {
 	p.actor.Close()
 	p.kept.Close()

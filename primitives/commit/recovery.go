@@ -26,7 +26,7 @@ func Resume(ctx context.Context, s *session.Session, parent string) ([]*Transact
 	handles := make([]*Transaction, len(found.records))
 	for i, r := range found.records {
 		t := newTransaction(client.Of(s), parent, r, znode.NewGUID())
-		t.run(s, resumed(r), resumption())
+		t.run(resumed(r), resumption())
 		handles[i] = t
 	}
 	return handles, nil

@@ -245,6 +245,7 @@ func TestFrozenCoordinator(t *testing.T) {
 		later := begin(t, s[0], "a", commit.Options{Sites: names, TakeoverAfter: time.Hour, Deadline: time.Hour})
 		defer later.Close()
 		away.Store(false)
+		srv.Thaw(0)
 		kit.Pass(5 * time.Minute)
 		if outcome, err := tx.Wait(ctx); !errors.Is(err, commit.ErrForgotten) {
 			t.Errorf("%v, %v", outcome, err)
@@ -521,41 +522,68 @@ func TestForeignNodes(t *testing.T) {
 	})
 }
 
-// An operator deletes the ballots of a transaction, and its record remains. Or it writes the
-// record, as no party does before the outcome. The transaction cannot be decided any more: the
-// coordinator hears that, and sends no more requests.
+// TestTouchedByHand: an operator deletes nodes of a transaction, or writes to its record, as no
+// party does before the outcome. If it can be decided still, the deadline decides it: a vote that
+// was deleted does not count. If not, all parties hear that. None of them sends more requests.
 func TestTouchedByHand(t *testing.T) {
-	remove := func(ctx context.Context, s *session.Session, nodes []string) error {
-		for i := len(nodes) - 1; i > 0; i-- { // children before their parent
-			if err := s.Delete(ctx, nodes[i], session.AnyVersion); err != nil {
-				return err
-			}
-		}
-		return nil
-	}
-	write := func(ctx context.Context, s *session.Session, nodes []string) error {
-		data, _, err := s.Get(ctx, nodes[0])
-		if err == nil {
-			_, err = s.Set(ctx, nodes[0], data, session.AnyVersion)
-		}
-		return err
-	}
-	const forgotten = "prepare ; forgotten"
+	const forgotten, late = "prepare ; forgotten", "prepare ; aborted: " + string(commit.TimedOut)
+	type act func(ctx context.Context, s *session.Session, nodes []string) error // nodes: the record, the directory, the ballots
 	for name, c := range map[string]struct {
-		touch func(context.Context, *session.Session, []string) error
-		a, b  string
-	}{"ballots deleted": {remove, forgotten, forgotten}, "record written": {write, "prepare ", "prepare "}} {
+		act  act
+		got  string                      // by both sites
+		fate error                       // of the coordinator
+		then func(tx string) commit.Vote // of b; it does not vote if it is nil
+	}{
+		"ballots deleted": {func(ctx context.Context, s *session.Session, nodes []string) error {
+			for i := len(nodes) - 1; i > 0; i-- { // children before their parent
+				if err := s.Delete(ctx, nodes[i], session.AnyVersion); err != nil {
+					return err
+				}
+			}
+			return nil
+		}, forgotten, commit.ErrForgotten, nil},
+		"record written": {func(ctx context.Context, s *session.Session, nodes []string) error {
+			data, _, err := s.Get(ctx, nodes[0])
+			if err == nil {
+				_, err = s.Set(ctx, nodes[0], data, session.AnyVersion)
+			}
+			return err
+		}, forgotten, commit.ErrForgotten, nil},
+		"record overwritten": {func(ctx context.Context, s *session.Session, nodes []string) error {
+			_, err := s.Set(ctx, nodes[0], []byte("by hand"), session.AnyVersion)
+			return err
+		}, forgotten, commit.ErrForeign, nil},
+		"a vote deleted": {func(ctx context.Context, s *session.Session, nodes []string) error {
+			return s.Delete(ctx, nodes[len(nodes)-1], session.AnyVersion)
+		}, late, nil, nil},
+		"a vote deleted before the other": {func(ctx context.Context, s *session.Session, nodes []string) error {
+			return s.Delete(ctx, nodes[len(nodes)-1], session.AnyVersion)
+		}, late, nil, func(string) commit.Vote { kit.Pass(20 * time.Second); return commit.Yes }},
+		"a ballot deleted": {func(ctx context.Context, s *session.Session, nodes []string) error {
+			return s.Delete(ctx, nodes[len(nodes)-2], session.AnyVersion)
+		}, late, nil, nil},
+	} {
 		for _, mode := range []commit.Mode{commit.Coordinated, commit.Peer} {
 			t.Run(name+"/"+mode.String(), func(t *testing.T) {
 				bubble(t, 4, func(t *testing.T, srv *zktest.Server, s ...*session.Session) {
-					a, b := join(t, s[1], "a", always(commit.Yes)), join(t, s[2], "b", always(0))
+					if c.then == nil {
+						c.then = always(0)
+					}
+					a, b := join(t, s[1], "a", always(commit.Yes)), join(t, s[2], "b", c.then)
 					kit.Pass(time.Second)
 					tx := begin(t, s[0], "t", commit.Options{Sites: []string{"a", "b"}, Mode: mode})
 					kit.Pass(time.Second)
 					nodes := left(srv)
 					sort.Strings(nodes)
-					check.Must(t, c.touch(t.Context(), s[3], nodes))
-					check.Fails(tx.Wait(t.Context()))(t, commit.ErrForgotten)
+					srv.ResetRequests()
+					check.Must(t, c.act(t.Context(), s[3], nodes))
+					outcome, err := tx.Wait(t.Context())
+					check.AtMost(t, kit.WithoutSyncs(srv.Requests()).Total(), 100, "requests until the end")
+					if c.fate != nil {
+						check.Is(t, err, c.fate)
+					} else {
+						check.True(t, err == nil && outcome.Reason == commit.TimedOut, "%v, %v", outcome, err)
+					}
 					tx.Close()
 					kit.Pass(10 * time.Minute)
 					srv.ResetRequests()
@@ -565,18 +593,69 @@ func TestTouchedByHand(t *testing.T) {
 							t.Errorf("%d requests: %v", n, op)
 						}
 					}
-					a.close(t)
-					b.close(t)
-					if got := strings.Join(a.got["t"], "; "); got != c.a {
-						t.Error("a:", got)
-					}
-					if got := strings.Join(b.got["t"], "; "); got != c.b {
-						t.Error("b:", got)
+					for _, p := range []*site{a, b} {
+						p.close(t)
+						// The others remove a transaction that has no ballots any more: the site
+						// whose ballot is gone may come too late.
+						if got := strings.Join(p.got["t"], "; "); got != forgotten || !strings.HasPrefix(name, "a vote deleted") && p == a || name != "a ballot deleted" && p == b {
+							check.Equal(t, got, c.got)
+						}
 					}
 				})
 			})
 		}
 	}
+}
+
+// TestBallotDeletedAway: an operator deletes the ballot of a site that is away. When the site is
+// back, it receives the outcome, though the list of the ballots is that of a site which has
+// finished.
+func TestBallotDeletedAway(t *testing.T) {
+	for _, mode := range []commit.Mode{commit.Coordinated, commit.Peer} {
+		bubble(t, 4, func(t *testing.T, srv *zktest.Server, s ...*session.Session) {
+			a, b := join(t, s[1], "a", always(commit.Yes)), join(t, s[2], "b", always(0))
+			kit.Pass(time.Second)
+			tx := begin(t, s[0], "t", commit.Options{Sites: []string{"a", "b"}, Mode: mode})
+			defer tx.Close()
+			kit.Pass(time.Second)
+			away := s[1].ID()
+			srv.Freeze(away, zktest.Both)
+			b.close(t) // its ballot keeps the transaction
+			for _, node := range left(srv) {
+				if strings.HasSuffix(node, "-a") {
+					check.Must(t, s[3].Delete(t.Context(), node, session.AnyVersion))
+				}
+			}
+			check.Have(tx.Wait(t.Context()))(t)
+			srv.Thaw(away)
+			srv.Expire(away)
+			kit.Pass(time.Hour)
+			a.close(t)
+			check.Equal(t, strings.Join(a.got["t"], "; "), "prepare ; aborted: "+string(commit.SiteGone))
+		})
+	}
+}
+
+// TestOverwrittenOutcome: somebody overwrites the record of a transaction whose outcome the sites
+// have. Finish says so, names the node, and returns; it succeeds when the record is repaired.
+func TestOverwrittenOutcome(t *testing.T) {
+	bubble(t, 2, func(t *testing.T, srv *zktest.Server, s ...*session.Session) {
+		p := check.Open(commit.Join(s[1], parent, "a", nil))(t)
+		tx := check.Open(commit.Begin(t.Context(), s[0], parent+"/t", &commit.Options{Sites: []string{"a"}}))(t)
+		check.Must(t, p.Vote(t.Context(), (<-p.Events()).(commit.Prepare).Tx, commit.Yes))
+		check.True(t, check.Have(tx.Wait(t.Context()))(t).Committed, "aborted")
+		outcome := (<-p.Events()).(commit.Committed)
+		record, stat, err := s[0].Get(t.Context(), parent+"/t")
+		check.Must(t, err)
+		check.Have(s[0].Set(t.Context(), parent+"/t", []byte("by hand"), session.AnyVersion))(t)
+		for range 2 {
+			err = p.Finish(t.Context(), outcome.Tx)
+			check.True(t, errors.Is(err, commit.ErrForeign) && strings.Contains(err.Error(), parent+"/t "), "%v", err)
+		}
+		check.Have(s[0].Set(t.Context(), parent+"/t", record, stat.Version+1))(t)
+		synctest.Wait()
+		check.Must(t, p.Finish(t.Context(), outcome.Tx))
+	})
 }
 
 // Resume and List refuse bad arguments before any request, and name operation and path.

@@ -165,6 +165,8 @@ type sitemachine struct {
 	// While they are equal, no other process acts for the site. While they differ, no task is
 	// started, and no event but Left is emitted.
 	epoch, at int
+	// lapsed is set by Lapsed, and cleared by what follows it.
+	lapsed bool
 
 	// follows is set when our presence has stood for the first time. The transactions are followed
 	// from then on: nothing that is read is older than what an earlier process of the site has
@@ -281,16 +283,24 @@ func (m *siteTurn) heard(ev session.Event) {
 		m.epoch = ev.Epoch
 		m.stand()
 	case session.Expired:
-		m.epoch = 0
+		m.epoch, m.lapsed = 0, false
 	case session.Closed:
 		m.end(session.ErrClosed)
 	case session.Resumed:
-		// The servers may have come back with older data, which no watch reports.
+		// The servers may have come back with older data, which no watch reports. Behind a lapse
+		// they may also have gone on since, beyond the transactions that the session has seen.
+		lapsed := m.lapsed
+		m.lapsed = false
 		for _, p := range slices.Clone(m.parts) {
 			if p.decider.beaten && p.outcome == nil {
 				m.on(p.id, nil, func(p *part) { p.reread = true })
 			}
+			if lapsed {
+				m.on(p.id, nil, func(p *part) { p.look = true })
+			}
 		}
+	case session.Lapsed:
+		m.lapsed = true
 	case session.Suspended:
 	}
 }

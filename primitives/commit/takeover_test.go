@@ -6,6 +6,7 @@ import (
 	"math"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/zkactors/zkactors/internal/check"
@@ -171,6 +172,34 @@ func idAgain(t *testing.T, srv *zktest.Server, s []*session.Session, why string)
 			t.Errorf("%s: %s", a.p.Site(), got)
 		}
 	}
+}
+
+// TestEndedContext: Vote and Finish do nothing with a context that has ended, and say so: the
+// outcome is known.
+func TestEndedContext(t *testing.T) {
+	bubble(t, 1, func(t *testing.T, srv *zktest.Server, s ...*session.Session) {
+		ctx := t.Context()
+		ended, end := context.WithCancel(ctx)
+		end()
+		p := check.Have(commit.Join(s[0], parent, "a", nil))(t)
+		defer p.Close()
+		tx := begin(t, s[0], "t", commit.Options{Sites: []string{"a"}})
+		defer tx.Close()
+		refused := func(call func(context.Context, commit.Tx) error) {
+			t.Helper()
+			synctest.Wait() // The coordinator's own: after its decision it gives up its node.
+			srv.ResetRequests()
+			err := call(ended, tx.Tx())
+			check.True(t, errors.Is(err, context.Canceled) && !errors.Is(err, session.ErrUnknownOutcome), "%v", err)
+			synctest.Wait()
+			check.Equal(t, srv.Requests()[zktest.OpMulti], 0, "transactions")
+			check.OK(t, call(ctx, tx.Tx()))
+		}
+		<-p.Events()
+		refused(func(ctx context.Context, tx commit.Tx) error { return p.Vote(ctx, tx, commit.Yes) })
+		<-p.Events()
+		refused(p.Finish)
+	})
 }
 
 // To finish again, as after the end of a context, does not return before the first has been

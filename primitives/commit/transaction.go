@@ -65,7 +65,7 @@ func Begin(ctx context.Context, s *session.Session, path string, opts *Options) 
 	if ctx.Err() != nil {
 		return nil, t.explain("begin", context.Cause(ctx))
 	}
-	t.run(s, newMachine(r), nil)
+	t.run(newMachine(r), nil)
 	refused, err := actors.Ask(ctx, t.actor, func(reply actors.Reply[error]) input { return start{reply} })
 	switch {
 	case errors.Is(err, actors.ErrEnded):
@@ -87,7 +87,7 @@ func newTransaction(s client.Session, parent string, r *record, self string) *Tr
 	}
 }
 
-func (t *Transaction) run(s *session.Session, m machine, first []effect) {
+func (t *Transaction) run(m machine, first []effect) {
 	t.actor = actors.StartKept(m, actors.Role[machine, input, effect, Event]{
 		Name:    "transaction " + t.place.record(),
 		Begin:   first,
@@ -95,7 +95,7 @@ func (t *Transaction) run(s *session.Session, m machine, first []effect) {
 		Observe: t.observe,
 		Stop:    leave{},
 	})
-	t.owned.Follow(s, func(ev session.Event) { _ = t.actor.Tell(heard{ev}) }, t.actor.Ended()) // an ended machine needs no news
+	t.owned.Follow(t.session, func(ev session.Event) { _ = t.actor.Tell(heard{ev}) }, t.actor.Ended()) // an ended machine needs no news
 }
 
 // fits reports why the transaction, or its outcome, cannot be sent.
@@ -168,7 +168,7 @@ func (t *Transaction) reason() error {
 }
 
 // Close stops coordinating, and waits until the coordinator's node is gone, at most until the
-// session's deadline has passed. It does not abort the transaction: [Resume] continues it, or the
+// lease has ended. It does not abort the transaction: [Resume] continues it, or the
 // sites decide after Options.TakeoverAfter. Undelivered events are discarded, but for the last one.
 // It may be called any number of times.
 func (t *Transaction) Close() { t.actor.Close() }
@@ -265,6 +265,8 @@ func (t *Transaction) perform(e effect, tell func(input)) {
 		a.Multi(t.place.finishOps(t.ballot(e.epoch)), func(results []session.OpResult, err error) {
 			answer(err, retired{left(results, err), err})
 		})
+	case forsake:
+		t.session.Async(e.epoch).Withdraw(t.place.ballot(t.ballot(e.epoch)), func(error) {})
 	case remove:
 		r := t.rec.With(e.Outcome)
 		clearOut(a, t.place, r, func(err error) { answer(err, removed{err}) })

@@ -60,7 +60,7 @@ func Open[T any](s *session.Session, path string, codec func() Codec[T], opts *O
 		Stop:    leave{},
 		Merge:   merge,
 	})
-	v.owned.Follow(s, func(ev session.Event) { _ = v.actor.Tell(heard{ev}) }, v.actor.Ended()) // an ended machine needs no news
+	v.owned.Follow(v.client, func(ev session.Event) { _ = v.actor.Tell(heard{ev}) }, v.actor.Ended()) // an ended machine needs no news
 	return v, nil
 }
 
@@ -128,7 +128,8 @@ func (v *Value[T]) Set(ctx context.Context, value T) error {
 // written, or be a little later; with any other error nothing was, nor will be. Data
 // that does not decode is [ErrInvalid]: only Set replaces it.
 //
-// f is called on the goroutine of the caller. It must not modify parts of its argument, unless the
+// f is called on the goroutine of the caller. If it panics, or calls [runtime.Goexit], nothing is
+// written. It must not modify parts of its argument, unless the
 // codec makes new parts each time, as all codecs of this package do.
 func (v *Value[T]) Update(ctx context.Context, f func(old T) (T, error)) error {
 	if f == nil {
@@ -232,8 +233,8 @@ func (v *Value[T]) Err() error {
 	return v.err
 }
 
-// Close ends the handle, and waits until its marker is gone, at most until the session's
-// deadline has passed. A write that is under way is still answered; others fail with
+// Close ends the handle, and waits until its marker is gone, at most until the lease of
+// the session has ended. A write that is under way is still answered; others fail with
 // [ErrClosed]. Undelivered events are discarded, but for the last one. It may be
 // called any number of times.
 func (v *Value[T]) Close() { v.actor.Close() }

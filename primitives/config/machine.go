@@ -180,9 +180,10 @@ type machine[T any] struct {
 	view[T]
 
 	// The session.
-	epoch int  // set by Connected, 0 after its end
-	up    bool // set while the session has a connection; while clear, nothing is sent
-	over  bool // set by Closed: no session follows
+	epoch  int  // set by Connected, 0 after its end
+	up     bool // set while the session has a connection; while clear, nothing is sent
+	lapsed bool // set by Lapsed, cleared by the next connection: the end waits for nothing
+	over   bool // set by Closed: no session follows
 
 	// The writes.
 	queue []write // oldest first; replaced, never written to
@@ -227,6 +228,9 @@ func (m machine[T]) String() string {
 	}
 	if m.marks {
 		s += " marks"
+	}
+	if m.lapsed {
+		s += " lapsed"
 	}
 	if m.step != idle {
 		s += fmt.Sprintf(" %v@%d", m.step, m.asked.epoch)
@@ -302,8 +306,10 @@ func (m *turn[T]) heard(ev session.Event) {
 		m.enter(ev.Epoch)
 	case session.Suspended:
 		m.up = false
+	case session.Lapsed:
+		m.lapsed = true
 	case session.Resumed:
-		m.up = m.epoch != 0
+		m.up, m.lapsed = m.epoch != 0, false
 	case session.Expired:
 		if ev.Epoch == m.epoch {
 			m.enter(0)
@@ -318,7 +324,7 @@ func (m *turn[T]) heard(ev session.Event) {
 // enter begins an epoch, or the time without one. Our marker of the epoch before has gone
 // with its session.
 func (m *turn[T]) enter(epoch int) {
-	m.epoch, m.up, m.marks = epoch, epoch != 0, false
+	m.epoch, m.up, m.lapsed, m.marks = epoch, epoch != 0, false, false
 }
 
 // do asks for an effect, after the earlier effects of the same step.
@@ -381,6 +387,10 @@ func decode[T any](codec watch.Codec[T], data []byte) (value T, err error) {
 // advance asks the next question, if none is open: about the first write, or for the
 // removal of the marker.
 func (m *turn[T]) advance() {
+	if m.lapsed && (m.phase == closing || m.phase == leaving) {
+		m.abandon()
+		return
+	}
 	if m.step != idle || m.phase == leaving || m.phase == ended {
 		return
 	}
@@ -516,6 +526,18 @@ func (m *turn[T]) end(err error) {
 	} else if m.phase == leaving && m.over {
 		m.finish()
 	}
+}
+
+// abandon ends a handle while the servers are out of reach: the session removes its marker when it
+// has a connection.
+func (m *turn[T]) abandon() {
+	if m.step == writing {
+		m.settle(fmt.Errorf("%w: %w", session.ErrUnknownOutcome, m.refusal()))
+	}
+	if m.phase == closing && m.marks {
+		m.do(withdraw{})
+	}
+	m.finish()
 }
 
 // refuse answers the writes that have not been sent, and will not be.

@@ -43,7 +43,7 @@ func defaultMarkers(path string) string {
 // validate refuses options that cannot be met, before any I/O.
 func validate(s *session.Session, path string, opts *Options) error {
 	return client.Validate("config", s, func() error {
-		err := client.CheckPlace(s, "config: path", path, "a value")
+		err := client.CheckPlace(s, "config", "path", path, "a value")
 		if opts == nil || opts.Markers == "" {
 			return err
 		}

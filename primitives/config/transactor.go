@@ -67,8 +67,9 @@ func NewTransactor(s *session.Session, dir string, opts *Options) (*Transactor, 
 }
 
 // A Tx is a transaction that is being made. It belongs to the call of the function that received
-// it.
+// it: after that, [Load], [Store] and [Tx.Delete] fail with [session.ErrInvalidArgument].
 type Tx struct {
+	over  atomic.Bool     // set when the function has returned
 	ctx   context.Context //nolint:containedctx // of the call
 	of    *Transactor
 	nodes map[string]*txNode // by name
@@ -100,8 +101,9 @@ type txNode struct {
 // While f runs, what it reads may be of different moments, as it may find out. That a value is
 // missing is checked by creating and deleting its node, or one above it.
 //
-// If f returns an error, nothing is written, and Do returns that error; unless what f has read was
-// not true at one moment: then f runs again.
+// If f panics, or calls [runtime.Goexit], nothing is written, and that goes on. If f returns an
+// error, nothing is written, and Do returns that error; unless what f has read was not true at one
+// moment: then f runs again.
 //
 // It is done once or not at all, whatever reply is lost. If the error wraps
 // [session.ErrUnknownOutcome], it may have been done, or be done a little later; with any other
@@ -125,7 +127,7 @@ func (t *Transactor) Do(ctx context.Context, f func(tx *Tx) error) error {
 	defer pauses.End()
 	for {
 		tx := &Tx{ctx: ctx, of: t, nodes: make(map[string]*txNode)}
-		failed := f(tx)
+		failed := tx.run(f)
 		err := t.commit(ctx, tx, failed != nil)
 		if isConflict(err) {
 			t.doubt()
@@ -146,6 +148,12 @@ func (t *Transactor) Do(ctx context.Context, f func(tx *Tx) error) error {
 			return t.explain(client.Of(t.session).Explain(err))
 		}
 	}
+}
+
+// run calls f. The transaction is over when f has returned, panicked, or ended its goroutine.
+func (tx *Tx) run(f func(tx *Tx) error) error {
+	defer tx.over.Store(true)
+	return f(tx)
 }
 
 // isConflict reports whether a node was not as it had been read, so that nothing was written.
@@ -285,11 +293,14 @@ func (t *Transactor) doubt() {
 
 // read returns the node of a name, as the transaction has it.
 func (tx *Tx) read(name string) (*txNode, error) {
+	if tx == nil || tx.of == nil || tx.over.Load() {
+		return nil, fmt.Errorf("config: tx: %w: the function that received it has returned, or it is none of Transactor.Do", session.ErrInvalidArgument)
+	}
 	if n := tx.nodes[name]; n != nil {
 		return n, nil
 	}
 	path := znode.Join(tx.of.dir, name)
-	if err := client.CheckPlace(tx.of.session, "config: name", path, "a value"); err != nil {
+	if err := client.CheckPlace(tx.of.session, "config", "name", path, "a value"); err != nil {
 		return nil, err
 	}
 	if first, _, _ := strings.Cut(name, "/"); nodes.Beside(first) {
@@ -450,6 +461,8 @@ func (t *Transactor) Close() {
 	over := func(ev session.Event) {
 		switch ev.(type) {
 		case nil, session.Expired, session.Closed: // its marker, if there is one, ends with the session
+			end()
+		case session.Lapsed: // the session removes its marker when it has a connection
 			end()
 		case session.Connected, session.Suspended, session.Resumed:
 		}

@@ -8,8 +8,10 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
+	"github.com/zkactors/zkactors/actors"
 	"github.com/zkactors/zkactors/internal/check"
 	"github.com/zkactors/zkactors/internal/hasten"
 	"github.com/zkactors/zkactors/internal/kit"
@@ -566,3 +568,29 @@ func TestTransactorRefuses(t *testing.T) {
 		check.Is(t, tr.Do(ctx, func(*config.Tx) error { return nil }), context.Canceled)
 	})
 }
+
+// TestTxIsOver: a Tx whose function has returned refuses reads and writes, which would be lost in
+// silence. So does the zero Tx.
+func TestTxIsOver(t *testing.T) {
+	transactors(t, 1, zktest.Config{}, func(t *testing.T, srv *zktest.Server, all []*session.Session) {
+		t.Helper()
+		tr := transactor(t, all[0])
+		var done, failed, left, none *config.Tx
+		errFailed := errors.New("failed")
+		check.OK(t, tr.Do(t.Context(), func(tx *config.Tx) error { done = tx; return store(tx, "0", 1) }))
+		check.Is(t, tr.Do(t.Context(), func(tx *config.Tx) error { failed = tx; return errFailed }), errFailed)
+		check.True(t, actors.Contain(func() {
+			_ = tr.Do(t.Context(), func(tx *config.Tx) error { left = tx; panic("left") })
+		}) != nil, "no panic")
+		synctest.Wait()
+		srv.ResetRequests()
+		for name, tx := range map[string]*config.Tx{"done": done, "failed": failed, "left": left, "nil": none, "the zero one": {}} {
+			for of, err := range map[string]error{"Load": with(load(tx, "0")), "Store": store(tx, "0", 2), "Delete": tx.Delete("0")} {
+				check.True(t, errors.Is(err, session.ErrInvalidArgument) && strings.Contains(err.Error(), "tx"), "%s, %s: %v", name, of, err)
+			}
+		}
+		check.Equal(t, srv.Requests().Total(), 0, "requests")
+	})
+}
+
+func with[T any](_ T, err error) error { return err }

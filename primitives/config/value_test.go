@@ -518,8 +518,8 @@ func TestSickCodec(t *testing.T) {
 		f    func()
 		want string
 	}{
-		"panic":  {func() { panic("no") }, "codec panicked: no"},
-		"goexit": {runtime.Goexit, "codec panicked: it called runtime.Goexit"},
+		"panic":  {func() { panic("no") }, "codec failed: it panicked: no"},
+		"goexit": {runtime.Goexit, "codec failed: it called runtime.Goexit"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			inBubble(t, 1, func(t *testing.T, srv *zktest.Server, s ...*session.Session) {

@@ -2,7 +2,6 @@ package discovery
 
 import (
 	"fmt"
-	"time"
 
 	"github.com/zkactors/zkactors/internal/client"
 	"github.com/zkactors/zkactors/primitives/internal/persistent"
@@ -41,9 +40,9 @@ type (
 	// Registered means that clients can find the instance.
 	Registered struct{}
 
-	// Suspended means that the connection is lost. The instance is lost too at the Deadline, unless
-	// Resumed comes first.
-	Suspended struct{ Deadline time.Time }
+	// Suspended means that the connection is lost. The servers keep the instance for as long as
+	// they keep the session.
+	Suspended struct{}
 
 	// Resumed means that the connection is back, and that the instance was seen to be registered
 	// still.
@@ -54,7 +53,8 @@ type (
 	Gone struct{ Err error }
 
 	// Unregistered is the last event. Err says why the instance, or the attempt to register it, was
-	// given up; it is nil if a caller has unregistered or closed it.
+	// given up; it is nil if a caller has unregistered or closed it, unless the server refuses to
+	// delete the node.
 	Unregistered struct{ Err error }
 )
 
@@ -64,10 +64,10 @@ func (Resumed) event()      {}
 func (Gone) event()         {}
 func (Unregistered) event() {}
 
-func (Registered) String() string  { return "registered" }
-func (e Suspended) String() string { return "suspended until " + e.Deadline.Format(time.StampMilli) }
-func (Resumed) String() string     { return "resumed" }
-func (e Gone) String() string      { return "gone: " + e.Err.Error() }
+func (Registered) String() string { return "registered" }
+func (Suspended) String() string  { return "suspended" }
+func (Resumed) String() string    { return "resumed" }
+func (e Gone) String() string     { return "gone: " + e.Err.Error() }
 
 func (e Unregistered) String() string { return client.Told("unregistered", e.Err) }
 
@@ -77,13 +77,13 @@ func translate(ev presence.Event) Event {
 	case presence.Joined:
 		return Registered{}
 	case presence.Suspended:
-		return Suspended{ev.Deadline}
+		return Suspended{}
 	case presence.Resumed:
 		return Resumed{}
 	case presence.Gone:
 		return Gone{ev.Err}
 	case presence.Left:
-		return Unregistered{ev.Err}
+		return Unregistered{client.Both(ev.Err, ev.Stands)}
 	}
 	panic("discovery: an event without a name") // a case is missing above
 }

@@ -8,7 +8,8 @@ import (
 )
 
 // A Strategy chooses one of the instances of a pool, and returns its index. It must be a pure
-// function: [Watcher.Pick] calls it with the watcher locked.
+// function: [Watcher.Pick] calls it with the watcher locked. A panic, and a call of
+// [runtime.Goexit], are the caller's.
 type Strategy func(Pool) int
 
 // A Pool is what a [Strategy] chooses from.

@@ -29,8 +29,9 @@ type Options struct {
 	ConflictAfter time.Duration
 
 	// TakeOver replaces an instance with the same ID at once, as Curator does, instead of waiting
-	// for its end; also one that was published, for good. It means nothing once this instance is
-	// [Registered].
+	// for its end; also one that was published, for good. So it ignores ConflictAfter. The option
+	// TakeOver of package group does not: it replaces a member after that time. TakeOver means
+	// nothing once this instance is [Registered].
 	TakeOver bool
 }
 
@@ -119,7 +120,7 @@ func prepare(s *session.Session, path string, i *Instance, o Options) (node stri
 	if o.Format == Curator && i.Registered.IsZero() {
 		i.Registered = fromMillis(millis(actors.Deadline(0)))
 	}
-	err = recipe.Check(s, "discovery", path, func(valid bool) (errs []error) {
+	err = recipe.CheckDir(s, "discovery", path, func(valid bool) (errs []error) {
 		if o.ConflictAfter < 0 {
 			errs = append(errs, fmt.Errorf("discovery: %w: Options.ConflictAfter %v: must not be negative", session.ErrInvalidArgument, o.ConflictAfter))
 		}
@@ -211,7 +212,7 @@ func (r *Registration) Unregister(ctx context.Context) error {
 }
 
 // Close gives the instance up, and waits as [Registration.Unregister] does, at most until the
-// session's deadline has passed. Undelivered events are discarded, but for the last one. It may be
+// lease has ended. Undelivered events are discarded, but for the last one. It may be
 // called any number of times.
 func (r *Registration) Close() { r.kept.Close() }
 

@@ -84,8 +84,11 @@ func Watch(s *session.Session, path, service string, opts *WatchOptions) (*Watch
 	w.actor = actors.Start(view{dir: w.dir, format: o.Format}, actors.Role[view, input, report, []Instance]{
 		Name: "watcher of service " + w.dir,
 		Perform: func(r report, _ func(input)) {
-			if o.Skipped != nil {
-				o.Skipped(r.node, r.err)
+			if o.Skipped == nil {
+				return
+			}
+			if err := actors.Contain(func() { o.Skipped(r.node, r.err) }); err != nil {
+				client.Of(s).Logger().Error("WatchOptions.Skipped did not return", "recipe", "discovery", "path", w.dir, "node", r.node, "reason", err)
 			}
 		},
 		Observe: w.observe,
@@ -111,7 +114,7 @@ func (o WatchOptions) validate() error {
 
 // validate refuses a path or the name of a service that cannot be used, before any I/O.
 func validate(s *session.Session, path, service string) error {
-	return recipe.Check(s, "discovery", path, func(valid bool) []error {
+	return recipe.CheckDir(s, "discovery", path, func(valid bool) []error {
 		err := checkName(service)
 		if err == nil && valid {
 			err = client.CheckPath(s, znode.Join(path, service))
@@ -227,7 +230,7 @@ func (w *Watcher) Format(f fmt.State, _ rune) { client.Print(f, w) }
 
 // Services returns the names of the services at path, in order, with or without instances.
 func Services(ctx context.Context, s *session.Session, path string) ([]string, error) {
-	if err := recipe.Check(s, "discovery", path, nil); err != nil {
+	if err := recipe.CheckDir(s, "discovery", path, nil); err != nil {
 		return nil, err
 	}
 	names, _, err := s.Children(ctx, path)

@@ -208,9 +208,10 @@ func (c *Candidate) Acknowledge(ctx context.Context) error {
 
 // Resign gives up the leadership, and stands again at the end of the line. The candidate is deposed
 // at once. Resign returns nil when the server has confirmed that the place is given up, or when the
-// session is over; before that, a function in [Candidate.Lead] has to return. If ctx ends first, it
-// returns the cause, and the resignation goes on. It fails with [ErrNotLeading] if the candidate
-// does not lead.
+// session is over; before that, a function in [Candidate.Lead] has to return. If the server refuses
+// that for a session timeout, the error says so, the attempts go on, and no candidate leads until
+// one succeeds. If ctx ends first, it returns the cause, and the resignation goes on. It fails with
+// [ErrNotLeading] if the candidate does not lead.
 func (c *Candidate) Resign(ctx context.Context) error {
 	return c.ask(ctx, "resign", func(r actors.Reply[error]) input { return resign{reply: r} })
 }
@@ -265,13 +266,14 @@ func (c *Candidate) failure(err error) error {
 }
 
 // Close resigns if the candidate leads, and gives up its place in line. It waits for that, at most
-// until the session's deadline, and for the return of the function in [Candidate.Lead], at most for
-// [Options.LeadGrace]. Undelivered events are discarded, except for the last one. Close may be
-// called any number of times.
+// until the session's lease has ended, and for the return of the function in [Candidate.Lead], at
+// most for [Options.LeadGrace]. Undelivered events are discarded, except for the last one. Close
+// may be called any number of times.
 func (c *Candidate) Close() { c.actor.Close() }
 
 // observe brings the accessors up to date with the machine.
 func (c *Candidate) observe(m machine, events []Event) {
+	c.line.Holds(m.place.Holding())
 	now := c.session.Age()
 	var end func(error)
 	var why error
@@ -309,11 +311,12 @@ func (c *Candidate) observe(m machine, events []Event) {
 		c.line.End()
 		c.owned.End()
 	}
-	c.report(events, begun, since, now)
+	c.report(events, m.err, begun, since, now)
 }
 
-// report notifies the session's observer.
-func (c *Candidate) report(events []Event, begun, since, now time.Duration) {
+// report notifies the session's observer. why is the reason for which the candidate has left: nil
+// if it was closed, although the server may refuse to delete its node.
+func (c *Candidate) report(events []Event, why error, begun, since, now time.Duration) {
 	observer := c.session.Observer()
 	for _, ev := range events {
 		switch ev := ev.(type) {
@@ -329,8 +332,8 @@ func (c *Candidate) report(events []Event, begun, since, now time.Duration) {
 			c.deposed = ev.Err
 		case Left:
 			observer.GaveUp("election", c.store.path, now-begun)
-			if ev.Err != nil && !errors.Is(c.deposed, ev.Err) { // that loss is reported already
-				observer.Lost("election", c.store.path, ev.Err)
+			if why != nil && !errors.Is(c.deposed, why) { // that loss is reported already
+				observer.Failed("election", c.store.path, why)
 			}
 		case LeaderChanged:
 			observer.Leader(c.store.path, ev.Leader.Node, ev.Leader.Data, ev.Term)

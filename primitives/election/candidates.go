@@ -22,7 +22,7 @@ type Candidacy struct {
 
 // Candidates returns the candidates at path, in the order of the line, as the session's server
 // knows them. There are none if the path does not exist. A candidate that leaves during the call is
-// left out.
+// left out, and so are contenders of another layout.
 //
 // If opts is nil, the default options are used.
 func Candidates(ctx context.Context, s *session.Session, path string, opts *ObserveOptions) ([]Candidacy, error) {

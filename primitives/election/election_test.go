@@ -440,7 +440,7 @@ func TestGuardOfASuccessor(t *testing.T) {
 		s := w.open(0)
 		first, successor := inherited(w)
 		before := successor.Guard()
-		w.Freeze(successor.session.ID(), zktest.ToClient)
+		w.Freeze(successor.session.ID(), zktest.Both)
 		w.ResetRequests()
 		check.Must(w, s.Delete(w.soon(), path+"/leader", session.AnyVersion))
 		for until := time.Now().Add(time.Minute); ; <-time.After(10 * time.Millisecond) {
@@ -709,7 +709,12 @@ func TestOtherLayouts(t *testing.T) {
 		"/_c_01234567-89ab-4def-8123-456789abcdef-lock-0000000001/": election.Curator,
 		"/0123456789abcdef0123456789abcdef__lock__0000000001/":      election.Curator,
 		"/_c_01234567-89ab-4def-8123-456789abcdef-latch-0/":         election.Kazoo,
-		"/leader/": election.Kazoo,
+		"/leader/":                  election.Kazoo,
+		"/0000000001/":              election.Standard, // of no known layout
+		"/candidates/x-0000000001/": election.Standard,
+		"/x-0000000001/":            election.Curator,
+		"/0000000002/":              election.Kazoo,
+		"/0000000003/":              election.CuratorSelector,
 	} {
 		runInBubble(t, node, zktest.Config{}, func(w *world) {
 			opts := &election.Options{Layout: layout}

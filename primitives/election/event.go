@@ -46,8 +46,8 @@ var (
 	// ErrBusy means that another such command is under way.
 	ErrBusy = errors.New("already under way")
 
-	// ErrLayout means that contenders of another layout stand for the election, or that the layout
-	// in use does not have the feature.
+	// ErrLayout means that contenders of another layout stand for the election, or of one that is
+	// not known, or that the layout in use does not have the feature.
 	ErrLayout = line.ErrLayout
 
 	// ErrForeign means that the path belongs to another recipe, which the error names. The error
@@ -119,7 +119,7 @@ type (
 	Overrun struct{ Term int64 }
 
 	// Left means that this candidate no longer stands for election. Err is the reason; nil after
-	// [Candidate.Close].
+	// [Candidate.Close], unless the server refuses to delete its node.
 	Left struct{ Err error }
 )
 

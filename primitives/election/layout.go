@@ -14,8 +14,10 @@ import (
 // same layout.
 //
 // A candidate that finds a contender of another known layout leaves with [ErrLayout], when it comes
-// and while it waits. But other libraries do not look for our candidates. This was measured with
-// Curator 5.4 and 5.9, and with kazoo 2.8 and 2.11:
+// and while it waits. So it does if it finds an ephemeral child of the path whose name ends with a
+// number of ten digits, as that of a sequential node, and is of no known layout. But other
+// libraries do not look for our candidates. This was measured with Curator 5.4 and 5.9, and with
+// kazoo 2.8 and 2.11:
 //
 //	                   Curator's                                    kazoo's
 //	                   LeaderLatch  LeaderSelector  mutex           Election  Lock

@@ -92,8 +92,10 @@ func (c *Candidate) work(ctx context.Context, term int64, us returned, f func(co
 		return true, nil
 	}
 	resigned := c.ask(ctx, "lead", func(r actors.Reply[error]) input { return resign{reply: r} })
-	if err == nil && !errors.Is(resigned, ErrNotLeading) && !errors.Is(resigned, ErrLeft) {
-		err = resigned
+	switch {
+	case errors.Is(resigned, ErrNotLeading), errors.Is(resigned, ErrLeft):
+	case err == nil || ctx.Err() == nil:
+		err = client.Both(err, resigned)
 	}
 	return false, err
 }

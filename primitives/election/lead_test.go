@@ -145,7 +145,7 @@ func TestLeadExpired(t *testing.T) {
 		<-time.After(time.Second)
 		w.Freeze(a.session.ID(), zktest.Both)
 		err := <-stops
-		check.True(w, errors.Is(err, session.ErrExpired) && errors.Is(err, election.ErrDeposed), "%v", err)
+		check.True(w, errors.Is(err, session.ErrLapsed) && errors.Is(err, election.ErrDeposed), "%v", err)
 		await[election.Elected](b, 0)
 		w.Thaw(0)
 		<-time.After(10 * time.Second)
@@ -416,20 +416,21 @@ func TestLeadInTheNextSession(t *testing.T) {
 // waited that have given up.
 type lossObserver struct {
 	session.NopObserver
-	losses chan error
-	gaveUp chan time.Duration
+	losses, failures chan error
+	gaveUp           chan time.Duration
 }
 
 func (o lossObserver) Lost(_, _ string, err error)              { o.losses <- err }
+func (o lossObserver) Failed(_, _ string, err error)            { o.failures <- err }
 func (o lossObserver) GaveUp(_, _ string, waited time.Duration) { o.gaveUp <- waited }
 
-// TestLeadSaysWhy: a candidate that cannot stand is a loss, and each call of Lead says why. A
-// leader whose session is closed is one loss, not two, and has not waited since.
+// TestLeadSaysWhy: a candidate that cannot stand is a failure, no loss, and each call of Lead says
+// why. A leader whose session is closed is one loss, not two, and has not waited since.
 func TestLeadSaysWhy(t *testing.T) {
 	inBubble(t, zktest.Config{Latency: time.Millisecond}, func(w *world) {
 		w.elect(w.open(0), nil)
 		never := func(context.Context, int64) error { return errWork }
-		o := lossObserver{losses: make(chan error, 10), gaveUp: make(chan time.Duration, 10)}
+		o := lossObserver{losses: make(chan error, 10), failures: make(chan error, 10), gaveUp: make(chan time.Duration, 10)}
 		s := w.OpenAt(0, session.Options{Timeout: 6 * time.Second, Observer: o})
 		b := w.stand(s, &election.Options{Layout: election.Kazoo})
 		for range 2 { // the first call waits, the second comes too late
@@ -438,8 +439,8 @@ func TestLeadSaysWhy(t *testing.T) {
 			check.Is(w, err, election.ErrLayout)
 		}
 		<-time.After(time.Minute)
-		check.Require(w, len(o.losses) == 1, "losses: %d", len(o.losses))
-		check.Is(w, <-o.losses, election.ErrLayout)
+		check.Require(w, len(o.failures) == 1 && len(o.losses) == 0, "failures: %d, losses: %d", len(o.failures), len(o.losses))
+		check.Is(w, <-o.failures, election.ErrLayout)
 
 		leader := check.Have(election.New(s, "/another", nil))(w)
 		for _, leads := leader.Leading(); !leads; _, leads = leader.Leading() {
@@ -452,4 +453,43 @@ func TestLeadSaysWhy(t *testing.T) {
 		<-o.gaveUp // b
 		check.Equal(w, <-o.gaveUp, 0, "the time that a former leader has waited")
 	})
+}
+
+// TestLapsedWhileWorking: a leader whose lease ends gives up its node when it is connected again,
+// also while its function works on, deaf to its context: others are elected then.
+func TestLapsedWhileWorking(t *testing.T) {
+	for _, resigns := range []bool{false, true} {
+		inBubble(t, lagging, func(w *world) {
+			ctx, end := context.WithCancel(w.Context())
+			defer end()
+			gate := w.OpenGated(session.Options{Timeout: 6 * time.Second})
+			a := w.stand(gate.Session, nil)
+			starts, ends := make(chan struct{}, 9), make(chan struct{})
+			w.readers.Go(func() {
+				_ = a.Lead(ctx, func(context.Context, int64) error {
+					starts <- struct{}{}
+					<-ends
+					return nil
+				})
+			})
+			<-starts
+			b := w.stand(w.open(0), nil)
+			<-time.After(time.Second)
+			if resigns { // its node stands while the function works
+				go func() { _ = a.Resign(ctx) }()
+				<-time.After(time.Second)
+			}
+			id := gate.ID()
+			gate.Cut()
+			for range 20 { // elections of servers, which keep the sessions
+				<-time.After(time.Second)
+				w.Restore(w.Backup())
+			}
+			check.True(w, !leads(b), "another leads while the node stands")
+			gate.Mend()
+			await[election.Elected](b, 0)
+			check.Equal(w, gate.ID(), id, "the session")
+			close(ends)
+		})
+	}
 }

@@ -66,6 +66,10 @@ type machine struct {
 	// Set by a resignation that waits until the place is given up; answered and cleared then.
 	resigns actors.Reply[error]
 
+	// stands is set when a place was given up, if a server refuses to delete its node: then no
+	// candidate leads.
+	stands error
+
 	// The function of Lead.
 	// Set when a call of Lead waits for a term; cleared when it has one.
 	wanted bool
@@ -195,15 +199,19 @@ func (m machine) Step(in input, out *effects) machine {
 	return t.machine
 }
 
-// advance hands an input to the place in line, and handles its events. If the place is lost before
+// advance hands an input to the place in line, and handles its events. If there is no place before
 // it is held, or our claim is refused for good, there is no place for us, and the candidate leaves.
 // While our function works, the place is not given up: work.then keeps that effect.
 func (t *turn) advance(in line.Input) {
-	held, refused := t.place.Holding(), false
+	refused := false
 	if _, failed := in.(line.Failed); failed {
 		refused = t.place.Claimed() == 0
 	}
 	var did line.Effects
+	if lapses(in) && t.work.then != nil {
+		t.do(inPlace{t.work.then})
+		t.work.then = nil
+	}
 	t.place = t.place.Step(in, &did)
 	// Each time the candidate stands by another node, and emits that once, before it is elected.
 	if node := t.place.Node(); t.place.Standing() && node != t.stood {
@@ -225,10 +233,14 @@ func (t *turn) advance(in line.Input) {
 				t.emit(Resumed{})
 			}
 		case line.Lost:
-			if t.depose(ev.Err); !held || refused && !errors.Is(ev.Err, line.ErrNodeDeleted) { // there is no place for us
+			if t.depose(ev.Err); refused && !errors.Is(ev.Err, line.ErrNodeDeleted) { // there is no place for us
 				t.end(ev.Err)
 			}
-		case line.Waiting, line.Revoked, line.ConditionChanged, line.Released:
+		case line.NotGranted:
+			t.end(ev.Err)
+		case line.Released:
+			t.stands = ev.Err
+		case line.Waiting, line.Revoked, line.ConditionChanged:
 		}
 	}
 	// While the function of a leader works, its node keeps others from being elected.
@@ -242,6 +254,14 @@ func (t *turn) advance(in line.Input) {
 	if line.Closes(in) {
 		t.end(session.ErrClosed)
 	}
+}
+
+// lapses reports whether the session has lapsed. Then the servers may have another candidate
+// elected at any time, and a node that its function keeps is given up when there is a connection.
+func lapses(in line.Input) bool {
+	h, _ := in.(line.Heard)
+	_, is := h.Event.(session.Lapsed)
+	return is
 }
 
 // settle draws the consequences of the new state, in this order. It gives up the place of a closing
@@ -311,7 +331,7 @@ func (t *turn) observe() {
 func (t *turn) givenUp() {
 	t.work.then = nil // its session has ended, or it was performed
 	if t.resigns != (actors.Reply[error]{}) {
-		t.do(answer{reply: t.resigns})
+		t.do(answer{reply: t.resigns, err: t.stands})
 		t.resigns = actors.Reply[error]{}
 	}
 	if t.handing.to != "" {
@@ -326,7 +346,7 @@ func (t *turn) givenUp() {
 		}
 	case t.work.term == 0 || t.work.overdue:
 		t.ended, t.view = true, view{dir: t.view.dir} // it does not learn of later leaders
-		t.emit(Left{t.err})
+		t.emit(Left{client.Both(t.err, t.stands)})
 	}
 }
 

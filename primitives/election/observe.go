@@ -45,7 +45,7 @@ func Observe(s *session.Session, path string, opts *ObserveOptions) (*Observer, 
 		Merge:   func(_, next LeaderChanged) (LeaderChanged, bool) { return next, true },
 	})
 	tell := func(in input) { _ = o.actor.Tell(in) }
-	o.owned.Follow(s, func(ev session.Event) {
+	o.owned.Follow(client.Of(s), func(ev session.Event) {
 		tell(heard{ev})
 		if c, ok := ev.(session.Connected); ok {
 			o.follow.begin(client.Of(s).Async(c.Epoch), func(s sighting) { tell(sighted{c.Epoch, s}) }, func(err error) { tell(blinded{c.Epoch, err}) })
@@ -143,7 +143,7 @@ func (w watcher) Step(in input, out *actors.Effects[effect, LeaderChanged]) watc
 			w.epoch, w.view = ev.Epoch, w.view.anew() // the follower begins anew too
 		case session.Closed:
 			w.ended, w.err = true, session.ErrClosed
-		case session.Suspended, session.Resumed, session.Expired:
+		case session.Suspended, session.Lapsed, session.Resumed, session.Expired:
 		}
 	case sighted:
 		var news bool

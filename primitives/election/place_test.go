@@ -83,7 +83,7 @@ func (d decided) Take(_ client.Async, _ string, _ bool, answer func(int64, bool,
 
 func (decided) Claimed(string) string { return "/e/leader" }
 
-func (decided) Withdraw(requests client.Async, node, prefix string, answer func()) {
+func (decided) Withdraw(requests client.Async, node, prefix string, answer func(error)) {
 	if node == "" {
 		requests.WithdrawAll("/e/candidates", prefix, answer)
 		return
@@ -243,8 +243,8 @@ func (s *server) Exists(_ string, answer func(*session.Stat, error)) {
 	answer(&session.Stat{}, s.err)
 }
 
-func (s *server) Withdraw(_ string, answer func())       { answer() }
-func (s *server) WithdrawAll(_, _ string, answer func()) { answer() }
+func (s *server) Withdraw(_ string, answer func(error))       { answer(nil) }
+func (s *server) WithdrawAll(_, _ string, answer func(error)) { answer(nil) }
 
 // Follow tells that the node stands, and then that it is gone.
 func (s *server) Follow(_ string, _ session.Aspect, _ bool, tell func(session.Reading, error)) client.Subscription {

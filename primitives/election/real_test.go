@@ -3,9 +3,7 @@ package election_test
 import (
 	"errors"
 	"fmt"
-	"math"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -184,13 +182,18 @@ func realReconnects(t *testing.T, ens *zktest.Ensemble) {
 func realCutOff(t *testing.T, ens *zktest.Ensemble, addrs []string, happens func()) {
 	const runs = 20
 	calm := []string{ens.Addr(ens.Leader())}
-	type run struct{ leader, rival *election.Candidate }
+	type run struct {
+		s             *session.Session // of the leader
+		id            int64            // of the session
+		leader, rival *election.Candidate
+	}
 	all := make([]run, runs)
 	var setup sync.WaitGroup
 	for i := range all {
 		setup.Go(func() {
 			s := mortal(t, addrs)
 			path := fmt.Sprintf("/cut-%x", s.ID())
+			all[i].s, all[i].id = s, s.ID()
 			var err error
 			if all[i].leader, err = election.New(s, path, nil); err != nil {
 				t.Error(err)
@@ -214,21 +217,13 @@ func realCutOff(t *testing.T, ens *zktest.Ensemble, addrs []string, happens func
 	happens()
 	var wg sync.WaitGroup
 	for i, a := range all {
-		var counted atomic.Int64 // until when the leader counts on its session, by its own clock
-		counted.Store(math.MaxInt64)
-		wg.Go(func() {
-			for ev := range a.leader.Events() {
-				if suspended, is := ev.(election.Suspended); is {
-					counted.Store(suspended.Deadline.UnixNano())
-				} else if _, is := ev.(election.Deposed); is {
-					counted.Store(0)
-					return
-				}
-			}
-		})
 		wg.Go(func() {
 			kit.Await[election.Elected](t, a.rival.Events())
-			check.True(t, !leads(a.leader) || time.Now().UnixNano() > counted.Load(), "run %d: two leaders", i)
+			counts := kit.Counts(a.s, a.id)
+			_, leading := a.leader.Leading()
+			_, suspended := a.s.State().(session.Suspended) // else a session that has lapsed may be back
+			check.False(t, counts && (leading || suspended), "run %d: two leaders", i)
+			kit.Await[election.Deposed](t, a.leader.Events())
 		})
 	}
 	wg.Wait()

@@ -77,17 +77,28 @@ type parent struct {
 func (p parent) Inspect(requests client.Async, isNew bool, answer func(parent *session.Stat, err error)) {
 	var taken error
 	var above *session.Stat
+	var dir *session.Stat
+	var unread error
+	open := 2
+	done := func() {
+		if open--; open > 0 {
+			return
+		}
+		if err := cmp.Or(unread, taken); err != nil || above == nil {
+			answer(dir, err)
+			return
+		}
+		contender.Vacant(requests, p.store.path, nodes.OfElection, above, func(_ *session.Stat, err error) { answer(dir, err) })
+	}
 	p.store.around(requests, func(names []string, stat *session.Stat, err error) {
 		if above, taken = stat, err; err == nil && isNew { // a candidate in line was first
 			taken = line.Foreign(nodes.Foreign(nodes.OfElection, names))
 		}
+		done()
 	})
 	requests.Exists(p.Dir, func(stat *session.Stat, err error) {
-		if err = cmp.Or(err, taken); err != nil || above == nil {
-			answer(stat, err)
-			return
-		}
-		contender.Vacant(requests, p.store.path, nodes.OfElection, above, func(_ *session.Stat, err error) { answer(stat, err) })
+		dir, unread = stat, err
+		done()
 	})
 }
 
@@ -108,7 +119,13 @@ func (g guests) Inspect(requests client.Async, isNew bool, answer func(parent *s
 			answer(nil, client.Without(err, session.ErrNoNode))
 			return
 		}
-		contender.Vacant(requests, g.Dir, nodes.OfElection, stat, answer)
+		contender.Refuse(requests, g.Dir, names, func(err error) {
+			if err != nil {
+				answer(nil, err)
+				return
+			}
+			contender.Vacant(requests, g.Dir, nodes.OfElection, stat, answer)
+		})
 	})
 }
 
@@ -136,7 +153,11 @@ func (s *store) around(requests client.Async, answer func(names []string, path *
 		if err == nil {
 			err = line.Vacant(nodes.OfElection, names, func(string) bool { return false })
 		}
-		answer(names, stat, client.Without(err, session.ErrNoNode))
+		if err != nil {
+			answer(names, stat, client.Without(err, session.ErrNoNode))
+			return
+		}
+		contender.Refuse(requests, s.path, names, func(err error) { answer(names, stat, err) })
 	})
 }
 
@@ -214,7 +235,7 @@ func (s *store) Take(requests client.Async, node string, again bool, answer func
 }
 
 // Withdraw implements [contender.Claim].
-func (s *store) Withdraw(requests client.Async, node, prefix string, answer func()) {
+func (s *store) Withdraw(requests client.Async, node, prefix string, answer func(error)) {
 	s.claims.Settled(node, prefix, func() {
 		b := s.claims.Made()
 		if node == "" || b.record.Node != node {

@@ -15,8 +15,8 @@
 // A process that crashed is a member until its session ends. If it restarts before that, it finds
 // its own ghost under its id, and waits for [Options.ConflictAfter] until the ghost is gone. A node
 // that still stands then belongs to another member with the same id. By default the new member
-// gives up: its last event is [Left] with [ErrDuplicate]. With [Options.TakeOver] it replaces the
-// other member, which leaves with that error. A member that has joined once replaces no other
+// gives up: its last event is [Left] with [ErrDuplicate]. With [Options.TakeOver] it then replaces
+// the other member, which leaves with that error. A member that has joined once replaces no other
 // member: if its session expires, a session that has taken the id meanwhile keeps it. Only ghosts
 // of earlier sessions of the same [session.Session] are replaced at once. Join never adopts an
 // existing node. In short: two processes with one id are not both members.

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"fmt"
 	"strings"
-	"time"
 
 	"github.com/zkactors/zkactors/internal/client"
 	"github.com/zkactors/zkactors/primitives/internal/presence"
@@ -74,9 +73,9 @@ type (
 	// membership goes on.
 	Blinded struct{ Err error }
 
-	// Suspended means that the connection is lost. The membership is lost too at the Deadline,
-	// unless Resumed comes first. The last report of the others may be outdated.
-	Suspended struct{ Deadline time.Time }
+	// Suspended means that the connection is lost. The servers keep the membership for as long as
+	// they keep the session. The last report of the others may be outdated.
+	Suspended struct{}
 
 	// Resumed means that the connection is back, and that this handle was found to be a
 	// member still.
@@ -87,7 +86,7 @@ type (
 	Gone struct{ Err error }
 
 	// Left is the last event. Err says why the membership, or the attempt at it, was given up; it
-	// is nil after a Leave or Close.
+	// is nil after a Leave or Close, unless the server refuses to delete the node.
 	Left struct{ Err error }
 )
 
@@ -105,10 +104,10 @@ func (e MembersChanged) String() string {
 	return fmt.Sprintf("members=%v added=%v changed=%v removed=%v", e.Members, ids(e.Added), ids(e.Changed), ids(e.Removed))
 }
 
-func (e Blinded) String() string   { return "blinded: " + e.Err.Error() }
-func (e Suspended) String() string { return "suspended until " + e.Deadline.Format(time.StampMilli) }
-func (Resumed) String() string     { return "resumed" }
-func (e Gone) String() string      { return "gone: " + e.Err.Error() }
+func (e Blinded) String() string { return "blinded: " + e.Err.Error() }
+func (Suspended) String() string { return "suspended" }
+func (Resumed) String() string   { return "resumed" }
+func (e Gone) String() string    { return "gone: " + e.Err.Error() }
 
 func (e Left) String() string { return client.Told("left", e.Err) }
 

@@ -135,9 +135,9 @@ func (m *Membership) Leave(ctx context.Context) error {
 	return m.Err()
 }
 
-// Close leaves the group and waits as [Membership.Leave] does, at most until the session's deadline
-// has passed. Undelivered events are discarded, but for the last one. It may be called any number
-// of times.
+// Close leaves the group and waits as [Membership.Leave] does, at most until the session's lease
+// has ended. Undelivered events are discarded, but for the last one. It may be called
+// any number of times.
 func (m *Membership) Close() {
 	m.kept.Close()
 	m.feed.close()

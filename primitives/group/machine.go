@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/zkactors/zkactors/actors"
+	"github.com/zkactors/zkactors/internal/client"
 	"github.com/zkactors/zkactors/internal/znode"
 	"github.com/zkactors/zkactors/primitives/internal/presence"
 	"github.com/zkactors/zkactors/session"
@@ -192,13 +193,13 @@ func translate(ev presence.Event) Event {
 	case presence.Joined:
 		return Joined{}
 	case presence.Suspended:
-		return Suspended{ev.Deadline}
+		return Suspended{}
 	case presence.Resumed:
 		return Resumed{}
 	case presence.Gone:
 		return Gone{ev.Err}
 	case presence.Left:
-		return Left{ev.Err}
+		return Left{client.Both(ev.Err, ev.Stands)}
 	}
 	panic("group: an event without a name")
 }

@@ -23,9 +23,11 @@ type Options struct {
 	// set ConflictAfter if an earlier version of the process had a longer timeout.
 	ConflictAfter time.Duration
 
-	// TakeOver replaces a member with the same id that still stands after ConflictAfter, instead of
-	// leaving with [ErrDuplicate]. It means nothing once this member has [Joined]. A node that no
-	// session owns is no member, and is not replaced.
+	// TakeOver replaces a member with the same id that still stands after ConflictAfter, which is
+	// two session timeouts by default, instead of leaving with [ErrDuplicate]. It does not replace
+	// a member at once, as the options TakeOver of package discovery and Replace of package naming
+	// do. It means nothing once this member has [Joined]. A node that no session owns is no member,
+	// and is not replaced.
 	TakeOver bool
 }
 

@@ -18,6 +18,7 @@
 //   - A node with data is a value: of a configuration, or of a name. Curator's barrier looks the
 //     same, because its node has the address of its client as data.
 //   - The dead letters of a queue are a queue, below its path or elsewhere.
+//   - What stands below the path of a recipe, and is no part of it, is recognised by itself.
 //
 // # Costs
 //

@@ -412,3 +412,64 @@ func TestBreakLeader(t *testing.T) {
 		}
 	})
 }
+
+// TestNoSession: a contender, a party or a member whose node no session owns, as a copied tree has
+// it, is shown as such. The others are not.
+func TestNoSession(t *testing.T) {
+	inBubble(t, 2, func(t *testing.T, _ *zktest.Server, all []*session.Session) {
+		s := all[0]
+		check.Open(lock.Acquire(t.Context(), s, "/from/lock", nil))(t)
+		check.Open(lock.Acquire(t.Context(), s, "/from/ranks", opts("a", lock.Prioritized)))(t)
+		check.Open(lock.Acquire(t.Context(), s, "/from/kazoo", opts("a", lock.Kazoo)))(t)
+		check.Open(semaphore.Acquire(t.Context(), s, "/from/semaphore", 2, nil))(t)
+		check.Open(election.New(s, "/from/election", nil))(t)
+		member := check.Open(shard.Join(s, "/from/shards", 1, nil))(t)
+		for range 2 { // Joined, and the shard
+			<-member.Events()
+		}
+		check.Must(t, check.Open(barrier.NewDouble(s, "/from/double", 1, nil))(t).Enter(t.Context()))
+		q := check.Have(queue.New(s, "/from/queue", nil))(t)
+		check.Have(q.Put(t.Context(), []byte("a")))(t)
+		check.Open(q.Consume(&queue.ConsumeOptions{Prefetch: 1, Name: "worker"}))(t)
+		synctest.Wait()
+		var copied func(from, to string)
+		copied = func(from, to string) {
+			data, _, err := s.Get(t.Context(), from)
+			check.Must(t, err)
+			check.Have(s.Create(t.Context(), to, data, session.Persistent))(t)
+			names, _, err := s.Children(t.Context(), from)
+			check.Must(t, err)
+			for _, name := range names {
+				copied(from+"/"+name, to+"/"+name)
+			}
+		}
+		copied("/from", "/to")
+		for path, none := range map[string]bool{"/from": false, "/to": true} {
+			things, shown := look(t, all[1], path).Things, 0
+			is := func(thing inspect.Thing, has string, marked bool) {
+				shown++
+				check.True(t, marked == none && (has == "") == none, "%s: of no session: %v, session %q", thing.Path, marked, has)
+			}
+			for _, thing := range things {
+				for _, c := range thing.Contenders {
+					is(thing, c.Session, c.NoSession)
+				}
+				members := thing.Members
+				if thing.Double != nil {
+					members = thing.Double.Inside
+				}
+				for _, e := range members {
+					is(thing, e.Session, e.NoSession)
+				}
+				if thing.Queue != nil {
+					for _, c := range thing.Queue.Claims {
+						is(thing, c.Session, c.NoSession)
+					}
+				}
+				check.True(t, thing.Kind != inspect.Election || (thing.Leader == nil) == none, "%s is led by %v", thing.Path, thing.Leader)
+			}
+			check.Equal(t, shown, 8, "nodes shown below ", path)
+		}
+		check.OK(t, q.Close(t.Context()))
+	})
+}

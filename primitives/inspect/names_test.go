@@ -90,7 +90,7 @@ func (tr tree) read(k key, _ care) *found {
 			f.stat.EphemeralOwner = 1
 		}
 		rest, below := strings.CutPrefix(path, strings.TrimSuffix(k.path, "/")+"/")
-		if below {
+		if below && rest != "" {
 			name, _, _ := strings.Cut(rest, "/")
 			if !slices.Contains(f.names, name) {
 				f.names = append(f.names, name)
@@ -114,9 +114,9 @@ func TestOddTrees(t *testing.T) {
 	}{
 		{"locks of two layouts", tree{"/l/lock-0000000001": "a", "/l/" + hex + "__lock__0000000002": "b"}, "/l lock mixed"},
 		{"a mutex among Curator's readers", tree{"/l/lock-0000000001": "a", "/l/_c_x-__READ__0000000002": "b"}, "/l lock curator"},
-		{"a lock with a stranger", tree{"/l/lock-0000000001": "a", "/l/config": "b"}, "/l lock standard"},
+		{"a lock with a stranger", tree{"/l/lock-0000000001": "a", "/l/config": "b"}, "/l lock standard; /l values "},
 		{"directories that are called items", tree{"/shop/items/books": "a", "/shop/items/pens": "b"}, "/shop/items values "},
-		{"leases of nobody", tree{"/house": "", "/house/leases/2024": "x"}, "/house semaphore standard"},
+		{"leases of nobody", tree{"/house": "", "/house/leases/2024": "x"}, "/house semaphore standard; /house/leases values "},
 		{"a lease of Curator's, and nobody waits", tree{"/s/leases/_c_" + guid + "-lease-0000000001": "a"}, "/s semaphore curator"},
 		{"a value that is a number", tree{"/config/limit": "10"}, "/config values "},
 		{"a limit", tree{"/limits/a": "10 unit"}, "/limits/a semaphore standard"},
@@ -129,6 +129,16 @@ func TestOddTrees(t *testing.T) {
 		{"members", tree{"~/m/a": "x", "~/m/b": ""}, "/m group "},
 		{"a gate", tree{"~/gates/g": "gate-" + guid}, "/gates group "}, // it was not written to, as gates are
 		{"a broken leader", tree{"/e/candidates/n_0000000001": "a", "/e/leader": "nonsense"}, "/e election standard"},
+		{"a lock in the root", tree{"/lock-0000000001": "a", "/locks/backup/lock-0000000001": "b", "/zookeeper/config": "x"}, "/ lock standard; /locks/backup lock standard"},
+		{"a lock below a lock with priorities", tree{"/l/_c_" + guid + "-p1000-write-0000000001": "a", "/l/k/lock-0000000001": "b"}, "/l lock prioritized; /l/k lock standard"},
+		{"a lock below a lock of kazoo", tree{"/l/" + hex + "__lock__0000000002": "b", "/l/k/lock-0000000001": "b"}, "/l lock kazoo; /l/k lock standard"},
+		{"a lock below a double barrier", tree{"/d": "double-barrier-1 0 2\n", "/d/1/in": "", "/d/l/lock-0000000001": "b"}, "/d double barrier standard; /d/l lock standard"},
+		{"a successor leads", tree{"/e/candidates/n_0000000001": "a", "/e/leader": "nonsense", "~/e/successors/n_0000000001": ""}, "/e election standard"},
+		{"a lock below a latch that is not open", tree{"/x": "zkactors latch 2 1", "/x/l/lock-0000000001": "b", "/x/y": ""}, "/x latch ; /x/l lock standard"},
+		{"a lock below a latch", tree{"/x": "zkactors latch 2 0", "/x/l/lock-0000000001": "b", "/x/y": ""}, "/x latch ; /x/l lock standard"},
+		{"a semaphore in the root, and locks", tree{"/": "2 unit", "/leases/_c_" + guid + "-lease-0000000001": "a", "/locks/backup/lock-0000000001": "b"}, "/ semaphore curator; /locks/backup lock standard"},
+		{"an election in the root", tree{"/candidates/_c_" + guid + "-n_0000000001": "a", "/candidates/x/lock-0000000001": "b", "/config/limit": "10"}, "/ election standard; /candidates/x lock standard; /config values "},
+		{"a lock beside leases of kazoo", tree{"/s/" + hex: "a", "/s/l/lock-0000000001": "b"}, "/s semaphore kazoo; /s/l lock standard"},
 		{"the system", tree{"/zookeeper/quota": "", "/zookeeper/config": "x"}, ""},
 	} {
 		t.Run(test.what, func(t *testing.T) {
@@ -145,7 +155,8 @@ func TestOddTrees(t *testing.T) {
 	}
 }
 
-// Whatever nodes contain, recognition ends, and without a panic.
+// Whatever nodes contain, recognition ends, without a panic and in a time that grows with their
+// number: it does not read each node often.
 func FuzzRecognise(f *testing.F) {
 	f.Add("/a\n/a/lock-0000000001\n/a/leases\nx", "10 unit")
 	f.Add("/d/1/in/x", "double-barrier-1 1 2\n")
@@ -153,15 +164,22 @@ func FuzzRecognise(f *testing.F) {
 	f.Add("/d/holder\n/d/_c_"+guid+"-p1000-write-0000000001", "priority 1")
 	f.Add("/t/g/s-a", `{"guid":"g","sites":["a"]}`)
 	f.Fuzz(func(t *testing.T, paths, data string) {
-		nodes := make(tree)
+		const most = 32 // reads of a node
+		nodes, n := make(tree), 1
 		for path := range strings.SplitSeq(paths, "\n") {
 			if session.ValidatePath(path) == nil && path != "/" {
 				nodes[path] = data
+				n += strings.Count(path, "/") // with those above it
 			}
 		}
 		for _, live := range []bool{false, true} {
-			r := newRecogniser((*Options)(nil).withDefaults(), live, nodes.read)
+			reads := 0
+			r := newRecogniser((*Options)(nil).withDefaults(), live, func(k key, c care) *found {
+				reads++
+				return nodes.read(k, c)
+			})
 			check.True(t, r.survey("/") != nil, "%q, %q", paths, data)
+			check.AtMost(t, reads, most*n, "reads of", n, "nodes", paths, data)
 		}
 	})
 }

@@ -83,7 +83,7 @@ func sessionText(id int64) string {
 	if id == 0 {
 		return ""
 	}
-	return "0x" + strconv.FormatUint(uint64(id), 16)
+	return znode.SessionID(id)
 }
 
 func since(ms int64) time.Time { return time.UnixMilli(ms).UTC() }
@@ -217,25 +217,85 @@ func (r *recogniser) recipe(path string, n *found, names []string) bool {
 	switch {
 	case latched:
 		r.latch(path, latch)
-	case has(nodes.Outcome) && r.once(path, names):
+		own := latch.Arrived
+		if has(openNode) {
+			own++
+		}
+		if len(names) > own {
+			r.beside(path, names, func(name string) bool { return r.isLeaf(znode.Join(path, name)) })
+		}
+	case has(nodes.Outcome) && r.once(path, names): // it has no other children
 	case isPrioritized(n.data, names):
 		r.prioritized(path, names)
+		r.beside(path, names, func(name string) bool {
+			_, ranked := nodes.ParseRank(name)
+			return ranked || name == nodes.PriorityHolder || name == nodes.PriorityReaders
+		})
 	case double:
 		r.double(path, n)
+		r.beside(path, names, isNumber)
 	case has("plan") && r.shards(path, names):
+		r.beside(path, names, oneOf("plan", "members", "shards"))
 	case has("leases"):
 		r.semaphore(path, n, names)
+		r.beside(path, names, oneOf("leases", "locks", "numbers"))
+		r.below(path, names, "leases", "locks")
 	case has("candidates"):
 		r.election(path, names)
-	case r.queue(path, names), r.flat(path, names):
+		r.beside(path, names, oneOf("candidates", "leader", "successors"))
+		r.below(path, names, "candidates")
+	case r.queue(path, names): // it has no other children
+	case r.flat(path, names):
+		r.beside(path, names, func(name string) bool { return name == "entries" || name == "taken" || nodes.FlatItem(name) != "" })
 	case slices.ContainsFunc(names, nodes.IsKazooLease) && !has(readyNode):
 		r.kazooSemaphore(path, n, names)
+		r.beside(path, names, nodes.IsKazooLease)
 	case len(standings(names)) > 0:
 		r.line(path, names)
+		r.beside(path, names, stands)
 	default:
 		return false
 	}
 	return true
+}
+
+// beside adds the children of a recipe's path that are no part of the recipe.
+func (r *recogniser) beside(path string, names []string, own func(name string) bool) {
+	if others := slices.DeleteFunc(slices.Clone(names), own); len(others) > 0 {
+		r.directory(path, others)
+	}
+}
+
+// below adds what stands beside the contenders in the directories of a recipe.
+func (r *recogniser) below(path string, names []string, dirs ...string) {
+	for _, dir := range dirs {
+		if slices.Contains(names, dir) {
+			dir = znode.Join(path, dir)
+			r.beside(dir, r.names(dir), stands)
+		}
+	}
+}
+
+// stands reports whether it is the name of a contender.
+func stands(name string) bool {
+	_, is := parseStanding(name)
+	return is
+}
+
+func oneOf(own ...string) func(name string) bool {
+	return func(name string) bool { return slices.Contains(own, name) }
+}
+
+// isNumber reports whether the directory of a round of a double barrier has the name.
+func isNumber(name string) bool {
+	_, err := strconv.Atoi(name)
+	return err == nil
+}
+
+// isLeaf reports whether a node has no children, as far as it was read.
+func (r *recogniser) isLeaf(path string) bool {
+	n := r.standing(path, watched)
+	return n == nil || n.stat.NumChildren == 0
 }
 
 // contenders reads the nodes of contenders, and adds them to the line of the thing. So many are
@@ -257,8 +317,8 @@ func (r *recogniser) contenders(t *Thing, dir string, all []standing, hold int) 
 			continue
 		}
 		one := Contender{
-			Node: node, Wants: s.want(), Session: sessionText(n.stat.EphemeralOwner), Since: since(n.stat.Ctime),
-			Priority: s.priority, Weight: s.weight, Czxid: n.stat.Czxid, Forbidden: n.err != nil,
+			Node: node, Wants: s.want(), Session: sessionText(sessionOf(n.stat)), Since: since(n.stat.Ctime),
+			Priority: s.priority, Weight: s.weight, Czxid: n.stat.Czxid, Forbidden: n.err != nil, NoSession: sessionOf(n.stat) == 0,
 		}
 		one.Identity, one.Revoked = identity(n.data)
 		read = append(read, one)
@@ -448,7 +508,7 @@ func (r *recogniser) election(path string, names []string) {
 			return
 		}
 		t.Forbidden = t.Forbidden || n.forbidden()
-		if record := nodes.ParseLeader(n.data); record.Node != "" && n.stat != nil {
+		if record := nodes.ParseLeader(n.data); record.Node != "" && n.stat != nil && sessionOf(n.stat) != 0 { // candidates replace one of no session
 			t.Leader = &Leader{
 				Node: znode.Join(dir, record.Node), Identity: text([]byte(record.Data)), Term: record.TermOf(n.stat.Czxid),
 				Since: since(n.stat.Ctime), Acknowledged: record.Acknowledged,
@@ -486,7 +546,7 @@ func (r *recogniser) shards(path string, names []string) bool {
 		for _, id := range r.names(dir) {
 			node := znode.Join(dir, id)
 			if n := r.standing(node, watched); n != nil {
-				e := entry(id, node, n)
+				e := mortal(id, node, n)
 				e.Data = strconv.Itoa(counts[id])
 				t.Members = append(t.Members, e)
 			}
@@ -524,7 +584,7 @@ func (r *recogniser) double(path string, n *found) {
 		for _, name := range r.names(dir) {
 			node := znode.Join(dir, name)
 			if n := r.standing(node, forever); n != nil {
-				all = append(all, entry(cmp.Or(nodes.PartyName(name), name), node, n))
+				all = append(all, mortal(cmp.Or(nodes.PartyName(name), name), node, n))
 			}
 		}
 		slices.SortStableFunc(all, func(a, b Entry) int { return strings.Compare(a.Name, b.Name) })
@@ -591,7 +651,8 @@ func (r *recogniser) queue(path string, names []string) bool {
 	claims := znode.Join(path, "claims")
 	for _, id := range lists["claims"][:min(len(lists["claims"]), manyClaims)] {
 		if n := r.standing(znode.Join(claims, id), polled); n != nil {
-			q.Claims = append(q.Claims, Claim{id, text(n.data), sessionText(n.stat.EphemeralOwner), since(n.stat.Ctime)})
+			owner := sessionOf(n.stat)
+			q.Claims = append(q.Claims, Claim{id, text(n.data), sessionText(owner), since(n.stat.Ctime), owner == 0})
 		}
 	}
 	slices.SortStableFunc(q.Claims, func(a, b Claim) int { return a.Since.Compare(b.Since) })
@@ -677,6 +738,8 @@ const (
 	systemNodes = "/zookeeper"
 
 	semaphoreLock = "-__lock__" // ends the name of the lock beside a semaphore of kazoo
+
+	openNode = "open" // beside the arrivals at a latch that is open
 
 	readyNode = "ready" // beside the members of a double barrier of the published recipe, when all are in
 )
@@ -765,6 +828,13 @@ func entry(name, path string, n *found) Entry {
 		Name: name, Node: path, Data: text(n.data), Session: sessionText(sessionOf(n.stat)), Since: since(n.stat.Ctime),
 		Changed: since(n.stat.Mtime), Version: n.stat.Version, Forbidden: n.err != nil,
 	}
+}
+
+// mortal returns the entry of a node that is to go with a session.
+func mortal(name, path string, n *found) Entry {
+	e := entry(name, path, n)
+	e.NoSession = e.Session == ""
+	return e
 }
 
 // leaves adds nodes without children: barriers, the members of a group, or values.

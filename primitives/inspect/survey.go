@@ -97,6 +97,10 @@ type Contender struct {
 
 	// Forbidden says that its data could not be read.
 	Forbidden bool `json:"forbidden,omitempty"`
+
+	// NoSession says that its node has no session with which it goes, as in a copied tree: it
+	// stands until it is deleted.
+	NoSession bool `json:"noSession,omitempty"`
 }
 
 // A Leader leads an election.
@@ -138,6 +142,8 @@ type Claim struct {
 	Consumer string    `json:"consumer,omitempty"`
 	Session  string    `json:"session,omitempty"`
 	Since    time.Time `json:"since"`
+
+	NoSession bool `json:"noSession,omitempty"` // as that of a Contender
 }
 
 // A Raised barrier stands.
@@ -189,6 +195,10 @@ type Entry struct {
 	Changed   time.Time `json:"changed"`
 	Version   int32     `json:"version,omitempty"`
 	Forbidden bool      `json:"forbidden,omitempty"`
+
+	// NoSession says that it stands in the place of a party of a double barrier or of a member of
+	// shards, and is none: its node has no session.
+	NoSession bool `json:"noSession,omitempty"`
 }
 
 // Holders returns the contenders that hold.

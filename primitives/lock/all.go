@@ -67,9 +67,9 @@ func NewAll(s *session.Session, wants []Want, opts *Options) (*All, error) {
 }
 
 // AcquireAll joins the lines for all locks, and returns when it holds all of them. If ctx ends
-// first, it leaves all lines, as [Acquire] leaves one. If a place in line is lost for another
-// reason than a deletion or an expiry, the error wraps [ErrLost] and the reason, and names the
-// path.
+// first, it leaves all lines, as [Acquire] leaves one. If there is no place in a line, or it is
+// lost for another reason than a deletion or an expiry, the error names the path, and wraps the
+// reason.
 //
 // If ctx comes from the context of a lock on one of the paths that is held and excludes the new
 // one, the call fails at once, as [Acquire] does. If that is a read lock, and the new one is too,
@@ -126,7 +126,7 @@ func DoAll(ctx context.Context, s *session.Session, wants []Want, opts *Options,
 
 // validateAll refuses bad arguments, before any I/O.
 func validateAll(s *session.Session, wants []Want, o Options) error {
-	const anyPath = "/"
+	const anyPath = "/any"
 	if err := validate(s, anyPath, o); err != nil {
 		return err
 	}
@@ -143,16 +143,16 @@ func validateAll(s *session.Session, wants []Want, o Options) error {
 	var ops []session.Op
 	seen := make(map[string]int, len(wants))
 	for i, w := range wants {
-		argument := fmt.Sprintf("lock: wants[%d]", i)
-		if err := client.CheckPath(s, w.Path); err != nil {
-			errs = append(errs, fmt.Errorf("%s.Path: %w", argument, err))
+		argument := fmt.Sprintf("wants[%d]", i)
+		if err := client.CheckPlace(s, "lock", argument+".Path", w.Path, "a lock"); err != nil {
+			errs = append(errs, err)
 			continue
 		}
 		if first, twice := seen[w.Path]; twice {
-			errs = append(errs, fmt.Errorf("%s.Path: %w: %s is wants[%d] too", argument, session.ErrInvalidArgument, w.Path, first))
+			errs = append(errs, fmt.Errorf("lock: %s.Path: %w: %s is wants[%d] too", argument, session.ErrInvalidArgument, w.Path, first))
 		}
 		if w.Kind < Exclusive || w.Kind > Write {
-			errs = append(errs, fmt.Errorf("%s.Kind: %w: there is no kind %d", argument, session.ErrInvalidArgument, int(w.Kind)))
+			errs = append(errs, fmt.Errorf("lock: %s.Kind: %w: there is no kind %d", argument, session.ErrInvalidArgument, int(w.Kind)))
 		}
 		seen[w.Path] = i
 		ops = append(ops, session.CreateOp(znode.Join(w.Path, longestName), o.Data, session.EphemeralSequential), session.SetOp(w.Path, nil, 0))
@@ -165,13 +165,13 @@ func validateAll(s *session.Session, wants []Want, o Options) error {
 
 // Events returns the channel of events, as [Lock.Events] does. They are those of one lock:
 //
-//	Waiting* (Acquired (Suspended | Resumed | Revoked)*)? (Released | Lost)
+//	Waiting* (Acquired (Suspended | Resumed | Revoked)* (Released | Lost) | Released | Failed)
 //
 // Waiting has the number of contenders ahead in the line where most are ahead. Acquired comes when
 // all locks are held, with the name of the node of the first. Revoked comes when one of the locks
-// is asked for: the holder consents by the release of all. The error of Lost names the path. The
-// channel is closed after the last event: receive with "ev, ok := <-events", because a select over
-// a closed channel spins.
+// is asked for: the holder consents by the release of all. The errors of Lost and of Failed name
+// the path. The channel is closed after the last event: receive with "ev, ok := <-events", because
+// a select over a closed channel spins.
 func (a *All) Events() <-chan Event { return a.handle.Events() }
 
 // Done returns a channel that is closed when not all locks are held any more, or never will be, as
@@ -182,8 +182,9 @@ func (a *All) Done() <-chan struct{} { return a.handle.Done() }
 // The request may be older than the grant.
 func (a *All) Revoked() <-chan struct{} { return a.handle.Revoked() }
 
-// Err returns an error that wraps [ErrLost] and the reason, and names the path, if one of the
-// locks, or of the places in line, was lost. Before a loss, and after a release, it returns nil.
+// Err returns an error that wraps [ErrLost] and the reason, and names the path, if one of the locks
+// was lost, and the error of [Failed], if they were not acquired. Before that, and after a release,
+// it returns nil.
 func (a *All) Err() error { return a.handle.Err() }
 
 // Context returns a context that ends with parent, and when not all locks are held any more, as

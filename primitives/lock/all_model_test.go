@@ -227,6 +227,7 @@ func (w *crowd) lost(c *together, before *line.Several, err error) {
 	switch {
 	case errors.Is(err, session.ErrClosed):
 	case held && errors.Is(err, session.ErrExpired) && c.Session().Epoch() != before.Place(0).Epoch():
+	case held && f.Lapses+f.Expires > 0 && errors.Is(err, session.ErrLapsed):
 	case held && gone && asked && errors.Is(err, line.ErrRevoked), held && gone && errors.Is(err, line.ErrNodeDeleted):
 	case f.Full > 0 && errors.Is(err, session.ErrSessionFull), f.Busy > 0 && errors.Is(err, zkmodel.ErrBusy):
 	case w.Restored() && errors.Is(err, session.ErrHistoryLost):

@@ -228,7 +228,7 @@ func (c *campaign) story(wg *sync.WaitGroup, l *lock.Lock, who string) {
 		var told, letters strings.Builder
 		for ev := range events {
 			letters.WriteString(map[string]string{
-				"Waiting": "w", "Acquired": "a", "Suspended": "s", "Resumed": "r", "Revoked": "v", "Released": "E", "Lost": "E",
+				"Waiting": "w", "Acquired": "a", "Suspended": "s", "Resumed": "r", "Revoked": "v", "Released": "E", "Lost": "E", "Failed": "F",
 			}[strings.TrimPrefix(fmt.Sprintf("%T", ev), "lock.")])
 			fmt.Fprintf(&told, "%v; ", ev)
 		}
@@ -236,7 +236,7 @@ func (c *campaign) story(wg *sync.WaitGroup, l *lock.Lock, who string) {
 	})
 }
 
-var grammar = regexp.MustCompile(`^w*(a?v?(sv?rv?)*(sv?)?)?E$`)
+var grammar = regexp.MustCompile(`^w*((a?v?(sv?rv?)*(sv?)?)?E|F)$`)
 
 var tries = map[bool]string{true: "tries", false: "acquires"}
 

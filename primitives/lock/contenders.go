@@ -30,8 +30,8 @@ type Contender struct {
 
 // Contenders returns the contenders for the lock at path, in the order of the line, as the
 // session's server knows them. There are none if the path does not exist. A contender that leaves
-// during the call is left out. If contenders of another layout stand there, the error may be
-// [ErrLayout].
+// during the call is left out. If contenders of another layout stand there, they are left out, or
+// the error is [ErrLayout]. Those of no known layout are left out.
 //
 // If opts is nil, the default options are used.
 func Contenders(ctx context.Context, s *session.Session, path string, opts *Options) ([]Contender, error) {

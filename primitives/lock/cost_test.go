@@ -73,7 +73,7 @@ func TestCostOfCycle(t *testing.T) {
 	for range 2000 { // watches that are parked take memory until there are as many as there may be
 		cycle()
 	}
-	check.AtMost(t, testing.AllocsPerRun(2000, cycle), most, "allocations")
+	check.AtMost(t, check.Allocs(200, cycle), most, "allocations")
 }
 
 // TestCostOfManyCycles counts the allocations of a cycle when all locks of a session are acquired
@@ -103,6 +103,6 @@ func TestCostOfManyCycles(t *testing.T) {
 	for range 4 {
 		round()
 	}
-	allocs := testing.AllocsPerRun(20, round) / locks
+	allocs := check.Allocs(2, round) / locks
 	check.True(t, allocs <= most, "%.1f allocations for each lock, want at most %v", allocs, most)
 }

@@ -256,7 +256,7 @@ func (d *delayer) write(t turn, op session.Op) {
 // transaction: if another client has deleted the node, the record stays, and delays the next. If
 // the record is not confirmed, the contender has not held, and the record goes first: while the
 // node stands, no other contender looks at it.
-func (d *delayer) Withdraw(requests client.Async, node, prefix string, answer func()) {
+func (d *delayer) Withdraw(requests client.Async, node, prefix string, answer func(error)) {
 	d.mu.Lock()
 	held, version, sent, rest := d.held, d.version, d.sent, d.rest
 	d.held, d.rest = "", nil
@@ -286,5 +286,5 @@ func (d *delayer) Withdraw(requests client.Async, node, prefix string, answer fu
 			Then: &own,
 		}
 	}
-	requests.Remove(all, func(error) { answer() })
+	requests.Remove(all, answer)
 }

@@ -278,3 +278,54 @@ func TestDelayRest(t *testing.T) {
 		})
 	}
 }
+
+// TestDelayByAnotherClock: the clock of the servers' leader steps while a contender waits. That one
+// waits by its own clock. One that comes first later waits for no rest if the clock went forward,
+// and for the whole delay if it went back; so does one that has lost the reply to its mark.
+func TestDelayByAnotherClock(t *testing.T) {
+	for name, test := range map[string]struct {
+		step        time.Duration
+		gives       bool          // the first that waits gives up after the step, after 30 seconds
+		lost        bool          // it receives no reply to its mark before the step
+		least, most time.Duration // from the loss to the next grant
+	}{
+		"forward, one waits":    {step: time.Hour, least: time.Minute, most: 62 * time.Second},
+		"back, one waits":       {step: -time.Hour, least: time.Minute, most: 62 * time.Second},
+		"forward":               {step: time.Hour, gives: true, least: 30 * time.Second, most: 32 * time.Second},
+		"back":                  {step: -time.Hour, gives: true, least: 90 * time.Second, most: 92 * time.Second},
+		"no step":               {gives: true, least: time.Minute, most: 62 * time.Second},
+		"forward, a lost reply": {step: time.Hour, lost: true, most: 10 * time.Second},
+		"back, a lost reply":    {step: -time.Hour, lost: true, least: time.Minute, most: 70 * time.Second},
+	} {
+		t.Run(name, func(t *testing.T) {
+			clock := new(kit.SteppingClock)
+			kit.Run(t, zktest.Config{Tick: time.Second, Clock: clock}, func(w kit.World) {
+				var line []*lock.Lock
+				all := make([]*session.Session, 3)
+				for i := range all {
+					all[i] = w.Open(session.Options{Timeout: 6 * time.Second, ServerTick: time.Second})
+					line = append(line, join(w, all[i], delayedPath, delaying))
+					synctest.Wait()
+				}
+				if test.lost {
+					w.SwallowReply(zktest.Match{Session: all[1].ID(), Op: zktest.OpSetData})
+				}
+				began := time.Now()
+				check.OK(w, all[2].Delete(w.Context(), line[0].Node(), session.AnyVersion))
+				if test.lost {
+					check.OK(w, w.AwaitFault(time.Second))
+				} else {
+					kit.Pass(30 * time.Second)
+				}
+				clock.Step(test.step)
+				next := line[1]
+				if test.gives {
+					check.OK(w, next.Release(w.Context()))
+					next = line[2]
+				}
+				kit.Await[lock.Acquired](w, next.Events())
+				check.Within(w, time.Since(began), test.least, test.most, "it holds after the loss")
+			})
+		})
+	}
+}

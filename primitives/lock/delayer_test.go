@@ -69,7 +69,7 @@ func TestRecordInDoubt(t *testing.T) {
 	_, err := c.take(d, "n")
 	check.Is(t, err, session.ErrUnknownOutcome)
 	answers := 0
-	d.Withdraw(c, "n", "", func() { answers++ })
+	d.Withdraw(c, "n", "", func(error) { answers++ })
 	check.Equal(t, answers, 1, "answers")
 	check.Require(t, len(c.removals) == 1 && c.removals[0].Then != nil, "removals: %v", c.removals)
 	r := c.removals[0]

@@ -5,11 +5,12 @@
 // is over when it is released or lost. Its [Event] values arrive in the order in which things
 // happened:
 //
-//	Waiting* (Acquired (Suspended | Resumed | Revoked)*)? (Released | Lost)
+//	Waiting* (Acquired (Suspended | Resumed | Revoked)* (Released | Lost) | Released | Failed)
 //
 // Suspended and Resumed alternate, and Revoked comes at most once. A waiter whose node is deleted,
 // or whose session expires, joins the line again at its end, by itself and in time. A holder
-// receives [Lost] in these cases.
+// receives [Lost] in these cases. [Failed] comes to a contender that there is no place for: the
+// servers forbid it, or the path is another recipe's. Before a grant nothing is lost.
 //
 // In the layout [Prioritized] waiters go by [Options.Priority], and may ask the holder to release
 // the lock, or take it away. Waiters of a low priority may wait for ever there.
@@ -26,7 +27,7 @@
 // process: a paused process may believe that it holds a lock that the server has given away. So
 // pass [Acquired.Token], which grows with every grant of the path, to whatever the lock protects,
 // and refuse smaller tokens there. Servers that come back with older data would grant smaller
-// tokens: then the lock is lost with [session.ErrHistoryLost].
+// tokens: then there is no grant, with [session.ErrHistoryLost].
 //
 // For a resource that checks no token, [Options.Delay] has the next holder wait after one that was
 // lost.
@@ -37,9 +38,9 @@
 //
 // Nodes have the layout of ZooKeeper's published recipe, `_c_<uuid>-lock-<number>` under the path
 // of the lock, so Curator and go-zookeeper can stand in the same line. Children with other names
-// are ignored. The path belongs to the lock: keep it empty. If it carries data when a session first
-// uses it, or may not be written to, it is left alone, at the price of a round trip. Later data is
-// lost.
+// are ignored, unless they look like contenders of another lock: see [Layout]. The path belongs to
+// the lock: keep it empty. If it carries data when a session first uses it, or may not be written
+// to, it is left alone, at the price of a round trip. Later data is lost.
 //
 // # Backpressure
 //

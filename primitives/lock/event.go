@@ -5,20 +5,21 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/zkactors/zkactors/internal/client"
 	"github.com/zkactors/zkactors/primitives/internal/contender"
 	"github.com/zkactors/zkactors/primitives/internal/line"
 	"github.com/zkactors/zkactors/primitives/internal/nodes"
 	"github.com/zkactors/zkactors/primitives/internal/recipe"
 )
 
-// The errors that callers can act on. The error of every [Lost] wraps [ErrLost] and the
-// reason: one of these, or one of package session.
+// The errors that callers can act on. The error of every [Lost] wraps [ErrLost] and the reason,
+// and the error of every [Failed] the reason: one of these, or one of package session.
 var (
-	// ErrLost means that the lock, or the place in line, is gone without a release.
+	// ErrLost means that the lock is gone without a release.
 	ErrLost = errors.New("lock lost")
 
-	// ErrLayout means that contenders of another layout stand at the path. With priorities it also
-	// means that the path carries other data.
+	// ErrLayout means that contenders of another layout stand at the path, or of one that is not
+	// known: see [Layout]. With priorities it also means that the path carries other data.
 	ErrLayout = line.ErrLayout
 
 	// ErrForeign means that the path belongs to another recipe, which the error names. The error
@@ -50,8 +51,8 @@ var (
 )
 
 // An Event reports a change in the state of a lock. It is one of [Waiting],
-// [Acquired], [Suspended], [Resumed], [Revoked], [Released] and [Lost]; no other
-// type implements it.
+// [Acquired], [Suspended], [Resumed], [Revoked], [Released], [Lost] and [Failed]; no other type
+// implements it.
 //
 //sumtype:decl
 type Event interface {
@@ -85,11 +86,17 @@ type (
 	// Revoked is emitted once: later requests emit no event, and may use force.
 	Revoked struct{ Deadline time.Time }
 
-	// Released means that the lock, or the place in line, was given up on request.
-	Released struct{}
+	// Released means that the lock, or the place in line, was given up on request. If Err is not
+	// nil, the server has refused that for a session timeout: no other contender gets it until the
+	// session ends, or an attempt succeeds, which go on.
+	Released struct{ Err error }
 
-	// Lost means that the lock, or the place in line, is gone. Err wraps [ErrLost] and the reason.
+	// Lost means that the lock is gone. Err wraps [ErrLost] and the reason.
 	Lost struct{ Err error }
+
+	// Failed means that the lock was not held, and will not be: there is no place in line, or it
+	// is lost. Err wraps the reason.
+	Failed struct{ Err error }
 )
 
 func (Waiting) event()   {}
@@ -99,13 +106,14 @@ func (Resumed) event()   {}
 func (Revoked) event()   {}
 func (Released) event()  {}
 func (Lost) event()      {}
+func (Failed) event()    {}
 
 func (e Waiting) String() string  { return fmt.Sprintf("waiting ahead=%d", e.Ahead) }
 func (e Acquired) String() string { return fmt.Sprintf("acquired token=%d node=%s", e.Token, e.Node) }
 
 func (e Suspended) String() string { return "suspended until " + e.Deadline.Format(time.StampMilli) }
 func (Resumed) String() string     { return "resumed" }
-func (Released) String() string    { return "released" }
+func (e Released) String() string  { return client.Told("released", e.Err) }
 
 func (e Revoked) String() string {
 	if e.Deadline.IsZero() {
@@ -114,7 +122,8 @@ func (e Revoked) String() string {
 	return "revoked until " + e.Deadline.Format(time.StampMilli)
 }
 
-func (e Lost) String() string { return e.Err.Error() }
+func (e Lost) String() string   { return e.Err.Error() }
+func (e Failed) String() string { return e.Err.Error() }
 
 // presentation converts the events of the line to those of a lock.
 var presentation = contender.Presentation[Event]{ //nolint:gochecknoglobals // it is constant
@@ -136,10 +145,15 @@ func tell(ev line.Event) Event {
 	case line.Revoked:
 		return Revoked(ev)
 	case line.Released:
+		if ev.Err == nil {
+			return Released{} // which costs nothing
+		}
 		return Released(ev)
 	case line.ConditionChanged: // never comes here: see [contender.Presentation.Changed]
 	case line.Lost:
-		return Lost{contender.Because(ErrLost, ev.Err)}
+		return Lost{contender.Loss(ErrLost, ev)}
+	case line.NotGranted:
+		return Failed(ev)
 	}
 	panic(fmt.Sprintf("lock: %T is no event of a line", ev))
 }

@@ -152,7 +152,7 @@ func requests(t *testing.T, ens *zktest.Ensemble) {
 	before = ens.Proposals()
 	proxy.Delay(zktest.Match{Op: zktest.OpGetData}, 2*time.Second)
 	l := check.Have(lock.Acquire(ctx, s, path, &lock.Options{ReleaseInBackground: true}))(t)
-	check.Must(t, proxy.AwaitFault(time.Minute))
+	check.Must(t, proxy.AwaitFault(check.Patience))
 	proxy.Freeze(s.ID(), zktest.ToServer)
 	l.Close()
 	check.Len(t, kit.Children(t, operator, path), 1, "acquire and close have waited")

@@ -32,7 +32,7 @@ type Lock struct {
 // Two calls of one goroutine may join in the other order. If the second is to stand behind, make it
 // when the first has reported [Waiting] or [Acquired].
 //
-// At a path of another recipe the lock receives [Lost], with [ErrForeign].
+// At a path of another recipe the lock receives [Failed], with [ErrForeign].
 //
 // If opts is nil, the default options are used. The error names the argument that is wrong; nothing
 // else fails here.
@@ -44,8 +44,8 @@ func New(s *session.Session, path string, opts *Options) (*Lock, error) {
 //
 // If ctx ends first, the error is its cause and, if it is known, the contender ahead. The place in
 // line is then given up in the background: whatever the network does, the node is deleted when the
-// session is connected, or ends. If the place is lost for another reason, the error wraps [ErrLost]
-// and the reason.
+// session is connected, or ends. If there is no place in line, or it is lost, the error wraps the
+// reason: see [Failed].
 //
 // If ctx comes from [Lock.Context] of a lock of the same session and path that is not over, the
 // call would wait for itself, and fails at once. The error is [ErrUpgrade] if that is a read lock,
@@ -55,7 +55,8 @@ func Acquire(ctx context.Context, s *session.Session, path string, opts *Options
 }
 
 // TryAcquire is [Acquire], but fails with [ErrHeld] when another contender is ahead in line. Then
-// it has left the line again, unless ctx ended before the confirmation. A transaction of the
+// it has left the line again, unless ctx ended before the confirmation. If a contender of another
+// layout stands there, the error wraps [ErrLayout] instead. A transaction of the
 // servers decides, or a list behind it: no server that lags behind shows a lock free.
 func TryAcquire(ctx context.Context, s *session.Session, path string, opts *Options) (*Lock, error) {
 	return tryAcquire(ctx, s, path, Exclusive, opts)
@@ -67,7 +68,8 @@ func TryAcquire(ctx context.Context, s *session.Session, path string, opts *Opti
 // the release goes on in the background.
 //
 // Do refuses a nil f before it acquires the lock. It returns the error of f. If f returned nil, and
-// the lock was lost before f returned, the error wraps [ErrLost].
+// the lock was lost before f returned, the error wraps [ErrLost]. If f panics, or calls
+// [runtime.Goexit], the lock is released, and that goes on.
 func Do(ctx context.Context, s *session.Session, path string, opts *Options, f func(ctx context.Context, token int64) error) error {
 	if f == nil {
 		return fmt.Errorf("lock: f: %w: the function is nil", session.ErrInvalidArgument)
@@ -167,7 +169,7 @@ func tryAcquire(ctx context.Context, s *session.Session, path string, kind Kind,
 
 // Events returns the channel of events, always the same one:
 //
-//	Waiting* (Acquired (Suspended | Resumed | Revoked)*)? (Released | Lost)
+//	Waiting* (Acquired (Suspended | Resumed | Revoked)* (Released | Lost) | Released | Failed)
 //
 // It begins with the newest event before the first call. While the lock is held, Acquired comes
 // before that one, and so does Revoked if it was emitted, and Suspended until Resumed. When the
@@ -184,14 +186,14 @@ func (l *Lock) Done() <-chan struct{} { return l.handle.Done() }
 // The request may be older than the grant. The holder consents by a release.
 func (l *Lock) Revoked() <-chan struct{} { return l.handle.Revoked() }
 
-// Err returns an error that wraps [ErrLost] and the reason, if the lock, or the place in line, was
-// lost. Before a loss, and after a release, it returns nil.
+// Err returns an error that wraps [ErrLost] and the reason, if the lock was lost, and the error of
+// [Failed], if it was not acquired. Before that, and after a release, it returns nil.
 func (l *Lock) Err() error { return l.handle.Err() }
 
 // Context returns a context that ends with parent, and with the lock. Its cause wraps [ErrLost]
-// after a loss, and is [ErrReleased] after a release. The cancel function frees its resources, and
-// so does the end of the lock. If parent is nil, the context has ended, with a cause that wraps
-// [session.ErrInvalidArgument].
+// after a loss, is [ErrReleased] after a release, and else the error of [Failed]. The cancel
+// function frees its resources, and so does the end of the lock. If parent is nil, the context has
+// ended, with a cause that wraps [session.ErrInvalidArgument].
 func (l *Lock) Context(parent context.Context) (context.Context, context.CancelFunc) {
 	return l.handle.Context(contender.Within(parent, l.session, l.path, l, l.Done()))
 }
@@ -214,14 +216,16 @@ func (l *Lock) Guard() session.Op {
 }
 
 // Release gives up the lock, or the place in line. It returns nil when the server has confirmed
-// that, or when the session is over; with [Options.ReleaseInBackground] it returns at once. If ctx
-// ends first, it returns the cause, and the release goes on. If the lock had been lost, it returns
-// [Lock.Err]. It may be called any number of times.
+// that, or when the session is over; with [Options.ReleaseInBackground] it returns at once. If the
+// server refuses the deletion of the node for a session timeout, the error says so, and the
+// attempts go on: no other contender gets it until one succeeds. If ctx ends first, it returns the
+// cause, and the release goes on. If the lock had been lost, it returns [Lock.Err]. It may be
+// called any number of times.
 func (l *Lock) Release(ctx context.Context) error { return l.handle.Release(ctx) }
 
-// Close releases the lock and waits as [Lock.Release] does, at most until the session's deadline.
-// Undelivered events are discarded, except for the last one. Close may be called any number of
-// times.
+// Close releases the lock and waits as [Lock.Release] does, at most until the session's lease has
+// ended. Undelivered events are discarded, except for the last one. Close may be called any number
+// of times.
 func (l *Lock) Close() { l.handle.Close() }
 
 // A holder holds locks, in whose context others may be requested.

@@ -2,10 +2,8 @@ package lock_test
 
 import (
 	"fmt"
-	"math"
 	"slices"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -118,7 +116,9 @@ func frozenHolders(t *testing.T, ens *zktest.Ensemble, addrs []string, happens f
 	calm := []string{ens.Addr(ens.Leader())}
 	opts := &session.Options{Timeout: 10 * time.Second, ServerTick: kit.Tick, CloseTimeout: 200 * time.Millisecond}
 	type run struct {
-		holder, waiter     *lock.Lock // of the session that it happens to
+		s                  *session.Session // that it happens to
+		id                 int64            // of the session
+		holder, waiter     *lock.Lock       // its locks
 		rival, former, end *lock.Lock
 	}
 	all := make([]run, runs)
@@ -128,6 +128,7 @@ func frozenHolders(t *testing.T, ens *zktest.Ensemble, addrs []string, happens f
 			s, r := kit.Open(t, addrs, opts), kit.Open(t, calm, nil)
 			one, two := fmt.Sprintf("/%x-one", s.ID()), fmt.Sprintf("/%x-two", s.ID())
 			a := &all[i]
+			a.s, a.id = s, s.ID()
 			a.holder = acquire(t, s, one)
 			a.rival = join(t, r, one, nil)
 			kit.Await[lock.Waiting](t, a.rival.Events())
@@ -149,20 +150,9 @@ func frozenHolders(t *testing.T, ens *zktest.Ensemble, addrs []string, happens f
 	happens()
 	var wg sync.WaitGroup
 	for i, a := range all {
-		var counted atomic.Int64 // until when the holder counts on its session, by its own clock
-		counted.Store(math.MaxInt64)
-		wg.Go(func() {
-			for ev := range a.holder.Events() {
-				if suspended, is := ev.(lock.Suspended); is {
-					counted.Store(suspended.Deadline.UnixNano())
-				} else if _, is := ev.(lock.Resumed); is {
-					counted.Store(math.MaxInt64)
-				}
-			}
-		})
 		wg.Go(func() {
 			kit.Await[lock.Acquired](t, a.rival.Events())
-			check.True(t, isClosed(a.holder.Done()) || time.Now().UnixNano() > counted.Load(), "run %d: two holders", i)
+			check.False(t, kit.Counts(a.s, a.id) && !isClosed(a.holder.Done()), "run %d: two holders", i)
 			<-a.holder.Done()
 			check.True(t, a.rival.Token() > a.holder.Token(), "run %d: token %d after %d", i, a.rival.Token(), a.holder.Token())
 		})
@@ -171,7 +161,7 @@ func frozenHolders(t *testing.T, ens *zktest.Ensemble, addrs []string, happens f
 			kit.Await[lock.Acquired](t, a.end.Events())
 			// The waiter may have been a holder, or is to stand in line again.
 			before := a.waiter.Token() != 0 && a.waiter.Token() < a.end.Token()
-			check.False(t, before && !isClosed(a.waiter.Done()) && time.Now().UnixNano() <= counted.Load(), "run %d: two holders of the second lock", i)
+			check.False(t, before && !isClosed(a.waiter.Done()) && kit.Counts(a.s, a.id), "run %d: two holders of the second lock", i)
 		})
 	}
 	wg.Wait()

@@ -53,7 +53,7 @@ func TestReasonOfLoss(t *testing.T) {
 		{"the server ends the session, and the network is silent", func(_ *testing.T, srv *zktest.Server, _, holder *session.Session, _ string) {
 			srv.Freeze(holder.ID(), zktest.Both)
 			srv.Expire(holder.ID())
-		}, session.ErrExpired, 20 * time.Second, false},
+		}, session.ErrLapsed, 20 * time.Second, false},
 	} {
 		for _, layout := range []lock.Layout{lock.Standard, lock.Prioritized} {
 			for _, kind := range []lock.Kind{lock.Write, lock.Read} {
@@ -67,7 +67,7 @@ func TestReasonOfLoss(t *testing.T) {
 						<-holder.Done()
 						took, n := time.Since(began), srv.RequestsOf(id).Total()
 						check.False(t, took > row.most || row.alone && n != 0, "it is told after %v and %d requests", took, n)
-						for _, err := range []error{session.ErrExpired, lock.ErrNodeDeleted} {
+						for _, err := range []error{session.ErrExpired, session.ErrLapsed, lock.ErrNodeDeleted} {
 							if got, want := errors.Is(holder.Err(), err), errors.Is(row.want, err); got != want {
 								t.Errorf("it is told %v, want %v", holder.Err(), row.want)
 							}

@@ -30,6 +30,14 @@ var (
 	}
 )
 
+// withUnknown has a contender of no known layout last.
+var withUnknown = []zkmodel.Node{
+	{Path: linemodel.Root, Czxid: 1, Made: 3},
+	{Path: linemodel.Root + "/order-0000000001", Czxid: 2},
+	{Path: linemodel.Root + "/ephemeral", Czxid: 3, Owner: 99},
+	{Path: linemodel.Root + "/0000000002", Czxid: 4, Owner: 99},
+}
+
 // A meeting is a scenario with contenders of these kinds; all exclude each other if there are none.
 type meeting struct {
 	kinds []Kind
@@ -196,6 +204,51 @@ func standard(kinds []Kind) *linemodel.Kind {
 				zkmodel.Violate("a transaction overwrites the data of the parent")
 			}
 		},
+	}
+}
+
+// beside are meetings of contenders beside nodes with numbers, whose names no layout has. One is a
+// contender, until an operator deletes it.
+var beside = []meeting{
+	{nil, linemodel.Scenario{Name: "alone", Sessions: []int{0}, Warm: linemodel.Root, Nodes: withUnknown, Faults: zkmodel.Faults{Strikes: 1, Cuts: 1, Busy: 1}}},
+	{nil, linemodel.Scenario{Name: "cold", Sessions: []int{0, 1}, Nodes: withUnknown, Faults: zkmodel.Faults{Strikes: 2}}},
+	{nil, linemodel.Scenario{Name: "one session", Sessions: []int{0, 0}, Warm: linemodel.Root, Nodes: withUnknown, Faults: zkmodel.Faults{Strikes: 2, Cuts: 1}}},
+	{nil, linemodel.Scenario{Name: "late create", Sessions: []int{0, 1}, Warm: linemodel.Root, Nodes: withUnknown, Faults: zkmodel.Faults{Strikes: 1, Cuts: 1, Lates: 1}, Effort: 2}},
+	{nil, linemodel.Scenario{Name: "expired", Sessions: []int{0, 1}, Warm: linemodel.Root, Nodes: withUnknown, Faults: zkmodel.Faults{Strikes: 1, Cuts: 1, Expires: 1}}},
+	{nil, linemodel.Scenario{Name: "users' only", Sessions: []int{0, 1, 2}, Warm: linemodel.Root, Nodes: withUnknown[:3], Faults: zkmodel.Faults{Strikes: 2, Cuts: 1}}},
+	{[]Kind{Read, Write, Read}, linemodel.Scenario{Name: "readers and writers", Sessions: []int{0, 1, 2}, Warm: linemodel.Root, Nodes: withUnknown, Faults: zkmodel.Faults{Strikes: 2, Cuts: 1}, Downgrades: 1}},
+}
+
+// TestMeetingsBesideUnknown: no contender holds while one of no known layout stands that has come
+// before it. Beside users' nodes alone no contender is refused.
+func TestMeetingsBesideUnknown(t *testing.T) {
+	for _, m := range beside {
+		for _, delayed := range []bool{false, true} {
+			kind := standard(m.kinds)
+			granted := kind.Granted
+			if len(m.Nodes) == len(withUnknown) {
+				kind.Refusal, kind.Disagrees = line.ErrLayout, func(int) bool { return false }
+			}
+			kind.Granted = func(w *linemodel.World, c *linemodel.Contender) {
+				granted(w, c)
+				if w.Node(linemodel.Root+"/0000000002") != nil {
+					zkmodel.Violate("contender %d holds beside another", c.N)
+				}
+			}
+			name := m.Name
+			if delayed {
+				if m.kinds != nil {
+					continue
+				}
+				name += ", with a delay"
+				kind.Claim = func(_ *linemodel.World, node string) string { return znode.Join(linemodel.Root, node) }
+				kind.Recipe = func(client.Session, int) (*contender.Recipe, any) {
+					r := recipeOf(linemodel.Root, Exclusive, Options{Delay: time.Second})
+					return r, r.Claim
+				}
+			}
+			t.Run(name, func(t *testing.T) { linemodel.Test(t, kind, &m.Scenario) })
+		}
 	}
 }
 

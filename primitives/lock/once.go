@@ -27,7 +27,11 @@ import (
 // [session.ErrUnknownOutcome]: call Once again. An outcome that is too large for a node is not
 // recorded, with [session.ErrTooLarge], and f has run in vain.
 //
-// If the path belongs to another recipe, f does not run, and the error wraps [ErrForeign].
+// If the path belongs to another recipe, f does not run, and the error wraps [ErrForeign]. If f
+// panics, or calls [runtime.Goexit], nothing is recorded, the next caller runs f, and that goes on.
+//
+// If the server refuses to release the lock for a session timeout, the error says so, and is
+// returned with the outcome if that is recorded: calls that wait already go on to wait.
 //
 // The outcome stays until a client deletes its node: then f runs once more. If ctx ends first, the
 // error is its cause. If opts is nil, the default options are used.
@@ -45,7 +49,12 @@ func Once(ctx context.Context, s *session.Session, path string, opts *Options, f
 	if err != nil {
 		return nil, fmt.Errorf("once %s: %w", path, err)
 	}
-	defer func() { _ = l.Release(ctx) }() // it goes on
+	defer func() {
+		// If ctx has ended, the release goes on. A loss is in the error of the run or the record.
+		if refused := l.Release(ctx); refused != nil && ctx.Err() == nil && l.Err() == nil {
+			err = client.Both(err, fmt.Errorf("once %s: %w", path, refused))
+		}
+	}()
 	// Our node was created, or the one ahead of it deleted, after the outcome was recorded, if it
 	// was: so the server knows it.
 	if outcome, done, err := Outcome(ctx, s, path); done || err != nil {

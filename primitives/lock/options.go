@@ -54,9 +54,10 @@ type Options struct {
 	// release delays no other; to close the session while the lock is held is a loss. So all users
 	// of the lock set it, and each may set another: that of the lost holder counts. It needs an
 	// exclusive lock, in a layout without priorities, and costs two round trips. [TryAcquire] waits
-	// for it, too. The delay begins when the first contender finds the loss. One that gives up
-	// meanwhile leaves the rest to the next, measured by the clock of the servers' leader: if that
-	// steps, because another server leads, so does the rest.
+	// for it, too. The delay begins when the first contender finds the loss, and that one waits by
+	// its own clock. If it gives up, or a request of its fails meanwhile, the rest is measured by
+	// the clock of the servers' leader. So it is shorter, or none, if another server has become the
+	// leader whose clock is ahead; if its clock is behind, the delay may begin anew.
 	//
 	// The record of a holder is <path of the parent>/_lock-delays/<name>, and persistent.
 	Delay time.Duration
@@ -149,8 +150,13 @@ func (k Kind) String() string { return nodes.Kind(k).String() }
 // A contender of this library recognises contenders of every known layout: of ZooKeeper's recipes,
 // of Curator, of kazoo, and of the other recipes of this library. If it finds one that its own
 // layout does not respect, it is refused with [ErrLayout], when it comes and while it waits; a
-// holder logs that when its connection is back. But other libraries do not look for our contenders.
-// This was measured with Curator 5.4 and 5.9, and with kazoo 2.8 and 2.11:
+// holder logs that when its connection is back. An ephemeral child whose name ends with a number of
+// ten digits, as those of sequential nodes do, and is of no known layout, counts as a contender of
+// another layout: a lock that is written by hand may have such nodes. A persistent child of such a
+// name is ignored.
+//
+// But other libraries do not look for our contenders. This was measured with Curator 5.4 and 5.9,
+// and with kazoo 2.8 and 2.11:
 //
 //	                   Curator's                    kazoo's
 //	                   mutex    read     write      Lock     ReadLock  WriteLock

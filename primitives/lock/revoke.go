@@ -36,7 +36,7 @@ type RevokeOptions struct {
 // Without [RevokeOptions.ForceAfter] it returns when all holders have been asked. With it, Revoke
 // returns when all have gone: a holder that has not released the lock by then loses it, with
 // [ErrRevoked], by the deletion of its node, also if it has downgraded it. A holder that cannot be
-// reached learns of its loss only when its session's deadline has passed; until then, only tokens
+// reached learns of its loss only at the deadline of its lease; until then, only tokens
 // and guards protect the resource.
 //
 // The error is [ErrNotHeld] if the lock is not held. If ctx ends first, the error is its cause; the

@@ -199,7 +199,7 @@ func (test faultCase) faults(t *testing.T, c *kit.Stage) {
 // fault acquires and releases a lock while a fault is under way.
 func fault(t *testing.T, c *kit.Stage, s, other *session.Session, path string, holder *lock.Lock, atRelease bool, kind faultKind) error {
 	strike := func(cancel func()) error {
-		if err := c.AwaitFault(time.Minute); err != nil {
+		if err := c.AwaitFault(check.Patience); err != nil {
 			return err
 		}
 		if kind.cuts {
@@ -269,7 +269,7 @@ func hold(t *testing.T, c *kit.Stage, m zktest.Match, begin, meanwhile func()) {
 	t.Helper()
 	c.Delay(m, time.Second)
 	begin()
-	check.Must(t, c.AwaitFault(time.Minute))
+	check.Must(t, c.AwaitFault(check.Patience))
 	c.Freeze(m.Session, zktest.ToServer)
 	meanwhile()
 	c.Thaw(m.Session)

@@ -2,7 +2,6 @@ package naming
 
 import (
 	"fmt"
-	"time"
 
 	"github.com/zkactors/zkactors/internal/client"
 	"github.com/zkactors/zkactors/primitives/internal/persistent"
@@ -42,9 +41,9 @@ type (
 	// Registered means that the name can be looked up.
 	Registered struct{}
 
-	// Suspended means that the connection is lost. The name is lost too at the Deadline, unless
-	// Resumed comes first.
-	Suspended struct{ Deadline time.Time }
+	// Suspended means that the connection is lost. The servers keep the name for as long as they
+	// keep the session.
+	Suspended struct{}
 
 	// Resumed means that the connection is back, and that the name was seen to be registered still.
 	Resumed struct{}
@@ -54,7 +53,8 @@ type (
 	Gone struct{ Err error }
 
 	// Unregistered is the last event. Err says why the name, or the attempt to register it, was
-	// given up; it is nil if a caller has unregistered or closed it.
+	// given up; it is nil if a caller has unregistered or closed it, unless the server refuses to
+	// delete the node.
 	Unregistered struct{ Err error }
 )
 
@@ -64,9 +64,9 @@ func (Resumed) event()      {}
 func (Gone) event()         {}
 func (Unregistered) event() {}
 
-func (Registered) String() string  { return "registered" }
-func (e Suspended) String() string { return "suspended until " + e.Deadline.Format(time.StampMilli) }
-func (Resumed) String() string     { return "resumed" }
-func (e Gone) String() string      { return "gone: " + e.Err.Error() }
+func (Registered) String() string { return "registered" }
+func (Suspended) String() string  { return "suspended" }
+func (Resumed) String() string    { return "resumed" }
+func (e Gone) String() string     { return "gone: " + e.Err.Error() }
 
 func (e Unregistered) String() string { return client.Told("unregistered", e.Err) }

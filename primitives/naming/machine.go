@@ -2,6 +2,7 @@ package naming
 
 import (
 	"github.com/zkactors/zkactors/actors"
+	"github.com/zkactors/zkactors/internal/client"
 	"github.com/zkactors/zkactors/primitives/internal/presence"
 )
 
@@ -34,13 +35,13 @@ func translate(ev presence.Event) Event {
 	case presence.Joined:
 		return Registered{}
 	case presence.Suspended:
-		return Suspended{ev.Deadline}
+		return Suspended{}
 	case presence.Resumed:
 		return Resumed{}
 	case presence.Gone:
 		return Gone{ev.Err}
 	case presence.Left:
-		return Unregistered{ev.Err}
+		return Unregistered{client.Both(ev.Err, ev.Stands)}
 	}
 	panic("naming: an event without a name") // a case is missing above
 }

@@ -49,7 +49,8 @@ func (c *clerk) GaveUp(recipe, _ string, took time.Duration) {
 
 func (c *clerk) Held(recipe, _ string, took time.Duration) { c.note("%s held %v", recipe, took) }
 
-func (c *clerk) Lost(recipe, _ string, err error) { c.note("%s lost: %v", recipe, err) }
+func (c *clerk) Lost(recipe, _ string, err error)   { c.note("%s lost: %v", recipe, err) }
+func (c *clerk) Failed(recipe, _ string, err error) { c.note("%s failed: %v", recipe, err) }
 
 func (c *clerk) Revoked(recipe, _ string) { c.note("%s revoked", recipe) }
 
@@ -91,7 +92,7 @@ func TestObserver(t *testing.T) {
 			must(semaphore.SetLimit(ctx, s, "/s", 2))
 			_, err := semaphore.Acquire(ctx, s, "/s", 1, nil)
 			check.True(t, err != nil, "it does not refuse")
-		}, []string{"semaphore waits", "semaphore lost: limit is 2, not 1", "semaphore gave up after 0s"}},
+		}, []string{"semaphore waits", "semaphore failed: cannot join: limit is 2, not 1", "semaphore gave up after 0s"}},
 		"an election": {func(ctx context.Context, s *session.Session) {
 			c, err := election.Stand(ctx, s, "/e", &election.Options{Data: []byte("x")})
 			must(err)
@@ -156,10 +157,9 @@ func TestObserver(t *testing.T) {
 			m.Close()
 		}, []string{"group waits", "group waited 0s", "1 members", "group held 0s"}},
 		"a name that another has": {func(ctx context.Context, s *session.Session) {
-			_, err := s.Create(ctx, "/x", nil, session.Persistent)
-			must(err)
-			check.False(t, naming.Register(ctx, s, "/", "x", nil, ephemeral) == nil, "it is registered")
-		}, []string{"naming waits", "naming gave up after 0s", "naming lost: name held by another: held by a node of no session"}},
+			must(s.EnsurePath(ctx, "/n/x"))
+			check.False(t, naming.Register(ctx, s, "/n", "x", nil, ephemeral) == nil, "it is registered")
+		}, []string{"naming waits", "naming gave up after 0s", "naming failed: name held by another: held by a node of no session"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			inBubble(t, func(w world) {

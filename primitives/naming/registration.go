@@ -90,9 +90,9 @@ func (r *Registration) Update(ctx context.Context, data []byte) error {
 	return nil
 }
 
-// Close gives the name up, and waits until the deletion is confirmed, at most until the session's
-// deadline has passed. Undelivered events are discarded, but for the last one. It may be called any
-// number of times.
+// Close gives the name up, and waits until the deletion is confirmed, at most until the lease of
+// the session has ended. Undelivered events are discarded, but for the last one. It may be called
+// any number of times.
 func (r *Registration) Close() { r.kept.Close() }
 
 // String describes the registration in one short line.

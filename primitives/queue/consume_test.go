@@ -8,6 +8,7 @@ import (
 	"math"
 	"math/rand/v2"
 	"path"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -130,6 +131,9 @@ func TestExpiry(t *testing.T) {
 			return err
 		}
 		check.True(t, guarded(item) != nil, "the guard of a late delivery lets pass")
+		ended, end := context.WithCancel(t.Context())
+		end()
+		check.Is(t, again.Ack(ended), context.Canceled) // which does nothing
 		check.Must(t, guarded(again))
 		check.Must(t, again.Ack(t.Context()))
 		check.Is(t, guarded(again), queue.ErrNotClaimed)
@@ -467,7 +471,7 @@ func TestRunEndsWithItsClaim(t *testing.T) {
 		select {
 		case err := <-ended:
 			check.Fails(0, err)(t, queue.ErrNotClaimed)
-			check.Fails(0, err)(t, session.ErrExpired)
+			check.Fails(0, err)(t, session.ErrLapsed)
 		default:
 			t.Error("two work on one item, and the first is not told")
 		}
@@ -478,6 +482,171 @@ func TestRunEndsWithItsClaim(t *testing.T) {
 		running.Wait()
 		check.Is(t, <-ended, context.Canceled, "the context of the second")
 	})
+}
+
+// TestHungReaders: readers hang, deaf to their contexts, and their session expires once. In the
+// next one no item is claimed for them that others could work on: but for a second now and then, if
+// they might be back without having said so. Those that are back are given items at once.
+func TestHungReaders(t *testing.T) {
+	for _, n := range []int{1, 2, 8} {
+		for name, serve := range map[string]func(ctx context.Context, q *queue.Queue, f func(queue.Item)){
+			"Run": func(ctx context.Context, q *queue.Queue, f func(queue.Item)) {
+				_ = q.Run(ctx, n, func(_ context.Context, item queue.Item) error { f(item); return nil })
+			},
+			"Consumer": func(ctx context.Context, q *queue.Queue, f func(queue.Item)) {
+				c := check.Have(q.Consume(&queue.ConsumeOptions{Readers: n}))(t)
+				defer c.Close()
+				defer context.AfterFunc(ctx, c.Close)()
+				var all sync.WaitGroup
+				for range n {
+					all.Go(func() { //nolint:contextcheck // the item is acknowledged in any case
+						for item := range c.Items() {
+							f(item)
+							if item.Context().Err() == nil { // else there is nothing to acknowledge
+								check.OK(t, item.Ack(context.Background()))
+							}
+						}
+					})
+				}
+				all.Wait()
+			},
+		} {
+			t.Run(fmt.Sprint(name, n), func(t *testing.T) {
+				bubble(t, 2, func(t *testing.T, srv *zktest.Server, s ...*session.Session) {
+					hangs, works := open(t, s[0], nil), open(t, s[1], nil)
+					ctx, stop := context.WithCancel(t.Context())
+					var all sync.WaitGroup
+					free := make(chan struct{})
+					var hung, back atomic.Int32
+					all.Go(func() {
+						serve(ctx, hangs, func(item queue.Item) {
+							if string(item.Data) == "hang" && item.Attempt == 1 {
+								hung.Add(1)
+								<-free
+								return
+							}
+							back.Add(1)
+						})
+					})
+					for range n {
+						put(t, works, "hang")
+					}
+					kit.Pass(time.Minute)
+					check.Equal(t, hung.Load(), int32(n))
+					srv.Expire(s[0].ID())
+					kit.Pass(time.Minute)
+					var worked atomic.Int32
+					healthy, ill := context.WithCancel(ctx)
+					all.Go(func() {
+						_ = works.Run(healthy, 1, func(context.Context, queue.Item) error { worked.Add(1); return nil })
+					})
+					const more = 40
+					for range more {
+						put(t, works, "item")
+						kit.Pass(2 * time.Second) // longer than a trial
+					}
+					check.Equal(t, worked.Load(), int32(more+n))
+					check.Equal(t, back.Load(), 0)
+					check.Equal(t, length(t, works), 0)
+					close(free)
+					ill()
+					kit.Pass(time.Second)
+					for range more {
+						put(t, works, "item")
+					}
+					kit.Pass(10 * time.Minute) // between two trials
+					check.Equal(t, back.Load(), more)
+					stop()
+					all.Wait()
+				})
+			})
+		}
+	}
+}
+
+// TestHungReaderAndBacklog: of items that wait, a consumer whose only reader may hang claims one
+// for a second now and then, however many it may hold.
+func TestHungReaderAndBacklog(t *testing.T) {
+	for _, prefetch := range []int{1, 20} {
+		bubble(t, 2, func(t *testing.T, srv *zktest.Server, s ...*session.Session) {
+			hangs, works := open(t, s[0], nil), open(t, s[1], nil)
+			const items = 40
+			put(t, works, "hang")
+			next(t, consume(t, hangs, prefetch))
+			srv.Expire(s[0].ID())
+			kit.Pass(time.Minute)
+			putAll(t, works, numbers(items-1)...) // no crash has left these
+			kit.Pass(time.Hour)
+			ctx, stop := context.WithCancel(t.Context())
+			var worked atomic.Int32
+			ended := kit.Begin(func() error {
+				return works.Run(ctx, 1, func(context.Context, queue.Item) error { worked.Add(1); return nil })
+			})
+			kit.Pass(2 * time.Second)
+			check.Equal(t, worked.Load(), items, "prefetch", prefetch)
+			stop()
+			check.Is(t, <-ended, context.Canceled)
+		})
+	}
+}
+
+// TestReadersAreBack: readers drop deliveries that are lost, without a word, and receive others
+// soon. It does not matter that another reader works, or that one was tried rarely before.
+func TestReadersAreBack(t *testing.T) {
+	for _, prefetch := range []int{2, 4} {
+		bubble(t, 1, func(t *testing.T, srv *zktest.Server, s ...*session.Session) {
+			q := open(t, s[0], nil)
+			putAll(t, q, numbers(10)...)
+			c := check.Open(q.Consume(&queue.ConsumeOptions{Readers: 2, Prefetch: prefetch}))(t)
+			soon := func() (item queue.Item) {
+				t.Helper()
+				began := time.Now()
+				item = next(t, c)
+				check.AtMost(t, time.Since(began), 2*time.Second, "prefetch", prefetch)
+				return item
+			}
+			soon()
+			late := soon()
+			for range 2 {
+				srv.Expire(s[0].ID())
+				kit.Pass(3 * time.Hour)
+				check.Is(t, late.Ack(t.Context()), queue.ErrNotClaimed)
+				soon()
+				late = soon()
+			}
+		})
+	}
+}
+
+// TestRunExits: a function that ends its goroutine has failed, and its worker goes on.
+func TestRunExits(t *testing.T) {
+	for _, workers := range []int{1, 2} {
+		bubble(t, 1, func(t *testing.T, srv *zktest.Server, s ...*session.Session) {
+			q := open(t, s[0], nil)
+			putAll(t, q, numbers(10)...)
+			ctx, stop := context.WithCancel(t.Context())
+			var done atomic.Int32
+			var causes sync.Map
+			ended := kit.Begin(func() error {
+				return q.Run(ctx, workers, func(_ context.Context, item queue.Item) error {
+					if item.Attempt == 1 {
+						runtime.Goexit()
+					}
+					causes.Store(item.Cause, true)
+					done.Add(1)
+					return nil
+				})
+			})
+			kit.Pass(time.Hour)
+			check.Equal(t, done.Load(), 10)
+			check.Equal(t, length(t, q), 0)
+			_, says := causes.Load("the function has called runtime.Goexit")
+			check.True(t, says, "the next delivery does not say why the first has failed")
+			check.Equal(t, len(ended), 0)
+			stop()
+			check.Is(t, <-ended, context.Canceled)
+		})
+	}
 }
 
 // TestNobodyReads: a consumer of a queue with priorities whose items nobody receives looks rarely

@@ -9,6 +9,7 @@ import (
 	"maps"
 	"math/rand/v2"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/zkactors/zkactors/actors"
@@ -41,6 +42,11 @@ type ConsumeOptions struct {
 	// claimed only for readers that wait, as an attempt counts with the claim. With fewer readers
 	// than there are, the consumer begins slowly with such items; with more, attempts count that no
 	// reader has received. The default is 1.
+	//
+	// A reader whose claim is lost with the session counts as busy until it settles the item, which
+	// fails with [ErrNotClaimed], or receives another: one that hangs gets no items that others
+	// could work on. To find out whether it receives, the consumer claims an item for it now and
+	// then, and gives it back after a second.
 	Readers int
 
 	// Backoff is the delay of rejected items; see [Item.Reject]. The default is [Options.Backoff].
@@ -65,13 +71,19 @@ type Consumer struct {
 	waiter   *waiting.Waiter // of the newest epoch in which there was nothing to claim; only for perform
 	watches  stock.Watches   // while it waits
 	reason   client.Reason
-	tenure   tenure     // of the claims of the session; only for perform and observe
-	working  deliveries // only for perform
+	tenure   tenure        // of the claims of the session; only for perform and observe
+	working  deliveries    // only for perform
+	forsaken atomic.Bool   // set by forsake
+	holder   client.Holder // only for observe
 }
 
 // Consume begins to claim items, and returns at once. The error describes the problem in the
 // options. A later failure ends the consumer, and [Consumer.Err] returns it.
-func (b *base) Consume(opts *ConsumeOptions) (*Consumer, error) {
+func (b *base) Consume(opts *ConsumeOptions) (*Consumer, error) { return b.consume(opts, false) }
+
+// consume is Consume. If settles is set, readers settle each item before they receive the next,
+// also one whose claim is lost.
+func (b *base) consume(opts *ConsumeOptions, settles bool) (*Consumer, error) {
 	o := client.Options(opts)
 	o.Readers = cmp.Or(o.Readers, defaultReaders)
 	o.Prefetch = cmp.Or(o.Prefetch, max(o.Readers, 0))
@@ -103,7 +115,7 @@ func (b *base) Consume(opts *ConsumeOptions) (*Consumer, error) {
 	c.shelf = actors.NewShelf("queue items "+b.at.Path, before, func(i Item) { _ = c.actor.Tell(taken{i.claimed}) })
 	room := b.allowance()
 	start := machine{
-		prefetch: o.Prefetch, readers: o.Readers, limit: max(0, b.opts.MaxAttempts), urgent: b.at.Any, rivalry: layout.Rivalry{Chance: rand.Uint64()},
+		prefetch: o.Prefetch, readers: o.Readers, limit: max(0, b.opts.MaxAttempts), urgent: b.at.Any, settles: settles, rivalry: layout.Rivalry{Chance: rand.Uint64()},
 		full: room.claim, most: room.claim, beside: room.beside, observed: b.at.Session.Observed(),
 	}
 	c.actor = actors.Start(start, actors.Role[machine, input, effect, Event]{
@@ -140,7 +152,7 @@ func (c *Consumer) Done() <-chan struct{} { return c.actor.Ended() }
 func (c *Consumer) Err() error { return c.reason.Err() }
 
 // Close gives back all items that are not acknowledged, and waits until that is confirmed, at most
-// until the session's deadline has passed. It may be called any number of times.
+// until the session's lease has ended. It may be called any number of times.
 func (c *Consumer) Close() {
 	c.shelf.Close() // items that are not received by now were not delivered
 	c.actor.Close()
@@ -152,7 +164,11 @@ func (c *Consumer) observe(m machine, events []Event) {
 	for _, ev := range events {
 		switch ev := ev.(type) {
 		case Lost:
-			c.tenure.end(fmt.Errorf("%w: %w", ErrNotClaimed, session.ErrExpired))
+			why := session.ErrExpired
+			if m.lapsed {
+				why = session.ErrLapsed
+			}
+			c.tenure.end(fmt.Errorf("%w: %w", ErrNotClaimed, why))
 			c.tenure = newTenure()
 			level := slog.LevelWarn
 			if ev.Items == 0 {
@@ -165,6 +181,7 @@ func (c *Consumer) observe(m machine, events []Event) {
 		case Suspended, Resumed, Closed:
 		}
 	}
+	c.holder.Set(c.base.at.Session, len(m.held) > 0) // also what may be claimed
 	if !m.ended {
 		return
 	}
@@ -223,19 +240,26 @@ func (c *Consumer) perform(e effect, tell func(input)) {
 		}
 		ops = append(ops, c.claimOps(e.claims)...)
 		c.receipts.Begin(e.epoch, ops, func(results []session.OpResult, err error) {
-			tell(settled{stock.Refused(results, err)})
+			err = stock.Refused(results, err)
+			c.late(e.epoch, e.claims, err)
+			tell(settled{err})
 		})
 	case move:
 		c.move(e, tell)
 	case rest:
 		c.rest(e, tell)
+	case try:
+		c.owned.After(try{}, min(time.Second<<min(e.tries, doublings), longestTry), func() { tell(tried{}) })
 	case tick:
 		c.owned.After(tick{}, forgotten/2, func() { tell(ticked{}) })
 	case remind:
 		c.warn("item not settled for long", e.Place, slog.Duration("time", forgotten))
 	case sweep:
-		c.receipts.Hold()
-		b.at.Session.Async(e.epoch).Withdraw(b.at.Claim(e.place.ID()), c.receipts.Release)
+		c.withdraw(e.epoch, e.place)
+	case free:
+		c.free(e, func() { tell(freed{}) })
+	case forsake:
+		c.forsaken.Store(true)
 	case part:
 		c.receipts.End(func() { tell(parted{}) })
 	case received:
@@ -259,6 +283,12 @@ const patience = time.Minute
 
 // regrowth is the time after which larger transactions are tried again.
 const regrowth = time.Hour
+
+// The time after which a reader with a lost delivery is tried again: longest after many tries.
+const (
+	doublings  = 10
+	longestTry = 10 * time.Minute
+)
 
 // forgotten is the time after which an item is reported that no reader has settled.
 const forgotten = 20 * time.Minute
@@ -313,12 +343,48 @@ func (c *Consumer) claimOps(items []*layout.Claimed) (ops []session.Op) {
 	return ops
 }
 
+// late frees items that are claimed when the consumer has ended.
+func (c *Consumer) late(epoch int, items []*layout.Claimed, err error) {
+	if err != nil || !c.forsaken.Load() {
+		return
+	}
+	for _, item := range items {
+		c.withdraw(epoch, item.Place)
+	}
+}
+
+// withdraw deletes a claim, and has the end of the consumer wait for that.
+func (c *Consumer) withdraw(epoch int, at layout.Place) {
+	c.receipts.Hold()
+	c.base.at.Session.Async(epoch).Withdraw(c.base.at.Claim(at.ID()), func(error) { c.receipts.Release() })
+}
+
+// free deletes a claim of the session: the first that it finds. If the reply to that is lost, the
+// item may be claimed again, also by this session.
+func (c *Consumer) free(e free, done func()) {
+	czxid := int64(0)
+	c.receipts.Hold()
+	c.base.at.Session.Async(e.epoch).Remove(session.Removal{
+		Path: c.base.at.Claim(e.place.ID()), Contested: true,
+		Is: func(stat *session.Stat) bool {
+			if czxid == 0 && stat.EphemeralOwner == e.session {
+				czxid = stat.Czxid
+			}
+			return stat.Czxid == czxid
+		},
+	}, func(error) {
+		c.receipts.Release()
+		done()
+	})
+}
+
 // claim claims items. The directory of the claims comes and goes with them.
 func (c *Consumer) claim(e claim, tell func(input)) {
 	b := c.base
 	requests := b.at.Session.Async(e.epoch)
 	c.receipts.Begin(e.epoch, c.claimOps(e.items), func(results []session.OpResult, err error) {
 		err = stock.Refused(results, err)
+		c.late(e.epoch, e.items, err)
 		if no, is := errors.AsType[*stock.RefusalError](err); !is || no.Index%2 != 0 || !errors.Is(err, session.ErrNoNode) {
 			tell(claims{e.requestID, err})
 			return
@@ -475,7 +541,8 @@ func (i Item) Age() time.Duration {
 // Ack acknowledges the item: it is done, and deleted when Ack returns nil. The error wraps
 // [ErrNotClaimed] if this delivery does not count any more: the item was settled before, or it went
 // back, and another consumer may have it. Then Ack has changed nothing. If the error wraps
-// [session.ErrUnknownOutcome], the item may be deleted, or delivered again.
+// [session.ErrUnknownOutcome], the item may be deleted, or delivered again. If ctx has ended before
+// the call, nothing is done, and the error is the cause.
 func (i Item) Ack(ctx context.Context) error { return i.settle(ctx, settling{how: acknowledge}) }
 
 // AckWith is Ack in one transaction with operations of the caller: all of it is done, or nothing,
@@ -493,8 +560,9 @@ func (i Item) AckWith(ctx context.Context, ops ...session.Op) error {
 func (i Item) Reject(ctx context.Context) error { return i.reject(ctx, nil) }
 
 // RejectAfter is Reject with a delay of the caller's, and the cause, of which the item keeps 512
-// bytes of text for its next delivery, or the dead letters. A delay of 0 or less means none: the
-// item goes back to its place, as the first of its queue. The cause may be nil.
+// bytes of text for its next delivery, or the dead letters. The delay is measured as in
+// [Queue.PutAfter]. One of 0 or less means none: the item goes back to its place, as the first of
+// its queue. The cause may be nil.
 func (i Item) RejectAfter(ctx context.Context, delay time.Duration, cause error) error {
 	q := settling{how: reject, delay: max(delay, 0)}
 	if cause != nil {

@@ -147,6 +147,50 @@ func TestPutAfter(t *testing.T) {
 	}
 }
 
+// TestPutAfterByAnotherClock: another leader has another clock. Items that were put before are due
+// by that: early or late by the difference. Those that are put by a client that has read it are in
+// time.
+func TestPutAfterByAnotherClock(t *testing.T) {
+	for name, step := range map[string]time.Duration{"ahead": time.Hour, "behind": -time.Hour, "the same time": 0} {
+		t.Run(name, func(t *testing.T) {
+			clock := new(kit.SteppingClock)
+			bubbled(t, zktest.Config{Clock: clock}, 1, func(t *testing.T, _ *zktest.Server, s ...*session.Session) {
+				q := open(t, s[0], nil)
+				began := time.Now()
+				due := func(want string, put time.Time, delay time.Duration) {
+					t.Helper()
+					for {
+						data, err := q.TryTake(t.Context())
+						if err == nil {
+							check.Equal(t, string(data), want)
+							check.Within(t, time.Since(put), delay, delay+20*time.Second, want)
+							return
+						}
+						check.Is(t, err, queue.ErrEmpty)
+						kit.Pass(10 * time.Second)
+					}
+				}
+				check.Have(q.PutAfter(t.Context(), []byte("before"), 70*time.Minute))(t)
+				clock.Step(step)
+				kit.Pass(11 * time.Second) // an estimate of the clock is of ten seconds at most
+				again := time.Now()
+				check.Have(q.PutAfter(t.Context(), []byte("after"), time.Minute))(t)
+				due("after", again, time.Minute)
+				due("before", began, 70*time.Minute-step)
+
+				began = time.Now() // now a consumer waits
+				check.Have(q.PutAfter(t.Context(), []byte("before"), 70*time.Minute))(t)
+				c := consume(t, q, 1)
+				kit.Pass(time.Second)
+				clock.Step(step)
+				item := <-c.Items()
+				check.Within(t, time.Since(began), 70*time.Minute-step, 70*time.Minute-step+20*time.Second, "consumed")
+				check.Must(t, item.Ack(t.Context()))
+			})
+		})
+	}
+}
+
 // TestDelayedOrder: items that are not delayed do not wait for delayed ones, and those come in the
 // order in which they are due, before all others of their priority.
 func TestDelayedOrder(t *testing.T) {

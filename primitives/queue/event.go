@@ -25,8 +25,8 @@ type (
 	// Resumed means that the same session is connected again.
 	Resumed struct{}
 
-	// Lost means that the session has expired. The items that the consumer had claimed, if any, go
-	// back: they cannot be acknowledged any more. The consumer goes on in the next session.
+	// Lost means that the session has expired, or has lapsed. The items that the consumer had
+	// claimed, if any, go back: they cannot be acknowledged any more. The consumer goes on.
 	Lost struct{ Items int }
 
 	// Buried means that the consumer has moved an item to the dead letters.

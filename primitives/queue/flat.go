@@ -69,7 +69,7 @@ type FlatOptions struct {
 func NewFlat(s *session.Session, path string, layout Layout, opts *FlatOptions) (*Flat, error) {
 	o := client.Options(opts)
 	err := client.Validate(recipe, s, func() error {
-		err := client.CheckPlace(s, "queue: path", path, "a queue")
+		err := client.CheckPlace(s, "queue", "path", path, "a queue")
 		if layout != Curator && layout != Kazoo {
 			err = errors.Join(err, fmt.Errorf("queue: layout: %w: %d", session.ErrInvalidArgument, layout))
 		}
@@ -115,7 +115,9 @@ func (f *Flat) noteBare(reason error) {
 }
 
 // Put puts an item behind all others of its priority, and returns the name of its node when the
-// server has confirmed it.
+// server has confirmed it. The data may be empty; nil is empty, too. Consumers of Curator and kazoo
+// receive such an item as any other: it is written as data of no bytes. A node without data, which
+// other clients may make, they delete, and report that the queue is empty; [Flat.Take] returns it.
 //
 // If the error wraps [session.ErrUnknownOutcome], ctx has ended, or the session has expired, before
 // the outcome was known: the item may have been put, or be put a little later. With any other error
@@ -130,7 +132,7 @@ func (f *Flat) Put(ctx context.Context, data []byte) (name string, err error) {
 }
 
 // PutAll puts all items or none, one behind the other. It is [Flat.Put] otherwise. Calls that come
-// at the same time share transactions.
+// at the same time share transactions. Without items it makes no request, and returns nil.
 func (f *Flat) PutAll(ctx context.Context, data [][]byte) (names []string, err error) {
 	called := f.session.Age()
 	defer func() { f.session.Observer().Put(f.path, len(data), f.session.Age()-called, err) }()
@@ -138,10 +140,7 @@ func (f *Flat) PutAll(ctx context.Context, data [][]byte) (names []string, err e
 		return nil, f.explain(err)
 	}
 	if len(data) == 0 {
-		return nil, f.explain(fmt.Errorf("%w: there are no items", session.ErrInvalidArgument))
-	}
-	if i := slices.IndexFunc(data, func(d []byte) bool { return d == nil }); i >= 0 {
-		return nil, f.explain(fmt.Errorf("%w: data of item %d is nil", session.ErrInvalidArgument, i))
+		return nil, nil
 	}
 	if err := f.session.Fits(append(f.creations(data), f.receipts.Longest())...); err != nil {
 		return nil, f.explain(fmt.Errorf("items: %w", err))
@@ -445,6 +444,9 @@ func (k *flatCaller) make(answer func(error)) {
 // creations returns the operations that put items.
 func (f *Flat) creations(data [][]byte) (ops []session.Op) {
 	for _, d := range data {
+		if d == nil {
+			d = []byte{} // a node without data would be an empty queue to consumers of the others
+		}
 		ops = append(ops, session.CreateOp(znode.Join(f.path, f.layout.prefix()), d, f.mode))
 	}
 	return ops
@@ -536,7 +538,9 @@ func (p *flatTakes) Group(waiting []*flatTake) (n int, begin func(func([]session
 		}
 		return n == 1 || p.of.receipts.Takes(ops...)
 	})
-	return n, func(answer func([]session.OpResult, error)) func() { return p.of.receipts.Begin(epoch, ops, answer) }
+	return n, func(answer func([]session.OpResult, error)) func() {
+		return p.of.receipts.BeginRead(epoch, ops, answer)
+	}
 }
 
 func (p *flatTakes) Divide(calls []*flatTake, results []session.OpResult, err error) (parts []sharing.Share) {

@@ -40,8 +40,9 @@ const maxKey = 512
 // has used keys.
 //
 // The time is measured by the server's clock. If that is set, or another server with another clock
-// becomes the leader, it is longer or shorter by the difference. Keys outlive their items: also
-// those of [Options.Ephemeral], and those that [Queue.Purge] deletes.
+// becomes the leader, it is longer or shorter by the difference: with a clock that is ahead by
+// KeepKeys, all keys are forgotten at once, and items may be put twice. Keys outlive their items:
+// also those of [Options.Ephemeral], and those that [Queue.Purge] deletes.
 func (q *Queue) PutOnce(ctx context.Context, key string, data []byte) (id string, err error) {
 	return q.putOnce(ctx, key, data, 0)
 }

@@ -195,6 +195,39 @@ func TestPutOnceRestored(t *testing.T) {
 	})
 }
 
+// TestPutOnceByAnotherClock: another leader has another clock. A key is remembered for KeepKeys by
+// the clocks: if the new one is ahead by more than that, not at all; if it is behind, for longer by
+// the difference.
+func TestPutOnceByAnotherClock(t *testing.T) {
+	for name, test := range map[string]struct{ step, known time.Duration }{
+		"ahead":         {time.Hour, 0},
+		"little ahead":  {4 * time.Minute, 6 * time.Minute},
+		"behind":        {-time.Hour, 70 * time.Minute},
+		"the same time": {0, 10 * time.Minute},
+	} {
+		t.Run(name, func(t *testing.T) {
+			clock := new(kit.SteppingClock)
+			bubbled(t, zktest.Config{Clock: clock}, 2, func(t *testing.T, _ *zktest.Server, s ...*session.Session) {
+				a, b := open(t, s[0], nil), open(t, s[1], nil) // b has not read the clock yet
+				began := time.Now()
+				id := once(t, a, "key")
+				clock.Step(test.step)
+				for {
+					got, err := b.PutOnce(t.Context(), "key", []byte("again"))
+					if err == nil {
+						check.True(t, got != id, "another item")
+						break
+					}
+					check.Is(t, err, queue.ErrDuplicate)
+					kit.Pass(10 * time.Second)
+				}
+				check.Within(t, time.Since(began), test.known, test.known+20*time.Second, "known")
+				check.EqualSlices(t, drain(t, a), []string{"key", "again"}, "items")
+			})
+		})
+	}
+}
+
 // TestOneKeyManyCalls: of many calls with a key, by several handles and each many times, one puts
 // an item: the first time, and when the time is over.
 func TestOneKeyManyCalls(t *testing.T) {

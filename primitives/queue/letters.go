@@ -5,7 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/zkactors/zkactors/internal/client"
@@ -93,9 +95,9 @@ func (l *Letters) All(ctx context.Context) iter.Seq2[Letter, error] {
 // In a queue with Options.MaxItems a letter waits for room, or is refused, as an item that is put.
 //
 // Redrive goes on after letters that are not there, or that are claimed by a consumer of the dead
-// letters. It fails with [ErrNotDead] then. If the error wraps [session.ErrUnknownOutcome], some of
-// the letters may have been put, or be put a little later. With any other error the remaining
-// letters are dead. It is safe to call Redrive again.
+// letters. It fails with [ErrNotDead] then, and names their IDs. If the error wraps
+// [session.ErrUnknownOutcome], some of the letters may have been put, or be put a little later.
+// With any other error the remaining letters are dead. It is safe to call Redrive again.
 func (l *Letters) Redrive(ctx context.Context, ids ...string) error {
 	return l.explain(l.these(ctx, ids, l.redrive))
 }
@@ -223,19 +225,40 @@ func (l *Letters) some(ctx context.Context, ids []string, do moving) (n int, err
 		}
 	}
 	most := len(wanted)
+	done := func(letters []Letter) {
+		n += len(letters)
+		for _, letter := range letters {
+			delete(wanted, letter.ID)
+		}
+	}
 	err = l.each(ctx, wanted, func(places []layout.Place) (more bool, err error) {
 		letters, err := l.read(ctx, places)
 		if err != nil {
 			return false, err
 		}
-		moved, err := l.move(ctx, letters, do)
-		n += moved
-		return true, err
+		return true, l.move(ctx, letters, do, done)
 	})
 	if err == nil && n < most {
-		err = fmt.Errorf("%w: %d of %d", ErrNotDead, most-n, most)
+		err = fmt.Errorf("%w: %d of %d: %s", ErrNotDead, most-n, most, listed(slices.Sorted(maps.Keys(wanted))))
 	}
 	return n, err
+}
+
+// listed returns IDs as an error shows them: the first ten.
+func listed(ids []string) string {
+	const shown = 10
+	if len(ids) <= shown {
+		return strings.Join(ids, ", ")
+	}
+	return fmt.Sprintf("%s, and %d more", strings.Join(ids[:shown], ", "), len(ids)-shown)
+}
+
+// about adds to the error of a transaction the items that it was for.
+func about(letters []Letter, err error) error {
+	if len(letters) == 1 {
+		return fmt.Errorf("item %s: %w", letters[0].ID, err)
+	}
+	return fmt.Errorf("items %s to %s: %w", letters[0].ID, letters[len(letters)-1].ID, err)
 }
 
 // A moving begins a transaction that deletes the first of the letters, and maybe puts them. The
@@ -243,8 +266,9 @@ func (l *Letters) some(ctx context.Context, ids []string, do moving) (n int, err
 // the n letters begin at the index first.
 type moving func(letters []Letter, answer func(error)) (n, first int, abandon func())
 
-// move does it with all letters that are there and not claimed.
-func (l *Letters) move(ctx context.Context, letters []Letter, do moving) (moved int, err error) {
+// move does it with all letters that are there and not claimed, and calls moved with those of each
+// transaction that was done.
+func (l *Letters) move(ctx context.Context, letters []Letter, do moving, moved func([]Letter)) error {
 	most := len(letters) // halved if the server takes no more together
 	for len(letters) > 0 {
 		var n, first int
@@ -254,7 +278,7 @@ func (l *Letters) move(ctx context.Context, letters []Letter, do moving) (moved 
 		})
 		no, refused := errors.AsType[*stock.RefusalError](err)
 		if err == nil {
-			moved += n
+			moved(letters[:n])
 			letters = letters[n:]
 			continue
 		}
@@ -263,29 +287,29 @@ func (l *Letters) move(ctx context.Context, letters []Letter, do moving) (moved 
 			continue
 		}
 		if !refused {
-			return moved, err
+			return about(letters[:n], err)
 		}
 		i, op := l.refused(letters[:n], no.Index-first)
 		switch {
 		case i < 0:
-			return moved, err
+			return about(letters[:n], err)
 		case op == 0 && letters[i].claimed.Version > 0 && errors.Is(err, session.ErrNoNode):
 			if err := l.of.live.EnsurePath(ctx, l.dead.Dir(layout.ClaimsDir)); err != nil {
-				return moved, err
+				return err
 			}
 		case client.IsAny(err, session.ErrNoNode, session.ErrNodeExists): // it is gone, or claimed
 			letters = slices.Delete(letters, i, i+1)
 		case errors.Is(err, session.ErrBadVersion): // it was claimed since
 			again, err := l.read(ctx, []layout.Place{letters[i].claimed.Place})
 			if err != nil {
-				return moved, err
+				return about(letters[i:i+1], err)
 			}
 			letters = slices.Replace(letters, i, i+1, again...)
 		default:
-			return moved, err
+			return about(letters[i:i+1], err)
 		}
 	}
-	return moved, nil
+	return nil
 }
 
 // refused returns which of the letters has the operation, and which of its operations that is. I is

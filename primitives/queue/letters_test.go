@@ -101,11 +101,12 @@ func TestRedrive(t *testing.T) {
 	bubble(t, 1, func(t *testing.T, srv *zktest.Server, s ...*session.Session) {
 		q, dead := open(t, s[0], nil), letters(t, s[0], nil)
 		names := numbers(1300)
+		names[700] = "" // an item may be empty
 		ids := buryAll(t, s[0], names...)
 		put(t, q, "first")
 		check.Must(t, dead.Redrive(t.Context(), ids[700]))
 		err := dead.Redrive(t.Context(), ids[9], ids[8], ids[700])
-		check.True(t, errors.Is(err, queue.ErrNotDead) && strings.Contains(err.Error(), "1 of 3"), "%v", err)
+		check.True(t, errors.Is(err, queue.ErrNotDead) && strings.Contains(err.Error(), "1 of 3: "+ids[700]), "%v", err)
 		srv.ResetRequests()
 		check.Equal(t, check.Have(dead.RedriveAll(t.Context()))(t), 1297)
 		check.AtMost(t, srv.Requests()[zktest.OpMulti], 40, "transactions")
@@ -132,7 +133,10 @@ func TestPurge(t *testing.T) {
 		q := openAt(t, s[0], letterBox, nil)
 		c := consume(t, q, 2)
 		items := []queue.Item{next(t, c), next(t, c)}
-		check.Is(t, dead.Redrive(t.Context(), items[0].ID), queue.ErrNotDead)
+		err := dead.Redrive(t.Context(), items[0].ID)
+		check.True(t, errors.Is(err, queue.ErrNotDead) && strings.Contains(err.Error(), items[0].ID), "%v", err)
+		err = dead.Redrive(t.Context(), numbers(20)...)
+		check.True(t, errors.Is(err, queue.ErrNotDead) && strings.Contains(err.Error(), "20 of 20: item 0, item 1, item 10") && strings.Contains(err.Error(), ", and 10 more"), "%v", err)
 		check.Equal(t, check.Have(dead.PurgeAll(t.Context()))(t), 596)
 		check.EqualSlices(t, dataOf(list(t, dead)), names[:2], "left")
 		c.Close() // the letters were written to

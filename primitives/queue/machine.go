@@ -43,6 +43,12 @@ import (
 // An item that cannot be moved to the dead letters goes back with the reason, and this consumer
 // leaves it out of its lists until it tries again.
 //
+// A reader whose delivery is lost with the session may work on, deaf to its context. It counts as
+// busy until it settles the delivery in vain, or is seen to receive: what was claimed for it would
+// wait, while other consumers are idle. A reader that does not settle a lost delivery, and waits,
+// looks like one that works. So the consumer tries now and then: it claims one item more, which
+// goes back if no reader has received it within a second.
+//
 // A consumer that leaves claims nothing more. It withdraws the offered items, gives back all held
 // items, waits for the answers, and parts. The end of the session ends all claims.
 
@@ -104,8 +110,10 @@ type (
 		settling
 		err error
 	}
+	freed  struct{}                     // answers free
 	rested struct{ place layout.Place } // answers rest
 	grown  struct{}                     // answers grow
+	tried  struct{}                     // answers try
 	ticked struct{}                     // answers tick
 	parted struct{}                     // answers part
 )
@@ -124,8 +132,10 @@ func (recalled) input() {}
 func (settle) input()   {}
 func (settled) input()  {}
 func (moved) input()    {}
+func (freed) input()    {}
 func (rested) input()   {}
 func (grown) input()    {}
+func (tried) input()    {}
 func (ticked) input()   {}
 func (parted) input()   {}
 
@@ -185,6 +195,13 @@ type (
 		epoch int
 		place layout.Place
 	}
+	forsake struct{} // free what is yet to be claimed
+	free    struct { // delete a claim of the session, until that is confirmed or the epoch has ended
+		epoch   int
+		session int64
+		place   layout.Place
+	}
+	try      struct{ tries int }       // answer after a second, and ever later after more tries in vain
 	tick     struct{}                  // answer after half the time after which an item may be forgotten
 	remind   struct{ *layout.Claimed } // report that the item may be forgotten
 	part     struct{}                  // remove the receipts, once nothing uses them
@@ -214,6 +231,9 @@ func (conclude) effect() {}
 func (move) effect()     {}
 func (rest) effect()     {}
 func (sweep) effect()    {}
+func (free) effect()     {}
+func (forsake) effect()  {}
+func (try) effect()      {}
 func (tick) effect()     {}
 func (remind) effect()   {}
 func (part) effect()     {}
@@ -232,6 +252,7 @@ type held struct {
 	taken   bool // set when a reader has received it; never cleared
 	leaving bool // set when it is to be settled or moved, cleared if the server refuses that; while set, no other settlement counts
 	stuck   bool // set when it could not be taken back; never cleared. While set, it is not exchanged
+	lapsed  bool // set when the session has lapsed while it was being settled: it is free if it stays
 	ticks   int  // counts since it was taken
 }
 
@@ -262,6 +283,7 @@ type machine struct {
 	prefetch int  // how many items are held at most
 	limit    int  // of attempts; 0 if there is none
 	urgent   bool // set if there are priorities: later items may come before those that are held
+	settles  bool // set if readers settle each delivery before they receive the next, also a lost one
 	beside   int  // bytes that an item takes beside its data
 	observed bool // set if deliveries and their ends are reported
 
@@ -302,6 +324,21 @@ type machine struct {
 	recalls  bool // set with recall, cleared by its answer
 	ticking  bool // set with tick, cleared by its answer
 
+	// The readers whose deliveries are lost, and who are not known to be back. Their items are
+	// not claimed.
+	strays []held
+	trial  bool // set while one of them counts as free, to see whether it receives
+	tries  int  // in vain, since one was back
+	trying bool // set with try, cleared by its answer, or when its answer would mean nothing
+
+	// The items that were offered when the session ended: a reader may have received them before.
+	// Emptied by the next offer.
+	late []*layout.Claimed
+
+	session int64 // the id of the present session, or of the last
+
+	lapsed bool // set by Lapsed, cleared by the next connection: a consumer that leaves waits for nothing
+
 	// The end.
 	done    bool  // set by enough, and with leaving; while set, nothing new is claimed
 	leaving bool  // set by leave, or by an error that does not pass; while set, nothing stays claimed
@@ -337,9 +374,9 @@ func (m machine) Step(in input, out *effects) machine {
 		return m
 	}
 	s := &turn{machine: m, effects: out}
-	// Only held and asides are written to in place. An append to queue never overwrites the array
-	// of an earlier machine.
-	s.held, s.asides, s.queue = slices.Clone(m.held), slices.Clone(m.asides), slices.Clip(m.queue)
+	// Only held, asides and strays are written to in place. An append to queue never overwrites the
+	// array of an earlier machine.
+	s.held, s.asides, s.queue, s.strays = slices.Clone(m.held), slices.Clone(m.asides), slices.Clip(m.queue), slices.Clone(m.strays)
 	switch in := in.(type) {
 	case leave:
 		s.leave(nil)
@@ -383,10 +420,14 @@ func (m machine) Step(in input, out *effects) machine {
 		s.settled(in.err)
 	case moved:
 		s.moved(in)
+	case freed:
+		s.freed()
 	case rested:
 		s.rested(in.place)
 	case grown:
 		s.grown()
+	case tried:
+		s.tried()
 	case ticked:
 		s.ticked()
 	case parted:
@@ -398,8 +439,10 @@ func (m machine) Step(in input, out *effects) machine {
 
 // find returns the index of a claim among the held claims; -1 if it is not held. The version tells
 // two claims of one item apart.
-func (s *turn) find(c *layout.Claimed) int {
-	return slices.IndexFunc(s.held, func(h held) bool { return h.Place == c.Place && h.Version == c.Version })
+func (s *turn) find(c *layout.Claimed) int { return find(s.held, c) }
+
+func find(all []held, c *layout.Claimed) int {
+	return slices.IndexFunc(all, func(h held) bool { return h.Place == c.Place && h.Version == c.Version })
 }
 
 // holds reports whether the item is held, in any version.
@@ -412,12 +455,18 @@ func (s *turn) holds(p layout.Place) bool {
 func (s *turn) hear(ev session.Event) {
 	switch ev := ev.(type) {
 	case session.Connected:
-		s.newest = requestID{ev.Epoch, s.newest.n + 1} // so that no answer from an earlier session counts
+		s.newest, s.session = requestID{ev.Epoch, s.newest.n + 1}, ev.ID // so that no answer from an earlier session counts
 	case session.Suspended:
 		s.emit(Suspended{})
+	case session.Lapsed:
+		if s.lapsed = true; !s.leaving { // else it is abandoned
+			s.lapse()
+		}
 	case session.Resumed:
+		s.lapsed = false
 		s.emit(Resumed{})
 	case session.Expired:
+		s.lapsed = false
 		if !s.leaving { // else Closed follows
 			s.emit(Lost{len(s.held)})
 		}
@@ -443,16 +492,113 @@ func (s *turn) lose(why error) {
 	for _, q := range s.queue {
 		s.finish(q, fmt.Errorf("%w: %w", ErrNotClaimed, why))
 	}
+	s.late = nil
 	for _, h := range s.held {
-		if h.working() {
-			s.over(h.Claimed, lost)
-		}
+		s.drop(h)
 	}
+	s.untried()
 	s.newest = requestID{0, s.newest.n + 1}
 	s.phase, s.held, s.queue, s.asides, s.joint, s.recalls = resting, nil, nil, nil, false, false
 	s.stale()
 	s.kept = nil
 	s.quit()
+}
+
+// drop notes that a claim is lost.
+func (s *turn) drop(h held) {
+	switch {
+	case h.working():
+		s.over(h.Claimed, lost)
+		s.strays = append(s.strays, h)
+	case h.offered():
+		s.late = append(s.late, h.Claimed)
+	}
+}
+
+// lapse gives up the claims that are confirmed, as others may have the items soon. The session
+// lives on, so they are deleted, which leaves the items as a crash would. A settlement that is
+// under way may yet be done: the claim stands until its answer. So does one that is being made, of
+// which no reader knows.
+func (s *turn) lapse() {
+	s.do(withdraw{})
+	s.late = nil
+	var stay []held
+	lost := 0
+	for _, h := range s.held {
+		under := slices.ContainsFunc(slices.Concat(s.under, s.moves), func(q settling) bool { return q.Place == h.Place && q.Version == h.Version })
+		if !h.wanted {
+			lost++
+		}
+		if h.wanted || under && !s.leaving {
+			h.lapsed = !h.wanted
+			stay = append(stay, h)
+			continue
+		}
+		s.drop(h)
+		s.free(h.Place)
+	}
+	var queue []settling
+	for _, q := range s.queue {
+		if s.find(q.Claimed) < 0 { // it was never claimed
+			queue = append(queue, q)
+			continue
+		}
+		s.finish(q, fmt.Errorf("%w: %w", ErrNotClaimed, session.ErrLapsed))
+	}
+	s.held, s.queue = stay, queue
+	s.under, s.moves = s.doubted(s.under), s.doubted(s.moves)
+	s.untried()
+	s.again()
+	if lost > 0 && !s.leaving {
+		s.emit(Lost{lost})
+	}
+}
+
+func (s *turn) free(p layout.Place) { s.do(free{s.newest.epoch, s.session, p}) }
+
+// doubted answers settlements whose requests are under way: their outcome is not waited for.
+func (s *turn) doubted(all []settling) []settling {
+	all = slices.Clone(all)
+	for i := range all {
+		if all[i].reply != (actors.Reply[error]{}) {
+			s.finish(all[i], fmt.Errorf("%w: %w", session.ErrUnknownOutcome, session.ErrLapsed))
+			all[i].reply = actors.Reply[error]{}
+		}
+	}
+	return all
+}
+
+// again has the queue listed anew.
+func (s *turn) again() {
+	s.follow = requestID{}
+	if s.phase == looking_ || s.phase == refreshing {
+		s.phase = resting
+	}
+	s.stale()
+}
+
+// freed follows the end of a claim that had lapsed. No change tells of it: it was ours.
+func (s *turn) freed() {
+	if !s.done {
+		s.again()
+	}
+}
+
+// abandon ends a consumer that leaves while the servers are out of reach. The session deletes its
+// claims when it has a connection.
+func (s *turn) abandon() {
+	s.do(forsake{})
+	s.lapse()
+	for _, h := range s.held {
+		s.free(h.Place)
+	}
+	for _, u := range slices.Concat(s.under, s.queue, s.moves) {
+		s.finish(u, fmt.Errorf("%w: %w", session.ErrUnknownOutcome, ErrClosed))
+	}
+	s.held, s.under, s.queue, s.moves = nil, nil, nil, nil
+	s.quit()
+	s.do(part{})
+	s.end()
 }
 
 // stale forgets what was listed.
@@ -526,11 +672,16 @@ func (s *turn) proceed() {
 	if s.ended {
 		return
 	}
+	if s.leaving && s.lapsed && s.newest.epoch != 0 {
+		s.abandon()
+		return
+	}
 	// One conclude at a time: the settlements of one transaction wait for the transaction before.
 	if len(s.under) == 0 && len(s.queue) > 0 && s.newest.epoch != 0 && !s.awaitsRead() {
 		s.conclude()
 	}
 	if !s.done {
+		s.seek()
 		s.fetch()
 	}
 	// There are enough items, or none to wait for: the place in line is for another consumer.
@@ -780,7 +931,86 @@ func (s *turn) lost() {
 }
 
 // room returns how many more items the consumer can hold.
-func (s *turn) room() int { return s.prefetch - len(s.held) }
+func (s *turn) room() int {
+	room := s.prefetch - len(s.held) - s.away()
+	if len(s.strays) < max(1, s.readers) {
+		return room
+	}
+	most := 0 // however many there may be for others to receive
+	if s.trial {
+		most = 1
+	}
+	for _, h := range s.held {
+		if !h.taken {
+			most--
+		}
+	}
+	return min(room, most)
+}
+
+// away returns how many readers count as busy with deliveries that are lost.
+func (s *turn) away() int {
+	if s.trial {
+		return len(s.strays) - 1
+	}
+	return len(s.strays)
+}
+
+// seek begins to find out whether a reader is back whose delivery is lost, when nothing more could
+// be claimed otherwise.
+func (s *turn) seek() {
+	switch {
+	case s.trying || s.newest.epoch == 0 || len(s.strays) == 0:
+	case s.trial && s.offers():
+		s.trying = true
+		s.do(try{0})
+	case s.trial || s.settles || s.room() > 0 && !s.awaitsReader() || s.offers():
+	case s.tries == 0:
+		s.trial = true
+	default:
+		s.trying = true
+		s.do(try{s.tries})
+	}
+}
+
+// awaitsReader reports whether the next item is one that a crash has left, and no reader counts as
+// free.
+func (s *turn) awaitsReader() bool {
+	return len(s.listed) > 0 && !s.idle() && slices.ContainsFunc(s.kept, func(c *layout.Claimed) bool { return c.Place == s.listed[0] && c.Tentative })
+}
+
+// tried follows the end of a pause, after which a reader counts as free, or of a trial, in which no
+// reader has received the item.
+func (s *turn) tried() {
+	if !s.trying { // an earlier one
+		return
+	}
+	s.trying = false
+	switch {
+	case len(s.strays) == 0:
+	case !s.trial:
+		s.trial = true
+	case s.offers() && !s.recalls:
+		s.trial = false
+		s.tries++
+		for _, h := range slices.Backward(s.held) {
+			if h.offered() {
+				s.recalls = true
+				s.do(recall{h.Claimed})
+				break
+			}
+		}
+	}
+}
+
+// untried begins anew with the trials: the next is at once.
+func (s *turn) untried() { s.trial, s.tries, s.trying = false, 0, false }
+
+// isBack notes that the reader with a lost delivery is back.
+func (s *turn) isBack(i int) {
+	s.strays = slices.Delete(s.strays, i, i+1)
+	s.untried()
+}
 
 // trade returns the index of an offered item that goes back so that the first listed item, which is
 // more urgent, can be claimed; -1 if there is none, or if other items leave already.
@@ -828,13 +1058,16 @@ func (s *turn) idle() bool {
 			working++
 		}
 	}
-	return working < max(1, s.readers)
+	return working+s.away() < max(1, s.readers)
 }
 
 // taken follows the delivery of an item. From now on the attempt counts.
 func (s *turn) taken(c *layout.Claimed) {
 	i := s.find(c)
 	if i < 0 {
+		if s.isLate(c) {
+			s.strays = append(s.strays, held{Claimed: c, taken: true})
+		}
 		return
 	}
 	s.receive(i)
@@ -847,11 +1080,21 @@ func (s *turn) taken(c *layout.Claimed) {
 			working++
 		}
 	}
+	if working+len(s.strays) > s.readers && len(s.strays) > 0 { // one of those that receive
+		s.isBack(0)
+	}
 	s.readers = max(s.readers, working)
 	if !s.ticking {
 		s.ticking = true
 		s.do(tick{})
 	}
+}
+
+// isLate reports, once, whether the item was offered when the session ended.
+func (s *turn) isLate(c *layout.Claimed) bool {
+	n := len(s.late)
+	s.late = slices.DeleteFunc(slices.Clone(s.late), func(l *layout.Claimed) bool { return l.ID() == c.ID() })
+	return len(s.late) < n
 }
 
 // receive notes that a reader has received a held item.
@@ -888,14 +1131,16 @@ func (s *turn) finish(q settling, err error) {
 // ticked reports items that readers have had for long, each once.
 func (s *turn) ticked() {
 	s.ticking = false
-	for i := range s.held {
-		h := &s.held[i]
-		if !h.working() {
-			continue
-		}
-		s.ticking = true
-		if h.ticks++; h.ticks == 2 {
-			s.do(remind{h.Claimed})
+	for _, all := range [][]held{s.held, s.strays} {
+		for i := range all {
+			h := &all[i]
+			if !h.working() {
+				continue
+			}
+			s.ticking = true
+			if h.ticks++; h.ticks == 2 {
+				s.do(remind{h.Claimed})
+			}
 		}
 	}
 	if s.ticking {
@@ -1051,6 +1296,7 @@ func (s *turn) claimed(err error) {
 		return
 	}
 	s.took, s.ahead = true, min(2*max(1, s.ahead), max(prefetched, s.prefetch))
+	s.late = nil
 	s.do(offer{fresh})
 }
 
@@ -1116,6 +1362,10 @@ func (s *turn) dead(c *layout.Claimed, more int) bool {
 // settle queues a settlement by a reader. A claim that is gone, or is settled already, is
 // refused.
 func (s *turn) settle(q settling) {
+	if i := find(s.strays, q.Claimed); i >= 0 {
+		s.isBack(i)
+	}
+	s.isLate(q.Claimed)
 	i := s.find(q.Claimed)
 	if i < 0 || s.held[i].leaving || s.held[i].wanted {
 		s.do(answer{q.reply, ErrNotClaimed, nil})
@@ -1258,10 +1508,13 @@ func (s *turn) keep(q settling) {
 func (s *turn) release(c *layout.Claimed, stays bool) (held bool) {
 	switch i := s.find(c); {
 	case i < 0:
-	case stays:
+	case stays && !s.held[i].lapsed:
 		s.held[i].leaving = false
 		return true
 	default:
+		if stays {
+			s.free(c.Place)
+		}
 		s.held = slices.Delete(s.held, i, i+1)
 	}
 	return false

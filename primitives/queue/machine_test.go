@@ -38,6 +38,7 @@ type partner struct {
 	epoch     int
 	connected bool
 	ends      bool                        // a refusal may end the consumer
+	hang      bool                        // readers never settle what is lost
 	replies   map[actors.Reply[error]]int // how many answers each has got
 	events    []string
 	next      int
@@ -98,7 +99,7 @@ func (p *partner) input(in input) {
 				}
 			}
 		case quit, sweep, remind: // have no answer
-		case look, follow, age, read, claim, recall, conclude, move, rest, grow, tick, part:
+		case look, follow, age, read, claim, recall, conclude, move, rest, grow, try, tick, part, free:
 			p.asked = append(p.asked, e)
 		}
 		end = ""
@@ -202,10 +203,14 @@ func (p *partner) reply(e effect) {
 		p.input(rested{e.place})
 	case grow:
 		p.input(grown{})
+	case try:
+		p.input(tried{})
 	case tick:
 		p.input(ticked{})
 	case part:
 		p.input(parted{})
+	case free:
+		p.input(freed{})
 	case offer, withdraw, answer, received, over, quit, sweep, remind:
 		p.fail("nobody can answer %T", e)
 	}
@@ -239,7 +244,18 @@ func (p *partner) move() {
 		for _, item := range p.delivered {
 			p.lost[item.ID()] = true
 		}
+		if p.hang {
+			p.delivered = nil
+		}
 		p.input(heard{session.Expired{Epoch: p.epoch}})
+	// Settlements under way at a lapse are in lapse_test.go.
+	case p.connected && k == 1 && !p.m.leaving && len(p.m.under)+len(p.m.moves)+len(p.m.queue) == 0:
+		p.input(heard{session.Suspended{}})
+		for _, item := range p.delivered {
+			p.lost[item.ID()] = true
+		}
+		p.input(heard{session.Lapsed{}})
+		p.input(heard{session.Resumed{}})
 	case k < 5 && len(p.offered) > 0:
 		p.delivered = append(p.delivered, p.offered[0])
 		p.late = append(p.late, p.offered[0])
@@ -289,9 +305,9 @@ func TestChance(t *testing.T) {
 			break
 		}
 		p := &partner{
-			T: t, asker: asker, given: &given, ends: seed%11 == 0, rand: rand.New(rand.NewPCG(seed, 1)), replies: map[actors.Reply[error]]int{}, working: map[layout.ClaimID]bool{},
+			T: t, asker: asker, given: &given, ends: seed%11 == 0, hang: seed%2 == 0, rand: rand.New(rand.NewPCG(seed, 1)), replies: map[actors.Reply[error]]int{}, working: map[layout.ClaimID]bool{},
 			settling: map[actors.Reply[error]]*layout.Claimed{}, ended: map[layout.ClaimID]bool{}, lost: map[layout.ClaimID]bool{},
-			m: machine{observed: seed%8 > 0, prefetch: 1 + int(seed%4), limit: int(seed % 3), urgent: seed%5 == 0, full: int(seed % 2 * 200), most: int(seed % 2 * 200), beside: 20},
+			m: machine{observed: seed%8 > 0, settles: seed%9 == 0, prefetch: 1 + int(seed%4), limit: int(seed % 3), urgent: seed%5 == 0, full: int(seed % 2 * 200), most: int(seed % 2 * 200), beside: 20},
 		}
 		for range 150 {
 			p.move()
@@ -634,4 +650,22 @@ func TestNoteOfAClaimedItem(t *testing.T) {
 	ops := b.settleOps(settling{Claimed: item("_c_00000000-0000-0000-0000-000000000000-item-0000000000"), how: note})
 	check.True(t, len(ops) == 3 && b.at.IsClaim(ops[0]) && b.at.IsClaim(ops[1]), "%v", ops)
 	check.True(t, alone(settling{how: note}), "it goes with others")
+}
+
+// TestLateDelivery: a reader receives an item while the session ends, so that the consumer learns
+// of it later. The reader counts as busy, unless it has settled the item by then.
+func TestLateDelivery(t *testing.T) {
+	item := &layout.Claimed{Place: layout.Place{Name: "_c_x-queue-0000000000"}, Version: 1}
+	for _, settles := range []bool{false, true} {
+		m := machine{prefetch: 1, readers: 1, attended: true, newest: requestID{1, 1}, held: []held{{Claimed: item}}}
+		inputs := []input{heard{session.Expired{}}, taken{item}, heard{session.Connected{Epoch: 2}}}
+		want := 1
+		if settles {
+			inputs, want = slices.Insert(inputs, 1, input(settle{settling{Claimed: item}})), 0
+		}
+		for _, in := range inputs {
+			m = m.Step(in, new(effects))
+		}
+		check.Len(t, m.strays, want)
+	}
 }

@@ -514,7 +514,7 @@ func (w *model) perform(p *peer, e effect, tell func(input)) {
 		p.aging = []requestID{e.requestID}
 	case rest:
 		p.resting = append(slices.DeleteFunc(slices.Clone(p.resting), func(q layout.Place) bool { return q == e.place }), e.place)
-	case tick, remind, grow:
+	case tick, remind, grow, try:
 	case look, follow, quit, read, claim, move, sweep, part:
 		p.consumer.perform(e, tell)
 	}
@@ -985,9 +985,9 @@ func (b bentRequests) Get(path string, answer func([]byte, *session.Stat, error)
 }
 
 // Withdraw implements [client.Async].
-func (b bentRequests) Withdraw(path string, answer func()) {
+func (b bentRequests) Withdraw(path string, answer func(error)) {
 	if b.keeps != "" && strings.HasPrefix(path, b.keeps) {
-		answer()
+		answer(nil)
 		return
 	}
 	b.Async.Withdraw(path, answer)

@@ -35,7 +35,7 @@ func (c *bookkeeper) note(path, format string, args ...any) {
 
 func (c *bookkeeper) Put(path string, items int, took time.Duration, err error) {
 	outcome := "put"
-	for _, known := range []error{session.ErrUnknownOutcome, queue.ErrFull, queue.ErrClosed, session.ErrInvalidArgument, context.Canceled} {
+	for _, known := range []error{session.ErrUnknownOutcome, queue.ErrFull, queue.ErrClosed, session.ErrTooLarge, context.Canceled} {
 		if errors.Is(err, known) {
 			outcome = known.Error()
 			break
@@ -90,8 +90,8 @@ func TestObservedPuts(t *testing.T) {
 		c.heard(t, "put: 1 in 0s")
 		check.Fails(open(t, s, &queue.Options{MaxItems: 1, RefuseWhenFull: true}).PutAll(t.Context(), bytesOf(numbers(2))))(t, queue.ErrFull)
 		c.heard(t, queue.ErrFull.Error()+": 2 in 0s")
-		check.Fails(q.Put(t.Context(), nil))(t, session.ErrInvalidArgument)
-		c.heard(t, session.ErrInvalidArgument.Error()+": 1 in 0s")
+		check.Fails(q.Put(t.Context(), make([]byte, 2<<20)))(t, session.ErrTooLarge)
+		c.heard(t, session.ErrTooLarge.Error()+": 1 in 0s")
 
 		// There is no room for a while.
 		time.AfterFunc(5*time.Second, func() { drain(t, open(t, other, nil)) })
@@ -111,9 +111,9 @@ func TestObservedPuts(t *testing.T) {
 		srv.DropReply(zktest.Match{Session: s.ID(), Op: zktest.OpMulti})
 		srv.Refuse(true)
 		begun := time.Now()
+		time.AfterFunc(time.Minute, func() { srv.Refuse(false) })
 		check.Fails(q.PutAll(t.Context(), bytesOf(numbers(1))))(t, session.ErrUnknownOutcome)
 		took := time.Since(begun).Round(time.Second)
-		srv.Refuse(false)
 		kit.Pass(time.Minute)
 		c.heard(t, fmt.Sprintf("%v: 1 in %v", session.ErrUnknownOutcome, took))
 

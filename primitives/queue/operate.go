@@ -67,11 +67,9 @@ func (b *base) Purge(ctx context.Context) (n int, err error) {
 	err = l.each(ctx, nil, func(places []layout.Place) (bool, error) {
 		var items []Letter
 		for _, p := range places {
-			items = append(items, Letter{claimed: layout.Claimed{Place: p}})
+			items = append(items, Letter{ID: p.ID(), claimed: layout.Claimed{Place: p}})
 		}
-		purged, err := l.move(ctx, items, l.purge)
-		n += purged
-		return true, err
+		return true, l.move(ctx, items, l.purge, func(purged []Letter) { n += len(purged) })
 	})
 	return n, b.explain(err)
 }

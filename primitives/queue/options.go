@@ -106,7 +106,7 @@ func (o Options) defaults(path string) Options {
 // validate refuses invalid options, before any I/O.
 func validate(s *session.Session, path string, o Options) error {
 	return client.Validate(recipe, s, func() error {
-		return errors.Join(client.CheckPlace(s, "queue: path", path, "a queue"), o.validate(s, path))
+		return errors.Join(client.CheckPlace(s, "queue", "path", path, "a queue"), o.validate(s, path))
 	})
 }
 
@@ -116,7 +116,7 @@ func (o Options) validate(s *session.Session, path string) error {
 	refuse := func(format string, args ...any) { errs = append(errs, fmt.Errorf("queue: "+format, args...)) }
 	switch {
 	case o.DeadLetter != "":
-		errs = append(errs, client.CheckPlace(s, "queue: Options.DeadLetter", o.DeadLetter, "a queue"))
+		errs = append(errs, client.CheckPlace(s, "queue", "Options.DeadLetter", o.DeadLetter, "a queue"))
 		if o.DeadLetter != znode.Join(path, layout.DeadDir) && (strings.HasPrefix(o.DeadLetter+"/", path+"/") || strings.HasPrefix(path+"/", o.DeadLetter+"/")) {
 			refuse("Options.DeadLetter: %w %q: one queue is within the other", session.ErrInvalidPath, o.DeadLetter)
 		}

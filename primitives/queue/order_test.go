@@ -4,10 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"math"
 	"math/rand/v2"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -63,8 +61,16 @@ func TestSequenceWrap(t *testing.T) {
 
 // TestMostUrgentFirst has chance put items of any priority, some of them delayed, through several
 // handles. Takers take them, or a consumer receives them when it has come to rest: each is the most
-// urgent that there is. Some go back.
+// urgent that there is. Some go back. Of the others, those with one priority come to the consumer
+// in the order in which they were put, and so do delayed items. Takers may begin at different
+// items.
 func TestMostUrgentFirst(t *testing.T) {
+	type entry struct {
+		n        int
+		priority int32
+		delayed  bool
+		back     bool // it was rejected
+	}
 	for seed := range hasten.Sized(hasten.Usually[uint64](80, 16), 8) {
 		bubble(t, 3, func(t *testing.T, _ *zktest.Server, s ...*session.Session) {
 			random := rand.New(rand.NewPCG(seed, 6))
@@ -76,12 +82,16 @@ func TestMostUrgentFirst(t *testing.T) {
 			if seed%2 == 0 {
 				c = consume(t, handles[3], 1+random.IntN(5))
 			}
-			there := map[string]int32{}
-			gone := func(data []byte) {
-				priority, is := there[string(data)]
-				least := slices.Min(slices.Collect(maps.Values(there)))
-				check.Require(t, is && priority == least, "seed %d: %s with priority %d (%t), want %d", seed, data, priority, is, least)
+			there := map[string]entry{}
+			gone := func(data []byte) entry {
+				got, is := there[string(data)]
+				check.Require(t, is, "seed %d: %s is not there", seed, data)
 				delete(there, string(data))
+				for _, e := range there {
+					ordered := c != nil && e.priority == got.priority && e.delayed == got.delayed && !e.back && !got.back
+					check.Require(t, e.priority >= got.priority && (!ordered || e.n > got.n), "seed %d: %+v comes before %+v", seed, got, e)
+				}
+				return got
 			}
 			for n := range 200 {
 				h, x, priority := handles[random.IntN(len(handles))], fmt.Sprint(n), int32(random.IntN(7)-3)
@@ -91,11 +101,12 @@ func TestMostUrgentFirst(t *testing.T) {
 				switch k := random.IntN(20); {
 				case k < 9:
 					putAt(t, h, priority, x)
-					there[x] = priority
+					there[x] = entry{n: n, priority: priority}
 				case k < 11:
-					check.Have(h.PutAfter(t.Context(), []byte(x), priority, time.Duration(random.IntN(90))*time.Second))(t)
+					delay := time.Duration(random.IntN(90)) * time.Second
+					check.Have(h.PutAfter(t.Context(), []byte(x), priority, delay))(t)
 					kit.Pass(91 * time.Second)
-					there[x] = priority
+					there[x] = entry{n: n, priority: priority, delayed: delay > 0}
 				case k == 11:
 					kit.Pass(time.Duration(random.IntN(120)) * time.Second)
 				case len(there) == 0:
@@ -105,10 +116,11 @@ func TestMostUrgentFirst(t *testing.T) {
 				default:
 					kit.Pass(time.Second)
 					item := next(t, c)
-					gone(item.Data)
+					got := gone(item.Data)
 					if random.IntN(4) == 0 {
 						check.Must(t, back(item, t.Context()))
-						there[string(item.Data)] = item.Priority
+						got.back = true
+						there[string(item.Data)] = got
 						continue
 					}
 					check.Must(t, item.Ack(t.Context()))

@@ -12,7 +12,8 @@ import (
 	"github.com/zkactors/zkactors/session"
 )
 
-// Put puts an item behind all others, and returns its ID when the server has confirmed it.
+// Put puts an item behind all others, and returns its ID when the server has confirmed it. The data
+// may be empty; nil is empty, too.
 //
 // If the error wraps [session.ErrUnknownOutcome], ctx has ended, or the session has expired, before
 // the outcome was known: the item may have been put, or be put a little later, with the ID that is
@@ -32,7 +33,7 @@ func (q *Queue) Put(ctx context.Context, data []byte) (id string, err error) {
 // since it has read that clock, which may be ten seconds: clocks may run at different rates. The
 // time for which the call waits for room is counted by the client's clock. Only if the server's
 // clock is set, or another server with another clock becomes the leader, the item is early or late
-// by the difference.
+// by the difference; so are items that are put within ten seconds after that. Later ones are not.
 //
 // When the delay has passed, the item comes before all that are not delayed, or behind those that a
 // client has listed already. Any number of items can be due in the same minute. [Queue.Len] and
@@ -42,7 +43,7 @@ func (q *Queue) PutAfter(ctx context.Context, data []byte, delay time.Duration) 
 }
 
 // PutAll puts all items or none, one behind the other. It is [Queue.Put] otherwise. Calls that come
-// at the same time share transactions.
+// at the same time share transactions. Without items it makes no request, and returns nil.
 func (q *Queue) PutAll(ctx context.Context, data [][]byte) (ids []string, err error) {
 	return q.put(ctx, data, 0, 0)
 }
@@ -90,7 +91,7 @@ func (b *base) put(ctx context.Context, data [][]byte, priority int32, delay tim
 		return nil, b.explain(err)
 	}
 	if len(data) == 0 {
-		return nil, b.explain(fmt.Errorf("%w: there are no items", session.ErrInvalidArgument))
+		return nil, nil
 	}
 	for i, d := range data {
 		item, err := b.newItem(layout.Record{}, d)
@@ -107,9 +108,6 @@ func (b *base) put(ctx context.Context, data [][]byte, priority int32, delay tim
 
 // newItem returns an item, unless it could not be claimed or moved.
 func (b *base) newItem(r layout.Record, data []byte) (filing.Item, error) {
-	if data == nil {
-		return filing.Item{}, fmt.Errorf("%w: it is nil", session.ErrInvalidArgument)
-	}
 	item := b.desk.NewItem(r, data)
 	return item, b.fits(item)
 }

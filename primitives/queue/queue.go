@@ -91,7 +91,8 @@ func newBaseOf(s client.Session, path string, o Options) *base {
 }
 
 // Close removes the nodes that the handle has beside its items. It waits until they are deleted, or
-// the session is over, which deletes them too. If ctx ends before, the removal goes on. Later calls
+// the session is over, which deletes them too. If the server refuses that for a session timeout,
+// the error says so, and the attempts go on. If ctx ends before, the removal goes on. Later calls
 // fail with [ErrClosed], and so do calls that wait for an item, or for room. Requests that are
 // under way are still answered. Consumers are not closed.
 func (b *base) Close(ctx context.Context) error {

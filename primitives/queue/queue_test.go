@@ -181,20 +181,64 @@ func TestBadInput(t *testing.T) {
 			refused(t, err, c.want, argument)
 		}
 		q := open(t, s[0], nil)
-		check.Fails(q.Put(t.Context(), nil))(t, session.ErrInvalidArgument)
-		check.Fails(q.PutAll(t.Context(), nil))(t, session.ErrInvalidArgument)
+		ids, err := q.PutAll(t.Context(), nil) // nothing is done
+		check.True(t, len(ids) == 0 && err == nil, "%v, %v", ids, err)
 		check.Fails(q.Put(t.Context(), make([]byte, 1<<20)))(t, session.ErrTooLarge)
 		check.Fails(q.Consume(&queue.ConsumeOptions{Backoff: queue.Backoff{First: 2, Most: 1}}))(t, session.ErrInvalidArgument)
 		check.Is(t, q.Run(t.Context(), 0, nil), session.ErrInvalidArgument)
-		_, err := s[0].Multi(t.Context(), (queue.Item{}).Guard()...)
+		_, err = s[0].Multi(t.Context(), (queue.Item{}).Guard()...)
 		check.True(t, err != nil, "the zero Item's guard lets pass")
-		_, err = q.PutAll(t.Context(), [][]byte{[]byte("x"), nil})
-		refused(t, err, session.ErrInvalidArgument, "item 1")
+		_, err = q.PutAll(t.Context(), [][]byte{[]byte("x"), nil, make([]byte, 1<<20)})
+		refused(t, err, session.ErrTooLarge, "item 2")
 		check.Fails(queue.New(nil, at, nil))(t, session.ErrInvalidArgument)
 		check.Fails(q.Consume(&queue.ConsumeOptions{Name: strings.Repeat("x", 257)}))(t, session.ErrInvalidArgument)
 		check.Equal(t, srv.Requests().Total(), 0, "requests")
 	})
 }
+
+// TestNothing: an item may be empty, and so are items of nil, in all queues.
+func TestNothing(t *testing.T) {
+	bubble(t, 1, func(t *testing.T, srv *zktest.Server, s ...*session.Session) {
+		ctx := t.Context()
+		q, f := open(t, s[0], nil), check.Have(queue.NewFlat(s[0], "/flat", queue.Curator, nil))(t)
+		defer func() { check.OK(t, f.Close(ctx)) }()
+		p := check.Have(queue.NewPriority(s[0], "/priorities", nil))(t)
+		defer func() { check.OK(t, p.Close(ctx)) }()
+		for name, c := range map[string]struct {
+			put  func() error
+			take func(context.Context) ([]byte, error)
+		}{
+			"Put":             {func() error { return with(q.Put(ctx, nil)) }, q.Take},
+			"PutAfter":        {func() error { return with(q.PutAfter(ctx, nil, time.Second)) }, q.Take},
+			"PutAll":          {func() error { return with(q.PutAll(ctx, [][]byte{nil})) }, q.Take},
+			"PutOnce":         {func() error { return with(q.PutOnce(ctx, "key", nil)) }, q.Take},
+			"Put, empty":      {func() error { return with(q.Put(ctx, []byte{})) }, q.Take},
+			"Priority.Put":    {func() error { return with(p.Put(ctx, nil, 1)) }, p.Take},
+			"Priority.PutAll": {func() error { return with(p.PutAll(ctx, [][]byte{nil}, 1)) }, p.Take},
+			"Flat.Put":        {func() error { return with(f.Put(ctx, nil)) }, f.Take},
+			"Flat.PutAll":     {func() error { return with(f.PutAll(ctx, [][]byte{nil})) }, f.Take},
+			"Flat.Put, empty": {func() error { return with(f.Put(ctx, []byte{})) }, f.Take},
+		} {
+			check.OK(t, c.put(), name)
+			for _, path := range srv.Paths() {
+				if data, _, err := s[0].Get(ctx, path); strings.HasPrefix(path, "/flat/") && (data == nil || err != nil) {
+					t.Error(path, "has no data, not even empty data:", err)
+				}
+			}
+			data, err := c.take(ctx)
+			check.True(t, len(data) == 0 && err == nil, "%s: %q, %v", name, data, err)
+		}
+		check.Have(s[0].Multi(ctx, session.CreateOp("/flat/qn-", nil, session.PersistentSequential)))(t) // without data
+		data, err := f.Take(ctx)
+		check.True(t, len(data) == 0 && err == nil, "%q, %v", data, err)
+		for _, none := range []func(context.Context, [][]byte) ([]string, error){q.PutAll, f.PutAll} {
+			ids, err := none(ctx, nil)
+			check.True(t, len(ids) == 0 && err == nil, "%v, %v", ids, err)
+		}
+	})
+}
+
+func with[T any](_ T, err error) error { return err }
 
 // TestClose: calls that wait end with the handle, and nothing of them is left. Items are touched by
 // none of them.

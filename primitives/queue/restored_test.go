@@ -2,6 +2,7 @@ package queue_test
 
 import (
 	"context"
+	"slices"
 	"testing"
 	"time"
 
@@ -18,13 +19,11 @@ func gated(t *testing.T, srv *zktest.Server) *kit.Gate {
 	return kit.World{T: t, Server: srv}.OpenGated(session.Options{Timeout: 12 * time.Second, ServerTick: time.Second})
 }
 
-// expires waits until a session has counted itself as lost.
-func expires(t *testing.T, s *kit.Gate) {
+// expires waits until the server has ended the session.
+func expires(t *testing.T, srv *zktest.Server, s *kit.Gate) {
 	t.Helper()
-	for ev := range s.Events(t.Context()) {
-		if _, expired := ev.(session.Expired); expired {
-			return
-		}
+	for slices.Contains(srv.Sessions(), s.ID()) {
+		kit.Pass(time.Second)
 	}
 }
 
@@ -58,7 +57,7 @@ func TestTakeAfterARestore(t *testing.T) {
 					srv.DropRequest(test.lost)
 					var data []byte
 					done := kit.Begin(func() (err error) { data, err = q.Take(t.Context()); return err })
-					expires(t, far)
+					expires(t, srv, far)
 					srv.Restore(backup)
 					later := openAs(t, openSession(t, srv, session.Options{}), at, layout)
 					put(t, later, "new")
@@ -85,7 +84,7 @@ func putMeanwhile(t *testing.T, srv *zktest.Server, far *kit.Gate, q anyQueue, i
 	far.Refuse()
 	srv.DropRequest(zktest.Match{Op: zktest.OpMulti, Session: far.ID()})
 	done := beginPut(t.Context(), q, item)
-	expires(t, far)
+	expires(t, srv, far)
 	srv.Restore(backup)
 	far.Mend()
 	check.Is(t, <-done, session.ErrUnknownOutcome)
@@ -137,7 +136,7 @@ func TestTakeLeftBetweenSessions(t *testing.T) {
 		srv.DropRequest(zktest.Match{Op: zktest.OpMulti, Session: far.ID()})
 		ctx, cancel := context.WithCancel(t.Context())
 		done := beginTake(ctx, q)
-		expires(t, far)
+		expires(t, srv, far)
 		kit.Pass(time.Second)
 		cancel()
 		kit.Pass(time.Hour)

@@ -293,6 +293,34 @@ func TestPeekOfPriorities(t *testing.T) {
 	})
 }
 
+// TestMonitorKeepsNothing: a handle that only reads has no node, whatever reply is lost, also when
+// the server's clock matters. So its session, which holds nothing, sends no heartbeats of its own.
+func TestMonitorKeepsNothing(t *testing.T) {
+	bubble(t, 2, func(t *testing.T, srv *zktest.Server, s ...*session.Session) {
+		q, monitor := open(t, s[0], nil), open(t, s[1], nil)
+		check.Have(q.PutAfter(t.Context(), []byte("y"), time.Hour))(t)
+		put(t, q, "x")
+		for _, lose := range []func(zktest.Match){func(zktest.Match) {}, srv.DropReply, srv.DropRequest, func(zktest.Match) {
+			check.Must(t, q.Close(t.Context()))
+			kit.Pass(time.Minute) // the directory of the receipts is gone
+		}} {
+			lose(zktest.Match{Op: zktest.OpMulti})
+			check.Equal(t, length(t, monitor), 2, "items")
+			check.Equal(t, peek(t, monitor), "x")
+			for _, path := range srv.Paths() {
+				stat, err := s[0].Exists(t.Context(), path)
+				check.False(t, err != nil || stat.EphemeralOwner == s[1].ID(), "%s is left: %v", path, err)
+			}
+			srv.ResetRequests()
+			kit.Pass(time.Minute)
+			check.Equal(t, srv.RequestsOf(s[1].ID()).Total(), 0, "requests of a monitor that does nothing")
+		}
+		kit.Pass(time.Hour)
+		check.Equal(t, string(check.Have(monitor.TryTake(t.Context()))(t)), "y")
+		check.Must(t, monitor.Close(t.Context()))
+	})
+}
+
 // TestReadOnlyMonitor: Len and Peek need no right to write, also when the server's clock matters.
 func TestReadOnlyMonitor(t *testing.T) {
 	bubble(t, 0, func(t *testing.T, srv *zktest.Server, _ ...*session.Session) {

@@ -7,10 +7,11 @@
 // No contender overtakes one that wants more than is free, so none starves. A handle is acquired at
 // most once. Its [Event] values arrive in the order in which things happened:
 //
-//	Waiting* (Acquired (Suspended | Resumed)*)? (Released | Lost)
+//	Waiting* (Acquired (Suspended | Resumed)* (Released | Lost) | Released | Failed)
 //
 // Suspended and Resumed alternate. A waiter whose node is deleted, or whose session expires, joins
-// the line again at its end, by itself. A holder receives [Lost] in these cases.
+// the line again at its end, by itself. A holder receives [Lost] in these cases. [Failed]
+// comes to a contender that there is no place for, as when another limit is recorded.
 //
 // # The limit
 //

@@ -30,7 +30,7 @@ func ExampleAcquire() {
 	fmt.Println(errors.Is(err, semaphore.ErrLimit), err)
 	// Output:
 	// try semaphore /limits/exports: semaphore full
-	// true acquire semaphore /limits/exports: limit is 2, not 10
+	// true acquire semaphore /limits/exports: cannot join: limit is 2, not 10
 }
 
 // A lease of three, all or nothing, and a limit that rises while it waits.

@@ -114,7 +114,11 @@ func (s *store) vacant(requests client.Async, isNew bool, answer func(error)) {
 		if err == nil && isNew {
 			err = line.Foreign(nodes.Foreign(nodes.OfSemaphore, names))
 		}
-		answer(err)
+		if err != nil {
+			answer(err)
+			return
+		}
+		contender.Refuse(requests, s.path, names, answer)
 	})
 }
 

@@ -34,7 +34,7 @@ func Limit(ctx context.Context, s *session.Session, path string) (int, error) {
 // SetLimit records the limit of the semaphore at path, whether or not there is one yet. It returns
 // when the limit is recorded. Waiters that have room now proceed by themselves. Holders keep their
 // leases, so after a lower limit more may be held for a while. A waiter whose
-// weight exceeds the new limit receives [Lost] with [ErrLimit]. A contender that comes later and
+// weight exceeds the new limit receives [Failed] with [ErrLimit]. A contender that comes later and
 // asks for the old limit is refused, unless it has [Options.AnyLimit].
 //
 // If there is no such semaphore yet, SetLimit creates a persistent path. Otherwise the path goes

@@ -182,7 +182,7 @@ func (n *numbers) Claimed(node string) string {
 }
 
 // Withdraw implements [contender.Claim].
-func (n *numbers) Withdraw(requests client.Async, node, prefix string, answer func()) {
+func (n *numbers) Withdraw(requests client.Async, node, prefix string, answer func(error)) {
 	n.mu.Lock()
 	n.left = cmp.Or(node, prefix)
 	of := n.tried

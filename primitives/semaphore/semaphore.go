@@ -32,7 +32,7 @@ type Lease struct {
 //
 // If opts is nil, the default options are used. The error names the argument that is wrong; nothing
 // else fails here. If another limit is recorded, or the path belongs to another recipe
-// ([ErrForeign]), the lease receives [Lost].
+// ([ErrForeign]), the lease receives [Failed].
 func New(s *session.Session, path string, limit int, opts *Options) (*Lease, error) {
 	return open(s, path, limit, opts, nil)
 }
@@ -67,8 +67,8 @@ func inside(r admission, within []*Lease) line.Rule {
 // If ctx ends first, the error is its cause and, if it is known, the contender ahead. The place in
 // line is then given up in the background: whatever the network does, the node is deleted when the
 // session is connected, or ends. The path and its limit stay for a while, see the package comment.
-// If another limit is recorded, the error wraps [ErrLimit], and nothing is left behind. If the
-// place is lost for another reason, the error wraps [ErrLost] and the reason.
+// If another limit is recorded, the error wraps [ErrLimit], and nothing is left behind. If there is
+// no place in line for another reason, or it is lost, the error wraps the reason: see [Failed].
 //
 // If ctx comes from [Lease.Context] of leases of the same session and path, the call must not wait
 // for these. The error is [ErrReentered] if they leave no room, or if a waiter ahead cannot have
@@ -107,7 +107,8 @@ func TryAcquire(ctx context.Context, s *session.Session, path string, limit int,
 // the background.
 //
 // Do refuses a nil f before it acquires a lease. It returns the error of f. If f returned nil, and
-// the lease was lost before f returned, the error wraps [ErrLost].
+// the lease was lost before f returned, the error wraps [ErrLost]. If f panics, or calls
+// [runtime.Goexit], the lease is released, and that goes on.
 func Do(ctx context.Context, s *session.Session, path string, limit int, opts *Options, f func(ctx context.Context) error) error {
 	if f == nil {
 		return fmt.Errorf("semaphore: f: %w: the function is nil", session.ErrInvalidArgument)
@@ -137,7 +138,7 @@ func enter(ctx context.Context, s *session.Session, path string, limit int, opts
 
 // Events returns the channel of events, always the same one:
 //
-//	Waiting* (Acquired (Suspended | Resumed)*)? (Released | Lost)
+//	Waiting* (Acquired (Suspended | Resumed)* (Released | Lost) | Released | Failed)
 //
 // It begins with the newest event before the first call. While the lease is held, Acquired comes
 // before that one. When the lease is over, only the last event comes. The channel is closed after
@@ -149,14 +150,14 @@ func (l *Lease) Events() <-chan Event { return l.handle.Events() }
 // closed.
 func (l *Lease) Done() <-chan struct{} { return l.handle.Done() }
 
-// Err returns an error that wraps [ErrLost] and the reason, if the lease, or the place in line, was
-// lost. Before a loss, and after a release, it returns nil.
+// Err returns an error that wraps [ErrLost] and the reason, if the lease was lost, and the error of
+// [Failed], if it was not acquired. Before that, and after a release, it returns nil.
 func (l *Lease) Err() error { return l.handle.Err() }
 
 // Context returns a context that ends with parent, and with the lease. Its cause wraps [ErrLost]
-// after a loss, and is [ErrReleased] after a release. The cancel function frees its resources, and
-// so does the end of the lease. If parent is nil, the context has ended, with a cause that wraps
-// [session.ErrInvalidArgument].
+// after a loss, is [ErrReleased] after a release, and else the error of [Failed]. The cancel
+// function frees its resources, and so does the end of the lease. If parent is nil, the context has
+// ended, with a cause that wraps [session.ErrInvalidArgument].
 func (l *Lease) Context(parent context.Context) (context.Context, context.CancelFunc) {
 	return l.handle.Context(contender.Within(parent, l.session, l.path, l, l.Done()))
 }
@@ -191,14 +192,16 @@ func (l *Lease) Node() string { return l.handle.Node() }
 func (l *Lease) Guard() session.Op { return l.handle.Guard() }
 
 // Release gives up the lease, or the place in line. It returns nil when the server has confirmed
-// that, or when the session is over; with [Options.ReleaseInBackground] it returns at once. If ctx
-// ends first, it returns the cause, and the release goes on. If the lease had been lost, it returns
-// [Lease.Err]. It may be called any number of times.
+// that, or when the session is over; with [Options.ReleaseInBackground] it returns at once. If the
+// server refuses the deletion of the node for a session timeout, the error says so, and the
+// attempts go on: no other contender gets it until one succeeds. If ctx ends first, it returns the
+// cause, and the release goes on. If the lease had been lost, it returns [Lease.Err]. It may be
+// called any number of times.
 func (l *Lease) Release(ctx context.Context) error { return l.handle.Release(ctx) }
 
-// Close releases the lease and waits as [Lease.Release] does, at most until the session's deadline.
-// Undelivered events are discarded, except for the last one. Close may be called any number of
-// times.
+// Close releases the lease and waits as [Lease.Release] does, at most until the session's lease has
+// ended. Undelivered events are discarded, except for the last one. Close may be called any number
+// of times.
 func (l *Lease) Close() { l.handle.Close() }
 
 // String describes the lease in one short line.

@@ -317,8 +317,8 @@ func TestDisagreement(t *testing.T) {
 				t.Errorf("%s: try: %v", what, err)
 			}
 			l := join(t, s, 10, nil)
-			ev := next[semaphore.Lost](t, l)
-			check.True(t, errors.Is(ev.Err, semaphore.ErrLimit) && errors.Is(ev.Err, semaphore.ErrLost) && !strings.Contains(ev.String(), "lost"), "%s: %v", what, ev)
+			ev := next[semaphore.Failed](t, l)
+			check.True(t, errors.Is(ev.Err, semaphore.ErrLimit) && !errors.Is(ev.Err, semaphore.ErrLost) && !strings.Contains(ev.String(), "lost"), "%s: %v", what, ev)
 		}
 		check.Len(t, children(t, all[0]), 1, "in line")
 		any := acquire(t, all[1], 10, &semaphore.Options{AnyLimit: true})
@@ -359,7 +359,7 @@ func TestWaiterOverTheLimit(t *testing.T) {
 		setLimit(t, all[0], 2)
 		expect(t, leases, 0, 2)
 		err := leases[1].Err()
-		check.True(t, errors.Is(err, semaphore.ErrLimit) && errors.Is(err, semaphore.ErrLost), "it is told %v", err)
+		check.True(t, errors.Is(err, semaphore.ErrLimit) && !errors.Is(err, semaphore.ErrLost), "it is told %v", err)
 	})
 }
 
@@ -436,7 +436,7 @@ func TestNobodyHeavierBeforeItIsRecorded(t *testing.T) {
 // TestThrottled: a server that is busy with the read of the record holds an acquisition up. One
 // that refuses it ends the acquisition.
 func TestThrottled(t *testing.T) {
-	for code, want := range map[int32]error{-127: nil, -102: semaphore.ErrLost} {
+	for code, want := range map[int32]error{-127: nil, -102: session.ErrNoAuth} {
 		inBubble(t, 3, func(t *testing.T, srv *zktest.Server, all []*session.Session) {
 			acquire(t, all[0], 2, nil).Close()
 			refuse := func(s *session.Session, reads int) { // but the one that inspects the record
@@ -1210,7 +1210,9 @@ func TestOtherLayouts(t *testing.T) {
 		"/0123456789abcdef0123456789abcdef__lock__0000000001":        {1, 2},
 		"/_c_01234567-89ab-4def-8123-456789abcdef-lock-0000000001":   {1, 2},
 		"/leases/0123456789abcdef0123456789abcdef__lock__0000000001": {1, 2},
-		"/locks": {1, 2}, // beside the leases of Curator's semaphore
+		"/locks":               {1, 2}, // beside the leases of Curator's semaphore
+		"/0000000001":          {1, 2}, // of no known layout
+		"/leases/x-0000000001": {1, 2},
 	} {
 		for _, before := range []int{0, 1, 3} { // it is known that the line is there, and then what is beside it
 			inBubble(t, 2, func(t *testing.T, _ *zktest.Server, all []*session.Session) {
@@ -1224,7 +1226,7 @@ func TestOtherLayouts(t *testing.T) {
 				held := acquire(t, all[1], 3, &semaphore.Options{AnyLimit: true})
 				waiter := join(t, all[1], 3, weight(3))
 				synctest.Wait()
-				check.Have(all[0].Create(ctx, path+node, nil, session.Persistent))(t)
+				check.Have(all[0].Create(ctx, path+node, nil, session.Ephemeral))(t)
 				for n := range 3 {
 					_, err := semaphore.TryAcquire(ctx, all[0], path, 3, &semaphore.Options{Weight: n + 1})
 					check.Equal(t, slices.Contains(weights, n+1) || n == 2, errors.Is(err, semaphore.ErrLayout), node, "weight", n+1, "refused:", err)

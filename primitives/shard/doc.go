@@ -26,7 +26,8 @@
 // after the time that owners take to give, at most Options.GiveWithin for every Options.AtOnce
 // shards of an owner; when it was a member that crashed, after the timeout of its session. The end
 // of a member is noticed by its neighbour: if that crashes at the same time, or is stopped, its own
-// timeout is added.
+// timeout is added. A node that no session owns, as a copied tree has, is no member and owns no
+// shard.
 //
 // Servers that have come back with older data would grant smaller tokens. So a shard is refused
 // then, as a lock is, and stays without an owner until the zxids have caught up: its member tries

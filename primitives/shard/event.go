@@ -89,7 +89,7 @@ type (
 	}
 
 	// Left is the last event. Err says why the membership, or the attempt at it, was given up; it
-	// is nil after a Leave or Close.
+	// is nil after a Leave or Close, unless the server refuses to delete a node of the member.
 	Left struct{ Err error }
 )
 
@@ -102,11 +102,17 @@ func (Revoke) event()    {}
 func (Lost) event()      {}
 func (Left) event()      {}
 
-func (Joined) String() string      { return "joined" }
-func (e Suspended) String() string { return "suspended until " + e.Deadline.Format(time.StampMilli) }
-func (Resumed) String() string     { return "resumed" }
-func (e Gone) String() string      { return "gone: " + e.Err.Error() }
-func (e Assigned) String() string  { return fmt.Sprintf("assigned shard=%d token=%d", e.Shard, e.Token) }
+func (Joined) String() string     { return "joined" }
+func (Resumed) String() string    { return "resumed" }
+func (e Gone) String() string     { return "gone: " + e.Err.Error() }
+func (e Assigned) String() string { return fmt.Sprintf("assigned shard=%d token=%d", e.Shard, e.Token) }
+
+func (e Suspended) String() string {
+	if e.Deadline.IsZero() {
+		return "suspended"
+	}
+	return "suspended until " + e.Deadline.Format(time.StampMilli)
+}
 
 func (e Revoke) String() string {
 	return fmt.Sprintf("revoke shard=%d by %s", e.Shard, e.By.Format(time.StampMilli))

@@ -27,11 +27,13 @@ import (
 // with another weight, or its neighbour is gone. For this it looks, and replaces the plan. If many
 // have come at once, it looks on only if those before it have not planned meanwhile.
 //
-//	         needed          differs            done, or refused for good
-//	idle ────────────► looking ─────► writing ─────────────────────────────► idle, until there is news
-//	  ▲                 │  │ agrees       │ another was faster, or perhaps done
-//	  │     others first│  └────────► idle└──────► pausing ──► idle
+//	         needed                      differs            done, or refused for good
+//	idle ────────────► looking ─► placing ─────► writing ─────────────────────► idle, until there is news
+//	  ▲                 │           │ agrees       │ another was faster, or perhaps done
+//	  │     others first│           └────────► idle└──────► pausing ──► idle
 //	  └──── pausing ◄───┘
+//
+// The placement is a function of the user's, which may fail or never return: all else goes on.
 //
 // It keeps its node among the members, by package presence, whose events it passes on.
 
@@ -65,6 +67,7 @@ type phase int8
 const (
 	idle phase = iota
 	looking
+	placing
 	writing
 	pausing
 )
@@ -81,9 +84,10 @@ type (
 		err    error   // why it cannot be read
 	}
 	neighbour struct { // news of the member that we watch
-		id   string
-		gone bool
-		err  error // why it is not watched
+		id        string
+		gone      bool
+		ownerless bool  // no session owns its node, so it is gone; set with gone
+		err       error // why it is not watched
 	}
 	acquired struct { // answers stand
 		shard, serial int
@@ -92,6 +96,7 @@ type (
 	ended struct { // answers stand and leave: the place is gone
 		shard, serial int
 		err           error // nil if it was left
+		stands        error // why its node stands yet although it was left
 	}
 	revoked struct { // answers ask
 		shard, serial int
@@ -102,6 +107,12 @@ type (
 		sight
 		err error
 	}
+	placed struct { // answers arrange
+		write  write
+		needed bool // there is something to write
+		err    error
+	}
+	slow   struct{}            // answers arrange after a while, beside placed: the placement may never return
 	wrote  struct{ err error } // answers replace
 	due    struct{}            // answers pause
 	rested struct{}            // answers rest
@@ -126,6 +137,8 @@ func (ended) input()     {}
 func (revoked) input()   {}
 func (overdue) input()   {}
 func (looked) input()    {}
+func (placed) input()    {}
+func (slow) input()      {}
 func (wrote) input()     {}
 func (due) input()       {}
 func (rested) input()    {}
@@ -145,17 +158,24 @@ type (
 		shard, serial int
 		told          bool // of its loss: the user hears of that first
 	}
-	ask      struct{ shard, serial int } // answer with the time by which the shard is to be given, and when that has passed
-	follow   struct{ epoch int }         // follow our record in that session
-	watch    struct{ id string }         // follow the member with that ID, and no other; "" for none
-	suspect  struct{ id string }         // as watch, but say after a rest that it is gone, whether it is or not
-	look     struct{ thoroughly bool }   // read what the plan rests on; else only if this member is to plan before others
-	yield    struct{ ahead int }         // to the members that plan before: a pause, longer if there are more
-	replace  struct{ write }             // replace the plan
-	pause    struct{ tries int }         // longer after more tries
-	rest     struct{}                    // before places that were refused are tried again
-	complain struct{ err error }         // to the log
-	renew    struct {                    // have our node say who we are
+	ask     struct{ shard, serial int } // answer with the time by which the shard is to be given, and when that has passed
+	follow  struct{ epoch int }         // follow our record in that session
+	watch   struct{ id string }         // follow the member with that ID, and no other; "" for none
+	suspect struct{ id string }         // as watch, but say after a rest that it is gone, whether it is or not
+	look    struct {                    // read what the plan rests on
+		thoroughly bool // else only if this member is to plan before others
+		wary       bool // the nodes of all members, not only of strangers: nodes of no session are among them
+	}
+	arrange struct { // place the shards by what was seen
+		sight
+		self Peer
+	}
+	yield    struct{ ahead int } // to the members that plan before: a pause, longer if there are more
+	replace  struct{ write }     // replace the plan
+	pause    struct{ tries int } // longer after more tries
+	rest     struct{}            // before places that were refused are tried again
+	complain struct{ err error } // to the log
+	renew    struct {            // have our node say who we are
 		self  Peer
 		reply actors.Reply[error]
 	}
@@ -172,6 +192,7 @@ func (ask) effect()      {}
 func (follow) effect()   {}
 func (watch) effect()    {}
 func (look) effect()     {}
+func (arrange) effect()  {}
 func (replace) effect()  {}
 func (yield) effect()    {}
 func (pause) effect()    {}
@@ -185,10 +206,8 @@ func (depart) effect()   {}
 // A member is the machine of a member. Its actor steps it in place: it may have many shards.
 type member struct {
 	// Set when it is made, and constant.
-	shards    int
-	atOnce    int // how many shards are asked for at once, at most
-	placement Placement
-	fits      func(write) bool // reports whether a write can be sent; nil if every one can
+	shards int
+	atOnce int // how many shards are asked for at once, at most
 
 	self   Peer    // as it is to be
 	places []place // by shard
@@ -199,6 +218,7 @@ type member struct {
 	known  bool    // there was a record once
 	gone   bool    // the neighbour that the record names is gone, or may be
 	blind  bool    // it cannot be watched; cleared when it can
+	wary   bool    // set when no session owned the neighbour's node; cleared when the plan agrees
 
 	standing int   // places that are not absent
 	asking   int   // places that are asking or asked
@@ -211,6 +231,7 @@ type member struct {
 	news      bool // set by news, cleared by a look: what was seen may be older
 	concerned bool // what is being written includes our record
 	yielded   bool // others were to plan before us; cleared when the plan agrees
+	hangs     bool // the placement is slow; cleared when it has returned
 
 	complained bool // set when we were refused, cleared when the plan agrees
 	refusals   int  // places that are refused
@@ -223,11 +244,12 @@ type member struct {
 	stopping bool // leaves; never cleared
 	departed bool // our node is given up
 	why      error
+	stands   error // the newest reason for which a shard that was given is not free, or our node stands
 	over     bool
 }
 
-func newMember(shards, atOnce int, placement Placement, self Peer) *member {
-	return &member{shards: shards, atOnce: atOnce, placement: placement, self: self, places: make([]place, shards)}
+func newMember(shards, atOnce int, self Peer) *member {
+	return &member{shards: shards, atOnce: atOnce, self: self, places: make([]place, shards)}
 }
 
 // Ended implements [actors.Machine].
@@ -278,7 +300,7 @@ func (t *turn) take(in input) {
 		}
 	case ended:
 		if p := t.at(in.shard, in.serial); p != nil {
-			t.lose(in.shard, p, in.err)
+			t.lose(in.shard, p, in)
 		}
 	case revoked:
 		if p := t.at(in.shard, in.serial); p != nil && p.stage == asking {
@@ -297,6 +319,12 @@ func (t *turn) take(in input) {
 		if !t.stopping {
 			t.looked(in)
 		}
+	case placed:
+		if !t.stopping {
+			t.placed(in)
+		}
+	case slow:
+		t.hangs = t.phase == placing
 	case wrote:
 		t.wrote(in.err)
 	case due:
@@ -347,6 +375,9 @@ func (t *turn) present(ev presence.Event) {
 	case presence.Gone:
 		t.emit(Gone{ev.Err})
 		t.in, t.read, t.record, t.gone, t.yielded = false, false, nil, false, false
+		if client.Over(ev.Err) { // the nodes are gone with the session
+			t.stands = nil
+		}
 		t.learn()
 		t.do(watch{})
 		for shard := range t.places {
@@ -357,6 +388,7 @@ func (t *turn) present(ev presence.Event) {
 	case presence.Left:
 		t.departed = true
 		t.stop(ev.Err)
+		t.stands = client.Both(t.stands, ev.Stands)
 	}
 }
 
@@ -399,7 +431,7 @@ func (t *turn) learn() { t.satisfied, t.news = false, true }
 // agree notes that the plan agrees with what was seen. Until our record was read, another look
 // follows: a record that is deleted before is no news to us.
 func (t *turn) agree() {
-	t.satisfied, t.tries, t.complained, t.yielded = !t.news && t.record != nil, 0, false, false
+	t.satisfied, t.tries, t.complained, t.yielded, t.wary = !t.news && t.record != nil, 0, false, false, false
 }
 
 // want notes which shards are to be ours, in their order.
@@ -447,7 +479,7 @@ func (t *turn) quit(shard int, told bool) {
 }
 
 // lose follows the end of a place.
-func (t *turn) lose(shard int, p *place, err error) {
+func (t *turn) lose(shard int, p *place, in ended) {
 	was := p.stage
 	if was == asking || was == asked {
 		t.asking--
@@ -457,16 +489,20 @@ func (t *turn) lose(shard int, p *place, err error) {
 	t.list(shard)
 	switch was {
 	case leaves, absent:
+		if in.stands != nil {
+			t.stands = fmt.Errorf("shard %d: %w", shard, in.stands)
+			t.do(complain{t.stands})
+		}
 	case waits:
 		t.refuse(p, true)
-		if !p.failed && !t.refusing && !errors.Is(err, session.ErrClosed) {
+		if !p.failed && !t.refusing && !errors.Is(in.err, session.ErrClosed) {
 			t.refusing = true
-			t.do(complain{fmt.Errorf("shard %d: %w", shard, err)})
+			t.do(complain{fmt.Errorf("shard %d: %w", shard, in.err)})
 		}
 		p.failed = true
 		t.rest()
 	case owns, asking, asked:
-		t.emit(Lost{shard, err})
+		t.emit(Lost{shard, in.err})
 	}
 }
 
@@ -515,7 +551,7 @@ func (t *turn) neighbour(in neighbour) {
 		return
 	}
 	t.blind = t.blind && in.gone
-	t.gone = in.gone
+	t.gone, t.wary = in.gone, t.wary || in.ownerless
 	t.learn()
 }
 
@@ -548,20 +584,26 @@ func (t *turn) stop(why error) {
 
 // looked plans by what was seen.
 func (t *turn) looked(in looked) {
-	t.phase = idle
-	w, needed, err := write{}, false, in.err
-	if err == nil && in.ahead > 0 {
+	switch {
+	case in.err != nil:
+		t.phase = idle
+		t.refused(in.err)
+	case in.ahead > 0:
 		t.phase, t.yielded = pausing, true
 		t.do(yield{in.ahead})
-		return
+	default:
+		t.phase = placing
+		t.do(arrange{in.sight, t.self})
 	}
-	if err == nil {
-		w, needed, err = in.replan(t.shards, t.self, t.placement, t.fits)
-	}
-	switch {
-	case err != nil:
-		t.refused(err)
-	case needed:
+}
+
+// placed replaces the plan, if it does not agree with the placement.
+func (t *turn) placed(in placed) {
+	t.phase, t.hangs = idle, false
+	switch w := in.write; {
+	case in.err != nil:
+		t.refused(in.err)
+	case in.needed:
 		if w.unplaced > 0 {
 			t.complain(fmt.Errorf("%d shards: the sessions of the members have no room for them", w.unplaced))
 		}
@@ -618,10 +660,15 @@ func (t *turn) refused(err error) {
 	default:
 		t.complain(err)
 		t.wait()
-		if t.draining {
-			t.alone = true
-			t.want(nil)
-		}
+		t.despair()
+	}
+}
+
+// despair has a member that is to leave give its shards without a plan.
+func (t *turn) despair() {
+	if t.draining && !t.alone {
+		t.alone = true
+		t.want(nil)
 	}
 }
 
@@ -641,6 +688,9 @@ func (t *turn) wait() {
 // advance does what follows from the state, whichever input has led to it.
 func (t *turn) advance() {
 	if !t.stopping {
+		if t.hangs {
+			t.despair()
+		}
 		t.reconcile()
 	}
 	if t.draining && t.standing == 0 && (!t.in || t.alone || t.read && (t.record == nil || t.record.Shards == "")) {
@@ -651,7 +701,7 @@ func (t *turn) advance() {
 	}
 	if t.stopping && t.departed && t.standing == 0 {
 		t.over = true
-		t.emit(Left{t.why})
+		t.emit(Left{client.Both(t.why, t.stands)})
 	}
 }
 
@@ -699,6 +749,6 @@ func (t *turn) plan() {
 		t.wait()
 	default:
 		t.phase, t.news = looking, false
-		t.do(look{thoroughly: t.record != nil || t.yielded})
+		t.do(look{thoroughly: t.record != nil || t.yielded, wary: t.wary})
 	}
 }

@@ -3,6 +3,7 @@ package shard
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -22,13 +23,18 @@ type transcript struct {
 
 func begin(t *testing.T) *transcript {
 	t.Helper()
-	return &transcript{t, newMember(4, 1, Balanced, Peer{ID: "a", Weight: 1})}
+	return &transcript{t, newMember(4, 1, Peer{ID: "a", Weight: 1})}
 }
 
 func (tr *transcript) then(in input, want ...any) {
 	tr.Helper()
 	var out actors.Effects[effect, Event]
 	tr.m.Step(in, &out)
+	if i := slices.IndexFunc(out.Do, func(e effect) bool { _, is := e.(arrange); return is }); i >= 0 {
+		placed := placedBy(out.Do[i].(arrange), tr.m.shards, Balanced)
+		out.Do = slices.Delete(out.Do, i, i+1)
+		tr.m.Step(placed, &out)
+	}
 	var got []string
 	for _, ev := range out.Emit {
 		got = append(got, fmt.Sprintf("%T%v", ev, ev))
@@ -49,6 +55,12 @@ func (tr *transcript) then(in input, want ...any) {
 	check.EqualSlices(tr, got, wanted)
 }
 
+// placedBy returns the answer to an arrange.
+func placedBy(e arrange, shards int, place Placement) (in placed) {
+	in.write, in.needed, in.err = e.replan(shards, e.self, place, nil)
+	return in
+}
+
 func has(shards, neighbour string) recorded {
 	return recorded{record: &record{Peer: Peer{ID: "a", Weight: 1}, Of: 4, Watch: neighbour, Shards: shards}}
 }
@@ -58,7 +70,7 @@ func TestTranscript(t *testing.T) {
 	tr := begin(t)
 	tr.then(present{presence.Joined{Epoch: 3}}, Joined{}, follow{3})
 	tr.then(recorded{}, watch{}, pause{1})
-	tr.then(due{}, look{false})
+	tr.then(due{}, look{false, false})
 	tr.then(looked{sight: sight{listed: []string{"a"}}}, replace{})
 	tr.then(wrote{session.ErrNodeExists}, pause{2})
 	tr.then(has("0-1", "b"), watch{"b"}, stand{0, 1}, stand{1, 1})
@@ -76,22 +88,22 @@ func TestTranscript(t *testing.T) {
 	tr.then(give{0, 6})                                // another grant
 	tr.then(give{0, 7}, leave{0, 1, false}, ask{1, 1}) // one at once
 	tr.then(overdue{0, 1})
-	tr.then(ended{0, 1, nil})
+	tr.then(ended{shard: 0, serial: 1})
 	tr.then(revoked{1, 1, by}, Revoke{1, 7, by})
 	tr.then(overdue{1, 1}, Lost{1, fmt.Errorf("%w: %w", ErrLost, ErrOverdue)}, leave{1, 1, true})
 	tr.then(has("1,3", "c"), watch{"c"}) // the place that is being left comes first
-	tr.then(ended{1, 1, nil}, stand{1, 2})
+	tr.then(ended{shard: 1, serial: 1}, stand{1, 2})
 	tr.then(neighbour{id: "b", gone: true})
-	tr.then(neighbour{id: "c", gone: true}, look{true})
-	tr.then(looked{err: session.ErrExpired}, look{true})
+	tr.then(neighbour{id: "c", gone: true, ownerless: true}, look{true, true})
+	tr.then(looked{err: session.ErrExpired}, look{true, true})
 	tr.then(looked{err: session.ErrNoAuth}, complain{}, pause{3})
 	tr.then(present{presence.Gone{Err: session.ErrExpired}}, Gone{session.ErrExpired}, watch{}, leave{1, 2, false}, leave{3, 1, false})
 	tr.then(due{})
 	tr.then(recorded{err: session.ErrExpired})
-	tr.then(ended{3, 1, nil})
+	tr.then(ended{shard: 3, serial: 1})
 	tr.then(present{presence.Joined{Epoch: 4}}, Joined{}, follow{4})
 	tr.then(has("", ""), watch{})
-	tr.then(ended{1, 2, nil})
+	tr.then(ended{shard: 1, serial: 2})
 	tr.then(drain{}, depart{})
 	tr.then(weigh{weight: 3}, answer{err: ErrLeft})
 	tr.then(present{presence.Left{}}, Left{})
@@ -104,7 +116,7 @@ func TestRefusals(t *testing.T) {
 	tr := begin(t)
 	tr.then(present{presence.Joined{Epoch: 1}}, Joined{}, follow{1})
 	tr.then(recorded{}, watch{}, pause{1})
-	tr.then(due{}, look{false})
+	tr.then(due{}, look{false, false})
 	tr.then(looked{err: session.ErrNoAuth}, depart{})
 	tr.then(present{presence.Left{}}, Left{session.ErrNoAuth})
 
@@ -121,19 +133,44 @@ func TestRefusals(t *testing.T) {
 	tr.then(present{presence.Joined{Epoch: 1}}, Joined{}, follow{1})
 	tr.then(has("0", ""), watch{}, stand{0, 1})
 	why := errors.New("refused")
-	tr.then(ended{0, 1, why}, complain{}, rest{})
+	tr.then(ended{shard: 0, serial: 1, err: why}, complain{}, rest{})
 	tr.then(has("0-1", ""), stand{0, 2}, stand{1, 1}) // it tries again by the next record
-	tr.then(ended{0, 2, why})
+	tr.then(ended{shard: 0, serial: 2, err: why})
 	tr.then(rested{}, stand{0, 3}) // or after a rest
-	tr.then(ended{1, 1, why}, complain{}, rest{})
+	tr.then(ended{shard: 1, serial: 1, err: why}, complain{}, rest{})
 	tr.then(rested{}, stand{1, 2})
 	tr.then(acquired{0, 3, 7}, Assigned{0, 7})
 	tr.then(stop{}, leave{0, 3, false}, leave{1, 2, false}, depart{})
 	tr.then(drain{})
 	tr.then(acquired{1, 2, 8})
 	tr.then(present{presence.Left{}})
-	tr.then(ended{0, 3, nil})
-	tr.then(ended{1, 2, nil}, Left{})
+	tr.then(ended{shard: 0, serial: 3})
+	tr.then(ended{shard: 1, serial: 2}, Left{})
+}
+
+// TestGivenInVain: a member whose shard is not free, although it was given, says so when it leaves,
+// unless its session has ended since.
+func TestGivenInVain(t *testing.T) {
+	why, by := errors.New("refused"), time.Unix(1, 0)
+	for _, gone := range []error{nil, session.ErrNoNode, session.ErrExpired} {
+		tr := begin(t)
+		tr.then(present{presence.Joined{Epoch: 1}}, Joined{}, follow{1})
+		tr.then(has("0", ""), watch{}, stand{0, 1})
+		tr.then(acquired{0, 1, 7}, Assigned{0, 7})
+		tr.then(has("", ""), ask{0, 1})
+		tr.then(revoked{0, 1, by}, Revoke{0, 7, by})
+		tr.then(give{0, 7}, leave{0, 1, false})
+		tr.then(ended{shard: 0, serial: 1, stands: why}, complain{})
+		if gone != nil {
+			tr.then(present{presence.Gone{Err: gone}}, Gone{gone}, watch{})
+		}
+		tr.then(stop{}, depart{})
+		last := fmt.Errorf("shard 0: %w", why)
+		if errors.Is(gone, session.ErrExpired) {
+			last = nil
+		}
+		tr.then(present{presence.Left{}}, Left{last})
+	}
 }
 
 // TestDrainedEarly: a member that is to leave before it has joined leaves at once, and one that has
@@ -154,18 +191,18 @@ func TestYield(t *testing.T) {
 		tr := begin(t)
 		tr.then(present{presence.Joined{Epoch: 1}}, Joined{}, follow{1})
 		tr.then(recorded{}, watch{}, pause{1})
-		tr.then(due{}, look{false})
+		tr.then(due{}, look{false, false})
 		tr.then(looked{sight: sight{listed: []string{"0", "a"}, ahead: 1}}, yield{1})
 		if planned {
 			tr.then(has("0-1", "b"), watch{"b"}, stand{0, 1}, stand{1, 1})
 			tr.then(due{})
 			continue
 		}
-		tr.then(due{}, look{true})
+		tr.then(due{}, look{true, false})
 		tr.then(looked{sight: sight{listed: []string{"0", "a"}}}, replace{})
 		tr.then(wrote{}, pause{1})
 		tr.then(recorded{}, watch{})
-		tr.then(due{}, look{false})
+		tr.then(due{}, look{false, false})
 	}
 }
 
@@ -176,11 +213,11 @@ func TestErasedBeforeRead(t *testing.T) {
 		tr := begin(t)
 		tr.then(present{presence.Joined{Epoch: 1}}, Joined{}, follow{1})
 		tr.then(recorded{}, watch{}, pause{1})
-		tr.then(due{}, look{false})
+		tr.then(due{}, look{false, false})
 		tr.then(looked{sight: sight{listed: []string{"a"}}}, replace{})
 		tr.then(wrote{}, pause{1})
 		if erased {
-			tr.then(due{}, look{false})
+			tr.then(due{}, look{false, false})
 			tr.then(looked{sight: sight{listed: []string{"a"}}}, replace{})
 			continue
 		}
@@ -198,7 +235,7 @@ func TestNeighbourBack(t *testing.T) {
 		tr := begin(t)
 		tr.then(present{presence.Joined{Epoch: 1}}, Joined{}, follow{1})
 		tr.then(has("", "b"), watch{"b"})
-		tr.then(neighbour{id: "b", gone: true}, look{true})
+		tr.then(neighbour{id: "b", gone: true}, look{true, false})
 		s := sight{plan: &old, listed: []string{"a", "b"}, records: []string{"a", "b"}, known: map[string]Peer{}}
 		if came == "" {
 			s.records = append(s.records, "gone")
@@ -233,7 +270,7 @@ func TestOtherNumber(t *testing.T) {
 	other.record.Of = 9
 	tr.then(present{presence.Joined{Epoch: 1}}, Joined{}, follow{1})
 	tr.then(other, watch{}, pause{1})
-	tr.then(due{}, look{false})
+	tr.then(due{}, look{false, false})
 	there := plan{shards: 9, peers: []Peer{{ID: "a", Weight: 1}, {ID: "b", Weight: 1}}, owners: make([]int, 9), former: make([][]int, 9)}
 	s := sight{plan: &there, listed: []string{"a", "b"}, records: []string{"a", "b"}, known: map[string]Peer{}}
 	s.meet("b", []byte(`{"id":"b","weight":1,"of":4}`), 4)
@@ -247,7 +284,7 @@ func TestOtherNumber(t *testing.T) {
 	delete(s.known, "c")
 	s.meet("b", []byte(`{"id":"b","weight":1,"of":9}`), 4)
 	tr.then(wrote{session.ErrBadVersion}, pause{2})
-	tr.then(due{}, look{false})
+	tr.then(due{}, look{false, false})
 	tr.then(looked{sight: s}, depart{})
 	tr.then(present{presence.Left{}}, Left{fmt.Errorf("%w: 9 by the plan, 4 here", ErrShards)})
 }
@@ -258,13 +295,13 @@ func TestNoPlan(t *testing.T) {
 	tr.then(present{presence.Joined{Epoch: 1}}, Joined{}, follow{1})
 	tr.then(has("0-1", ""), watch{}, stand{0, 1}, stand{1, 1})
 	tr.then(acquired{0, 1, 7}, Assigned{0, 7})
-	tr.then(drain{}, look{true})
+	tr.then(drain{}, look{true, false})
 	tr.then(looked{err: errPlan}, complain{}, pause{1}, leave{1, 1, false}, ask{0, 1})
 	by := time.Unix(1, 0)
 	tr.then(revoked{0, 1, by}, Revoke{0, 7, by})
-	tr.then(ended{1, 1, nil})
+	tr.then(ended{shard: 1, serial: 1})
 	tr.then(give{shard: 0}, leave{0, 1, false})
-	tr.then(ended{0, 1, nil}, depart{})
+	tr.then(ended{shard: 0, serial: 1}, depart{})
 	tr.then(present{presence.Left{}}, Left{})
 }
 
@@ -274,7 +311,7 @@ func TestDoubt(t *testing.T) {
 	tr.then(present{presence.Joined{Epoch: 1}}, Joined{}, follow{1})
 	tr.then(recorded{}, watch{}, pause{1})
 	for i := range 10 {
-		tr.then(due{}, look{false})
+		tr.then(due{}, look{false, false})
 		tr.then(looked{sight: sight{listed: []string{"a"}}}, replace{})
 		if i+2 == oftenInDoubt {
 			tr.then(wrote{session.ErrUnknownOutcome}, pause{i + 2}, complain{})
@@ -295,7 +332,7 @@ func (f failing) Get(path string, answer func([]byte, *session.Stat, error)) {
 		answer(nil, nil, err)
 		return
 	}
-	answer([]byte("{}"), new(session.Stat), nil)
+	answer([]byte("{}"), &session.Stat{EphemeralOwner: 1}, nil)
 }
 
 // TestUnreadStranger: a look that cannot read the node of a stranger fails. A stranger that has
@@ -305,7 +342,8 @@ func TestUnreadStranger(t *testing.T) {
 	for _, want := range []error{session.ErrDisconnected, nil} {
 		requests := failing{errs: map[string]error{p.node(membersNode, "b"): want, p.node(membersNode, "c"): session.ErrNoNode}}
 		var got []error
-		p.meet(requests, new(sight), []string{"a", "b", "c", "d"}, func(err error) { got = append(got, err) })
+		all := []string{"a", "b", "c", "d"}
+		p.meet(requests, new(sight), all, all, func(err error) { got = append(got, err) })
 		check.EqualSlices(t, got, []error{want}, "answers")
 	}
 }

@@ -40,6 +40,7 @@ type world struct {
 	plan    *simNode
 	records map[string]*simNode
 	members map[string]*agent // whose node stands
+	copies  map[string]bool   // members whose nodes no session owns
 	lines   [][]queued
 	agents  []*agent
 	created int
@@ -76,7 +77,7 @@ type agent struct {
 	recordAt  simNode  // as it was reported last
 	reported  bool
 	watching  string
-	goneTold  int  // -1 not reported, 0 there, 1 gone
+	goneTold  int  // -1 not reported, 0 there, 1 gone, 2 of no session
 	blind     bool // the next report is an error
 	holds     map[int]stage
 	dead      bool
@@ -97,7 +98,7 @@ func (w *world) fail(format string, args ...any) {
 }
 
 func (w *world) join(id string, weight int) {
-	a := &agent{w: w, id: id, m: newMember(w.shards, 2, Balanced, Peer{ID: id, Weight: weight}), holds: map[int]stage{}, over: map[queued]bool{}, losing: map[int]bool{}, goneTold: -1}
+	a := &agent{w: w, id: id, m: newMember(w.shards, 2, Peer{ID: id, Weight: weight}), holds: map[int]stage{}, over: map[queued]bool{}, losing: map[int]bool{}, goneTold: -1}
 	w.agents = append(w.agents, a)
 	w.say("%s begins, weight %d", id, weight)
 	a.connect()
@@ -200,7 +201,7 @@ func (a *agent) perform(e effect) {
 		}
 		if w.refusals > 0 && w.r.IntN(4) == 0 { // the place is refused, for now
 			w.refusals--
-			a.later(func() { a.tell(ended{e.shard, e.serial, errRefused}) })
+			a.later(func() { a.tell(ended{shard: e.shard, serial: e.serial, err: errRefused}) })
 			return
 		}
 		a.later(func() {
@@ -213,7 +214,7 @@ func (a *agent) perform(e effect) {
 		}
 		a.later(func() {
 			w.unline(e.shard, func(s queued) bool { return s.of == a && s.serial == e.serial })
-			a.later(func() { a.tell(ended{e.shard, e.serial, nil}) })
+			a.later(func() { a.tell(ended{shard: e.shard, serial: e.serial}) })
 		})
 		if a.holds[e.shard] == owns || a.holds[e.shard] == asked {
 			a.holds[e.shard] = absent // its user has stopped before
@@ -235,7 +236,12 @@ func (a *agent) perform(e effect) {
 	case watch:
 		a.watching, a.goneTold, a.blind = e.id, -1, w.r.IntN(10) == 0
 	case look:
-		a.look(e.thoroughly)
+		a.look(e)
+	case arrange:
+		if w.r.IntN(10) == 0 {
+			a.later(func() { a.tell(slow{}) })
+		}
+		a.muchLater(w.r.IntN(3), func() { a.tell(placedBy(e, w.shards, Balanced)) })
 	case yield:
 		a.later(func() { a.tell(due{}) })
 	case replace:
@@ -280,7 +286,7 @@ func (a *agent) holdsNot(shard int) {
 }
 
 // look reads in steps, between which anything may happen.
-func (a *agent) look(thoroughly bool) {
+func (a *agent) look(e look) {
 	w, epoch := a.w, a.epoc
 	over := func() bool {
 		if a.epoc != epoch || a.inBetween {
@@ -304,7 +310,8 @@ func (a *agent) look(thoroughly bool) {
 			if over() {
 				return
 			}
-			s.listed = slices.Sorted(maps.Keys(w.members))
+			s.listed = slices.Concat(slices.Collect(maps.Keys(w.members)), slices.Collect(maps.Keys(w.copies)))
+			slices.Sort(s.listed)
 			a.later(func() {
 				if over() {
 					return
@@ -315,7 +322,7 @@ func (a *agent) look(thoroughly bool) {
 				slices.Sort(s.records)
 				s.bare = !w.dir
 				strangers := s.strangers(w.shards)
-				if i := slices.Index(strangers, a.id); i > 0 && !thoroughly {
+				if i := slices.Index(strangers, a.id); i > 0 && !e.thoroughly {
 					s.ahead = i
 					a.later(func() { a.tell(looked{sight: s}) })
 					return
@@ -325,6 +332,11 @@ func (a *agent) look(thoroughly bool) {
 						return
 					}
 					s.known = map[string]Peer{}
+					for _, id := range slices.Clone(s.listed) {
+						if w.copies[id] && (e.wary || slices.Contains(strangers, id)) {
+							s.strike(id)
+						}
+					}
 					for _, id := range strangers {
 						if of := w.members[id]; of != nil && of != a {
 							s.known[id] = of.m.self
@@ -455,7 +467,10 @@ func (a *agent) news() (all []func()) {
 	}
 	if a.watching != "" && !a.inBetween {
 		gone := 0
-		if a.w.members[a.watching] == nil {
+		switch {
+		case a.w.copies[a.watching]:
+			gone = 2
+		case a.w.members[a.watching] == nil:
 			gone = 1
 		}
 		if gone != a.goneTold { // changes that undo each other are not reported
@@ -467,7 +482,7 @@ func (a *agent) news() (all []func()) {
 					return
 				}
 				a.goneTold = gone
-				a.tell(neighbour{id: a.watching, gone: gone == 1})
+				a.tell(neighbour{id: a.watching, gone: gone > 0, ownerless: gone == 2})
 			})
 		}
 	}
@@ -481,7 +496,7 @@ func (a *agent) lose(shard, serial int) {
 		return
 	}
 	a.losing[shard] = false
-	a.tell(ended{shard, serial, fmt.Errorf("%w: %w", ErrLost, session.ErrExpired)})
+	a.tell(ended{shard: shard, serial: serial, err: fmt.Errorf("%w: %w", ErrLost, session.ErrExpired)})
 }
 
 // lostIt reports whether the loss of a shard is on its way.
@@ -612,6 +627,9 @@ func (w *world) erase() {
 			}
 		})
 	}
+	for _, id := range slices.Sorted(maps.Keys(w.copies)) {
+		all = append(all, func() { delete(w.copies, id) })
+	}
 	for _, id := range slices.Sorted(maps.Keys(w.records)) {
 		all = append(all, func() { delete(w.records, id) })
 	}
@@ -714,10 +732,34 @@ func newWorld(t *testing.T, seed uint64) *world {
 	w := &world{t: t, r: rand.New(rand.NewPCG(seed, 7)), records: map[string]*simNode{}, members: map[string]*agent{}}
 	w.shards = 1 + w.r.IntN(12)
 	w.lines = make([][]queued, w.shards)
+	w.copies = map[string]bool{}
+	if seed%3 == 0 {
+		w.copied()
+	}
 	for range 1 + w.r.IntN(4) {
 		w.comes()
 	}
 	return w
+}
+
+// copied brings the nodes of a copied tree: a plan whose members have no session, and now and then
+// one more member, which the plan does not have.
+func (w *world) copied() {
+	s := sight{generation: "g", bare: true, listed: []string{"0", "c0", "z"}[w.r.IntN(3):], known: map[string]Peer{}}
+	for _, id := range s.listed {
+		s.known[id], w.copies[id] = Peer{ID: id, Weight: 1}, true
+	}
+	x, _, err := s.replan(w.shards, s.known[s.listed[0]], Balanced, nil)
+	check.Must(w.t, err)
+	w.plan, w.generation, w.dir = &simNode{data: x.data}, x.generation, true
+	for _, r := range x.create {
+		w.created++
+		w.records[r.id] = &simNode{r.data, 0, w.created}
+	}
+	w.copies["y"] = w.r.IntN(2) == 0
+	if !w.copies["y"] {
+		delete(w.copies, "y")
+	}
 }
 
 // TestSchedules: whatever happens and in whatever order, no shard has two owners, and in the end

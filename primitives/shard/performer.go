@@ -3,11 +3,13 @@ package shard
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"math/rand/v2"
 	"slices"
 	"sync"
 	"time"
 
+	"github.com/zkactors/zkactors/actors"
 	"github.com/zkactors/zkactors/internal/client"
 	"github.com/zkactors/zkactors/internal/znode"
 	"github.com/zkactors/zkactors/primitives/internal/contender"
@@ -26,6 +28,7 @@ type performer struct {
 	shards  int
 	id      string
 	within  time.Duration // see Options.GiveWithin
+	place   Placement
 	kept    *presence.Kept[presence.Input, presence.Event]
 
 	owned    owned.Set
@@ -34,6 +37,8 @@ type performer struct {
 	mu     sync.Mutex
 	places map[int]standing // by shard, from stand to the end of the place
 	took   time.Duration    // the last look that was not thorough
+
+	warned map[string]struct{} // IDs of members whose nodes no session owns
 }
 
 // A standing is a place in the line of a shard.
@@ -44,7 +49,7 @@ type standing struct {
 
 // newPerformer returns a performer that keeps the node of the member.
 func newPerformer(s *session.Session, path string, n int, self Peer, o Options) (*performer, error) {
-	p := &performer{session: s, client: client.Of(s), path: path, shards: n, id: o.ID, within: o.GiveWithin, places: make(map[int]standing)}
+	p := &performer{session: s, client: client.Of(s), path: path, shards: n, id: o.ID, within: o.GiveWithin, place: o.Placement, places: make(map[int]standing), warned: make(map[string]struct{})}
 	p.owned.Clock = p.client
 	data, err := json.Marshal(memberData{self, n})
 	if err != nil {
@@ -57,6 +62,8 @@ func newPerformer(s *session.Session, path string, n int, self Peer, o Options) 
 			Name:    "node of member " + p.id + " of shards " + path,
 			Machine: func(m presence.Machine) presence.Machine { return m },
 			Input:   func(in presence.Input) presence.Input { return in },
+			// The node may stand, and its session be suspended, before the member reads the first.
+			Keep: func(presence.Event, presence.Event) bool { return true },
 		})
 	return p, err
 }
@@ -72,11 +79,16 @@ type (
 	timer    struct{ shard, serial int }
 	resting  struct{}
 	refusals struct{}
+	placings struct{}
 )
 
 // retryAfter is the time after which a place in line that was refused is tried again: after servers
 // have come back with older data, for one, until their zxids have caught up.
 const retryAfter = 15 * time.Second
+
+// slowAfter is the time after which a placement that has not returned is reported, and a member
+// that leaves does not wait for it.
+const slowAfter = time.Minute
 
 // headStart is the time between the event that tells a user that a shard is lost and the moment
 // from which another can own it, if the loss is this member's own decision: as much as leases have
@@ -111,13 +123,30 @@ func (p *performer) perform(e effect, tell func(input)) {
 		}
 		p.owned.Keep(watched{}, p.requests.Follow(p.node(membersNode, e.id), session.AspectData, true, func(r session.Reading, err error) {
 			if !client.Over(err) { // else a new session follows
-				tell(neighbour{e.id, err == nil && r.Stat == nil, err})
+				ownerless := err == nil && r.Stat != nil && r.Stat.EphemeralOwner == 0
+				if ownerless {
+					p.warn(e.id)
+				}
+				tell(neighbour{e.id, err == nil && r.Stat == nil || ownerless, ownerless, err})
 			}
 		}))
 	case suspect:
 		p.owned.After(watched{}, retryAfter, func() { tell(neighbour{id: e.id, gone: true}) })
 	case look:
-		p.look(e.thoroughly, tell)
+		p.look(e, tell)
+	case arrange:
+		p.owned.After(placings{}, slowAfter, func() {
+			p.client.Logger().Warn("shards may be without an owner: Options.Placement has not returned", "path", p.path, "member", p.id, "time", slowAfter)
+			tell(slow{})
+		})
+		var in placed
+		actors.ContainLater(func() { in.write, in.needed, in.err = e.replan(p.shards, e.self, p.place, p.fits) }, func(err error) {
+			if err != nil {
+				in = placed{err: fmt.Errorf("%w: Options.Placement: %w", session.ErrInvalidArgument, err)}
+			}
+			p.owned.Cancel(placings{})
+			tell(in)
+		})
 	case replace:
 		requests := p.requests
 		requests.Multi(p.ops(e.write), func(_ []session.OpResult, err error) { p.write(requests, e.write, err, tell) })
@@ -154,17 +183,18 @@ func (p *performer) perform(e effect, tell func(input)) {
 
 // stand stands in the line of a shard. The line is that of an exclusive lock.
 func (p *performer) stand(e stand, tell func(input)) {
-	over := func(err error) {
+	over := func(err, stands error) {
 		p.mu.Lock()
 		if p.places[e.shard].serial == e.serial {
 			delete(p.places, e.shard)
 		}
 		p.mu.Unlock()
-		tell(ended{e.shard, e.serial, err})
+		tell(ended{e.shard, e.serial, err, stands})
 	}
 	h := contender.Open(p.session, &contender.Recipe{
 		Name: "shard", Path: p.path, Dir: lineOf(p.path, e.shard), Data: []byte(p.id),
-		Rule: line.First{Grammar: &nodes.StandardLock, Kind: nodes.Exclusive, EventGrants: true, Brief: true},
+		Rule:  line.First{Grammar: &nodes.StandardLock, Kind: nodes.Exclusive, EventGrants: true, Brief: true},
+		Skips: true,
 	}, &contender.Presentation[line.Event]{
 		Tell: func(ev line.Event) line.Event { return ev },
 		Lost: ErrLost, Released: ErrGiven, Retried: true,
@@ -173,9 +203,11 @@ func (p *performer) stand(e stand, tell func(input)) {
 			case line.Acquired:
 				tell(acquired{e.shard, e.serial, ev.Token})
 			case line.Lost:
-				over(contender.Because(ErrLost, ev.Err))
+				over(contender.Loss(ErrLost, ev), nil)
+			case line.NotGranted:
+				over(ev.Err, nil)
 			case line.Released:
-				over(nil)
+				over(nil, ev.Err)
 			case line.Waiting, line.Suspended, line.Resumed, line.Revoked, line.ConditionChanged:
 			}
 		},
@@ -208,7 +240,7 @@ func (p *performer) leave(e leave) {
 
 // look reads the plan first, and then who is there: see [sight]. Unless it is to be thorough, it
 // stops if other strangers are to plan before.
-func (p *performer) look(thoroughly bool, tell func(input)) {
+func (p *performer) look(e look, tell func(input)) {
 	requests, began := p.requests, p.client.Age()
 	s := sight{generation: "generation-" + znode.NewGUID()}
 	answer := func(err error) { owned.Tell[input](&p.owned, err, tell, looked{s, err}) }
@@ -236,7 +268,7 @@ func (p *performer) look(thoroughly bool, tell func(input)) {
 					return
 				}
 				strangers := s.strangers(p.shards)
-				if i := slices.Index(strangers, p.id); i > 0 && !thoroughly {
+				if i := slices.Index(strangers, p.id); i > 0 && !e.thoroughly {
 					p.mu.Lock()
 					p.took = p.client.Age() - began
 					p.mu.Unlock()
@@ -244,7 +276,11 @@ func (p *performer) look(thoroughly bool, tell func(input)) {
 					answer(nil)
 					return
 				}
-				p.meet(requests, &s, strangers, answer)
+				read := strangers
+				if e.wary {
+					read = s.listed
+				}
+				p.meet(requests, &s, read, strangers, answer)
 			})
 		})
 	})
@@ -259,27 +295,42 @@ func (p *performer) list(requests client.Async, dir string, answer func(names []
 	})
 }
 
-// meet reads the nodes of strangers.
-func (p *performer) meet(requests client.Async, s *sight, strangers []string, answer func(error)) {
+// meet reads nodes of members, and meets those that are strangers. A node that no session owns is
+// taken off the list.
+func (p *performer) meet(requests client.Async, s *sight, read, strangers []string, answer func(error)) {
 	s.known = make(map[string]Peer)
-	strangers = slices.DeleteFunc(strangers, func(id string) bool { return id == p.id })
-	left := len(strangers)
+	read = slices.DeleteFunc(slices.Clone(read), func(id string) bool { return id == p.id })
+	left := len(read)
 	if left == 0 {
 		answer(nil)
 		return
 	}
 	var failed error
-	for _, id := range strangers {
-		requests.Get(p.node(membersNode, id), func(data []byte, _ *session.Stat, err error) {
-			if err == nil {
+	for _, id := range read {
+		requests.Get(p.node(membersNode, id), func(data []byte, stat *session.Stat, err error) {
+			switch {
+			case err == nil && stat.EphemeralOwner == 0:
+				p.warn(id)
+				s.strike(id)
+			case err == nil && slices.Contains(strangers, id):
 				s.meet(id, data, p.shards)
-			} else if client.Without(err, session.ErrNoNode) != nil {
+			case client.Without(err, session.ErrNoNode) != nil:
 				failed = err
 			}
 			if left--; left == 0 {
 				answer(failed)
 			}
 		})
+	}
+}
+
+// warn logs a member whose node no session owns, once.
+func (p *performer) warn(id string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if _, again := p.warned[id]; !again {
+		p.warned[id] = struct{}{}
+		p.client.Logger().Warn("a node of no session is no member, and is to own no shards", "recipe", "shard", "path", p.path, "node", p.node(membersNode, id))
 	}
 }
 

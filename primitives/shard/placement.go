@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+
+	"github.com/zkactors/zkactors/session"
 )
 
 // A Peer is a member, as a [Placement] sees it.
@@ -34,7 +36,10 @@ type Cluster struct {
 
 // A Placement returns, by shard, the index of the peer that is to own it; -1 for none. It must be a
 // pure function, and the same in all members: each change is placed by a single one of them, any
-// one. What it returns as it was stays where it is.
+// one. What it returns as it was stays where it is. If it panics, or calls [runtime.Goexit], or
+// what it returns is no placement, another member may place the shards, and this one tries again;
+// one that has had no place yet leaves with the error. While it does not return, all else goes on:
+// the member gives its shards, after a minute also those of a [Member.Leave], and closes.
 type Placement func(Cluster) []int
 
 // Balanced is the default placement. Each peer gets a share of the shards in proportion to its
@@ -87,35 +92,42 @@ func Balanced(c Cluster) []int {
 	return owners
 }
 
-// capped returns how many of n shards each peer is to have, of which some have a limit.
+// capped returns how many of n shards each peer is to have, of which some have a limit. A peer is
+// full if its exact share is more than its limit. What is more goes to the others, of which some
+// are full then, too. So it does not depend on the owners which peers are full, and the shares of
+// the others are rounded once.
 func capped(peers []Peer, held, own []int, n int) []int {
 	rest := slices.Clone(peers)
 	full := make([]int, len(peers))
-	for {
-		share, over := shares(rest, held, own, n), false
+	for over := true; over; {
+		over = false
+		all, total := int64(n), weightOf(rest)
 		for i, p := range rest {
-			if p.Most > 0 && share[i] > p.Most {
+			if p.Most > 0 && all*int64(p.Weight) > int64(p.Most)*total {
 				over, full[i], rest[i].Weight = true, p.Most, 0
 				n -= p.Most
 			}
 		}
-		if !over {
-			for i := range share {
-				share[i] += full[i]
-			}
-			return share
-		}
 	}
+	share := shares(rest, held, own, n)
+	for i := range share {
+		share[i] += full[i]
+	}
+	return share
+}
+
+func weightOf(peers []Peer) (total int64) {
+	for _, p := range peers {
+		total += int64(p.Weight)
+	}
+	return total
 }
 
 // shares returns how many of n shards each peer is to have. Of the peers whose shares are rounded,
 // those that hold more are rounded up; of these first those that hold more of their own.
 func shares(peers []Peer, held, own []int, n int) []int {
 	share := make([]int, len(peers))
-	total := int64(0)
-	for _, p := range peers {
-		total += int64(p.Weight)
-	}
+	total := weightOf(peers)
 	if total == 0 {
 		return share
 	}
@@ -188,12 +200,12 @@ func (place Placement) placed(c Cluster) ([]int, error) {
 	in.Owners, in.Former = only(c.Owners), only(c.Former)
 	owners := slices.Clone(place(in))
 	if len(owners) != len(c.Owners) {
-		return nil, fmt.Errorf("the placement has %d shards, not %d", len(owners), len(c.Owners))
+		return nil, fmt.Errorf("%w: Options.Placement: it has %d shards, not %d", session.ErrInvalidArgument, len(owners), len(c.Owners))
 	}
 	for shard, o := range owners {
 		switch {
 		case o < -1 || o >= len(index):
-			return nil, fmt.Errorf("the placement has shard %d at peer %d of %d", shard, o, len(index))
+			return nil, fmt.Errorf("%w: Options.Placement: it has shard %d at peer %d of %d", session.ErrInvalidArgument, shard, o, len(index))
 		case o >= 0:
 			owners[shard] = index[o]
 		}

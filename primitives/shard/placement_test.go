@@ -82,6 +82,39 @@ func TestBalanced(t *testing.T) {
 	}
 }
 
+// TestBalancedWithin: at random, with limits, no peer has more than it can have, a shard is without
+// an owner only if all peers are full, and a placement that is placed again moves nothing.
+func TestBalancedWithin(t *testing.T) {
+	again := func(c Cluster) {
+		got, err := Placement(Balanced).placed(c)
+		check.Must(t, err)
+		full := true
+		for i, p := range c.Peers {
+			has := countOf(got, i)
+			check.False(t, p.Most > 0 && has > p.Most, "peer %d has %d: %+v", i, has, c)
+			full = full && (p.Weight == 0 || p.Most > 0 && has == p.Most)
+		}
+		check.True(t, full || countOf(got, -1) == 0, "without an owner, while there is room: %v of %+v", got, c)
+		next, err := Placement(Balanced).placed(Cluster{c.Peers, got, c.Former})
+		check.Must(t, err)
+		check.EqualSlices(t, next, got, fmt.Sprintf("%+v", c))
+	}
+	none := []int{-1, -1, -1, -1, -1, -1}
+	again(Cluster{[]Peer{{Weight: 2}, {Weight: 2}, {Weight: 3, Most: 6}, {Weight: 5, Most: 2}}, []int{0, 3, 0, 3, 0, 3}, none})
+	r := rand.New(rand.NewPCG(4, 2))
+	for range hasten.Sized(300_000, 30_000) {
+		c := Cluster{}
+		for i := range 1 + r.IntN(6) {
+			c.Peers = append(c.Peers, Peer{ID: fmt.Sprint(i), Weight: r.IntN(6), Most: max(0, r.IntN(12)-3)})
+		}
+		for range 1 + r.IntN(20) {
+			c.Owners = append(c.Owners, r.IntN(len(c.Peers)+1)-1)
+			c.Former = append(c.Former, r.IntN(len(c.Peers)+1)-1)
+		}
+		again(c)
+	}
+}
+
 // TestBack: whichever member goes and comes back while the others stay, it gets its shards back.
 func TestBack(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 1))

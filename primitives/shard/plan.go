@@ -345,6 +345,11 @@ func (s *sight) meet(id string, data []byte, shards int) {
 	}
 }
 
+// strike takes a member off the list whose node no session owns: it is none.
+func (s *sight) strike(id string) {
+	s.listed = slices.DeleteFunc(slices.Clone(s.listed), func(other string) bool { return other == id })
+}
+
 // errShards means that members disagree about the number of shards.
 var errShards = errors.New("members disagree about the number of shards")
 

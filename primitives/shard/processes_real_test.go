@@ -144,7 +144,7 @@ func (f *fleet) even() bool {
 func (f *fleet) hear(what string) {
 	f.Helper()
 	began := time.Now()
-	limit := time.NewTimer(2 * time.Minute)
+	limit := time.NewTimer(check.Patience)
 	defer limit.Stop()
 	for !f.even() {
 		select {

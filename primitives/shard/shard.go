@@ -57,9 +57,7 @@ func Join(s *session.Session, path string, n int, opts *Options) (*Member, error
 		return nil, fmt.Errorf("shard: %w", err)
 	}
 	m := &Member{session: s, path: path, shards: n, self: self, performer: p, owned: make(map[int]*contender.Handle[line.Event])}
-	machine := newMember(n, o.AtOnce, o.Placement, self)
-	machine.fits = p.fits
-	m.actor = actors.StartKept(machine, actors.Role[*member, input, effect, Event]{
+	m.actor = actors.StartKept(newMember(n, o.AtOnce, self), actors.Role[*member, input, effect, Event]{
 		Name: m.String(), Perform: m.perform, Observe: m.observe, Stop: stop{}, Cancel: recipe.Undone[Suspended, Resumed, Event],
 	})
 	m.fed = actors.Feed(m.String(), p.kept.Events(), func(ev presence.Event) { _ = m.actor.Tell(present{ev}) }, func() {})
@@ -205,8 +203,11 @@ func (m *Member) ended() error {
 }
 
 // Leave has all shards of the member revoked, a few at once, and leaves when they are given or
-// overdue. It returns nil when the member has left. If ctx ends first, it returns the cause, and
-// the member goes on to leave: [Member.Close] does not wait for its users.
+// overdue. It returns nil when the member has left. If the server refuses for a session timeout to
+// delete the node of a shard, which then has no owner, the error says so. So it does if the server
+// refuses to delete the node of the member, which others then count as one that is to own shards.
+// If ctx ends first, it returns the cause, and the member goes on to leave: [Member.Close] does not
+// wait for its users.
 func (m *Member) Leave(ctx context.Context) error {
 	if err := client.CheckContext(ctx); err != nil {
 		return fmt.Errorf("shard: %w", err)
@@ -235,8 +236,8 @@ func (m *Member) Err() error {
 }
 
 // Close leaves at once: the contexts of all shards end, and the shards go to others. It waits until
-// the server has confirmed that, at most until the session's deadline. Undelivered events are
-// discarded, but for the last one. It may be called any number of times.
+// the server has confirmed that, at most until the session's lease has ended. Undelivered events
+// are discarded, but for the last one. It may be called any number of times.
 func (m *Member) Close() {
 	m.actor.Close()
 	m.performer.kept.Close()

@@ -247,6 +247,30 @@ func TestCrash(t *testing.T) {
 	})
 }
 
+// TestLapse: a member whose lease ends, and whose session lives on, owns the same shards again,
+// with greater tokens, and no other shard moves.
+func TestLapse(t *testing.T) {
+	inBubble(t, func(w *world) {
+		gate := w.OpenGated(session.Options{Timeout: 12 * time.Second, ServerTick: time.Second})
+		w.join(gate.Session, "a", 9, shard.Options{})
+		w.join(w.open(), "b", 9, shard.Options{})
+		w.join(w.open(), "c", 9, shard.Options{})
+		w.settle()
+		before, moves, id := owned(w, "a"), w.moves, gate.ID()
+		gate.Cut()
+		for range 20 { // elections, which keep the sessions
+			kit.Pass(time.Second)
+			w.Restore(w.Backup())
+		}
+		check.Equal(t, w.counts(), "[b:3 c:3]")
+		gate.Mend()
+		w.settle()
+		check.EqualSlices(t, owned(w, "a"), before)
+		check.Equal(t, w.moves-moves, len(before), "grants since")
+		check.Equal(t, gate.ID(), id, "the session")
+	})
+}
+
 // TestOverdue: a shard that is not given is lost at its time, and goes on.
 func TestOverdue(t *testing.T) {
 	inBubble(t, func(w *world) {

@@ -2,11 +2,9 @@ package zktest
 
 import (
 	"bufio"
-	"context"
 	"net"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/zkactors/zkactors/internal/check"
 )
@@ -60,9 +58,7 @@ func TestServerThatElectsIsAwaited(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-			defer cancel()
-			err := answering(t, test.answers...).awaitServing(ctx, func() int { return -1 })
+			err := answering(t, test.answers...).awaitServing(check.Patient(t), func() int { return -1 })
 			check.True(t, (err == nil) == test.served, "%v", err)
 		})
 	}

@@ -22,7 +22,7 @@ import (
 
 // patience bounds every wait of these tests. It is far longer than anything
 // takes, so that a loaded machine does not fail them.
-const patience = 3 * time.Minute
+const patience = check.Patience
 
 // eventually repeats try until it succeeds.
 func eventually(t *testing.T, try func() error) {

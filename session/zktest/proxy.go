@@ -345,7 +345,7 @@ func (p *Proxy) Expire(session int64) {
 	}
 	for _, id := range ids {
 		if err := p.expire(id); err != nil {
-			p.fail(fmt.Errorf("zktest: expire session %#x: %w", id, err))
+			p.fail(fmt.Errorf("zktest: expire session %#x: %w", uint64(id), err))
 		}
 	}
 }

@@ -22,7 +22,14 @@ func (s *Server) Backup() Backup {
 // transactions continue from its number. All connections are cut, and a session that the backup
 // does not know is gone. A session that it knows has its full timeout again. A client that has seen
 // a newer transaction than the replica is not served, as by a real server.
-func (s *Server) Restore(b Backup) {
+func (s *Server) Restore(b Backup) { s.restore(b, 0) }
+
+// RestoreInReign is [Server.Restore] of an ensemble, whose leader begins a reign: its number is the
+// upper half of the numbers of its transactions. A lone server counts no reigns, and keeps 0. If no
+// client has seen a later reign, all are served at once.
+func (s *Server) RestoreInReign(b Backup, reign int32) { s.restore(b, reign) }
+
+func (s *Server) restore(b Backup, reign int32) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, c := range s.connsOf(everySession) {
@@ -34,6 +41,7 @@ func (s *Server) Restore(b Backup) {
 	if b.tree != nil {
 		s.tree = b.tree.clone()
 	}
+	s.tree.zxid = max(s.tree.zxid, int64(reign)<<32)
 	s.reportRestored()
 	for _, r := range s.replicas {
 		r.stop()

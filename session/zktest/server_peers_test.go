@@ -2,13 +2,11 @@ package zktest_test
 
 import (
 	"bytes"
-	"context"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/zkactors/zkactors/internal/check"
 	"github.com/zkactors/zkactors/internal/hasten"
@@ -35,9 +33,7 @@ func missing(t *testing.T, what, howTo string) {
 func runPeer(t *testing.T, name string, args ...string) {
 	t.Helper()
 	srv := zktest.Start(t)
-	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
-	defer cancel()
-	cmd := exec.CommandContext(ctx, name, append(args, srv.Addrs()[0])...)
+	cmd := exec.CommandContext(check.Patient(t), name, append(args, srv.Addrs()[0])...)
 	var out, errs bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &errs
 	check.Must(t, cmd.Run(), &out, &errs)

@@ -47,7 +47,7 @@ type answer struct {
 	gone bool
 }
 
-const wirePatience = 3 * time.Minute
+const wirePatience = check.Patience
 
 // dialWire connects to a server, without a handshake.
 func dialWire(tb testing.TB, addr string) *rawClient {

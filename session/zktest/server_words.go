@@ -248,7 +248,7 @@ func wordWatchesByClient(data *watchTable) string {
 	}
 	var b strings.Builder
 	for _, id := range sortedKeys(paths) {
-		fmt.Fprintf(&b, "0x%x\n\t%s\n", id, strings.Join(paths[id], "\n\t"))
+		fmt.Fprintf(&b, "0x%x\n\t%s\n", uint64(id), strings.Join(paths[id], "\n\t"))
 	}
 	return b.String() + "\n"
 }
@@ -263,7 +263,7 @@ func wordWatchesByPath(data *watchTable) string {
 		slices.Sort(ids)
 		fmt.Fprintf(&b, "%s\n", path)
 		for _, id := range ids {
-			fmt.Fprintf(&b, "\t0x%x\n", id)
+			fmt.Fprintf(&b, "\t0x%x\n", uint64(id))
 		}
 	}
 	return b.String() + "\n"
@@ -276,13 +276,13 @@ func (s *Server) wordDump(c *conn) string {
 	if s.mode(r) == "follower" {
 		fmt.Fprintf(&b, "Global Sessions(%d):\n", len(s.sessions))
 		for _, id := range sortedKeys(s.sessions) {
-			fmt.Fprintf(&b, "0x%x\t%dms\n", id, s.sessions[id].timeout)
+			fmt.Fprintf(&b, "0x%x\t%dms\n", uint64(id), s.sessions[id].timeout)
 		}
 	} else {
 		expiring := make(map[int64][]string)
 		for _, id := range sortedKeys(s.sessions) {
 			at := s.sessions[id].deadline
-			expiring[at] = append(expiring[at], fmt.Sprintf("0x%x", id))
+			expiring[at] = append(expiring[at], fmt.Sprintf("0x%x", uint64(id)))
 		}
 		fmt.Fprintf(&b, "Session Sets (%d)/(%d):\n", len(expiring), len(s.sessions))
 		b.WriteString(s.expiries(expiring))
@@ -290,7 +290,7 @@ func (s *Server) wordDump(c *conn) string {
 	b.WriteString("ephemeral nodes dump:\n")
 	fmt.Fprintf(&b, "Sessions with Ephemerals (%d):\n", len(r.tree.ephemerals))
 	for _, id := range sortedKeys(r.tree.ephemerals) {
-		fmt.Fprintf(&b, "0x%x:\n", id)
+		fmt.Fprintf(&b, "0x%x:\n", uint64(id))
 		for _, path := range r.tree.ephemeralsOf(id) {
 			fmt.Fprintf(&b, "\t%s\n", path)
 		}
@@ -302,7 +302,7 @@ func (s *Server) wordDump(c *conn) string {
 		if other.session != nil {
 			at = other.session.deadline
 		}
-		expiring[at] = append(expiring[at], fmt.Sprintf("ip: /%s sessionId: 0x%x", other.net.RemoteAddr(), other.sessionID()))
+		expiring[at] = append(expiring[at], fmt.Sprintf("ip: /%s sessionId: 0x%x", other.net.RemoteAddr(), uint64(other.sessionID())))
 	}
 	b.WriteString("Connections dump:\n")
 	fmt.Fprintf(&b, "Connections Sets (%d)/(%d):\n", len(expiring), len(conns))
@@ -328,7 +328,7 @@ func (s *Server) wordConnections(c *conn) string {
 	for _, other := range s.connected(c.replica) {
 		b.WriteString(other.line(c))
 		if other.session != nil {
-			fmt.Fprintf(&b, ",sid=0x%x,lop=%s,est=%d,to=%d", other.session.id, cmp.Or(operationWords[other.lastOp], "NA"), other.since.UnixMilli(), other.timeout)
+			fmt.Fprintf(&b, ",sid=0x%x,lop=%s,est=%d,to=%d", uint64(other.session.id), cmp.Or(operationWords[other.lastOp], "NA"), other.since.UnixMilli(), other.timeout)
 			if other.lastXid >= 0 {
 				fmt.Fprintf(&b, ",lcxid=0x%x", other.lastXid)
 			}

@@ -14,6 +14,7 @@ import (
 
 	"github.com/zkactors/zkactors/examples/kerberos/internal/kdc"
 	"github.com/zkactors/zkactors/examples/kerberos/zkkerberos"
+	"github.com/zkactors/zkactors/internal/check"
 	"github.com/zkactors/zkactors/primitives/lock"
 	"github.com/zkactors/zkactors/session"
 	"github.com/zkactors/zkactors/session/zktest"
@@ -50,9 +51,7 @@ func TestReal(t *testing.T) {
 		"session": sessionStory, "refused": refusedStory, "expiry": expiryStory, "outage": outageStory, "rotation": rotationStory,
 	} {
 		t.Run(name, func(t *testing.T) {
-			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-			defer cancel()
-			story(t, ctx, s)
+			story(t, check.Patient(t), s)
 		})
 	}
 }

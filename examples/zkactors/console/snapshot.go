@@ -33,7 +33,11 @@ func stateOf(ev session.Event, before state) state {
 	case session.Resumed:
 		next.Name, next.Server = "connected", ev.Server
 	case session.Suspended:
-		next.Name, next.Deadline = "suspended", ev.Deadline.UnixMilli()
+		if next.Name = "suspended"; !ev.Deadline.IsZero() {
+			next.Deadline = ev.Deadline.UnixMilli()
+		}
+	case session.Lapsed:
+		next.Name = "suspended"
 	case session.Expired:
 		next.Name = "expired"
 	case session.Closed:
@@ -215,13 +219,14 @@ type contender struct {
 	Revoked  bool   `json:"r,omitempty"`
 	Priority int    `json:"p,omitempty"`
 	Weight   int    `json:"g,omitempty"`
-	Czxid    string `json:"z"` // as text: a number of JavaScript has 53 bits
+	Orphan   bool   `json:"o,omitempty"` // its node has no session, and is to be deleted
+	Czxid    string `json:"z"`           // as text: a number of JavaScript has 53 bits
 }
 
 func short(c stander) contender {
 	made := contender{
 		Node: c.Node, Wants: c.Wants, Identity: strings.ToValidUTF8(c.Identity, "�"), Session: c.Session, Since: c.Since.UnixMilli(),
-		Holds: c.Holds, Revoked: c.Revoked, Priority: c.Priority, Weight: c.Weight, Czxid: strconv.FormatInt(c.Czxid, 10),
+		Holds: c.Holds, Revoked: c.Revoked, Priority: c.Priority, Weight: c.Weight, Orphan: c.NoSession, Czxid: strconv.FormatInt(c.Czxid, 10),
 	}
 	if !c.Holds {
 		return made

@@ -182,13 +182,25 @@ func TestStates(t *testing.T) {
 	}{
 		{session.Connected{Server: "a:1"}, "connected a:1"},
 		{session.Suspended{Deadline: time.Now()}, "suspended a:1"},
+		{session.Lapsed{}, "suspended a:1"},
 		{session.Resumed{Server: "b:1"}, "connected b:1"},
 		{session.Expired{}, "expired b:1"},
 		{session.Closed{}, "closed b:1"},
 	} {
 		s = stateOf(step.ev, s)
-		if got := s.Name + " " + s.Server; got != step.want || (s.Deadline != 0) != (s.Name == "suspended") || s.Since == 0 {
+		_, until := step.ev.(session.Suspended)
+		if got := s.Name + " " + s.Server; got != step.want || (s.Deadline != 0) != until || s.Since == 0 {
 			t.Errorf("%v: %+v", step.ev, s)
+		}
+	}
+}
+
+// TestOrphan: the page learns that no session owns the node of a contender.
+func TestOrphan(t *testing.T) {
+	for _, none := range []bool{false, true} {
+		text, err := json.Marshal(short(stander{Contender: inspect.Contender{NoSession: none}}))
+		if err != nil || strings.Contains(string(text), `"o":true`) != none {
+			t.Errorf("of no session: %v: %s, %v", none, text, err)
 		}
 	}
 }

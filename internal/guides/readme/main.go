@@ -30,7 +30,7 @@ func main() {
 	for {
 		select {
 		case ev, ok := <-l.Events():
-			if !ok { // closed after Released or Lost: a select over it would spin
+			if !ok { // closed after the last event: a select over it would spin
 				log.Panic(l.Err())
 			}
 			log.Println(ev) // waiting ahead=1 … acquired token=8589934599 … suspended …

@@ -3,7 +3,6 @@ package service
 
 import (
 	"context"
-	"errors"
 	"log/slog"
 	"time"
 
@@ -64,12 +63,11 @@ func Loop(ctx context.Context, s *session.Session, path string, begin func(token
 			switch ev := ev.(type) {
 			case lock.Acquired:
 				stop = begin(ev.Token)
+			case lock.Failed: // a new one would fail, too
+				return ev.Err
 			case lock.Lost:
 				stop()
 				stop = func() {}
-				if !errors.Is(ev.Err, session.ErrExpired) && !errors.Is(ev.Err, lock.ErrNodeDeleted) && !errors.Is(ev.Err, lock.ErrRevoked) {
-					return ev.Err
-				}
 				l.Close()
 				next, err := lock.New(s, path, nil)
 				if err != nil {

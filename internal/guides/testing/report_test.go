@@ -76,7 +76,7 @@ func TestOutage(t *testing.T) {
 			}
 			return context.Cause(ctx)
 		})
-		if !errors.Is(err, session.ErrExpired) {
+		if !errors.Is(err, session.ErrLapsed) {
 			t.Error(err)
 		}
 		time.Sleep(time.Minute)

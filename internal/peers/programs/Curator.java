@@ -353,6 +353,8 @@ public class Curator {
     }
 
     static class Items extends AtOnce {
+        static final String EMPTY = "\"\""; // an item without data
+
         final SimpleDistributedQueue queue;
 
         Items(String path) {
@@ -364,12 +366,12 @@ public class Curator {
         public String act(String[] words) throws Exception {
             switch (words[0]) {
                 case "put":
-                    queue.offer(words[2].getBytes(StandardCharsets.UTF_8));
+                    queue.offer(words[2].equals(EMPTY) ? new byte[0] : words[2].getBytes(StandardCharsets.UTF_8));
                     return "";
                 case "take":
                     long millis = Long.parseLong(words[2]);
                     byte[] data = millis > 0 ? queue.poll(millis, TimeUnit.MILLISECONDS) : queue.poll();
-                    return data == null ? "" : new String(data, StandardCharsets.UTF_8);
+                    return data == null ? "" : data.length == 0 ? EMPTY : new String(data, StandardCharsets.UTF_8);
                 default:
                     return super.act(words);
             }

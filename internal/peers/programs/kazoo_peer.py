@@ -100,6 +100,9 @@ class AtOnce:
         pass
 
 
+EMPTY = '""'  # an item without data
+
+
 class Items(AtOnce):
     """A queue. kazoo's Queue cannot wait for an item, so take watches its nodes."""
 
@@ -107,7 +110,7 @@ class Items(AtOnce):
         self.client, self.node, self.queue = client, path, what(client, path)
 
     def put(self, data, priority):
-        self.queue.put(data.encode(), int(priority))
+        self.queue.put(b"" if data == EMPTY else data.encode(), int(priority))
         return ""
 
     def take(self, millis):
@@ -123,7 +126,7 @@ class Items(AtOnce):
                 if not self.client.get_children(self.node, watch=lambda _, e=changed: e.set()):
                     changed.wait(max(end - time.monotonic(), 0))
                 data = self.queue.get()
-        return "" if data is None else data.decode()
+        return "" if data is None else data.decode() or EMPTY
 
 
 class Member(AtOnce):

@@ -25,10 +25,12 @@ var reasons = []struct { //nolint:gochecknoglobals // they are constant
 	{lock.ErrNodeDeleted, "node_deleted"},
 	{lock.ErrLayout, "layout"},
 	{semaphore.ErrLimit, "limit"},
+	{session.ErrHistoryLost, "history_lost"},
 	{queue.ErrFull, "full"},
 	{queue.ErrLayout, "layout"},
 	{queue.ErrClosed, "closed"},
 	{session.ErrUnknownOutcome, "unknown_outcome"},
+	{session.ErrLapsed, "session_lapsed"},
 	{session.ErrExpired, "session_expired"},
 	{session.ErrClosed, "session_closed"},
 	{session.ErrDisconnected, "disconnected"},
@@ -74,6 +76,8 @@ func State(ev session.Event) (state, event string) {
 		return "connected", "resumed"
 	case session.Suspended:
 		return "suspended", "suspended"
+	case session.Lapsed:
+		return "suspended", "lapsed"
 	case session.Expired:
 		return "expired", "expired"
 	case session.Closed:

@@ -19,6 +19,7 @@ func TestReason(t *testing.T) {
 	for want, err := range map[string]error{
 		"ok":              nil,
 		"session_expired": fmt.Errorf("%w: %w", lock.ErrLost, session.ErrExpired),
+		"session_lapsed":  fmt.Errorf("%w: %w", lock.ErrLost, session.ErrLapsed),
 		"unknown_outcome": errors.Join(session.ErrDisconnected, session.ErrUnknownOutcome),
 		"timeout":         context.DeadlineExceeded,
 		"node_deleted":    lock.ErrNodeDeleted,

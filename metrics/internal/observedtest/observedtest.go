@@ -41,6 +41,7 @@ func Report(v Exporter) {
 	v.Request("set", time.Second, session.ErrBadVersion)
 	v.State(session.Connected{})
 	v.State(session.Suspended{})
+	v.State(session.Lapsed{})
 	for _, order := range []string{"/orders/1", "/orders/2", "/orders/3", "/orders/4"} {
 		v.Waiting("lock", order)
 	}
@@ -49,6 +50,7 @@ func Report(v Exporter) {
 	v.GaveUp("lock", "/orders/3", time.Second)
 	v.Held("lock", "/orders/1", time.Second)
 	v.Lost("lock", "/orders/1", session.ErrExpired)
+	v.Failed("lock", "/orders/3", session.ErrNoAuth)
 	v.Revoked("lock", "/orders/2")
 	v.Leader("/e", "/e/n-1", []byte("a"), 1)
 	v.Leader("/e", "", nil, 1)

@@ -121,8 +121,8 @@ func (k *Keeper[S]) Settled(node, prefix string, then func()) {
 }
 
 // GiveUp removes a contender and its claim. If node is "", it removes all contenders with the
-// prefix.
-func (k *Keeper[S]) GiveUp(requests client.Async, spec S, node, prefix string, answer func()) {
+// prefix. The answer is that of the removal: see [session.Removal.Begin].
+func (k *Keeper[S]) GiveUp(requests client.Async, spec S, node, prefix string, answer func(error)) {
 	if node != "" {
 		prefix = Prefix(node)
 	}
@@ -132,7 +132,7 @@ func (k *Keeper[S]) GiveUp(requests client.Async, spec S, node, prefix string, a
 		c, k.claim = k.claim, Claim{}
 	}
 	k.mu.Unlock()
-	run(requests, givesUp(spec, node, prefix, c, claimed), func(S, Verdict) { answer() })
+	run(requests, givesUp(spec, node, prefix, c, claimed), func(_ S, v Verdict) { answer(v.Err) })
 }
 
 // Find reads whether the claim of the spec's contender stands, once.
@@ -160,7 +160,7 @@ func run[S Spec[S]](requests client.Async, m machine[S], finish func(S, Verdict)
 func perform(requests client.Async, r request, answer func(reply)) {
 	switch {
 	case r.remove != nil:
-		requests.Remove(*r.remove, func(error) { answer(reply{}) })
+		requests.Remove(*r.remove, func(err error) { answer(reply{err: err}) })
 	case r.ops != nil:
 		requests.Multi(r.ops, func(results []session.OpResult, err error) { answer(replied(results, err)) })
 	default:

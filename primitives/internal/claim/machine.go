@@ -67,7 +67,7 @@ type Verdict struct {
 	Zxid    int64 // of our claim, if it stands
 	Version int32
 	Taken   bool  // another contender has the claim
-	Err     error // why the claim was not made, or may have been
+	Err     error // why the claim was not made, or may have been; or why it was not given up
 }
 
 // Next is the next step.
@@ -173,7 +173,7 @@ func (m machine[S]) next(r reply) (machine[S], Verdict) {
 		m.step = removing
 		return m, Verdict{Next: Take}
 	case removing:
-		return m, Verdict{}
+		return m, Verdict{Err: r.err}
 	}
 	panic("claim: a step without an answer")
 }

@@ -97,7 +97,7 @@ func TestOthersOfAnAttempt(t *testing.T) {
 	const guid = "_c_00000000-0000-0000-0000-000000000000-"
 	k := &Keeper[plain]{claim: Claim{Node: guid + "b", Held: true}, tried: guid}
 	over := false
-	k.GiveUp(remover{}, plain{}, guid+"a", "", func() { over = true })
+	k.GiveUp(remover{}, plain{}, guid+"a", "", func(error) { over = true })
 	if !over || k.Claim() != (Claim{Node: guid + "b", Held: true}) {
 		t.Errorf("%v, %+v", over, k.Claim())
 	}

@@ -115,6 +115,14 @@ func inMemory[Ev any](t *testing.T, profile zktest.Profile, r Recipe[Ev]) {
 	all := plays[Ev](12)
 	all["a session that is no session"] = refused[Ev]
 	all["printed while it works"] = printed[Ev]
+	if profile == zktest.ZooKeeper380 {
+		chosen := hasten.OneIn(8, 28)
+		for name, play := range lapses[Ev]() {
+			if chosen() {
+				all[name] = play
+			}
+		}
+	}
 	for name, play := range all {
 		t.Run(name, func(t *testing.T) {
 			kit.Run(t, zktest.Config{Profile: profile}, func(w kit.World) {

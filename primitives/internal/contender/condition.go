@@ -1,10 +1,12 @@
 package contender
 
 import (
+	"slices"
 	"sync"
 
 	"github.com/zkactors/zkactors/internal/client"
 	"github.com/zkactors/zkactors/primitives/internal/line"
+	"github.com/zkactors/zkactors/primitives/internal/nodes"
 	"github.com/zkactors/zkactors/primitives/internal/owned"
 	"github.com/zkactors/zkactors/session"
 )
@@ -101,14 +103,14 @@ func (r *reader) endAround() { r.owned.Cancel(aspectChildren{}) }
 
 // known returns the condition by the newest readings of the followings. If knows is false, the
 // condition has to be read: nothing is followed before the first session, nor after the end, to
-// which another goroutine may bring the handle.
+// which another goroutine may bring the handle. Nor is it known while a child has to be looked up.
 func (r *reader) known() (data string, knows bool, err error) {
 	node, children := r.around()
 	if !node.stands() || !children.stands() {
 		return "", false, nil
 	}
 	own, others := node.reading(), children.reading()
-	if own.Stat == nil || others.Stat == nil {
+	if own.Stat == nil || others.Stat == nil || slices.ContainsFunc(others.Names, nodes.IsUnknown) {
 		return "", false, nil
 	}
 	return r.followed.Of(own), true, r.followed.Check(others.Names)

@@ -66,13 +66,20 @@ func (h *Handle[Ev]) Guard() session.Op {
 	return GuardOf(h.performer.Dir, h.Node(), h.presentation.Lost)
 }
 
+// A refusal is the error of a guard. It wraps what every loss wraps, but its text does not speak of
+// a loss: there may have been no grant.
+type refusal struct{ lost error }
+
+func (r refusal) Error() string   { return line.ErrNotHeld.Error() }
+func (r refusal) Unwrap() []error { return []error{r.lost, line.ErrNotHeld} }
+
 // GuardOf returns an operation that fails a transaction unless the node exists. Its error wraps
 // lost. If node is "", it fails every transaction.
 func GuardOf(dir, node string, lost error) session.Op {
 	if node == "" {
 		node = znode.Join(dir, znode.GUIDName(znode.NewGUID(), "not-acquired"))
 	}
-	return session.GuardOp(node, refusal{lost, line.ErrNotHeld})
+	return session.GuardOp(node, refusal{lost})
 }
 
 // Downgrade replaces a writer's grant by a reader's.
@@ -96,6 +103,7 @@ func (h *Handle[Ev]) observe() {
 		h.node = m.Node() // a downgrade has changed it
 	}
 	h.mu.Unlock()
+	h.performer.Holds(m.Holding())
 	h.tenancy.observe(h.did.Emit, m.Holding(), m.Ended())
 	if m.Ended() {
 		h.performer.End()

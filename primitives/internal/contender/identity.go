@@ -48,6 +48,13 @@ func describe(o line.Obstacle, holds bool, node string, now time.Time) string {
 	case !utf8.ValidString(who) || strings.ContainsFunc(who, func(r rune) bool { return !unicode.IsPrint(r) }):
 		who = strconv.Quote(who)
 	}
+	if o.NoSession {
+		once := ""
+		if who != node {
+			once = ", once of " + who
+		}
+		who = "the node " + node + " of no session, which has to be deleted" + once
+	}
 	age := max(0, now.Sub(time.UnixMilli(o.Since))).Round(time.Millisecond) // clocks differ
 	if age > time.Second {
 		age = age.Round(time.Second)

@@ -18,6 +18,7 @@ type Performer struct {
 	owned     owned.Set // of the handle: watches by their targets, among others
 	condition reader
 	watches   watches
+	holder    client.Holder
 
 	epoch    int          // of the newest effect
 	requests client.Async // in that epoch; nil at first
@@ -55,6 +56,9 @@ func (p *Performer) Begin(tell func(line.Input), actor interface{ Ended() <-chan
 		return nil
 	})))
 }
+
+// Holds says whether the contender holds what excludes others. Only the actor calls it.
+func (p *Performer) Holds(is bool) { p.holder.Set(p.session, is) }
 
 // Keys of the performer's resources in its owned set.
 type (
@@ -150,9 +154,9 @@ func (p *Performer) Perform(e line.Effect, tell func(line.Input)) {
 		p.session.Logger().Warn("held here, and contended for in another layout", "recipe", p.Name, "path", p.Path, "reason", e.Reason)
 	case line.WithdrawNode:
 		p.watches.endUnsettled(line.Target{Node: e.Node})
-		p.withdraw(requests, e.Node, "", func() { tell(line.Withdrawn(e)) })
+		p.withdraw(requests, e.Node, "", func(err error) { tell(line.Withdrawn{Attempt: e.Attempt, Node: e.Node, Err: err}) })
 	case line.WithdrawAll:
-		p.withdraw(requests, "", p.Rule.Prefix(e.GUID), func() { tell(line.Withdrawn{Attempt: e.Attempt}) })
+		p.withdraw(requests, "", p.Rule.Prefix(e.GUID), func(err error) { tell(line.Withdrawn{Attempt: e.Attempt, Err: err}) })
 	case line.Answer:
 		e.Reply.Give(e.Err)
 	}
@@ -241,9 +245,36 @@ func (p *Performer) joined(e line.CreateNode, results []session.OpResult, err er
 	return in
 }
 
-// list lists the contenders.
+// list lists the contenders. Names that may be those of contenders of no known layout are looked up
+// first, and then the list is read again, so that the answer is as new as any. Names that have come
+// meanwhile stand behind the contenders of the first list, and are left to the next one.
 func (p *Performer) list(requests client.Async, e line.ListParent, tell func(line.Input)) {
-	in := line.Listed{Attempt: e.Attempt}
+	p.read(requests, func(s line.Snapshot, czxid int64, err error) {
+		in := line.Listed{Attempt: e.Attempt, Snapshot: s}
+		unknown := p.watches.unknown(e.Epoch, s.Names, czxid)
+		if err != nil || len(unknown) == 0 {
+			p.reply(e, tell, in, err)
+			return
+		}
+		Unknown(requests, p.Dir, unknown, func(ephemeral []string, err error) {
+			if in.Unknown = ephemeral; err != nil || len(ephemeral) > 0 {
+				p.reply(e, tell, in, err)
+				return
+			}
+			for _, name := range unknown {
+				p.session.SetWarm(p.watches.known(e.Epoch, name, czxid), true)
+			}
+			p.read(requests, func(s line.Snapshot, _ int64, err error) {
+				p.reply(e, tell, line.Listed{Attempt: e.Attempt, Snapshot: s}, err)
+			})
+		})
+	})
+}
+
+// read reads the names of the contenders, the czxid of their parent, and then the condition.
+func (p *Performer) read(requests client.Async, answer func(s line.Snapshot, czxid int64, err error)) {
+	var in line.Snapshot
+	var czxid int64
 	p.condition.after(requests, p.condition.lookAround(requests), func(answered func(error)) {
 		requests.Children(p.Dir, func(names []string, stat *session.Stat, err error) {
 			switch {
@@ -253,18 +284,18 @@ func (p *Performer) list(requests client.Async, e line.ListParent, tell func(lin
 			case p.shared() && len(names) == 1: // we are alone; others would write to the parent
 				p.session.Saw(p.Dir, stat.Version, false)
 			}
-			if in.Names = names; err == nil {
-				in.Version = stat.Version
+			if in.Names = p.watches.standing(names); err == nil {
+				in.Version, czxid = stat.Version, stat.Czxid
 			}
 			answered(err)
 		})
 	}, func(data string, unread, failed error) {
 		in.Data = data
-		p.reply(e, tell, in, cmp.Or(failed, unread))
+		answer(in, czxid, cmp.Or(failed, unread))
 	})
 }
 
-func (p *Performer) withdraw(requests client.Async, node, prefix string, answer func()) {
+func (p *Performer) withdraw(requests client.Async, node, prefix string, answer func(error)) {
 	switch {
 	case p.Claim != nil:
 		p.Claim.Withdraw(requests, node, prefix, answer)

@@ -20,7 +20,7 @@ func TestGoneInTime(t *testing.T) {
 		p := NewPerformer(nil, &Recipe{})
 		var last line.Input
 		hear := p.watches.follower(e, func(in line.Input) { last = in })
-		hear(session.Reading{Zxid: 5, Stat: &session.Stat{Czxid: 5}}, nil)
+		hear(session.Reading{Zxid: 5, Stat: &session.Stat{EphemeralOwner: 1, Czxid: 5}}, nil)
 		hear(session.Reading{Zxid: zxid}, session.ErrNoNode)
 		check.True(t, reflect.DeepEqual(last, want), "told %#v of a reading at %d, want %#v", last, zxid, want)
 	}
@@ -55,6 +55,8 @@ func TestAgeOfTheObstacle(t *testing.T) {
 		text := describe(line.Obstacle{Identity: "me", Since: begun.UnixMilli()}, true, "n", begun.Add(age))
 		check.Equal(t, text, "held by me, in line since "+want)
 	}
+	text := describe(line.Obstacle{Since: begun.UnixMilli(), NoSession: true}, true, "n", begun)
+	check.Equal(t, text, "held by the node n of no session, which has to be deleted, in line since 0s")
 }
 
 // A parental session has the events that a test gives it, and a parent with data.

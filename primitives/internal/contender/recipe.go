@@ -23,6 +23,10 @@ type Recipe struct {
 	Revocable bool // nodes may carry a revoke request
 	Plain     bool // contenders do not write to the parent when they join
 
+	// Skips says that a node of no session is no contender. Otherwise a contender waits behind it:
+	// contenders of other libraries may stand in the line, which cannot know that.
+	Skips bool
+
 	// The departures from the published recipe. Each is nil where there is none.
 	Parent    Parent
 	Condition Condition
@@ -126,7 +130,7 @@ type Claim interface {
 
 	// Withdraw deletes the claim and the node, or all nodes with the prefix if node is "". It
 	// answers as [session.Async.Withdraw] does.
-	Withdraw(requests client.Async, node, prefix string, answer func())
+	Withdraw(requests client.Async, node, prefix string, answer func(error))
 }
 
 // A Preemptible claim can be replaced by a weaker one, and its holder can be asked to leave.

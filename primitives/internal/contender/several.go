@@ -83,6 +83,7 @@ func (h *Several[Ev]) observe(events []line.Event) {
 		}
 	}
 	h.mu.Unlock()
+	h.performers.all[0].Holds(m.Holding())
 	h.tenancy.observe(events, m.Holding(), m.Ended())
 	if m.Ended() {
 		h.performers.End()
@@ -212,10 +213,12 @@ func (p *Performers) withdraw(e line.WithdrawTogether) {
 	}
 	requests.Multi(ops, func(_ []session.OpResult, err error) {
 		for i, of := range e.Nodes {
-			gone := func() { p.tells[of.Line](line.Withdrawn(of.Node)) }
+			gone := func(err error) {
+				p.tells[of.Line](line.Withdrawn{Attempt: of.Node.Attempt, Node: of.Node.Node, Err: err})
+			}
 			if err == nil {
 				requests.Left(ops[i].Path())
-				gone()
+				gone(nil)
 			} else {
 				requests.Withdraw(ops[i].Path(), gone)
 			}

@@ -1,8 +1,8 @@
 package contender
 
 import (
+	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -32,10 +32,10 @@ type Presentation[Ev any] struct {
 	Observe func(line.Event)
 
 	// Retried says that the recipe joins the line again when it was refused: then the observer
-	// hears of no loss.
+	// hears of no failure.
 	Retried bool
 
-	Lost     error // wrapped by [Handle.Err], and by the error of a guard that refuses
+	Lost     error // wrapped by [Handle.Err] after a loss, and by the error of a guard that refuses
 	Released error // the cause with which contexts end at a release
 }
 
@@ -65,7 +65,8 @@ type tenancy[In, Ev any] struct {
 	signals [signals]chan struct{} // closed when raised; nil until a caller asks for it
 	raised  [signals]bool
 	token   int64
-	err     error // the reason of the loss; nil before it, and after a release
+	err     error // the reason of the loss or failure; nil before it, and after a release
+	stands  error // why the place is not given up although it was released; nil if it is
 
 	// When the handle was opened and, from the grant on, when it was acquired; by the session's
 	// age.
@@ -143,7 +144,7 @@ func (h *tenancy[In, Ev]) acquire(ctx context.Context, op string, queued <-chan 
 		return fmt.Errorf("%s %w", op, h.Err())
 	case <-queued:
 		_ = h.Release(ctx) // it goes on
-		err = taken
+		err = client.Both(taken, h.standing())
 	case <-ctx.Done():
 		err = h.blocked(context.Cause(ctx)) // before it leaves
 		h.tell(h.leave)
@@ -168,13 +169,15 @@ func (h *tenancy[In, Ev]) Do(ctx context.Context, within func(context.Context) (
 	if err := h.Acquire(ctx); err != nil {
 		return err
 	}
-	defer func() { _ = h.Release(ctx) }() // it goes on
+	defer h.Release(ctx) //nolint:errcheck // if f has not returned; it goes on
 	work, end := within(ctx)
 	defer end()
-	if err := f(work); err != nil {
-		return err
+	err := f(work)
+	if err == nil {
+		err = h.Err()
 	}
-	return h.Err()
+	_ = h.Release(ctx) // it goes on
+	return client.Both(err, h.standing())
 }
 
 // Events returns the channel of events.
@@ -187,7 +190,7 @@ func (h *tenancy[In, Ev]) Done() <-chan struct{} { return h.when(done) }
 // Revoked returns a channel that is closed when another client asks the holder to leave.
 func (h *tenancy[In, Ev]) Revoked() <-chan struct{} { return h.when(revoked) }
 
-// Err returns the reason of the loss; nil before it, and after a release.
+// Err returns the reason of the loss, or why there was no grant; nil before, and after a release.
 func (h *tenancy[In, Ev]) Err() error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -232,7 +235,8 @@ func (h *tenancy[In, Ev]) Token() int64 {
 }
 
 // Release gives up the grant, or the place in line, and returns when that is confirmed. If ctx ends
-// first, it returns the cause.
+// first, it returns the cause. If the server refuses it for a session timeout, the error is that,
+// and the attempts go on.
 func (h *tenancy[In, Ev]) Release(ctx context.Context) error {
 	if err := client.CheckContext(ctx); err != nil {
 		return h.failed("release", err)
@@ -240,10 +244,17 @@ func (h *tenancy[In, Ev]) Release(ctx context.Context) error {
 	h.tell(h.leave)
 	select {
 	case <-h.actor.Ended():
-		return h.Err()
+		return cmp.Or(h.Err(), h.standing())
 	case <-ctx.Done():
 		return h.failed("release", context.Cause(ctx))
 	}
+}
+
+// standing returns why the place is not given up although it was released.
+func (h *tenancy[In, Ev]) standing() error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.stands
 }
 
 // Leave is Release, and returns at once.
@@ -282,7 +293,7 @@ func (h *tenancy[In, Ev]) what() string {
 	return h.name + " " + strings.Join(h.paths, ", ")
 }
 
-// Close releases the place, and waits for the release, at most until the session's deadline.
+// Close releases the place, and waits for the release, at most until the session's lease has ended.
 func (h *tenancy[In, Ev]) Close() { h.actor.Close() }
 
 // observe brings the accessors up to date after a step with these events.
@@ -302,8 +313,12 @@ func (h *tenancy[In, Ev]) observe(events []line.Event, holding, ended bool) {
 		case line.Revoked:
 			h.raise(revoked)
 		case line.Lost:
-			h.err = fmt.Errorf("%s: %w", h.what(), Because(h.presentation.Lost, ev.Err))
-		case line.Suspended, line.Resumed, line.ConditionChanged, line.Released:
+			h.err = fmt.Errorf("%s: %w", h.what(), Loss(h.presentation.Lost, ev))
+		case line.NotGranted:
+			h.err = fmt.Errorf("%s: %w", h.what(), ev.Err)
+		case line.Released:
+			h.stands = h.failed("release", ev.Err)
+		case line.Suspended, line.Resumed, line.ConditionChanged:
 		}
 	}
 	over := !h.over && (ended || h.token != 0 && !holding)
@@ -332,7 +347,7 @@ func (h *tenancy[In, Ev]) observe(events []line.Event, holding, ended bool) {
 	}
 	observer := h.session.Observer()
 	for _, path := range h.paths {
-		h.report(observer, path, events, held, waited)
+		h.report(observer, path, events, waited)
 		switch {
 		case over && held:
 			observer.Held(h.name, path, now-since)
@@ -343,14 +358,16 @@ func (h *tenancy[In, Ev]) observe(events []line.Event, holding, ended bool) {
 }
 
 // report notifies the session's observer.
-func (h *tenancy[In, Ev]) report(observer session.Observer, path string, events []line.Event, held bool, waited time.Duration) {
+func (h *tenancy[In, Ev]) report(observer session.Observer, path string, events []line.Event, waited time.Duration) {
 	for _, ev := range events {
 		switch ev := ev.(type) {
 		case line.Acquired:
 			observer.Waited(h.name, path, waited)
 		case line.Lost:
-			if held || !h.presentation.Retried {
-				observer.Lost(h.name, path, Because(h.presentation.Lost, ev.Err))
+			observer.Lost(h.name, path, Loss(h.presentation.Lost, ev))
+		case line.NotGranted:
+			if !h.presentation.Retried {
+				observer.Failed(h.name, path, ev.Err)
 			}
 		case line.Revoked:
 			observer.Revoked(h.name, path)
@@ -383,17 +400,5 @@ func (h *tenancy[In, Ev]) raise(s signal) {
 	}
 }
 
-// A refusal is the reason for which a contender has no place in line, or no grant. It wraps the
-// error that every loss wraps, but its text does not speak of a loss.
-type refusal struct{ lost, why error }
-
-func (r refusal) Error() string   { return r.why.Error() }
-func (r refusal) Unwrap() []error { return []error{r.lost, r.why} }
-
-// Because returns the error of a recipe for a place that is lost, or was refused.
-func Because(lost, why error) error {
-	if _, refused := errors.AsType[line.PlaceError](why); refused || errors.Is(why, session.ErrHistoryLost) {
-		return refusal{lost, why}
-	}
-	return fmt.Errorf("%w: %w", lost, why)
-}
+// Loss returns the error of a recipe for a grant that is lost.
+func Loss(lost error, ev line.Lost) error { return fmt.Errorf("%w: %w", lost, ev.Err) }

@@ -2,7 +2,9 @@ package contender
 
 import (
 	"errors"
+	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 
 	"github.com/zkactors/zkactors/internal/client"
@@ -24,6 +26,8 @@ type watches struct {
 
 	path string // the newest result of nodePath
 	guid string // of the newest create; "" before
+
+	skipped sync.Map // the names of nodes of no session, if [Recipe.Skips]
 
 	// The results of the newest transaction that has created a node, until the node is watched.
 	created atomic.Pointer[[2]session.OpResult]
@@ -97,14 +101,15 @@ func (w *watches) nodePath(node string) string {
 	return w.path
 }
 
-// members returns the function that converts the names of the children to inputs.
+// members returns the function that converts the names of the children to inputs. If a name has to
+// be looked up, the machine lists.
 func (w *watches) members(e line.WatchTarget, tell func(line.Input)) func(session.Reading, error) {
 	told := false
 	return func(r session.Reading, err error) {
-		if err == nil && r.Stat != nil {
+		if err == nil && r.Stat != nil && len(w.unknown(e.Epoch, r.Names, r.Stat.Czxid)) == 0 {
 			if data, knows, unknown := w.condition.known(); knows && unknown == nil {
 				told = true
-				tell(line.Seen{Attempt: e.Attempt, Snapshot: line.Snapshot{Names: r.Names, Version: r.Stat.Version, Data: data}})
+				tell(line.Seen{Attempt: e.Attempt, Snapshot: line.Snapshot{Names: w.standing(r.Names), Version: r.Stat.Version, Data: data}})
 				return
 			}
 		}
@@ -143,6 +148,14 @@ func (w *watches) follower(e line.WatchTarget, tell func(line.Input)) func(sessi
 			if !mine {
 				in.Obstacle = w.obstacle(r)
 			}
+			if in.NoSession && w.Skips {
+				w.skip(e)
+				tell(line.Failed{What: e, Err: session.ErrNoNode})
+				return
+			}
+			if in.NoSession {
+				w.session.Logger().Warn("a node of no session is in line, and goes only when it is deleted", "recipe", w.Name, "path", w.Path, "node", e.Target.Node)
+			}
 			tell(in)
 			w.wrote(e, mine, r, tell)
 		case e.Target.Until == line.Changed, r.Stat.Czxid != czxid:
@@ -152,6 +165,29 @@ func (w *watches) follower(e line.WatchTarget, tell func(line.Input)) func(sessi
 			w.wrote(e, mine, r, tell)
 		}
 	}
+}
+
+// skip leaves the target, a node of no session, out of all further lists. It is said once for all
+// lines of a recipe, because a copied tree may have thousands.
+func (w *watches) skip(e line.WatchTarget) {
+	w.skipped.Store(e.Target.Node, nil)
+	w.owned.Cancel(e.Target)
+	if said := w.Path + "//skipped"; !w.session.Warm(said) { // which is no path
+		w.session.SetWarm(said, true)
+		w.session.Logger().Warn("a node of no session is in line, and is passed over, as others may be", "recipe", w.Name, "path", w.Path, "node", w.nodePath(e.Target.Node))
+	}
+}
+
+// standing returns the names without those that are skipped.
+func (w *watches) standing(names []string) []string {
+	skips := func(name string) bool {
+		_, is := w.skipped.Load(name)
+		return is
+	}
+	if !w.Skips || !slices.ContainsFunc(names, skips) {
+		return names
+	}
+	return slices.DeleteFunc(slices.Clone(names), skips)
 }
 
 // wrote reports a revoke request in the data of a node to the machine. It reports a write to our
@@ -176,7 +212,9 @@ func (w *watches) obstacle(r session.Reading) line.Obstacle {
 	if w.Revocable {
 		data, _, _ = mark.Split(data)
 	}
-	return obstacleOf(data, r.Stat.Ctime)
+	o := obstacleOf(data, r.Stat.Ctime)
+	o.NoSession = r.Stat.EphemeralOwner == 0
+	return o
 }
 
 // settled reports whether the machine has received all events of other nodes that precede the

@@ -153,9 +153,9 @@ func (w *world) grants(path string, c claim, limit int) {
 func (c claim) String() string { return c.holder + " as " + c.node() }
 
 // grammar is that of locks and leases, a letter for each event.
-var grammar = regexp.MustCompile(`^w*(a?v?(sv?rv?)*(sv?)?)?E$`)
+var grammar = regexp.MustCompile(`^w*((a?v?(sv?rv?)*(sv?)?)?E|F)$`)
 
-var letters = map[string]string{"Waiting": "w", "Acquired": "a", "Suspended": "s", "Resumed": "r", "Revoked": "v", "Released": "E", "Lost": "E"}
+var letters = map[string]string{"Waiting": "w", "Acquired": "a", "Suspended": "s", "Resumed": "r", "Revoked": "v", "Released": "E", "Lost": "E", "Failed": "F"}
 
 // follow reads events: from the beginning or later, and quickly or slowly.
 func follow[Ev any](w *world, readers *sync.WaitGroup, dice dice, holder string, events func() <-chan Ev) {

@@ -170,7 +170,7 @@ func (w *world) lock(readers *sync.WaitGroup, dice dice, s *session.Session, hol
 	defer l.Close()
 	follow(w, readers, dice, holder, l.Events)
 	if !w.await(dice, fmt.Sprintf("%s at %s, %v,", holder, path, kind), l, func() bool { return l.Token() != 0 }) {
-		if err := l.Err(); err != nil && !errors.Is(err, lock.ErrLost) {
+		if err := l.Err(); err != nil && !errors.Is(err, session.ErrClosed) {
 			w.Errorf("%s: %v", holder, err)
 		}
 		return

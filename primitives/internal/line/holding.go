@@ -165,12 +165,26 @@ func (m *turn) suspend(deadline time.Time) {
 	}
 }
 
+// lapse handles the end of the lease: others may have the grant, or soon. The session lives on, so
+// our node has to be deleted: the session does that before all else when it has a connection. A
+// contender that waits keeps its place.
+func (m *turn) lapse() {
+	m.lapsed = true
+	switch {
+	case m.Holding():
+		m.fail(session.ErrLapsed)
+	case m.state == leaving:
+		m.end(Released{})
+	}
+}
+
 // resume handles the return of the connection, with the same session. The session has set the
 // watches again, and they have reported the changes that they had missed. So nothing depends on a
 // list at once. But only after a list a deletion may be a grant again, and a list shows contenders
 // of another layout, which no watch reports. The lists of a fleet are spread over time, because its
 // connections return all at once (docs/adr/0056).
 func (m *turn) resume() {
+	m.lapsed = false
 	switch {
 	case m.Holding() && m.suspended:
 		m.suspended = false

@@ -2,6 +2,7 @@ package line
 
 import (
 	"errors"
+	"fmt"
 	"strings"
 
 	"github.com/zkactors/zkactors/primitives/internal/nodes"
@@ -186,12 +187,16 @@ func (m *turn) restart() {
 
 // withdrawn handles the confirmation that a node, or all nodes with our GUID, are gone. The
 // confirmation for a zombie names another node, and means nothing here. After clearing, the next
-// attempt may begin.
-func (m *turn) withdrawn(node string) {
+// attempt may begin, unless our own node would stand before it.
+func (m *turn) withdrawn(node string, err error) {
 	switch {
 	case node != m.node: // a zombie
+	case m.state == clearing && err != nil:
+		m.end(m.over(err))
 	case m.state == clearing:
 		m.enter()
+	case m.state == leaving && err != nil:
+		m.end(Released{fmt.Errorf("not given up, as the server refuses that: %w", err)})
 	case m.state == leaving:
 		m.end(Released{})
 	}
@@ -203,8 +208,8 @@ func (m *turn) withdrawn(node string) {
 func (m *turn) expire() {
 	if m.Holding() || m.state == leaving {
 		m.attempt.Epoch = 0
-		m.end(Lost{session.ErrExpired})
+		m.cut(session.ErrExpired)
 		return
 	}
-	m.state, m.attempt.Epoch, m.attemptState = outside, 0, attemptState{}
+	m.state, m.attempt.Epoch, m.lapsed, m.attemptState = outside, 0, false, attemptState{}
 }

@@ -69,8 +69,9 @@ type Machine struct {
 	// The events so far. Only suspended is ever cleared: events are not taken back.
 	ahead        int  // as in the newest Waiting; -1 if there was none
 	suspended    bool // set by Suspended, cleared by Resumed; only while we hold
+	lapsed       bool // set by Lapsed, cleared by Resumed, and with the session: nothing is waited for
 	revoked      bool // set by Revoked; then revokeRequested is set too
-	finalEmitted bool // set by Released and Lost; afterwards no event is emitted
+	finalEmitted bool // set by Released, Lost and NotGranted; afterwards no event is emitted
 	attemptState
 }
 
@@ -195,6 +196,7 @@ func (m Machine) String() string {
 		{m.downgraded, "downgraded"},
 		{m.condition != "", "condition=" + m.condition},
 		{m.suspended, "suspended"},
+		{m.lapsed, "lapsed"},
 		{m.revoked, "revoked"},
 		{m.finalEmitted, "finalEmitted"},
 	} {
@@ -390,19 +392,31 @@ func (m *turn) leave() {
 	}
 }
 
-// fail emits the loss, and then withdraws our node. So the holder stops before the next contender
+// fail emits the end, and then withdraws our node. So the holder stops before the next contender
 // can get the grant, if the holder hears of the reason in time. The end that follows emits nothing,
 // because a handle emits one last event. The reason is that of the first failure.
 func (m *turn) fail(err error) {
+	last := m.over(err)
 	m.depart()
 	m.finalEmitted = true
-	m.emit(Lost{err})
+	m.emit(last)
+}
+
+// over is the last event of a contender that has not left.
+func (m *turn) over(err error) Event {
+	switch {
+	case m.Holding():
+		return Lost{err}
+	case !m.isNew():
+		return NotGranted{fmt.Errorf("place in line lost: %w", err)}
+	}
+	return NotGranted{fmt.Errorf("cannot join: %w", err)}
 }
 
 // depart withdraws every node that may stand for us: one node if no other can be ours, otherwise
 // all with our GUID. A claim that may have been made is withdrawn with the node. If no node stands,
-// the machine has ended. A machine that leaves in the background has ended too, and the session
-// completes the withdrawal.
+// the machine has ended. A machine that leaves in the background, or when the session has lapsed,
+// has ended too, and the session completes the withdrawal.
 func (m *turn) depart() {
 	m.unwatch()
 	claims := m.rule.Traits().Claims && (m.state == claiming || m.Holding())
@@ -421,21 +435,26 @@ func (m *turn) depart() {
 		m.do(Answer{m.attempt, m.reply, ErrNotHeld})
 	}
 	m.state, m.listing, m.change = leaving, false, change{}
-	if m.inBackground {
+	if m.inBackground || m.lapsed {
 		m.state = ended
 	}
 }
 
-// end enters the last state, and emits the last event unless it was emitted before. A contender
-// that was leaving has been released, even if its session ended: the server deletes its node either
-// way.
+// end enters the last state, and emits the last event unless it was emitted before.
 func (m *turn) end(last Event) {
-	if m.state == leaving {
-		last = Released{}
-	}
 	m.state = ended
 	if !m.finalEmitted {
 		m.finalEmitted = true
 		m.emit(last)
 	}
+}
+
+// cut ends with the session. A contender that was leaving has been released: the server deletes its
+// node either way.
+func (m *turn) cut(err error) {
+	last := m.over(err)
+	if m.state == leaving {
+		last = Released{}
+	}
+	m.end(last)
 }

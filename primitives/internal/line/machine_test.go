@@ -28,7 +28,7 @@ func actorID(i int) string { return fmt.Sprintf("%08d-0000-4000-8000-00000000000
 
 // A phase is where in the documented grammar a lock is:
 //
-//	Waiting* (Acquired (Suspended | Resumed | Revoked)*)? (Released | Lost)
+//	Waiting* (Acquired (Suspended | Resumed | Revoked)* (Released | Lost) | Released | NotGranted)
 //
 // with Suspended and Resumed in turn, and Revoked at most once.
 type phase int8
@@ -78,8 +78,16 @@ func (p phase) next(ev Event) phase {
 		if p < over {
 			return p
 		}
-	case Released, Lost:
+	case Released:
 		if p < over {
+			return over
+		}
+	case Lost:
+		if p.holding() {
+			return over
+		}
+	case NotGranted:
+		if p == inLine {
 			return over
 		}
 	}
@@ -95,10 +103,10 @@ func (p phase) String() string {
 // The grammar that the documentation states is the one that the tests check.
 func TestGrammarIsTheDocumentedOne(t *testing.T) {
 	doc := check.Have(os.ReadFile("vocabulary.go"))(t)
-	events := map[byte]Event{'W': Waiting{}, 'A': Acquired{}, 'S': Suspended{}, 'r': Resumed{}, 'v': Revoked{}, 'R': Released{}, 'L': Lost{}}
+	events := map[byte]Event{'W': Waiting{}, 'A': Acquired{}, 'S': Suspended{}, 'r': Resumed{}, 'v': Revoked{}, 'R': Released{}, 'L': Lost{}, 'N': NotGranted{}}
 	_, text, _ := strings.Cut(string(doc), "//\tWaiting*")
 	text, _, _ = strings.Cut(text, "\n")
-	text = strings.NewReplacer("Waiting", "W", "Acquired", "A", "Suspended", "S", "Resumed", "r", "Revoked", "v", "Released", "R", "Lost", "L", " ", "").Replace("Waiting*" + text)
+	text = strings.NewReplacer("Waiting", "W", "Acquired", "A", "Suspended", "S", "Resumed", "r", "Revoked", "v", "Released", "R", "Lost", "L", "NotGranted", "N", " ", "").Replace("Waiting*" + text)
 	documented, inTurn, once := regexp.MustCompile("^"+text+"$"), regexp.MustCompile("^[^Sr]*(S[^Sr]*r[^Sr]*)*S?[^Sr]*$"), regexp.MustCompile("^[^v]*v?[^v]*$")
 	var words func(word string, p phase)
 	words = func(word string, p phase) {
@@ -179,7 +187,7 @@ func alphabet(m Machine) []Input {
 	for _, at := range []Attempt{{m.attempt.Epoch, m.attempt.N - 1}, {m.attempt.Epoch - 1, m.attempt.N}} {
 		ins = append(ins, Inspected{at, true, true}, Made{at}, Joined{at, own, 7, 1, ""}, ListDue{at}, Listed{at, Snapshot{Names: []string{own}}},
 			Watched{at, deletion(own), 7, 1, false, Obstacle{}}, Happened{at, deletion(own)}, Happened{at, Target{a, ahead}}, RevokeRequested{at, deletion(own), later},
-			Claimed{at, 9}, Occupied{at}, NodeChanged{at}, GrantAnnounced{at}, Withdrawn{at, own}, Withdrawn{at, ""},
+			Claimed{at, 9}, Occupied{at}, NodeChanged{at}, GrantAnnounced{at}, Withdrawn{at, own, nil}, Withdrawn{at, "", nil},
 			Seen{at, Snapshot{Names: []string{own}}}, Asked{at, a, true},
 			Failed{CreateNode{at, m.guid(), false}, session.ErrDisconnected}, Failed{ListParent{at}, session.ErrNoNode},
 			Failed{WatchTarget{at, deletion(own)}, session.ErrNoNode}, Failed{ChangeNode{at, own, weaker}, session.ErrDisconnected},
@@ -226,13 +234,14 @@ func alphabet(m Machine) []Input {
 	for _, names := range lists {
 		ins = append(ins, Listed{at, Snapshot{Names: names}})
 	}
+	ins = append(ins, Listed{at, Snapshot{Names: []string{own, "0000000001"}, Unknown: []string{"0000000001"}}})
 	for _, node := range nodes {
 		ins = append(ins, Watched{at, node, 7, 1, false, Obstacle{}}, Watched{at, node, 9, 1, false, Obstacle{}}, Watched{at, node, 7, 2, false, Obstacle{}}, Happened{at, node})
 		effects = append(effects, WatchTarget{at, node})
 	}
 	ins = append(ins, RevokeRequested{at, deletion(own), later}, RevokeRequested{at, deletion(a), later}, RevokeRequested{at, deletion(twin), later})
 	for _, node := range []string{"", own, twin} {
-		ins = append(ins, Withdrawn{at, node})
+		ins = append(ins, Withdrawn{at, node, nil}, Withdrawn{at, node, session.ErrNoAuth})
 	}
 	ins = append(ins, Failed{effects[2], session.ErrSessionFull}, Failed{effects[2], session.ErrClosed}, Failed{effects[len(effects)-1], session.ErrBadVersion})
 	for _, err := range []error{
@@ -410,6 +419,10 @@ func inspectStep(m Machine, in Input, next Machine, out Effects, p phase) string
 			if ev.Err == nil {
 				return "is lost and does not say why"
 			}
+		case NotGranted:
+			if ev.Err == nil {
+				return "is not granted and does not say why"
+			}
 		case Revoked:
 			if !m.revokeRequested && !next.revokeRequested {
 				return "is revoked by nobody"
@@ -585,7 +598,7 @@ func inspectEnd(m Machine) string {
 	if !end.Ended() {
 		return "leaves, and stands in line again after an expiry"
 	}
-	if end, _ = left.after(Withdrawn{m.attempt, left.node}); !end.Ended() {
+	if end, _ = left.after(Withdrawn{m.attempt, left.node, nil}); !end.Ended() {
 		return "leaves for ever"
 	}
 	for _, e := range out.Do {
@@ -656,9 +669,9 @@ func TestDangers(t *testing.T) {
 		{danger: "a parent that we made is ours to write", cold: true, before: []Input{hello, Inspected{at, true, false}, Failed{CreateNode{at, attemptGUID(id, 1), true}, session.ErrNoNode}}, in: Made{at}, state: joining, do: []Effect{create}},
 		{danger: "a parent that was made anew is written to again", cold: true, before: []Input{hello, Inspected{at, true, false}, Failed{CreateNode{at, attemptGUID(id, 1), true}, session.ErrNoNode}, Failed{MakeParent{at}, session.ErrNodeExists}}, in: Inspected{at, true, true}, state: joining, do: []Effect{create}},
 		{danger: "a parent whose making was not sent is made", cold: true, before: []Input{hello, Inspected{at, false, false}}, in: Failed{MakeParent{at}, session.ErrDisconnected}, state: preparing, do: []Effect{MakeParent{at}}},
-		{danger: "a parent that cannot be made is the end", cold: true, before: []Input{hello, Inspected{at, false, false}}, in: Failed{MakeParent{at}, session.ErrNoAuth}, state: ended, emit: "lost"},
+		{danger: "a parent that cannot be made is the end", cold: true, before: []Input{hello, Inspected{at, false, false}}, in: Failed{MakeParent{at}, session.ErrNoAuth}, state: ended, emit: "notgranted"},
 		{danger: "an inspection is repeated", cold: true, before: []Input{hello}, in: Failed{InspectParent{at, true}, session.ErrDisconnected}, state: preparing, do: []Effect{InspectParent{at, true}}},
-		{danger: "a parent that cannot be seen is the end", cold: true, before: []Input{hello}, in: Failed{InspectParent{at, true}, session.ErrInvalidPath}, state: ended, emit: "lost"},
+		{danger: "a parent that cannot be seen is the end", cold: true, before: []Input{hello}, in: Failed{InspectParent{at, true}, session.ErrInvalidPath}, state: ended, emit: "notgranted"},
 		{danger: "leaving while the parent is looked at leaves nothing behind", cold: true, before: []Input{hello}, in: Leave{}, state: ended, emit: "released"},
 
 		{danger: "the parent was reaped", before: []Input{hello}, in: Failed{create, session.ErrNoNode}, state: preparing, do: []Effect{MakeParent{at}}},
@@ -666,9 +679,9 @@ func TestDangers(t *testing.T) {
 		{danger: "a create of unknown outcome is never just repeated", before: []Input{hello}, in: Failed{create, unknown}, state: recovering, do: []Effect{ListParent{at}}},
 		{danger: "an expired create is not looked for", before: []Input{hello}, in: Failed{create, errors.Join(session.ErrExpired, session.ErrUnknownOutcome)}, state: joining},
 		{danger: "the data of the parent may not be written", before: []Input{hello}, in: Failed{create, session.ErrNoAuth}, state: joining, do: []Effect{CreateNode{at, attemptGUID(id, 1), true}}},
-		{danger: "nothing at all may be written", before: []Input{hello, Failed{create, session.ErrNoAuth}}, in: Failed{CreateNode{at, attemptGUID(id, 1), true}, session.ErrNoAuth}, state: ended, emit: "lost"},
-		{danger: "no room in the session", before: []Input{hello}, in: Failed{create, session.ErrSessionFull}, state: ended, emit: "lost"},
-		{danger: "no room for the second create, and what of the first?", before: suspect, in: Failed{create, session.ErrSessionFull}, state: leaving, do: []Effect{WithdrawAll{at, attemptGUID(id, 1)}}, emit: "lost"},
+		{danger: "nothing at all may be written", before: []Input{hello, Failed{create, session.ErrNoAuth}}, in: Failed{CreateNode{at, attemptGUID(id, 1), true}, session.ErrNoAuth}, state: ended, emit: "notgranted"},
+		{danger: "no room in the session", before: []Input{hello}, in: Failed{create, session.ErrSessionFull}, state: ended, emit: "notgranted"},
+		{danger: "no room for the second create, and what of the first?", before: suspect, in: Failed{create, session.ErrSessionFull}, state: leaving, do: []Effect{WithdrawAll{at, attemptGUID(id, 1)}}, emit: "notgranted"},
 		{danger: "do not orphan a node that is being created", before: []Input{hello}, in: Leave{}, state: leaving, do: []Effect{WithdrawAll{at, attemptGUID(id, 1)}}},
 		{danger: "a node created too late does not revive us", before: []Input{hello, Leave{}}, in: Joined{at, own, 7, 1, ""}, state: leaving},
 
@@ -681,7 +694,7 @@ func TestDangers(t *testing.T) {
 		{danger: "the list of a recovery is lost, too", before: []Input{hello, Failed{create, unknown}}, in: Failed{ListParent{at}, session.ErrDisconnected}, state: recovering, do: []Effect{ListParent{at}}},
 		{danger: "the parent vanished with the node or without", before: []Input{hello, Failed{create, unknown}}, in: Failed{ListParent{at}, session.ErrNoNode}, state: preparing, do: []Effect{MakeParent{at}}},
 		{danger: "not even the second create is trusted then", before: []Input{hello, Failed{create, unknown}, Failed{ListParent{at}, session.ErrNoNode}, Made{at}, Joined{at, own, 7, 1, ""}}, in: Leave{}, state: leaving, do: []Effect{WithdrawAll{at, attemptGUID(id, 1)}}},
-		{danger: "a create that may have happened is not orphaned when we may not look", before: []Input{hello, Failed{create, unknown}}, in: Failed{ListParent{at}, session.ErrNoAuth}, state: leaving, do: []Effect{WithdrawAll{at, attemptGUID(id, 1)}}, emit: "lost"},
+		{danger: "a create that may have happened is not orphaned when we may not look", before: []Input{hello, Failed{create, unknown}}, in: Failed{ListParent{at}, session.ErrNoAuth}, state: leaving, do: []Effect{WithdrawAll{at, attemptGUID(id, 1)}}, emit: "notgranted"},
 		{danger: "leaving while recovering", before: []Input{hello, Failed{create, unknown}}, in: Leave{}, state: leaving, do: []Effect{WithdrawAll{at, attemptGUID(id, 1)}}},
 		{danger: "leaving while the parent of a doubtful node is made", before: append(slices.Clone(suspect), Failed{create, session.ErrNoNode}), in: Leave{}, state: leaving, do: []Effect{WithdrawAll{at, attemptGUID(id, 1)}}},
 
@@ -729,29 +742,33 @@ func TestDangers(t *testing.T) {
 		{danger: "a lost list is asked for again", before: behind, in: Failed{ListParent{at}, session.ErrDisconnected}, state: waiting, do: []Effect{ListParent{at}}},
 		{danger: "a list that nobody asked for", before: heir, in: Listed{at, Snapshot{Names: nil}}, state: waiting},
 		{danger: "the parent is gone and our node with it", before: behind, in: Failed{ListParent{at}, session.ErrNoNode}, state: joining, do: []Effect{CreateNode{again, attemptGUID(id, 2), false}}},
-		{danger: "we may not look", before: behind, in: Failed{ListParent{at}, session.ErrNoAuth}, state: leaving, do: []Effect{WithdrawNode{at, own}}, emit: "lost"},
+		{danger: "we may not look", before: behind, in: Failed{ListParent{at}, session.ErrNoAuth}, state: leaving, do: []Effect{WithdrawNode{at, own}}, emit: "notgranted"},
 		{danger: "we may not watch the one ahead", before: heir, in: Failed{WatchTarget{at, deletion(a)}, session.ErrNoAuth}, state: waiting, do: []Effect{UnwatchTarget{at, deletion(a)}, WatchTarget{at, Target{Until: Members}}}},
-		{danger: "nor who else is there", before: append(slices.Clone(heir), Failed{WatchTarget{at, deletion(a)}, session.ErrNoAuth}), in: Failed{WatchTarget{at, Target{Until: Members}}, session.ErrNoAuth}, state: leaving, do: []Effect{UnwatchTarget{at, Target{Until: Members}}, WithdrawNode{at, own}}, emit: "lost"},
+		{danger: "nor who else is there", before: append(slices.Clone(heir), Failed{WatchTarget{at, deletion(a)}, session.ErrNoAuth}), in: Failed{WatchTarget{at, Target{Until: Members}}, session.ErrNoAuth}, state: leaving, do: []Effect{UnwatchTarget{at, Target{Until: Members}}, WithdrawNode{at, own}}, emit: "notgranted"},
 		{danger: "a list is too long, and what is awaited may still happen", before: append(slices.Clone(heir), Heard{session.Resumed{}}, ListDue{at}), in: Failed{ListParent{at}, session.ErrTooLarge}, state: waiting},
-		{danger: "a list is too long, and nothing else is awaited", before: behind, in: Failed{ListParent{at}, session.ErrTooLarge}, state: leaving, do: []Effect{WithdrawNode{at, own}}, emit: "lost"},
-		{danger: "a contender of another layout", before: behind, in: Listed{at, Snapshot{Names: []string{own, "0123456789abcdef0123456789abcdef__lock__0000000001"}}}, state: leaving, do: []Effect{WithdrawNode{at, own}}, emit: "lost"},
+		{danger: "a list is too long, and nothing else is awaited", before: behind, in: Failed{ListParent{at}, session.ErrTooLarge}, state: leaving, do: []Effect{WithdrawNode{at, own}}, emit: "notgranted"},
+		{danger: "a contender of another layout", before: behind, in: Listed{at, Snapshot{Names: []string{own, "0123456789abcdef0123456789abcdef__lock__0000000001"}}}, state: leaving, do: []Effect{WithdrawNode{at, own}}, emit: "notgranted"},
 		{danger: "and complains of one of another layout", before: append(slices.Clone(holder), Heard{session.Suspended{}}, Heard{session.Resumed{}}, ListDue{at}), in: Listed{at, Snapshot{Names: []string{own, "0123456789abcdef0123456789abcdef__lock__0000000001"}}}, state: held, do: []Effect{Complain{at, OtherLayout("", "0123456789abcdef0123456789abcdef__lock__0000000001").Error()}}},
+		{danger: "a contender of no known layout", before: behind, in: Listed{at, Snapshot{Names: []string{own, "0000000001"}, Unknown: []string{"0000000001"}}}, state: leaving, do: []Effect{WithdrawNode{at, own}}, emit: "notgranted"},
+		{danger: "that came while it waits", before: append(slices.Clone(heir), Heard{session.Resumed{}}, ListDue{at}), in: Listed{at, Snapshot{Names: []string{own, "0000000001"}, Unknown: []string{"0000000001"}}}, state: leaving, do: []Effect{UnwatchTarget{at, deletion(a)}, WithdrawNode{at, own}}, emit: "notgranted"},
+		{danger: "and complains of one of no known layout", before: append(slices.Clone(holder), Heard{session.Suspended{}}, Heard{session.Resumed{}}, ListDue{at}), in: Listed{at, Snapshot{Names: []string{own, "0000000001"}, Unknown: []string{"0000000001"}}}, state: held, do: []Effect{Complain{at, Unknown("0000000001").Error()}}},
 		{danger: "the failure of a watch that was given up", before: heir, in: Failed{WatchTarget{at, deletion(b)}, session.ErrNoAuth}, state: waiting},
 
 		{danger: "a waiter whose node was deleted stands in line again", before: heir, in: Happened{at, deletion(own)}, state: joining, do: []Effect{UnwatchTarget{at, deletion(a)}, CreateNode{again, attemptGUID(id, 2), false}}},
 		{danger: "a waiter whose node was gone before it was watched", before: []Input{hello, Joined{at, own, 7, 2, ""}}, in: Failed{WatchTarget{at, deletion(own)}, session.ErrNoNode}, state: joining, do: []Effect{CreateNode{again, attemptGUID(id, 2), false}}},
 		{danger: "two creates, one deleted: the other goes first", before: doubt, in: Happened{at, deletion(own)}, state: clearing, do: []Effect{WithdrawAll{at, attemptGUID(id, 1)}}},
-		{danger: "and then in line again", before: cleared, in: Withdrawn{at, ""}, state: joining, do: []Effect{CreateNode{again, attemptGUID(id, 2), false}}},
+		{danger: "not behind a node of its own", before: cleared, in: Withdrawn{at, "", session.ErrNoAuth}, state: ended, emit: "notgranted"},
+		{danger: "and then in line again", before: cleared, in: Withdrawn{at, "", nil}, state: joining, do: []Effect{CreateNode{again, attemptGUID(id, 2), false}}},
 		{danger: "leaving while clearing asks for nothing twice", before: cleared, in: Leave{}, state: leaving},
-		{danger: "and ends with it", before: append(slices.Clone(cleared), Leave{}), in: Withdrawn{at, ""}, state: ended, emit: "released"},
-		{danger: "a zombie's end is not ours", before: append(slices.Clone(doubt), Leave{}), in: Withdrawn{at, zombie}, state: leaving},
+		{danger: "and ends with it", before: append(slices.Clone(cleared), Leave{}), in: Withdrawn{at, "", nil}, state: ended, emit: "released"},
+		{danger: "a zombie's end is not ours", before: append(slices.Clone(doubt), Leave{}), in: Withdrawn{at, zombie, nil}, state: leaving},
 		{danger: "a waiter's session expires", before: heir, in: Heard{session.Expired{Epoch: 1}}, state: outside},
 		{danger: "the expiry of another session", before: heir, in: Heard{session.Expired{Epoch: 2}}, state: waiting},
 		{danger: "an answer from the last session", before: append(slices.Clone(heir), Heard{session.Expired{Epoch: 1}}, Heard{session.Connected{Epoch: 2, ID: 10}}), in: Joined{at, own, 7, 1, ""}, state: joining},
 		{danger: "an event from the last attempt", before: append(slices.Clone(heir), Happened{at, deletion(own)}), in: Happened{at, deletion(a)}, state: joining},
-		{danger: "the servers have come back with older data", before: append(slices.Clone(heir), Heard{session.Expired{Epoch: 1}}, Heard{session.Connected{Epoch: 2, ID: 10, Past: 7}}), in: Joined{Attempt{2, 2}, next, 7, 2, ""}, state: leaving, do: []Effect{WithdrawNode{Attempt{2, 2}, next}}, emit: "lost"},
+		{danger: "the servers have come back with older data", before: append(slices.Clone(heir), Heard{session.Expired{Epoch: 1}}, Heard{session.Connected{Epoch: 2, ID: 10, Past: 7}}), in: Joined{Attempt{2, 2}, next, 7, 2, ""}, state: leaving, do: []Effect{WithdrawNode{Attempt{2, 2}, next}}, emit: "notgranted"},
 		{danger: "they have not", before: append(slices.Clone(heir), Heard{session.Expired{Epoch: 1}}, Heard{session.Connected{Epoch: 2, ID: 10, Past: 7}}), in: Joined{Attempt{2, 2}, next, 8, 2, ""}, state: waiting, do: []Effect{ListParent{Attempt{2, 2}}}},
-		{danger: "the token comes with the watch", before: []Input{Heard{session.Connected{Epoch: 1, ID: 9, Past: 7}}, Joined{at, own, 0, 0, ""}, Listed{at, Snapshot{Names: []string{own}}}}, in: mine, state: leaving, do: []Effect{WithdrawNode{at, own}}, emit: "lost"},
+		{danger: "the token comes with the watch", before: []Input{Heard{session.Connected{Epoch: 1, ID: 9, Past: 7}}, Joined{at, own, 0, 0, ""}, Listed{at, Snapshot{Names: []string{own}}}}, in: mine, state: leaving, do: []Effect{WithdrawNode{at, own}}, emit: "notgranted"},
 		{danger: "a second Connected", before: heir, in: Heard{session.Connected{Epoch: 2, ID: 10}}, state: waiting},
 
 		{danger: "the holder's node is deleted", before: holder, in: Happened{at, deletion(own)}, state: ended, emit: "lost"},
@@ -759,7 +776,7 @@ func TestDangers(t *testing.T) {
 		{danger: "the holder's node is somebody else's", before: holder, in: Watched{at, deletion(own), 7, 8, false, Obstacle{}}, state: ended, emit: "lost"},
 		{danger: "the holder's node is another one of that name", before: holder, in: Watched{at, deletion(own), 8, 9, false, Obstacle{}}, state: ended, emit: "lost"},
 		{danger: "a holder that would not hear of its loss does not hold", before: holder, in: Failed{WatchTarget{at, deletion(own)}, session.ErrNoAuth}, state: leaving, do: []Effect{WithdrawNode{at, own}}, emit: "lost"},
-		{danger: "one last event", before: failing, in: Withdrawn{at, own}, state: ended},
+		{danger: "one last event", before: failing, in: Withdrawn{at, own, nil}, state: ended},
 		{danger: "one last event at the end of the session", before: failing, in: Heard{session.Closed{}}, state: ended},
 		{danger: "a watch that ended with its session is no loss of its own", before: holder, in: Failed{WatchTarget{at, deletion(own)}, session.ErrClosed}, state: held},
 		{danger: "the holder's node is deleted, and there may be another", before: sole, in: Happened{at, deletion(own)}, state: leaving, do: []Effect{WithdrawAll{at, attemptGUID(id, 1)}}, emit: "lost"},
@@ -779,7 +796,8 @@ func TestDangers(t *testing.T) {
 		{danger: "nor is what the own watch says of it", before: append(slices.Clone(holder), Leave{}), in: Failed{WatchTarget{at, deletion(own)}, session.ErrNoNode}, state: leaving},
 		{danger: "nor what it said before", before: append(slices.Clone(holder), Leave{}), in: Watched{at, deletion(own), 8, 9, false, Obstacle{}}, state: leaving},
 		{danger: "a late list does not make it stay", before: append(slices.Clone(behind), Leave{}), in: Listed{at, Snapshot{Names: []string{own}}}, state: leaving},
-		{danger: "the deletion is confirmed", before: append(slices.Clone(holder), Leave{}), in: Withdrawn{at, own}, state: ended, emit: "released"},
+		{danger: "the deletion is refused", before: append(slices.Clone(holder), Leave{}), in: Withdrawn{at, own, session.ErrNoAuth}, state: ended, emit: "released"},
+		{danger: "the deletion is confirmed", before: append(slices.Clone(holder), Leave{}), in: Withdrawn{at, own, nil}, state: ended, emit: "released"},
 		{danger: "the node goes with its session", before: append(slices.Clone(holder), Leave{}), in: Heard{session.Expired{Epoch: 1}}, state: ended, emit: "released"},
 		{danger: "the node goes with its closed session", before: append(slices.Clone(holder), Leave{}), in: Heard{session.Closed{}}, state: ended, emit: "released"},
 	} {
@@ -918,7 +936,7 @@ func TestDangersOfDowngrades(t *testing.T) {
 		{danger: "leaving meanwhile: either node, and an answer", before: under, in: Leave{}, state: leaving, do: leaves},
 		{danger: "leaving while it is in doubt", before: doubt, in: Leave{}, state: leaving, do: leaves},
 		{danger: "and the answer comes too late", before: then(under, Leave{}), in: NodeChanged{at}, state: leaving},
-		{danger: "its end", before: then(under, Leave{}), in: Withdrawn{at, ""}, state: ended, emit: "released"},
+		{danger: "its end", before: then(under, Leave{}), in: Withdrawn{at, "", nil}, state: ended, emit: "released"},
 		{danger: "leaving meanwhile in the background", background: true, before: under, in: Leave{}, state: ended, do: leaves, emit: "released"},
 		{danger: "the session expires meanwhile", before: under, in: Heard{session.Expired{Epoch: 1}}, state: ended, emit: "lost"},
 		{danger: "the session is closed meanwhile", before: under, in: Heard{session.Closed{}}, state: ended, emit: "lost"},
@@ -1015,14 +1033,14 @@ func TestDangersOfClaims(t *testing.T) {
 		{danger: "and that was not sent", before: then(claims, Failed{ask, unknown}), in: Failed{check, session.ErrDisconnected}, state: claiming, do: []Effect{check}},
 		{danger: "it was not sent", before: claims, in: Failed{ask, session.ErrDisconnected}, state: claiming, do: []Effect{ask}},
 		{danger: "what we know is out of date", before: claims, in: Failed{ask, session.ErrBadVersion}, state: waiting, do: []Effect{ListParent{at}}},
-		{danger: "it may not be claimed", before: claims, in: Failed{ask, session.ErrNoAuth}, state: leaving, do: []Effect{WithdrawNode{at, own}}, emit: "lost"},
+		{danger: "it may not be claimed", before: claims, in: Failed{ask, session.ErrNoAuth}, state: leaving, do: []Effect{WithdrawNode{at, own}}, emit: "notgranted"},
 		{danger: "another has it", before: claims, in: Occupied{at}, state: waiting, do: []Effect{WatchTarget{at, theirs}}, emit: "waiting"},
 		{danger: "it is free again", before: yields, in: Happened{at, theirs}, state: waiting, do: []Effect{ListParent{at}}},
 		{danger: "it was free before it was watched", before: yields, in: Failed{WatchTarget{at, theirs}, session.ErrNoNode}, state: waiting, do: []Effect{ListParent{at}}},
 		{danger: "claimed anew", before: then(yields, Happened{at, theirs}), in: seen(own), state: claiming, do: []Effect{ask}},
 		{danger: "another has come before us meanwhile", before: then(yields, Happened{at, theirs}), in: seen(a, own), state: waiting, do: []Effect{WatchTarget{at, deletion(a)}}},
 		{danger: "our node is deleted while the claim is on its way", before: claims, in: Happened{at, deletion(own)}, state: clearing, do: []Effect{WithdrawAll{at, attemptGUID(id, 1)}}},
-		{danger: "and it is cleared", before: then(claims, Happened{at, deletion(own)}), in: Withdrawn{at, ""}, state: joining, do: []Effect{CreateNode{again, attemptGUID(id, 2), false}}},
+		{danger: "and it is cleared", before: then(claims, Happened{at, deletion(own)}), in: Withdrawn{at, "", nil}, state: joining, do: []Effect{CreateNode{again, attemptGUID(id, 2), false}}},
 		{danger: "a claim that was done is not a grant then", before: then(claims, Happened{at, deletion(own)}), in: Claimed{at, 20}, state: clearing},
 		{danger: "the claim is deleted while it is held", before: holds, in: Happened{at, theirs}, state: leaving, do: []Effect{UnwatchTarget{at, theirs}, WithdrawNode{at, own}}, emit: "lost"},
 		{danger: "the claim is another's while it is held", before: then(claims, Claimed{at, 20}), in: Watched{at, theirs, 21, 8, false, Obstacle{}}, state: leaving, do: []Effect{UnwatchTarget{at, theirs}, WithdrawNode{at, own}}, emit: "lost"},
@@ -1085,7 +1103,7 @@ func TestTranscripts(t *testing.T) {
 				s += fmt.Sprintf("  %s%v\n", typeName(e), e)
 			}
 			for _, ev := range out.Emit {
-				s += fmt.Sprintf("* %s %v\n", strings.ToLower(typeName(ev)), ev)
+				s += strings.Replace(fmt.Sprintf("* %s %v\n", strings.ToLower(typeName(ev)), ev), "{<nil>}", "{}", 1)
 			}
 			return abbreviate(s)
 		})
@@ -1256,7 +1274,7 @@ func parseInput(m Machine, d *datadriven.TestData) (Input, error) {
 	case "occupied":
 		return Occupied{at}, nil
 	case "withdrawn":
-		return Withdrawn{at, node}, nil
+		return Withdrawn{at, node, nil}, nil
 	case "failed":
 		err := map[string]error{
 			"no-node": session.ErrNoNode, "node-exists": session.ErrNodeExists, "no-auth": session.ErrNoAuth, "full": session.ErrSessionFull,

@@ -1,6 +1,7 @@
 package line
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -59,6 +60,10 @@ type Snapshot struct {
 	Data    string
 	New     bool // the caller has not yet received a place in line
 
+	// The names that may be those of contenders of no known layout, and whose nodes are ephemeral:
+	// see [nodes.IsUnknown]. A name is left out if it was created after an earlier list.
+	Unknown []string
+
 	// Unproven is set in the first snapshot with a node, and as long as Czxid is not known. While
 	// it is set, the condition may have been another when the node was created.
 	Unproven bool
@@ -113,15 +118,9 @@ func TargetOf(key string) Target {
 	return Target{Node: key}
 }
 
-// A PlaceError is a reason for which a contender must not stand in line. Recipes declare their own
-// as sentinels.
-type PlaceError string
-
-func (n PlaceError) Error() string { return string(n) }
-
 // ErrLayout means that contenders of another layout stand in line, so that neither side would
 // respect the other.
-var ErrLayout error = PlaceError("another layout")
+var ErrLayout = errors.New("another layout")
 
 // OtherLayout returns the error of a contender for the recipe that finds a contender of an
 // incompatible layout, or of another recipe.
@@ -130,6 +129,11 @@ func OtherLayout(own nodes.Recipe, name string) error {
 		return Foreign(nodes.ForeignChild(name))
 	}
 	return fmt.Errorf("%w: there is %s", ErrLayout, name)
+}
+
+// Unknown returns the error of a contender that finds a contender of no known layout.
+func Unknown(name string) error {
+	return fmt.Errorf("%w: there is %s, an ephemeral node with a number, as of a lock that is written by hand", ErrLayout, name)
 }
 
 // Foreign returns the error of a contender that finds another recipe. It wraps [ErrLayout], too.

@@ -1,6 +1,7 @@
 package line
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"time"
@@ -99,9 +100,11 @@ type Several struct {
 	creates []pending // by line
 
 	// The first loss of a place, and the line; nil while none is lost, and when the places join
-	// again. While ending, it says that Lost was emitted.
+	// again. While ending, it says that Lost or NotGranted was emitted.
 	lost   error
 	lostAt int
+
+	stands error // why a node that was to be withdrawn stands yet; never cleared
 
 	suspended bool      // set by Suspended, cleared by Resumed
 	revoked   bool      // a place was asked for since the places have joined
@@ -213,9 +216,9 @@ func (t *turnOfSeveral) did(i int, did Effects) {
 		case Revoked:
 			t.revoke(ev.Deadline)
 		case Lost:
-			if t.lost == nil {
-				t.lost, t.lostAt = ev.Err, i
-			}
+			t.lose(i, ev.Err)
+		case NotGranted:
+			t.lose(i, ev.Err)
 		case Suspended: // all are, when all are held
 			if t.Holding() && i == 0 {
 				t.suspended = true
@@ -226,8 +229,17 @@ func (t *turnOfSeveral) did(i int, did Effects) {
 				t.suspended = false
 				t.emit(ev)
 			}
-		case Waiting, Acquired, ConditionChanged, Released: // see settle
+		case Released:
+			t.stands = cmp.Or(t.stands, ev.Err)
+		case Waiting, Acquired, ConditionChanged: // see settle
 		}
+	}
+}
+
+// lose keeps the first loss of a place.
+func (t *turnOfSeveral) lose(i int, err error) {
+	if t.lost == nil {
+		t.lost, t.lostAt = err, i
 	}
 }
 
@@ -237,6 +249,13 @@ func (t *turnOfSeveral) heard(in Heard) {
 		for i := range t.places {
 			if p := &t.places[i]; p.Ended() { // it takes no input, and may begin again
 				p.attempt.Epoch = 0
+			}
+		}
+	}
+	if _, lapsed := in.Event.(session.Lapsed); lapsed && t.stage == together {
+		for i := range t.places { // each keeps its place: it is no grant yet
+			if p := &t.places[i]; p.Holding() {
+				p.state, p.token, p.suspended = waiting, 0, false
 			}
 		}
 	}
@@ -269,7 +288,13 @@ func (t *turnOfSeveral) settle() {
 				t.reportAhead()
 			}
 		case regrouping:
-			if t.all(t.ended) {
+			switch {
+			case !t.all(t.ended):
+			case t.stands != nil:
+				t.lost = t.stands
+				t.fail()
+				continue
+			default:
 				t.rejoin()
 				continue
 			}
@@ -396,13 +421,18 @@ func (t *turnOfSeveral) rejoin() {
 	}
 }
 
-// fail emits the loss, and leaves the other lines.
+// fail emits the end, and leaves the other lines.
 func (t *turnOfSeveral) fail() {
+	held := t.Holding()
 	t.stage = ending
 	if !client.Over(t.lost) {
 		t.lost = fmt.Errorf("%s: %w", t.paths[t.lostAt], t.lost)
 	}
-	t.emit(Lost{t.lost})
+	if held {
+		t.emit(Lost{t.lost})
+	} else {
+		t.emit(NotGranted{t.lost})
+	}
 	t.depart()
 }
 
@@ -423,7 +453,7 @@ func (t *turnOfSeveral) depart() {
 // finish enters the last stage.
 func (t *turnOfSeveral) finish() {
 	if t.stage = finished; t.lost == nil {
-		t.emit(Released{})
+		t.emit(Released{t.stands})
 	}
 }
 

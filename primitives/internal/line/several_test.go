@@ -53,7 +53,7 @@ func TestTwoTransactions(t *testing.T) {
 	// The session is closed before they are gone: they will not join again.
 	did = step(Heard{Event: session.Closed{}})
 	check.True(t, s.Ended() && len(did.Emit) == 1, "%v emits %v", s, did.Emit)
-	end, is := did.Emit[0].(Lost)
+	end, is := did.Emit[0].(NotGranted)
 	check.True(t, is && errors.Is(end.Err, session.ErrClosed), "%v", did.Emit)
 }
 

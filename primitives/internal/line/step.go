@@ -59,6 +59,7 @@ func (m Machine) Again(out *Effects) Machine {
 	next := Machine{
 		id: m.id, rule: m.rule, inBackground: m.inBackground, condition: m.condition,
 		parent: m.parent, session: m.session, timeout: m.timeout, past: m.past, attempt: m.attempt, ahead: -1,
+		lapsed: m.lapsed,
 	}
 	if next.attempt.Epoch != 0 {
 		(&turn{&next, out}).enter()
@@ -156,7 +157,7 @@ func (m *turn) dispatch(in Input) {
 			m.look()
 		}
 	case Withdrawn:
-		m.withdrawn(in.Node)
+		m.withdrawn(in.Node, in.Err)
 	case Failed:
 		m.failed(in.What, in.Err)
 	case Downgrade:
@@ -176,6 +177,8 @@ func (m *turn) heard(ev session.Event) {
 		}
 	case session.Suspended:
 		m.suspend(ev.Deadline)
+	case session.Lapsed:
+		m.lapse()
 	case session.Resumed:
 		m.resume()
 	case session.Expired:
@@ -183,7 +186,7 @@ func (m *turn) heard(ev session.Event) {
 			m.expire()
 		}
 	case session.Closed:
-		m.end(Lost{session.ErrClosed})
+		m.cut(session.ErrClosed)
 	}
 }
 

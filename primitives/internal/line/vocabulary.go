@@ -139,10 +139,12 @@ type (
 		Node    string
 		Overdue bool // the holder has not left in time
 	}
-	// Withdrawn answers WithdrawNode, and with an empty Node WithdrawAll.
+	// Withdrawn answers WithdrawNode, and with an empty Node WithdrawAll. Err is not nil if a
+	// server has refused the deletion for a session timeout. The attempts go on.
 	Withdrawn struct {
 		Attempt
 		Node string
+		Err  error
 	}
 	// Failed answers any effect except WithdrawNode and WithdrawAll.
 	Failed struct {
@@ -155,6 +157,10 @@ type (
 type Obstacle struct {
 	Identity string // the beginning of its data; "" if it has none, or was not read
 	Since    int64  // when its node was created, in milliseconds by the server's clock
+
+	// NoSession says that no session owns its node, so that none takes it away: a copy of a tree,
+	// or a snapshot of other servers, has brought it.
+	NoSession bool
 }
 
 // Of returns the attempt of the effect that failed.
@@ -316,7 +322,7 @@ func Closes(in Input) bool {
 
 // An Event reports a change of a place in line:
 //
-//	Waiting* (Acquired (Suspended | Resumed | Revoked)*)? (Released | Lost)
+//	Waiting* (Acquired (Suspended | Resumed | Revoked)* (Released | Lost) | Released | NotGranted)
 //
 // Suspended and Resumed alternate, Revoked comes at most once, and ConditionChanged anywhere before
 // the last event. Packages lock and semaphore convert each event to a type of their own, in the
@@ -343,10 +349,13 @@ type (
 	Revoked struct{ Deadline time.Time }
 	// ConditionChanged means that the condition of the rule has changed, by a new reading.
 	ConditionChanged struct{ Before, Now string }
-	// Released means that the place was given up on request.
-	Released struct{}
-	// Lost means that the place is gone for another reason.
+	// Released means that the place was given up on request. If Err is not nil, its node stands
+	// yet, because a server refuses to delete it.
+	Released struct{ Err error }
+	// Lost means that the grant is gone for another reason.
 	Lost struct{ Err error }
+	// NotGranted means that there was no grant, and will be none: there is no place, or it is gone.
+	NotGranted struct{ Err error }
 )
 
 func (Waiting) event()          {}
@@ -357,8 +366,10 @@ func (Revoked) event()          {}
 func (ConditionChanged) event() {}
 func (Released) event()         {}
 func (Lost) event()             {}
+func (NotGranted) event()       {}
 
-// Reasons of a Lost, beside the errors of package session. Recipes wrap them in their own.
+// Reasons of a Lost or a NotGranted, beside the errors of package session. Recipes wrap them in
+// their own.
 var (
 	// ErrNodeDeleted means that the node of the place is gone. Either another client has deleted
 	// it, or the server has ended the session: then too it reports the deletion first. The loss is

@@ -33,7 +33,7 @@ func (m *turn) listed(s Snapshot, stale bool) {
 			m.list()
 		}
 	case m.Holding():
-		p := m.rule.Locate(s, m.node, m.guid())
+		p := m.locate(s)
 		if errors.Is(p.Err, ErrLayout) {
 			m.do(Complain{m.attempt, p.Err.Error()})
 		}
@@ -44,6 +44,16 @@ func (m *turn) listed(s Snapshot, stale bool) {
 	}
 }
 
+// locate returns our position by the rule. A contender of no known layout leaves no place to any
+// rule: it counts the nodes that it knows, so it may hold whatever our position is.
+func (m *turn) locate(s Snapshot) Position {
+	p := m.rule.Locate(s, m.node, m.guid())
+	if p.Err == nil && len(s.Unknown) > 0 {
+		p.Err = Unknown(s.Unknown[0])
+	}
+	return p
+}
+
 // rank decides, from the names of the children, whether a contender is ahead of us. It checks in
 // this order: there is no place for us; our node is gone; the parent was not as the rule needs it;
 // contenders are ahead; the czxid of our node, which is the token, is yet to come; none is ahead.
@@ -51,7 +61,7 @@ func (m *turn) listed(s Snapshot, stale bool) {
 // Other nodes with our GUID come from repeated creates. They are withdrawn, and not counted.
 func (m *turn) rank(s Snapshot) {
 	s.New, s.Unproven, s.Czxid = m.isNew(), !m.proven, m.czxid
-	p := m.rule.Locate(s, m.node, m.guid())
+	p := m.locate(s)
 	m.proven = m.proven || m.czxid != 0
 	switch {
 	case p.Err != nil:

@@ -311,10 +311,26 @@ func (w *World) enters(c *Contender) {
 	}
 }
 
+// heard checks that a holder loses its grant with the lease, and that a contender in line keeps its
+// place.
+func (w *World) heard(c *Contender, ev session.Event, before line.Machine) {
+	_, lapsed := ev.(session.Lapsed)
+	switch {
+	case !lapsed:
+	case c.M.Holding():
+		zkmodel.Violate("contender %d holds without a lease", c.N)
+	case before.Waiting() && c.M.Node() != before.Node():
+		zkmodel.Violate("contender %d gives up its place with the lease: %v", c.N, c.M)
+	}
+}
+
 // told checks a step of a machine.
 func (w *World) told(c *Contender, in line.Input, before line.Machine, did line.Effects) {
 	if data := read(in); data != "" && !before.Holding() {
 		c.Data = data
+	}
+	if h, is := in.(line.Heard); is {
+		w.heard(c, h.Event, before)
 	}
 	for _, ev := range did.Emit {
 		c.Follow(c.N, ev)
@@ -331,6 +347,9 @@ func (w *World) told(c *Contender, in line.Input, before line.Machine, did line.
 				w.Granted(w, c)
 			}
 		case line.Lost:
+			w.history.Leave(c.N)
+			w.lost(c, before, ev.Err)
+		case line.NotGranted:
 			w.history.Leave(c.N)
 			w.lost(c, before, ev.Err)
 		case line.Released:
@@ -410,7 +429,13 @@ func (p *Phases) Follow(n int, ev line.Event) {
 		ok = p.phase == holding && !p.revoked
 		p.revoked = true
 	case line.ConditionChanged:
-	case line.Released, line.Lost:
+	case line.Lost:
+		ok = p.phase == holding
+		p.phase = over
+	case line.NotGranted:
+		ok = p.phase == inLine
+		p.phase = over
+	case line.Released:
 		p.phase = over
 	}
 	if !ok {
@@ -426,6 +451,10 @@ func (w *World) lost(c *Contender, before line.Machine, err error) {
 	case errors.Is(err, session.ErrExpired), errors.Is(err, session.ErrClosed):
 		if c.Session().Epoch() == before.Epoch() {
 			zkmodel.Violate("contender %d has lost a session that lives: %v", c.N, err)
+		}
+	case errors.Is(err, session.ErrLapsed):
+		if !before.Holding() || f.Lapses+f.Expires == 0 {
+			zkmodel.Violate("contender %d has lapsed, and did not hold: %v", c.N, before)
 		}
 	case forced || errors.Is(err, line.ErrNodeDeleted):
 		asked := w.Demanded(before.Node()) || slices.ContainsFunc(w.asked, func(node string) bool {
@@ -540,10 +569,15 @@ func (w *World) checkQuiet() {
 		zkmodel.Violate("a contender waits and none holds")
 	}
 	for _, n := range w.Nodes() {
-		if n.Owner != 0 && !slices.ContainsFunc(w.All, func(c *Contender) bool { return !c.Ended() && w.belongs(c, n) }) {
+		if n.Owner != 0 && !w.foreign(n) && !slices.ContainsFunc(w.All, func(c *Contender) bool { return !c.Ended() && w.belongs(c, n) }) {
 			zkmodel.Violate("%s is a ghost", n.Path)
 		}
 	}
+}
+
+// foreign reports whether a node was there at the start.
+func (w *World) foreign(n zkmodel.Node) bool {
+	return slices.ContainsFunc(w.scenario.Nodes, func(first zkmodel.Node) bool { return first.Path == n.Path })
 }
 
 // afar reports whether a contender waits so far behind that it watches only one other node, which

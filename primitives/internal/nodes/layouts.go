@@ -76,6 +76,55 @@ func IsContender(name string) bool {
 	return isLease || isWriteLock || IsKazooLease(name)
 }
 
+// IsUnknown reports whether a name ends with a number that the server may have appended, and is of
+// no known layout or recipe. If its node is ephemeral, it counts as a contender: for a lock that is
+// written by hand, such as 0000000001. Any other node of the name is a user's.
+func IsUnknown(name string) bool {
+	if isMarked(name) || !isNumbered(name) {
+		return false
+	}
+	owner, _ := Whose(name)
+	return owner == ""
+}
+
+// digits is the number of digits that the server appends. Only some negative numbers have fewer: to
+// these it comes after three billion nodes.
+const digits = 10
+
+// isNumbered reports whether a name ends with a number that the server may have appended.
+func isNumbered(name string) bool {
+	i := len(name) - digits
+	if i < 0 {
+		return false
+	}
+	for _, c := range []byte(name[i:]) { // most names need no more
+		if c < '0' || c > '9' {
+			return false
+		}
+	}
+	if _, ok := ParseNumber(name[i:]); ok {
+		return true
+	}
+	_, ok := ParseNumber(name[max(0, i-1):])
+	return ok
+}
+
+// isMarked recognises the names of most contenders at the price of a comparison, because a line may
+// have thousands of them. It may miss some.
+func isMarked(name string) bool {
+	const guid, hex = len("_c_00000000-0000-0000-0000-000000000000-"), 32
+	switch end := len(name) - digits; {
+	case end >= guid && name[:3] == "_c_" && name[guid-1] == '-':
+		switch name[guid:end] {
+		case "lock-", "read-", "write-", "__READ__", "__WRIT__", "latch-", "n_", LeaseMark:
+			return true
+		}
+	case end > hex:
+		return name[hex:end] == "__lock__" || name[hex:end] == "__rlock__"
+	}
+	return false
+}
+
 // ParseWriteLock reads the name of a contender for ZooKeeper's WriteLock.
 func ParseWriteLock(name string) (c Contender, ok bool) {
 	rest, begins := strings.CutPrefix(name, "x-")

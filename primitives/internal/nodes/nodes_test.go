@@ -103,6 +103,74 @@ func TestIsContender(t *testing.T) {
 	}
 }
 
+// TestIsUnknown: names that end with a server's number, and are of no layout or recipe.
+func TestIsUnknown(t *testing.T) {
+	const guid = "_c_01234567-89ab-4cde-8f01-23456789abcd-"
+	hex := strings.Repeat("0123456789abcdef", 2)
+	for name, want := range map[string]bool{
+		"0000000000":                           true,
+		"2147483647":                           true,
+		"-000000001":                           false,
+		"-2147483648":                          true,
+		"x-0000000001":                         true,
+		"x--2147483648":                        true,
+		"client10000000001":                    true,
+		"order-0000000001":                     true,
+		guid + "foo-0000000003":                true,
+		guid + "lock0000000003":                true,
+		guid + "p10x0-foo-0000000001":          true,
+		"relock-0000000001":                    true,
+		"lock-x-0000000001":                    true,
+		guid + "lock-0000000001":               false,
+		guid + "lock--2147483648":              false,
+		guid + "read-0000000001":               false,
+		guid + "write-0000000001":              false,
+		guid + "__READ__0000000001":            false,
+		guid + "__WRIT__0000000001":            false,
+		guid + "latch-0000000001":              false,
+		guid + "n_0000000001":                  false,
+		guid + "lease-0000000001":              false,
+		guid + "lease-7-0000000001":            false,
+		guid + "p1000-write-0000000001":        false,
+		hex + "__lock__0000000001":             false,
+		hex + "__rlock__0000000001":            false,
+		strings.Repeat("0123456789", 3) + "01": false, // kazoo's lease
+		"lock-0000000001":                      false,
+		"n_0000000001":                         false,
+		"x-93a1-0000000001":                    false,
+		"qn-0000000001":                        false,
+		"queue-0000000001":                     false,
+		"entry-100-0000000001":                 false,
+		"member_0000000001":                    false,
+		"0000000001 ":                          false,
+		"host-123456789":                       false,
+		"x-9999999999":                         false,
+		"x-000000001":                          false,
+		"x-000000000a":                         false,
+		"x-000000001-":                         false,
+		"+000000001":                           false,
+		"config":                               false,
+		"_lock-delays":                         false,
+		"":                                     false,
+	} {
+		check.Equal(t, IsUnknown(name), want, name)
+	}
+}
+
+// BenchmarkIsUnknown: a line may have thousands of contenders, and lists are read often.
+func BenchmarkIsUnknown(b *testing.B) {
+	for _, name := range []string{
+		"_c_01234567-89ab-4cde-8f01-23456789abcd-lock-0000000001", "_c_01234567-89ab-4cde-8f01-23456789abcd-n_0000000001",
+		"0123456789abcdef0123456789abcdef__lock__0000000001", "config",
+	} {
+		b.Run(name, func(b *testing.B) {
+			for b.Loop() {
+				IsUnknown(name)
+			}
+		})
+	}
+}
+
 // TestForeign: the children of other recipes are recognised, and nodes of users' are not.
 func TestForeign(t *testing.T) {
 	const guid = "_c_01234567-89ab-4cde-8f01-23456789abcd-"

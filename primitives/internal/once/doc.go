@@ -41,7 +41,8 @@
 // end of the epoch, the answer is unknown. A write of any epoch (0) goes on in the next: with
 // another marker if nothing is in doubt, and otherwise while its marker is there, which goes with
 // the session that made it. No attempt is sent in another session than that: there the marker is
-// missing, as it is after an attempt that was done.
+// missing, as it is after an attempt that was done. A write that rests on what was read before ends
+// when the session lapses: by then other data may be there.
 //
 // Servers may come back with older data. If these lack the changes of an attempt, the marker lacks
 // its number. If that marker has not the known version either, the outcome is unknown

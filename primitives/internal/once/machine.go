@@ -98,6 +98,8 @@ type (
 	Voided struct{ Err error }
 	// Abandoned is commanded: the caller waits no longer.
 	Abandoned struct{}
+	// Lapsed is commanded: the session has lapsed, so others may have what the write rests on.
+	Lapsed struct{}
 )
 
 func (Granted) input()   {}
@@ -107,6 +109,7 @@ func (Sent) input()      {}
 func (Looked) input()    {}
 func (Voided) input()    {}
 func (Abandoned) input() {}
+func (Lapsed) input()    {}
 
 // An Effect asks the performer for one thing. Questions are answered by one input each; PutAway and
 // Answer are not.
@@ -163,6 +166,7 @@ type Write struct {
 	Marks  bool // set if nothing is to be written: it ends when there is a marker
 	Tries  int  // how many replies may be lost with their connections before it is given up; 0 for any number
 
+	Rests bool // set if the write rests on what was read before: it ends when the session lapses
 	Bares bool // set if it is done without a marker where none may be made; then a lost reply leaves it unknown
 
 	stage  stage  // names the open question
@@ -238,6 +242,12 @@ func (w Write) Step(in Input, out *actors.Effects[Effect, procedure.None]) Write
 		s.voided(in.Err)
 	case Abandoned:
 		s.answer(nil, procedure.Abandoned(s.stage == sending || s.doubt != nil))
+	case Lapsed:
+		err := session.ErrLapsed
+		if s.stage == sending || s.doubt != nil {
+			err = client.Doubted(err)
+		}
+		s.answer(nil, err)
 	}
 	return s.Write
 }

@@ -296,6 +296,8 @@ func TestEveryInputInEveryState(t *testing.T) {
 			next.lost = true
 		}
 		_, abandons := in.(Abandoned)
+		_, lapses := in.(Lapsed)
+		abandons = abandons || lapses
 		_, voided := in.(Voided)
 		_, looked := in.(Looked)
 		next.abandoned = next.abandoned || abandons
@@ -329,16 +331,23 @@ func TestEveryInputInEveryState(t *testing.T) {
 		return next, nil
 	}
 	var given check.Given
-	for _, start := range []Write{{}, {Epoch: 1}, {Before: 1}, {Marks: true}, {Tries: 2}, {Bares: true}} {
+	for _, start := range []Write{{}, {Epoch: 1}, {Before: 1}, {Marks: true}, {Tries: 2}, {Bares: true}, {Epoch: 1, Rests: true}} {
 		states, _ := exploration.Search[node, Input, string]{
 			Inputs: func(at node) []Input {
 				switch {
 				case at.w.Ended():
 					return nil
-				case at.w.stage != unbegun && !at.abandoned:
-					return append(alphabet(at.w), Abandoned{})
+				case at.abandoned:
+					return alphabet(at.w)
 				}
-				return alphabet(at.w)
+				ins := alphabet(at.w)
+				if at.w.stage != unbegun {
+					ins = append(ins, Abandoned{})
+				}
+				if start.Rests { // the session may lapse before the write begins
+					ins = append(ins, Lapsed{})
+				}
+				return ins
 			},
 			Step: step, Key: func(at node) string { return fmt.Sprint(show(at.w), at.answered, at.abandoned, at.lost) }, Given: &given,
 		}.Run(t, node{w: start})
@@ -399,5 +408,44 @@ func TestGuardedDirectory(t *testing.T) {
 		a.perform(Ensure{}, func(in Input) { told = append(told, in) })
 		check.Equal(t, w.bare, errors.Is(reason, session.ErrNoAuth), "it writes without markers after", reason)
 		check.EqualSlices(t, told, []Input{Ensured{reason}}, "told")
+	}
+}
+
+// A keeper is a session that notes which nodes are withdrawn.
+type keeper struct {
+	client.Session
+
+	withdrawn []string
+}
+
+func (k *keeper) Async(int) client.Async { return withdrawing{k: k} }
+
+type withdrawing struct {
+	client.Async
+
+	k *keeper
+}
+
+func (w withdrawing) Withdraw(path string, answer func(error)) {
+	w.k.withdrawn = append(w.k.withdrawn, path)
+	answer(nil)
+}
+
+// TestPutAway: a marker is kept for the next write. If its version may change yet, it is deleted.
+func TestPutAway(t *testing.T) {
+	for _, doubt := range []bool{false, true} {
+		k := new(keeper)
+		w := &Writer{Session: k}
+		w.Hold() // as a write does that is under way
+		a := &attempts{of: w}
+		m := Marker{Node: "/m/1", Epoch: 1}
+		a.perform(PutAway{m, doubt}, func(Input) {})
+		kept, withdrawn := []Marker{m}, []string(nil)
+		if doubt {
+			kept, withdrawn = nil, []string{m.Node}
+		}
+		check.EqualSlices(t, w.free, kept, "kept with doubt", doubt)
+		check.EqualSlices(t, k.withdrawn, withdrawn, "withdrawn with doubt", doubt)
+		check.Equal(t, w.using, 0, "uses with doubt", doubt)
 	}
 }

@@ -3,6 +3,7 @@ package once
 import (
 	"cmp"
 	"errors"
+	"maps"
 	"math"
 	"slices"
 	"strconv"
@@ -36,17 +37,20 @@ type Writer struct {
 	follow sync.Once // subscribes to the session
 
 	mu    sync.Mutex
-	epoch int                // the present one, as far as the client knows; 0 between two
-	ended error              // set when the session has closed; never cleared
-	makes []func(int, error) // that wait for the next epoch
-	leave func()             // ends the subscription
-	bare  bool               // set when no marker may be made; never cleared
-	free  []Marker           // that no write has
-	made  int                // how many were made
-	n     int                // the number of the newest write
-	over  bool               // set by Close. While set, nothing is kept, and nothing begins
-	using int                // how many writes, and other things that leave nodes, are under way
-	idle  []func()           // called when the last of them ends after Close
+	epoch int                       // the present one, as far as the client knows; 0 between two
+	ended error                     // set when the session has closed; never cleared
+	makes []func(int, error)        // that wait for the next epoch
+	leave func()                    // ends the subscription
+	bare  bool                      // set when no marker may be made; never cleared
+	free  []Marker                  // that no write has
+	made  int                       // how many were made
+	n     int                       // the number of the newest write
+	rests map[*attempts]func(Input) // the writes under way that end with a lapse
+	over  bool                      // set by Close. While set, nothing is kept, and nothing begins
+	using int                       // how many writes, and other things that leave nodes, are under way
+	idle  []func()                  // called when the last of them ends after Close
+
+	refused error // see Refused; never cleared
 }
 
 // Begin does the operations in one transaction. The answer has a result for each of them, but none
@@ -65,6 +69,14 @@ func (w *Writer) BeginBefore(before, epoch int, ops []session.Op, answer func([]
 	return w.begin(Write{Epoch: epoch, Before: before}, ops, answer)
 }
 
+// BeginRead is Begin of operations that rest on what was read before. If the session lapses, other
+// data may have come in its place: then the write is answered at once, and no further attempt is
+// made. The answer is [session.ErrLapsed] if there was none, and otherwise also
+// [session.ErrUnknownOutcome]: an attempt that waits in the session may yet be sent.
+func (w *Writer) BeginRead(epoch int, ops []session.Op, answer func([]session.OpResult, error)) (abandon func()) {
+	return w.begin(Write{Epoch: epoch, Rests: true}, ops, answer)
+}
+
 // Mark makes a marker, unless one is free. The next write is sent at once then.
 func (w *Writer) Mark(epoch int, answer func(error)) {
 	w.begin(Write{Epoch: epoch, Marks: true}, nil, func(_ []session.OpResult, err error) { answer(err) })
@@ -76,8 +88,29 @@ func (w *Writer) begin(of Write, ops []session.Op, answer func([]session.OpResul
 	of.Tries, of.Bares = cmp.Or(of.Tries, w.tries(size)), w.Bare != nil && !of.Marks
 	a := &attempts{of: w, epoch: of.Epoch, requests: w.Session.Async(of.Epoch), ops: ops, size: size, answer: answer}
 	a.pauses.Clock = w.Session
-	p := procedure.Run(of, a.perform, Input(w.grant(of)))
+	p := procedure.New(of, a.perform)
+	if of.Rests {
+		w.rest(a, p.Tell)
+	}
+	p.Tell(w.grant(of))
 	return func() { p.Tell(Abandoned{}) }
+}
+
+// rest has a write told of a lapse, until it is answered.
+func (w *Writer) rest(a *attempts, tell func(Input)) {
+	answer := a.answer
+	a.answer = func(results []session.OpResult, err error) {
+		w.mu.Lock()
+		delete(w.rests, a)
+		w.mu.Unlock()
+		answer(results, err)
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.rests == nil {
+		w.rests = make(map[*attempts]func(Input))
+	}
+	w.rests[a] = tell
 }
 
 // subscribe follows the epochs of the session.
@@ -91,6 +124,8 @@ func (w *Writer) subscribe() {
 			w.expired(ev.Epoch)
 		case session.Closed:
 			w.enter(0, session.ErrClosed)
+		case session.Lapsed:
+			w.lapse()
 		case session.Suspended, session.Resumed:
 		}
 		return nil
@@ -99,6 +134,16 @@ func (w *Writer) subscribe() {
 	w.leave = leave
 	w.mu.Unlock()
 	w.Release()
+}
+
+// lapse ends the writes that rest on what was read before.
+func (w *Writer) lapse() {
+	w.mu.Lock()
+	rests := slices.Collect(maps.Values(w.rests))
+	w.mu.Unlock()
+	for _, tell := range rests {
+		tell(Lapsed{})
+	}
 }
 
 // enter begins an epoch, or ends the last.
@@ -159,6 +204,13 @@ func (w *Writer) grant(of Write) Granted {
 	m := w.free[i]
 	w.free = slices.Delete(w.free, i, i+1)
 	return Granted{Marker: m, N: w.n}
+}
+
+// Marked reports whether a marker is free, so that the next write makes none.
+func (w *Writer) Marked() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return slices.ContainsFunc(w.free, func(m Marker) bool { return m.Epoch == w.epoch })
 }
 
 // noteBare notes that this client may make no markers.
@@ -229,7 +281,19 @@ func (w *Writer) discard(m Marker) {
 		w.keep(m)
 		return
 	}
-	w.Session.Async(m.Epoch).Withdraw(m.Node, w.Release)
+	w.Session.Async(m.Epoch).Withdraw(m.Node, func(err error) {
+		w.mu.Lock()
+		w.refused = cmp.Or(w.refused, err)
+		w.mu.Unlock()
+		w.Release()
+	})
+}
+
+// Refused returns why a marker stands that was to be removed; nil if all are gone that were.
+func (w *Writer) Refused() error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.refused
 }
 
 // Close removes the markers, and calls closed when they are gone, and writes are no more under way.

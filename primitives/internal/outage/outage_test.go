@@ -159,7 +159,7 @@ func connected(state session.Event) bool {
 	switch state.(type) {
 	case session.Connected, session.Resumed:
 		return true
-	case session.Suspended, session.Expired, session.Closed:
+	case session.Suspended, session.Lapsed, session.Expired, session.Closed:
 	}
 	return false
 }

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/zkactors/zkactors/actors"
+	"github.com/zkactors/zkactors/internal/client"
 	"github.com/zkactors/zkactors/session"
 )
 
@@ -49,17 +50,12 @@ type item struct {
 	thing Thing
 }
 
-// A Session is the part of a [session.Session] that a Set uses.
-type Session interface {
-	Subscribe(tell func(session.Event) (settled <-chan struct{})) (cancel func())
-}
-
 // events is the key of the subscription to the events of the session.
 type events struct{}
 
 // Follow calls tell with every event of the session, beginning with its present state. If ended is
 // not nil, the session waits for it before it ends itself on the server.
-func (s *Set) Follow(of Session, tell func(session.Event), ended <-chan struct{}) {
+func (s *Set) Follow(of client.Session, tell func(session.Event), ended <-chan struct{}) {
 	s.Keep(events{}, Func(of.Subscribe(func(ev session.Event) (settled <-chan struct{}) {
 		tell(ev)
 		if _, closed := ev.(session.Closed); closed {

@@ -10,6 +10,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/zkactors/zkactors/internal/check"
+	"github.com/zkactors/zkactors/internal/client"
 	"github.com/zkactors/zkactors/internal/kit"
 	"github.com/zkactors/zkactors/session"
 	"github.com/zkactors/zkactors/session/zktest"
@@ -119,7 +120,11 @@ func TestRoom(t *testing.T) {
 }
 
 // A teller is a session that tells two events.
-type teller struct{ cancelled bool }
+type teller struct {
+	client.Session
+
+	cancelled bool
+}
 
 func (s *teller) Subscribe(tell func(session.Event) (settled <-chan struct{})) (cancel func()) {
 	if tell(session.Connected{}) != nil {

@@ -9,6 +9,7 @@ import (
 	"fmt"
 
 	"github.com/zkactors/zkactors/internal/client"
+	"github.com/zkactors/zkactors/internal/znode"
 	"github.com/zkactors/zkactors/primitives/internal/owned"
 	"github.com/zkactors/zkactors/primitives/internal/presence"
 	"github.com/zkactors/zkactors/session"
@@ -147,7 +148,7 @@ func remove(ctx context.Context, s *session.Session, node string) error {
 	case seen.Czxid == 0:
 		return ErrNotFound
 	case seen.EphemeralOwner != 0:
-		return fmt.Errorf("%w: %#x", ErrForeign, seen.EphemeralOwner)
+		return fmt.Errorf("%w: %s", ErrForeign, znode.SessionID(seen.EphemeralOwner))
 	}
 	return nil
 }

@@ -32,8 +32,9 @@ type (
 	Resumed struct{}
 	// Gone means that the node was deleted. It is created again.
 	Gone struct{ Err error }
-	// Left is the last event. Err is nil if a caller gave the node up.
-	Left struct{ Err error }
+	// Left is the last event. Err is nil if a caller gave the node up. Stands says that the server
+	// has refused to delete the node since, and why.
+	Left struct{ Err, Stands error }
 )
 
 func (Joined) event()    {}

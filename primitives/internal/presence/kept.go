@@ -111,7 +111,12 @@ func (k *Kept[In, Ev]) observe(n *Node, m Machine, recipe, path string) {
 	k.last = m
 	k.mu.Unlock()
 	if err := m.Err(); err != nil {
-		n.session.Observer().Lost(recipe, path, err)
+		select {
+		case <-k.joined:
+			n.session.Observer().Lost(recipe, path, err)
+		default:
+			n.session.Observer().Failed(recipe, path, err)
+		}
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 
 	"github.com/zkactors/zkactors/actors"
 	"github.com/zkactors/zkactors/internal/client"
+	"github.com/zkactors/zkactors/internal/znode"
 	"github.com/zkactors/zkactors/session"
 )
 
@@ -240,6 +241,7 @@ type Machine struct {
 	session int64         // the id of the session; set with request.epoch, and kept until the next
 	timeout time.Duration // set with session
 	stalled bool          // set when a request failed because its session is over; cleared by the next session
+	lapsed  bool          // set by Lapsed, cleared with offline: a node that is given up is not waited for
 	offline bool          // set while the session is suspended; a request made then could arrive when it is wrong
 
 	// The request under way. These are set by ask; only asked is cleared, by the answer and by the
@@ -402,8 +404,11 @@ func (m *turn) heard(ev session.Event) {
 			m.suspended = true
 			m.emit(Suspended{ev.Deadline})
 		}
+	case session.Lapsed:
+		m.lapsed = true
+		m.abandon()
 	case session.Resumed:
-		m.offline, m.doubt = false, true
+		m.offline, m.lapsed, m.doubt = false, false, true
 		m.waiting, m.impatient = 0, false // the servers let ghosts live longer while they cannot be reached
 	case session.Expired:
 		if ev.Epoch == m.request.epoch {
@@ -450,7 +455,7 @@ func (m *turn) looked(s Sight) {
 
 // duplicate returns the error of a conflict that is not, or cannot be, resolved.
 func (m Machine) duplicate() error {
-	err := fmt.Errorf("%w: held by session %#x", ErrDuplicate, m.seen.Owner)
+	err := fmt.Errorf("%w: held by session %s", ErrDuplicate, znode.SessionID(m.seen.Owner))
 	if m.seen.Owner == 0 {
 		err = fmt.Errorf("%w: held by a node of no session", ErrDuplicate)
 	}
@@ -546,13 +551,27 @@ func (m *turn) refuse(err error) {
 func (m *turn) leave(why error) {
 	if !m.leaving {
 		m.leaving, m.stood, m.why = true, m.joined, why
+		m.abandon()
 	}
+}
+
+// abandon ends a machine that leaves while the servers are out of reach: the session deletes its
+// node when it has a connection.
+func (m *turn) abandon() {
+	if !m.leaving || !m.lapsed || m.ended {
+		return
+	}
+	if m.asked != withdrawing && (m.doubt || m.own() || m.asked != nothing) {
+		m.ask(withdrawing)
+		m.do(withdraw{m.request, m.session})
+	}
+	m.end()
 }
 
 // expire forgets the session, and all that was known of the path through it. The server
 // has deleted our node.
 func (m *turn) expire() {
-	m.request.epoch, m.asked, m.seen, m.doubt, m.orphan, m.offline = 0, nothing, Sight{}, false, false, false
+	m.request.epoch, m.asked, m.seen, m.doubt, m.orphan, m.offline, m.lapsed = 0, nothing, Sight{}, false, false, false, false
 	m.forget()
 	m.gone(session.ErrExpired)
 }
@@ -622,7 +641,7 @@ func (m *turn) advance() {
 		m.gone(ErrNodeDeleted)
 		m.mark(m.seen.Data)
 	case m.joined:
-		m.leave(fmt.Errorf("%w: taken over by session %#x", ErrDuplicate, m.seen.Owner))
+		m.leave(fmt.Errorf("%w: taken over by session %s", ErrDuplicate, znode.SessionID(m.seen.Owner)))
 		m.end()
 	default:
 		m.conflict()
@@ -726,5 +745,9 @@ func (m Machine) Reason() error {
 func (m *turn) end() {
 	m.ended = true
 	m.give(m.rev, m.Reason())
-	m.emit(Left{m.why})
+	left := Left{Err: m.why}
+	if m.undeleted != nil {
+		left.Stands = fmt.Errorf("not given up, as the server refuses that: %w", m.undeleted)
+	}
+	m.emit(left)
 }

@@ -209,7 +209,7 @@ func (w *world) told(c *contender, in Input, was Machine, did Effects) {
 	for _, e := range did.Do {
 		w.asks(c, e)
 	}
-	if n := w.Node(namePath); c.M.ended && !was.ended && n != nil && n.Owner != 0 && n.Owner == c.Session().ID() && c.M.request.epoch == c.Session().Epoch() {
+	if n := w.Node(namePath); c.M.ended && !was.ended && n != nil && n.Owner != 0 && n.Owner == c.Session().ID() && c.M.request.epoch == c.Session().Epoch() && !c.M.lapsed {
 		zkmodel.Violate("contender %d leaves a ghost: %v, %+v", c.n, c.M, *n)
 	}
 }

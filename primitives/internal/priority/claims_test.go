@@ -63,7 +63,7 @@ func TestUnclaimOvertaken(t *testing.T) {
 			check.True(t, err != nil, "claimed twice")
 		})
 		serve(w, most)
-		p.Withdraw(w.Sessions[0].Async(0), oursPriority, "", func() {})
+		p.Withdraw(w.Sessions[0].Async(0), oursPriority, "", func(error) {})
 		if serve(w, before) < before {
 			return
 		}

@@ -124,14 +124,25 @@ func (p *Lock) settle(requests client.Async, answer func(path *session.Stat, err
 		case vacant(names) != nil:
 			answer(nil, vacant(names))
 		default:
-			requests.Set(p.path, []byte(marker), path.Stat.Version, func(marked *session.Stat, err error) {
-				if errors.Is(err, session.ErrBadVersion) {
-					p.settle(requests, answer)
+			contender.Refuse(requests, p.path, names, func(err error) {
+				if err != nil {
+					answer(nil, err)
 					return
 				}
-				answer(marked, client.Without(err, session.ErrNoNode))
+				p.mark(requests, path.Stat.Version, answer)
 			})
 		}
+	})
+}
+
+// mark writes the marker at the version at which the path was read.
+func (p *Lock) mark(requests client.Async, version int32, answer func(path *session.Stat, err error)) {
+	requests.Set(p.path, []byte(marker), version, func(marked *session.Stat, err error) {
+		if errors.Is(err, session.ErrBadVersion) {
+			p.settle(requests, answer)
+			return
+		}
+		answer(marked, client.Without(err, session.ErrNoNode))
 	})
 }
 
@@ -303,7 +314,7 @@ func (p *Lock) Change(requests client.Async, from, to string, answer func(error)
 }
 
 // Withdraw implements [contender.Claim]. The claim is deleted with its contender.
-func (p *Lock) Withdraw(requests client.Async, node, prefix string, answer func()) {
+func (p *Lock) Withdraw(requests client.Async, node, prefix string, answer func(error)) {
 	p.claims.GiveUp(requests, p.bid(node), node, prefix, answer)
 }
 

@@ -31,9 +31,6 @@ var (
 	newer  = flag.String("upgrade.to", "3.9.5", "the version that it becomes")
 )
 
-// patience bounds waits for what comes at once on a machine that is not loaded.
-const patience = time.Minute
-
 // A world is an ensemble, what stands on it, and what works on it.
 type world struct {
 	*testing.T
@@ -370,7 +367,7 @@ func (w *world) consume(all []*session.Session) (finish func()) {
 			}
 			return all
 		}
-		soon := time.After(patience)
+		soon := time.After(check.Patience)
 		for left := missing(); len(left) > 0; left = missing() {
 			select {
 			case <-arrived:
@@ -441,7 +438,7 @@ func (w *world) commit(all []*session.Session) (finish func()) {
 	return func() {
 		w.Helper()
 		// Sites act after the coordinator knows.
-		soon := time.After(patience)
+		soon := time.After(check.Patience)
 		tick := time.NewTicker(10 * time.Millisecond)
 		defer tick.Stop()
 		lacks := func() (id string) {

@@ -36,6 +36,7 @@ type Session struct {
 	count int // of epochs
 	id    int64
 
+	lapsed  bool // its lease has ended; cleared when it is connected
 	killed  bool // the server has expired it, and the client does not know
 	closed  bool
 	crashed bool
@@ -149,6 +150,9 @@ func (*Session) Room(...session.Op) int { return 1 << 20 }
 
 // Rely implements [client.Session].
 func (*Session) Rely() (release func()) { return func() {} }
+
+// Hold implements [client.Session].
+func (*Session) Hold(int32) {}
 
 // Logger implements [client.Session].
 func (*Session) Logger() *slog.Logger { return slog.New(slog.DiscardHandler) }
@@ -338,13 +342,13 @@ func (a requests) over(err error) bool {
 func (requests) Left(string) {}
 
 // Withdraw implements [client.Async].
-func (a requests) Withdraw(path string, answer func()) {
-	a.Remove(session.Removal{Path: path}, func(error) { answer() })
+func (a requests) Withdraw(path string, answer func(error)) {
+	a.Remove(session.Removal{Path: path}, answer)
 }
 
 // WithdrawAll implements [client.Async].
-func (a requests) WithdrawAll(dir, prefix string, answer func()) {
-	a.Remove(session.Removal{Path: dir, Prefix: prefix}, func(error) { answer() })
+func (a requests) WithdrawAll(dir, prefix string, answer func(error)) {
+	a.Remove(session.Removal{Path: dir, Prefix: prefix}, answer)
 }
 
 // After implements [client.Async].
@@ -465,7 +469,7 @@ func (s *Session) connect() {
 	s.w.owners = append(s.w.owners, s.n)
 	s.count++
 	s.past = s.seen
-	s.epoch, s.id, s.state, s.killed, s.floor = s.count, s.w.ids, up, false, 0
+	s.epoch, s.id, s.state, s.lapsed, s.killed, s.floor = s.count, s.w.ids, up, false, false, 0
 	s.out, s.held = append(s.out, s.held...), nil
 	s.tell(s.connected())
 }
@@ -498,6 +502,21 @@ func (s *Session) notice(first bool, fate int) {
 	}
 }
 
+// lapse ends the lease. If something was held, the requests that wait fail.
+func (s *Session) lapse(held bool) {
+	s.lapsed = true
+	waiting := s.held
+	if !held {
+		waiting = nil
+	} else {
+		s.held = nil
+	}
+	s.tell(session.Lapsed{})
+	for _, r := range waiting {
+		s.w.deliver(r, result{err: session.ErrLapsed})
+	}
+}
+
 // The fates of the writes on their way when a connection breaks.
 const (
 	unknownFate = iota // not executed, and no actor knows
@@ -511,7 +530,7 @@ func (s *Session) reconnect() {
 		s.finish(false, session.ErrExpired)
 		return
 	}
-	s.state, s.lagging, s.stale, s.missed = up, false, nil, nil
+	s.state, s.lapsed, s.lagging, s.stale, s.missed = up, false, false, nil, nil
 	s.w.zxid = max(s.w.zxid, s.floor)
 	s.tell(session.Resumed{})
 	s.restore()
@@ -534,7 +553,7 @@ func (s *Session) finish(first bool, why error) {
 	s.see()
 	sent, pending, entries := len(s.lost)+len(s.out), slices.Concat(s.lost, s.out, s.held), s.entries
 	s.lost, s.out, s.held, s.entries = nil, nil, nil, nil
-	s.epoch, s.id, s.state = 0, 0, down
+	s.epoch, s.id, s.state, s.lapsed = 0, 0, down, false
 	s.closed = is(why, session.ErrClosed)
 	s.lagging, s.stale, s.missed = false, nil, nil
 	if first {

@@ -17,7 +17,8 @@ import (
 type Faults struct {
 	Cuts    int8 // of a connection
 	Lates   int8 // requests that are executed after their connection was cut
-	Expires int8 // by the client's clock
+	Expires int8 // that the client finds by itself, as where servers resume no session
+	Lapses  int8 // of leases, while the server may keep the session; as many as Expires if that is more
 	Kills   int8 // expiries by the server, of which the client hears when it reconnects
 	Closes  int8 // of sessions
 	Crashes int8 // of clients
@@ -145,6 +146,7 @@ const first = 100
 
 // New returns a world with so many sessions, which are connected, and the nodes.
 func New(faults Faults, sessions int, nodes ...Node) *World {
+	faults.Lapses = max(faults.Lapses, faults.Expires)
 	w := &World{Left: faults, zxid: first, tree: tree{{Path: "/"}}, now: &activity{actor: -1}}
 	for _, n := range nodes {
 		i, _ := w.tree.index(n.Path)
@@ -281,6 +283,7 @@ func (w *World) Actions() (normal, faulty []Action) {
 		}
 		fault(w.Left.Cuts, live && s.state == up, "cut", i, 1)
 		fault(w.Left.Expires, live && s.state != up, "expire", i, 2)
+		fault(w.Left.Lapses, live && s.state == down && !s.lapsed, "lapse", i, 2)
 		fault(w.Left.Kills, live && !s.killed, "kill", i, 1)
 		fault(w.Left.Closes, live, "close", i, 2)
 		fault(w.Left.Crashes, live, "crash", i, 1)
@@ -357,6 +360,9 @@ func (w *World) Apply(a Action) {
 	case "expire":
 		w.Left.Expires--
 		w.Sessions[a.I].finish(a.Variant == 1, session.ErrExpired)
+	case "lapse":
+		w.Left.Lapses--
+		w.Sessions[a.I].lapse(a.Variant == 1)
 	case "kill":
 		w.Left.Kills--
 		s := w.Sessions[a.I]

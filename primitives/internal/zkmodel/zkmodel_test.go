@@ -207,7 +207,7 @@ func TestStories(t *testing.T) {
 		{"the janitor repeats itself", func(p *play) {
 			p.create(0, "/d/a", session.Persistent)
 			p.do("serve")
-			p.Sessions[0].Async(0).Withdraw("/d/a", func() { p.note("gone") })
+			p.Sessions[0].Async(0).Withdraw("/d/a", func(error) { p.note("gone") })
 			p.do("busy", "timer", "cut", "notice", "reconnect", "serve", "serve")
 		}, []string{"create /d/a ok", "gone"}},
 	} {

@@ -31,6 +31,7 @@ type Call struct {
 	Roomy     bool          // its reply may be larger than Options.MaxReply
 	Blocking  bool          // its caller blocks: a read-only server may answer it, see readonly.go
 	Litter    []string      // persistent nodes that it creates instead of containers
+	Errand    bool          // it is part of a removal of the node at its target
 	Fleeting  bool          // it is sent on the present connection, or not at all
 	Target    string        // the path on the server
 	Began     time.Duration // the age of the session when the caller asked for it
@@ -51,9 +52,10 @@ type Call struct {
 	state atomic.Int32          // a callState
 
 	// Set when the call is sent. The lock of the epoch guards them until the reader has the reply.
-	xid   int32
-	sent  time.Duration
-	Since int64 // the newest zxid that the session had seen
+	xid    int32
+	sent   time.Duration
+	Since  int64 // the newest zxid that the session had seen
+	lapses int32 // of the epoch
 
 	counts bool           // it is in the window of its connection: calls of callers, and those that set watches again
 	flight window.Request // the window's record of it
@@ -77,6 +79,10 @@ type Caller interface {
 
 	// Parent returns the parent of the node that an operation of the transaction creates.
 	Parent(operation int) string
+
+	// Ephemerals yields the paths on the server of the ephemeral nodes that the call creates; of a
+	// sequential node without the number.
+	Ephemerals(yield func(path string) bool)
 }
 
 type callState = int32
@@ -105,10 +111,15 @@ func (c *Call) Abandon() bool {
 	return true
 }
 
-// Run gives the answer. It is a step of the session's order.
+// Run gives the answer. It is a step of the session's order. An answer of a connection on which the
+// lease has ended meanwhile is none: a recipe could take it for a grant. A caller that blocks makes
+// no such use of it.
 func (c *Call) Run() {
 	e := c.epoch.Load()
 	e.Ephemerals.Release(c.Ephemeral)
+	if !c.Blocking && c.sent != 0 && c.lapses != e.lapses.Load() {
+		c.Err = c.lost(nil)
+	}
 	c.give(e.session)
 }
 
@@ -156,8 +167,9 @@ func (c *Call) settle(h wire.Header, rest []byte, reply *wire.Reply) error {
 	c.Zxid = h.Zxid
 	c.epoch.Load().read(c, h.Code)
 	if h.Code == wire.CodeNoNode && !c.Opcode.IsCreate() {
-		c.epoch.Load().Ephemerals.Disown(c.Target)
+		c.epoch.Load().Ephemerals.Miss(c.Target)
 	}
+	defer c.doubt()
 	switch {
 	case h.Code == wire.CodeTooLarge && c.Write:
 		c.Err = fmt.Errorf("%w: reply: %w", fault.ErrUnknownOutcome, fault.ErrTooLarge)
@@ -184,6 +196,13 @@ func (c *Call) Owns(path string) {
 	e.Ephemerals.Own(path, c.Zxid, ephemerals.Confirmed)
 	e.Ephemerals.Release(c.Ephemeral)
 	c.Ephemeral = 0
+}
+
+// doubt notes the nodes that the call may have created, if its outcome is in doubt.
+func (c *Call) doubt() {
+	if c.Ephemeral > 0 && fault.IsAny(c.Err, fault.ErrUnknownOutcome, fault.ErrBusy) {
+		c.epoch.Load().Ephemerals.Doubt(c.Of.Ephemerals)
+	}
 }
 
 // lost returns the error of a call whose reply did not come. why is the end of the epoch, or nil if

@@ -44,6 +44,8 @@ func (p *probe) Parent(operation int) string {
 	return dir
 }
 
+func (*probe) Ephemerals(func(string) bool) {}
+
 func (p *probe) Unsent(why error) {
 	p.s.Order.Put(func() {
 		p.Err = why

@@ -86,13 +86,14 @@ func (l *connection) Write(p []byte) (int, error) {
 		l.greeted = e.session.Clock.Now()
 		if r, err := wire.ParseConnectRequest(frame[4:]); err == nil {
 			r.LastZxid = e.newest // the client has seen no zxid
+			// The client may have the id of a read-only server's session.
+			if r.Session, r.Password = e.id, e.password; e.id == 0 || l.visits() {
+				r.Session, r.Password = 0, make([]byte, 16)
+			}
 			l.creates = r.Session == 0
 			// The client does not send this byte, but Java's does. Only ClickHouse Keeper leaves it
 			// out of its answer, which identifies it.
 			r.ReadOnly, r.Old = e.session.ReadOnly, false
-			if e.id == 0 {
-				r.Session, r.Password = 0, make([]byte, 16) // the client may have the id of a read-only server's session
-			}
 			frame = wire.AppendConnectRequest(nil, &r)
 		}
 	}

@@ -71,10 +71,10 @@ func newBench(t *testing.T, seed uint64) *bench {
 	s := &Session{
 		Options: Options{MaxRequest: 1 << 20, MaxReply: 1 << 20, Timeout: time.Second}, Owner: still{},
 		Clock: clock.New(), Order: order.New(func() {}), Workers: workers.New(), Logger: slog.New(slog.DiscardHandler),
-		Servers: servers.New([]string{"localhost:1"}, servers.Options{Timeout: time.Second, Warn: func(string, ...any) {}}),
+		Servers: servers.New([]string{"localhost:1"}, servers.Options{Timeout: time.Second, Log: func(slog.Level, string, ...any) {}}),
 		Wake:    make(chan struct{}, 1),
 	}
-	b := &bench{t: t, rand: rand.New(rand.NewPCG(seed, 14)), s: s, wasted: map[string]int{}, blamed: map[string]int{}}
+	b := &bench{t: t, rand: rand.New(rand.NewPCG(seed, 14)), s: s, zxid: 1 << 32, wasted: map[string]int{}, blamed: map[string]int{}}
 	b.e = newEpoch(s, 1)
 	b.e.retire = func() {}
 	b.e.timeout = time.Second

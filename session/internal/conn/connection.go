@@ -3,6 +3,7 @@ package conn
 import (
 	"crypto/tls"
 	"errors"
+	"fmt"
 	"net"
 	"slices"
 	"sync/atomic"
@@ -73,19 +74,23 @@ type connection struct {
 	resetting []*wire.Request   // requests that set watches again, for which the window has no room yet
 	restored  time.Duration     // when the last of these answers came
 	parting   bool              // the request to close the session was sent
+	guest     bool              // it asks for a session of its own, see readonly.go
 	readOnly  bool              // set by the handshake of a server without a quorum, see readonly.go
 	timeout   time.Duration     // the timeout that a read-only server grants
 	returns   time.Duration     // when to check whether the session belongs to another server; 0: never
+	lapsed    bool              // the lease has ended on it, while something was held
 	leaving   bool              // set when the session moves to another server: no more calls go out
 	beats     lease.Beats       // when heartbeats are due, and which are transactions
 	stale     bool              // with LeaseShared: the next heartbeat must be a transaction
+	seeking   bool              // nodes of the session are looked for, and calls wait: see ghosts.go
 
 	// Used only by the goroutine that reads.
-	reader  wire.Reader
-	drained bool // set when the connection is leaving and every call is answered
-	reply   wire.Reply
-	results []wire.Result // memory for the results of the next reply
-	hello   []byte        // the unread rest of the connect request's answer, for the client below
+	reader   wire.Reader
+	credited int  // how many of Options.Auth the server has accepted: it answers them in their order
+	drained  bool // set when the connection is leaving and every call is answered
+	reply    wire.Reply
+	results  []wire.Result // memory for the results of the next reply
+	hello    []byte        // the unread rest of the connect request's answer, for the client below
 }
 
 type phase int
@@ -209,7 +214,7 @@ func (l *connection) send(c *Call) {
 	if l.xid++; l.xid <= 0 {
 		l.xid = 1 // it has wrapped
 	}
-	c.xid, c.sent, c.Since = l.xid, l.epoch.session.Clock.Now(), l.epoch.newest
+	c.xid, c.sent, c.Since, c.lapses = l.xid, l.epoch.session.Clock.Now(), l.epoch.newest, l.epoch.lapses.Load()
 	wire.SetXid(c.Frame, c.xid)
 	if c.counts = c.counts || c.own == nil; c.counts {
 		c.flight = l.window.Send(c.Opcode, len(c.Frame), c.sent)
@@ -396,9 +401,18 @@ func (l *connection) serve() {
 			return
 		}
 		if !l.reader.More() {
-			order.Run()
+			order.RunAnswers()
 		}
 	}
+}
+
+// unauthorized returns the error of a connection that has answered a credential with a refusal.
+func (l *connection) unauthorized() error {
+	auth := l.epoch.session.Auth
+	if l.credited >= len(auth) {
+		return fault.ErrAuthFailed
+	}
+	return fmt.Errorf("%w: the server does not know the scheme %q of Options.Auth[%d], or refuses its secret", fault.ErrAuthFailed, auth[l.credited].Scheme, l.credited)
 }
 
 // receive handles a frame.
@@ -423,10 +437,11 @@ func (l *connection) receive(frame []byte) error {
 	case wire.XidAuth:
 		switch {
 		case h.Code != wire.CodeOK:
-			return fault.ErrAuthFailed
+			return l.unauthorized()
 		case len(rest) > 0:
 			return wire.ErrMalformed
 		}
+		l.credited++
 		return l.answeredMissing()
 	}
 	if h.Code == wire.CodeTooLarge && l.expects(h.Xid) {
@@ -507,7 +522,7 @@ func (l *connection) answered(h wire.Header, size int) (*Call, error) {
 		c.Target = "" // a missing node may exist on other servers
 		return c, nil // the answer proves nothing
 	}
-	e.newest = max(e.newest, h.Zxid)
+	l.saw(h.Zxid)
 	if l.phase == phaseOpen {
 		e.told = e.newest
 	}
@@ -545,6 +560,7 @@ var (
 	errUnanswered = errors.New("the server does not answer the connect request")
 	errLeaving    = errors.New("the session moves to another server")
 	errParted     = errors.New("the session was closed")
+	errLapsed     = errors.New("the lease of the session has ended on this connection")
 	errMoved      = errors.New("the server says that the session is connected to another")
 )
 

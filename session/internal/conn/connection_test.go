@@ -98,11 +98,14 @@ func TestLoneCall(t *testing.T) {
 			return false
 		}
 	}
+	play := func(name string, f func(t *testing.T)) { // in no time, so that no server seems to have forgotten to answer
+		t.Run(name, func(t *testing.T) { synctest.Test(t, f) })
+	}
 	written := func(t *testing.T, b *bench, socket *tray, n, left int) {
 		t.Helper()
 		check.True(t, len(socket.xids) == n && len(b.l.out) == left && b.l.unwritten == left && woken(b) == (left > 0), "written %v, left %d, of them calls %d", socket.xids, len(b.l.out), b.l.unwritten)
 	}
-	t.Run("alone", func(t *testing.T) {
+	play("alone", func(t *testing.T) {
 		socket := new(tray)
 		b, request := writing(t, socket)
 		for n := range directCalls {
@@ -114,7 +117,7 @@ func TestLoneCall(t *testing.T) {
 		request(10)
 		written(t, b, socket, directCalls, 2)
 	})
-	t.Run("large", func(t *testing.T) {
+	play("large", func(t *testing.T) {
 		socket := new(tray)
 		b, request := writing(t, socket)
 		request(directBytes / 2)
@@ -122,7 +125,7 @@ func TestLoneCall(t *testing.T) {
 		request(directBytes)
 		written(t, b, socket, 1, 1)
 	})
-	t.Run("in company", func(t *testing.T) {
+	play("in company", func(t *testing.T) {
 		socket := new(tray)
 		b, request := writing(t, socket)
 		b.l.synced, b.l.syncing = false, true
@@ -132,7 +135,7 @@ func TestLoneCall(t *testing.T) {
 		request(10)
 		written(t, b, socket, 0, 2)
 	})
-	t.Run("more than the kernel takes", func(t *testing.T) {
+	play("more than the kernel takes", func(t *testing.T) {
 		socket := new(tray)
 		b, request := writing(t, socket)
 		b.l.direct = func(frame []byte) (int, error) {
@@ -147,7 +150,7 @@ func TestLoneCall(t *testing.T) {
 			t.Error("only the second is sent again")
 		}
 	})
-	t.Run("while another is written", func(t *testing.T) {
+	play("while another is written", func(t *testing.T) {
 		socket := new(tray)
 		b, request := writing(t, socket)
 		socket.written = func() {
@@ -190,7 +193,7 @@ func TestLoneCall(t *testing.T) {
 			b.l.fail(net.ErrClosed)
 		})
 	})
-	t.Run("a socket that is not the kernel's", func(t *testing.T) {
+	play("a socket that is not the kernel's", func(t *testing.T) {
 		socket := new(tray)
 		b, request := writing(t, struct{ net.Conn }{socket})
 		request(10)
@@ -201,7 +204,7 @@ func TestLoneCall(t *testing.T) {
 		request(10)
 		written(t, b, new(tray), 0, 1)
 	})
-	t.Run("connection failed", func(t *testing.T) {
+	play("connection failed", func(t *testing.T) {
 		socket := new(tray)
 		b, request := writing(t, socket)
 		b.l.fail(net.ErrClosed)
@@ -212,7 +215,7 @@ func TestLoneCall(t *testing.T) {
 			t.Error("it is not sent again")
 		}
 	})
-	t.Run("in vain", func(t *testing.T) {
+	play("in vain", func(t *testing.T) {
 		socket := &tray{err: net.ErrClosed}
 		b, request := writing(t, socket)
 		answer := request(10)

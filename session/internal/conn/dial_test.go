@@ -3,6 +3,7 @@ package conn
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"net"
 	"testing"
 	"testing/synctest"
@@ -60,7 +61,7 @@ func TestPausesFollowTheLeaseOfTheEpoch(t *testing.T) {
 						return near, nil
 					}
 					b.s.Servers = servers.New([]string{"a:1", "b:1"}, servers.Options{
-						Timeout: 10 * time.Second, Dialer: dial, Warn: func(string, ...any) {},
+						Timeout: 10 * time.Second, Dialer: dial, Log: func(slog.Level, string, ...any) {},
 					})
 					b.e.current, b.e.open = nil, nil
 					began = b.s.Clock.Now()
@@ -85,7 +86,7 @@ func TestClosedIsNotDialled(t *testing.T) {
 			b.s.Timeout = 10 * time.Second
 			dials := 0
 			b.s.Servers = servers.New(srv.Addrs(), servers.Options{
-				Timeout: b.s.Timeout, Warn: func(string, ...any) {},
+				Timeout: b.s.Timeout, Log: func(slog.Level, string, ...any) {},
 				Dialer: func(ctx context.Context, network, addr string) (net.Conn, error) {
 					dials++
 					return srv.DialContext(ctx, network, addr)

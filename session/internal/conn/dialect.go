@@ -120,10 +120,11 @@ func (e *Epoch) IsKeeper() bool {
 }
 
 // disown ends the session that ClickHouse Keeper has created instead of the one that the client
-// named. Otherwise the new session would live for a whole timeout. disown waits until Keeper hangs
-// up, and only then reports that the named session is lost: the owner cuts the connection when it
-// receives that report, and Close returns. The wait ends when the connection fails, which is at the
-// latest when a handshake may take no longer. disown runs on the goroutine that reads.
+// named, or that of a guest. Otherwise the new session would live for a whole timeout. disown waits
+// until Keeper hangs up, and only then reports that the named session is lost: the owner cuts the
+// connection when it receives that report, and Close returns. The wait ends when the connection
+// fails, which is at the latest when a handshake may take no longer. disown runs on the goroutine
+// that reads.
 func (l *connection) disown() {
 	_, err := l.socket.Write(wire.AppendRequest(nil, 1, &wire.Request{Op: wire.OpCloseSession})) // or it times out
 	for err == nil {
@@ -131,5 +132,7 @@ func (l *connection) disown() {
 	}
 	l.epoch.mu.Lock()
 	defer l.epoch.mu.Unlock()
-	l.epoch.reject()
+	if !l.guest {
+		l.epoch.reject()
+	}
 }

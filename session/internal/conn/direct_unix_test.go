@@ -26,7 +26,7 @@ func TestFullSocket(t *testing.T) {
 	far := check.Have(listener.Accept())(t)
 	defer func() { _ = far.Close() }()
 	b, request := writing(t, socket)
-	patience := time.AfterFunc(time.Minute, func() { _ = socket.Close() })
+	patience := time.AfterFunc(check.Patience, func() { _ = socket.Close() })
 	defer patience.Stop()
 	sent := 0
 	for ; len(b.l.out) == 0; sent++ {

@@ -31,11 +31,16 @@ type Epoch struct {
 	past    int64              // the newest zxid that earlier epochs have seen; constant
 	retire  context.CancelFunc // ends the client below; set by newClient
 
-	deadline   atomic.Int64 // age of the session; 0 while there is no ZooKeeper session
+	// Ages of the session: when the lease ends, by the proofs so far, and when that has to be acted
+	// on. Both are 0 while there is no ZooKeeper session, and ends while that need not be.
+	deadline, ends atomic.Int64
+
+	lapses     atomic.Int32 // how often the lease has ended; changed in the session's order
 	announced  atomic.Bool  // see Announce
 	Ephemerals ephemerals.Count
 
 	mu        sync.Mutex
+	first     fifo.Queue[*Call] // deletions of what a lapsed session has lost: they go out first
 	queue     fifo.Queue[*Call]
 	coalescer coalescer
 	abandoned int         // a lower bound of the abandoned calls in queue
@@ -47,12 +52,20 @@ type Epoch struct {
 	// refusals has the servers that have refused the credentials, until a connection takes calls.
 	refusals map[string]struct{}
 
+	// refusal is the error of the newest of these refusals. It is kept when refusals is cleared.
+	refusal error
+
 	dialect dialect // knowledge about the servers
 
-	id       int64            // 0 until the first handshake
-	timeout  time.Duration    // negotiated
-	newest   int64            // the newest zxid seen
-	told     int64            // the zxid up to which watches have reported all changes
+	id       int64         // 0 until the first handshake
+	password []byte        // of that session
+	stranger string        // the server without a quorum that did not know the session last, see readonly.go
+	timeout  time.Duration // negotiated
+	newest   int64         // the newest zxid seen
+	told     int64         // the zxid up to which watches have reported all changes
+	haunted  bool          // the servers may have older data: see ghosts.go
+	shunned  shunning
+	unlisted bool             // set when a server did not know that request
 	standing watches.Standing // the watches on the server
 	replies  window.Replies   // how long replies have been
 	warned   time.Duration    // when slow answers were logged last; 0 before
@@ -63,6 +76,10 @@ type Epoch struct {
 	owing   bool // set when a connection delays its first transaction, cleared when a transaction is answered
 	strayed int  // attempts to return to the server where the session belongs, since it was there; see homesick
 
+	lapsed  bool          // the lease has ended, and no connection has opened since
+	owes    time.Duration // when it did, if others may wait for the session; 0 if it is proven since
+	mute    bool          // since then a server that may have taken the session has come to nothing
+	closing bool          // the session is closed, and its lease bounds the wait for that
 	parting bool          // every connection closes the session
 	parted  chan struct{} // closed when that was confirmed, or the epoch has ended
 	gone    func()        // closes parted
@@ -125,7 +142,7 @@ func (e *Epoch) enqueue(c *Call) error {
 	case e.over != nil:
 		return fault.ErrExpired
 	case e.refused():
-		return fault.ErrAuthFailed
+		return e.refusal
 	case c.Fleeting && (e.open == nil || e.open.leaving):
 		return fault.ErrDisconnected
 	}
@@ -133,8 +150,26 @@ func (e *Epoch) enqueue(c *Call) error {
 	if e.reading != nil && c.Blocking {
 		return e.submitReadOnly(c)
 	}
-	e.queue.Push(c)
+	if c.Errand && e.owes != 0 && e.Ephemerals.Owns(c.Target) {
+		c.Joins = false // it waits for no others
+		e.first.Push(c)
+	} else {
+		e.queue.Push(c)
+	}
 	e.advance()
+	return nil
+}
+
+// next returns the queue whose first call may go out next; nil if none may. The epoch is locked.
+func (e *Epoch) next() *fifo.Queue[*Call] {
+	switch {
+	case e.open == nil || e.open.leaving || e.open.seeking || e.over != nil:
+		return nil
+	case e.first.Len() > 0:
+		return &e.first
+	case e.assures():
+		return &e.queue
+	}
 	return nil
 }
 
@@ -142,14 +177,17 @@ func (e *Epoch) enqueue(c *Call) error {
 // known: see Since. Calls that may share transactions are sent last, so that they can all share.
 // The epoch is locked.
 func (e *Epoch) advance() {
-	for e.open != nil && !e.open.leaving && e.over == nil && e.assures() {
-		if e.queue.Len() > 0 {
-			switch c := e.queue.All()[0]; {
+	for queue := e.next(); queue != nil; queue = e.next() {
+		if queue.Len() > 0 {
+			switch c := queue.All()[0]; {
 			case c.Write && !e.open.synced:
 				e.open.sync()
 			case e.open.admits(c):
-				e.route(e.queue.Pop())
+				e.route(queue.Pop())
 				continue
+			}
+			if queue == &e.first {
+				return
 			}
 		}
 		n := e.coalescer.next(e.open.room)
@@ -241,10 +279,12 @@ func (e *Epoch) terms() lease.Terms { return lease.TermsOf(e.timeout, e.session.
 // prove too little.
 func (e *Epoch) slowness() time.Duration { return e.timeout / 36 }
 
-// until returns when the session must be counted as lost, or zero without a session. The epoch need
-// not be locked.
+// until returns when the lease ends, or zero if nothing rests on it. The epoch need not be locked.
 func (e *Epoch) until() time.Time {
-	d := e.deadline.Load()
+	d := e.ends.Load()
+	if !e.session.bound() {
+		d = 0
+	}
 	if d == 0 {
 		return time.Time{}
 	}
@@ -310,7 +350,7 @@ func (e *Epoch) share(n int) {
 	for range n {
 		c := e.coalescer.take()
 		if c.state.CompareAndSwap(callQueued, callSent) {
-			c.sent, c.Since = now, e.newest
+			c.sent, c.Since, c.lapses = now, e.newest, e.lapses.Load()
 			members = append(members, c)
 			continue
 		}
@@ -347,6 +387,7 @@ func (e *Epoch) shared(t *Call, h wire.Header, rest []byte, reply *wire.Reply) e
 		e.coalescer.inFlight--
 		e.requeue(laggards(t.members))
 		for _, c := range t.members {
+			c.doubt()
 			e.session.Order.Add(c)
 		}
 	}

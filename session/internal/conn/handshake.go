@@ -5,6 +5,7 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/zkactors/zkactors/session/internal/fault"
@@ -51,6 +52,7 @@ func (l *connection) withGuess(err error) error {
 	if _, secure := l.socket.(*tls.Conn); !secure {
 		guess = "the port may be for TLS, " + guess
 	}
+	l.epoch.turnedAway(l.server)
 	return fmt.Errorf("%w: the server closed the connection before it answered: %s", err, guess)
 }
 
@@ -179,6 +181,8 @@ func (e *Epoch) accept(l *connection, h *wire.ConnectResponse) error {
 		return wire.ErrMalformed // we have sent no connect request
 	case h.ReadOnly:
 		return e.acceptReadOnly(l, h)
+	case l.guest:
+		return errReplaced // disown ends it: the server has a quorum again
 	case h.Session == 0 && e.id == 0:
 		return errors.New("the server refused a new session")
 	case h.Session == 0:
@@ -190,12 +194,15 @@ func (e *Epoch) accept(l *connection, h *wire.ConnectResponse) error {
 		return wire.ErrMalformed
 	case timeout < shortest:
 		return fmt.Errorf("the server offers a session timeout of %v", timeout)
+	case !lease.TermsOf(timeout, e.session.ServerTick).Holds():
+		return fmt.Errorf("the server offers a session timeout of %v, in which no lease can be proven with Options.ServerTick %v", timeout, e.session.ServerTick)
 	}
 	l.accepted, e.dialect.keeper = true, h.Old
+	e.shunned = shunning{}
 	// Before a connection has opened, the session has no users, so another session may replace it.
 	created := e.id != h.Session
 	if created {
-		e.id, e.timeout = h.Session, timeout
+		e.id, e.password, e.timeout = h.Session, slices.Clone(h.Password), timeout
 	}
 	// If the timeout is shorter now, the leader counts the shorter one from this handshake, and not
 	// from the last proof. A longer timeout is ignored, because servers may still send reports with

@@ -122,6 +122,7 @@ func (l *connection) ponged(zxid int64) {
 	l.timed(now - sent)
 	l.lease.Answered(sent, now, lease.ByServer)
 	l.share(zxid, false, sent)
+	l.compare(zxid)
 	if l.phase == phaseOpen {
 		e.prove(l)
 	}
@@ -188,7 +189,9 @@ func (l *connection) check(now time.Duration) (next time.Duration, silent error)
 	if !l.proven && l.phase == phaseOpen && now-l.made > terms.Spacing/2 {
 		l.proven = true
 		l.epoch.coalescer.broken = 0
-		l.epoch.session.Servers.Succeeded(l.server)
+		if say := l.epoch.session.Servers.Succeeded(l.server); say != nil {
+			l.epoch.session.Workers.Go(say)
+		}
 	}
 	if l.due(terms) <= now {
 		l.heartbeat()
@@ -208,8 +211,8 @@ func (l *connection) check(now time.Duration) (next time.Duration, silent error)
 func (l *connection) patience() time.Duration {
 	e := l.epoch
 	patience := e.session.Servers.Patience()
-	if deadline := time.Duration(e.deadline.Load()); deadline != 0 && e.session.strict() {
-		patience = min(patience, max((deadline-l.made)/2, e.timeout/36))
+	if ends := time.Duration(e.ends.Load()); ends != 0 && e.session.strict() {
+		patience = min(patience, max((ends-l.made)/2, e.timeout/36))
 	}
 	return patience
 }

@@ -15,6 +15,16 @@ import (
 
 var errNoQuorum = errors.New("the server has no quorum")
 
+// visits reports whether the connection asks for a session of its own: behind its deadline, to read
+// from a server without a quorum that does not know the session. It does so at every other attempt.
+// Locked.
+func (l *connection) visits() bool {
+	e := l.epoch
+	l.guest = e.stranger == l.server && e.left() <= 0
+	e.stranger = ""
+	return l.guest
+}
+
 // acceptReadOnly takes the answer of a server without a quorum. If that server does not know the
 // session, the session may live all the same. If the server creates a session, it belongs to this
 // connection, and not to the epoch. The epoch is locked.
@@ -23,7 +33,8 @@ func (e *Epoch) acceptReadOnly(l *connection, h *wire.ConnectResponse) error {
 	switch {
 	case !e.session.ReadOnly || e.parting:
 		return errNoQuorum
-	case h.Session == 0 || e.id != 0 && h.Session != e.id || timeout <= 0:
+	case h.Session == 0 || e.id != 0 && h.Session != e.id && !l.guest || timeout <= 0:
+		e.stranger = l.server
 		return errors.New("the server has no quorum, and does not know the session")
 	case len(h.Password) > longestPassword:
 		return wire.ErrMalformed

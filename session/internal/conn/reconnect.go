@@ -21,6 +21,7 @@ func (e *Epoch) dial(ctx context.Context) *connection {
 	if last != nil {
 		<-last.told
 	}
+	e.relent(ctx)
 	for ; ctx.Err() == nil; lost = false {
 		server, socket := e.session.Servers.Dial(ctx, e.left, lost)
 		if socket == nil {
@@ -43,7 +44,27 @@ func (e *Epoch) dial(ctx context.Context) *connection {
 	return nil
 }
 
-// left returns the rest of the lease, or 0 without a lease. The epoch need not be locked.
+// relent pauses for a timeout, if others may wait for what the session has lost, or for its turn in
+// line, and for three timeouts each server that may have taken it has come to nothing: each may
+// have made the session live for another timeout, and so it might never end.
+func (e *Epoch) relent(ctx context.Context) {
+	e.mu.Lock()
+	now := e.session.Clock.Now()
+	pauses, pause := e.owes != 0 && e.mute && now-e.owes >= 3*e.timeout, e.timeout+e.timeout/10
+	if pauses {
+		e.owes, e.mute = now+pause, false
+	}
+	e.mu.Unlock()
+	if pauses {
+		select {
+		case <-time.After(pause):
+		case <-ctx.Done():
+		}
+	}
+}
+
+// left returns the rest of the lease, less than 0 when it has ended, or 0 without one. The epoch
+// need not be locked.
 func (e *Epoch) left() time.Duration {
 	deadline := time.Duration(e.deadline.Load())
 	if deadline == 0 {
@@ -88,12 +109,13 @@ func (e *Epoch) opened(l *connection) {
 		e.openedReadOnly(l)
 		return
 	}
-	e.open = l
+	e.open, e.lapsed = l, false
 	clear(e.refusals)
 	e.told = e.newest // not earlier: the next connection would miss events
 	e.stake.Opened(&l.lease)
 	e.prove(l)
-	e.session.Owner.Tell(Established{e.Number, e.id, e.timeout, l.server, e.past})
+	e.settle()
+	e.session.Owner.Tell(Established{e.Number, e.lapses.Load(), e.id, e.timeout, l.server, e.past})
 	e.advance()
 }
 
@@ -107,23 +129,28 @@ func (e *Epoch) severed(l *connection) {
 	s := e.session
 	e.mu.Lock()
 	why, over, parting := l.why, e.over, e.parting
-	opened := l == e.open || l == e.reading
+	opened := l == e.open || l == e.reading || errors.Is(why, errLapsed)
 	if e.open == l {
 		e.open = nil
+		e.settle()
 	}
 	if e.reading == l {
 		e.reading = nil
 	}
+	e.mute = e.mute || l.greeted >= 0 && !l.readOnly && !errors.Is(why, errLapsed)
 	lost, unsent := e.salvage(l)
+	var lapsed, refused, dropped []*Call
+	if l.lapsed {
+		lapsed, unsent = unsent, nil
+	}
 	waiting := append(unsent, e.queue.All()...)
-	var refused, dropped []*Call
 	rejects := false
 	switch {
 	case over != nil: // a reply after the end may have put calls of its lane into the queue
 		refused, waiting = waiting, nil
 	case errors.Is(why, fault.ErrAuthFailed):
 		was := e.refused()
-		e.refusals[l.server] = struct{}{}
+		e.refusals[l.server], e.refusal = struct{}{}, why
 		if e.refused() {
 			refused, waiting, rejects = waiting, nil, !was
 		}
@@ -153,15 +180,17 @@ func (e *Epoch) severed(l *connection) {
 		if c.Err = c.lost(over); len(lost) == 1 && over == nil {
 			c.Err = fault.Blame(c.Err, l.proven)
 		}
+		c.doubt()
 		s.Order.Add(c)
 	}
+	e.outlived(lapsed)
 	for _, c := range dropped {
 		c.Err = fault.ErrDisconnected
 		s.Order.Add(c)
 	}
 	for _, c := range refused {
 		if over == nil {
-			c.Err = fault.ErrAuthFailed
+			c.Err = why
 			s.Order.Add(c)
 		} else {
 			c.Of.Unsent(over)
@@ -203,7 +232,8 @@ func (e *Epoch) End(why error) {
 	e.retire()
 	e.mu.Lock()
 	e.over, e.open, e.reading = why, nil, nil
-	l, queue := e.current, e.queue.All()
+	l, queue := e.current, slices.Concat(e.first.All(), e.queue.All())
+	e.first.Set(nil)
 	e.queue.Set(nil)
 	e.mu.Unlock()
 	e.gone()
@@ -213,6 +243,15 @@ func (e *Epoch) End(why error) {
 	if l != nil {
 		l.fail(why)
 	}
+}
+
+// Closing says that the session is being closed: from now on the end of its lease counts, whatever
+// rests on it. The epoch must not be locked.
+func (e *Epoch) Closing() {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.closing = true
+	e.settle()
 }
 
 // Part asks the server to close the session, as soon as there is a connection. It waits for the

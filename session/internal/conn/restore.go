@@ -36,7 +36,8 @@ func (l *connection) restore(keys []watches.Key) {
 		l.part()
 		return
 	}
-	if l.creates || l.epoch.queue.Len() > 0 {
+	l.suspect()
+	if l.creates || l.epoch.queue.Len()+l.epoch.first.Len() > 0 {
 		l.sync()
 	}
 	switch spread := l.spread(); {
@@ -47,7 +48,11 @@ func (l *connection) restore(keys []watches.Key) {
 		l.epoch.owing = true
 		l.epoch.session.Poke()
 	}
-	l.resetting = watches.Settings(l.epoch.told, keys)
+	since := l.epoch.told
+	if l.epoch.lapsed {
+		since = 0 // servers with older data may have gone on since beyond what the session has seen
+	}
+	l.resetting = watches.Settings(since, keys)
 	l.missing += len(l.resetting)
 	l.resetWatches()
 	l.openIfRestored()
@@ -90,22 +95,31 @@ func (l *connection) resetWatches() {
 	}
 }
 
-// insist sends a request of the session itself, and repeats it after a pause while the server is
-// busy. Busy servers throttle their clients, and a client that dials again at once would add to
-// their load. After some time insist fails the connection, since another server may do better.
+// insist sends a request of the session itself, and fails the connection if a server refuses it.
 // Locked.
 func (l *connection) insist(what string, c *Call, done func() error) {
+	l.repeat(c, func(err error) error {
+		if err != nil {
+			return fmt.Errorf("%s: %w", what, err)
+		}
+		return done()
+	})
+}
+
+// repeat sends a request of the session itself, and repeats it after a pause while the server is
+// busy. Busy servers throttle their clients, and a client that dials again at once would add to
+// their load. After some time that is the answer, and the connection should fail, since another
+// server may do better. The goroutine that reads calls answered, and fails the connection for the
+// error that it returns. Locked.
+func (l *connection) repeat(c *Call, answered func(error) error) {
 	s := l.epoch.session
 	until := s.Clock.Now() + l.terms().Silence
 	pauses := workers.NewPauses(20*time.Millisecond, l.terms().Silence/2)
 	frame := c.Frame
 	c.own = func(code wire.Code) error {
 		err := l.epoch.session.Owner.ErrorOf(code)
-		switch {
-		case err == nil:
-			return done()
-		case !errors.Is(err, fault.ErrBusy) || s.Clock.Now() > until:
-			return fmt.Errorf("%s: %w", what, err)
+		if !errors.Is(err, fault.ErrBusy) || s.Clock.Now() > until {
+			return answered(err)
 		}
 		pause := time.After(pauses.NextBackOff())
 		s.Workers.Go(func() {
@@ -117,7 +131,7 @@ func (l *connection) insist(what string, c *Call, done func() error) {
 			l.epoch.mu.Lock()
 			defer l.epoch.mu.Unlock()
 			if l.phase != phaseFailed {
-				l.send(&Call{Opcode: c.Opcode, own: c.own, Frame: frame, counts: c.counts})
+				l.send(&Call{Opcode: c.Opcode, own: c.own, Frame: frame, counts: c.counts, Roomy: c.Roomy})
 			}
 		})
 		return nil

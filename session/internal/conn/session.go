@@ -6,8 +6,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/cenkalti/backoff/v4"
-
 	"github.com/zkactors/zkactors/session/internal/clock"
 	"github.com/zkactors/zkactors/session/internal/order"
 	"github.com/zkactors/zkactors/session/internal/servers"
@@ -30,7 +28,9 @@ type Session struct {
 	// Wake holds a value when the session must tend the epoch: see Epoch.Tend.
 	Wake chan struct{}
 
-	relied atomic.Int32 // the number of users that rely on it, see Rely; changed with the newest epoch locked
+	// The numbers of parties that rely on it, and that hold what excludes others, see Rely and
+	// Hold; changed with the newest epoch locked.
+	relied, held atomic.Int32
 }
 
 // Options has those options of the session that concern its connections.
@@ -79,13 +79,14 @@ type (
 	// Established means that a connection takes calls.
 	Established struct {
 		Epoch   int
+		Lapses  int32 // of the epoch, see Live
 		ID      int64
 		Timeout time.Duration // negotiated
 		Server  string
 		Past    int64 // the newest zxid that earlier epochs have seen
 	}
-	// Severed means that the connection is gone. The session lives on the server until the
-	// deadline.
+	// Severed means that the connection is gone. The lease lasts until the deadline; zero if
+	// nothing needs it.
 	Severed struct {
 		Epoch    int
 		Deadline time.Time
@@ -113,6 +114,9 @@ func (s *Session) Poke() {
 // strict reports whether only commits of a quorum extend the lease.
 func (s *Session) strict() bool { return !s.Lenient && s.relied.Load() > 0 }
 
+// bound reports whether the lease matters to a recipe, so that its end must not be missed.
+func (s *Session) bound() bool { return s.relied.Load() > 0 || s.held.Load() > 0 }
+
 // Rely adds n to the number of parties that rely on the session. newest is the newest epoch, or
 // nil. The caller must prevent that another epoch begins during the call.
 func (s *Session) Rely(newest *Epoch, n int32) {
@@ -130,21 +134,49 @@ func (s *Session) Rely(newest *Epoch, n int32) {
 	}
 }
 
-// Later repeats a failed action after the next pause, in the session's order. Pauses is nil for the
-// first repetition; the result is the argument for the next one. If the session is being closed,
-// the action is not repeated. The caller may hold locks.
-func (s *Session) Later(pauses *backoff.ExponentialBackOff, path string, why error, do func()) *backoff.ExponentialBackOff {
-	if pauses == nil {
-		pauses = workers.NewPauses(20*time.Millisecond, 5*time.Second)
+// Hold adds n to the number of parties that hold what excludes others. The arguments are those of
+// Rely.
+func (s *Session) Hold(newest *Epoch, n int32) {
+	if newest == nil {
+		s.held.Add(n)
+		return
 	}
-	pause := time.After(pauses.NextBackOff())
+	newest.mu.Lock()
+	defer newest.mu.Unlock()
+	if held := s.held.Add(n); held == 0 || held == n {
+		newest.settle()
+	}
+}
+
+// Retry returns what Later begins with for an action that concerns the path.
+func (s *Session) Retry(path string) *workers.Retry {
+	return &workers.Retry{Pauses: workers.NewPauses(20*time.Millisecond, 5*time.Second), Ended: func(attrs []any) {
+		select {
+		case <-s.Workers.Closing:
+		default:
+			s.Workers.Go(func() { s.Logger.Info("not trying any more", append(attrs, "path", path)...) })
+		}
+	}}
+}
+
+// Later repeats a failed action after the next pause, in the session's order. Retry is nil for the
+// first repetition; the result is the argument for the next one, until [workers.Retry.End]. If the
+// session is being closed, the action is not repeated. The caller may hold locks.
+func (s *Session) Later(retry *workers.Retry, path string, why error, do func()) *workers.Retry {
+	if retry == nil {
+		retry = s.Retry(path)
+	}
+	pause := time.After(retry.Pauses.NextBackOff())
+	attrs, say := retry.Again()
 	s.Workers.Go(func() {
-		s.Logger.Warn("trying again", "path", path, "reason", why)
+		if say {
+			s.Logger.Warn("trying again", append(attrs, "path", path, "reason", why)...)
+		}
 		select {
 		case <-pause:
 			s.Order.Put(do)
 		case <-s.Workers.Closing:
 		}
 	})
-	return pauses
+	return retry
 }

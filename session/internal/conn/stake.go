@@ -4,6 +4,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/zkactors/zkactors/session/internal/fault"
 	"github.com/zkactors/zkactors/session/internal/lease"
 )
 
@@ -25,6 +26,9 @@ func (e *Epoch) prove(l *connection) {
 	if e.stake.Prove(e.moment(l), &l.lease, e.session.strict(), l.greeted) {
 		e.settle()
 	}
+	if !e.stake.Lapsed() && e.open == l {
+		e.owes, e.mute = 0, false
+	}
 }
 
 // rely is called when the first recipe begins to rely on the session.
@@ -41,22 +45,81 @@ func (e *Epoch) rest() {
 	e.advance()
 }
 
-// settle computes the deadline. If answers are slow all the time, proofs may come too late: a
-// session on which no recipe relies then goes on without them.
+// settle computes the deadline. While nothing rests on the lease, or while it has ended and is not
+// proven again, it is acted on only without a connection: a party that waits for the servers then
+// learns that they are away. If answers are slow all the time, proofs may come too late: a session
+// on which no recipe relies then goes on without them.
 func (e *Epoch) settle() {
 	if e.id == 0 {
 		return // there is no session yet
 	}
 	relied := e.session.relied.Load() > 0
-	switch high := relied || e.Ephemerals.Some(); {
+	bound := e.session.bound()
+	switch high := bound || e.Ephemerals.Some(); {
 	case high && !e.stake.High():
 		e.raise(false)
 	case !high:
 		e.stake.Lower()
 	}
 	until := int64(e.stake.Deadline(e.terms(), e.session.strict(), !relied && e.steady > e.slowness()))
-	if before := e.deadline.Swap(until); before == 0 || until < before {
+	e.deadline.Store(until)
+	ends := until
+	if !e.closing && (e.lapsed || e.open != nil && (!bound || e.stake.Lapsed())) {
+		ends = 0
+	}
+	if before := e.ends.Swap(ends); ends != 0 && (before == 0 || ends < before) {
 		e.session.Poke()
+	}
+}
+
+// Lapse follows the end of the lease. What was held is lost, and others may have it soon. So from
+// now on nothing counts that a server has said before: the connection is given up, and the requests
+// of a session on which a recipe relies go out when a later connection has proved the lease anew.
+// If something was held, a request that waits may have been made for it, and fails. Lapse returns
+// when the lease has ended, and whether something was held; or that it has not ended after all. It
+// is called in the session's order, and the epoch must not be locked.
+func (e *Epoch) Lapse() (ended time.Time, held, is bool) {
+	e.mu.Lock()
+	if !e.Overdue() { // a connection has opened since
+		e.mu.Unlock()
+		return time.Time{}, false, false
+	}
+	ended, held = e.until(), e.session.held.Load() > 0
+	e.lapses.Add(1)
+	if e.lapsed = true; e.session.bound() {
+		if e.owes == 0 {
+			e.owes, e.mute = e.session.Clock.Now(), false
+		}
+		e.stake.Lapse()
+	}
+	l := e.open
+	cut := l != nil && l.condemn(errLapsed)
+	if l != nil {
+		l.lapsed, e.open = held, nil
+	}
+	var waiting []*Call
+	if held {
+		waiting = e.queue.All()
+		e.queue.Set(nil)
+	}
+	e.settle()
+	e.mu.Unlock()
+	if cut {
+		l.cut()
+	}
+	e.outlived(waiting)
+	return ended, held, true
+}
+
+// outlived answers calls that have waited when the lease ended. The epoch must not be locked.
+func (e *Epoch) outlived(waiting []*Call) {
+	for _, c := range waiting {
+		if c.state.CompareAndSwap(callQueued, callSent) {
+			c.sent, c.Err = 0, fault.ErrLapsed
+			e.session.Order.Add(c)
+		} else {
+			e.Ephemerals.Release(c.Ephemeral)
+		}
 	}
 }
 
@@ -77,8 +140,8 @@ func (e *Epoch) raise(relies bool) {
 // hastens reports whether each proof begins as early as possible.
 func (l *connection) hastens() bool {
 	e := l.epoch
-	until := time.Duration(e.deadline.Load())
-	return l.slow() || e.stake.Unproven() || e.stake.High() && until-e.session.Clock.Now() < e.timeout/3
+	left := e.left()
+	return l.slow() || e.stake.Unproven() || e.stake.High() && left > 0 && left < e.timeout/3
 }
 
 // assures reports whether calls may go out.

@@ -7,13 +7,12 @@ import (
 )
 
 // Tend does the regular work on the connection, and returns when to call it again, as a duration
-// from now. If the deadline has passed, it reports that and does nothing. The epoch must not be
-// locked.
+// from now. If the lease has ended, it reports that and does nothing. The epoch must not be locked.
 func (e *Epoch) Tend() (next time.Duration, overdue bool) {
 	next = time.Hour // some work will be due earlier
 	now := e.session.Clock.Now()
-	if deadline := time.Duration(e.deadline.Load()); deadline != 0 {
-		if next = deadline - now; next <= 0 {
+	if ends := time.Duration(e.ends.Load()); ends != 0 {
+		if next = ends - now; next <= 0 {
 			return next, true
 		}
 	}
@@ -36,11 +35,15 @@ func (e *Epoch) Tend() (next time.Duration, overdue bool) {
 	return next, false
 }
 
-// Overdue reports whether the deadline has passed.
+// Overdue reports whether the lease has ended, and that has to be acted on.
 func (e *Epoch) Overdue() bool {
-	deadline := e.deadline.Load()
-	return deadline != 0 && int64(e.session.Clock.Now()) >= deadline
+	ends := e.ends.Load()
+	return ends != 0 && int64(e.session.Clock.Now()) >= ends
 }
+
+// Live reports whether the lease has not ended since it had ended so often: else the connection of
+// that time is given up.
+func (e *Epoch) Live(lapses int32) bool { return e.lapses.Load() == lapses }
 
 // warnOfLatency returns a function that logs a warning if answers take nearly as long as the lease
 // can bear. It does so at most once a minute, and only while a recipe relies on the session. The
@@ -61,7 +64,7 @@ func (e *Epoch) warnOfLatency(l *connection, now time.Duration) (log func()) {
 	terms := e.terms()
 	e.warned = now
 	return func() {
-		e.session.Logger.Warn("answers are slow: if they take longer, the session is lost, and all that rests on it",
+		e.session.Logger.Warn("answers are slow: if they take longer, what is held is lost",
 			"server", server, "answer", took, "longest", longest(terms))
 	}
 }

@@ -4,6 +4,7 @@ package fault
 
 import (
 	"errors"
+	"fmt"
 	"io"
 	"syscall"
 )
@@ -11,12 +12,14 @@ import (
 // The sentinels, which package session documents.
 var (
 	ErrNoNode         = errors.New("no such node")
+	ErrBadVersion     = errors.New("version does not match")
 	ErrNoAuth         = errors.New("not authorized")
 	ErrAuthFailed     = errors.New("authentication failed")
 	ErrUnimplemented  = errors.New("not implemented by the server")
 	ErrExpired        = errors.New("session expired")
 	ErrClosed         = errors.New("session closed")
 	ErrDisconnected   = errors.New("connection lost")
+	ErrLapsed         = fmt.Errorf("%w for so long that others may have what was held", ErrDisconnected)
 	ErrReadOnly       = errors.New("the server is read-only: it has no quorum")
 	ErrBusy           = errors.New("server busy")
 	ErrUnknownOutcome = errors.New("outcome unknown")

@@ -260,6 +260,9 @@ func (t Terms) steps() time.Duration { return (t.Report + t.Prompt + t.Heartbeat
 // requests took about the same time. That is no proof, but needs one round trip.
 func (t Terms) Idle() time.Duration { return t.Timeout - t.Report - t.Spacing }
 
+// Holds reports whether prompt answers can prove a lease before it ends.
+func (t Terms) Holds() bool { return t.Latency() > t.Prompt }
+
 // Latency is the longest answer time with which proofs still keep a session that is relied on. The
 // handshake proves when it was sent. The next proof takes a request at its end, one that is sent
 // t.Report after the answer to that, and a third: four answers in all. In the steady state proofs
@@ -276,7 +279,8 @@ func (t Terms) Latency() time.Duration {
 func (t Terms) Reply() time.Duration { return (t.Timeout - t.Report) / 2 }
 
 // TermsOf computes the terms. When a heartbeat is overdue, half of the rest of the lease is for
-// finding another server.
+// finding another server. A tick of 0 is not known: then it is half of the timeout, the longest
+// that servers allow by default. A longer one leaves little or nothing, see [Terms.Holds].
 func TermsOf(timeout, tick time.Duration) Terms { return termsOf(timeout, tick, enough) }
 
 // enough is what a lease must have left when servers fall silent, before it saves heartbeats: twice
@@ -284,7 +288,7 @@ func TermsOf(timeout, tick time.Duration) Terms { return termsOf(timeout, tick, 
 const enough = 10 * time.Second
 
 func termsOf(timeout, tick, enough time.Duration) Terms {
-	if tick <= 0 || tick > timeout/2 {
+	if tick <= 0 {
 		tick = timeout / 2
 	}
 	t := Terms{
@@ -304,6 +308,6 @@ func termsOf(timeout, tick, enough time.Duration) Terms {
 			t.Heartbeat = h
 		}
 	}
-	t.Silence = (t.Timeout - (3+t.Report/t.Heartbeat)*t.Heartbeat) / 2
+	t.Silence = max((t.Timeout-(3+t.Report/t.Heartbeat)*t.Heartbeat)/2, timeout/18)
 	return t
 }

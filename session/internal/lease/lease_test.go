@@ -246,7 +246,7 @@ func TestTerms(t *testing.T) {
 		{18 * time.Second, 0, 2 * time.Second, 3875 * time.Millisecond},
 		{18 * time.Second, 200 * time.Millisecond, 7750 * time.Millisecond / 3, 5 * time.Second},
 		{1800 * time.Millisecond, 0, 200 * time.Millisecond, 377500 * time.Microsecond},
-		{1800 * time.Millisecond, time.Hour, 200 * time.Millisecond, 377500 * time.Microsecond},
+		{1800 * time.Millisecond, 1800 * time.Millisecond, 200 * time.Millisecond, 100 * time.Millisecond},
 		{10 * time.Second, 2 * time.Second, 40 * time.Second / 27, 2652778 * time.Microsecond},
 		{10 * time.Second, 200 * time.Millisecond, 10 * time.Second / 9, 3208333 * time.Microsecond},
 		{36 * time.Second, 2 * time.Second, 20 * time.Second / 3, 7875 * time.Millisecond},
@@ -258,6 +258,14 @@ func TestTerms(t *testing.T) {
 	}
 }
 
+// TestHolds: a tick as long as the timeout leaves a lease, and a longer one soon does not.
+func TestHolds(t *testing.T) {
+	const timeout = 2 * time.Second
+	for tick, holds := range map[time.Duration]bool{0: true, timeout / 2: true, timeout: true, timeout * 13 / 10: true, timeout * 4 / 3: false, time.Hour: false} {
+		check.Equal(t, TermsOf(timeout, tick).Holds(), holds, "tick", tick)
+	}
+}
+
 // TestLatency has the table in the documentation of session.Options.Timeout.
 func TestLatency(t *testing.T) {
 	for _, row := range []struct {
@@ -265,7 +273,7 @@ func TestLatency(t *testing.T) {
 		trips [5]time.Duration // in milliseconds, of timeouts of 2, 4, 6, 10 and 30 s
 	}{
 		{0, [5]time.Duration{331, 663, 994, 1656, 5094}},
-		{2 * time.Second, [5]time.Duration{331, 663, 1150, 2125, 7125}},
+		{2 * time.Second, [5]time.Duration{159, 663, 1150, 2125, 7125}},
 		{200 * time.Millisecond, [5]time.Duration{456, 944, 1431, 2406, 7406}},
 	} {
 		for i, timeout := range []time.Duration{2, 4, 6, 10, 30} {

@@ -50,6 +50,12 @@ type modelStake struct {
 	terms Terms
 	pings bool // they count when something begins to rest on the lease
 	hasty bool // calls do not wait for the proof
+
+	unasked bool          // a lapse asks for no proof
+	keeps   bool          // the calls of a connection count behind a lapse
+	trusts  bool          // the leader's word is the proof behind a lapse
+	ages    bool          // the deadline counts from the proofs of before a lapse
+	aged    time.Duration // the newest of these
 }
 
 func newModelStake(tick time.Duration) leasemodel.Stake { return &modelStake{tick: tick} }
@@ -61,11 +67,31 @@ func (s *modelStake) moment(now time.Duration, on leasemodel.Rule) Moment {
 func (s *modelStake) Negotiated(timeout time.Duration) { s.terms = TermsOf(timeout, s.tick) }
 func (s *modelStake) Opened(on leasemodel.Rule)        { s.Stake.Opened(on) }
 func (s *modelStake) Prove(now time.Duration, on leasemodel.Rule, strict bool, greeted time.Duration) {
+	if s.trusts && s.Lapsed() {
+		s.proved = max(s.proved, on.Since(true))
+	}
 	s.Stake.Prove(s.moment(now, on), on, strict, greeted)
 }
 
 func (s *modelStake) Deadline(strict bool) time.Duration {
+	if s.aged != 0 {
+		return s.aged + s.terms.Timeout
+	}
 	return s.Stake.Deadline(s.terms, strict, !strict)
+}
+
+func (s *modelStake) Lapse() {
+	begun, base := s.begun, s.base
+	s.Stake.Lapse()
+	if s.keeps {
+		s.begun, s.base = begun, base
+	}
+	if s.ages {
+		s.aged = s.proved
+	}
+	if s.unasked {
+		s.unproven = false
+	}
 }
 
 func (s *modelStake) Begin(now time.Duration, recipe bool, open leasemodel.Rule) (proves bool) {
@@ -256,6 +282,25 @@ func TestLeaseModel(t *testing.T) {
 			Name: "grants do not wait", Rule: presentLease, Fails: []leasemodel.Failure{leasemodel.Report},
 			Stake: func(tick time.Duration) leasemodel.Stake { return &modelStake{tick: tick, hasty: true} },
 		},
+		{Name: "leases do not end", Rule: presentLease, Lasting: true, Fails: []leasemodel.Failure{leasemodel.Report, leasemodel.Deposed}},
+		{Name: "what was held outlasts the lease", Rule: presentLease, Grasping: true, Fails: []leasemodel.Failure{leasemodel.Report, leasemodel.Deposed}},
+		{Name: "answers of before a lapse count", Rule: presentLease, Clinging: true, Fails: []leasemodel.Failure{leasemodel.Stale}},
+		{
+			Name: "a lapse asks for no proof", Rule: presentLease, Fails: []leasemodel.Failure{leasemodel.Unproved},
+			Stake: func(tick time.Duration) leasemodel.Stake { return &modelStake{tick: tick, unasked: true} },
+		},
+		{
+			Name: "calls of before a lapse count", Rule: presentLease, Fails: []leasemodel.Failure{leasemodel.Unproved},
+			Stake: func(tick time.Duration) leasemodel.Stake { return &modelStake{tick: tick, keeps: true} },
+		},
+		{
+			Name: "a leader's word ends a lapse", Rule: presentLease, Fails: []leasemodel.Failure{leasemodel.Unproved},
+			Stake: func(tick time.Duration) leasemodel.Stake { return &modelStake{tick: tick, trusts: true} },
+		},
+		{
+			Name: "proofs of before a lapse count", Rule: presentLease, Fails: []leasemodel.Failure{leasemodel.Expended},
+			Stake: func(tick time.Duration) leasemodel.Stake { return &modelStake{tick: tick, ages: true} },
+		},
 		{Name: "shared, on followers", Rule: newSharedLease, Shares: true, Spared: true},
 		{Name: "shared, beside transactions", Rule: newSharedLease, Spared: true},
 		{Name: "shared, on leaders", Rule: newSharedLease, Shares: true, Fails: []leasemodel.Failure{leasemodel.Deposed}},
@@ -296,7 +341,7 @@ func TestLeaseModel(t *testing.T) {
 				if len(v.Fails) == 0 {
 					report = t.Errorf
 				}
-				report("%v: the deadline was too late in %d schedules, in %d of them after the expiry was committed\n%s",
+				report("%v: so it failed in %d schedules, in %d of them after the expiry was committed\n%s",
 					way, e.Schedules, e.Committed, e.Trace())
 			}
 			if len(v.Fails) == 0 && !testing.Short() {

@@ -60,7 +60,13 @@ type Stake struct {
 	// the proof itself.
 	begun Proof
 	base  time.Duration
+
+	// lapsed is set by Lapse, and cleared with unproven.
+	lapsed bool
 }
+
+// Lapsed reports whether the lease has ended, and no connection has proved it since.
+func (s *Stake) Lapsed() bool { return s.lapsed }
 
 // Unproven reports whether the lease is not proven since the stake has become high.
 func (s *Stake) Unproven() bool { return s.unproven }
@@ -117,7 +123,7 @@ func (s *Stake) Raise(m Moment, relies bool, open Proof) (proves bool) {
 	if s.pings {
 		least = m.Terms.whole / 2
 	}
-	late := m.left(s.trusted) < least && !m.Slow
+	late := m.left(s.trusted) < least && !m.Slow || m.Terms.whole > 0 && m.left(s.trusted) <= 0
 	s.high, s.pings = true, false
 	if late || s.unproven {
 		s.unproven, s.relies, s.begun, s.base = true, relies, open, 0
@@ -125,8 +131,12 @@ func (s *Stake) Raise(m Moment, relies bool, open Proof) (proves bool) {
 	return late
 }
 
+// Lapse is called when the lease has ended. Nothing rests on it now, so it has no end, and a
+// contender waits for the proof of another connection: no call of its goes out before.
+func (s *Stake) Lapse() { s.lapsed, s.unproven, s.relies, s.begun, s.base = true, true, true, nil, 1 }
+
 // Lower is called when nothing rests on the lease any more.
-func (s *Stake) Lower() { s.high, s.unproven = false, false }
+func (s *Stake) Lower() { s.high, s.unproven, s.lapsed = false, false, false }
 
 // Rest is called when no recipe relies on the session any more.
 func (s *Stake) Rest(now time.Duration) { s.rests, s.relies = now, false }
@@ -169,14 +179,14 @@ func (s *Stake) Prove(m Moment, on Proof, strict bool, greeted time.Duration) (m
 	}
 	if trusted := on.Since(true); s.base != 0 && s.begun == on && trusted >= s.base {
 		s.proved = max(s.proved, trusted)
-		s.unproven = false
+		s.unproven, s.lapsed = false, false
 	}
 	base := s.trusted
 	if strict {
 		base = s.proved
 	}
 	if m.enough(base) || m.Slow && base >= greeted {
-		s.unproven = false
+		s.unproven, s.lapsed = false, false
 	}
 	return true
 }

@@ -125,6 +125,53 @@ func TestOpened(t *testing.T) {
 	check.False(t, s.Assures(now, third), "calls go out on a later one")
 }
 
+// TestLapse: when the lease has ended, no call for a recipe goes out, on any connection, until a
+// quorum has proved it anew. Whoever comes behind the last one proves it with a call of its own.
+func TestLapse(t *testing.T) {
+	terms := TermsOf(40*time.Second, 2*time.Second)
+	const before = 10
+	lapsed := func() (*Stake, Moment) {
+		s := &Stake{high: true, served: before, trusted: before, proved: before, begun: &proofOf{}, base: before}
+		at := Moment{Terms: terms, Now: s.Deadline(terms, true, false)}
+		s.Lapse()
+		check.True(t, s.Lapsed() && s.Unproven() && s.High(), "behind the end of the lease: %+v", s)
+		return s, at
+	}
+
+	s, at := lapsed()
+	old := s.begun
+	check.True(t, old == nil, "a connection of before bears the proof")
+	later := &proofOf{trusted: at.Now, claimed: at.Now}
+	for range 2 {
+		s.Opened(later)
+		check.False(t, s.Assures(at, later), "calls go out without a proof")
+		check.False(t, s.Assures(Moment{Terms: terms, Now: at.Now, Slow: true}, later), "calls go out to a slow server")
+		s.Prove(at, later, true, at.Now)
+		check.True(t, s.Lapsed() && s.Unproven(), "a leader's word is the proof")
+		later = &proofOf{trusted: at.Now + 1, claimed: at.Now + 1}
+	}
+	later.proved = at.Now + 1
+	check.True(t, s.Prove(at, later, true, at.Now), "the proof adds nothing")
+	check.False(t, s.Lapsed() || s.Unproven(), "a quorum has proved it")
+	check.True(t, s.Assures(at, later), "calls wait")
+	check.Equal(t, s.Deadline(terms, true, false), at.Now+1+terms.Timeout, "the next deadline")
+
+	// The last recipe has gone, and another comes.
+	s, at = lapsed()
+	s.Rest(at.Now)
+	check.True(t, s.Lapsed() && s.Assures(at, later), "calls of no recipe wait")
+	s.Rely()
+	s.Raise(at, true, later)
+	check.True(t, s.Lapsed() && s.Assures(at, later), "its first call waits")
+	check.False(t, s.Assures(at, &proofOf{claimed: at.Now}), "a call goes out on a later connection")
+	s.Prove(at, later, true, at.Now)
+	check.False(t, s.Lapsed(), "the answer is no proof")
+
+	s, _ = lapsed()
+	s.Lower()
+	check.False(t, s.Lapsed() || s.Unproven(), "nothing rests on the lease")
+}
+
 // TestFrugal: heartbeats are pings before the first recipe, and from a timeout after the last one
 // on; not on a slow server, and not while something rests on the lease.
 func TestFrugal(t *testing.T) {

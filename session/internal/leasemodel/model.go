@@ -73,8 +73,12 @@ type Stake interface {
 	Opened(on Rule)
 	// Prove counts the proofs of a connection that was greeted at the given time.
 	Prove(now time.Duration, on Rule, strict bool, greeted time.Duration)
-	// Deadline returns when the session must be counted as lost.
+	// Deadline returns when the lease ends. There is none while Lapsed.
 	Deadline(strict bool) time.Duration
+	// Lapse is called when the lease has ended. Lapsed reports whether it has, and no connection
+	// has proved it since.
+	Lapse()
+	Lapsed() bool
 	// Begin is called when something begins to rest on the lease: a recipe, or other nodes. It
 	// reports whether a sync is to go out on the connection that takes calls, which may be nil.
 	Begin(now time.Duration, recipe bool, open Rule) (proves bool)
@@ -109,25 +113,33 @@ type Variant struct {
 	Shares   bool // heartbeats are syncs, and a transaction follows one that leaves proofs too old
 	Spared   bool // leaders take no clients
 	Hasty    bool // leaders answer the syncs of followers before what they have proposed is committed
+	Lasting  bool // leases have no end
+	Grasping bool // what was held outlasts the lease
+	Clinging bool // the connection outlasts the lease
 
 	// First is the first seed of the schedules.
 	First uint64
 
-	// Fails has the failures that some schedule must show; it is empty for a sound rule.
+	// Fails has the failures that some schedule must show. It is empty for a sound rule.
 	Fails []Failure
 }
 
-// A Failure is the way in which a deadline was too late.
+// A Failure is the way in which a client was wrong.
 type Failure int
 
-// The failures.
+// The failures. In the first two a deadline was too late.
 const (
-	None    Failure = iota
-	Report          // the leader of the client's connection had not heard of the session in time
-	Deposed         // a later leader had not
+	None     Failure = iota
+	Report           // the leader of the client's connection had not heard of the session in time
+	Deposed          // a later leader had not
+	Unproved         // a grant after a lapse, and no quorum had committed anything that was sent since
+	Stale            // a grant after a lapse by the answer to a request of before
+	Expended         // a lapse ended with the deadline of before
 )
 
-func (f Failure) String() string { return [...]string{"none", "report", "deposed"}[f] }
+func (f Failure) String() string {
+	return [...]string{"none", "report", "deposed", "unproved", "stale", "expended"}[f]
+}
 
 // A fault happens at a time. Its target follows from the state and from x.
 type fault struct {
@@ -169,7 +181,14 @@ type Tally struct {
 	LateAck         int           // an acknowledgement of a follower arrived that had left
 	Shortened       int           // a handshake brought a shorter timeout
 	Excluded        int           // the answer to such a handshake was lost: nothing is promised
-	LostHolding     int           // a session counted itself as lost that held something
+	Idled           int           // a session went on behind its deadline: nothing rested on it
+	Lapsed          int           // a lease ended on which something rested
+	LapsedAgain     int           // one did that was not proven since
+	Yielded         int           // a contender kept its node meanwhile, and looked at it again
+	Resumed         int           // servers took back a session that had lapsed
+	Gone            int           // they did not: it was lost
+	Regranted       int           // a session that had lapsed was granted something again
+	LostHolding     int           // a lease ended with something held
 	Tightest        time.Duration // between that and when the leader could have expired it
 
 	// Only with a Watcher.
@@ -728,7 +747,12 @@ type client struct {
 	rate    float64
 	timeout time.Duration
 	greeted bool // the session was made
-	lost    bool
+	lost    bool // as a server has said
+	away    bool // the deadline has passed, and no connection has opened since
+
+	lapses int           // of its lease
+	lapsed time.Duration // when the last was
+	proved bool          // a quorum has committed something that was sent since
 
 	conn      *conn
 	lease     Rule          // of the newest connection that was greeted
@@ -749,6 +773,7 @@ type client struct {
 // A contender wants something that excludes others.
 type contender struct {
 	active, granted, number int
+	lapses                  int         // of the client before it began
 	asks                    requestKind // what is to be sent
 }
 
@@ -776,6 +801,7 @@ type request struct {
 	sent    time.Duration // on the client's clock
 	real    time.Duration
 	number  int
+	lapses  int // of the client before it was sent
 	ready   bool
 	refused bool
 	seen    bool // the node that was looked for
@@ -812,10 +838,13 @@ func (c *client) until() time.Duration { return c.stake.Deadline(c.contending())
 
 // prove counts the proofs of the newest connection.
 func (c *client) prove() {
-	before := c.stake.Unproven()
+	before, lapsed := c.stake.Unproven(), c.stake.Lapsed()
 	c.stake.Prove(c.time(), c.lease, c.contending(), c.greetedAt)
 	if before && !c.stake.Unproven() {
 		c.w.tally.Proven++
+	}
+	if lapsed && !c.stake.Lapsed() && c.contending() && c.until() <= c.lapsed {
+		c.w.fail(Expended)
 	}
 }
 
@@ -864,22 +893,53 @@ func (c *client) ask() {
 	}
 }
 
-// believes reports whether the session still counts on itself.
+// overdue reports whether the lease has ended. A lease on which nothing rests has no end, nor has
+// one that has ended already, until a connection opens. One that is not proven there ends when that
+// is lost.
+func (c *client) overdue() bool {
+	free := c.stake.Lapsed() && c.taking() != nil
+	return c.contending() && !c.away && !free && c.time() >= c.until() && !c.w.variant.Lasting
+}
+
+// believes reports whether there is a session, and its lease does not end now.
 func (c *client) believes() bool {
 	if !c.greeted || c.lost {
 		return false
 	}
-	if c.time() >= c.until() {
-		c.end()
+	if c.overdue() {
+		c.lapse()
+		return false
 	}
-	return !c.lost
+	if !c.away && !c.contending() && c.taking() == nil && c.time() >= c.until() {
+		c.away = true
+		c.w.tally.Idled++
+	}
+	return true
 }
 
-// end counts the session as lost.
+// end counts the session as lost, as a server has said.
 func (c *client) end() {
 	c.lost = true
+	if c.lapses > 0 {
+		c.w.tally.Gone++
+	}
 	if c.w.trace != nil {
 		c.w.logf("client %d counts its session as lost", c.id)
+	}
+	if c.conn != nil {
+		c.conn.close()
+	}
+}
+
+// lapse follows the end of the lease. What was held is lost. The session lives on, and looks for a
+// server. Those that wait keep their places, and so do some of those that held.
+func (c *client) lapse() {
+	if c.w.trace != nil {
+		c.w.logf("client %d lapses", c.id)
+	}
+	c.w.tally.Lapsed++
+	if c.stake.Lapsed() {
+		c.w.tally.LapsedAgain++
 	}
 	if c.holding() {
 		c.w.tally.LostHolding++
@@ -889,7 +949,22 @@ func (c *client) end() {
 			c.w.tally.Tightest = min(c.w.tally.Tightest, r.due(c.id)-dead)
 		}
 	}
-	if c.conn != nil {
+	c.lapses++
+	c.lapsed, c.proved, c.away = c.time(), false, true
+	c.stake.Lapse()
+	for i := range c.contenders {
+		t := &c.contenders[i]
+		switch {
+		case t.granted == 0 || c.w.variant.Grasping:
+		case c.w.oneIn(2):
+			t.granted = 0
+			c.w.tally.Yielded++
+		default:
+			*t = contender{}
+			c.rest()
+		}
+	}
+	if c.conn != nil && c.conn.open && !c.w.variant.Clinging {
 		c.conn.close()
 	}
 }
@@ -907,7 +982,7 @@ func (w *world) judge(c *client) {
 		return r != nil && !r.over && r.counts[c.id].known && (r.counts[c.id].closing || r.due(c.id) <= w.now)
 	}
 	if c.holding() && late(newest) {
-		w.fail(newest, c)
+		w.late(newest, c)
 	}
 }
 
@@ -918,18 +993,24 @@ func (w *world) expired(r *reign, session int) {
 		w.logf("the expiry of session %d is committed by leader %d", session, r.leader.id)
 	}
 	if c := w.clients[session]; c.believes() && c.holding() && (c.conn == nil || !c.conn.shortens()) {
-		w.fail(r, c)
+		w.late(r, c)
 		w.firm = true
 	}
 }
 
-func (w *world) fail(r *reign, c *client) {
+func (w *world) fail(way Failure) {
 	if w.failed == None {
-		w.failed, w.failedAt = Deposed, w.now
-		if c.leader == r {
-			w.failed = Report
-		}
+		w.failed, w.failedAt = way, w.now
 	}
+}
+
+// late records a deadline that was too late for a leader.
+func (w *world) late(r *reign, c *client) {
+	way := Deposed
+	if c.leader == r {
+		way = Report
+	}
+	w.fail(way)
 	if w.trace != nil {
 		w.logf("client %d holds, and counts on itself until %.3f", c.id, c.until().Seconds()/c.rate)
 	}
@@ -1008,7 +1089,7 @@ func (n *conn) send(kind requestKind, by Party, number int) {
 	if n.closed {
 		return
 	}
-	q := &request{conn: n, kind: kind, by: by, sent: n.c.time(), real: n.c.w.now, number: number}
+	q := &request{conn: n, kind: kind, by: by, sent: n.c.time(), real: n.c.w.now, number: number, lapses: n.c.lapses}
 	n.waiting = append(n.waiting, q)
 	n.up.send(func() { n.server.receive(q) })
 }
@@ -1091,10 +1172,13 @@ func (q *request) refuse() {
 // answered takes an answer.
 func (c *client) answered(q *request) {
 	n, w := q.conn, c.w
-	if c.lost || c.conn != n || c.greeted && !c.believes() {
+	if c.lost || c.conn != n {
 		return
 	}
 	n.waiting = n.waiting[1:]
+	if c.greeted && !c.believes() {
+		return
+	}
 	if n.answers--; n.answers == 0 {
 		n.then()
 	}
@@ -1102,6 +1186,7 @@ func (c *client) answered(q *request) {
 		c.end()
 		return
 	}
+	c.proved = c.proved || q.by == ByQuorum && q.lapses == c.lapses
 	if w.trace != nil {
 		w.logf("client %d: server %d answers %v sent at %.3f", c.id, n.server.id, q.kind, q.real.Seconds())
 	}
@@ -1161,9 +1246,26 @@ func (c *client) looked(q *request) {
 		}
 		c.w.tally.Granted++
 		t.granted = 1
+		c.granted(q, t)
 		if c.w.trace != nil {
 			c.w.logf("client %d holds %d", c.id, t.number)
 		}
+	}
+}
+
+// granted judges a grant that rests on an answer. A node that was made since the lapse is a proof:
+// it was committed. With proofs of others, a quorum may have committed nothing of this client.
+func (c *client) granted(q *request, t *contender) {
+	if c.lapses == 0 {
+		return
+	}
+	c.w.tally.Regranted++
+	_, shared := c.lease.(Watcher)
+	switch {
+	case q.lapses < c.lapses:
+		c.w.fail(Stale)
+	case !c.proved && !shared && t.lapses < c.lapses:
+		c.w.fail(Unproved)
 	}
 }
 
@@ -1186,7 +1288,10 @@ func (c *client) accepted(q *request) {
 		c.timeout = n.timeout
 		c.stake.Negotiated(c.timeout)
 	}
-	n.open, c.greeted = true, true
+	if c.lapses > 0 {
+		w.tally.Resumed++
+	}
+	n.open, c.greeted, c.away = true, true, false
 	c.leader = n.server.reign
 	c.lease = w.variant.Rule(w.tick, q.sent, created)
 	c.stake.Opened(c.lease)
@@ -1197,16 +1302,19 @@ func (c *client) accepted(q *request) {
 	case w.variant.Relies && c.contending():
 		c.rely(true)
 	}
+	for i := range c.contenders {
+		if t := &c.contenders[i]; t.active == 1 && t.granted == 0 {
+			t.asks = list
+		}
+	}
+	if w.oneIn(3) { // a transaction ahead would be a proof
+		c.ask()
+	}
 	switch {
 	case c.stake.Unproven() || !w.oneIn(2):
 		n.beat()
 	default: // those of a fleet are spread
 		w.after(w.upTo(max(min(c.timeout/9, (c.until()-c.time()-c.timeout/9)/3), 0)), n.beat)
-	}
-	for i := range c.contenders {
-		if t := &c.contenders[i]; t.active == 1 && t.granted == 0 {
-			t.asks = list
-		}
 	}
 	c.ask()
 }
@@ -1291,12 +1399,12 @@ func (c *client) rest() {
 
 // contend lets a contender come and go.
 func (c *client) contend(t *contender) {
-	if c.lost || c.greeted && !c.believes() {
+	if c.lost {
 		return
 	}
 	w := c.w
 	switch {
-	case !c.greeted:
+	case !c.believes():
 	case t.active == 1:
 		*t = contender{}
 		c.rest()
@@ -1327,7 +1435,7 @@ func (c *client) begin(t *contender) {
 		c.rely(true)
 	}
 	c.numbers++
-	*t = contender{active: 1, number: c.numbers}
+	*t = contender{active: 1, number: c.numbers, lapses: c.lapses}
 	if w.trace != nil {
 		w.logf("client %d has a contender more, %d", c.id, c.numbers)
 	}
@@ -1507,6 +1615,9 @@ func (s schedule) run(v Variant, tally *Tally, trace *strings.Builder) *world {
 	w := &world{variant: v, rng: rng, tally: tally, trace: trace, held: make(map[[2]int]time.Duration)}
 	pick := func(of ...time.Duration) time.Duration { return of[rng.IntN(len(of))] }
 	w.tick = pick(Timeout/2, Timeout/3, Timeout/6, Timeout/12)
+	if s.seed%8 == 7 { // servers that allow sessions of less than two ticks
+		w.tick = Timeout
+	}
 	w.patience = max(2*w.tick, pick(Timeout/2, Timeout, 2*Timeout))
 	w.delay = pick(2*time.Millisecond, 20*time.Millisecond, 200*time.Millisecond)
 	w.eager, w.paced = w.oneIn(2), w.oneIn(2)

@@ -34,6 +34,13 @@ type Func func()
 // Run implements [Step].
 func (f Func) Run() { f() }
 
+// A Report is a function that only the session's loop runs. If it ends its goroutine again and
+// again, that costs no connection.
+type Report func()
+
+// Run implements [Step].
+func (r Report) Run() { r() }
+
 // A remainder is the rest of a step. Nothing runs before it.
 type remainder func()
 
@@ -84,7 +91,13 @@ func (o *Order) wake() {
 const maxSpare = 512
 
 // Run runs the waiting steps, unless another goroutine does.
-func (o *Order) Run() {
+func (o *Order) Run() { o.run(true) }
+
+// RunAnswers is Run for a goroutine that reads. It leaves a [Report], and what comes behind, to the
+// loop.
+func (o *Order) RunAnswers() { o.run(false) }
+
+func (o *Order) run(reports bool) {
 	o.mu.Lock()
 	if o.busy {
 		o.mu.Unlock()
@@ -104,6 +117,11 @@ func (o *Order) Run() {
 		o.mu.Unlock()
 		for left = steps; len(left) > 0; {
 			s := left[0]
+			if _, is := s.(Report); is && !reports {
+				returns = true
+				o.handOver(left)
+				return
+			}
 			if _, is := s.(remainder); !is {
 				o.before()
 			}

@@ -88,7 +88,7 @@ func TestDeafAddresses(t *testing.T) {
 					for server := range row.of {
 						all = append(all, server)
 					}
-					l := New(all, Options{Timeout: row.timeout, Dialer: n.dial, Warn: quiet})
+					l := New(all, Options{Timeout: row.timeout, Dialer: n.dial, Log: quiet})
 					ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
 					defer cancel()
 					began := time.Now()
@@ -118,7 +118,7 @@ func TestDeafAddressIsGivenUp(t *testing.T) {
 				<-ctx.Done()
 				return nil, ctx.Err()
 			}
-			l := New([]string{server}, Options{Timeout: 2 * time.Second, Dialer: dial, Warn: quiet})
+			l := New([]string{server}, Options{Timeout: 2 * time.Second, Dialer: dial, Log: quiet})
 			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 			defer cancel()
 			_, socket := l.Dial(ctx, noLease, false)
@@ -149,7 +149,7 @@ func TestDialsBesideEndFirst(t *testing.T) {
 			}
 			return nil, ctx.Err()
 		}
-		l := New([]string{"a:1"}, Options{Timeout: 2 * time.Second, Dialer: dial, Warn: quiet})
+		l := New([]string{"a:1"}, Options{Timeout: 2 * time.Second, Dialer: dial, Log: quiet})
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
 		_, socket := l.Dial(ctx, noLease, false)

@@ -33,7 +33,7 @@ func TestWhichServerIsTried(t *testing.T) {
 				near, _ := net.Pipe()
 				return near, nil
 			},
-			Warn: quiet,
+			Log: quiet,
 		})
 		for range 60 {
 			before := len(at)
@@ -72,7 +72,7 @@ func TestPauseAfterALoss(t *testing.T) {
 		{-time.Second, 0},
 	} {
 		synctest.Test(t, func(t *testing.T) {
-			s := New([]string{"up:1"}, Options{Timeout: 10 * time.Second, Dialer: accepting, Warn: quiet})
+			s := New([]string{"up:1"}, Options{Timeout: 10 * time.Second, Dialer: accepting, Log: quiet})
 			var early, late bool
 			for range 300 {
 				begun := time.Now()
@@ -92,7 +92,7 @@ func TestPausesFollowTheLease(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const lease = 4 * time.Second
 		begun := time.Now()
-		s := New([]string{"up-1:1", "up-2:1"}, Options{Timeout: 10 * time.Second, Dialer: accepting, Warn: quiet})
+		s := New([]string{"up-1:1", "up-2:1"}, Options{Timeout: 10 * time.Second, Dialer: accepting, Log: quiet})
 		dials, before := 0, begun
 		for ; time.Since(begun) < lease; dials++ {
 			rest := lease - time.Since(begun)
@@ -143,7 +143,7 @@ func TestPatienceAfterALoss(t *testing.T) {
 					return near, nil
 				}
 			},
-			Warn: quiet,
+			Log: quiet,
 		})
 		reach(t, s, func() time.Duration { return rest - time.Since(begin)/10 }, false)
 		check.True(t, len(waited) == 2 && waited[0] == rest/5 && waited[1] == 2*rest/5, "waited %v", waited)
@@ -182,7 +182,7 @@ func TestPatienceWithServersThatAreDown(t *testing.T) {
 			all := []string{"127.0.0.1:1", "127.0.0.1:2", "127.0.0.1:3", "127.0.0.1:4", "127.0.0.1:5", "127.0.0.1:6", "127.0.0.1:7"}
 			up := site{all[3]: 0, all[4]: 0, all[5]: 0, all[6]: 0}
 			for range 50 { // the order of the servers is random
-				s := New(all, Options{Timeout: timeout, Dialer: up.dial, Warn: quiet})
+				s := New(all, Options{Timeout: timeout, Dialer: up.dial, Log: quiet})
 				begun := time.Now()
 				left := func() time.Duration { return tt.rest - time.Since(begun) }
 				reach(t, s, left, false)
@@ -205,7 +205,7 @@ func TestPatienceWithAFarServer(t *testing.T) {
 			const near = "127.0.0.1:1"
 			at := site{near: 0, "127.0.0.1:2": far}
 			for range 20 {
-				s := New([]string{near, "127.0.0.1:2"}, Options{Timeout: tt.timeout, Dialer: at.dial, Warn: quiet})
+				s := New([]string{near, "127.0.0.1:2"}, Options{Timeout: tt.timeout, Dialer: at.dial, Log: quiet})
 				begun := time.Now()
 				server := near
 				for server == near && time.Since(begun) < tt.rest {
@@ -240,7 +240,7 @@ func TestPatienceWithTLS(t *testing.T) {
 				}()
 				return near, nil
 			},
-			Warn: quiet,
+			Log: quiet,
 		})
 		_, socket := s.Dial(ctx, func() time.Duration { return rest }, false)
 		check.True(t, socket == nil, "connected")

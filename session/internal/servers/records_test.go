@@ -3,6 +3,8 @@ package servers
 import (
 	"errors"
 	"fmt"
+	"log/slog"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -15,7 +17,7 @@ import (
 func TestRecords(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		warnings := 0
-		l := New(nil, Options{Warn: func(string, ...any) { warnings++ }})
+		l := New(nil, Options{Log: func(slog.Level, string, ...any) { warnings++ }})
 		want := func(troubles, failures string) {
 			t.Helper()
 			check.Equal(t, l.Troubles(), troubles, "troubles")
@@ -65,7 +67,7 @@ func TestRecords(t *testing.T) {
 func TestNewestFailureFirst(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		all := []string{"a", "b", "c", "d", "e", "f", "g", "h"}
-		l := New(all, Options{Warn: quiet})
+		l := New(all, Options{Log: quiet})
 		for i, server := range all {
 			l.Note(server, errors.New("reset"))
 			if i%2 == 1 {
@@ -80,45 +82,51 @@ func TestNewestFailureFirst(t *testing.T) {
 	})
 }
 
-// TestWarnings: a failure of a server is logged, but not again within ten seconds. The first early
-// end of a connection that had opened is none.
+// TestWarnings: a server that cannot be used is said when that begins, ever more rarely while it
+// lasts, and when it ends. The first early end of a connection that had opened is no failure.
 func TestWarnings(t *testing.T) {
 	const second = time.Second
 	type failure struct {
 		after           time.Duration // since the failure before
 		reached, opened bool
-		warns           bool
+		says            string
 	}
 	down, useless, broke := failure{}, failure{reached: true}, failure{reached: true, opened: true}
-	at := func(after time.Duration, f failure, warns bool) failure {
-		f.after, f.warns = after, warns
+	at := func(after time.Duration, f failure, says string) failure {
+		f.after, f.says = after, says
 		return f
 	}
+	const first = "server cannot be used"
 	for name, row := range map[string][]failure{
-		"down":       {at(0, down, true), at(second, down, false), at(9*second-1, down, false), at(1, down, true), at(1, down, false)},
-		"useless":    {at(0, useless, true), at(9*second, useless, false), at(second, useless, true)},
-		"broke":      {at(0, broke, false), at(second, broke, true), at(second, broke, false), at(9*second, broke, true)},
-		"broke late": {at(0, down, true), at(10*second, broke, true)},
+		"down":       {at(0, down, first), at(second, down, ""), at(59*second-1, down, ""), at(1, down, first+" times=4 for=1m0s"), at(119*second, down, ""), at(second, down, first+" times=6 for=3m0s")},
+		"useless":    {at(0, useless, first), at(59*second, useless, ""), at(second, useless, first+" times=3 for=1m0s")},
+		"broke":      {at(0, broke, ""), at(second, broke, first), at(second, broke, "")},
+		"broke late": {at(0, down, first), at(60*second, broke, first+" times=2 for=1m0s")},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				var warned []any
-				l := New([]string{"a"}, Options{Warn: func(_ string, args ...any) { warned = args }})
+				said := ""
+				says := func(_ slog.Level, message string, args ...any) {
+					said = message
+					for _, arg := range args {
+						if a, is := arg.(slog.Attr); is {
+							said += " " + a.String()
+						}
+					}
+				}
+				l := New([]string{"a"}, Options{Log: says})
 				for i, f := range row {
 					<-time.After(f.after)
-					why := errors.New("failure")
-					warned = nil
-					l.failed("a", why, f.reached, f.opened)
-					want := []any{}
-					if f.warns {
-						want = []any{"server", "a", "reason", why}
-					}
-					check.EqualSlices(t, warned, want, "failure", i)
+					said = ""
+					l.failed("a", errors.New("failure"), f.reached, f.opened)
+					check.Equal(t, said, f.says, "failure", i)
 				}
-				warned = nil
-				l.Succeeded("a")
+				l.Succeeded("a")()
+				check.True(t, strings.HasPrefix(said, "server can be used again"), "%q", said)
+				said = ""
+				check.True(t, l.Succeeded("a") == nil, "the second success is said")
 				l.failed("a", errors.New("broke"), true, true)
-				check.Len(t, warned, 0, "the first end of a connection after a success")
+				check.Equal(t, said, "", "the first end of a connection after it")
 			})
 		})
 	}

@@ -5,6 +5,7 @@ import (
 	"crypto/tls"
 	"errors"
 	"io"
+	"log/slog"
 	"net"
 	"slices"
 	"strings"
@@ -97,7 +98,7 @@ func TestReplaceShuffles(t *testing.T) {
 
 // TestReplaceByTheSame: a list that is resolved to the same servers again changes nothing.
 func TestReplaceByTheSame(t *testing.T) {
-	l := New([]string{"a", "b", "c"}, Options{Warn: quiet})
+	l := New([]string{"a", "b", "c"}, Options{Log: quiet})
 	before, home := order(l), l.Home()
 	l.Failed(before[0], errors.New("no leader"), false)
 	check.False(t, l.Replace([]string{"c", "a", "b", "a"}, "a", surely), "leaves")
@@ -108,7 +109,7 @@ func TestReplaceByTheSame(t *testing.T) {
 // TestReplaceForgets: servers of a new list are tried at once, whatever has failed before.
 func TestReplaceForgets(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		l := New([]string{"a"}, Options{Timeout: 10 * time.Second, Warn: quiet})
+		l := New([]string{"a"}, Options{Timeout: 10 * time.Second, Log: quiet})
 		for range 5 {
 			l.begin()
 			l.Failed("a", errors.New("no leader"), false)
@@ -127,7 +128,7 @@ func TestPrefer(t *testing.T) {
 	for _, server := range []string{"a", "b", "c"} {
 		for failures := range 3 {
 			for turns := range 3 {
-				l := New([]string{"a", "b", "c"}, Options{Warn: quiet})
+				l := New([]string{"a", "b", "c"}, Options{Log: quiet})
 				for range turns {
 					l.choose()
 				}
@@ -150,7 +151,7 @@ func TestPrefer(t *testing.T) {
 func TestPauses(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		all := []string{"a", "b", "c"}
-		l := New(all, Options{Timeout: 10 * time.Second, Warn: quiet})
+		l := New(all, Options{Timeout: 10 * time.Second, Log: quiet})
 		exhausted := func() bool {
 			select {
 			case <-l.Exhausted():
@@ -203,7 +204,7 @@ func TestPatience(t *testing.T) {
 		{time.Minute, time.Minute, 0, 30 * time.Second, 30 * time.Second},
 		{time.Minute, 0, 100, 30 * time.Second, 30 * time.Second},
 	} {
-		l := New([]string{"a", "b"}, Options{Timeout: row.timeout, Warn: quiet})
+		l := New([]string{"a", "b"}, Options{Timeout: row.timeout, Log: quiet})
 		for range row.failures {
 			l.Failed("a", errors.New("no leader"), false)
 		}
@@ -221,7 +222,7 @@ func TestDialsAreMeasured(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		refuses := true
 		l := New([]string{"127.0.0.1:1"}, Options{
-			Timeout: 10 * time.Second, Warn: quiet,
+			Timeout: 10 * time.Second, Log: quiet,
 			Dialer: func(context.Context, string, string) (net.Conn, error) {
 				<-time.After(far)
 				if refuses {
@@ -359,7 +360,7 @@ func TestRefusalIsLogged(t *testing.T) {
 			}
 			return accepts(ctx, network, server)
 		},
-		Warn: func(_ string, args ...any) { warned = append(warned, args[1].(string)) },
+		Log: func(_ slog.Level, _ string, args ...any) { warned = append(warned, args[1].(string)) },
 	})
 	l.Prefer("a")
 	server := reach(t, l, noLease, false)

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"maps"
 	"math/rand/v2"
 	"net"
@@ -19,6 +20,7 @@ import (
 	"github.com/cenkalti/backoff/v4"
 
 	"github.com/zkactors/zkactors/session/internal/fault"
+	"github.com/zkactors/zkactors/session/internal/workers"
 )
 
 // Options has the options of the session that concern its servers.
@@ -26,7 +28,7 @@ type Options struct {
 	Timeout time.Duration
 	Dialer  func(ctx context.Context, network, address string) (net.Conn, error)
 	TLS     *tls.Config // nil: no encryption
-	Warn    func(message string, args ...any)
+	Log     func(level slog.Level, message string, args ...any)
 }
 
 // A List has the servers. It tries them one after the other, beginning anywhere. When a server
@@ -60,8 +62,8 @@ type List struct {
 type record struct {
 	Failure // the newest
 
-	trouble error     // the last failure since its last success; nil if there is none
-	warned  time.Time // when a failure was logged last
+	trouble error // the last failure since its last success; nil if there is none
+	failing workers.Lasting
 }
 
 // resolver stands in the place of a server in failures of Options.Resolve.
@@ -189,7 +191,14 @@ func shuffle(all []string) {
 // Unresolved records why there is no new list.
 func (s *List) Unresolved(why error) {
 	s.Note(resolver, why)
-	s.opts.Warn("servers cannot be resolved", "reason", why)
+	s.mu.Lock()
+	r := s.records[resolver]
+	attrs, say := r.failing.Again()
+	s.records[resolver] = r
+	s.mu.Unlock()
+	if say {
+		s.opts.Log(slog.LevelWarn, "servers cannot be resolved", append(attrs, "reason", why)...)
+	}
 }
 
 // Patience bounds the time that a server takes for a handshake. After an election a server works on
@@ -426,22 +435,28 @@ func (s *List) failed(server string, why error, reached, opened bool) {
 	s.mu.Lock()
 	s.failures++
 	s.useless = reached
-	const quiet = 10 * time.Second
-	now := time.Now()
-	r := record{Failure{server, why, now}, why, s.records[server].warned}
+	r := record{Failure{server, why, time.Now()}, why, s.records[server].failing}
 	early := opened && s.penalty[server] == 0
 	if s.penalty[server]++; !reached {
 		s.penalty[server] += 2
 	}
-	warn := !early && now.Sub(r.warned) >= quiet
-	if warn {
-		r.warned = now
+	var attrs []any
+	say := false
+	if !early {
+		attrs, say = r.failing.Again()
 	}
 	s.records[server] = r
 	s.mu.Unlock()
-	if warn { // not with the lock, which others wait for
-		s.opts.Warn("server cannot be used", "server", server, "reason", why)
+	if say { // not with the lock, which others wait for
+		s.opts.Log(slog.LevelWarn, "server cannot be used", append(attrs, "server", server, "reason", why)...)
 	}
+}
+
+// Failing reports whether an attempt has failed since a connection was last counted as a success.
+func (s *List) Failing() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.failures > 0
 }
 
 // Note records the end of a connection that has been of use.
@@ -469,15 +484,23 @@ func (s *List) Failures() []Failure {
 	return all
 }
 
-// Succeeded notes that a server has proved to be of use.
-func (s *List) Succeeded(server string) {
+// Succeeded notes that a server has proved to be of use. It returns what is to be called without a
+// lock; nil if there is nothing.
+func (s *List) Succeeded(server string) (then func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.pardon()
+	var attrs []any
+	say := false
 	if r, known := s.records[server]; known {
 		r.trouble = nil
+		attrs, say = r.failing.Over()
 		s.records[server] = r
 	}
+	if !say {
+		return nil
+	}
+	return func() { s.opts.Log(slog.LevelInfo, "server can be used again", append(attrs, "server", server)...) }
 }
 
 // Troubles tells the last failure of each server.
@@ -514,20 +537,33 @@ func (s *List) Accepts(ctx context.Context, server string) bool {
 // Leads asks a server, with a word that servers in read-only mode understand, whether it has a
 // quorum.
 func (s *List) Leads(ctx context.Context, server string) bool {
+	return string(s.ask(ctx, server, []byte("isro"), 2)) == "rw"
+}
+
+// Answers reports whether a server answers a request to connect.
+func (s *List) Answers(ctx context.Context, server string, hello []byte) bool {
+	return s.ask(ctx, server, hello, 4) != nil
+}
+
+// ask sends a question to a server, and returns the first bytes of the answer; nil if there is
+// none.
+func (s *List) ask(ctx context.Context, server string, question []byte, bytes int) (answer []byte) {
 	bound := s.dialPatience()
 	ctx, cancel := context.WithTimeout(ctx, bound)
 	defer cancel()
 	socket, err := s.connect(ctx, server, bound, bound)
 	if err != nil {
-		return false
+		return nil
 	}
 	stop := context.AfterFunc(ctx, func() { _ = socket.Close() }) // which ends what blocks
 	defer stop()
 	defer func(c net.Conn) { _ = c.Close() }(socket) // it is of no use any more
-	if _, err := io.WriteString(socket, "isro"); err != nil {
-		return false
+	if _, err := socket.Write(question); err != nil {
+		return nil
 	}
-	answer := make([]byte, 2)
-	_, err = io.ReadFull(socket, answer)
-	return err == nil && string(answer) == "rw"
+	answer = make([]byte, bytes)
+	if _, err = io.ReadFull(socket, answer); err != nil {
+		return nil
+	}
+	return answer
 }

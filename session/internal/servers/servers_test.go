@@ -3,6 +3,7 @@ package servers
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"math/rand/v2"
 	"net"
 	"slices"
@@ -67,7 +68,7 @@ func TestSpread(t *testing.T) {
 }
 
 // quiet is a log that discards warnings.
-func quiet(string, ...any) {}
+func quiet(slog.Level, string, ...any) {}
 
 // accepting is a dialer of servers that accept every connection.
 func accepting(context.Context, string, string) (net.Conn, error) {

@@ -4,11 +4,10 @@ import (
 	"slices"
 	"sync"
 
-	"github.com/cenkalti/backoff/v4"
-
 	"github.com/zkactors/zkactors/session/internal/fault"
 	"github.com/zkactors/zkactors/session/internal/order"
 	"github.com/zkactors/zkactors/session/internal/wire"
+	"github.com/zkactors/zkactors/session/internal/workers"
 )
 
 // An Epoch is one ZooKeeper session, as the table sees it. Its methods are called with the table
@@ -30,10 +29,10 @@ type Epoch interface {
 	// Found notes a node that a read has found.
 	Found(path string, stat *wire.Stat)
 
-	// Later calls again what has failed, in the session's order, after the next pause. Pauses are
-	// nil at first, and returned for the next time. If suspicious is set, the pause is so long that
+	// Later calls again what has failed, in the session's order, after the next pause. Retry is nil
+	// at first, and returned for the next time. If suspicious is set, the pause is so long that
 	// a new connection can show meanwhile that it works.
-	Later(pauses *backoff.ExponentialBackOff, path string, why error, suspicious bool, do func()) *backoff.ExponentialBackOff
+	Later(retry *workers.Retry, path string, why error, suspicious bool, do func()) *workers.Retry
 }
 
 // A Table holds the watches of one epoch after the other, one on each aspect of each
@@ -115,8 +114,8 @@ type entry struct {
 	// It is nil unless the key is of children, and ends when the node is found.
 	origin *Subscription
 
-	pauses *backoff.ExponentialBackOff // between reads that fail for no passing reason; nil after an answer
-	broken fault.Record                // of its reads
+	retry  *workers.Retry // of reads that fail for no passing reason; nil after an answer
+	broken fault.Record   // of its reads
 }
 
 // What follows is called with the table locked, unless it says otherwise.
@@ -196,6 +195,7 @@ func (t *Table) unwatch(e *entry) {
 // until it fires: its event finds no entry.
 func (t *Table) drop(e *entry) []*Subscription {
 	e.armed, e.dead = false, true
+	e.answers()
 	if t.entries[e.key] == e {
 		delete(t.entries, e.key)
 	}

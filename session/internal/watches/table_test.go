@@ -1,15 +1,15 @@
 package watches
 
 import (
+	"errors"
 	"runtime"
 	"testing"
-
-	"github.com/cenkalti/backoff/v4"
 
 	"github.com/zkactors/zkactors/internal/check"
 	"github.com/zkactors/zkactors/session/internal/fault"
 	"github.com/zkactors/zkactors/session/internal/order"
 	"github.com/zkactors/zkactors/session/internal/wire"
+	"github.com/zkactors/zkactors/session/internal/workers"
 )
 
 // A bench has a table, and the requests that it makes, which the test answers.
@@ -18,6 +18,7 @@ type bench struct {
 	order     *order.Order
 	reads     []Read
 	plantings []Planting
+	failing   int // reads that are said to be repeated
 }
 
 func newBench() *bench {
@@ -32,8 +33,14 @@ func (b *bench) Plant(p Planting)         { b.plantings = append(b.plantings, p)
 func (b *bench) Unwatch(Key)              {}
 func (b *bench) Found(string, *wire.Stat) {}
 
-func (b *bench) Later(*backoff.ExponentialBackOff, string, error, bool, func()) *backoff.ExponentialBackOff {
-	return nil
+func (b *bench) Later(retry *workers.Retry, _ string, _ error, _ bool, do func()) *workers.Retry {
+	if retry == nil {
+		retry = &workers.Retry{Ended: func([]any) { b.failing-- }}
+		retry.Again()
+		b.failing++
+	}
+	b.order.Put(do)
+	return retry
 }
 
 func (b *bench) present() (Epoch, error) { return b, nil }
@@ -86,6 +93,29 @@ func TestMissingOnceMore(t *testing.T) {
 	third := follow(true)
 	check.EqualSlices(t, third.errors, []error{nil}, "the third receives")
 	check.Len(t, b.reads, 3)
+}
+
+// TestFailingEnds: a read that fails is repeated, and whatever ends that is said.
+func TestFailingEnds(t *testing.T) {
+	passing := errors.New("busy")
+	for name, end := range map[string]func(b *bench, last Read, sub *listener){
+		"an answer":     func(_ *bench, last Read, _ *listener) { last.Answered(Reading{Stat: new(wire.Stat)}, nil) },
+		"no node":       func(_ *bench, last Read, _ *listener) { last.Answered(Reading{}, fault.ErrNoNode) },
+		"a refusal":     func(_ *bench, last Read, _ *listener) { last.Answered(Reading{}, fault.ErrNoAuth) },
+		"no subscriber": func(_ *bench, last Read, sub *listener) { sub.Cancel(); last.Answered(Reading{}, passing) },
+		"another epoch": func(b *bench, _ Read, _ *listener) { b.table.Forget(b, fault.ErrExpired)() },
+	} {
+		b, l := newBench(), newListener(true)
+		check.Must(t, b.table.Follow(b.present, Key{"/n", Data}, &l.Subscription, Reading{}))
+		for i := range 3 {
+			check.Require(t, len(b.reads) == i+1, "%s: %d reads, want %d", name, len(b.reads), i+1)
+			b.reads[i].Answered(Reading{}, passing)
+			b.order.Run()
+			check.Equal(t, b.failing, 1, name)
+		}
+		end(b, b.reads[3], l)
+		check.Equal(t, b.failing, 0, name)
+	}
 }
 
 // TestPlantedTogether: a subscriber that ends the goroutine takes nothing away from the others

@@ -106,10 +106,10 @@ func (t *Table) answered(e *entry, r Reading, probing bool, err error) {
 	switch {
 	case e.dead: // no subscriber is left
 	case errors.Is(err, fault.ErrNoNode):
-		e.pauses = nil
 		n = t.missing(e, r.Zxid, probing)
 	case err == nil && probing: // it is there again
-		e.absent, e.pauses = false, nil
+		e.absent = false
+		e.answers()
 		t.arm(e)
 	case err == nil:
 		n = t.found(e, r)
@@ -118,7 +118,7 @@ func (t *Table) answered(e *entry, r Reading, probing bool, err error) {
 	case errors.Is(err, fault.ErrDisconnected) && e.broken.Alone() < maxUnpaused:
 		t.arm(e)
 	default:
-		e.pauses = e.epoch.Later(e.pauses, e.key.Path, err, e.broken.Suspicious(), func() {
+		e.retry = e.epoch.Later(e.retry, e.key.Path, err, e.broken.Suspicious(), func() {
 			t.mu.Lock()
 			defer t.mu.Unlock()
 			if !e.dead {
@@ -130,6 +130,12 @@ func (t *Table) answered(e *entry, r Reading, probing bool, err error) {
 	t.notify(n)
 }
 
+// answers notes that a read is answered, or not repeated any more.
+func (e *entry) answers() {
+	e.retry.End()
+	e.retry = nil
+}
+
 // maxUnpaused is the number of connections in a row that the read of a watch may break before it
 // pauses. Where connections are lost as soon as they are made, this read may be the only request of
 // each by chance. Then it waits until a connection has worked for some time. The watch ends only if
@@ -138,7 +144,8 @@ const maxUnpaused = 2
 
 // found returns what a read has found.
 func (t *Table) found(e *entry, r Reading) news {
-	e.armed, e.absent, e.reading, e.pauses = true, false, r, nil
+	e.armed, e.absent, e.reading = true, false, r
+	e.answers()
 	if origin := e.origin; origin != nil {
 		e.origin = nil
 		t.unfollow(origin)
@@ -195,7 +202,7 @@ func (t *Table) notify(all ...news) {
 // node that does not exist.
 func (t *Table) missing(e *entry, zxid int64, watched bool) news {
 	n := t.abandon(e, Reading{Zxid: zxid}, anySubscription)
-	e.pauses = nil
+	e.answers()
 	switch {
 	case watched:
 		e.armed, e.reading = true, Reading{Zxid: zxid}
@@ -335,6 +342,7 @@ func (t *Table) Forget(epoch Epoch, why error) (end func()) {
 		}
 		delete(t.entries, key)
 		e.armed, e.dead, e.origin = false, true, nil // its origin ends as well, without effect
+		e.answers()
 		if len(e.subs) > 0 {
 			all = append(all, news{ended: e.subs, why: t.named(key.Path, why)})
 			e.subs = nil

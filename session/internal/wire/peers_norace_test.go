@@ -22,8 +22,6 @@ import (
 	"github.com/zkactors/zkactors/session/zktest"
 )
 
-const patience = 3 * time.Minute
-
 // A server is where the stories of this file take place.
 type server struct {
 	name string
@@ -152,7 +150,7 @@ func TestFramesOfGoZookeeper(t *testing.T) {
 		conn, events, err := zk.Connect([]string{s.addr}, 10*time.Second, zk.WithDialer(dial), zk.WithLogInfo(false), zk.WithLogger(log.New(io.Discard, "", 0)))
 		check.Must(t, err)
 		defer conn.Close()
-		patient := time.After(patience)
+		patient := time.After(check.Patience)
 		await := func(state zk.State) {
 			t.Helper()
 			for {

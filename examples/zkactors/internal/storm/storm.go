@@ -122,7 +122,7 @@ func Start(t *testing.T, clients int, generations ...peers.Generation) *Storm {
 // Open returns a session.
 func Open(t *testing.T, addrs []string) *session.Session {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
 	defer cancel()
 	s, err := session.Open(ctx, addrs, nil)
 	if err != nil {

@@ -93,13 +93,14 @@ func (rs *Writer) End(closed func()) {
 	rs.Release()
 }
 
-// EndAll is End. It waits until that is done, or the session is over, which deletes the
-// receipts too, or ctx ends.
+// EndAll is End. It waits until that is done, or the session is over, which deletes the receipts
+// too, or has lapsed, or ctx ends. If the server refuses for a session timeout to delete them, that
+// is the error.
 func (rs *Writer) EndAll(ctx context.Context, live *session.Session) error {
 	var subscription owned.Set
 	defer subscription.End()
 	return procedure.AwaitAnswer(ctx, func(done func(error)) {
-		rs.End(func() { done(nil) })
+		rs.End(func() { done(rs.Refused()) })
 		Lapses(rs.Session, live, &subscription, func() { done(nil) })
 		if live.State() == nil { // before the first session
 			done(nil)
@@ -107,11 +108,12 @@ func (rs *Writer) EndAll(ctx context.Context, live *session.Session) error {
 	})
 }
 
-// Lapses has over called when the session is over. Live is nil in a model.
+// Lapses has over called when the session is over, or out of reach for so long that it may be. Live
+// is nil in a model.
 func Lapses(s client.Session, live *session.Session, set *owned.Set, over func()) {
 	ends := func(ev session.Event) {
 		switch ev.(type) {
-		case session.Expired, session.Closed:
+		case session.Lapsed, session.Expired, session.Closed:
 			over()
 		case nil, session.Connected, session.Suspended, session.Resumed:
 		}
@@ -166,6 +168,49 @@ func (rs *Writer) Now(epoch int, answer func(low, high int64, err error)) {
 			err = session.ErrDisconnected
 		}
 		answer(low, high, err)
+	})
+}
+
+// Glance is Now for a client that may only read: if the handle has no receipt, the transaction that
+// reads the clock leaves none. A receipt is ephemeral, so the session would prove its lease for it
+// as long as the handle is open.
+func (rs *Writer) Glance(epoch int, answer func(low, high int64, err error)) {
+	if _, _, ok := rs.clock.at(rs.Session.Age()); ok || rs.Marked() || rs.Open() != nil {
+		rs.Now(epoch, answer)
+		return
+	}
+	rs.Hold()
+	rs.glance(epoch, func(err error) {
+		rs.Release()
+		low, high, _ := rs.clock.at(rs.Session.Age())
+		answer(low, high, err)
+	})
+}
+
+// glance notes the time of a transaction that creates and deletes a node.
+func (rs *Writer) glance(epoch int, answer func(error)) {
+	node, sent, a := znode.Join(rs.Dir, rs.Name(epoch)), rs.Session.Age(), rs.Session.Async(epoch)
+	ops := []session.Op{
+		session.CreateOp(node, nil, session.Persistent), session.SetOp(node, nil, 0), session.DeleteOp(node, 1),
+	}
+	a.Multi(ops, func(results []session.OpResult, err error) {
+		switch {
+		case err == nil:
+			rs.clock.note(sent, rs.Session.Age(), results[1].Stat.Mtime)
+			answer(nil)
+		case session.InDoubt(err): // whether or not it was done, it has left nothing
+			answer(session.ErrDisconnected)
+		case errors.Is(err, session.ErrNoNode):
+			a.EnsurePath(rs.Dir, func(_ bool, err error) {
+				if err != nil {
+					answer(err)
+					return
+				}
+				rs.glance(epoch, answer)
+			})
+		default:
+			answer(err)
+		}
 	})
 }
 

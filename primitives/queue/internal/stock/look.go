@@ -311,7 +311,7 @@ func (l *looking) sorted(names []string) {
 		l.next()
 		return
 	}
-	l.receipts.Now(l.epoch, func(low, _ int64, err error) {
+	l.receipts.Glance(l.epoch, func(low, _ int64, err error) {
 		switch {
 		case err == nil:
 			l.now = low

@@ -108,7 +108,7 @@ func Present(s client.Session, set *owned.Set, f func(epoch int, err error)) {
 			answer.Do(func() { f(ev.Epoch, nil) })
 		case session.Closed:
 			answer.Do(func() { f(0, session.ErrClosed) })
-		case session.Suspended, session.Resumed, session.Expired:
+		case session.Suspended, session.Lapsed, session.Resumed, session.Expired:
 		}
 	}, nil)
 }

@@ -129,7 +129,7 @@ func (w *Waiter) perform(e effect, tell func(input)) {
 		wake()
 	case retire:
 		w.receipts.Hold()
-		gone := w.receipts.Release
+		gone := func(error) { w.receipts.Release() }
 		if e.name == "" {
 			w.of.Session.Async(0).WithdrawAll(w.line, znode.GUIDName(e.id, ""), gone)
 		} else {
