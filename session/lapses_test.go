@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/zkactors/zkactors/internal/check"
@@ -48,6 +49,7 @@ func TestCloseOutOfReach(t *testing.T) {
 							return nil
 						})
 						pass(time.Millisecond)
+						synctest.Wait()
 						t.Log(after, story, late, s.State(), s.Healthy(w.Context()) != nil)
 						begun := time.Now()
 						s.Close()
@@ -208,6 +210,7 @@ func TestGoneOnWithoutUs(t *testing.T) {
 		}
 		s.Mend()
 		pass(5 * time.Second)
+		synctest.Wait()
 		check.Equal(w, s.ID(), id, "the session")
 		check.Equal(w, fmt.Sprint(read), "[new<nil> old<nil>]", "the readings")
 	})
