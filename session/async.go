@@ -16,9 +16,9 @@ import (
 // caller. The callbacks must not block: the session answers nothing else meanwhile. A method panics
 // if a callback is nil. A panic in a callback ends the process. A callback that ends its goroutine,
 // as t.FailNow does, costs the connection at most. Requests go out in the order in which one caller
-// makes them. While the session is suspended they wait; if it lapses they are answered with
-// [ErrLapsed], and if it expires with [ErrExpired]. A read whose reply was lost is answered with
-// [ErrDisconnected], a write with [ErrUnknownOutcome].
+// makes them. While the session is suspended they wait; if the lease ends they are answered with
+// [ErrLapsed], whether or not something was held, and if it expires with [ErrExpired]. A read whose
+// reply was lost is answered with [ErrDisconnected], a write with [ErrUnknownOutcome].
 type Async struct {
 	session  *Session
 	epoch    int
@@ -26,6 +26,7 @@ type Async struct {
 	lane     *conn.Lane // of a caller whose writes may share transactions; or nil
 	roomy    bool       // replies may be larger than Options.MaxReply
 	errand   bool       // they are those of a removal
+	lease    int64      // see Under
 }
 
 // refuseNil panics if a function is nil that the session would call later: so the trace has the
@@ -181,7 +182,7 @@ func issue(a Async, c *call, w *wire.Request) *call {
 func (c *call) begin(a Async) *call {
 	s := a.session
 	c.session, c.number, c.Began, c.Write, c.Blocking, c.Lane, c.Roomy = s, a.epoch, s.conn.Clock.Now(), conn.IsWrite(c.Opcode), a.blocking, a.lane, a.roomy
-	c.Errand = a.errand
+	c.Errand, c.Lease = a.errand, a.lease
 	if err := s.fits(len(c.Frame) - 4); err != nil {
 		return c.refuse(s, err)
 	}

@@ -133,10 +133,10 @@
 // # Requests
 //
 // Requests are sent in the order in which one goroutine makes them, one behind the other, without
-// waiting for replies. While the session is suspended they wait; if it lapses, they fail with
-// [ErrLapsed]. A request for one epoch is never executed in a later one. A read whose reply is lost
-// is repeated. A write is repeated only if that cannot act twice; otherwise it fails with
-// [ErrUnknownOutcome]. All errors of requests wrap an [*OpError].
+// waiting for replies. While the session is suspended they wait; if it lapses, which it does only
+// if something was held, they fail with [ErrLapsed]. A request for one epoch is never executed in a
+// later one. A read whose reply is lost is repeated. A write is repeated only if that cannot act
+// twice; otherwise it fails with [ErrUnknownOutcome]. All errors of requests wrap an [*OpError].
 //
 // In short: a write takes effect at most once. If the outcome is unknown, its error says so.
 //

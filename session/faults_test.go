@@ -21,14 +21,14 @@ import (
 const outcomes = `
             |none|queued|unwritten|cut    |late|malformed|refused  |ended, queued|ended, sent|ended, late|expired, queued|expired, sent|closed, queued|closed, sent
 write       |ok 1|ok 1  |?lost 0  |?lost 1|ok 1|?lost 1  |refused 1|ended 0      |?ended 1   |?ended 1   |expired 0      |?lost 1      |closed 0      |?closed 1
-write, async|ok 1|ok 1  |?lost 0  |?lost 1|ok 1|?lost 1  |refused 1|             |           |           |expired 0      |?lost 1      |closed 0      |?closed 1
+write, async|ok 1|ok 1  |?lost 0  |?lost 1|ok 1|?lost 1  |refused 1|             |           |           |lost 0         |?lost 1      |closed 0      |?closed 1
 create, e.  |ok 1|ok 1  |lost 0   |ok 1   |ok 1|ok 1     |refused 1|ended 0      |?ended 1   |?ended 1   |expired 0      |expired 1    |closed 0      |closed 1
 create, s.  |ok 1|ok 1  |ok 1     |ok 1   |ok 1|ok 1     |refused 1|ended 0      |?ended 1   |?ended 1   |expired 0      |ok 1         |closed 0      |?closed 1
 create, e.s.|ok 1|ok 1  |ok 1     |ok 1   |ok 1|ok 1     |refused 1|ended 0      |?ended 1   |?ended 1   |expired 0      |expired 1    |closed 0      |closed 1
 ensure      |ok 1|ok 1  |ok 1     |ok 2   |ok 1|ok 2     |refused 1|ended 0      |?ended 1   |?ended 1   |ok 1           |ok 2         |closed 0      |?closed 1
 ensure,async|ok 1|ok 1  |ok 1     |ok 2   |ok 1|ok 2     |refused 1|             |           |           |expired 0      |?expired 1   |closed 0      |?closed 1
 read        |ok 1|ok 1  |ok 1     |ok 2   |ok 1|ok 2     |refused 1|ended 0      |ended 1    |ended 1    |ok 1           |ok 2         |closed 0      |closed 1
-read, async |ok 1|ok 1  |lost 0   |lost 1 |ok 1|lost 1   |refused 1|             |           |           |expired 0      |lost 1       |closed 0      |closed 1
+read, async |ok 1|ok 1  |lost 0   |lost 1 |ok 1|lost 1   |refused 1|             |           |           |lost 0         |lost 1       |closed 0      |closed 1
 watch       |ok 1|ok 1  |ok 1     |ok 2   |ok 1|ok 2     |refused 1|             |           |           |expired 0      |expired 1    |closed 0      |closed 1
 withdraw    |ok 1|ok 1  |ok 1     |ok 1   |ok 1|ok 1     |ok 2     |             |           |           |ok 0           |ok 1         |ok 0          |ok 1
 withdraw all|ok 1|ok 1  |ok 1     |ok 2   |ok 1|ok 2     |ok 2     |             |           |           |ok 0           |ok 1         |ok 0          |ok 1

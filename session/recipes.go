@@ -103,6 +103,20 @@ func (s *Session) readsOwn() bool {
 // is: for lists that a recipe cannot do without.
 func (forRecipes) Roomy(a Async) *Async { a.roomy = true; return &a }
 
+// Lease returns the number of the present lease, for Under. After a lapse, and in the next epoch,
+// it is another.
+func (forRecipes) Lease(s *Session) int64 {
+	if e := s.newestEpoch(); e != nil {
+		return e.Lease()
+	}
+	return 0 // the session is closed
+}
+
+// Under returns the same requests, which fail with [ErrLapsed] and are not sent if the lease was
+// another when they were made: they rest on what was read under that lease, and other data may have
+// come in its place.
+func (forRecipes) Under(a Async, lease int64) *Async { a.lease = lease; return &a }
+
 // FollowOnce is [Async.Follow] of a node until it changes: then it ends, with a Reading without a
 // Stat and no error, and the node is not read again. A deletion is reported as by Follow.
 func (forRecipes) FollowOnce(a Async, path string, aspect Aspect, tell func(Reading, error)) *Subscription {

@@ -44,6 +44,10 @@ type Session interface {
 	Room(ops ...session.Op) int
 	Rely() (release func())
 
+	// Lease returns the number of the present lease, for Under. After a lapse, and in the next
+	// epoch, it is another.
+	Lease() int64
+
 	// Hold adds n to the number of parties that hold what excludes others.
 	Hold(n int32)
 	Logger() *slog.Logger
@@ -79,6 +83,10 @@ type Async interface {
 
 	// Roomy returns the same requests, whose replies may be larger than session.Options.MaxReply.
 	Roomy() Async
+
+	// Under returns the same requests, which fail with session.ErrLapsed and are not sent if the
+	// lease was another when they were made: they rest on what was read under that lease.
+	Under(lease int64) Async
 	Watch(path string, answer, changed func(data []byte, stat *session.Stat, err error)) (cancel func())
 	Follow(path string, aspect session.Aspect, lasting bool, tell func(session.Reading, error)) Subscription
 	FollowCreated(path string, data []byte, created, parent session.OpResult, tell func(session.Reading, error)) Subscription
@@ -195,6 +203,7 @@ func (l live) Logger() *slog.Logger       { return session.ForRecipes().Logger(l
 func (l live) Observer() session.Observer { return session.ForRecipes().Observer(l.Session) }
 func (l live) Observed() bool             { return session.ForRecipes().Observed(l.Session) }
 func (l live) Rely() (release func())     { return session.ForRecipes().Rely(l.Session) }
+func (l live) Lease() int64               { return session.ForRecipes().Lease(l.Session) }
 func (l live) Hold(n int32)               { session.ForRecipes().Hold(l.Session, n) }
 
 // A Holder says, of one party, whether it holds what excludes others. The zero Holder does not.
@@ -232,6 +241,10 @@ func (r requests) Follow(path string, aspect session.Aspect, lasting bool, tell 
 
 func (r requests) FollowCreated(path string, data []byte, created, parent session.OpResult, tell func(session.Reading, error)) Subscription {
 	return session.ForRecipes().FollowCreated(*r.Async, path, data, created, parent, tell)
+}
+
+func (r requests) Under(lease int64) Async {
+	return requests{session.ForRecipes().Under(*r.Async, lease)}
 }
 
 func (r requests) Roomy() Async { return requests{session.ForRecipes().Roomy(*r.Async)} }

@@ -136,8 +136,9 @@ func (v *Value[T]) Update(ctx context.Context, f func(old T) (T, error)) error {
 		return v.explain(fmt.Errorf("%w: f is nil", session.ErrInvalidArgument))
 	}
 	for {
+		w := write{lease: v.client.Lease()} // other data may come in the place of what is read under it
 		old, version, err := v.fetch(ctx)
-		w := write{version: version}
+		w.version = version
 		if errors.Is(err, session.ErrNoNode) {
 			w.create, err = true, nil
 		}
@@ -269,7 +270,12 @@ func (v *Value[T]) perform(e effect, tell func(input)) {
 	case mark:
 		v.once.Mark(e.epoch, func(err error) { tell(answered{e.attempt, marking, err}) })
 	case put:
-		v.once.Begin(e.epoch, []session.Op{v.op(e.write)}, func(_ []session.OpResult, err error) { tell(answered{e.attempt, writing, err}) })
+		answer := func(_ []session.OpResult, err error) { tell(answered{e.attempt, writing, err}) }
+		if ops := []session.Op{v.op(e.write)}; e.always {
+			v.once.Begin(e.epoch, ops, answer)
+		} else {
+			v.once.BeginUnder(e.lease, e.epoch, ops, answer)
+		}
 	case ensure:
 		dir, _ := znode.Split(v.path)
 		v.client.Async(e.epoch).EnsurePath(dir, func(_ bool, err error) {

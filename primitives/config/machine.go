@@ -64,6 +64,7 @@ type write struct {
 	version int32 // the version that the node must have, unless create or always is set
 	create  bool  // set if no node must exist; toggled by a refusal if always is set
 	always  bool  // set if the write replaces any value: create is only the guess that is tried next
+	lease   int64 // under which the version was read, unless always is set
 	reply   actors.Reply[error]
 	n       int // numbers the writes of this handle, from 1
 }
@@ -75,6 +76,9 @@ func (w write) String() string {
 	}
 	if w.create {
 		how += "+"
+	}
+	if w.lease != 0 {
+		how += fmt.Sprintf(" under %d", w.lease)
 	}
 	return fmt.Sprintf("%s#%d", how, w.n)
 }
@@ -475,6 +479,8 @@ func (m *turn[T]) wrote(in answered) {
 	switch err := in.err; {
 	case err == nil, session.InDoubt(err):
 		m.settle(err)
+	case errors.Is(err, session.ErrLapsed) && !w.always:
+		m.settle(errConflict) // the value may be another by now
 	case session.Passing(err):
 		m.again() // it was not sent before its session ended
 	case errors.Is(err, session.ErrNoNode) && w.create: // the parent is missing

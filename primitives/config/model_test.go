@@ -180,7 +180,7 @@ func (w *stage) Apply(a zkmodel.Action) {
 		if n == nil {
 			n = &zkmodel.Node{}
 		}
-		w.submit(a.I, write{version: n.Version, create: w.Node(valuePath) == nil})
+		w.submit(a.I, write{version: n.Version, create: w.Node(valuePath) == nil, lease: w.Sessions[a.I].Lease()})
 	case "forget":
 		w.forgets--
 		w.all[a.I].Tell(forget{})

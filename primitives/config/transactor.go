@@ -72,6 +72,7 @@ type Tx struct {
 	over  atomic.Bool     // set when the function has returned
 	ctx   context.Context //nolint:containedctx // of the call
 	of    *Transactor
+	lease int64              // when it began: behind that, other data may come in the place of what it has read
 	nodes map[string]*txNode // by name
 	names []string           // in the order of their reads
 
@@ -126,7 +127,7 @@ func (t *Transactor) Do(ctx context.Context, f func(tx *Tx) error) error {
 	var pauses owned.Set
 	defer pauses.End()
 	for {
-		tx := &Tx{ctx: ctx, of: t, nodes: make(map[string]*txNode)}
+		tx := &Tx{ctx: ctx, of: t, lease: client.Of(t.session).Lease(), nodes: make(map[string]*txNode)}
 		failed := tx.run(f)
 		err := t.commit(ctx, tx, failed != nil)
 		if isConflict(err) {
@@ -280,7 +281,7 @@ func (t *Transactor) try(ctx context.Context, tx *Tx, only bool) error {
 		return err
 	}
 	return procedure.Await(ctx, func(done func(error)) (abandon func()) {
-		return t.once.Begin(0, ops, func(_ []session.OpResult, err error) { done(err) })
+		return t.once.BeginUnder(tx.lease, 0, ops, func(_ []session.OpResult, err error) { done(err) })
 	})
 }
 

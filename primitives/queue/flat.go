@@ -279,8 +279,9 @@ func (k *flatCaller) perform(e flatEffect, tell func(flatInput)) {
 				slowly(err, flatRead{flatItem{name: e.name}, err})
 				return
 			}
+			lease := k.session.Lease()
 			k.session.Async(epoch).Get(znode.Join(k.path, e.name), func(data []byte, stat *session.Stat, err error) {
-				item := flatItem{name: e.name, data: data, epoch: epoch}
+				item := flatItem{name: e.name, data: data, epoch: epoch, lease: lease}
 				if err == nil {
 					item.version, item.since = stat.Version, stat.Ctime
 				}
@@ -525,9 +526,9 @@ func (*flatTakes) IsFree(_ []*flatTake, under int) bool { return under < taking.
 
 func (p *flatTakes) Group(waiting []*flatTake) (n int, begin func(func([]session.OpResult, error)) func()) {
 	var ops []session.Op
-	epoch, most := waiting[0].item.epoch, 0
+	first, most := waiting[0].item, 0
 	has := make(map[string]bool) // two that try the same item would be refused together
-	for most < min(len(waiting), max(p.size, 1)) && waiting[most].item.epoch == epoch && !has[waiting[most].item.name] {
+	for most < min(len(waiting), max(p.size, 1)) && waiting[most].item.epoch == first.epoch && waiting[most].item.lease == first.lease && !has[waiting[most].item.name] {
 		has[waiting[most].item.name] = true
 		most++
 	}
@@ -539,7 +540,7 @@ func (p *flatTakes) Group(waiting []*flatTake) (n int, begin func(func([]session
 		return n == 1 || p.of.receipts.Takes(ops...)
 	})
 	return n, func(answer func([]session.OpResult, error)) func() {
-		return p.of.receipts.BeginRead(epoch, ops, answer)
+		return p.of.receipts.BeginUnder(first.lease, first.epoch, ops, answer)
 	}
 }
 

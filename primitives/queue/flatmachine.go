@@ -25,9 +25,9 @@ import (
 //	 └── there ────────────────▲ └─ gone ► picking
 //
 // The transaction deletes the item at the version at which it was read. Names are numbers: servers
-// that come back with older data give them again, at the same versions, and no session outlives
-// that. So the transaction belongs to the epoch in which the item was read. If it was not sent
-// before that epoch ended, the item is read anew; if it is in doubt then, the outcome is unknown.
+// that come back with older data give them again, at the same versions. So the transaction belongs
+// to the epoch, and the lease, under which the item was read. If it was not done before the lease
+// ended, the item is read anew; if it is in doubt when the epoch ends, the outcome is unknown.
 
 // A flatPhase is the question whose answer a call waits for. There is one at a time.
 type flatPhase int
@@ -86,6 +86,7 @@ type flatItem struct {
 	version int32
 	since   int64 // when it was put, in ms by the server's clock
 	epoch   int   // in which it was read
+	lease   int64 // under which it was read
 }
 
 // A flatEffect asks the performer for one action. Questions are answered by one input each;

@@ -958,6 +958,11 @@ type bentRequests struct {
 	*mutant
 }
 
+// Under implements [client.Async].
+func (b bentRequests) Under(lease int64) client.Async {
+	return bentRequests{b.Async.Under(lease), b.mutant}
+}
+
 // Multi implements [client.Async].
 func (b bentRequests) Multi(ops []session.Op, answer func([]session.OpResult, error)) {
 	if b.bend != nil {

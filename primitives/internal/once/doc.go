@@ -18,6 +18,7 @@
 //	         | Sent(reply lost)                        unknown
 //	attempts = Sent                                    done
 //	         | Sent(operation refused)                 refused
+//	         | Sent(lapsed)                            refused, if it rests on what was read before
 //	         | Sent(marker gone) making attempts       nothing is in doubt: the marker is made anew
 //	         | Sent(not sent, session over) making attempts
 //	         | Sent(marker changed) Looked attempts    nor is it if another client has written to it
@@ -27,7 +28,7 @@
 //	         | Looked(the known version) Voided        lost too often: refused as in again
 //	         | Looked(anything else)                   unknown: the marker is not as this client left it
 //	again    = Sent | Sent(reply lost) looking | Sent(marker changed) looking
-//	         | Sent(operation refused) Voided          refused: no attempt can be done any more
+//	         | Sent(operation refused, or lapsed) Voided  refused: no attempt can be done any more
 //	         | Sent(operation refused) Voided(marker changed) looking
 //
 // Requests that fail with an error that passes are repeated, which is not shown. The caller gets
@@ -41,8 +42,8 @@
 // end of the epoch, the answer is unknown. A write of any epoch (0) goes on in the next: with
 // another marker if nothing is in doubt, and otherwise while its marker is there, which goes with
 // the session that made it. No attempt is sent in another session than that: there the marker is
-// missing, as it is after an attempt that was done. A write that rests on what was read before ends
-// when the session lapses: by then other data may be there.
+// missing, as it is after an attempt that was done. No attempt of a write that rests on what was
+// read before is sent when the session has lapsed since: other data may have come in its place.
 //
 // Servers may come back with older data. If these lack the changes of an attempt, the marker lacks
 // its number. If that marker has not the known version either, the outcome is unknown

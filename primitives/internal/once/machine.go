@@ -98,8 +98,6 @@ type (
 	Voided struct{ Err error }
 	// Abandoned is commanded: the caller waits no longer.
 	Abandoned struct{}
-	// Lapsed is commanded: the session has lapsed, so others may have what the write rests on.
-	Lapsed struct{}
 )
 
 func (Granted) input()   {}
@@ -109,7 +107,6 @@ func (Sent) input()      {}
 func (Looked) input()    {}
 func (Voided) input()    {}
 func (Abandoned) input() {}
-func (Lapsed) input()    {}
 
 // An Effect asks the performer for one thing. Questions are answered by one input each; PutAway and
 // Answer are not.
@@ -166,7 +163,7 @@ type Write struct {
 	Marks  bool // set if nothing is to be written: it ends when there is a marker
 	Tries  int  // how many replies may be lost with their connections before it is given up; 0 for any number
 
-	Rests bool // set if the write rests on what was read before: it ends when the session lapses
+	Rests bool // set if the write rests on what was read before: no attempt is sent when the session has lapsed since
 	Bares bool // set if it is done without a marker where none may be made; then a lost reply leaves it unknown
 
 	stage  stage  // names the open question
@@ -242,12 +239,6 @@ func (w Write) Step(in Input, out *actors.Effects[Effect, procedure.None]) Write
 		s.voided(in.Err)
 	case Abandoned:
 		s.answer(nil, procedure.Abandoned(s.stage == sending || s.doubt != nil))
-	case Lapsed:
-		err := session.ErrLapsed
-		if s.stage == sending || s.doubt != nil {
-			err = client.Doubted(err)
-		}
-		s.answer(nil, err)
 	}
 	return s.Write
 }
@@ -348,6 +339,8 @@ func (s *turn) sent(results []session.OpResult, err error) {
 			err = fmt.Errorf("%w: %w", session.ErrUnknownOutcome, err)
 		}
 		s.end(Marker{}, false, nil, err)
+	case s.Rests && errors.Is(err, session.ErrLapsed): // it was not sent
+		s.refused(Sent{nil, err})
 	case session.InDoubt(err) || procedure.Passes(s.Epoch, err):
 		s.unanswered(err)
 	case changed && s.doubt == nil && errors.Is(refused, session.ErrNoNode):
@@ -358,13 +351,19 @@ func (s *turn) sent(results []session.OpResult, err error) {
 		s.look()
 	case refused != nil || client.Over(err):
 		s.fail(err)
-	// The refusal counts only if no earlier attempt arrives after it.
-	case s.doubt != nil:
-		s.refusal = Sent{results, err}
-		s.void()
 	default:
-		s.end(s.marker, false, results, err)
+		s.refused(Sent{results, err})
 	}
+}
+
+// refused follows a refusal. It counts only if no earlier attempt arrives after it.
+func (s *turn) refused(no Sent) {
+	if s.doubt == nil {
+		s.end(s.marker, false, no.Results, no.Err)
+		return
+	}
+	s.refusal = no
+	s.void()
 }
 
 // unanswered follows an attempt without a reply. One that was not sent is sent again, unless an

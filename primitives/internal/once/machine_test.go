@@ -252,7 +252,7 @@ func alphabet(w Write) (ins []Input) {
 		ins = append(ins, Ensured{})
 		add(func(err error) Input { return Ensured{err} })
 	case sending:
-		ins = append(ins, Sent{Results: make([]session.OpResult, 2)})
+		ins = append(ins, Sent{Results: make([]session.OpResult, 2)}, Sent{Err: session.ErrLapsed})
 		for _, err := range failures {
 			if !session.Passing(err) && !errors.Is(err, session.ErrClosed) {
 				ins = append(ins, refused(0, err), refused(1, err))
@@ -296,8 +296,6 @@ func TestEveryInputInEveryState(t *testing.T) {
 			next.lost = true
 		}
 		_, abandons := in.(Abandoned)
-		_, lapses := in.(Lapsed)
-		abandons = abandons || lapses
 		_, voided := in.(Voided)
 		_, looked := in.(Looked)
 		next.abandoned = next.abandoned || abandons
@@ -343,9 +341,6 @@ func TestEveryInputInEveryState(t *testing.T) {
 				ins := alphabet(at.w)
 				if at.w.stage != unbegun {
 					ins = append(ins, Abandoned{})
-				}
-				if start.Rests { // the session may lapse before the write begins
-					ins = append(ins, Lapsed{})
 				}
 				return ins
 			},

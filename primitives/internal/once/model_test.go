@@ -33,6 +33,7 @@ type scene struct {
 	clients int
 	writes  int  // of each client, at the same time or one after the other
 	bound   bool // each belongs to the epoch in which it begins
+	rests   bool // each rests on what was read under the lease in which it begins
 	narrow  bool // each names the version of the value, so that others are refused
 	leaves  int  // callers that leave
 	meddles int  // writes of others to markers
@@ -56,6 +57,8 @@ var scenes = []scene{
 	{name: "lost too often", clients: 1, writes: 2, tries: 2, leaves: 1, effort: 2, faults: zkmodel.Faults{Cuts: 3, Lates: 2}},
 	{name: "lost too often, and sessions", clients: 1, writes: 1, tries: 1, faults: zkmodel.Faults{Cuts: 2, Lates: 1, Expires: 1, Kills: 1, Restores: 1}},
 	{name: "refusals", clients: 2, writes: 1, narrow: true, leaves: 1, effort: 2, faults: zkmodel.Faults{Cuts: 1, Lates: 1, Expires: 1}},
+	{name: "a lapse", clients: 1, writes: 2, rests: true, effort: 2, faults: zkmodel.Faults{Cuts: 2, Lapses: 1, Lates: 1}},
+	{name: "a lapse, refusals", clients: 2, writes: 1, narrow: true, rests: true, leaves: 1, faults: zkmodel.Faults{Cuts: 2, Lapses: 1, Lates: 1}},
 	{name: "refusals, one epoch", clients: 2, writes: 1, narrow: true, bound: true, effort: 2, faults: zkmodel.Faults{Cuts: 2, Lates: 1, Kills: 1}},
 	{name: "crashes", clients: 2, writes: 1, narrow: true, faults: zkmodel.Faults{Cuts: 1, Crashes: 1, Kills: 1, Lates: 1}},
 	{name: "a session that closes", clients: 1, writes: 2, leaves: 1, faults: zkmodel.Faults{Cuts: 1, Closes: 1, Lates: 1}},
@@ -142,8 +145,12 @@ func (w *model) write(p *peer, n int) {
 	if w.s.bound {
 		epoch = p.at.Epoch()
 	}
+	lease := int64(0)
+	if w.s.rests {
+		lease = p.at.Lease()
+	}
 	p.leaves = append(p.leaves, nil)
-	leave := p.writer.begin(Write{Epoch: epoch, Tries: w.s.tries}, ops, func(results []session.OpResult, err error) {
+	leave := p.writer.begin(Write{Epoch: epoch, Tries: w.s.tries, Rests: w.s.rests}, lease, ops, func(results []session.OpResult, err error) {
 		p.leaves[n] = nil
 		switch {
 		case w.said[x] != open:
@@ -152,7 +159,7 @@ func (w *model) write(p *peer, n int) {
 			w.said[x] = unknown
 		case err != nil:
 			w.said[x] = denied
-			if !client.IsAny(err, session.ErrBadVersion, procedure.ErrAbandoned, session.ErrExpired, session.ErrClosed, session.ErrSessionFull, session.ErrTooLarge, p.writer.Closed) {
+			if !client.IsAny(err, session.ErrBadVersion, procedure.ErrAbandoned, session.ErrLapsed, session.ErrExpired, session.ErrClosed, session.ErrSessionFull, session.ErrTooLarge, p.writer.Closed) {
 				zkmodel.Violate("write %s fails: %v", x, err)
 			}
 		default:
@@ -296,6 +303,11 @@ func (b bent) Async(epoch int) client.Async { return bentRequests{b.Session.Asyn
 type bentRequests struct {
 	client.Async
 	*mutant
+}
+
+// Under implements [client.Async].
+func (b bentRequests) Under(lease int64) client.Async {
+	return bentRequests{b.Async.Under(lease), b.mutant}
 }
 
 // Multi implements [client.Async].

@@ -3,7 +3,6 @@ package once
 import (
 	"cmp"
 	"errors"
-	"maps"
 	"math"
 	"slices"
 	"strconv"
@@ -37,18 +36,17 @@ type Writer struct {
 	follow sync.Once // subscribes to the session
 
 	mu    sync.Mutex
-	epoch int                       // the present one, as far as the client knows; 0 between two
-	ended error                     // set when the session has closed; never cleared
-	makes []func(int, error)        // that wait for the next epoch
-	leave func()                    // ends the subscription
-	bare  bool                      // set when no marker may be made; never cleared
-	free  []Marker                  // that no write has
-	made  int                       // how many were made
-	n     int                       // the number of the newest write
-	rests map[*attempts]func(Input) // the writes under way that end with a lapse
-	over  bool                      // set by Close. While set, nothing is kept, and nothing begins
-	using int                       // how many writes, and other things that leave nodes, are under way
-	idle  []func()                  // called when the last of them ends after Close
+	epoch int                // the present one, as far as the client knows; 0 between two
+	ended error              // set when the session has closed; never cleared
+	makes []func(int, error) // that wait for the next epoch
+	leave func()             // ends the subscription
+	bare  bool               // set when no marker may be made; never cleared
+	free  []Marker           // that no write has
+	made  int                // how many were made
+	n     int                // the number of the newest write
+	over  bool               // set by Close. While set, nothing is kept, and nothing begins
+	using int                // how many writes, and other things that leave nodes, are under way
+	idle  []func()           // called when the last of them ends after Close
 
 	refused error // see Refused; never cleared
 }
@@ -59,58 +57,37 @@ type Writer struct {
 // part of the operations may be taken; see [Writer.Takes]. After Abandon, which has it
 // answered at once, nothing more is sent. Epoch is that of [Write].
 func (w *Writer) Begin(epoch int, ops []session.Op, answer func([]session.OpResult, error)) (abandon func()) {
-	return w.begin(Write{Epoch: epoch}, ops, answer)
+	return w.begin(Write{Epoch: epoch}, 0, ops, answer)
 }
 
 // BeginBefore is Begin, with a marker that has a lower number unless that is 0. Without such a
 // marker the answer is [ErrYounger]: the caller relies on the directory of the markers, and that
 // may have been made again.
 func (w *Writer) BeginBefore(before, epoch int, ops []session.Op, answer func([]session.OpResult, error)) (abandon func()) {
-	return w.begin(Write{Epoch: epoch, Before: before}, ops, answer)
+	return w.begin(Write{Epoch: epoch, Before: before}, 0, ops, answer)
 }
 
-// BeginRead is Begin of operations that rest on what was read before. If the session lapses, other
-// data may have come in its place: then the write is answered at once, and no further attempt is
-// made. The answer is [session.ErrLapsed] if there was none, and otherwise also
-// [session.ErrUnknownOutcome]: an attempt that waits in the session may yet be sent.
-func (w *Writer) BeginRead(epoch int, ops []session.Op, answer func([]session.OpResult, error)) (abandon func()) {
-	return w.begin(Write{Epoch: epoch, Rests: true}, ops, answer)
+// BeginUnder is Begin of operations that rest on what was read under a lease of the session. If it
+// has lapsed since, other data may have come in its place: then no attempt is sent, and the answer
+// is [session.ErrLapsed] if none was done.
+func (w *Writer) BeginUnder(lease int64, epoch int, ops []session.Op, answer func([]session.OpResult, error)) (abandon func()) {
+	return w.begin(Write{Epoch: epoch, Rests: true}, lease, ops, answer)
 }
 
 // Mark makes a marker, unless one is free. The next write is sent at once then.
 func (w *Writer) Mark(epoch int, answer func(error)) {
-	w.begin(Write{Epoch: epoch, Marks: true}, nil, func(_ []session.OpResult, err error) { answer(err) })
+	w.begin(Write{Epoch: epoch, Marks: true}, 0, nil, func(_ []session.OpResult, err error) { answer(err) })
 }
 
-func (w *Writer) begin(of Write, ops []session.Op, answer func([]session.OpResult, error)) (abandon func()) {
+func (w *Writer) begin(of Write, lease int64, ops []session.Op, answer func([]session.OpResult, error)) (abandon func()) {
 	w.follow.Do(w.subscribe)
 	size := w.size(ops)
 	of.Tries, of.Bares = cmp.Or(of.Tries, w.tries(size)), w.Bare != nil && !of.Marks
-	a := &attempts{of: w, epoch: of.Epoch, requests: w.Session.Async(of.Epoch), ops: ops, size: size, answer: answer}
+	a := &attempts{of: w, epoch: of.Epoch, lease: lease, requests: w.Session.Async(of.Epoch), ops: ops, size: size, answer: answer}
 	a.pauses.Clock = w.Session
 	p := procedure.New(of, a.perform)
-	if of.Rests {
-		w.rest(a, p.Tell)
-	}
 	p.Tell(w.grant(of))
 	return func() { p.Tell(Abandoned{}) }
-}
-
-// rest has a write told of a lapse, until it is answered.
-func (w *Writer) rest(a *attempts, tell func(Input)) {
-	answer := a.answer
-	a.answer = func(results []session.OpResult, err error) {
-		w.mu.Lock()
-		delete(w.rests, a)
-		w.mu.Unlock()
-		answer(results, err)
-	}
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if w.rests == nil {
-		w.rests = make(map[*attempts]func(Input))
-	}
-	w.rests[a] = tell
 }
 
 // subscribe follows the epochs of the session.
@@ -124,9 +101,7 @@ func (w *Writer) subscribe() {
 			w.expired(ev.Epoch)
 		case session.Closed:
 			w.enter(0, session.ErrClosed)
-		case session.Lapsed:
-			w.lapse()
-		case session.Suspended, session.Resumed:
+		case session.Suspended, session.Lapsed, session.Resumed:
 		}
 		return nil
 	})
@@ -134,16 +109,6 @@ func (w *Writer) subscribe() {
 	w.leave = leave
 	w.mu.Unlock()
 	w.Release()
-}
-
-// lapse ends the writes that rest on what was read before.
-func (w *Writer) lapse() {
-	w.mu.Lock()
-	rests := slices.Collect(maps.Values(w.rests))
-	w.mu.Unlock()
-	for _, tell := range rests {
-		tell(Lapsed{})
-	}
 }
 
 // enter begins an epoch, or ends the last.
@@ -316,6 +281,7 @@ func (w *Writer) Close(closed func()) {
 type attempts struct {
 	of       *Writer
 	epoch    int
+	lease    int64 // under which the operations were read; or 0
 	requests client.Async
 	ops      []session.Op
 	size     int // of the operations
@@ -355,6 +321,9 @@ func (a *attempts) perform(e Effect, tell func(Input)) {
 		requests := a.requests
 		if e.Marker.Node != "" { // in a later epoch its end would look like that of an attempt that was done
 			requests = w.Session.Async(e.Marker.Epoch)
+		}
+		if a.lease != 0 {
+			requests = requests.Under(a.lease)
 		}
 		requests.Multi(ops, func(results []session.OpResult, err error) {
 			if e.Marker.Node == "" && len(results) > 0 {

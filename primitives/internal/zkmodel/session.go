@@ -37,6 +37,7 @@ type Session struct {
 	id    int64
 
 	lapsed  bool // its lease has ended; cleared when it is connected
+	lease   int64
 	killed  bool // the server has expired it, and the client does not know
 	closed  bool
 	crashed bool
@@ -109,7 +110,7 @@ func (s *Session) view() tree {
 // --- client.Session
 
 // Async implements [client.Session].
-func (s *Session) Async(epoch int) client.Async { return requests{s, epoch, nil} }
+func (s *Session) Async(epoch int) client.Async { return requests{s: s, epoch: epoch} }
 
 // Sharing implements [client.Session]. No caller can tell whether others share its transactions.
 func (s *Session) Sharing(epoch int) client.Async { return s.Async(epoch) }
@@ -147,6 +148,9 @@ func (*Session) Fits(...session.Op) error { return nil }
 
 // Room implements [client.Session]: there is always enough.
 func (*Session) Room(...session.Op) int { return 1 << 20 }
+
+// Lease implements [client.Session].
+func (s *Session) Lease() int64 { return s.lease }
 
 // Rely implements [client.Session].
 func (*Session) Rely() (release func()) { return func() {} }
@@ -207,6 +211,7 @@ type result struct {
 type requests struct {
 	s         *Session
 	epoch     int
+	lease     int64 // under which they may be done; or 0
 	cancelled *bool // of a removal; or nil
 }
 
@@ -218,6 +223,8 @@ func (a requests) refusal() error {
 		return session.ErrClosed
 	case a.epoch != 0 && a.epoch != a.s.epoch:
 		return session.ErrExpired
+	case a.lease != 0 && a.lease != a.s.lease:
+		return session.ErrLapsed
 	}
 	return nil
 }
@@ -468,6 +475,7 @@ func (s *Session) connect() {
 	s.w.ids++
 	s.w.owners = append(s.w.owners, s.n)
 	s.count++
+	s.lease++
 	s.past = s.seen
 	s.epoch, s.id, s.state, s.lapsed, s.killed, s.floor = s.count, s.w.ids, up, false, false, 0
 	s.out, s.held = append(s.out, s.held...), nil
@@ -502,15 +510,12 @@ func (s *Session) notice(first bool, fate int) {
 	}
 }
 
-// lapse ends the lease. If something was held, the requests that wait fail.
-func (s *Session) lapse(held bool) {
+// lapse ends the lease. The requests that wait fail.
+func (s *Session) lapse() {
 	s.lapsed = true
+	s.lease++
 	waiting := s.held
-	if !held {
-		waiting = nil
-	} else {
-		s.held = nil
-	}
+	s.held = nil
 	s.tell(session.Lapsed{})
 	for _, r := range waiting {
 		s.w.deliver(r, result{err: session.ErrLapsed})

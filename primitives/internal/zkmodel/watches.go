@@ -93,6 +93,9 @@ func (a requests) Follow(path string, aspect session.Aspect, lasting bool, tell 
 // Roomy implements [client.Async]. No reply is too large in the model.
 func (a requests) Roomy() client.Async { return a }
 
+// Under implements [client.Async].
+func (a requests) Under(lease int64) client.Async { a.lease = lease; return a }
+
 // FollowOnce implements [client.Async].
 func (a requests) FollowOnce(path string, aspect session.Aspect, tell func(session.Reading, error)) client.Subscription {
 	return a.follow(watchKey{path, aspect}, &subscription{tell: tell, once: true})
@@ -216,7 +219,7 @@ func (s *Session) answered(e *entry, r session.Reading, probing bool, err error)
 	case is(err, session.ErrDisconnected):
 		s.arm(e)
 	default:
-		requests{s, s.epoch, nil}.After(pause, func() {
+		requests{s: s, epoch: s.epoch}.After(pause, func() {
 			if !e.dead {
 				s.arm(e)
 			}

@@ -283,7 +283,7 @@ func (w *World) Actions() (normal, faulty []Action) {
 		}
 		fault(w.Left.Cuts, live && s.state == up, "cut", i, 1)
 		fault(w.Left.Expires, live && s.state != up, "expire", i, 2)
-		fault(w.Left.Lapses, live && s.state == down && !s.lapsed, "lapse", i, 2)
+		fault(w.Left.Lapses, live && s.state == down && !s.lapsed, "lapse", i, 1)
 		fault(w.Left.Kills, live && !s.killed, "kill", i, 1)
 		fault(w.Left.Closes, live, "close", i, 2)
 		fault(w.Left.Crashes, live, "crash", i, 1)
@@ -362,7 +362,7 @@ func (w *World) Apply(a Action) {
 		w.Sessions[a.I].finish(a.Variant == 1, session.ErrExpired)
 	case "lapse":
 		w.Left.Lapses--
-		w.Sessions[a.I].lapse(a.Variant == 1)
+		w.Sessions[a.I].lapse()
 	case "kill":
 		w.Left.Kills--
 		s := w.Sessions[a.I]

@@ -34,6 +34,7 @@ type Call struct {
 	Errand    bool          // it is part of a removal of the node at its target
 	Fleeting  bool          // it is sent on the present connection, or not at all
 	Target    string        // the path on the server
+	Lease     int64         // if it is not 0, that of [Epoch.Lease] under which it may be done
 	Began     time.Duration // the age of the session when the caller asked for it
 
 	// Sharing of transactions: see coalescer.go. The lock of the epoch guards all fields but Lane.

@@ -78,7 +78,8 @@ type connection struct {
 	readOnly  bool              // set by the handshake of a server without a quorum, see readonly.go
 	timeout   time.Duration     // the timeout that a read-only server grants
 	returns   time.Duration     // when to check whether the session belongs to another server; 0: never
-	lapsed    bool              // the lease has ended on it, while something was held
+	lapsed    bool              // the lease has ended on it
+	held      bool              // something was held then
 	leaving   bool              // set when the session moves to another server: no more calls go out
 	beats     lease.Beats       // when heartbeats are due, and which are transactions
 	stale     bool              // with LeaseShared: the next heartbeat must be a transaction

@@ -145,6 +145,8 @@ func (e *Epoch) enqueue(c *Call) error {
 		return e.refusal
 	case c.Fleeting && (e.open == nil || e.open.leaving):
 		return fault.ErrDisconnected
+	case c.Lease != 0 && c.Lease != e.Lease():
+		return fault.ErrLapsed
 	}
 	c.epoch.Store(e)
 	if e.reading != nil && c.Blocking {
@@ -222,6 +224,10 @@ func (e *Epoch) ID() int64 {
 	defer e.mu.Unlock()
 	return e.id
 }
+
+// Lease returns a number that changes when the lease ends, and is another in each epoch. The epoch
+// may be locked.
+func (e *Epoch) Lease() int64 { return int64(e.Number)<<32 | int64(e.lapses.Load()) }
 
 // Announce records that users know the session: no other session can replace it from now on.
 func (e *Epoch) Announce() { e.announced.Store(true) }

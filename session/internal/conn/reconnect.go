@@ -141,7 +141,7 @@ func (e *Epoch) severed(l *connection) {
 	lost, unsent := e.salvage(l)
 	var lapsed, refused, dropped []*Call
 	if l.lapsed {
-		lapsed, unsent = unsent, nil
+		lapsed, unsent = outlived(unsent, l.held)
 	}
 	waiting := append(unsent, e.queue.All()...)
 	rejects := false
@@ -183,7 +183,7 @@ func (e *Epoch) severed(l *connection) {
 		c.doubt()
 		s.Order.Add(c)
 	}
-	e.outlived(lapsed)
+	e.lapse(lapsed)
 	for _, c := range dropped {
 		c.Err = fault.ErrDisconnected
 		s.Order.Add(c)

@@ -75,9 +75,9 @@ func (e *Epoch) settle() {
 // Lapse follows the end of the lease. What was held is lost, and others may have it soon. So from
 // now on nothing counts that a server has said before: the connection is given up, and the requests
 // of a session on which a recipe relies go out when a later connection has proved the lease anew.
-// If something was held, a request that waits may have been made for it, and fails. Lapse returns
-// when the lease has ended, and whether something was held; or that it has not ended after all. It
-// is called in the session's order, and the epoch must not be locked.
+// Requests that wait fail, but for those that wait on. Lapse returns when the lease has ended, and
+// whether something was held; or that it has not ended after all. It is called in the session's
+// order, and the epoch must not be locked.
 func (e *Epoch) Lapse() (ended time.Time, held, is bool) {
 	e.mu.Lock()
 	if !e.Overdue() { // a connection has opened since
@@ -95,24 +95,35 @@ func (e *Epoch) Lapse() (ended time.Time, held, is bool) {
 	l := e.open
 	cut := l != nil && l.condemn(errLapsed)
 	if l != nil {
-		l.lapsed, e.open = held, nil
+		l.lapsed, l.held, e.open = true, held, nil
 	}
-	var waiting []*Call
-	if held {
-		waiting = e.queue.All()
-		e.queue.Set(nil)
-	}
+	over, on := outlived(e.queue.All(), held)
+	e.queue.Set(on)
 	e.settle()
 	e.mu.Unlock()
 	if cut {
 		l.cut()
 	}
-	e.outlived(waiting)
+	e.lapse(over)
 	return ended, held, true
 }
 
-// outlived answers calls that have waited when the lease ended. The epoch must not be locked.
-func (e *Epoch) outlived(waiting []*Call) {
+// outlived divides calls that have waited when the lease ended. A recipe has made its requests from
+// what it has read before; other data may have come in its place, so it looks anew. If something
+// was held, any request may have been made for it. Otherwise the callers that block wait on.
+func outlived(waiting []*Call, held bool) (over, on []*Call) {
+	for _, c := range waiting {
+		if held || !c.Blocking {
+			over = append(over, c)
+		} else {
+			on = append(on, c)
+		}
+	}
+	return over, on
+}
+
+// lapse answers calls that have waited when the lease ended. The epoch must not be locked.
+func (e *Epoch) lapse(waiting []*Call) {
 	for _, c := range waiting {
 		if c.state.CompareAndSwap(callQueued, callSent) {
 			c.sent, c.Err = 0, fault.ErrLapsed
