@@ -32,7 +32,12 @@ func (s *Session) Hold() (release func()) {
 	return func() { forRecipes{}.Hold(s, -1) }
 }
 
-func (s *Session) Rely() (release func())                      { return forRecipes{}.Rely(s) }
+// Rely has a recipe rely on the session.
+func (s *Session) Rely() (release func()) {
+	forRecipes{}.Rely(s, 1)
+	return sync.OnceFunc(func() { forRecipes{}.Rely(s, -1) })
+}
+
 func (s *Session) Sibling() (*Session, error)                  { return forRecipes{}.Sibling(s) }
 func (a Async) Share(ops []Op, answer func([]OpResult, error)) { forRecipes{}.Share(a, ops, answer) }
 

@@ -7,7 +7,6 @@ import (
 	"log/slog"
 	"slices"
 	"strings"
-	"sync/atomic"
 	"time"
 
 	"github.com/zkactors/zkactors/session/internal/conn"
@@ -235,18 +234,10 @@ func (forRecipes) Observed(s *Session) bool {
 	return !none
 }
 
-// Rely makes the session's lease rest on transactions that a quorum of the servers has committed,
-// until release is called. A recipe needs it for as long as it holds, or contends for, an exclusive
-// grant, and calls it before the first request for the grant. See the package comment for its cost.
-func (forRecipes) Rely(s *Session) (release func()) {
-	s.count(true, 1)
-	var released atomic.Bool
-	return func() {
-		if released.CompareAndSwap(false, true) {
-			s.count(true, -1)
-		}
-	}
-}
+// Rely adds n to the number of recipes that hold, or contend for, an exclusive grant. While there is
+// one, the session's lease rests on transactions that a quorum of the servers has committed. A
+// recipe calls it before the first request for the grant. See the package comment for its cost.
+func (forRecipes) Rely(s *Session, n int32) { s.count(true, n) }
 
 // Hold adds n to the number of parties that hold what excludes others. While there is one, a
 // [Lapsed] concerns the users of the session.

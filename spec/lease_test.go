@@ -289,7 +289,7 @@ func live(t *testing.T, seed uint64, play func(l *life)) (run []view) {
 	kit.Run(t, config, func(b kit.World) {
 		w := &wire{record: r, srv: b.Server}
 		s := b.Open(session.Options{Timeout: 2 * time.Second, ServerTick: 200 * time.Millisecond, Dialer: w.dial})
-		release := client.Of(s).Rely()
+		client.Of(s).Rely(1)
 		client.Of(s).Hold(1)
 		var followers sync.WaitGroup
 		followers.Go(func() { r.follow(s.Events(b.Context())) })
@@ -297,7 +297,7 @@ func live(t *testing.T, seed uint64, play func(l *life)) (run []view) {
 		synctest.Wait()
 		run = r.end()
 		client.Of(s).Hold(-1)
-		release()
+		client.Of(s).Rely(-1)
 		s.Close()
 		w.pumps.Wait()
 		followers.Wait()

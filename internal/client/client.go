@@ -42,7 +42,9 @@ type Session interface {
 	Saw(path string, version int32, first bool)
 	Fits(ops ...session.Op) error
 	Room(ops ...session.Op) int
-	Rely() (release func())
+
+	// Rely adds n to the number of recipes that hold, or contend for, what excludes others.
+	Rely(n int32)
 
 	// Lease returns the number of the present lease, for Under. After a lapse, and in the next
 	// epoch, it is another.
@@ -202,7 +204,7 @@ func (l live) Local(key any, create func() any) any {
 func (l live) Logger() *slog.Logger       { return session.ForRecipes().Logger(l.Session) }
 func (l live) Observer() session.Observer { return session.ForRecipes().Observer(l.Session) }
 func (l live) Observed() bool             { return session.ForRecipes().Observed(l.Session) }
-func (l live) Rely() (release func())     { return session.ForRecipes().Rely(l.Session) }
+func (l live) Rely(n int32)               { session.ForRecipes().Rely(l.Session, n) }
 func (l live) Lease() int64               { return session.ForRecipes().Lease(l.Session) }
 func (l live) Hold(n int32)               { session.ForRecipes().Hold(l.Session, n) }
 

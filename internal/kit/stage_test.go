@@ -16,7 +16,7 @@ func TestCounts(t *testing.T) {
 	Run(t, zktest.Config{Tick: time.Second}, func(w World) {
 		s := w.Open(session.Options{Timeout: 10 * time.Second})
 		id := s.ID()
-		defer client.Of(s).Rely()()
+		client.Of(s).Rely(1)
 		client.Of(s).Hold(1)
 		w.Freeze(0, zktest.Both)
 		Pass(time.Second)

@@ -165,7 +165,7 @@ type performer struct {
 	session client.Session
 	path    string
 	owned   owned.Set
-	release func()              // not nil while we rely on the session; used by the actor's goroutine
+	relies  bool                // on the session; used by the actor's goroutine
 	holder  client.Holder       // used by the actor's goroutine
 	warned  map[string]struct{} // nodes of no session; used by the answers of the one request under way
 }
@@ -177,12 +177,12 @@ func (p *performer) begin(tell func(input), ended <-chan struct{}) {
 // rely keeps the session's lease while other parties wait for our node to be deleted.
 func (p *performer) rely(wanted bool) {
 	switch {
-	case wanted && p.release == nil:
-		p.release = p.session.Rely()
-	case !wanted && p.release != nil:
-		p.release()
-		p.release = nil
+	case wanted && !p.relies:
+		p.session.Rely(1)
+	case !wanted && p.relies:
+		p.session.Rely(-1)
 	}
+	p.relies = wanted
 }
 
 // The paths of the nodes.

@@ -44,7 +44,8 @@ func (b *Barrier) TryRaise(ctx context.Context) (*Gate, error) {
 	}
 	s := client.Of(b.session)
 	g := &Gate{barrier: b, tried: make(chan struct{}), done: make(chan struct{})}
-	g.keeper = &gatekeeper{session: s, path: b.path, id: nodes.Gate(znode.NewGUID()), release: s.Rely()}
+	g.keeper = &gatekeeper{session: s, path: b.path, id: nodes.Gate(znode.NewGUID())}
+	s.Rely(1)
 	g.actor = actors.Start(gate{}, actors.Role[gate, gateInput, gateEffect, GateEvent]{
 		Name:    "gate " + b.path,
 		Perform: g.keeper.perform,
@@ -151,7 +152,6 @@ type gatekeeper struct {
 	session client.Session
 	path    string
 	id      string // the data of the node; unique
-	release func() // the session's lease
 	holder  client.Holder
 	owned   owned.Set
 }
@@ -164,7 +164,7 @@ func (p *gatekeeper) begin(tell func(gateInput), ended <-chan struct{}) {
 // removal goes on, and would delete the node of a later gate that took it for its own: so the gate
 // stays its holder.
 func (p *gatekeeper) end(refused bool) {
-	p.release()
+	p.session.Rely(-1)
 	p.owned.End()
 	if !refused {
 		p.holders().leave(p.id)

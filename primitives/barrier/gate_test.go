@@ -117,8 +117,11 @@ func TestWhyGatesAreLost(t *testing.T) {
 // A tally counts the subscriptions to the events of a session.
 type tally struct {
 	*zkmodel.Session
-	subscriptions int
+	subscriptions, relied int
 }
+
+// Rely implements [client.Session].
+func (s *tally) Rely(n int32) { s.relied += int(n) }
 
 func (s *tally) Subscribe(tell func(session.Event) (settled <-chan struct{})) (cancel func()) {
 	s.subscriptions++
@@ -134,14 +137,14 @@ func (s *tally) Subscribe(tell func(session.Event) (settled <-chan struct{})) (c
 func TestGateLeavesNothing(t *testing.T) {
 	for _, refused := range []bool{false, true} {
 		s := &tally{Session: zkmodel.New(zkmodel.Faults{}, 1).Sessions[0]}
-		relied := 1
-		p := &gatekeeper{session: s, path: plainPath, id: "a", release: func() { relied-- }}
+		p := &gatekeeper{session: s, path: plainPath, id: "a"}
+		s.Rely(1)
 		p.begin(func(gateInput) {}, nil)
 		check.True(t, p.holders().take(1, 5, "a") && p.holders().take(1, 6, "b"), "another gate has the nodes")
 		check.Equal(t, s.subscriptions, 1, "subscriptions of a gate")
 		p.end(refused)
 		check.Equal(t, s.subscriptions, 0, "subscriptions after its end")
-		check.Equal(t, relied, 0, "leases after its end")
+		check.Equal(t, s.relied, 0, "leases after its end")
 		left := map[int64]string{6: "b"}
 		if refused {
 			left[5] = "a"

@@ -140,7 +140,7 @@ func newPlainWorld(s *plainScenario, keyed bool) *plainWorld {
 	}
 	for i := range s.gates {
 		at := w.Sessions[i]
-		c := &raiser{n: i, keeper: &gatekeeper{session: at, path: plainPath, id: gateOf(i), release: func() {}}}
+		c := &raiser{n: i, keeper: &gatekeeper{session: at, path: plainPath, id: gateOf(i)}}
 		c.keeper.owned.Clock = at
 		c.Runner = zkmodel.Run(w.World, at, gate{}, actors.Role[gate, gateInput, gateEffect, GateEvent]{
 			Perform: s.mutant.around(c.keeper.perform),

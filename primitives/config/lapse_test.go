@@ -46,7 +46,7 @@ func TestReadBeforeALapse(t *testing.T) {
 				kit.Run(t, zktest.Config{Tick: time.Second, Latency: time.Millisecond}, func(w kit.World) {
 					far, near := w.OpenGated(session.Options{Timeout: 6 * time.Second}), w.Open(session.Options{Timeout: 6 * time.Second})
 					if relies {
-						w.Cleanup(client.Of(far.Session).Rely())
+						client.Of(far.Session).Rely(1)
 					}
 					check.Must(w, near.EnsurePath(w.Context(), "/values"))
 					check.Have(near.Create(w.Context(), "/values/a", []byte("0"), session.Persistent))(w)

@@ -182,7 +182,7 @@ type scripted struct {
 }
 
 func (s *scripted) Sharing(int) client.Async { return &s.server }
-func (s *scripted) Rely() (release func())   { return s.keep() }
+func (s *scripted) Rely(n int32)             { s.kept += int(n) }
 func (s *scripted) SetWarm(string, bool)     {}
 func (s *scripted) Warm(string) bool         { return false }
 func (s *scripted) Age() time.Duration       { return 0 }

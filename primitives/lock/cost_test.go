@@ -61,7 +61,7 @@ func TestServerProcess(t *testing.T) {
 // TestCostOfCycle counts the allocations of an acquisition and its release, of all goroutines
 // of the client.
 func TestCostOfCycle(t *testing.T) {
-	const most = 58
+	const most = 57
 	s := kit.Open(t, []string{check.Apart(t, "TestServerProcess", serverVariable)}, nil)
 	kit.Ensure(t, s, "/cycle", nil)
 	ctx := context.Background()

@@ -40,7 +40,8 @@ func (p *Performer) begin(s client.Session, r *Recipe) {
 // Begin hands the events of the session to the machine. If actor is not nil, the session waits for
 // its end before it ends itself.
 func (p *Performer) Begin(tell func(line.Input), actor interface{ Ended() <-chan struct{} }) {
-	p.owned.Keep(reliance{}, owned.Func(p.session.Rely())) // before the node is created
+	p.session.Rely(1) // before the node is created
+	p.owned.Keep(reliance{}, (*relying)(p))
 	p.owned.Keep(news{}, owned.Func(p.session.Subscribe(func(ev session.Event) (settled <-chan struct{}) {
 		if c, ok := ev.(session.Connected); ok && p.condition.followed != nil {
 			p.condition.begin(p.session.Async(c.Epoch), tell)
@@ -57,12 +58,18 @@ func (p *Performer) Begin(tell func(line.Input), actor interface{ Ended() <-chan
 	})))
 }
 
+// A relying performer is one that relies on the session.
+type relying Performer
+
+// Cancel implements [owned.Thing].
+func (p *relying) Cancel() { p.session.Rely(-1) }
+
 // Holds says whether the contender holds what excludes others. Only the actor calls it.
 func (p *Performer) Holds(is bool) { p.holder.Set(p.session, is) }
 
 // Keys of the performer's resources in its owned set.
 type (
-	reliance struct{} // the result of Rely
+	reliance struct{} // on the session
 	news     struct{} // the subscription to the events of the session
 	later    struct{} // the timer for a list
 )

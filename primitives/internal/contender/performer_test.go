@@ -67,7 +67,7 @@ type parental struct {
 }
 
 func (p *parental) Sharing(int) client.Async                  { return parentWithData{} }
-func (p *parental) Rely() (release func())                    { return func() {} }
+func (p *parental) Rely(int32)                                {}
 func (p *parental) After(time.Duration, func()) (stop func()) { return func() {} }
 
 func (p *parental) SetWarm(path string, warm bool) {

@@ -153,7 +153,7 @@ func (*Session) Room(...session.Op) int { return 1 << 20 }
 func (s *Session) Lease() int64 { return s.lease }
 
 // Rely implements [client.Session].
-func (*Session) Rely() (release func()) { return func() {} }
+func (*Session) Rely(int32) {}
 
 // Hold implements [client.Session].
 func (*Session) Hold(int32) {}
