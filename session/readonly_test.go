@@ -85,34 +85,41 @@ func TestReadOnly(t *testing.T) {
 	})
 }
 
-// TestReadOnlyStranger: a server without a quorum that does not know the session serves its reads
-// behind the deadline, by a session of the connection. When it has a quorum again, the session is
-// taken up, and no other is left.
+// TestReadOnlyStranger: a server without a quorum that does not know the session, or has seen less
+// than the session, serves its reads behind the deadline, by a session of the connection. When it
+// has a quorum again, the session is taken up, and no other is left.
 func TestReadOnlyStranger(t *testing.T) {
-	tapping(t, func(t *testing.T, srv *zktest.Server, tp *tap, opts *session.Options) {
-		opts.ReadOnly, opts.Timeout = true, 6*time.Second
-		s := mustOpen(t, srv.Addrs(), opts)
-		defer s.Close()
-		check.Have(s.Create(t.Context(), "/held", []byte("x"), session.Ephemeral))(t)
-		id := s.ID()
-		tp.strikeWith(strike{always: true, greeting: func(frame []byte) []byte {
-			const session = 8
-			if int64(binary.BigEndian.Uint64(frame[session:])) == id {
-				clear(frame[session : session+8])
-			}
-			return readOnly(frame)
-		}})
-		srv.Disconnect(0)
-		check.Reads(s.Get(t.Context(), "/held"))(t, "x")
-		check.True(t, s.ReadOnly() && s.ID() == id, "%v", s)
-		tp.strikeWith(strike{})
-		srv.Disconnect(0)
-		synctest.Wait()
-		check.Have(s.Set(t.Context(), "/held", nil, session.AnyVersion))(t)
-		pass(time.Minute)
-		check.True(t, !s.ReadOnly() && s.ID() == id, "%v", s)
-		check.EqualSlices(t, srv.Sessions(), []int64{id})
-	})
+	const at = 8 // the place of the session
+	for name, refuse := range map[string]func(frame []byte) []byte{
+		"does not know it": func(frame []byte) []byte { clear(frame[at : at+8]); return readOnly(frame) },
+		"has seen less":    func([]byte) []byte { return nil },
+	} {
+		t.Run(name, func(t *testing.T) {
+			tapping(t, func(t *testing.T, srv *zktest.Server, tp *tap, opts *session.Options) {
+				opts.ReadOnly, opts.Timeout = true, 6*time.Second
+				s := mustOpen(t, srv.Addrs(), opts)
+				defer s.Close()
+				check.Have(s.Create(t.Context(), "/held", []byte("x"), session.Ephemeral))(t)
+				id := s.ID()
+				tp.strikeWith(strike{always: true, greeting: func(frame []byte) []byte {
+					if int64(binary.BigEndian.Uint64(frame[at:])) == id {
+						return refuse(frame)
+					}
+					return readOnly(frame)
+				}})
+				srv.Disconnect(0)
+				check.Reads(s.Get(t.Context(), "/held"))(t, "x")
+				check.True(t, s.ReadOnly() && s.ID() == id, "%v", s)
+				tp.strikeWith(strike{})
+				srv.Disconnect(0)
+				synctest.Wait()
+				check.Have(s.Set(t.Context(), "/held", nil, session.AnyVersion))(t)
+				pass(time.Minute)
+				check.True(t, !s.ReadOnly() && s.ID() == id, "%v", s)
+				check.EqualSlices(t, srv.Sessions(), []int64{id})
+			})
+		})
+	}
 }
 
 // TestReadOnlyIsAChoice: without the option, a server that has no quorum is no server.

@@ -6,6 +6,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"slices"
 	"strings"
@@ -35,7 +36,7 @@ type tap struct {
 type strike struct {
 	request  func(frame []byte) ([]byte, error)
 	reply    func(c *tapped, frame []byte) ([]byte, error)
-	greeting func(frame []byte) []byte // instead of the server's handshake
+	greeting func(frame []byte) []byte // instead of the server's handshake; nil to hang up
 	auth     int32                     // the error with which credentials are answered
 	own      int32                     // the operation of the session's own requests that are struck at, not those about the target
 	always   bool                      // not only once
@@ -232,7 +233,9 @@ func (c *tapped) reply(frame []byte) error {
 	if !c.greeted {
 		c.greeted = true
 		if strike.greeting != nil {
-			frame = strike.greeting(frame)
+			if frame = strike.greeting(frame); frame == nil {
+				return io.EOF
+			}
 		}
 	} else if struck && strike.reply != nil {
 		var err error

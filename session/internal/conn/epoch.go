@@ -59,7 +59,7 @@ type Epoch struct {
 
 	id       int64         // 0 until the first handshake
 	password []byte        // of that session
-	stranger string        // the server without a quorum that did not know the session last, see readonly.go
+	stranger string        // the server, which may have no quorum, that did not take the session last, see readonly.go
 	timeout  time.Duration // negotiated
 	newest   int64         // the newest zxid seen
 	told     int64         // the zxid up to which watches have reported all changes

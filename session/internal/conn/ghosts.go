@@ -48,13 +48,17 @@ func (l *connection) compare(zxid int64) {
 // turnedAway is called when a server has hung up instead of accepting the session. So does a server
 // that has seen less than the session; its reign may have the number of the last. The epoch must
 // not be locked.
-func (e *Epoch) turnedAway(server string) {
+func (e *Epoch) turnedAway(l *connection) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.newest == 0 {
 		return
 	}
 	e.haunted = true
+	if e.session.ReadOnly && !l.guest { // it may have no quorum
+		e.stranger = l.server
+	}
+	server := l.server
 	now := e.session.Clock.Now()
 	if e.left() > 0 || e.over != nil || now < e.shunned.next {
 		return

@@ -52,7 +52,7 @@ func (l *connection) withGuess(err error) error {
 	if _, secure := l.socket.(*tls.Conn); !secure {
 		guess = "the port may be for TLS, " + guess
 	}
-	l.epoch.turnedAway(l.server)
+	l.epoch.turnedAway(l)
 	return fmt.Errorf("%w: the server closed the connection before it answered: %s", err, guess)
 }
 

@@ -16,8 +16,8 @@ import (
 var errNoQuorum = errors.New("the server has no quorum")
 
 // visits reports whether the connection asks for a session of its own: behind its deadline, to read
-// from a server without a quorum that does not know the session. It does so at every other attempt.
-// Locked.
+// from a server without a quorum that does not know the session, or has seen less. It does so at
+// every other attempt. Locked.
 func (l *connection) visits() bool {
 	e := l.epoch
 	l.guest = e.stranger == l.server && e.left() <= 0
