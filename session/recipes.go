@@ -234,8 +234,8 @@ func (forRecipes) Observed(s *Session) bool {
 	return !none
 }
 
-// Rely adds n to the number of recipes that hold, or contend for, an exclusive grant. While there is
-// one, the session's lease rests on transactions that a quorum of the servers has committed. A
+// Rely adds n to the number of recipes that hold, or contend for, an exclusive grant. While there
+// is one, the session's lease rests on transactions that a quorum of the servers has committed. A
 // recipe calls it before the first request for the grant. See the package comment for its cost.
 func (forRecipes) Rely(s *Session, n int32) { s.count(true, n) }
 
