@@ -22,7 +22,7 @@ func (a Async) EnsurePath(path string, answer func(made bool, err error)) {
 type ensuring struct {
 	requests Async
 	over     atomic.Bool  // set when the caller has left: nothing is repeated any more
-	doubt    error        // of the newest create whose reply was lost
+	doubt    bool         // the reply to a create was lost
 	broken   fault.Record // of its creates
 }
 
@@ -61,7 +61,7 @@ func (e *ensuring) ensure(full string, answer func(bool, error)) *call {
 				again()
 			})
 		case isAny(err, ErrDisconnected) && !e.broken.Hopeless():
-			e.doubt = err
+			e.doubt = e.doubt || InDoubt(err)
 			again()
 		case isAny(err, ErrNoAuth):
 			// The server looks at the parent's ACL before it looks for the node. From 3.8.6 on, a
@@ -74,7 +74,7 @@ func (e *ensuring) ensure(full string, answer func(bool, error)) *call {
 			})
 		case e.broken.Hopeless():
 			answer(false, fmt.Errorf("%w; %w", err, fault.ErrHopeless))
-		case e.doubt != nil && isAny(err, ErrExpired, ErrClosed) && !InDoubt(err):
+		case e.doubt && isAny(err, ErrExpired, ErrClosed) && !InDoubt(err):
 			answer(false, fmt.Errorf("%w: %w", ErrUnknownOutcome, err))
 		default:
 			answer(false, err)
