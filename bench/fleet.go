@@ -51,7 +51,7 @@ func parseFleet(args []string, log io.Writer) (o fleetOptions, err error) {
 	flags.IntVar(&o.process, "process", 500, "sessions in one process")
 	flags.IntVar(&o.lines, "lines", 100, "the locks that the waiting sessions share")
 	flags.IntVar(&o.runs, "runs", 1, "how often each state and storm is measured with each client, in turns")
-	clients := flags.String("clients", "ours,plain", "ours and plain (go-zookeeper's own), with commas between; ours+tick knows the servers' tick, ours+answered has LeaseAnswered, ours+shared has LeaseShared: with -setting leaderServes=no")
+	clients := flags.String("clients", "ours,plain", "ours and plain (go-zookeeper's own), with commas between; ours+tick knows the servers' tick, ours+answered has LeaseAnswered, ours+committed has LeaseCommitted")
 	filter := flags.String("filter", "", "these states and storms only: names or patterns, with commas between: "+strings.Join(fleetNames(), ", "))
 	flags.DurationVar(&o.timeout, "timeout", 10*time.Second, "the session timeout")
 	flags.DurationVar(&o.tick, "tick", 2*time.Second, "the servers' tickTime")

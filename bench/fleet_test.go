@@ -25,7 +25,7 @@ func TestFleetFlags(t *testing.T) {
 		{"-filter hail", "no state or storm is left", nil},
 		{"-clients ours+tick,plain,ours+answered+tick -filter cut", "", []string{"cut"}},
 		{"-clients theirs", `"theirs" is neither ours nor plain`, nil},
-		{"-clients ours+tock", `-clients ours+tock: ours has no variant "tock": answered, shared, tick`, nil},
+		{"-clients ours+tock", `-clients ours+tock: ours has no variant "tock": answered, committed, tick`, nil},
 		{"-clients plain+tick", `plain has no variant "tick"`, nil},
 		{"-sessions 0", "must be positive", nil},
 		{"-sync-limit 0", "must be positive", nil},

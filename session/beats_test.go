@@ -34,7 +34,7 @@ func TestCostOfALease(t *testing.T) {
 	} {
 		t.Run(fmt.Sprintf("%v tick %v", tt.timeout, tt.tick), func(t *testing.T) {
 			inBubble(t, zktest.Config{Tick: 2 * time.Second}, func(t *testing.T, srv *zktest.Server, opts *session.Options) {
-				opts.Timeout, opts.ServerTick = tt.timeout, tt.tick
+				opts.Timeout, opts.ServerTick, opts.Lease = tt.timeout, tt.tick, session.LeaseCommitted
 				var sent traffic
 				opts.Dialer = func(ctx context.Context, network, addr string) (net.Conn, error) {
 					conn, err := srv.DialContext(ctx, network, addr)
@@ -79,7 +79,7 @@ func TestCostOfALeaseOnSlowServers(t *testing.T) {
 	} {
 		t.Run(fmt.Sprintf("%v tick %v", tt.trip, tt.tick), func(t *testing.T) {
 			inBubble(t, zktest.Config{Tick: 2 * time.Second, Latency: tt.trip / 2}, func(t *testing.T, srv *zktest.Server, _ *session.Options) {
-				s := mustOpen(t, srv.Addrs(), &session.Options{Timeout: 10 * time.Second, ServerTick: tt.tick, Dialer: srv.DialContext})
+				s := mustOpen(t, srv.Addrs(), &session.Options{Timeout: 10 * time.Second, ServerTick: tt.tick, Lease: session.LeaseCommitted, Dialer: srv.DialContext})
 				life := livesOf(s)
 				defer s.Rely()()
 				pass(time.Minute)
@@ -115,7 +115,7 @@ func TestCostOfALeaseBesideLongReplies(t *testing.T) {
 				check.Have(first.Create(t.Context(), "/large", make([]byte, size), session.Persistent))(t)
 				var way line
 				way.down.Store(int64(size / tt.takes.Seconds()))
-				s := mustOpen(t, srv.Addrs(), &session.Options{Timeout: 10 * time.Second, Dialer: way.dialer(srv)})
+				s := mustOpen(t, srv.Addrs(), &session.Options{Timeout: 10 * time.Second, Lease: session.LeaseCommitted, Dialer: way.dialer(srv)})
 				life := livesOf(s)
 				defer s.Rely()()
 				ctx, cancel := context.WithCancel(t.Context())
@@ -162,7 +162,7 @@ func TestHoldersAreSpread(t *testing.T) {
 			srv.Disconnect(0)
 		}},
 	} {
-		for _, shares := range []session.Lease{session.LeaseCommitted, session.LeaseShared} {
+		for _, shares := range []session.Lease{session.LeaseCommitted, session.LeaseProven} {
 			if !chosen() {
 				continue
 			}
@@ -200,7 +200,7 @@ func TestHoldersAreSpread(t *testing.T) {
 // TestRootThatMayNotBeRead: a session keeps its lease though the ACL of the root forbids it to read
 // that. The leader proposes a transaction that is not allowed too, and a quorum acknowledges it.
 func TestRootThatMayNotBeRead(t *testing.T) {
-	for _, mode := range []session.Lease{session.LeaseCommitted, session.LeaseShared} {
+	for _, mode := range []session.Lease{session.LeaseCommitted, session.LeaseProven} {
 		inBubble(t, zktest.Config{Tick: time.Second}, func(t *testing.T, srv *zktest.Server, opts *session.Options) {
 			admin := mustOpen(t, srv.Addrs(), &session.Options{Dialer: srv.DialContext, Auth: []session.Auth{{Scheme: "digest", Secret: []byte("admin:secret")}}})
 			check.Have(admin.Create(t.Context(), "/app", nil, session.Persistent))(t)

@@ -80,8 +80,9 @@
 // transaction if its answer would otherwise prove more than the newest transaction bears: one of
 // five by default, one of three with a small tick. Each reconnect begins with one. The second
 // heartbeat behind another request comes up to half an interval early, so that heartbeats of many
-// sessions do not coincide. [LeaseShared] lets the transactions of other clients serve, where the
-// leader takes no clients. [LeaseAnswered] saves the transactions, and gives up the protection
+// sessions do not coincide. If the server of the session is certain to follow another, the
+// transactions of all clients serve, and if it is certain to be alone, none is needed: see
+// [LeaseProven]. [LeaseAnswered] saves the transactions anywhere, and gives up the protection
 // against deposed leaders.
 //
 // Heartbeats do not wait for each other. If an answer takes longer than T/36, proofs overlap: each

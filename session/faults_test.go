@@ -243,6 +243,7 @@ func TestFaultsOfOwnRequests(t *testing.T) {
 						ctx := t.Context()
 						check.Have(other.Create(ctx, "/large", make([]byte, 8<<10), session.Persistent))(t)
 						opts.Auth = []session.Auth{{Scheme: "digest", Secret: []byte("user:password")}}
+						opts.Lease = session.LeaseCommitted // it asks for nothing else
 						s := mustOpen(t, srv.Addrs(), opts)
 						check.Have(s.Create(ctx, "/me", nil, session.Ephemeral))(t)
 						var told []string

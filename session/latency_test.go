@@ -35,7 +35,7 @@ func TestSlowServer(t *testing.T) {
 			for _, row := range []struct {
 				holds bool
 				trust session.Lease
-			}{{false, session.LeaseCommitted}, {true, session.LeaseCommitted}, {true, session.LeaseShared}} {
+			}{{false, session.LeaseCommitted}, {true, session.LeaseCommitted}, {true, session.LeaseProven}} {
 				if !chosen() {
 					continue
 				}

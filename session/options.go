@@ -138,7 +138,8 @@ type Options struct {
 	// Dialer makes the connections. It must return when its context ends: Open and Close wait for
 	// it. The default resolves host names anew for each connection, and tries the addresses of a
 	// name in no order, a quarter of a second apart. While the name server is silent, or has no
-	// answer, it tries the addresses that have worked before.
+	// answer, it tries the addresses that have worked before. It is called with the servers of the
+	// list, and with the address at the other end of a connection: see [LeaseProven].
 	Dialer func(ctx context.Context, network, address string) (net.Conn, error)
 
 	// RequestTimeout bounds the blocking requests of the session whose context has no deadline,
@@ -170,7 +171,7 @@ type Options struct {
 	CloseTimeout time.Duration
 
 	// Lease says what extends the session's lease while a recipe relies on it: see the package
-	// comment. The default is LeaseCommitted.
+	// comment. The default is LeaseProven.
 	Lease Lease
 
 	// MaxRequest is the largest request that is sent, in bytes. The default is 1,048,575: servers
@@ -199,29 +200,31 @@ type Options struct {
 type Lease int
 
 const (
-	// LeaseCommitted trusts only transactions that a quorum of the servers has committed. While a
-	// recipe relies on the session, it writes a transaction that changes nothing: every five ninths
-	// of the session timeout, or more often with a short ServerTick, whose table has the times.
-	// Other writes serve as well.
-	LeaseCommitted Lease = iota
+	// LeaseProven trusts only what a quorum of the servers has committed. If it is certain that the
+	// server of the session follows another, the transactions of all clients are proofs: thousands
+	// of sessions need a few transactions a second together. A server that is certain to be alone
+	// needs none. Elsewhere it is LeaseCommitted.
+	//
+	// While a recipe relies on it, the session looks for that within six timeouts after it has
+	// connected. It reads /zookeeper/config, whose servers must include the address at the other
+	// end of its connection, and asks the server there, on another connection, with the word srvr,
+	// whether it follows. From a server that leads it moves to one that follows, if there is one
+	// among its servers. Behind a balancer, or where srvr is not in the whitelist of the servers,
+	// it is not certain. A balancer on the host of a server is not noticed if /zookeeper/config has
+	// no ports for clients: then set LeaseCommitted.
+	LeaseProven Lease = iota
+
+	// LeaseCommitted trusts only transactions of the session itself that a quorum of the servers
+	// has committed. While a recipe relies on the session, it writes a transaction that changes
+	// nothing: every five ninths of the session timeout, or more often with a short ServerTick,
+	// whose table has the times. Other writes serve as well.
+	LeaseCommitted
 
 	// LeaseAnswered trusts every server that says that it leads. It saves one write every few
 	// seconds. A leader that has been deposed, and has not noticed yet, goes on saying so, for
 	// syncLimit ticks at most. For so long a session that is connected to it may believe that it
 	// holds a grant which the next leader has given away.
 	LeaseAnswered
-
-	// LeaseShared is for sessions whose servers follow: set leaderServes=no in the configuration of
-	// the servers, or give the session observers of the leader only. It trusts the same
-	// transactions as LeaseCommitted, and those of other clients as well: if the servers show a
-	// newer transaction than the last sync did, a quorum followed the leader when that sync was
-	// sent. So thousands of sessions need a few transactions a second together. A session alone
-	// needs as many as with LeaseCommitted.
-	//
-	// On a server that leads, a newer transaction proves nothing, and nothing tells a client that
-	// its server leads. A session that is connected to the leader may believe that it holds a grant
-	// which a later leader has given away, as with LeaseAnswered.
-	LeaseShared
 )
 
 func (o *Options) withDefaults() Options {
@@ -278,8 +281,8 @@ func (o *Options) validate() error {
 	if o.Timeout >= time.Millisecond && o.ServerTick > 0 && !lease.TermsOf(o.Timeout, o.ServerTick).Holds() {
 		refuse("ServerTick", o.ServerTick, fmt.Sprintf("must be at most 1.3 times the Timeout, which is %v", o.Timeout))
 	}
-	if o.Lease < LeaseCommitted || o.Lease > LeaseShared {
-		refuse("Lease", int(o.Lease), "is none of LeaseCommitted, LeaseAnswered and LeaseShared")
+	if o.Lease < LeaseProven || o.Lease > LeaseAnswered {
+		refuse("Lease", int(o.Lease), "is none of LeaseProven, LeaseCommitted and LeaseAnswered")
 	}
 	const least = 4 << 10
 	if o.MaxRequest < least {
@@ -351,7 +354,7 @@ func (o *Options) ofConnections() conn.Options {
 	c := conn.Options{
 		Timeout: o.Timeout, ServerTick: o.ServerTick, Rebalance: o.Rebalance,
 		MaxRequest: o.MaxRequest, MaxReply: o.MaxReply, ReadOnly: o.ReadOnly,
-		Lenient: o.Lease == LeaseAnswered, Shared: o.Lease == LeaseShared,
+		Lenient: o.Lease == LeaseAnswered, Committed: o.Lease == LeaseCommitted,
 	}
 	for _, a := range o.Auth {
 		c.Auth = append(c.Auth, wire.Request{Op: wire.OpAuth, Scheme: a.Scheme, Data: a.Secret})

@@ -43,7 +43,7 @@ func TestRebalance(t *testing.T) {
 					}
 					return srv.DialContext(ctx, network, addr)
 				}
-				opts.Rebalance = tt.rebalance
+				opts.Rebalance, opts.Lease = tt.rebalance, session.LeaseCommitted
 				all := make([]*session.Session, n)
 				for i := range all {
 					all[i] = mustOpen(t, srv.Addrs(), opts)
@@ -98,6 +98,7 @@ func TestRebalanceToASilentServer(t *testing.T) {
 			homes.Add(1)
 			return blackHole(), nil
 		}
+		opts.Lease = session.LeaseCommitted // it asks nothing else
 		var s *session.Session
 		for s == nil || homes.Load() == 0 { // until it belongs to the silent one
 			s = mustOpen(t, append([]string{"silent:1"}, srv.Addrs()...), opts)
@@ -111,4 +112,69 @@ func TestRebalanceToASilentServer(t *testing.T) {
 			t.Errorf("after a day: %v", s.State())
 		}
 	})
+}
+
+// TestMovesToAFollower: sessions that rely leave a server that leads for those that follow, once,
+// and do not return to it while they rely. Without the list's others they stay.
+func TestMovesToAFollower(t *testing.T) {
+	const n, timeout = 30, 10 * time.Second
+	for name, tt := range map[string]struct {
+		relies  bool
+		servers int // in the list
+		lease   session.Lease
+		stays   bool
+	}{
+		"it relies":      {relies: true, servers: 3},
+		"nothing relies": {servers: 3, stays: true},
+		"one server":     {relies: true, servers: 1, stays: true},
+		"it writes":      {relies: true, servers: 3, lease: session.LeaseCommitted, stays: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, zktest.Config{Tick: time.Second, Replicas: 3}, func(t *testing.T, srv *zktest.Server, opts *session.Options) {
+				opts.Timeout, opts.Lease, opts.Rebalance = timeout, tt.lease, time.Minute
+				all := make([]*session.Session, n)
+				var moves [n]atomic.Int32
+				var at [n]atomic.Value // servers
+				for i := range all {
+					all[i] = mustOpen(t, srv.Addrs()[:tt.servers], opts)
+					all[i].Subscribe(func(ev session.Event) <-chan struct{} {
+						switch ev := ev.(type) {
+						case session.Connected:
+							at[i].Store(ev.Server)
+						case session.Suspended:
+							moves[i].Add(1)
+						case session.Resumed:
+							at[i].Store(ev.Server)
+						case session.Lapsed, session.Expired, session.Closed:
+						}
+						return nil
+					})
+					if tt.relies {
+						t.Cleanup(all[i].Rely())
+					}
+				}
+				leading := func() (n int) {
+					for i := range at {
+						if at[i].Load() == srv.Addrs()[0] {
+							n++
+						}
+					}
+					return n
+				}
+				synctest.Wait()
+				before := leading()
+				check.AtLeast(t, before, 1, "sessions of the leader")
+				pass(time.Hour)
+				synctest.Wait()
+				after, want := leading(), 0
+				if tt.stays {
+					want = before
+				}
+				check.Equal(t, after, want, "sessions of the leader, in the end")
+				for i := range moves {
+					check.AtMost(t, int(moves[i].Load()), 1, "moves of a session")
+				}
+			})
+		})
+	}
 }

@@ -51,7 +51,7 @@ func (l long) play(t *testing.T) (lost int32) {
 		case "committed, answers trusted":
 			opts.Lease = session.LeaseAnswered
 		case "committed, shared":
-			opts.Lease = session.LeaseShared
+			opts.Lease = session.LeaseProven
 		}
 		first := mustOpen(t, srv.Addrs(), &session.Options{Dialer: srv.DialContext})
 		check.Have(first.Create(ctx, "/a", data, session.Persistent))(t)

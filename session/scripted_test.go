@@ -194,7 +194,7 @@ func TestHeartbeatsAreRefused(t *testing.T) {
 					reply(conn, xid, op, code)
 					return true
 				}}
-				s := mustOpen(t, []string{"scripted:1"}, &session.Options{Timeout: 6 * time.Second, Dialer: server.dial})
+				s := mustOpen(t, []string{"scripted:1"}, &session.Options{Timeout: 6 * time.Second, Lease: session.LeaseCommitted, Dialer: server.dial})
 				defer s.Rely()()
 				pass(time.Minute)
 				if _, ok := s.State().(session.Resumed); !ok || server.conns.Load() != 3 {

@@ -73,6 +73,7 @@ func TestCostOfNothingAtStake(t *testing.T) {
 					conn, err := srv.DialContext(ctx, network, addr)
 					return countedConn{conn, &ours}, err
 				}
+				opts.Lease = session.LeaseCommitted
 				s := mustOpen(t, srv.Addrs(), opts)
 				z, _, err := zk.Connect(srv.Addrs(), timeout, zk.WithLogInfo(false), zk.WithDialer(func(network, addr string, _ time.Duration) (net.Conn, error) {
 					conn, err := srv.DialContext(t.Context(), network, addr)
@@ -124,7 +125,7 @@ func TestLeaseBeginsAfterPings(t *testing.T) {
 		{"an hour and three", time.Hour + 3*time.Second, 2},
 	} {
 		for _, tick := range []time.Duration{0, time.Second} {
-			for _, trust := range []session.Lease{session.LeaseCommitted, session.LeaseAnswered, session.LeaseShared} {
+			for _, trust := range []session.Lease{session.LeaseCommitted, session.LeaseAnswered, session.LeaseProven} {
 				for silence := time.Duration(0); silence <= timeout; silence += timeout / 4 {
 					if !chosen() {
 						continue

@@ -75,6 +75,7 @@ var models = []model{
 	{module: "Lease", name: "syncs, and a deposed leader", large: true, set: set{"Kinds": `{"sync", "commit"}`}},
 	{module: "Lease", name: "cut off, and a deposed leader", slow: true, set: set{"Cuts": "1", "Sends": "1", "Horizon": "8"}},
 	{module: "Lease", name: "a freeze", slow: true, set: set{"Freezes": "1", "Sends": "1", "Horizon": "7"}},
+	{module: "Role", name: "two servers of one address"},
 	{module: "Lease", name: "slow reports", large: true, set: set{"Report": "2", "Horizon": "10", "Sends": "4"}},
 	{module: "Line", name: "one watches the farther", large: true, set: set{"Brief": "FALSE", "Leavers": "{a, b, c}"}},
 	{module: "Line", name: "three, cut off", large: true, set: set{"Cuts": "1"}},
@@ -129,6 +130,13 @@ var mutants = []mutant{
 	{"Lease", "proofs of before count", "LapseEnds", set{"Lapses": "1", "Sends": "1", "Drift": "0"}},
 	// No rule: a lapse can end.
 	{"Lease", "", "NeverRegained", set{"INVARIANTS": "NeverRegained", "Lapses": "1", "Sends": "1", "Drift": "0"}},
+	{"Role", "it counts at once", "NotDeceived", nil},
+	{"Role", "any answer confirms it", "NotDeceived", nil},
+	{"Role", "it counts for later connections", "NotDeceived", nil},
+	{"Role", "any server is asked", "NotDeceived", nil},
+	{"Role", "connections are kept", "NotDeceived", nil},
+	// No rule: it is found out.
+	{"Role", "", "NeverKnown", set{"INVARIANTS": "NeverKnown"}},
 	// No rule: a lease is renewed, so that what holds does not hold for want of renewals.
 	{"Lease", "", "NeverRenewed", set{"INVARIANTS": "NeverRenewed", "Drift": "0"}},
 }

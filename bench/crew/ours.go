@@ -21,9 +21,9 @@ import (
 // openTimeout bounds the opening of one session while all others open too.
 const openTimeout = 2 * time.Minute
 
-// OursVariants returns the names of the variants of Ours. answered sets LeaseAnswered. shared sets
-// LeaseShared, for servers with leaderServes=no. tick sets ServerTick to the tick of the servers.
-func OursVariants() []string { return []string{"answered", "shared", "tick"} }
+// OursVariants returns the names of the variants of Ours. answered sets LeaseAnswered. committed
+// sets LeaseCommitted. tick sets ServerTick to the tick of the servers.
+func OursVariants() []string { return []string{"answered", "committed", "tick"} }
 
 // Ours opens sessions of this library.
 func Ours(o Options) Opener {
@@ -34,8 +34,8 @@ func Ours(o Options) Opener {
 	if slices.Contains(o.Variant, "answered") {
 		opts.Lease = session.LeaseAnswered
 	}
-	if slices.Contains(o.Variant, "shared") {
-		opts.Lease = session.LeaseShared
+	if slices.Contains(o.Variant, "committed") {
+		opts.Lease = session.LeaseCommitted
 	}
 	if slices.Contains(o.Variant, "tick") {
 		opts.ServerTick = o.Tick

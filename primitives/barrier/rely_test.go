@@ -15,7 +15,7 @@ import (
 // TestRelies: the lease of a session rests on the quorum while a party is in, or on its way in or
 // out, and while a gate is raised, and at no other time: then its heartbeats are committed.
 func TestRelies(t *testing.T) {
-	bubble(t, 2, zktest.Config{}, func(t *testing.T, srv *zktest.Server, s []*session.Session) {
+	bubble(t, 2, zktest.Config{Replicas: 3}, func(t *testing.T, srv *zktest.Server, s []*session.Session) {
 		relies := func(when string, want bool) {
 			t.Helper()
 			kit.Pass(time.Minute) // for what was under way

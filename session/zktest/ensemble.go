@@ -363,7 +363,7 @@ func (e *Ensemble) peers(i int) ([]string, error) {
 			}
 		}
 		_, port, _ := strings.Cut(election, ":")
-		lines = append(lines, fmt.Sprintf("server.%d=%s:%s", j+1, quorum, port))
+		lines = append(lines, fmt.Sprintf("server.%d=%s:%s;%s", j+1, quorum, port, s.client.addr))
 	}
 	return lines, nil
 }

@@ -251,7 +251,6 @@ func NewServer(config Config) (*Server, error) {
 		counts:    make(Counts),
 		bySession: make(map[int64]Counts),
 	}
-	s.tree = s.newTree()
 	if _, err := rand.Read(s.secret[:]); err != nil {
 		return nil, fmt.Errorf("zktest: secret: %w", err)
 	}
@@ -259,6 +258,7 @@ func NewServer(config Config) (*Server, error) {
 	if err := s.listen(); err != nil {
 		return nil, err
 	}
+	s.tree = s.newTree()
 	for i := range config.Replicas {
 		lag := config.Lag
 		if i == 0 {

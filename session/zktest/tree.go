@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"math"
+	"net"
 	"slices"
 	"strings"
 
@@ -47,6 +48,13 @@ func isEphemeral(owner int64) bool { return owner != 0 && !isContainer(owner) &&
 func (s *Server) newTree() *tree {
 	t := newTree(s.differs)
 	t.stuck = s.config.StuckSequences
+	if config := t.nodes["/zookeeper/config"]; len(s.addrs) > 1 { // a server that is alone writes none
+		for i, addr := range s.addrs {
+			host, _, _ := net.SplitHostPort(addr)
+			config.data = fmt.Appendf(config.data, "server.%d=%s:2888:3888:participant;%s\n", i+1, host, addr)
+		}
+		config.data = append(config.data, "version=0"...)
+	}
 	return t
 }
 

@@ -81,8 +81,13 @@ type connection struct {
 	lapsed    bool              // the lease has ended on it
 	held      bool              // something was held then
 	leaving   bool              // set when the session moves to another server: no more calls go out
+	asks      time.Duration     // when to ask what the server does; 0: never
+	vain      int               // how often there was no answer
+	foreign   bool              // the server is not known by its address
+	said      lease.Role        // what it has said, until a later answer confirms it
+	learned   time.Duration     // when it has said that
 	beats     lease.Beats       // when heartbeats are due, and which are transactions
-	stale     bool              // with LeaseShared: the next heartbeat must be a transaction
+	stale     bool              // the next heartbeat must be a transaction
 	seeking   bool              // nodes of the session are looked for, and calls wait: see ghosts.go
 
 	// Used only by the goroutine that reads.
@@ -534,7 +539,11 @@ func (l *connection) answered(h wire.Header, size int) (*Call, error) {
 	if c.Plants {
 		e.standing.Planted(c.Target, c.Opcode, h.Code)
 	}
+	l.confirm(c.sent)
 	by := c.vouches(h.Code)
+	if by == lease.ByLeader && l.lease.Settles() {
+		by = lease.ByQuorum
+	}
 	if e.stake.Pings() || by != lease.ByServer && (by == lease.ByQuorum || !e.session.strict()) {
 		l.beats.Served(c.sent)
 	}

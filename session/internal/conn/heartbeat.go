@@ -16,7 +16,8 @@ import (
 
 // heartbeat sends a request that shows the leader that the session lives. While a recipe relies on
 // the session, some heartbeats are transactions that change nothing: only they prove that a quorum
-// follows the leader. With LeaseShared, the transactions of other clients prove it too. Locked.
+// follows the leader. On a server that follows, the transactions of other clients prove it, too; and
+// a server that is alone proves it itself. Locked.
 func (l *connection) heartbeat() {
 	frugal := l.frugal()
 	if l.epoch.stake.Beats(frugal); frugal {
@@ -25,7 +26,7 @@ func (l *connection) heartbeat() {
 	}
 	s := l.epoch.session
 	commits := l.stale || l.beats.Delayed()
-	if !s.Shared {
+	if !l.lease.Shares() && !l.lease.Settles() {
 		commits = commits || l.beats.Commits(&l.lease, s.Clock.Now(), l.terms())
 	}
 	l.beat(s.strict() && commits)
@@ -93,15 +94,11 @@ func (l *connection) beaten(code wire.Code) error {
 	return fmt.Errorf("heartbeats: %w", err)
 }
 
-// share lets commits of other clients prove the lease, with LeaseShared. If the newest proof is too
-// old after a sync, a transaction follows, unless one has gone out since. Locked.
+// share lets commits of other clients prove the lease, on a server that follows. If the newest proof
+// is too old after a sync, a transaction follows, unless one has gone out since. Locked.
 func (l *connection) share(zxid int64, sync bool, sent time.Duration) {
-	s := l.epoch.session
-	if !s.Shared {
-		return
-	}
 	_, stale := l.lease.Saw(zxid, sync, sent)
-	if stale && s.strict() && l.phase == phaseOpen && !l.beats.CommitsSince(sent) {
+	if stale && l.epoch.session.strict() && l.phase == phaseOpen && !l.beats.CommitsSince(sent) {
 		l.stale = true
 		l.heartbeat()
 	}
@@ -202,6 +199,7 @@ func (l *connection) check(now time.Duration) (next time.Duration, silent error)
 		l.epoch.advance() // a pause may be over
 	}
 	l.rebalance(now)
+	l.wonder(now)
 	l.tended = l.due(terms)
 	return min(next, l.tended-now), nil
 }

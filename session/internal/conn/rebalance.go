@@ -44,19 +44,31 @@ func (l *connection) goHome() {
 	ctx, cancel := s.Workers.Until(l.failed)
 	defer cancel()
 	home := s.Servers.Home()
-	if !s.Servers.Accepts(ctx, home) {
+	if !s.Servers.Accepts(ctx, home) || l.shuns() && s.Servers.Mode(ctx, home, home) == "leader" {
 		return
 	}
+	if l.moveTo(home) {
+		e.mu.Lock()
+		e.strayed++
+		e.mu.Unlock()
+	}
+}
+
+// moveTo leaves the connection for another server, and reports whether it does. It stays if little
+// of the lease is left, or if answers are slow.
+func (l *connection) moveTo(server string) (leaves bool) {
+	e := l.epoch
+	s := e.session
 	e.mu.Lock()
 	left := time.Duration(e.deadline.Load()) - s.Clock.Now()
-	leaves, now := l.phase == phaseOpen && l.proven && !l.leaving && !l.slow() && left > e.timeout/3 && s.Servers.Has(home), false
+	leaves, now := l.phase == phaseOpen && l.proven && !l.leaving && !l.slow() && left > e.timeout/3 && s.Servers.Has(server), false
 	if leaves {
-		s.Servers.Prefer(home)
-		e.strayed++
+		s.Servers.Prefer(server)
 		now = l.leave()
 	}
 	e.mu.Unlock()
 	if now {
 		l.fail(errLeaving)
 	}
+	return leaves
 }

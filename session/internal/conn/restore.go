@@ -22,7 +22,7 @@ func (l *connection) restore(keys []watches.Key) {
 	opts := &l.epoch.session.Options
 	l.phase, l.restored = phaseRestoring, l.epoch.session.Clock.Now()
 	l.beats = lease.NewBeats(l.restored, rand.Float64(), rand.Float64())
-	l.returns = l.homesick(l.restored)
+	l.returns, l.asks = l.homesick(l.restored), l.curious(l.restored)
 	l.stale = l.epoch.session.strict() // the handshake does not count without a transaction
 	for i := range opts.Auth {
 		l.missing++

@@ -41,8 +41,8 @@ type Options struct {
 	Auth                           []wire.Request // one request for each credential
 	Authenticate                   Authenticate   // nil for none
 
-	Lenient bool // an answer of any leader extends the lease
-	Shared  bool // commits of other clients extend the lease
+	Lenient   bool // an answer of any leader extends the lease
+	Committed bool // only the session's own transactions do
 }
 
 // An Authenticate exchanges tokens with a server. Its function present sends a token, and returns

@@ -18,6 +18,17 @@ const (
 	ByQuorum              // a leader that a quorum follows: a transaction
 )
 
+// A Role is what a server does, for as long as a connection to it lasts. A server closes its
+// connections before it becomes anything else.
+type Role int
+
+// The roles that are known.
+const (
+	Unknown Role = iota // or it leads, or observes
+	Follows             // a leader, which takes part in its answers to syncs
+	Alone               // it is no member of an ensemble: no other can depose it
+)
+
 // A Lease has the proofs that one connection has about the leader of its server. All times are on
 // the clock of the session.
 type Lease struct {
@@ -46,6 +57,8 @@ type Lease struct {
 	// proves it.
 	mark   mark
 	marked bool
+
+	role Role // of the server
 }
 
 // A mark is a sync, and the zxid of its answer.
@@ -79,7 +92,25 @@ func New(terms Terms, sent time.Duration, created bool) Lease {
 	return l
 }
 
+// Learn records what the server does: from the handshake of the connection on, and as long as it
+// lasts.
+func (l *Lease) Learn(role Role) {
+	if l.role = role; role == Alone {
+		l.signs, l.claims = nil, nil // no report is waited for
+	}
+}
+
+// Shares reports whether the commits of other clients are proofs, as they are on a server that
+// follows.
+func (l *Lease) Shares() bool { return l.role == Follows }
+
+// Settles reports whether the answer of the server to a sync is a proof, as it is of one that is
+// alone.
+func (l *Lease) Settles() bool { return l.role == Alone }
+
 // Answered records an answer that came at the given time.
+//
+// A server that is alone counts each request itself, before it answers.
 //
 // The server hears from its leader in order: pings, each of which it answers with a report
 // of the sessions that it has heard, and the leader's part of answers. A request that is
@@ -91,6 +122,10 @@ func (l *Lease) Answered(sent, now time.Duration, by Vouch) {
 	l.served, l.slow = max(l.served, sent), now-sent > l.prompt
 	if l.slow {
 		l.tardy = max(l.tardy, sent)
+	}
+	if l.role == Alone {
+		l.heard, l.touched, l.committed = max(l.heard, sent), max(l.touched, sent), max(l.committed, sent)
+		return
 	}
 	if by != ByServer {
 		l.heard = max(l.heard, sent)
@@ -186,10 +221,10 @@ func (l *Lease) Next(asked, regular time.Duration, terms Terms) (first, last tim
 	return first, last
 }
 
-// Saw records the zxid of an answer, for sessions that share the proof of a quorum. It reports
-// whether that proves the last sync, and whether a transaction is due behind a sync's answer: if it
-// is all that the lease lacks. If answers are slow, it is due earlier, so that it takes the place
-// of the next request of a proof.
+// Saw records the zxid of an answer of a server that follows. It reports whether that proves the
+// last sync, and whether a transaction is due behind a sync's answer: if it is all that the lease
+// lacks. If answers are slow, it is due earlier, so that it takes the place of the next request of
+// a proof.
 //
 // A follower receives the leader's answer to a sync behind all earlier proposals. So a greater zxid
 // of the same reign was proposed after the sync was sent. A quorum has acknowledged it: no later
@@ -197,6 +232,9 @@ func (l *Lease) Next(asked, regular time.Duration, terms Terms) (first, last tim
 // greater zxid proves nothing.
 func (l *Lease) Saw(zxid int64, sync bool, sent time.Duration) (grew, stale bool) {
 	const reign = 32
+	if !l.Shares() {
+		return false, false
+	}
 	if grew = l.marked && zxid > l.mark.zxid && zxid>>reign == l.mark.zxid>>reign; grew {
 		l.committed = max(l.committed, l.mark.sent)
 		l.marked = false

@@ -132,6 +132,7 @@ func TestSaw(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			l := New(Terms{Report: 100 * ms, Spacing: 80 * ms, Prompt: 10 * ms}, 0, true)
+			l.Learn(Follows)
 			trip := 10 * ms
 			if strings.HasSuffix(tt.name, "slow") {
 				trip *= 2
@@ -147,6 +148,21 @@ func TestSaw(t *testing.T) {
 			check.Equal(t, l.committed, tt.committed*ms, "committed")
 		})
 	}
+}
+
+// TestAlone: on a server that is alone each answer proves when its request was sent, and nothing is
+// kept for later.
+func TestAlone(t *testing.T) {
+	const ms = time.Millisecond
+	l := New(TermsOf(10*time.Second, 0), 0, false)
+	l.Answered(100*ms, 110*ms, ByServer)
+	check.Equal(t, l.Since(false), 0, "a server that is not known")
+	l.Learn(Alone)
+	l.Answered(200*ms, 210*ms, ByServer)
+	check.True(t, l.Since(false) == 200*ms && l.Since(true) == 200*ms && l.Heard() == 200*ms, "a lease from %v", l.Since(false))
+	check.Len(t, l.signs, 0, "signs")
+	grew, stale := l.Saw(7, true, 300*ms)
+	check.False(t, grew || stale, "proofs of others")
 }
 
 // leaves returns what is left of a lease, at least, when the next heartbeat is due and nothing is

@@ -232,8 +232,27 @@ func (s sharedLease) Saw(zxid int64, sync bool, sent time.Duration) (grew, stale
 	return s.lease.Saw(zxid, sync, sent)
 }
 
+func (s sharedLease) Learns(follows bool) {
+	s.lease.Learn(map[bool]Role{true: Follows, false: Alone}[follows])
+}
+
+// newSharedLease is a rule that takes each server for one that follows.
 func newSharedLease(tick, sent time.Duration, created bool) leasemodel.Rule {
+	l := newAskingLease(tick, sent, created)
+	l.(sharedLease).Learns(true)
+	return l
+}
+
+// newAskingLease is the rule of a session that asks its server what it does.
+func newAskingLease(tick, sent time.Duration, created bool) leasemodel.Rule {
 	return sharedLease{presentLease(tick, sent, created).(*modelLease)}
+}
+
+// newLoneLease is a rule that takes each server for one that is alone.
+func newLoneLease(tick, sent time.Duration, created bool) leasemodel.Rule {
+	l := newAskingLease(tick, sent, created)
+	l.(sharedLease).Learns(false)
+	return l
 }
 
 // TestLeaseModel plays random schedules. The rule holds in all of them. The others fail:
@@ -302,8 +321,13 @@ func TestLeaseModel(t *testing.T) {
 			Stake: func(tick time.Duration) leasemodel.Stake { return &modelStake{tick: tick, ages: true} },
 		},
 		{Name: "shared, on followers", Rule: newSharedLease, Shares: true, Spared: true},
-		{Name: "shared, beside transactions", Rule: newSharedLease, Spared: true},
 		{Name: "shared, on leaders", Rule: newSharedLease, Shares: true, Fails: []leasemodel.Failure{leasemodel.Deposed}},
+		{Name: "shared, on servers that have said that they follow", Rule: newAskingLease, Asks: true},
+		{Name: "what was said counts at once", Rule: newAskingLease, Asks: true, Rash: true, Fails: []leasemodel.Failure{leasemodel.Mistaken}},
+		{Name: "what was said counts for later connections", Rule: newAskingLease, Asks: true, Recalls: true, Fails: []leasemodel.Failure{leasemodel.Mistaken}},
+		{Name: "asked of any server", Rule: newAskingLease, Asks: true, Balanced: true, Fails: []leasemodel.Failure{leasemodel.Mistaken}},
+		{Name: "alone", Rule: newLoneLease, Shares: true, Alone: true},
+		{Name: "a member is taken for one that is alone", Rule: newLoneLease, Shares: true, Fails: []leasemodel.Failure{leasemodel.Report, leasemodel.Deposed}},
 		{
 			Name: "shared, and syncs overtake proposals", Rule: newSharedLease, Shares: true, Spared: true, Hasty: true,
 			Fails: []leasemodel.Failure{leasemodel.Deposed},
@@ -317,14 +341,14 @@ func TestLeaseModel(t *testing.T) {
 		}
 		t.Run(v.Name, func(t *testing.T) {
 			schedules := hasten.Sized(*maxSchedules, 1000)
-			if (v.Observed || !v.Shares && v.Spared) && len(v.Fails) == 0 {
-				schedules /= 4 // no session uses it
-			}
-			if v.Shares && len(v.Fails) == 0 {
-				schedules /= 2 // few do
+			if (v.Observed || v.Spared || v.Alone) && len(v.Fails) == 0 {
+				schedules /= 4 // no session uses it, or few do
 			}
 			if len(v.Fails) > 0 {
 				schedules = 3 * max(*maxSchedules, 4_000) // it ends with the last failure
+			}
+			if v.Recalls { // which shows seldom
+				schedules *= 3
 			}
 			v.First = hasten.Seed()
 			r := v.Explore(schedules)
@@ -354,10 +378,16 @@ func TestLeaseModel(t *testing.T) {
 // checkTally makes sure that the schedules were hard.
 func checkTally(t *testing.T, v leasemodel.Variant, tally leasemodel.Tally) {
 	_, watches := v.Rule(time.Second, 0, true).(leasemodel.Watcher)
+	ensemble := []string{"DeposedSync", "DeposedGreeting", "ReportHeld", "SyncWaited", "LateAck", "Shortened", "Excluded", "LapsedAgain"}
 	counts := reflect.ValueOf(tally)
 	for i := range counts.NumField() {
 		name, n := counts.Type().Field(i).Name, counts.Field(i).Int()
-		if never := name == "FalseProof" || name == "Grew" && !watches; never != (n == 0) {
+		never := name == "FalseProof" || name == "Grew" && (!watches || v.Alone)
+		switch name {
+		case "Asked", "Follows", "Late", "Moved":
+			never = !v.Asks
+		}
+		if seldom := v.Alone && slices.Contains(ensemble, name); !seldom && never != (n == 0) {
 			t.Errorf("%s: %d times", name, n)
 		}
 	}

@@ -85,7 +85,7 @@ func (v Variant) Outlives(tick, lasts time.Duration, runs int) bool {
 			w.servers = append(w.servers, &server{w: w, id: id, most: Timeout, heard: make([]time.Duration, 1)})
 		}
 		c := &client{w: w, rate: 1, timeout: Timeout, stake: v.Stake(tick)}
-		w.clients, w.serving = []*client{c}, w.servers
+		w.clients, w.serving, w.addresses = []*client{c}, w.servers, w.servers
 		w.crown(w.servers)
 		w.after(0, c.dial)
 		w.after(0, c.live)

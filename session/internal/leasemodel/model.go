@@ -48,6 +48,9 @@ type Watcher interface {
 	Saw(zxid int64, sync bool, sent time.Duration) (grew, stale bool)
 }
 
+// A Learner is a Rule that learns what the server does: that it follows, or is alone.
+type Learner interface{ Learns(follows bool) }
+
 // A Pacer is a Rule that decides when heartbeats are due, and which heartbeats are transactions.
 type Pacer interface {
 	// Sent records a heartbeat.
@@ -113,6 +116,11 @@ type Variant struct {
 	Shares   bool // heartbeats are syncs, and a transaction follows one that leaves proofs too old
 	Spared   bool // leaders take no clients
 	Hasty    bool // leaders answer the syncs of followers before what they have proposed is committed
+	Asks     bool // clients ask what a server does, on another connection to its address, and share on one that follows
+	Rash     bool // the answer counts at once, without a later one on the connection itself
+	Recalls  bool // the answer counts for later connections to the address, too
+	Balanced bool // the question goes to any server
+	Alone    bool // there is one server
 	Lasting  bool // leases have no end
 	Grasping bool // what was held outlasts the lease
 	Clinging bool // the connection outlasts the lease
@@ -135,10 +143,11 @@ const (
 	Unproved         // a grant after a lapse, and no quorum had committed anything that was sent since
 	Stale            // a grant after a lapse by the answer to a request of before
 	Expended         // a lapse ended with the deadline of before
+	Mistaken         // a proof of others counted that was none
 )
 
 func (f Failure) String() string {
-	return [...]string{"none", "report", "deposed", "unproved", "stale", "expended"}[f]
+	return [...]string{"none", "report", "deposed", "unproved", "stale", "expended", "mistaken"}[f]
 }
 
 // A fault happens at a time. Its target follows from the state and from x.
@@ -155,6 +164,7 @@ const (
 	ambush                        // what a client depends on is held for a moment, then follower to leader is cut
 	desert                        // followers leave their leader, which does not notice
 	restart                       // a server leaves its leader, or its lead
+	move                          // two servers begin anew, each at the other's address
 	breakClient                   // the connection of a client ends
 	holdRequests                  // client to server
 	holdReplies                   // server to client
@@ -194,6 +204,12 @@ type Tally struct {
 	// Only with a Watcher.
 	Grew       int // a zxid was greater than that of a sync before
 	FalseProof int // the sync was sent when a later reign had begun
+
+	// Only with Asks.
+	Asked   int // a server has said what it does
+	Follows int // a connection was found to go to one that follows
+	Late    int // the server that was asked was not any more that of the connection, which the client did not know
+	Moved   int // a server took the address of another
 }
 
 // A world is the state of the model.
@@ -211,6 +227,7 @@ type world struct {
 	eager                 bool          // leaders expire sessions soon
 	paced                 bool          // heartbeats follow the Pacer, if the rule is one; else one is sent every ninth of the timeout
 	servers               []*server     // that vote
+	addresses             []*server     // by address
 	serving               []*server     // to which clients are connected
 	reigns                []*reign      // in the order of their beginnings
 	clients               []*client
@@ -610,7 +627,7 @@ func (s *server) leave() {
 	}
 	s.reign, s.m = nil, nil
 	for _, c := range slices.Clone(s.conns) {
-		c.close()
+		c.sever()
 	}
 }
 
@@ -763,6 +780,8 @@ type client struct {
 	frugal bool          // it has no other nodes: while nothing is contended for, it needs no proof, and sends pings
 	pinged time.Duration // when the newest ping was sent
 
+	known map[int]bool // the addresses of which one has followed
+
 	shut time.Duration // no connection begins before
 
 	contenders [2]contender
@@ -781,11 +800,16 @@ type contender struct {
 type conn struct {
 	c        *client
 	server   *server
+	address  int
 	up, down *pipe
 	queue    []*request // at the server, in order
 	waiting  []*request // at the client, in order
 	open     bool
 	closed   bool
+	dead     bool          // the server has closed it
+	leads    bool          // it leads, as it has said
+	learned  time.Duration // when it has said so, on the client's clock; 0 before
+	follows  bool          // it follows for as long as the connection lasts
 	commits  bool          // the last heartbeat was a transaction
 	synced   time.Duration // when the newest sync was sent that was answered
 	timeout  time.Duration // as granted
@@ -1023,16 +1047,82 @@ func (c *client) dial() {
 		return
 	}
 	s := w.serving[w.rng.IntN(len(w.serving))]
+	if w.variant.Asks && w.oneIn(3) {
+		s = w.reigns[len(w.reigns)-1].leader
+	}
 	if s.reign == nil || c.shut > w.now || w.variant.Spared && s.m == nil && s.by == nil {
 		w.after(w.upTo(Timeout/50), c.dial)
 		return
 	}
-	n := &conn{c: c, server: s, up: &pipe{w: w, from: -1}, down: &pipe{w: w, from: -1}}
+	n := &conn{c: c, server: s, address: slices.Index(w.addresses, s), up: &pipe{w: w, from: -1}, down: &pipe{w: w, from: -1}}
 	n.timeout = min(max(c.timeout, s.least), s.most)
 	c.conn = n
 	s.conns = append(s.conns, n)
 	n.send(greet, ByLeader, 0)
 	n.watch()
+}
+
+// inquire asks the server at the address of the connection, on another connection, what it does. An
+// answer of the connection itself to a later request confirms that it was its server that has said
+// so: the two have been there all the time, and no server changes what it does before it has closed
+// its connections.
+func (n *conn) inquire() {
+	w := n.c.w
+	if n.closed {
+		return
+	}
+	again := func() { w.after(w.upTo(Timeout/4)+time.Millisecond, n.inquire) }
+	w.after(w.upTo(w.delay)*time.Duration(1+w.rng.IntN(3)), func() {
+		s := w.addresses[n.address]
+		if w.variant.Balanced {
+			s = w.addresses[w.rng.IntN(len(w.addresses))]
+		}
+		if s.reign == nil {
+			again()
+			return
+		}
+		leads := s.m == nil
+		w.after(w.upTo(w.delay)*time.Duration(1+w.rng.IntN(3)), func() {
+			if n.closed {
+				return
+			}
+			w.tally.Asked++
+			if n.dead {
+				w.tally.Late++
+			}
+			n.leads, n.learned = leads, n.c.time()
+			if w.variant.Rash {
+				n.found()
+			}
+		})
+	})
+}
+
+// confirm takes an answer of the connection itself.
+func (n *conn) confirm(q *request) {
+	if n.learned != 0 && q.sent >= n.learned {
+		n.found()
+	}
+}
+
+// found notes what the server of the connection does.
+func (n *conn) found() {
+	if w := n.c.w; !n.leads && !n.follows {
+		w.tally.Follows++
+		n.c.known[n.address] = true
+		n.share()
+		if w.trace != nil {
+			w.logf("client %d: server %d follows", n.c.id, n.server.id)
+		}
+	}
+}
+
+// share has the commits of others count.
+func (n *conn) share() {
+	n.follows = true
+	if l, is := n.c.lease.(Learner); is {
+		l.Learns(true)
+	}
 }
 
 // watch closes a connection on which nothing is answered.
@@ -1059,6 +1149,17 @@ func (n *conn) hold(p *pipe, d time.Duration) {
 		w.logf("client %d and server %d: replies held %v, for %v", n.c.id, n.server.id, p == n.down, d)
 	}
 	p.heldTo = max(p.heldTo, n.c.w.now+d)
+}
+
+// sever ends a connection on the server's side. The client notices at once, or later.
+func (n *conn) sever() {
+	n.server.conns = slices.DeleteFunc(n.server.conns, func(o *conn) bool { return o == n })
+	if w := n.c.w; w.variant.Asks && w.oneIn(2) {
+		n.dead, n.up.closed = true, true
+		w.after(w.upTo(n.c.timeout/3), n.close)
+		return
+	}
+	n.close()
 }
 
 // close ends a connection. The client notices at once, and dials again.
@@ -1197,6 +1298,7 @@ func (c *client) answered(q *request) {
 			p.Keeps(q.sent)
 		}
 		c.lease.Answered(q.sent, c.time(), q.by)
+		n.confirm(q)
 		c.saw(q)
 		c.prove()
 	}
@@ -1210,21 +1312,24 @@ func (c *client) answered(q *request) {
 // saw looks at the zxid of an answer.
 func (c *client) saw(q *request) {
 	rule, watches := c.lease.(Watcher)
+	n, w := q.conn, c.w
 	if !watches {
 		return
 	}
-	n, w := q.conn, c.w
 	grew, stale := rule.Saw(int64(q.zxid), q.kind == sync, q.sent)
 	if grew {
 		w.tally.Grew++
-		if newest := w.reigns[len(w.reigns)-1]; n.server.reign != newest && n.synced > newest.begun {
+		if newest := w.reigns[len(w.reigns)-1]; c.leader != newest && n.synced > newest.begun {
 			w.tally.FalseProof++
+			if w.variant.Asks {
+				w.fail(Mistaken)
+			}
 		}
 	}
 	if q.kind == sync {
 		n.synced = q.real
 	}
-	if stale && c.contending() && w.variant.Shares && n.open {
+	if stale && c.contending() && (w.variant.Shares || n.follows) && n.open {
 		n.send(heartbeat, ByQuorum, 0)
 	}
 }
@@ -1292,8 +1397,14 @@ func (c *client) accepted(q *request) {
 		w.tally.Resumed++
 	}
 	n.open, c.greeted, c.away = true, true, false
+	if w.variant.Asks {
+		w.after(w.upTo(Timeout/4), n.inquire)
+	}
 	c.leader = n.server.reign
 	c.lease = w.variant.Rule(w.tick, q.sent, created)
+	if w.variant.Recalls && c.known[n.address] {
+		n.share()
+	}
 	c.stake.Opened(c.lease)
 	c.prove()
 	switch {
@@ -1363,7 +1474,7 @@ func (n *conn) beat() {
 	if p != nil {
 		commits = p.Commits(n.c.time())
 	}
-	n.commits = commits && n.c.contending() && !n.c.w.variant.Shares
+	n.commits = commits && n.c.contending() && !n.c.w.variant.Shares && !n.follows
 	if p != nil {
 		p.Sent(n.c.time(), n.commits)
 	}
@@ -1453,13 +1564,16 @@ func (c *client) begin(t *contender) {
 // strike lets a fault happen.
 func (w *world) strike(f fault) {
 	a := w.servers[f.x%len(w.servers)]
-	b := w.servers[(f.x+1+f.x/8%(len(w.servers)-1))%len(w.servers)]
+	b := w.servers[(f.x+1+f.x/8%max(len(w.servers)-1, 1))%len(w.servers)]
 	c := w.clients[f.x/64%len(w.clients)]
 	hold := func(from, to int, d time.Duration) {
 		if w.trace != nil {
 			w.logf("server %d to server %d: held for %v", from, to, d)
 		}
 		w.held[[2]int{from, to}] = max(w.held[[2]int{from, to}], w.now+d)
+	}
+	if w.variant.Asks && w.oneIn(2) {
+		f.kind = lateAcks // which is what deceives a session that shares
 	}
 	switch f.kind {
 	case holdLink:
@@ -1533,6 +1647,14 @@ func (w *world) strike(f fault) {
 			}
 			a.leave()
 		}
+	case move:
+		if !w.variant.Asks {
+			return
+		}
+		if b.reign != nil {
+			b.leave()
+		}
+		w.move(a, b)
 	case breakClient:
 		if c.conn != nil {
 			c.conn.close()
@@ -1572,6 +1694,25 @@ func (w *world) delayAcks(c *client, hold func(from, to int, d time.Duration)) {
 	for range 3 {
 		w.after(w.upTo(w.delay), func() { r.propose(entry{kind: check}) })
 	}
+	if n := c.conn; w.variant.Asks && n != nil && n.server == r.leader { // it is replaced, with answers on their way
+		begins, ends := max(lasts-w.upTo(Timeout/5), 0), lasts+4*w.delay+w.upTo(Timeout/20)
+		ask := func(after time.Duration, kind requestKind, by Party) {
+			w.after(after, func() {
+				if n.open && !n.dead && c.believes() {
+					n.send(kind, by, 0)
+				}
+			})
+		}
+		ask(max(lasts-w.upTo(w.tick/2), 0), sync, ByLeader)
+		ask(lasts+w.upTo(4*w.delay), read, ByServer)
+		w.after(begins, func() { n.hold(n.down, ends-begins+10*w.delay) })
+		w.after(ends, func() {
+			if f := w.addresses[w.rng.IntN(len(w.addresses))]; !r.over && f.m != nil {
+				w.move(r.leader, f)
+				n.inquire()
+			}
+		})
+	}
 	w.after(2*w.delay+w.upTo(w.tick/4), func() {
 		for _, m := range leaving {
 			if m.s.m != m || r.over {
@@ -1584,6 +1725,19 @@ func (w *world) delayAcks(c *client, hold func(from, to int, d time.Duration)) {
 			hold(r.leader.id, m.s.id, lasts)
 		}
 	})
+}
+
+// move has a server begin anew, and lets it and another have each other's addresses.
+func (w *world) move(a, b *server) {
+	if w.trace != nil {
+		w.logf("server %d begins anew, at the address of server %d", a.id, b.id)
+	}
+	w.tally.Moved++
+	if a.reign != nil {
+		a.leave()
+	}
+	i, j := slices.Index(w.addresses, a), slices.Index(w.addresses, b)
+	w.addresses[i], w.addresses[j] = b, a
 }
 
 // A schedule is the sequence of a seed, less the parts that were left out.
@@ -1622,7 +1776,11 @@ func (s schedule) run(v Variant, tally *Tally, trace *strings.Builder) *world {
 	w.delay = pick(2*time.Millisecond, 20*time.Millisecond, 200*time.Millisecond)
 	w.eager, w.paced = w.oneIn(2), w.oneIn(2)
 	unequal := w.oneIn(4)
-	for id := range 3 + 2*rng.IntN(2) {
+	voters := 3 + 2*rng.IntN(2)
+	if v.Alone {
+		voters = 1
+	}
+	for id := range voters {
 		most := Timeout
 		if unequal {
 			most = pick(Timeout, Timeout*2/3, Timeout/3)
@@ -1634,7 +1792,7 @@ func (s schedule) run(v Variant, tally *Tally, trace *strings.Builder) *world {
 		w.servers = append(w.servers, n)
 	}
 	for id := range 1 + rng.IntN(2) {
-		c := &client{w: w, id: id, rate: w.clock(), timeout: Timeout, busy: pick(0, 0, Timeout/10, Timeout/40), frugal: w.oneIn(2)}
+		c := &client{w: w, id: id, rate: w.clock(), timeout: Timeout, busy: pick(0, 0, Timeout/10, Timeout/40), frugal: w.oneIn(2), known: make(map[int]bool)}
 		c.stake = v.Stake(w.tick)
 		w.clients = append(w.clients, c)
 		w.after(w.upTo(w.tick), c.dial)
@@ -1649,7 +1807,7 @@ func (s schedule) run(v Variant, tally *Tally, trace *strings.Builder) *world {
 	for _, n := range w.servers {
 		n.heard = make([]time.Duration, len(w.clients))
 	}
-	w.serving = w.servers
+	w.serving, w.addresses = w.servers, slices.Clone(w.servers)
 	w.crown(w.servers)
 	w.after(w.tick, w.elect)
 	if pace := pick(0, Timeout/10, Timeout/40, Timeout/200); pace > 0 {

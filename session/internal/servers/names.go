@@ -63,7 +63,7 @@ func (r *round) lost(ctx context.Context, server string, why error) {
 	r.beside.Go(func() {
 		for bound := firstBeside; ctx.Err() == nil; bound = min(2*bound, longestBeside) {
 			began := time.Now()
-			if socket, err := r.connect(ctx, server, bound, bound); err == nil {
+			if socket, err := r.connect(ctx, server, server, bound, bound); err == nil {
 				r.won(server, socket)
 				return
 			}

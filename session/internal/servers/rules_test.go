@@ -340,7 +340,7 @@ func TestNoTLS(t *testing.T) {
 		l := New([]string{"a:1"}, Options{
 			Timeout: 10 * time.Second, Dialer: answers(&open, 1, "not a record of TLS"), TLS: &tls.Config{MinVersion: tls.VersionTLS13},
 		})
-		_, err := l.connect(t.Context(), "a:1", time.Second, time.Second)
+		_, err := l.connect(t.Context(), "a:1", "a:1", time.Second, time.Second)
 		check.True(t, err != nil && strings.Contains(err.Error(), "is the port for TLS?"), "%v", err)
 		synctest.Wait()
 		check.Equal(t, open.Load(), 0, "connections")

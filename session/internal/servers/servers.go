@@ -297,7 +297,7 @@ func (s *List) Dial(ctx context.Context, rest func() time.Duration, lost bool) (
 			}
 		}
 		begun, accept := s.begin(), s.acceptPatience(rest())
-		socket, err := s.connect(ctx, server, s.dialPatience(), accept)
+		socket, err := s.connect(ctx, server, server, s.dialPatience(), accept)
 		switch took := time.Since(begun); {
 		case err == nil:
 			s.made(took)
@@ -364,10 +364,10 @@ func (s *List) pardon() {
 
 // connect makes one connection within the time, of which the server has a part to accept it. Host
 // names are resolved here, each time.
-func (s *List) connect(ctx context.Context, server string, bound, accept time.Duration) (net.Conn, error) {
+func (s *List) connect(ctx context.Context, server, address string, bound, accept time.Duration) (net.Conn, error) {
 	ctx, cancel := context.WithTimeout(ctx, bound)
 	defer cancel()
-	return Outlive(func() (net.Conn, error) { return s.open(ctx, server, accept) })
+	return Outlive(func() (net.Conn, error) { return s.open(ctx, server, address, accept) })
 }
 
 // Outlive calls a function of a user on a goroutine of its own, which the function may end.
@@ -388,12 +388,12 @@ func Outlive[T any](f func() (T, error)) (T, error) {
 
 var errExited = errors.New("a function in Options has called runtime.Goexit")
 
-// open makes a connection with the functions of the options.
-func (s *List) open(ctx context.Context, server string, accept time.Duration) (net.Conn, error) {
+// open makes a connection with the functions of the options, to an address of the server.
+func (s *List) open(ctx context.Context, server, address string, accept time.Duration) (net.Conn, error) {
 	begun := time.Now()
 	dialling, cancel := context.WithTimeout(ctx, accept)
 	defer cancel()
-	socket, err := s.opts.Dialer(dialling, "tcp", server)
+	socket, err := s.opts.Dialer(dialling, "tcp", address)
 	if err == nil {
 		s.accepts(time.Since(begun))
 	}
@@ -527,7 +527,7 @@ func (s *List) Troubles() string {
 // Accepts reports whether a server accepts connections.
 func (s *List) Accepts(ctx context.Context, server string) bool {
 	bound := s.dialPatience()
-	socket, err := s.connect(ctx, server, bound, bound)
+	socket, err := s.connect(ctx, server, server, bound, bound)
 	if err == nil {
 		_ = socket.Close() // it is of no use any more
 	}
@@ -537,21 +537,32 @@ func (s *List) Accepts(ctx context.Context, server string) bool {
 // Leads asks a server, with a word that servers in read-only mode understand, whether it has a
 // quorum.
 func (s *List) Leads(ctx context.Context, server string) bool {
-	return string(s.ask(ctx, server, []byte("isro"), 2)) == "rw"
+	return string(s.ask(ctx, server, server, []byte("isro"), 2)) == "rw"
 }
 
 // Answers reports whether a server answers a request to connect.
 func (s *List) Answers(ctx context.Context, server string, hello []byte) bool {
-	return s.ask(ctx, server, hello, 4) != nil
+	return s.ask(ctx, server, server, hello, 4) != nil
 }
 
-// ask sends a question to a server, and returns the first bytes of the answer; nil if there is
-// none.
-func (s *List) ask(ctx context.Context, server string, question []byte, bytes int) (answer []byte) {
+// Mode asks the server at an address what it does: "leader", "follower", "observer", "standalone";
+// "" if there is no answer.
+func (s *List) Mode(ctx context.Context, server, address string) string {
+	_, rest, _ := strings.Cut(string(s.ask(ctx, server, address, []byte("srvr"), 0)), "\nMode: ")
+	mode, _, whole := strings.Cut(rest, "\n")
+	if !whole {
+		return ""
+	}
+	return mode
+}
+
+// ask sends a question to a server, and returns the first bytes of the answer, or all if bytes is
+// 0; nil if there is none.
+func (s *List) ask(ctx context.Context, server, address string, question []byte, bytes int) (answer []byte) {
 	bound := s.dialPatience()
 	ctx, cancel := context.WithTimeout(ctx, bound)
 	defer cancel()
-	socket, err := s.connect(ctx, server, bound, bound)
+	socket, err := s.connect(ctx, server, address, bound, bound)
 	if err != nil {
 		return nil
 	}
@@ -560,6 +571,10 @@ func (s *List) ask(ctx context.Context, server string, question []byte, bytes in
 	defer func(c net.Conn) { _ = c.Close() }(socket) // it is of no use any more
 	if _, err := socket.Write(question); err != nil {
 		return nil
+	}
+	if bytes == 0 {
+		answer, _ = io.ReadAll(io.LimitReader(socket, 4<<10))
+		return answer
 	}
 	answer = make([]byte, bytes)
 	if _, err = io.ReadFull(socket, answer); err != nil {
