@@ -16,8 +16,8 @@ import (
 
 // heartbeat sends a request that shows the leader that the session lives. While a recipe relies on
 // the session, some heartbeats are transactions that change nothing: only they prove that a quorum
-// follows the leader. On a server that follows, the transactions of other clients prove it, too; and
-// a server that is alone proves it itself. Locked.
+// follows the leader. On a server that follows, the transactions of other clients prove it, too;
+// and a server that is alone proves it itself. Locked.
 func (l *connection) heartbeat() {
 	frugal := l.frugal()
 	if l.epoch.stake.Beats(frugal); frugal {
@@ -94,8 +94,8 @@ func (l *connection) beaten(code wire.Code) error {
 	return fmt.Errorf("heartbeats: %w", err)
 }
 
-// share lets commits of other clients prove the lease, on a server that follows. If the newest proof
-// is too old after a sync, a transaction follows, unless one has gone out since. Locked.
+// share lets commits of other clients prove the lease, on a server that follows. If the newest
+// proof is too old after a sync, a transaction follows, unless one has gone out since. Locked.
 func (l *connection) share(zxid int64, sync bool, sent time.Duration) {
 	_, stale := l.lease.Saw(zxid, sync, sent)
 	if stale && l.epoch.session.strict() && l.phase == phaseOpen && !l.beats.CommitsSince(sent) {
