@@ -167,10 +167,10 @@ func TestHoldersAreSpread(t *testing.T) {
 				continue
 			}
 			t.Run(fmt.Sprintf("%s, lease %d", tt.name, shares), func(t *testing.T) {
-				inBubble(t, zktest.Config{Tick: 2 * time.Second}, func(t *testing.T, srv *zktest.Server, _ *session.Options) {
+				inBubble(t, zktest.Config{Tick: 2 * time.Second, Replicas: replicas(shares)}, func(t *testing.T, srv *zktest.Server, _ *session.Options) {
 					all := make([]*session.Session, sessions)
 					for i := range all {
-						all[i] = mustOpen(t, srv.Addrs(), &session.Options{Timeout: timeout, Dialer: srv.DialContext, Lease: shares})
+						all[i] = mustOpen(t, followed(srv), &session.Options{Timeout: timeout, Dialer: srv.DialContext, Lease: shares})
 					}
 					check.Have(all[0].Create(t.Context(), "/all", nil, session.Persistent))(t)
 					for i, s := range all {
@@ -201,12 +201,12 @@ func TestHoldersAreSpread(t *testing.T) {
 // that. The leader proposes a transaction that is not allowed too, and a quorum acknowledges it.
 func TestRootThatMayNotBeRead(t *testing.T) {
 	for _, mode := range []session.Lease{session.LeaseCommitted, session.LeaseProven} {
-		inBubble(t, zktest.Config{Tick: time.Second}, func(t *testing.T, srv *zktest.Server, opts *session.Options) {
+		inBubble(t, zktest.Config{Tick: time.Second, Replicas: replicas(mode)}, func(t *testing.T, srv *zktest.Server, opts *session.Options) {
 			admin := mustOpen(t, srv.Addrs(), &session.Options{Dialer: srv.DialContext, Auth: []session.Auth{{Scheme: "digest", Secret: []byte("admin:secret")}}})
 			check.Have(admin.Create(t.Context(), "/app", nil, session.Persistent))(t)
 			check.Have(admin.SetACL(t.Context(), "/", session.CreatorAll(), session.AnyVersion))(t)
 			opts.Lease = mode
-			s := mustOpen(t, srv.Addrs(), opts)
+			s := mustOpen(t, followed(srv), opts)
 			events := s.Events(t.Context())
 			<-events // Connected
 			defer s.Rely()()

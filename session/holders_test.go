@@ -14,6 +14,18 @@ import (
 	"github.com/zkactors/zkactors/session/zktest"
 )
 
+// replicas returns how many servers there are for a session with that lease: with LeaseProven, its
+// server is one that follows. Its address is that of followed.
+func replicas(trust session.Lease) int {
+	if trust == session.LeaseProven {
+		return 3
+	}
+	return 1
+}
+
+// followed returns the address of a server that follows, if one does.
+func followed(srv *zktest.Server) []string { return srv.Addrs()[len(srv.Addrs())/2:][:1] }
+
 // TestCostOfHolders counts the transactions of sessions that something relies on, in an hour: on a
 // server that follows, a fleet needs few more than one session, and on one that is alone none. It
 // is a sixth of an hour where tests are not thorough, and less under -short.
@@ -41,7 +53,7 @@ func TestCostOfHolders(t *testing.T) {
 				opts.Timeout, opts.Lease = timeout, tt.lease
 				var lives []*lives
 				for range tt.sessions {
-					s := mustOpen(t, srv.Addrs()[tt.servers/2:], opts)
+					s := mustOpen(t, followed(srv), opts)
 					t.Cleanup(s.Rely())
 					lives = append(lives, livesOf(s))
 					pass(37 * time.Millisecond)

@@ -44,8 +44,8 @@ func TestSlowServer(t *testing.T) {
 					trip = longest(timeout, tick) * 97 / 100
 				}
 				t.Run(fmt.Sprintf("%v tick %v holds %v lease %d", timeout, tick, holds, row.trust), func(t *testing.T) {
-					inBubble(t, zktest.Config{Tick: timeout / 15, Latency: trip / 2}, func(t *testing.T, srv *zktest.Server, _ *session.Options) {
-						s := mustOpen(t, srv.Addrs(), &session.Options{Timeout: timeout, ServerTick: tick, Dialer: srv.DialContext, Lease: row.trust})
+					inBubble(t, zktest.Config{Tick: timeout / 15, Latency: trip / 2, Replicas: replicas(row.trust)}, func(t *testing.T, srv *zktest.Server, _ *session.Options) {
+						s := mustOpen(t, followed(srv), &session.Options{Timeout: timeout, ServerTick: tick, Dialer: srv.DialContext, Lease: row.trust})
 						if holds {
 							defer s.Rely()()
 						}

@@ -55,9 +55,9 @@ func TestRestAmongRequests(t *testing.T) {
 						continue
 					}
 					t.Run(fmt.Sprintf("%v tick %v %s lease %d", timeout, tick, user, trust), func(t *testing.T) {
-						inBubble(t, zktest.Config{Tick: timeout / 20, Latency: time.Millisecond}, func(t *testing.T, srv *zktest.Server, _ *session.Options) {
+						inBubble(t, zktest.Config{Tick: timeout / 20, Latency: time.Millisecond, Replicas: replicas(trust)}, func(t *testing.T, srv *zktest.Server, _ *session.Options) {
 							var armed atomic.Bool
-							s := mustOpen(t, srv.Addrs(), &session.Options{
+							s := mustOpen(t, followed(srv), &session.Options{
 								Timeout: timeout, ServerTick: tick, Lease: trust,
 								Dialer: func(ctx context.Context, network, addr string) (net.Conn, error) {
 									conn, err := srv.DialContext(ctx, network, addr)

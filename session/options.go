@@ -128,11 +128,12 @@ type Options struct {
 	// had to go to another: a server that has been down is used again. Each session belongs to the
 	// server that it has tried first, at random, or to which the last change of the list has moved
 	// it. The session returns at a moment between a tenth of the time and all of it, if that server
-	// accepts connections, the lease is long, and the present server is not slow. Each attempt that
-	// fails doubles the time, up to sixteen times. The session waits for the answers to all the
-	// requests that it has sent, and is suspended for the time of a reconnect. The default is 10
-	// minutes: if a third of 10,000 sessions has to return, six do so in a second. With a negative
-	// time the session never returns.
+	// accepts connections, the lease is long, and the present server is not slow; and not to a
+	// server that leads, while a recipe relies on it or if it has left that for this reason. Each
+	// attempt that fails doubles the time, up to sixteen times. The session waits for the answers
+	// to all the requests that it has sent, and is suspended for the time of a reconnect. The
+	// default is 10 minutes: if a third of 10,000 sessions has to return, six do so in a second.
+	// With a negative time the session never returns.
 	Rebalance time.Duration
 
 	// Dialer makes the connections. It must return when its context ends: Open and Close wait for
@@ -210,8 +211,8 @@ const (
 	// end of its connection, and asks the server there, on another connection, with the word srvr,
 	// whether it follows. From a server that leads it moves to one that follows, if there is one
 	// among its servers. Behind a balancer, or where srvr is not in the whitelist of the servers,
-	// it is not certain. A balancer on the host of a server is not noticed if /zookeeper/config has
-	// no ports for clients: then set LeaseCommitted.
+	// it is not certain. If /zookeeper/config has no ports for clients, 2181 and 2281 count as
+	// those of the server: where these lead to others, set LeaseCommitted.
 	LeaseProven Lease = iota
 
 	// LeaseCommitted trusts only transactions of the session itself that a quorum of the servers

@@ -178,3 +178,72 @@ func TestMovesToAFollower(t *testing.T) {
 		})
 	}
 }
+
+// wordy is a connection to a server that answers words, and takes no session.
+type wordy struct {
+	net.Conn
+	silent bool
+}
+
+func (w wordy) Write(frame []byte) (int, error) {
+	switch {
+	case len(frame) == 4:
+		return w.Conn.Write(frame)
+	case w.silent:
+		return len(frame), nil
+	}
+	return 0, errors.Join(errors.New("refused"), w.Close())
+}
+
+// TestMovesInADay: a session on a server that leads moves seldom, though those that say that they
+// follow take no session, or are not known by their addresses, or though it relies now and then.
+func TestMovesInADay(t *testing.T) {
+	for name, tt := range map[string]struct {
+		conn    func(net.Conn) net.Conn // to those that follow
+		on, off time.Duration           // in which something relies, and does not
+		most    int32
+	}{
+		"they hang up":        {conn: func(c net.Conn) net.Conn { return wordy{c, false} }, on: 24 * time.Hour, most: 40},
+		"they say nothing":    {conn: func(c net.Conn) net.Conn { return wordy{c, true} }, on: 24 * time.Hour, most: 40},
+		"they are elsewhere":  {conn: func(c net.Conn) net.Conn { return elsewhere{c, &net.TCPAddr{IP: net.IPv4(10, 0, 0, 1), Port: 1}} }, on: 24 * time.Hour, most: 1},
+		"a lock now and then": {on: 2 * time.Second, off: 18 * time.Second, most: 1},
+		"half of the time":    {on: 15 * time.Minute, off: 15 * time.Minute, most: 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, zktest.Config{Tick: time.Second, Replicas: 3}, func(t *testing.T, srv *zktest.Server, opts *session.Options) {
+				leader := srv.Addrs()[0]
+				opts.Timeout = 10 * time.Second
+				opts.Dialer = func(ctx context.Context, network, addr string) (net.Conn, error) {
+					c, err := srv.DialContext(ctx, network, addr)
+					if err == nil && addr != leader && tt.conn != nil {
+						c = tt.conn(c)
+					}
+					return c, err
+				}
+				var moves atomic.Int32
+				var s *session.Session
+				for at := ""; at != leader; at = s.State().(session.Connected).Server {
+					if s != nil {
+						s.Close()
+					}
+					s = mustOpen(t, srv.Addrs(), opts)
+				}
+				s.Subscribe(func(ev session.Event) <-chan struct{} {
+					if _, is := ev.(session.Suspended); is {
+						moves.Add(1)
+					}
+					return nil
+				})
+				hours := hasten.Sized(24*time.Hour, 4*time.Hour)
+				for begun := time.Now(); time.Since(begun) < hours; {
+					rest := s.Rely()
+					pass(min(tt.on, hours))
+					rest()
+					pass(tt.off)
+				}
+				synctest.Wait()
+				check.AtMost(t, moves.Load(), tt.most, "moves in a day")
+			})
+		})
+	}
+}

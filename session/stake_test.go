@@ -131,9 +131,9 @@ func TestLeaseBeginsAfterPings(t *testing.T) {
 						continue
 					}
 					t.Run(fmt.Sprintf("%s tick %v lease %d silent after %v", tt.name, tick, trust, silence), func(t *testing.T) {
-						inBubble(t, zktest.Config{Tick: time.Second, Latency: trip / 2}, func(t *testing.T, srv *zktest.Server, opts *session.Options) {
+						inBubble(t, zktest.Config{Tick: time.Second, Latency: trip / 2, Replicas: replicas(trust)}, func(t *testing.T, srv *zktest.Server, opts *session.Options) {
 							opts.Timeout, opts.ServerTick, opts.Lease = timeout, tick, trust
-							s := mustOpen(t, srv.Addrs(), opts)
+							s := mustOpen(t, followed(srv), opts)
 							other := mustOpen(t, srv.Addrs(), &session.Options{Timeout: 20 * time.Second, Dialer: srv.DialContext})
 							events := s.Events(t.Context())
 							<-events // Connected

@@ -1,6 +1,7 @@
 package kit
 
 import (
+	"cmp"
 	"context"
 	"net"
 	"sync/atomic"
@@ -90,10 +91,12 @@ type Gate struct {
 	closed atomic.Bool
 }
 
-// OpenGated opens a session as Open does.
+// OpenGated opens a session as Open does. It writes while it relies, as on a server that leads: so
+// its lease ends long before the servers expire it.
 func (w World) OpenGated(opts session.Options) *Gate {
 	w.Helper()
 	g := &Gate{w: w}
+	opts.Lease = cmp.Or(opts.Lease, session.LeaseCommitted)
 	opts.Dialer = func(ctx context.Context, network, addr string) (net.Conn, error) {
 		if g.closed.Load() {
 			return nil, net.ErrClosed

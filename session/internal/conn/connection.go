@@ -82,7 +82,6 @@ type connection struct {
 	held      bool              // something was held then
 	leaving   bool              // set when the session moves to another server: no more calls go out
 	asks      time.Duration     // when to ask what the server does; 0: never
-	vain      int               // how often there was no answer
 	foreign   bool              // the server is not known by its address
 	said      lease.Role        // what it has said, until a later answer confirms it
 	learned   time.Duration     // when it has said that

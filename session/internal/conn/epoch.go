@@ -73,8 +73,10 @@ type Epoch struct {
 
 	stake lease.Stake // the proofs for the lease, and the users of the lease: see stake.go
 
-	owing   bool // set when a connection delays its first transaction, cleared when a transaction is answered
-	strayed int  // attempts to return to the server where the session belongs, since it was there; see homesick
+	owing   bool   // set when a connection delays its first transaction, cleared when a transaction is answered
+	vain    int    // questions what a server does, and moves from one that leads, since one was found to be of use
+	leads   string // the server that was left because it leads
+	strayed int    // attempts to return to the server where the session belongs, since it was there; see homesick
 
 	lapsed  bool          // the lease has ended, and no connection has opened since
 	owes    time.Duration // when it did, if others may wait for the session; 0 if it is proven since

@@ -31,7 +31,7 @@ func (l *connection) curious(now time.Duration) time.Duration {
 	if e.session.Committed || e.session.Lenient || e.dialect.keeper || l.readOnly {
 		return 0
 	}
-	return now + e.timeout + rand.N(5*e.timeout)<<min(l.vain, 8)
+	return now + e.timeout + rand.N(5*e.timeout)<<min(e.vain, 8)
 }
 
 // wonder asks what the server does, if the time for that has come and a recipe relies on it.
@@ -86,7 +86,7 @@ func (l *connection) inquire(config string) {
 	case mode == "standalone" && config == "":
 		l.said, l.learned = lease.Alone, now
 	case mode == "leader", mode == "": // or a name server is silent
-		l.vain++
+		e.vain++
 		l.asks = l.curious(now)
 	}
 }
@@ -97,25 +97,30 @@ func (l *connection) tell(message string, attrs ...any) {
 	s.Workers.Go(func() { s.Logger.Debug(message, append(attrs, "server", l.server)...) })
 }
 
-// defect leaves a server that leads for one that follows. It reports whether it does.
+// defect leaves a server that leads for one that follows. It reports whether it does. One that says
+// that it follows may take no sessions: so each move makes the next later, until one is of use.
 func (l *connection) defect(ctx context.Context) bool {
-	s := l.epoch.session
+	e, s := l.epoch, l.epoch.session
 	all := s.Servers.All()
 	rand.Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })
 	for _, server := range all {
 		if server != l.server && s.Servers.Mode(ctx, server, server) == "follower" {
+			e.mu.Lock()
+			e.vain, e.leads = e.vain+1, l.server
+			e.mu.Unlock()
 			return l.moveTo(server)
 		}
 	}
 	return false
 }
 
-// shuns reports whether the session is better off elsewhere than on a server that leads: a recipe
-// relies on it, and it may find out what servers do.
+// shuns reports whether the session does not return to its server while that leads: a recipe relies
+// on it, and it may find out what servers do; or it has left that server, and would leave it again.
 func (l *connection) shuns() bool {
-	l.epoch.mu.Lock()
-	defer l.epoch.mu.Unlock()
-	return !l.epoch.session.Committed && l.epoch.session.strict() && !l.foreign
+	e := l.epoch
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return !e.session.Committed && (e.session.strict() && !l.foreign || e.leads == e.session.Servers.Home())
 }
 
 // confirm takes the answer to a request that was sent at the given time. Locked.
@@ -124,7 +129,7 @@ func (l *connection) confirm(sent time.Duration) {
 		return
 	}
 	l.lease.Learn(l.said)
-	l.said = lease.Unknown
+	l.said, l.epoch.vain = lease.Unknown, 0
 	if l.lease.Shares() {
 		l.tell("the server follows: the transactions of all clients extend the lease")
 	} else {

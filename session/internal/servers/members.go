@@ -20,7 +20,8 @@ type member struct {
 // IsMember reports whether the address is that of one server in the configuration of an ensemble,
 // the data of /zookeeper/config. So nothing between a client and that address chooses a server. If
 // the ports for clients are not said, as in a static configuration, no other server may have the
-// host. The error is that of a name that cannot be resolved, and may be that host.
+// host, and the port must be a usual one: a node of a cluster forwards others. The error is that of
+// a name that cannot be resolved, and may be that host.
 func IsMember(ctx context.Context, config, address string, lookup Lookup) (bool, error) {
 	host, port, _ := net.SplitHostPort(address)
 	at := net.ParseIP(host)
@@ -35,7 +36,7 @@ func IsMember(ctx context.Context, config, address string, lookup Lookup) (bool,
 		}
 		has, err := resolves(ctx, names, at, lookup)
 		switch {
-		case m.port != "" && m.port != port:
+		case m.port != "" && m.port != port, m.port == "" && port != "2181" && port != "2281":
 		case err != nil:
 			return false, err
 		case has:

@@ -25,6 +25,8 @@ func TestIsMember(t *testing.T) {
 		{"one of its addresses", static, "10.9.0.1:2181", true},
 		{"an address", static, "10.0.0.3:2181", true},
 		{"a balancer", static, "10.0.0.9:2181", false},
+		{"a port that is forwarded", static, "10.0.0.3:32181", false},
+		{"with TLS", static, "10.0.0.3:2281", true},
 		{"no address", static, "one:2181", false},
 		{"in memory", static, "pipe", false},
 		{"nothing", "", "10.0.0.1:2181", false},

@@ -386,6 +386,8 @@ func Outlive[T any](f func() (T, error)) (T, error) {
 	return o.result, o.err
 }
 
+var errNoSocket = errors.New("Options.Dialer has returned no connection, and no error")
+
 var errExited = errors.New("a function in Options has called runtime.Goexit")
 
 // open makes a connection with the functions of the options, to an address of the server.
@@ -394,6 +396,9 @@ func (s *List) open(ctx context.Context, server, address string, accept time.Dur
 	dialling, cancel := context.WithTimeout(ctx, accept)
 	defer cancel()
 	socket, err := s.opts.Dialer(dialling, "tcp", address)
+	if err == nil && socket == nil {
+		err = errNoSocket
+	}
 	if err == nil {
 		s.accepts(time.Since(begun))
 	}
