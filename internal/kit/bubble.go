@@ -79,6 +79,9 @@ func (w World) open(addrs []string, opts session.Options) *session.Session {
 	if opts.Dialer == nil {
 		opts.Dialer = w.DialContext
 	}
+	// It writes while it relies, as on a server that leads: so its lease ends long before the servers
+	// expire it, and what a test counts has no question about its server.
+	opts.Lease = cmp.Or(opts.Lease, session.LeaseCommitted)
 	s := check.Have(session.Open(w.Context(), addrs, &opts))(w)
 	w.Cleanup(s.Close)
 	return s
@@ -91,12 +94,10 @@ type Gate struct {
 	closed atomic.Bool
 }
 
-// OpenGated opens a session as Open does. It writes while it relies, as on a server that leads: so
-// its lease ends long before the servers expire it.
+// OpenGated opens a session as Open does.
 func (w World) OpenGated(opts session.Options) *Gate {
 	w.Helper()
 	g := &Gate{w: w}
-	opts.Lease = cmp.Or(opts.Lease, session.LeaseCommitted)
 	opts.Dialer = func(ctx context.Context, network, addr string) (net.Conn, error) {
 		if g.closed.Load() {
 			return nil, net.ErrClosed

@@ -270,8 +270,7 @@ func (w *World) Apply(a zkmodel.Action) {
 	}
 	slices.Sort(w.Woken)
 	woken := slices.DeleteFunc(slices.Compact(w.Woken), func(i int) bool { // an operator has deleted its node, which it does not know yet
-		own := w.All[i].M.Node()
-		return own != "" && !slices.Contains(names, own)
+		return i >= 0 && w.All[i].M.Node() != "" && !slices.Contains(names, w.All[i].M.Node())
 	})
 	if gone != "" && len(woken) > most {
 		zkmodel.Violate("herd: the deletion of %s wakes %v", gone, woken)

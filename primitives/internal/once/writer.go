@@ -227,11 +227,11 @@ func (w *Writer) keep(m Marker) {
 	w.using--
 	var idle []func()
 	if w.over && w.using == 0 {
-		idle, w.idle = w.idle, nil
-		if w.leave != nil {
+		if w.leave != nil { // before a caller learns of the end
 			idle = append(idle, w.leave)
 			w.leave = nil
 		}
+		idle, w.idle = append(idle, w.idle...), nil
 	}
 	w.mu.Unlock()
 	for _, closed := range idle {
