@@ -79,8 +79,8 @@ func (w World) open(addrs []string, opts session.Options) *session.Session {
 	if opts.Dialer == nil {
 		opts.Dialer = w.DialContext
 	}
-	// It writes while it relies, as on a server that leads: so its lease ends long before the servers
-	// expire it, and what a test counts has no question about its server.
+	// It writes while it relies, as on a server that leads: so its lease ends long before the
+	// servers expire it, and what a test counts has no question about its server.
 	opts.Lease = cmp.Or(opts.Lease, session.LeaseCommitted)
 	s := check.Have(session.Open(w.Context(), addrs, &opts))(w)
 	w.Cleanup(s.Close)
