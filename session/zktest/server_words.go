@@ -142,7 +142,7 @@ func (s *Server) wordResetConnections(c *conn) string {
 
 func (s *Server) wordConfig(c *conn) string {
 	replica := c.replica
-	host, port, _ := net.SplitHostPort(s.addrs[replica.index])
+	_, port, _ := net.SplitHostPort(s.addrs[replica.index])
 	var b strings.Builder
 	fmt.Fprintf(&b, "clientPort=%s\nsecureClientPort=-1\n", port)
 	fmt.Fprintf(&b, "dataDir=memory\ndataDirSize=0\ndataLogDir=memory\ndataLogSize=0\n")
@@ -154,10 +154,7 @@ func (s *Server) wordConfig(c *conn) string {
 	}
 	fmt.Fprintf(&b, "serverId=%d\ninitLimit=10\nsyncLimit=5\n", replica.index+1)
 	fmt.Fprintf(&b, "electionAlg=3\nelectionPort=0\nquorumPort=0\npeerType=0\nmembership: \n")
-	for _, r := range s.replicas {
-		fmt.Fprintf(&b, "server.%d=%s:0:0:participant\n", r.index+1, host)
-	}
-	return b.String() + "version=0"
+	return b.String() + s.membership()
 }
 
 func (s *Server) wordEnvironment() string {

@@ -48,14 +48,20 @@ func isEphemeral(owner int64) bool { return owner != 0 && !isContainer(owner) &&
 func (s *Server) newTree() *tree {
 	t := newTree(s.differs)
 	t.stuck = s.config.StuckSequences
-	if config := t.nodes["/zookeeper/config"]; len(s.addrs) > 1 { // a server that is alone writes none
-		for i, addr := range s.addrs {
-			host, _, _ := net.SplitHostPort(addr)
-			config.data = fmt.Appendf(config.data, "server.%d=%s:2888:3888:participant;%s\n", i+1, host, addr)
-		}
-		config.data = append(config.data, "version=0"...)
+	if len(s.addrs) > 1 { // a server that is alone writes none
+		t.nodes["/zookeeper/config"].data = []byte(s.membership())
 	}
 	return t
+}
+
+// membership is the configuration of the ensemble.
+func (s *Server) membership() string {
+	var b strings.Builder
+	for i, addr := range s.addrs {
+		host, _, _ := net.SplitHostPort(addr)
+		fmt.Fprintf(&b, "server.%d=%s:0:0:participant;%s\n", i+1, host, addr)
+	}
+	return b.String() + "version=0"
 }
 
 func newTree(d *differences) *tree {
