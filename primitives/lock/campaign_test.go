@@ -167,7 +167,7 @@ func (c *campaign) lost(a *arena, b *belief) {
 	switch {
 	case !errors.Is(err, lock.ErrLost):
 		c.t.Errorf("%s: %v", b.who, err)
-	case !forced && errors.Is(err, session.ErrExpired):
+	case !forced && (errors.Is(err, session.ErrExpired) || errors.Is(err, session.ErrLapsed)):
 		c.seen[lostToDeath]++
 	case forced && slices.Contains(c.srv.Sessions(), b.session) && !a.tolerates():
 		c.t.Errorf("%s: %v, of a session that lives", b.who, err)
