@@ -218,16 +218,7 @@ func stormOfLapses(w kit.World, seed uint64, acquire acquire) {
 	}
 	stop := make(chan struct{})
 	if r.IntN(3) > 0 { // elections keep the sessions
-		workers.Go(func() {
-			for {
-				select {
-				case <-stop:
-					return
-				case <-time.After(3 * time.Second):
-					w.Restore(w.Backup())
-				}
-			}
-		})
+		workers.Go(func() { w.Elect(3*time.Second, stop) })
 	}
 	ops := []zktest.Op{0, 0, zktest.OpMulti, zktest.OpDelete, zktest.OpCreate2, zktest.OpGetData, zktest.OpGetChildren2, zktest.OpCheck, zktest.OpSetWatches}
 	for range 14 {

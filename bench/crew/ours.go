@@ -168,32 +168,26 @@ func (o *ours) line(path string) {
 		return // the session is closed
 	}
 	defer context.AfterFunc(o.ctx, l.Close)()
+	follow[lock.Event, lock.Acquired, lock.Lost](o, l.Events())
+}
+
+// follow reports the grants and the losses among the events of a handle: those of types G and L.
+func follow[E, G, L any](o *ours, events <-chan E) {
 	held := int64(0)
-	for ev := range l.Events() {
-		switch ev.(type) {
-		case lock.Acquired:
+	for ev := range events {
+		switch any(ev).(type) {
+		case G:
 			held = o.session()
 			o.report(Granted, held)
-		case lock.Lost:
+		case L:
 			o.report(Deprived, held)
-		case lock.Failed, lock.Waiting, lock.Suspended, lock.Resumed, lock.Revoked, lock.Released:
 		}
 	}
 }
 
 // stand reports the events of a candidate.
 func (o *ours) stand(c *election.Candidate) {
-	held := int64(0)
-	for ev := range c.Events() {
-		switch ev.(type) {
-		case election.Elected:
-			held = o.session()
-			o.report(Granted, held)
-		case election.Deposed:
-			o.report(Deprived, held)
-		case election.Standing, election.LeaderChanged, election.Suspended, election.Resumed, election.Overrun, election.Left:
-		}
-	}
+	follow[election.Event, election.Elected, election.Deposed](o, c.Events())
 }
 
 // enroll makes the session a member of a group, and reports the member's events.
@@ -204,19 +198,7 @@ func (o *ours) enroll(path string) error {
 		return err
 	}
 	o.end = append(o.end, m.Close)
-	o.tasks.Go(func() {
-		held := int64(0)
-		for ev := range m.Events() {
-			switch ev.(type) {
-			case group.Joined:
-				held = o.session()
-				o.report(Granted, held)
-			case group.Gone:
-				o.report(Deprived, held)
-			case group.MembersChanged, group.Blinded, group.Suspended, group.Resumed, group.Left:
-			}
-		}
-	})
+	o.tasks.Go(func() { follow[group.Event, group.Joined, group.Gone](o, m.Events()) })
 	return nil
 }
 

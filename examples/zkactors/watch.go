@@ -169,7 +169,8 @@ func (w *watching) connection(ev session.Event) error {
 	return w.state()
 }
 
-// changed shows whether there is a connection, and what is known without one.
+// changed shows the state of the connection to the user, and without one the newest state of the
+// nodes.
 func (w *watching) changed() error {
 	if w.screen {
 		return w.draw()

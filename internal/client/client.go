@@ -86,8 +86,9 @@ type Async interface {
 	// Roomy returns the same requests, whose replies may be larger than session.Options.MaxReply.
 	Roomy() Async
 
-	// Under returns the same requests, which fail with session.ErrLapsed and are not sent if the
-	// lease was another when they were made: they rest on what was read under that lease.
+	// Under returns the same requests, for a caller that rests on what it has read under that
+	// lease: they fail with session.ErrLapsed, and are not sent, if the session has another when
+	// they are made.
 	Under(lease int64) Async
 	Watch(path string, answer, changed func(data []byte, stat *session.Stat, err error)) (cancel func())
 	Follow(path string, aspect session.Aspect, lasting bool, tell func(session.Reading, error)) Subscription
@@ -223,7 +224,7 @@ func (h *Holder) Set(s Session, holds bool) {
 	}
 }
 
-// Subscribe is that of recipes, which may hold what excludes others.
+// Subscribe is [session.Session.Subscribe] for a recipe, which may hold what excludes others.
 func (l live) Subscribe(tell func(session.Event) (settled <-chan struct{})) (cancel func()) {
 	return session.ForRecipes().Subscribe(l.Session, tell)
 }

@@ -87,6 +87,19 @@ func (w World) open(addrs []string, opts session.Options) *session.Session {
 	return s
 }
 
+// Elect has the servers begin anew again and again, with all that they have, until stop is closed:
+// each time every session has its whole timeout.
+func (w World) Elect(every time.Duration, stop <-chan struct{}) {
+	for {
+		select {
+		case <-stop:
+			return
+		case <-time.After(every):
+			w.Restore(w.Backup())
+		}
+	}
+}
+
 // A Gate is a session whose connection can be cut for a while.
 type Gate struct {
 	*session.Session

@@ -94,7 +94,7 @@ func Await[E, Ev any](tb testing.TB, events <-chan Ev) E {
 	return ev
 }
 
-// Counts reports whether the session counts on what it holds, as the one with the id. It looks at
+// Counts reports whether the session has that id, and counts on what it holds. A session looks at
 // its own clock first, as it does before every answer, also before that to a request which it
 // refuses itself.
 func Counts(s *session.Session, id int64) bool {

@@ -106,16 +106,7 @@ func stormOfLapses(w kit.World, seed uint64) {
 		}
 	})
 	if r.IntN(3) > 0 { // elections keep the sessions
-		chaos.Go(func() {
-			for {
-				select {
-				case <-stop:
-					return
-				case <-time.After(3 * time.Second):
-					w.Restore(w.Backup())
-				}
-			}
-		})
+		chaos.Go(func() { w.Elect(3*time.Second, stop) })
 	}
 	ops := []zktest.Op{0, zktest.OpMulti, zktest.OpDelete, zktest.OpSetData, zktest.OpGetData, zktest.OpGetChildren2}
 	for range 14 {

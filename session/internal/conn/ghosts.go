@@ -1,7 +1,9 @@
 package conn
 
 import (
+	"context"
 	"errors"
+	"log/slog"
 	"slices"
 	"time"
 
@@ -107,6 +109,12 @@ func (e *Epoch) ask(server string, n int) {
 	}
 }
 
+// log logs something about the server, without the lock that its caller holds.
+func (l *connection) log(level slog.Level, message string, attrs ...any) {
+	s := l.epoch.session
+	s.Workers.Go(func() { s.Logger.Log(context.Background(), level, message, append(attrs, "server", l.server)...) })
+}
+
 // suspect is called when a connection may send requests. Locked.
 func (l *connection) suspect() {
 	e := l.epoch
@@ -141,9 +149,7 @@ func (l *connection) seek() {
 			e.unlisted = true
 			l.banish(e.Ephemerals.Gone(), false)
 		case err != nil:
-			e.session.Workers.Go(func() {
-				e.session.Logger.Warn("cannot list the session's own nodes: some that were deleted may be back", "server", l.server, "reason", err)
-			})
+			l.log(slog.LevelWarn, "cannot list the session's own nodes: some that were deleted may be back", "reason", err)
 			l.sought()
 		default:
 			l.banish(l.reply.Names, true)
@@ -166,10 +172,8 @@ func (l *connection) banish(nodes []string, listed bool) {
 	ghosts := e.Ephemerals.Ghosts(nodes)
 	if listed && len(ghosts) > 0 {
 		named := slices.Clone(ghosts[:min(most, len(ghosts))])
-		e.session.Workers.Go(func() {
-			e.session.Logger.Warn("the servers have older data: deleting nodes of this session that were deleted before",
-				"nodes", named, "count", len(ghosts), "server", l.server)
-		})
+		l.log(slog.LevelWarn, "the servers have older data: deleting nodes of this session that were deleted before",
+			"nodes", named, "count", len(ghosts))
 	}
 	rest, under := ghosts, 0
 	var next func()
@@ -196,9 +200,7 @@ func (l *connection) banishOne(path string, names bool, done func()) {
 	e := l.epoch
 	finish := func(err error) {
 		if err != nil && !errors.Is(err, fault.ErrNoNode) {
-			e.session.Workers.Go(func() {
-				e.session.Logger.Warn("cannot delete a node of this session that was deleted before", "path", path, "reason", err)
-			})
+			l.log(slog.LevelWarn, "cannot delete a node of this session that was deleted before", "path", path, "reason", err)
 		}
 		done()
 	}
@@ -211,10 +213,7 @@ func (l *connection) banishOne(path string, names bool, done func()) {
 			return nil
 		}
 		if names {
-			e.session.Workers.Go(func() {
-				e.session.Logger.Warn("the servers have older data: deleting a node of this session that was deleted before",
-					"path", path, "server", l.server)
-			})
+			l.log(slog.LevelWarn, "the servers have older data: deleting a node of this session that was deleted before", "path", path)
 		}
 		// The version protects a node that has taken the place since, unless it has the same.
 		l.repeat(newOwn(&wire.Request{Op: wire.OpDelete, Path: path, Version: stat.Version}, nil), func(err error) error {

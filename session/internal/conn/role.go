@@ -2,6 +2,7 @@ package conn
 
 import (
 	"context"
+	"log/slog"
 	"math/rand/v2"
 	"net"
 	"time"
@@ -80,7 +81,7 @@ func (l *connection) inquire(config string) {
 	switch {
 	case !is && err == nil:
 		l.foreign = true
-		l.tell("the session writes: its server is not a member of the ensemble, by its address", "address", address)
+		l.log(slog.LevelDebug, "the session writes: its server is not a member of the ensemble, by its address", "address", address)
 	case mode == "follower" && config != "":
 		l.said, l.learned = lease.Follows, now
 	case mode == "standalone" && config == "":
@@ -89,12 +90,6 @@ func (l *connection) inquire(config string) {
 		e.vain++
 		l.asks = l.curious(now)
 	}
-}
-
-// tell logs what was found out. Locked.
-func (l *connection) tell(message string, attrs ...any) {
-	s := l.epoch.session
-	s.Workers.Go(func() { s.Logger.Debug(message, append(attrs, "server", l.server)...) })
 }
 
 // defect leaves a server that leads for one that follows. It reports whether it does. One that says
@@ -131,8 +126,8 @@ func (l *connection) confirm(sent time.Duration) {
 	l.lease.Learn(l.said)
 	l.said, l.epoch.vain = lease.Unknown, 0
 	if l.lease.Shares() {
-		l.tell("the server follows: the transactions of all clients extend the lease")
+		l.log(slog.LevelDebug, "the server follows: the transactions of all clients extend the lease")
 	} else {
-		l.tell("the server is alone: its answers extend the lease")
+		l.log(slog.LevelDebug, "the server is alone: its answers extend the lease")
 	}
 }
